@@ -1,0 +1,63 @@
+/* The event engine: integer picoseconds, total order (time, sequence), no allocation per event.
+ * Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head of each busy
+ * direction is pending here. */
+#ifndef WEFT_SIM_ENGINE_H
+#define WEFT_SIM_ENGINE_H
+
+#include <stdbool.h>
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "base/trace.h"
+
+#define SIM_NEVER INT64_MAX
+
+/* Embedded in what happens. `fire` runs once, at its time, with the event out of the queue;
+ * it may schedule itself again. */
+struct sim_event {
+    struct weft_heap_node node;
+    void (*fire)(struct sim_event *event);
+};
+
+struct sim_engine; /* defined in sim/engine.c's own header part; opaque to users */
+
+/* Aborts when out of memory. `trace` and `log` are not owned and may be NULL. */
+struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
+                                     struct weft_log *log);
+void sim_engine_destroy(struct sim_engine *engine);
+
+weft_ps sim_now(const struct sim_engine *engine);
+/* Story time: sim_now in nanoseconds, rounded down. */
+weft_ns sim_now_ns(const struct sim_engine *engine);
+struct weft_trace *sim_trace(const struct sim_engine *engine);
+struct weft_log *sim_log(const struct sim_engine *engine);
+uint64_t sim_seed(const struct sim_engine *engine);
+
+void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event));
+/* Queues `event`, or moves it, to `at` >= now. */
+void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at);
+void sim_cancel(struct sim_engine *engine, struct sim_event *event);
+
+/* The time of the next event, or SIM_NEVER. */
+weft_ps sim_next(const struct sim_engine *engine);
+/* Runs the next event if it is at or before `until` and returns true; else moves the clock to
+ * `until` (never back) and returns false. */
+bool sim_step(struct sim_engine *engine, weft_ps until);
+
+/* How the simulator tells its user that something changed; never called from inside a user's
+ * own call into the simulator with the same object half updated. `wake` may be NULL. */
+struct sim_waker {
+    void (*wake)(void *context);
+    void *context;
+};
+
+static inline void sim_wake(const struct sim_waker *waker)
+{
+    if (waker->wake != NULL) {
+        waker->wake(waker->context);
+    }
+}
+
+#endif

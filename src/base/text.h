@@ -1,0 +1,29 @@
+/* Growing text and safe formatting into fixed fields. */
+#ifndef WEFT_BASE_TEXT_H
+#define WEFT_BASE_TEXT_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+struct weft_text {
+    char *bytes; /* Owned; always terminated once anything was added. NULL at first. */
+    size_t n;
+    size_t cap;
+};
+
+void weft_text_fini(struct weft_text *text);
+/* Appends; aborts when out of memory. */
+void weft_text_add(struct weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
+void weft_text_add_bytes(struct weft_text *text, const char *bytes, size_t n_bytes);
+
+/* snprintf that may cut, on purpose, without a warning; always terminates. */
+void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRINTF(3, 4);
+
+/* malloc, calloc and strdup that abort when memory is out: for set-up, never on data paths. */
+void *weft_alloc(size_t n_bytes);
+void *weft_calloc(size_t n, size_t each_bytes);
+void *weft_realloc(void *old, size_t n_bytes);
+char *weft_strdup(const char *text);
+
+#endif

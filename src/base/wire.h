@@ -1,0 +1,41 @@
+/* Bounded byte codecs, network order. Both ends remember the first overrun in `bad`, so that
+ * a message is written or read in a straight line and checked once. */
+#ifndef WEFT_BASE_WIRE_H
+#define WEFT_BASE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wire_writer {
+    uint8_t *at;  /* Not owned. */
+    uint8_t *end;
+    bool bad;     /* something did not fit; nothing was written past `end` */
+};
+
+struct wire_reader {
+    const uint8_t *at; /* Not owned. */
+    const uint8_t *end;
+    bool bad; /* something was missing; the values read since are 0 */
+};
+
+struct wire_writer wire_writer_init(void *out, size_t n_bytes);
+void wire_put_u8(struct wire_writer *writer, uint8_t value);
+void wire_put_u16(struct wire_writer *writer, uint16_t value);
+void wire_put_u24(struct wire_writer *writer, uint32_t value);
+void wire_put_u32(struct wire_writer *writer, uint32_t value);
+void wire_put_u64(struct wire_writer *writer, uint64_t value);
+void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t n_bytes);
+/* Bytes written so far since `start`. */
+size_t wire_written(const struct wire_writer *writer, const void *start);
+
+struct wire_reader wire_reader_init(const void *bytes, size_t n_bytes);
+uint8_t wire_get_u8(struct wire_reader *reader);
+uint16_t wire_get_u16(struct wire_reader *reader);
+uint32_t wire_get_u24(struct wire_reader *reader);
+uint32_t wire_get_u32(struct wire_reader *reader);
+uint64_t wire_get_u64(struct wire_reader *reader);
+void wire_get_bytes(struct wire_reader *reader, void *out, size_t n_bytes);
+size_t wire_left(const struct wire_reader *reader);
+
+#endif

@@ -1,0 +1,51 @@
+/* The environment: everything one host is given. Nothing in src/ reaches past it; that is what
+ * makes a simulated host and a real one the same program. */
+#ifndef WEFT_IO_ENV_H
+#define WEFT_IO_ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/trace.h"
+#include "io/gpu.h"
+#include "io/hostinfo.h"
+#include "io/loop.h"
+#include "io/oob.h"
+#include "io/verbs.h"
+
+struct io_env;
+
+struct io_env_ops {
+    /* Monotonic; never goes back. */
+    weft_ns (*now)(struct io_env *env);
+    /* Unpredictable bytes for nonces, cookies and PSNs (seeded, per host, in simulation). */
+    void (*random)(struct io_env *env, void *out, size_t n_bytes);
+    /* A setting of this host's environment, or NULL. Valid for the life of the env. */
+    const char *(*setting)(struct io_env *env, const char *name);
+    /* The facts as of now. Valid until the next call. */
+    const struct io_hostinfo *(*hostinfo)(struct io_env *env);
+};
+
+/* Belongs to the world (or the plugin's process); outlives every user. */
+struct io_env {
+    const struct io_env_ops *ops;
+    const struct io_oob_ops *oob;
+    struct io_loop *loop;       /* Not owned. */
+    uint32_t host;              /* index in the world, and in the loop */
+    char name[64];              /* "titanic" */
+    struct io_device **devices; /* [n_devices], in device order; Not owned by users. */
+    uint32_t n_devices;
+    struct io_gpu *gpu;         /* never NULL: at least host memory */
+    struct weft_trace *trace;   /* may be NULL */
+    struct weft_log *log;       /* may be NULL */
+};
+
+/* Shorthands. */
+static inline weft_ns io_now(struct io_env *env)
+{
+    return env->ops->now(env);
+}
+
+#endif
