@@ -1,0 +1,120 @@
+/* What one kind of RDMA device is like: capabilities, quirks, and how long it takes.
+ *
+ * Profiles are constant data, one file each in sim/profiles/. A scenario copies one and may
+ * override any field by its name. Sources are given beside each number there; "chosen" marks
+ * a number of ours where no public source was found. */
+#ifndef WEFT_SIM_PROFILE_H
+#define WEFT_SIM_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Which completion status and NAK answer the faults on which providers differ. */
+enum sim_dialect {
+    SIM_DIALECT_IBTA, /* IBA spec, mlx5, hns: too long a SEND is LOC_LEN and NAK 0x61 */
+    SIM_DIALECT_RXE   /* Linux rxe_resp.c: LOC_QP_OP and NAK 0x63; bad send lkey LOC_QP_OP */
+};
+
+enum sim_qpn_reuse {
+    SIM_QPN_IMMEDIATE, /* the lowest free number: stale packets may meet a new QP */
+    SIM_QPN_CYCLIC     /* a cursor that wraps, as hns_roce_qp.c does per bank */
+};
+
+struct sim_profile {
+    const char *name; /* "mlx5" */
+
+    /* ibv_query_device(3). */
+    uint32_t vendor_id;           /* IEEE OUI */
+    uint32_t vendor_part_id;      /* PCI device id */
+    uint32_t hw_ver;              /* revision */
+    uint64_t max_mr_size;         /* bytes */
+    uint64_t page_size_cap;       /* bit mask of page sizes */
+    uint32_t max_qp;              /* QPs per device */
+    uint32_t max_qp_wr;           /* work requests per queue */
+    uint32_t device_cap_flags;    /* IBV_DEVICE_* */
+    uint32_t max_sge;             /* SGEs per WR */
+    uint32_t max_sge_rd;          /* SGEs per READ */
+    uint32_t max_cq;              /* CQs per device */
+    uint32_t max_cqe;             /* entries per CQ */
+    uint32_t max_mr;              /* MRs per device */
+    uint32_t max_pd;              /* PDs per device */
+    uint32_t max_qp_rd_atom;      /* incoming READs and atomics per QP */
+    uint32_t max_qp_init_rd_atom; /* outgoing READs and atomics per QP */
+    uint32_t max_res_rd_atom;     /* in all */
+    uint32_t atomic_cap;          /* enum ibv_atomic_cap */
+    uint32_t max_srq_wr;          /* reported only: SRQs are not modelled */
+    uint32_t max_srq_sge;         /* reported only */
+    uint32_t max_pkeys;           /* P_Key table length */
+    uint32_t local_ca_ack_delay;  /* 4.096 us * 2^n */
+
+    /* Ports, GIDs, paths. */
+    uint32_t n_ports;             /* ports of one device */
+    uint32_t gid_tbl_len;         /* slots of a port's GID table */
+    bool has_roce_v1;             /* each address gets a v1 slot before its v2 slot */
+    uint32_t mtu_overhead_bytes;  /* active_mtu is the largest IB MTU <= netdev MTU - this */
+    uint32_t max_mtu_bytes;       /* largest path MTU: 4096 */
+    uint32_t max_msg_bytes;       /* longest message (ibv_port_attr.max_msg_sz) */
+
+    /* Queues. */
+    uint32_t max_inline_bytes;    /* most that create_qp grants */
+    bool inline_lowered;          /* asking more is granted less, not refused (hns) */
+    bool empty_sq_refused;        /* max_send_wr 0 at create_qp: EINVAL (hns) */
+    bool wr_rounded_to_pow2;      /* granted queue depths are powers of two */
+    uint32_t min_wr;              /* least granted depth of a queue */
+    bool cqe_rounded_to_pow2;     /* granted CQ depths are powers of two */
+    uint32_t min_cqe;             /* least granted CQ depth */
+
+    /* Behaviour. */
+    enum sim_dialect dialect;
+    enum sim_qpn_reuse qpn_reuse;
+    bool retry_cnt_7_is_endless;  /* rxe_comp.c: decrements only if it is not 7 */
+    bool has_sqd;                 /* SQD exists; else modify to it is EINVAL (hns) */
+    bool post_check_strict;       /* post_send before RTS and post_recv in RESET: EINVAL */
+    bool flush_on_poll;           /* flush CQEs come only after an error CQE is polled (HIP08) */
+    uint32_t min_rnr_timer_forced; /* used whatever modify_qp says; 0: the caller's (HIP08: 1) */
+    uint32_t timeout_max;         /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
+    bool timeout_beyond_ignored;  /* larger timeouts: ignored with success, else EINVAL */
+    bool cur_state_checked;       /* a CUR_STATE that is not the real state: EINVAL (hns) */
+    bool mig_req;                 /* BTH.MigReq of what it sends */
+    bool sport_is_symmetric;      /* UDP source port of qpn * qpn; else of the own qpn (rxe) */
+    bool raises_access_events;    /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
+    bool writes_in_order;         /* ibv_query_qp_data_in_order */
+    bool has_dmabuf;              /* ibv_reg_dmabuf_mr */
+    uint32_t window_packets;      /* unacknowledged PSNs before the requester stops */
+    uint32_t ack_req_packets;     /* AckReq at least every this many packets */
+
+    /* Time on the data path. */
+    weft_ps tx_overhead_ps;       /* doorbell to the first bit of an idle send queue */
+    weft_ps rx_overhead_ps;       /* last bit of a packet to its execution */
+    weft_ps cqe_overhead_ps;      /* execution or acknowledgement to a visible CQE */
+    weft_ps ack_delay_ps;         /* execution of a packet to the first bit of its answer */
+
+    /* Time of control verbs. */
+    weft_ps alloc_pd_ps;
+    weft_ps dealloc_pd_ps;
+    weft_ps reg_mr_ps;            /* of the first page */
+    weft_ps reg_mr_page_ps;       /* of each page of 4 KiB */
+    weft_ps dereg_mr_ps;
+    weft_ps create_cq_ps;
+    weft_ps destroy_cq_ps;
+    weft_ps create_qp_ps;
+    weft_ps modify_qp_ps;         /* without address resolution */
+    weft_ps destroy_qp_ps;
+};
+
+/* The built-in profile `name`, or NULL: mlx5, hns-hip08, hns-hip09, rxe, synth2port,
+ * minimal. */
+const struct sim_profile *sim_profile_find(const char *name);
+/* The `index`th built-in profile, or NULL past the last. */
+const struct sim_profile *sim_profile_at(unsigned index);
+
+/* Sets the field called `field` (times without their "_ps": `create_qp: 40us`; sizes without
+ * "_bytes": `max_inline: 64`; the full names work too) from text in a scenario's units.
+ * False, with nothing changed, if there is no such field or `value` does not suit it. */
+bool sim_profile_override(struct sim_profile *profile, const char *field, const char *value);
+/* The name of the `index`th field that can be overridden, or NULL past the last. */
+const char *sim_profile_field(unsigned index);
+
+#endif
