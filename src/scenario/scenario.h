@@ -1,0 +1,306 @@
+/* A scenario file as plain data: what docs/scenario.md describes, with every default and
+ * override applied, every name resolved to an index, and everything validated. Nothing in
+ * here can be wrong any more but what only a backend or a run can know; for those, each
+ * item carries the place it was written at. */
+#ifndef WEFT_SCENARIO_SCENARIO_H
+#define WEFT_SCENARIO_SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reduce.h"
+#include "base/status.h"
+#include "io/addr.h"
+#include "io/world.h"
+
+/* Where something was written. `set` is 0 for the file, n for the n-th --set (from 1),
+ * whose line and column then mean nothing. Lines and columns count from 1, columns in
+ * characters; line 0: nowhere, the value is a default. */
+struct scenario_mark {
+    uint32_t line;
+    uint32_t column;
+    uint32_t set;
+};
+
+/* One thing that is wrong with a file. */
+struct scenario_diagnostic {
+    struct scenario_mark mark;
+    char *text; /* "triangle.yaml:12:5: unknown key 'linkz'; did you mean 'links'?" */
+};
+
+/* What is wrong with a file, in order of place; at most SCENARIO_DIAGNOSTICS_MAX. */
+#define SCENARIO_DIAGNOSTICS_MAX 50
+struct scenario_diagnostics {
+    struct scenario_diagnostic *items; /* Owned; [n] */
+    size_t n;
+    size_t n_left_out; /* found beyond the maximum */
+};
+
+void scenario_diagnostics_fini(struct scenario_diagnostics *diag);
+
+enum scenario_policy {
+    SCENARIO_POLICY_WEFT,
+    SCENARIO_POLICY_NCCL_2_25,
+    SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE,
+    SCENARIO_POLICY_MESH_PLUGIN_2026_01,
+    SCENARIO_N_POLICIES
+};
+
+/* "nccl-2.25" as in files and on the command line. */
+const char *scenario_policy_name(enum scenario_policy policy);
+bool scenario_policy_parse(const char *name, enum scenario_policy *out);
+
+struct scenario_setting {
+    const char *name;
+    const char *value; /* the scalar as written */
+    struct scenario_mark mark;
+};
+
+/* A port of a host. Ports of `ports:` come first, then those of `cages:`, by PCIe root
+ * and then by cage: c0.0 c1.0 c0.1 c1.1, the order in which the kernel finds the
+ * functions. */
+struct scenario_port {
+    const char *name;
+    uint32_t device; /* index of its RDMA device on the host */
+    uint8_t port;    /* port of that device, from 1 */
+    uint32_t pcie_root;
+    int32_t link; /* index into scenario.links; -1: no cable */
+    uint32_t end; /* which end of that link, 0 or 1 */
+    uint32_t mtu_bytes;
+    /* In the order they were added: the link's first, then those of `addresses:`. */
+    struct io_prefix *addresses; /* [n_addresses] */
+    uint32_t n_addresses;
+    struct scenario_mark mark;
+};
+
+struct scenario_host {
+    const char *name;
+    struct scenario_port *ports; /* [n_ports] */
+    uint32_t n_ports;
+    uint32_t n_gpus;
+    const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
+    uint32_t n_ranks;         /* 0: only relays */
+    const char *profile;
+    struct scenario_setting *overrides; /* of the profile; [n_overrides] */
+    uint32_t n_overrides;
+    uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
+    uint32_t n_pcie_roots;
+    struct world_sysctl sysctl;
+    bool forward_accept;
+    const char **input_drop; /* [n_input_drop] */
+    uint32_t n_input_drop;
+    int64_t memlock_bytes;        /* INT64_MAX: unlimited */
+    struct scenario_setting *env; /* [n_env] */
+    uint32_t n_env;
+    weft_ns start_ns;
+    struct scenario_mark mark;
+};
+
+struct scenario_switch {
+    const char *name;
+    uint32_t n_ports;
+    struct scenario_mark mark;
+};
+
+struct scenario_end {
+    bool is_switch;
+    uint32_t node; /* index into hosts or switches */
+    uint32_t port; /* index into the host's ports, or the switch's port from 0 */
+    struct scenario_mark mark;
+};
+
+/* One cable, or one of the two rails of a cable between cages. */
+struct scenario_link {
+    const char *name; /* "titanic:p0-iceberg:p1" */
+    struct scenario_end ends[2];
+    bool is_cage_rail;
+    uint64_t rate_bps;
+    weft_ns delay_ns;          /* one way */
+    uint32_t path_limit_bytes; /* 0: none */
+    uint64_t queue_bytes;      /* 0: unlimited */
+    bool pause;
+    bool up;
+    struct world_impairment impairment;
+    struct scenario_mark mark;
+};
+
+struct scenario_management {
+    bool exists;
+    struct io_prefix subnet;
+    uint64_t rate_bps;
+    weft_ns delay_ns;
+    struct scenario_mark mark;
+};
+
+/* Rank i is the local_rank'th rank of a host. */
+struct scenario_rank {
+    uint32_t host;
+    uint32_t local_rank;
+};
+
+enum scenario_job_kind {
+    SCENARIO_ALL_REDUCE,
+    SCENARIO_REDUCE_SCATTER,
+    SCENARIO_ALL_GATHER,
+    SCENARIO_BROADCAST,
+    SCENARIO_REDUCE,
+    SCENARIO_ALL_TO_ALL,
+    SCENARIO_SEND_RECV,
+    SCENARIO_BARRIER,
+    SCENARIO_N_JOB_KINDS
+};
+
+const char *scenario_job_kind_name(enum scenario_job_kind kind); /* "all_reduce" */
+
+enum scenario_algorithm {
+    SCENARIO_ALGORITHM_AUTO,
+    SCENARIO_ALGORITHM_RING,   /* one ring */
+    SCENARIO_ALGORITHM_RINGS,  /* two opposite rings */
+    SCENARIO_ALGORITHM_DIRECT, /* every pair exchanges directly */
+    SCENARIO_ALGORITHM_TREE,
+    SCENARIO_ALGORITHM_CHAIN,
+    SCENARIO_N_ALGORITHMS
+};
+
+const char *scenario_algorithm_name(enum scenario_algorithm algorithm); /* "ring" */
+
+/* Runs once (repeat times) per element of `bytes`, in order. */
+struct scenario_job {
+    enum scenario_job_kind kind;
+    uint64_t
+        *bytes; /* [n_bytes]; nccl-tests' size column, as written; a barrier has one 0 */
+    uint32_t n_bytes;
+    enum weft_dtype dtype;
+    enum weft_redop op;
+    uint32_t root;   /* rank */
+    uint32_t repeat; /* at least 1 */
+    enum scenario_algorithm algorithm;
+    bool in_place;
+    struct scenario_mark mark;
+};
+
+/* Names resolved; an addr_change is the addr_del and the addr_add that it means. */
+struct scenario_fault {
+    struct world_fault spec;
+    struct scenario_mark mark;
+};
+
+struct scenario_code {
+    const char *code; /* "link.mtu_mismatch" */
+    struct scenario_mark mark;
+};
+
+/* A bound on the bus bandwidth of one size of one job. */
+struct scenario_bandwidth {
+    bool has_job; /* false: every job */
+    uint32_t job;
+    bool has_bytes; /* false: the largest size of the job */
+    uint64_t bytes;
+    bool is_share;         /* of the physical limit; else absolute */
+    uint32_t at_least_ppb; /* parts per 10^9 of the limit */
+    uint64_t at_least_bytes_per_s;
+    struct scenario_mark mark;
+};
+
+/* A connection that must exist: rank `from` sends to rank `to` ... */
+struct scenario_connection {
+    uint32_t from, to; /* ranks */
+    bool has_port;
+    uint32_t port; /* ... out of this port of from's host */
+    bool has_via;
+    uint32_t *via; /* ... over exactly these hosts; [n_via]; 0: directly */
+    uint32_t n_via;
+    struct scenario_mark mark;
+};
+
+struct scenario_expect {
+    bool must_fail;
+    bool has_errno;
+    int sys_errno;
+    bool has_wc_status;
+    int wc_status;
+    struct scenario_mark symptom_mark;
+    /* Exactly these, as a set. Without `findings:`, none if the run must pass, any if
+     * not. */
+    bool has_findings;
+    struct scenario_code *findings; /* [n_findings] */
+    uint32_t n_findings;
+    bool has_data; /* `data: exact` was written (it is the default) */
+    struct scenario_bandwidth *bandwidths; /* [n_bandwidths] */
+    uint32_t n_bandwidths;
+    bool has_time;
+    weft_ns at_most_ns;
+    struct scenario_mark time_mark;
+    struct scenario_connection *connections; /* [n_connections] */
+    uint32_t n_connections;
+    struct scenario_mark mark;
+};
+
+struct scenario {
+    const char *file; /* as given to the loader */
+    const char *name;
+    const char *description; /* "" if there is none */
+    enum scenario_policy policy;
+    uint64_t seed;
+    struct scenario_management management;
+    struct scenario_host *hosts; /* [n_hosts], in file order */
+    uint32_t n_hosts;
+    struct scenario_switch *switches; /* [n_switches] */
+    uint32_t n_switches;
+    struct scenario_link *links; /* [n_links], in file order */
+    uint32_t n_links;
+    struct scenario_rank *ranks; /* [n_ranks] */
+    uint32_t n_ranks;
+    struct scenario_job *jobs; /* [n_jobs] */
+    uint32_t n_jobs;
+    struct scenario_fault *faults; /* [n_faults], in file order */
+    uint32_t n_faults;
+    struct scenario_expect expect;
+    struct scenario_arena *arena; /* Owned: everything above lives in it */
+};
+
+/* One --set: "jobs.0.all_reduce.bytes=64KiB". */
+struct scenario_set {
+    const char *text;
+};
+
+/* Reads `path`, applies `sets` in order, checks everything. On WEFT_OK `*out` is the
+ * caller's (scenario_free) and `diag` is empty. WEFT_ERR_INPUT: `*out` is NULL and `diag`
+ * says what is wrong, all of it as far as it can be told. `diag` is always initialised
+ * and the caller's. */
+weft_status scenario_load_file(const char *path, const struct scenario_set *sets,
+                               size_t n_sets, struct scenario **out,
+                               struct scenario_diagnostics *diag);
+
+/* The same for text in memory; `name` stands for the file in messages. */
+weft_status scenario_load_text(const char *name, const void *text, size_t n_bytes,
+                               const struct scenario_set *sets, size_t n_sets,
+                               struct scenario **out, struct scenario_diagnostics *diag);
+
+/* NULL is ignored. */
+void scenario_free(struct scenario *scenario);
+
+/* "titanic.yaml:12:5: " + the message, or "--set PATH: " + it: for what is found out
+ * later. Returns `out`, always terminated. */
+char *scenario_where(const struct scenario *scenario, struct scenario_mark mark,
+                     char *out, size_t out_bytes);
+
+/* A world as the backends want it; owns all that `spec` points to. Does not need the
+ * scenario any more. spec.trace and spec.log are NULL, for the caller to set. */
+struct scenario_world {
+    struct world_spec spec;
+    struct scenario_rank *ranks; /* [n_ranks] */
+    uint32_t n_ranks;
+    struct scenario_arena *arena; /* Owned. */
+};
+
+weft_status scenario_to_world(const struct scenario *scenario,
+                              struct scenario_world **out);
+void scenario_world_free(struct scenario_world *world);
+
+/* True, and the key (static or owned by the scenario), if the scenario uses something
+ * that no backend of this build can run yet: "topology.switches", "jobs.0.broadcast". */
+bool scenario_not_implemented(const struct scenario *scenario, const char **out_key);
+
+#endif
