@@ -1,0 +1,71 @@
+/* RDMA devices of one host: discovery, protection domains, CQs; where the waist's errno becomes
+ * weft errors. */
+#ifndef WEFT_RDMA_RDMA_H
+#define WEFT_RDMA_RDMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "io/env.h"
+
+/* One usable slot of a GID table, with the address behind it. */
+struct rdma_gid {
+    union ibv_gid gid;
+    enum ibv_gid_type type;
+    uint32_t index;
+    uint8_t prefix_len; /* of the netdev address that equals the GID; 0: none does */
+};
+
+/* One port of one device, with everything that choices and diagnoses need. */
+struct rdma_port {
+    struct io_device *device; /* Not owned. */
+    uint32_t device_index;    /* into env->devices */
+    uint8_t port;             /* from 1 */
+    char name[40];            /* the device's name; "name/2" for the second port of a device */
+    uint32_t ifindex;         /* its netdev, or 0 */
+    char netdev[32];
+    uint64_t rate_bps;        /* the netdev's speed */
+    uint32_t netdev_mtu;
+    uint32_t active_mtu;      /* bytes: 256..4096 */
+    bool is_active;           /* IBV_PORT_ACTIVE */
+    struct rdma_gid *gids;    /* Owned [n_gids], in table order, empty slots left out */
+    uint32_t n_gids;
+};
+
+struct rdma {
+    struct io_env *env;            /* Not owned. */
+    struct io_device_attr *attrs;  /* Owned [env->n_devices] */
+    struct rdma_port *ports;       /* Owned [n_ports], in device then port order */
+    uint32_t n_ports;
+    struct ibv_pd **pds;           /* Owned [env->n_devices]; NULL until rdma_progress made it */
+    struct io_op *pd_ops;          /* Owned [env->n_devices] */
+    struct rdma_mr_cache *mrs;     /* Owned; rdma/mr.h */
+    struct io_task *task;          /* Not owned. */
+    bool is_ready;
+};
+
+/* Discovers devices and ports and starts making one PD a device. `task` is woken until
+ * rdma_progress returns WEFT_OK. WEFT_ERR_ENVIRONMENT: the host has no RDMA device. */
+weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **out,
+                      struct weft_error *error) WEFT_MUST_CHECK;
+/* AGAIN until every PD exists. */
+weft_status rdma_progress(struct rdma *rdma, struct weft_error *error) WEFT_MUST_CHECK;
+/* Re-reads ports and GIDs (after GID_CHANGE, PORT_*). */
+weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error) WEFT_MUST_CHECK;
+/* Gives everything back; what is still under way is abandoned. NULL is ignored. */
+void rdma_close(struct rdma *rdma);
+
+/* The slot of `port` that holds this GID and type *now*, re-read from the device: slots move.
+ * Returns 0 and the index, or ENODATA. */
+int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port, const union ibv_gid *gid,
+                  enum ibv_gid_type type, uint32_t *out_index);
+
+/* enum ibv_mtu <-> bytes; 0 or 256..4096 only. */
+uint32_t rdma_mtu_bytes(enum ibv_mtu mtu);
+enum ibv_mtu rdma_mtu_enum(uint32_t bytes);
+
+/* "192.168.101.1" or an IPv6 address: how GIDs are printed. */
+char *rdma_gid_format(const union ibv_gid *gid, char *out, size_t out_bytes);
+
+#endif
