@@ -1,0 +1,166 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+/* The enumerators of enum ibv_wc_status, IBV_WC_ cut off. Source: infiniband/verbs.h. */
+static const char *const wc_status_names[] = {
+    "SUCCESS",          "LOC_LEN_ERR",       "LOC_QP_OP_ERR",     "LOC_EEC_OP_ERR",
+    "LOC_PROT_ERR",     "WR_FLUSH_ERR",      "MW_BIND_ERR",       "BAD_RESP_ERR",
+    "LOC_ACCESS_ERR",   "REM_INV_REQ_ERR",   "REM_ACCESS_ERR",    "REM_OP_ERR",
+    "RETRY_EXC_ERR",    "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR",  "REM_INV_RD_REQ_ERR",
+    "REM_ABORT_ERR",    "INV_EECN_ERR",      "INV_EEC_STATE_ERR", "FATAL_ERR",
+    "RESP_TIMEOUT_ERR", "GENERAL_ERR",
+};
+
+void weft_error_clear(struct weft_error *error)
+{
+    if (error != NULL) {
+        *error = (struct weft_error){0};
+    }
+}
+
+/* False if there is nobody to tell, or an earlier failure to keep. */
+static bool begin(struct weft_error *error, weft_status status, const char *phase)
+{
+    weft_check(status < 0);
+    if (error == NULL || error->status != WEFT_OK) {
+        return false;
+    }
+    error->status = status;
+    weft_format(error->phase, sizeof(error->phase), "%s", phase);
+    return true;
+}
+
+weft_status weft_fail(struct weft_error *error, weft_status status, const char *phase,
+                      const char *format, ...)
+{
+    va_list args;
+
+    if (begin(error, status, phase)) {
+        va_start(args, format);
+        vsnprintf(error->message, sizeof(error->message), format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+weft_status weft_fail_errno(struct weft_error *error, int sys_errno, const char *phase,
+                            const char *format, ...)
+{
+    va_list args;
+
+    weft_check(sys_errno > 0);
+    if (begin(error, WEFT_ERR_SYSTEM, phase)) {
+        error->sys_errno = sys_errno;
+        va_start(args, format);
+        vsnprintf(error->message, sizeof(error->message), format, args);
+        va_end(args);
+    }
+    return WEFT_ERR_SYSTEM;
+}
+
+weft_status weft_fail_completion(struct weft_error *error, int wc_status,
+                                 const char *phase, const char *format, ...)
+{
+    va_list args;
+
+    weft_check(wc_status > 0);
+    if (begin(error, WEFT_ERR_COMPLETION, phase)) {
+        error->wc_status = wc_status;
+        va_start(args, format);
+        vsnprintf(error->message, sizeof(error->message), format, args);
+        va_end(args);
+    }
+    return WEFT_ERR_COMPLETION;
+}
+
+void weft_error_object(struct weft_error *error, const char *format, ...)
+{
+    va_list args;
+
+    if (error == NULL || error->object[0] != '\0') {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(error->object, sizeof(error->object), format, args);
+    va_end(args);
+}
+
+static struct weft_value *add(struct weft_error *error, const char *name)
+{
+    struct weft_value *value;
+
+    if (error == NULL || error->n_values == WEFT_ERROR_VALUES_MAX ||
+        weft_error_value(error, name) != NULL) {
+        return NULL;
+    }
+    value = &error->values[error->n_values++];
+    *value = (struct weft_value){0};
+    weft_format(value->name, sizeof(value->name), "%s", name);
+    return value;
+}
+
+void weft_error_int(struct weft_error *error, const char *name, int64_t number)
+{
+    struct weft_value *value = add(error, name);
+
+    if (value != NULL) {
+        value->kind = WEFT_VALUE_INT;
+        value->number = number;
+    }
+}
+
+void weft_error_text(struct weft_error *error, const char *name, const char *text)
+{
+    struct weft_value *value = add(error, name);
+
+    if (value != NULL) {
+        value->kind = WEFT_VALUE_TEXT;
+        weft_format(value->text, sizeof(value->text), "%s", text);
+    }
+}
+
+const struct weft_value *weft_error_value(const struct weft_error *error,
+                                          const char *name)
+{
+    if (error == NULL) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < error->n_values; i++) {
+        if (strncmp(error->values[i].name, name, sizeof(error->values[i].name) - 1) ==
+            0) {
+            return &error->values[i];
+        }
+    }
+    return NULL;
+}
+
+void weft_error_format(const struct weft_error *error, char *out, size_t out_bytes)
+{
+    char number[96] = "";
+
+    if (error == NULL || error->status == WEFT_OK) {
+        weft_format(out, out_bytes, "ok");
+        return;
+    }
+    if (error->sys_errno != 0) {
+        char text[64];
+
+        if (strerror_r(error->sys_errno, text, sizeof(text)) != 0) {
+            weft_format(text, sizeof(text), "unknown");
+        }
+        weft_format(number, sizeof(number), " (errno %d %s)", error->sys_errno, text);
+    } else if (error->wc_status != 0) {
+        size_t index = (size_t)error->wc_status;
+        const char *name =
+            index < WEFT_LENGTH(wc_status_names) ? wc_status_names[index] : "unknown";
+
+        weft_format(number, sizeof(number), " (wc_status %d %s)", error->wc_status, name);
+    }
+    weft_format(out, out_bytes, "%s: %s%s", error->phase, error->message, number);
+}

@@ -1,0 +1,306 @@
+#include "base/reduce.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static const struct {
+    const char *name;
+    size_t n_bytes;
+} dtypes[WEFT_N_DTYPES] = {
+    [WEFT_INT8] = {"int8", 1},       [WEFT_UINT8] = {"uint8", 1},
+    [WEFT_INT16] = {"int16", 2},     [WEFT_UINT16] = {"uint16", 2},
+    [WEFT_INT32] = {"int32", 4},     [WEFT_UINT32] = {"uint32", 4},
+    [WEFT_INT64] = {"int64", 8},     [WEFT_UINT64] = {"uint64", 8},
+    [WEFT_FLOAT16] = {"float16", 2}, [WEFT_BFLOAT16] = {"bfloat16", 2},
+    [WEFT_FLOAT32] = {"float32", 4}, [WEFT_FLOAT64] = {"float64", 8},
+};
+
+static const char *const redops[WEFT_N_REDOPS] = {
+    [WEFT_SUM] = "sum", [WEFT_PROD] = "prod", [WEFT_MIN] = "min",
+    [WEFT_MAX] = "max", [WEFT_AVG] = "avg",
+};
+
+size_t weft_dtype_bytes(enum weft_dtype dtype)
+{
+    weft_check(dtype < WEFT_N_DTYPES);
+    return dtypes[dtype].n_bytes;
+}
+
+const char *weft_dtype_name(enum weft_dtype dtype)
+{
+    weft_check(dtype < WEFT_N_DTYPES);
+    return dtypes[dtype].name;
+}
+
+bool weft_dtype_parse(const char *name, enum weft_dtype *out)
+{
+    for (int i = 0; i < WEFT_N_DTYPES; i++) {
+        if (strcmp(name, dtypes[i].name) == 0) {
+            *out = (enum weft_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *weft_redop_name(enum weft_redop op)
+{
+    weft_check(op < WEFT_N_REDOPS);
+    return redops[op];
+}
+
+bool weft_redop_parse(const char *name, enum weft_redop *out)
+{
+    for (int i = 0; i < WEFT_N_REDOPS; i++) {
+        if (strcmp(name, redops[i]) == 0) {
+            *out = (enum weft_redop)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static uint32_t bits_of_float(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static float float_of_bfloat16(uint16_t half)
+{
+    return float_of_bits((uint32_t)half << 16);
+}
+
+static uint16_t bfloat16_of_float(float value)
+{
+    uint32_t bits = bits_of_float(value);
+
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40); /* a NaN stays one, quietened */
+    }
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits. */
+static float float_of_float16(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t exponent = half >> 10 & 0x1f;
+    uint32_t fraction = half & 0x3ff;
+
+    if (exponent == 0x1f) {
+        return float_of_bits(sign | 0x7f800000u | fraction << 13);
+    }
+    if (exponent == 0) {
+        float magnitude = (float)fraction * 0x1p-24f; /* exact */
+
+        return sign != 0 ? -magnitude : magnitude;
+    }
+    return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+static uint16_t float16_of_float(float value)
+{
+    uint32_t bits = bits_of_float(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t magnitude = bits & 0x7fffffffu;
+    uint32_t fraction, n_shift, half, rest, middle;
+
+    if (magnitude > 0x7f800000u) {
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+    }
+    if (magnitude >= 0x477ff000u) {
+        return sign | 0x7c00; /* 65520 and more round to infinity */
+    }
+    if (magnitude >= 0x38800000u) { /* 2^-14, the least normal number */
+        half = magnitude - 0x38000000u;
+        return (uint16_t)(sign | (half + 0xfff + (half >> 13 & 1)) >> 13);
+    }
+    if (magnitude < 0x33000000u) {
+        return sign; /* below half of the least subnormal, 2^-25 */
+    }
+    fraction = (magnitude & 0x7fffff) | 0x800000;
+    n_shift = 126 - (magnitude >> 23); /* 14..24 */
+    half = fraction >> n_shift;
+    rest = fraction & ((1u << n_shift) - 1);
+    middle = 1u << (n_shift - 1);
+    if (rest > middle || (rest == middle && (half & 1) != 0)) {
+        half++;
+    }
+    return (uint16_t)(sign | half);
+}
+
+/* Elements go through a block on the stack: a loop of constant length without aliasing,
+ * which compilers turn into vector code at -O2, and which allows `out` to be an operand.
+ */
+#define BLOCK 32
+
+#define DEFINE_LOOP(name, type, expression)                                              \
+    static void name(type *out, const type *a, const type *b, size_t count)              \
+    {                                                                                    \
+        size_t i = 0;                                                                    \
+                                                                                         \
+        for (; i + BLOCK <= count; i += BLOCK) {                                         \
+            type block[BLOCK];                                                           \
+                                                                                         \
+            for (size_t j = 0; j < BLOCK; j++) {                                         \
+                const type x = a[i + j], y = b[i + j];                                   \
+                block[j] = (type)(expression);                                           \
+            }                                                                            \
+            memcpy(out + i, block, sizeof(block));                                       \
+        }                                                                                \
+        for (; i < count; i++) {                                                         \
+            const type x = a[i], y = b[i];                                               \
+            out[i] = (type)(expression);                                                 \
+        }                                                                                \
+    }
+
+/* `wide` is an unsigned type in which sums and products wrap without promotion to int. */
+#define DEFINE_INT(name, type, wide)                                                     \
+    DEFINE_LOOP(name##_sum, type, (wide)x + (wide)y)                                     \
+    DEFINE_LOOP(name##_prod, type, (wide)x *(wide)y)                                     \
+    DEFINE_LOOP(name##_min, type, y < x ? y : x)                                         \
+    DEFINE_LOOP(name##_max, type, y > x ? y : x)                                         \
+    DEFINE_SWITCH(name, type)
+
+#define DEFINE_FLOAT(name, type)                                                         \
+    DEFINE_LOOP(name##_sum, type, x + y)                                                 \
+    DEFINE_LOOP(name##_prod, type, x *y)                                                 \
+    DEFINE_LOOP(name##_min, type, y < x ? y : x)                                         \
+    DEFINE_LOOP(name##_max, type, y > x ? y : x)                                         \
+    DEFINE_SWITCH(name, type)
+
+#define DEFINE_HALF(name, load, store)                                                   \
+    DEFINE_LOOP(name##_sum, uint16_t, store(load(x) + load(y)))                          \
+    DEFINE_LOOP(name##_prod, uint16_t, store(load(x) * load(y)))                         \
+    DEFINE_LOOP(name##_min, uint16_t, load(y) < load(x) ? y : x)                         \
+    DEFINE_LOOP(name##_max, uint16_t, load(y) > load(x) ? y : x)                         \
+    DEFINE_SWITCH(name, uint16_t)
+
+#define DEFINE_SWITCH(name, type)                                                        \
+    static void name(enum weft_redop op, void *out, const void *a, const void *b,        \
+                     size_t count)                                                       \
+    {                                                                                    \
+        switch (op) {                                                                    \
+        case WEFT_SUM:                                                                   \
+        case WEFT_AVG:                                                                   \
+            name##_sum(out, a, b, count);                                                \
+            return;                                                                      \
+        case WEFT_PROD:                                                                  \
+            name##_prod(out, a, b, count);                                               \
+            return;                                                                      \
+        case WEFT_MIN:                                                                   \
+            name##_min(out, a, b, count);                                                \
+            return;                                                                      \
+        case WEFT_MAX:                                                                   \
+            name##_max(out, a, b, count);                                                \
+            return;                                                                      \
+        case WEFT_N_REDOPS:                                                              \
+            break;                                                                       \
+        }                                                                                \
+        weft_check(!"op");                                                               \
+    }
+
+DEFINE_INT(reduce_int8, int8_t, uint32_t)
+DEFINE_INT(reduce_uint8, uint8_t, uint32_t)
+DEFINE_INT(reduce_int16, int16_t, uint32_t)
+DEFINE_INT(reduce_uint16, uint16_t, uint32_t)
+DEFINE_INT(reduce_int32, int32_t, uint32_t)
+DEFINE_INT(reduce_uint32, uint32_t, uint32_t)
+DEFINE_INT(reduce_int64, int64_t, uint64_t)
+DEFINE_INT(reduce_uint64, uint64_t, uint64_t)
+DEFINE_FLOAT(reduce_float32, float)
+DEFINE_FLOAT(reduce_float64, double)
+DEFINE_HALF(reduce_float16, float_of_float16, float16_of_float)
+DEFINE_HALF(reduce_bfloat16, float_of_bfloat16, bfloat16_of_float)
+
+static void (*const reducers[WEFT_N_DTYPES])(enum weft_redop op, void *out, const void *a,
+                                             const void *b, size_t count) = {
+    [WEFT_INT8] = reduce_int8,       [WEFT_UINT8] = reduce_uint8,
+    [WEFT_INT16] = reduce_int16,     [WEFT_UINT16] = reduce_uint16,
+    [WEFT_INT32] = reduce_int32,     [WEFT_UINT32] = reduce_uint32,
+    [WEFT_INT64] = reduce_int64,     [WEFT_UINT64] = reduce_uint64,
+    [WEFT_FLOAT16] = reduce_float16, [WEFT_BFLOAT16] = reduce_bfloat16,
+    [WEFT_FLOAT32] = reduce_float32, [WEFT_FLOAT64] = reduce_float64,
+};
+
+void weft_reduce(enum weft_dtype dtype, enum weft_redop op, void *out, const void *a,
+                 const void *b, size_t count)
+{
+    weft_check(dtype < WEFT_N_DTYPES);
+    reducers[dtype](op, out, a, b, count);
+}
+
+#define DIVIDE(type, as)                                                                 \
+    do {                                                                                 \
+        type *at = values;                                                               \
+        for (size_t i = 0; i < count; i++) {                                             \
+            at[i] = (type)(at[i] / (as)divisor);                                         \
+        }                                                                                \
+    } while (0)
+
+#define DIVIDE_HALF(load, store)                                                         \
+    do {                                                                                 \
+        uint16_t *at = values;                                                           \
+        for (size_t i = 0; i < count; i++) {                                             \
+            at[i] = store(load(at[i]) / (float)divisor);                                 \
+        }                                                                                \
+    } while (0)
+
+void weft_reduce_divide(enum weft_dtype dtype, void *values, size_t count, int divisor)
+{
+    weft_check(divisor > 0);
+    switch (dtype) {
+    case WEFT_INT8:
+        DIVIDE(int8_t, int64_t);
+        return;
+    case WEFT_UINT8:
+        DIVIDE(uint8_t, uint64_t);
+        return;
+    case WEFT_INT16:
+        DIVIDE(int16_t, int64_t);
+        return;
+    case WEFT_UINT16:
+        DIVIDE(uint16_t, uint64_t);
+        return;
+    case WEFT_INT32:
+        DIVIDE(int32_t, int64_t);
+        return;
+    case WEFT_UINT32:
+        DIVIDE(uint32_t, uint64_t);
+        return;
+    case WEFT_INT64:
+        DIVIDE(int64_t, int64_t);
+        return;
+    case WEFT_UINT64:
+        DIVIDE(uint64_t, uint64_t);
+        return;
+    case WEFT_FLOAT16:
+        DIVIDE_HALF(float_of_float16, float16_of_float);
+        return;
+    case WEFT_BFLOAT16:
+        DIVIDE_HALF(float_of_bfloat16, bfloat16_of_float);
+        return;
+    case WEFT_FLOAT32:
+        DIVIDE(float, float);
+        return;
+    case WEFT_FLOAT64:
+        DIVIDE(double, double);
+        return;
+    case WEFT_N_DTYPES:
+        break;
+    }
+    weft_check(!"dtype");
+}
