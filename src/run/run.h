@@ -1,0 +1,53 @@
+/* Runs a scenario: builds a world on a backend, runs its jobs on hosts, injects its faults,
+ * verifies the data, diagnoses failures and judges `expect`. The result is one JSON document,
+ * from which everything else (tables, HTML, JUnit) is rendered. */
+#ifndef WEFT_RUN_RUN_H
+#define WEFT_RUN_RUN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "io/world.h"
+#include "rdma/policy.h"
+#include "scenario/scenario.h"
+
+struct run_progress {
+    uint32_t job, n_jobs;       /* list elements expanded: one per printed row */
+    uint64_t bytes_done, bytes_total; /* of the whole run, by nccl-tests' size column */
+    weft_ns now;                /* world time */
+};
+
+struct run_options {
+    const struct world_ops *backend;   /* never NULL */
+    bool has_policy;
+    enum rdma_policy policy;           /* overrides the file's */
+    bool has_seed;
+    uint64_t seed;                     /* overrides the file's */
+    enum weft_trace_level trace_level; /* STORY by default; the hash is always of STORY lines */
+    weft_trace_sink events;            /* receives the story; NULL: only the hash is kept */
+    void *events_context;
+    void (*tap)(void *context, const struct world_frame *frame); /* capture, or NULL */
+    void *tap_context;
+    void (*progress)(void *context, const struct run_progress *progress); /* or NULL */
+    void *progress_context;
+    struct weft_log *log;              /* or NULL */
+    const char *replay;                /* the command line that replays this, for the document */
+};
+
+/* The verdict, beside the document; exit codes are the cli's. */
+enum run_result { RUN_PASS, RUN_FAIL, RUN_ERROR, RUN_ENVIRONMENT, RUN_TIMEOUT };
+
+/* Runs `scenario`. `*out_document` (the caller's reference) is the `--json` document of
+ * docs/io.md's contract: schema_version, weft, scenario, backend, policy, seed, trace_hash,
+ * result, symptom, connections, jobs, links, findings, expectations, counters, warnings; absent
+ * values are null, never missing keys. `*out_observations` (may be NULL) is what
+ * `weft diagnose` reads. RUN_PASS: as `expect` says (an expected failure included). RUN_ERROR
+ * and RUN_ENVIRONMENT fill `error`; the document may then be NULL. */
+enum run_result run_scenario(const struct scenario *scenario,
+                             const struct run_options *options, json_t **out_document,
+                             json_t **out_observations, struct weft_error *error);
+
+#endif
