@@ -70,6 +70,11 @@ void sim_port_destroy(struct sim_port *port);
 /* Joins two ports; the cable lives until either port is destroyed with the fabric. */
 void sim_cable_connect(struct sim_engine *engine, const struct sim_cable_config *config,
                        struct sim_port *a, struct sim_port *b);
+/* Joins many ports through an ideal switch (the management network): each port sends at the
+ * config's rate, what arrives does not queue, broadcasts reach everybody else. A port that is
+ * taken down loses its own carrier only. */
+void sim_network_connect(struct sim_engine *engine, const struct sim_cable_config *config,
+                         struct sim_port *const *ports, size_t n_ports);
 /* Who gets what arrives. Both may be NULL (dropped). */
 void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack);
 
@@ -109,6 +114,12 @@ struct sim_match {
     weft_ps delay_ps;
 };
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match);
+
+/* How a tap turns a host-stack packet into the bytes of its Ethernet frame without FCS: writes
+ * at most `out_bytes` and returns how many. Without one, taps show RoCE frames only. */
+typedef size_t (*sim_packet_encoder)(const struct sim_packet *packet, uint8_t *out,
+                                     size_t out_bytes);
+void sim_port_set_encoder(struct sim_port *port, sim_packet_encoder encode);
 
 /* Bytes of every frame that leaves or enters the port; see world_ops.tap. NULL: stop. */
 typedef void (*sim_tap)(void *context, weft_ns at, const struct sim_port *port,
