@@ -33,9 +33,10 @@ struct io_ready {
 struct io_loop {
     struct weft_heap deadlines;
     struct io_ready *ready; /* Owned [n_hosts]. */
-    uint64_t *is_ready;     /* Owned bitmap [n_hosts]. */
+    uint64_t *is_ready;     /* Owned bitmap [n_hosts]: running, with a non-empty list. */
+    uint64_t *is_paused;    /* Owned bitmap [n_hosts]. */
     uint32_t n_hosts;
-    uint32_t n_ready;       /* hosts with a non-empty ready list */
+    uint32_t n_ready;       /* bits set in is_ready */
 };
 
 /* Aborts when out of memory. */
@@ -51,6 +52,10 @@ void io_task_fini(struct io_task *task);
 void io_task_wake(struct io_task *task);
 /* Sets when the task is to be woken if nothing else does; WEFT_NEVER removes it. */
 void io_task_deadline(struct io_task *task, weft_ns at);
+
+/* Holds back the tasks of `host` (it is stopped, or dead) until it is let go: they still get
+ * queued, but io_loop_pop does not give them. For backends only. */
+void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused);
 
 /* Wakes every task whose deadline is at or before `now`; their deadlines are removed. */
 void io_loop_expire(struct io_loop *loop, weft_ns now);

@@ -1,0 +1,14 @@
+#include "io/hostinfo.h"
+
+#include <stddef.h>
+
+const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
+                                           uint32_t ifindex)
+{
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (info->netdevs[i].ifindex == ifindex) {
+            return &info->netdevs[i];
+        }
+    }
+    return NULL;
+}
