@@ -210,7 +210,7 @@ static uint16_t float16_of_float(float value)
         case WEFT_N_REDOPS:                                                              \
             break;                                                                       \
         }                                                                                \
-        weft_check(!"op");                                                               \
+        weft_check(op < WEFT_N_REDOPS);                                                  \
     }
 
 DEFINE_INT(reduce_int8, int8_t, uint32_t)
@@ -302,5 +302,5 @@ void weft_reduce_divide(enum weft_dtype dtype, void *values, size_t count, int d
     case WEFT_N_DTYPES:
         break;
     }
-    weft_check(!"dtype");
+    weft_check(dtype < WEFT_N_DTYPES);
 }

@@ -17,50 +17,63 @@ static void put_byte(struct weft_trace *trace, char byte)
     }
 }
 
+/* Words are short: a loop beats strlen and memcpy. */
 static void put_word(struct weft_trace *trace, const char *word)
 {
-    size_t n_bytes = strlen(word);
+    size_t n = trace->n;
 
-    if (n_bytes > LIMIT - trace->n) {
-        n_bytes = LIMIT - trace->n;
+    while (*word != '\0' && n < LIMIT) {
+        trace->line[n++] = *word++;
     }
-    memcpy(trace->line + trace->n, word, n_bytes);
-    trace->n += n_bytes;
+    trace->n = n;
 }
 
+static size_t count_digits(uint64_t number)
+{
+    size_t n = 1;
+
+    for (; number >= 10000; number /= 10000) {
+        n += 4;
+    }
+    return n + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
+/* Straight into the line, two digits per division: a story can have tens of millions of
+ * numbers, and neither printf nor a copy from a scratch buffer is free. */
 static void put_int(struct weft_trace *trace, int64_t number)
 {
-    /* Two digits per division: a story can have tens of millions of numbers. */
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                                 "25262728293031323334353637383940414243444546474849"
                                 "50515253545556575859606162636465666768697071727374"
                                 "75767778798081828384858687888990919293949596979899";
-    char digits[20];
-    size_t at = sizeof(digits);
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    size_t n_bytes = count_digits(left) + (number < 0);
+    char *at;
 
+    if (n_bytes > LIMIT - trace->n) {
+        /* Half a number would be a wrong number: the line is full from here on. */
+        while (trace->n < LIMIT) {
+            trace->line[trace->n++] = '~';
+        }
+        return;
+    }
+    trace->n += n_bytes;
+    at = trace->line + trace->n;
     while (left >= 100) {
-        size_t pair = (size_t)(left % 100) * 2;
+        const char *pair = pairs + left % 100 * 2;
 
         left /= 100;
-        digits[--at] = pairs[pair + 1];
-        digits[--at] = pairs[pair];
+        *--at = pair[1];
+        *--at = pair[0];
     }
     if (left >= 10) {
-        digits[--at] = pairs[left * 2 + 1];
-        digits[--at] = pairs[left * 2];
+        *--at = pairs[left * 2 + 1];
+        *--at = pairs[left * 2];
     } else {
-        digits[--at] = (char)('0' + left);
+        *--at = (char)('0' + left);
     }
     if (number < 0) {
-        digits[--at] = '-';
-    }
-    if (sizeof(digits) - at <= LIMIT - trace->n) {
-        memcpy(trace->line + trace->n, digits + at, sizeof(digits) - at);
-        trace->n += sizeof(digits) - at;
-    } else {
-        trace->n = LIMIT; /* half a number would be a wrong number: the line ends here */
-        memset(trace->line + LIMIT - 1, '~', 1);
+        *--at = '-';
     }
 }
 
