@@ -1,0 +1,54 @@
+/* The one table of findings: what `weft run`, `weft diagnose`, `weft explain`, `expect:`
+ * and docs/findings.md all read. Codes are a contract: they never change their meaning.
+ */
+#ifndef WEFT_DIAG_CATALOGUE_H
+#define WEFT_DIAG_CATALOGUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text.h"
+
+enum diag_severity { DIAG_ERROR, DIAG_WARNING, DIAG_INFO };
+
+enum diag_code {
+    DIAG_ROUTE_WRONG_NIC,
+    DIAG_ROUTE_NO_FACING_PORT,
+    DIAG_ROUTE_SUBNET_COLLISION,
+    DIAG_LINK_DOWN,
+    DIAG_LINK_MTU_MISMATCH,
+    DIAG_LINK_BLACK_HOLE,
+    DIAG_GID_TYPE_MISMATCH,
+    DIAG_GID_MISSING,
+    DIAG_NEIGH_NO_ANSWER,
+    DIAG_PEER_DEAD,
+    DIAG_CONN_AUTH_FAILED,
+    DIAG_CONN_REFUSED,
+    DIAG_CONN_TIMEOUT,
+    DIAG_HOST_MEMLOCK,
+    DIAG_HOST_NO_DEVICE,
+    DIAG_DATA_WRONG,
+    DIAG_UNDETERMINED,
+    DIAG_N_CODES
+};
+
+struct diag_entry {
+    enum diag_code id;
+    const char *code; /* "route.wrong_nic" */
+    enum diag_severity severity;
+    const char *cause;     /* one sentence: what is wrong */
+    const char *remedy;    /* one sentence: what to do */
+    const char *reference; /* where it is described */
+    const char
+        *explanation; /* a few paragraphs for `weft explain` and docs/findings.md */
+};
+
+const struct diag_entry *diag_entry(enum diag_code id);
+/* By code text; NULL if there is no such code. */
+const struct diag_entry *diag_entry_by_code(const char *code);
+const char *diag_severity_name(enum diag_severity severity); /* "error" */
+
+/* Appends docs/findings.md, which a test compares with the file. */
+void diag_catalogue_print(struct weft_text *out);
+
+#endif

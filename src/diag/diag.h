@@ -1,0 +1,117 @@
+/* From recorded observations to coded causes: a pure function. What it may look at is
+ * what the hosts themselves saw and were told, never what a simulator knows; whatever was
+ * not observed is unknown, and unknown never argues for a cause. */
+#ifndef WEFT_DIAG_DIAG_H
+#define WEFT_DIAG_DIAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "diag/catalogue.h"
+#include "io/addr.h"
+#include "io/hostinfo.h"
+
+#define DIAG_NAME_BYTES 64
+#define DIAG_GIDS_MAX 16
+#define DIAG_CANDIDATES_MAX 3
+
+/* ---- observations ---- */
+
+enum diag_known { DIAG_UNKNOWN, DIAG_NO, DIAG_YES };
+
+struct diag_gid {
+    struct io_ip ip; /* the GID's bytes, which are an address */
+    int type;        /* 1 RoCE v1, 2 RoCE v2; 0: unknown */
+    int prefix_len;  /* of the interface address that equals it; 0: no such address,
+                      * IO_UNKNOWN: not known */
+};
+
+struct diag_port {
+    char name[DIAG_NAME_BYTES]; /* "p0", "c0.1", "mlx5_0/2" */
+    enum diag_known is_up;
+    int64_t netdev_mtu; /* bytes, or IO_UNKNOWN, as in all numbers here */
+    int64_t active_mtu; /* bytes */
+    int64_t rate_bps;
+    bool has_gids; /* false: its GID table was not seen */
+    struct diag_gid gids[DIAG_GIDS_MAX];
+    uint32_t n_gids;
+};
+
+/* Something failed. `peer` is the host it happened with, "" if it concerns none. */
+struct diag_error {
+    struct weft_error error;
+    char peer[DIAG_NAME_BYTES];
+    weft_ns at_ns;
+    bool is_hearsay; /* another host gave up first and said so */
+};
+
+/* An async event of a device. */
+struct diag_event {
+    char type[32]; /* "port_error", "port_active", "gid_change", "device_fatal", ... */
+    char port[DIAG_NAME_BYTES];
+    weft_ns at_ns;
+};
+
+/* What a peer told this host of itself. */
+struct diag_told {
+    char peer[DIAG_NAME_BYTES];
+    struct diag_port *ports; /* Owned [n_ports] */
+    uint32_t n_ports;
+};
+
+struct diag_host {
+    char name[DIAG_NAME_BYTES];
+    bool was_observed;       /* false: only others spoke of it; its own lists are empty */
+    char state[24];          /* where it was when it ended: "jobs", "" unknown */
+    int64_t memlock_bytes;   /* INT64_MAX: unlimited */
+    struct diag_port *ports; /* Owned [n_ports] */
+    uint32_t n_ports;
+    struct diag_error *errors; /* Owned [n_errors], in order of time */
+    uint32_t n_errors;
+    struct diag_event *events; /* Owned [n_events], in order of time */
+    uint32_t n_events;
+    struct diag_told *told; /* Owned [n_told] */
+    uint32_t n_told;
+};
+
+struct diag_input {
+    struct diag_host *hosts; /* Owned [n_hosts], in rank order */
+    uint32_t n_hosts;
+};
+
+/* Frees everything inside; the structs themselves are the caller's. */
+void diag_input_fini(struct diag_input *input);
+
+/* ---- findings ---- */
+
+#define DIAG_EVIDENCE_MAX 20
+
+struct diag_finding {
+    const struct diag_entry *entry; /* code, severity, cause, remedy: catalogue.h */
+    char host[DIAG_NAME_BYTES];     /* where; "" if it has no place */
+    char port[DIAG_NAME_BYTES];
+    char peer[DIAG_NAME_BYTES];
+    struct weft_value
+        evidence[DIAG_EVIDENCE_MAX]; /* values from both ends; "unknown" is one */
+    uint32_t n_evidence;
+    /* `undetermined` only: what it may be, likeliest first. */
+    const struct diag_entry *candidates[DIAG_CANDIDATES_MAX];
+    uint32_t n_candidates;
+};
+
+struct diag_findings {
+    struct diag_finding
+        *items; /* Owned [n]; most severe first, then in order of finding */
+    uint32_t n;
+};
+
+/* Judges. A code appears once per (host, port, peer). Aborts when out of memory. */
+void diag(const struct diag_input *input, struct diag_findings *out);
+void diag_findings_fini(struct diag_findings *findings);
+
+/* "titanic:p0 -> iceberg", "titanic", "". */
+void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes);
+
+#endif
