@@ -1,0 +1,138 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+struct verb_spec {
+    const char *name;
+    cli_verb run; /* NULL: part of the contract, not implemented yet */
+    const char *operands;
+    const char *help;
+};
+
+static const struct verb_spec verbs[] = {
+    {"run", cli_run, "FILE...", "run scenarios and judge what they expect"},
+    {"validate", cli_validate, "FILE...", "check scenarios without running them"},
+    {"list", cli_list, "[DIR]", "the scenarios, a line each"},
+    {"show", cli_show, "FILE", "draw the mesh; ports, routes, rings"},
+    {"bench", cli_bench, "NAME...", "measure the simulator"},
+    {"diagnose", cli_diagnose, "OBS.json", "findings from recorded observations"},
+    {"explain", cli_explain, "CODE", "what a finding means, at length"},
+    {"paths", NULL, "FILE.xml", "NCCL-compatible paths inside a host"},
+    {"swarm", NULL, "FILE...", "many seeds in one process"},
+    {"doctor", NULL, "[FILE]", "preflight on a real machine"},
+    {"plugin", NULL, "", "the NCCL plugin's settings"},
+    {"plugin-check", NULL, "[SO]", "drive a net plugin as NCCL does"},
+    {"relayd", NULL, "", "relay for a host without a rank"},
+    {"node", NULL, "", "one rank of a multi-process run"},
+    {"cleanup", NULL, "", "remove what a killed run left"},
+};
+
+int cli_worse(int a, int b)
+{
+    static const int order[] = {CLI_INTERRUPTED, CLI_USAGE,  CLI_ENVIRONMENT, CLI_TIMEOUT,
+                                CLI_FAILED,      CLI_OK,     CLI_SKIPPED};
+
+    for (size_t i = 0; i < WEFT_LENGTH(order); i++) {
+        if (a == order[i] || b == order[i]) {
+            return order[i];
+        }
+    }
+    return a;
+}
+
+static void print_usage(FILE *to)
+{
+    fprintf(to, "weft %s: a testbed for direct-connect RDMA meshes\n\n"
+                "usage: weft VERB [flags] ...    (weft VERB --help)\n\n",
+            WEFT_VERSION);
+    for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
+        if (verbs[i].run != NULL) {
+            fprintf(to, "  %-10s %-10s %s\n", verbs[i].name, verbs[i].operands,
+                    verbs[i].help);
+        }
+    }
+    fprintf(to, "\nexit: 0 as expected, 1 not, 2 usage or input error, 3 something is missing,"
+                "\n      77 skipped, 124 out of time, 130 interrupted\n");
+}
+
+bool cli_write_file(const char *path, const char *bytes, size_t n)
+{
+    bool is_stdout = strcmp(path, "-") == 0;
+    FILE *file = is_stdout ? stdout : fopen(path, "wb");
+    bool ok;
+
+    if (file == NULL) {
+        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    ok = n == 0 || fwrite(bytes, 1, n, file) == n;
+    ok = (is_stdout ? fflush(file) : fclose(file)) == 0 && ok;
+    if (!ok) {
+        fprintf(stderr, "weft: %s: %s\n", is_stdout ? "stdout" : path, strerror(errno));
+    }
+    return ok;
+}
+
+bool cli_print(const char *bytes, size_t n)
+{
+    return cli_write_file("-", bytes, n);
+}
+
+struct scenario *cli_load(const struct cli_options *options, const char *path)
+{
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    weft_status status =
+        scenario_load_file(path, options->sets, options->n_sets, &scenario, &diagnostics);
+
+    for (size_t i = 0; i < diagnostics.n; i++) {
+        fprintf(stderr, "%s\n", diagnostics.items[i].text);
+    }
+    if (diagnostics.n_left_out > 0) {
+        fprintf(stderr, "%s: and %zu more\n", path, diagnostics.n_left_out);
+    }
+    scenario_diagnostics_fini(&diagnostics);
+    return status == WEFT_OK ? scenario : NULL;
+}
+
+static int dispatch(const struct verb_spec *verb, int argc, char **argv)
+{
+    struct cli_options options;
+
+    if (verb->run == NULL) {
+        fprintf(stderr, "weft %s: not implemented yet\n", verb->name);
+        return CLI_ENVIRONMENT;
+    }
+    if (!cli_options_parse(&options, verb->name, argc, argv, 2)) {
+        return CLI_USAGE;
+    }
+    return verb->run(&options);
+}
+
+int cli_main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        printf("weft %s\n", WEFT_VERSION);
+        return CLI_OK;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
+        if (strcmp(name, verbs[i].name) == 0) {
+            return dispatch(&verbs[i], argc, argv);
+        }
+    }
+    if (argc > 1) {
+        fprintf(stderr, "weft: no such verb: %s\n\n", name);
+    }
+    print_usage(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,120 @@
+/* weft list: the scenarios of a folder, a line each. */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "report/columns.h"
+
+#define LIST_DEPTH_MAX 8
+
+struct paths {
+    char **names; /* Owned */
+    size_t n, cap;
+};
+
+static void add_path(struct paths *paths, const char *path)
+{
+    if (paths->n == paths->cap) {
+        paths->cap = paths->cap == 0 ? 32 : 2 * paths->cap;
+        paths->names = weft_realloc(paths->names, paths->cap * sizeof(char *));
+    }
+    paths->names[paths->n++] = weft_strdup(path);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Every *.yaml below `folder`; links to folders are followed LIST_DEPTH_MAX deep. */
+static bool find_scenarios(const char *folder, int depth, struct paths *out)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    if (dir == NULL) {
+        fprintf(stderr, "weft list: %s: %s\n", folder, strerror(errno));
+        return false;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        struct weft_text path = {NULL, 0, 0};
+        struct stat status;
+        size_t n = strlen(entry->d_name);
+
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        weft_text_add(&path, "%s/%s", folder, entry->d_name);
+        if (stat(path.bytes, &status) == 0) {
+            if (S_ISDIR(status.st_mode) && depth < LIST_DEPTH_MAX) {
+                find_scenarios(path.bytes, depth + 1, out);
+            } else if (n > 5 && strcmp(entry->d_name + n - 5, ".yaml") == 0) {
+                add_path(out, path.bytes);
+            }
+        }
+        weft_text_fini(&path);
+    }
+    closedir(dir);
+    return true;
+}
+
+int cli_list(struct cli_options *options)
+{
+    static const char *const heads[] = {"file", "name", "backends", "what it shows"};
+    const char *folder = options->n_operands > 0 ? options->operands[0] : "scenarios";
+    struct paths paths = {NULL, 0, 0};
+    struct columns columns;
+    struct weft_text text = {NULL, 0, 0};
+    json_t *list = json_array();
+    int code = find_scenarios(folder, 0, &paths) ? CLI_OK : CLI_USAGE;
+
+    if (paths.n > 0) {
+        qsort(paths.names, paths.n, sizeof(char *), by_name);
+    }
+    columns_init(&columns, heads, 4);
+    for (size_t i = 0; i < paths.n; i++) {
+        struct scenario *scenario = cli_load(options, paths.names[i]);
+        const char *key = NULL;
+        bool can_run = scenario != NULL && !scenario_not_implemented(scenario, &key);
+
+        if (scenario == NULL) {
+            code = CLI_USAGE;
+        } else {
+            columns_row(&columns);
+            columns_cell(&columns, "%s", paths.names[i]);
+            columns_cell(&columns, "%s", scenario->name);
+            columns_cell(&columns, "%s", can_run ? "sim" : "-");
+            columns_cell(&columns, "%s", scenario->description);
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "file",
+                                                  paths.names[i], "name", scenario->name,
+                                                  "description", scenario->description,
+                                                  "backends",
+                                                  can_run ? json_pack("[s]", "sim")
+                                                          : json_array()));
+        }
+        scenario_free(scenario);
+        free(paths.names[i]);
+    }
+    free(paths.names);
+    if (options->json != NULL) {
+        json_t *whole = json_pack("{s:i, s:O}", "schema_version", 1, "scenarios", list);
+        char *dump = json_dumps(whole, JSON_INDENT(2));
+
+        code = cli_write_file(options->json, dump, strlen(dump)) ? code : CLI_USAGE;
+        free(dump);
+        json_decref(whole);
+    } else if (code == CLI_OK || columns.n_cells > 4) {
+        columns_print(&columns, "", &text);
+        cli_print(text.bytes, text.n);
+    }
+    weft_text_fini(&text);
+    columns_fini(&columns);
+    json_decref(list);
+    return code;
+}

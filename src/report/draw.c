@@ -1,0 +1,289 @@
+#include "report/draw.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "report/canvas.h"
+
+static const struct scenario_port *end_port(const struct scenario *scenario,
+                                            const struct scenario_link *link, int end)
+{
+    const struct scenario_end *at = &link->ends[end];
+
+    return at->is_switch ? NULL : &scenario->hosts[at->node].ports[at->port];
+}
+
+static const char *end_node(const struct scenario *scenario,
+                            const struct scenario_link *link, int end)
+{
+    const struct scenario_end *at = &link->ends[end];
+
+    return at->is_switch ? scenario->switches[at->node].name
+                         : scenario->hosts[at->node].name;
+}
+
+/* "p0 192.168.101.1/24"; a switch's end is "port 3". */
+static void end_label(const struct scenario *scenario, const struct scenario_link *link,
+                      int end, char *out, size_t out_bytes)
+{
+    const struct scenario_port *port = end_port(scenario, link, end);
+    char address[IO_IP_TEXT_BYTES];
+
+    if (port == NULL) {
+        weft_format(out, out_bytes, "port %u", link->ends[end].port);
+    } else if (port->n_addresses == 0) {
+        weft_format(out, out_bytes, "%s (no address)", port->name);
+    } else {
+        io_ip_format(&port->addresses[0].ip, address, sizeof(address));
+        weft_format(out, out_bytes, "%s %s/%u", port->name, address,
+                    port->addresses[0].prefix_len);
+    }
+}
+
+static uint32_t link_mtu(const struct scenario *scenario, const struct scenario_link *link,
+                         int end)
+{
+    const struct scenario_port *port = end_port(scenario, link, end);
+
+    return port == NULL ? 0 : port->mtu_bytes;
+}
+
+static void add_share(char *out, size_t out_bytes, const char *name, uint32_t share_ppb)
+{
+    size_t n = strlen(out);
+
+    if (share_ppb > 0) {
+        weft_format(out + n, out_bytes - n, " %s %g%%", name, (double)share_ppb / 1e7);
+    }
+}
+
+void draw_link_facts(const struct scenario *scenario, const struct scenario_link *link,
+                     char *out, size_t out_bytes)
+{
+    char rate[24];
+    char delay[24];
+    uint32_t mtu[2] = {link_mtu(scenario, link, 0), link_mtu(scenario, link, 1)};
+    size_t n;
+
+    weft_format_rate(link->rate_bps, rate, sizeof(rate));
+    weft_format_time(link->delay_ns, delay, sizeof(delay));
+    if (mtu[0] == mtu[1] || mtu[1] == 0) {
+        weft_format(out, out_bytes, "%s %s mtu %u", rate, delay, mtu[0]);
+    } else {
+        weft_format(out, out_bytes, "%s %s mtu %u/%u", rate, delay, mtu[0], mtu[1]);
+    }
+    n = strlen(out);
+    if (link->path_limit_bytes != 0) {
+        weft_format(out + n, out_bytes - n, " path limit %u", link->path_limit_bytes);
+    }
+    add_share(out, out_bytes, "loss", link->impairment.loss_ppb);
+    add_share(out, out_bytes, "corrupt", link->impairment.corrupt_ppb);
+    add_share(out, out_bytes, "duplicate", link->impairment.duplicate_ppb);
+    add_share(out, out_bytes, "reorder", link->impairment.reorder_ppb);
+    add_share(out, out_bytes, "ecn", link->impairment.ecn_ppb);
+    if (!link->up) {
+        n = strlen(out);
+        weft_format(out + n, out_bytes - n, " DOWN");
+    }
+}
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void draw_pair(const struct scenario *scenario, struct weft_text *out)
+{
+    const struct scenario_link *link = &scenario->links[0];
+    char labels[2][64];
+    char facts[128];
+    int box = 4 + max_int(canvas_columns(end_node(scenario, link, 0)),
+                          canvas_columns(end_node(scenario, link, 1)));
+    int cable;
+    struct canvas canvas;
+
+    end_label(scenario, link, 0, labels[0], sizeof(labels[0]));
+    end_label(scenario, link, 1, labels[1], sizeof(labels[1]));
+    draw_link_facts(scenario, link, facts, sizeof(facts));
+    cable = max_int(canvas_columns(labels[0]) + canvas_columns(labels[1]) + 6,
+                    canvas_columns(facts) + 4);
+    canvas_init(&canvas, 4 + 2 * box + cable, 3);
+    canvas_box(&canvas, 2, 0, box, 3, end_node(scenario, link, 0));
+    canvas_box(&canvas, 2 + box + cable, 0, box, 3, end_node(scenario, link, 1));
+    canvas_hline(&canvas, 2 + box, 1 + box + cable, 1, link->up ? 0x2500 : 0x2504);
+    canvas_cell(&canvas, 1 + box, 1, 0x251c);
+    canvas_cell(&canvas, 2 + box + cable, 1, 0x2524);
+    canvas_text(&canvas, 3 + box, 0, labels[0]);
+    canvas_text_right(&canvas, box + cable, 0, labels[1]);
+    canvas_text_centre(&canvas, 2 + box + cable / 2, 2, facts);
+    canvas_print(&canvas, out);
+    canvas_fini(&canvas);
+}
+
+/* The link between hosts a and b, seen from a: its index, and which end is a's. */
+static const struct scenario_link *link_between(const struct scenario *scenario, uint32_t a,
+                                                uint32_t b, int *out_end)
+{
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        const struct scenario_link *link = &scenario->links[i];
+
+        for (int end = 0; end < 2; end++) {
+            if (!link->ends[0].is_switch && !link->ends[1].is_switch &&
+                link->ends[end].node == a && link->ends[1 - end].node == b) {
+                *out_end = end;
+                return link;
+            }
+        }
+    }
+    return NULL;
+}
+
+struct triangle_side {
+    const struct scenario_link *link;
+    char near[64];  /* label at the lesser host of the side */
+    char far[64];
+    char facts[128];
+};
+
+static bool find_side(const struct scenario *scenario, uint32_t a, uint32_t b,
+                      struct triangle_side *out)
+{
+    int end = 0;
+
+    out->link = link_between(scenario, a, b, &end);
+    if (out->link == NULL) {
+        return false;
+    }
+    end_label(scenario, out->link, end, out->near, sizeof(out->near));
+    end_label(scenario, out->link, 1 - end, out->far, sizeof(out->far));
+    draw_link_facts(scenario, out->link, out->facts, sizeof(out->facts));
+    return true;
+}
+
+static void draw_leg(struct canvas *canvas, const struct triangle_side *side, int x, int y,
+                     bool is_left)
+{
+    void (*put)(struct canvas *, int, int, const char *) =
+        is_left ? canvas_text_right : canvas_text;
+    int label_x = is_left ? x - 2 : x + 2;
+
+    canvas_cell(canvas, x, y - 1, 0x252c);
+    canvas_vline(canvas, x, y, y + 4, side->link->up ? 0x2502 : 0x2506);
+    canvas_cell(canvas, x, y + 5, 0x2534);
+    put(canvas, label_x, y, side->near);
+    put(canvas, label_x, y + 2, side->facts);
+    put(canvas, label_x, y + 4, side->far);
+}
+
+/* One host above, two below; every cable labelled at both ends. */
+static void draw_triangle(const struct scenario *scenario,
+                          const struct triangle_side *sides, struct weft_text *out)
+{
+    const struct scenario_host *hosts = scenario->hosts;
+    int margin = max_int(canvas_columns(sides[0].facts), canvas_columns(sides[0].near)) + 4;
+    int right = max_int(canvas_columns(sides[1].facts), canvas_columns(sides[1].near)) + 4;
+    int base = max_int(canvas_columns(sides[2].near) + canvas_columns(sides[2].far) + 6,
+                       canvas_columns(sides[2].facts) + 2);
+    int box = 4 + max_int(canvas_columns(hosts[0].name),
+                          max_int(canvas_columns(hosts[1].name),
+                                  canvas_columns(hosts[2].name)));
+    int half = box / 2;
+    int left_x = max_int(margin, box);
+    int right_x = left_x + base + 3;
+    int top_w = right_x - left_x + 5;
+    struct canvas canvas;
+
+    canvas_init(&canvas, right_x + max_int(right, box) + half + 4, 13);
+    canvas_box(&canvas, left_x - 2, 0, top_w, 3, hosts[0].name);
+    draw_leg(&canvas, &sides[0], left_x, 3, true);
+    draw_leg(&canvas, &sides[1], right_x, 3, false);
+    canvas_box(&canvas, left_x - box + 2, 8, box, 3, hosts[1].name);
+    canvas_box(&canvas, right_x - 1, 8, box, 3, hosts[2].name);
+    canvas_cell(&canvas, left_x, 8, 0x2534);
+    canvas_cell(&canvas, right_x, 8, 0x2534);
+    canvas_hline(&canvas, left_x + 2, right_x - 2, 9,
+                 sides[2].link->up ? 0x2500 : 0x2504);
+    canvas_cell(&canvas, left_x + 1, 9, 0x251c);
+    canvas_cell(&canvas, right_x - 1, 9, 0x2524);
+    canvas_text(&canvas, left_x + 3, 10, sides[2].near);
+    canvas_text_right(&canvas, right_x - 3, 10, sides[2].far);
+    canvas_text_centre(&canvas, (left_x + right_x) / 2, 11, sides[2].facts);
+    canvas_print(&canvas, out);
+    canvas_fini(&canvas);
+}
+
+static void draw_list(const struct scenario *scenario, struct weft_text *out)
+{
+    size_t width[2] = {0, 0};
+    size_t node_width = 0;
+
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        for (int end = 0; end < 2; end++) {
+            char label[64];
+            const char *node = end_node(scenario, &scenario->links[i], end);
+
+            end_label(scenario, &scenario->links[i], end, label, sizeof(label));
+            width[end] = strlen(label) > width[end] ? strlen(label) : width[end];
+            node_width = strlen(node) > node_width ? strlen(node) : node_width;
+        }
+    }
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        const struct scenario_link *link = &scenario->links[i];
+        char near[64];
+        char far[64];
+        char facts[128];
+
+        end_label(scenario, link, 0, near, sizeof(near));
+        end_label(scenario, link, 1, far, sizeof(far));
+        draw_link_facts(scenario, link, facts, sizeof(facts));
+        weft_text_add(out, "  %-*s  %-*s %s  %-*s  %-*s  %s\n", (int)node_width,
+                      end_node(scenario, link, 0), (int)width[0], near,
+                      link->up ? "──" : "┄┄", (int)node_width, end_node(scenario, link, 1),
+                      (int)width[1], far, facts);
+    }
+}
+
+void draw_mesh(const struct scenario *scenario, struct weft_text *out)
+{
+    struct triangle_side sides[3];
+
+    if (scenario->n_hosts == 2 && scenario->n_links == 1 && scenario->n_switches == 0) {
+        draw_pair(scenario, out);
+    } else if (scenario->n_hosts == 3 && scenario->n_links == 3 &&
+               find_side(scenario, 0, 1, &sides[0]) &&
+               find_side(scenario, 0, 2, &sides[1]) &&
+               find_side(scenario, 1, 2, &sides[2])) {
+        draw_triangle(scenario, sides, out);
+    } else {
+        draw_list(scenario, out);
+    }
+}
+
+void draw_dot(const struct scenario *scenario, struct weft_text *out)
+{
+    weft_text_add(out, "graph \"%s\" {\n", scenario->name);
+    for (uint32_t i = 0; i < scenario->n_hosts; i++) {
+        weft_text_add(out, "  \"%s\" [shape=box];\n", scenario->hosts[i].name);
+    }
+    for (uint32_t i = 0; i < scenario->n_switches; i++) {
+        weft_text_add(out, "  \"%s\" [shape=ellipse];\n", scenario->switches[i].name);
+    }
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        const struct scenario_link *link = &scenario->links[i];
+        char near[64];
+        char far[64];
+        char facts[128];
+
+        end_label(scenario, link, 0, near, sizeof(near));
+        end_label(scenario, link, 1, far, sizeof(far));
+        draw_link_facts(scenario, link, facts, sizeof(facts));
+        weft_text_add(out,
+                      "  \"%s\" -- \"%s\" [taillabel=\"%s\", headlabel=\"%s\", "
+                      "label=\"%s\"%s];\n",
+                      end_node(scenario, link, 0), end_node(scenario, link, 1), near, far,
+                      facts, link->up ? "" : ", style=dashed");
+    }
+    weft_text_add(out, "}\n");
+}

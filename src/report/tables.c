@@ -1,0 +1,157 @@
+#include "report/tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "report/columns.h"
+#include "report/json_read.h"
+
+void report_connections(const json_t *document, const struct report_style *style,
+                        struct weft_text *out)
+{
+    static const char *const heads[] = {"from", "to",  "port", "gid",   "type",
+                                        "mtu",  "qps", "via",  "set-up"};
+    struct columns columns;
+    const json_t *connection;
+    size_t i;
+
+    if (json_array_size(json_object_get(document, "connections")) == 0) {
+        return;
+    }
+    columns_init(&columns, heads, WEFT_LENGTH(heads));
+    columns_right(&columns, 5);
+    columns_right(&columns, 6);
+    columns_right(&columns, 8);
+    json_array_foreach(json_object_get(document, "connections"), i, connection)
+    {
+        char setup[24] = "-";
+        char number[24];
+        int64_t setup_ns = json_read_int(connection, "setup_ns", -1);
+        const json_t *via = json_object_get(connection, "via");
+        const char *hop;
+
+        columns_row(&columns);
+        columns_cell(&columns, "%s", json_read_text(connection, "from_host", "?"));
+        columns_cell(&columns, "→ %s", json_read_text(connection, "to_host", "?"));
+        columns_cell(&columns, "%s → %s", json_read_text(connection, "local_port", "?"),
+                     json_read_text(connection, "remote_port", "?"));
+        columns_cell(&columns, "%s → %s", json_read_text(connection, "local_gid", "?"),
+                     json_read_text(connection, "remote_gid", "?"));
+        columns_cell(&columns, "%s", json_read_text(connection, "gid_type", "?"));
+        weft_format(number, sizeof(number), "%lld",
+                    (long long)json_read_int(connection, "path_mtu", 0));
+        columns_cell(&columns, "%s", number);
+        columns_cell(&columns, "%lld", (long long)json_read_int(connection, "qps", 0));
+        hop = json_string_value(json_array_get(via, 0));
+        columns_cell(&columns, "%s", hop == NULL ? "direct" : hop);
+        if (setup_ns >= 0) {
+            weft_format(setup, sizeof(setup), "%.1fus", (double)setup_ns / 1e3);
+        }
+        columns_cell(&columns, "%s", setup);
+    }
+    weft_text_add(out, "\n%sconnections%s\n", style->bold, style->off);
+    columns_print(&columns, "  ", out);
+    columns_fini(&columns);
+}
+
+/* Bus bandwidth as a share of the bound; blank where the bound says nothing. */
+static void share_of_limit(const json_t *job, char *out, size_t out_bytes)
+{
+    double limit = json_read_real(job, "limit_gBps", 0);
+    double bus = json_read_real(job, "bus_bw_gBps", 0);
+
+    if (limit > 0 && bus > 0) {
+        weft_format(out, out_bytes, "%.1f%%", 100 * bus / limit);
+    } else {
+        weft_format(out, out_bytes, "-");
+    }
+}
+
+void report_jobs(const json_t *document, const struct report_style *style,
+                 struct weft_text *out)
+{
+    const json_t *jobs = json_object_get(document, "jobs");
+    const char *job_name = "";
+    const json_t *job;
+    size_t i;
+
+    json_array_foreach(jobs, i, job)
+    {
+        const char *name = json_read_text(job, "job", "?");
+        int64_t nwrong = json_read_int(job, "nwrong", -1);
+        int64_t time_ns = json_read_int(job, "time_ns", -1);
+        char share[16];
+        char wrong[24];
+        char time[24] = "-";
+
+        if (strcmp(name, job_name) != 0) {
+            job_name = name;
+            weft_text_add(out, "\n%s%s%s\n", style->bold, name, style->off);
+            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s %7s %9s  %s\n", "size",
+                          "count", "type", "redop", "root", "time", "algbw", "busbw",
+                          "#wrong", "of limit", "algorithm");
+            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s\n", "(B)", "(elements)",
+                          "", "", "", "(us)", "(GB/s)", "(GB/s)");
+        }
+        share_of_limit(job, share, sizeof(share));
+        weft_format(wrong, sizeof(wrong), nwrong < 0 ? "N/A" : "%lld", (long long)nwrong);
+        if (time_ns >= 0) {
+            weft_format(time, sizeof(time), "%.3f", (double)time_ns / 1e3);
+        }
+        weft_text_add(out, " %13lld %12lld %8s %6s %6lld %11s %8.2f %8.2f %s%7s%s %9s  %s\n",
+                      (long long)json_read_int(job, "size_bytes", 0),
+                      (long long)json_read_int(job, "count", 0),
+                      json_read_text(job, "dtype", "none"), json_read_text(job, "op", "none"),
+                      (long long)json_read_int(job, "root", -1), time,
+                      json_read_real(job, "alg_bw_gBps", 0),
+                      json_read_real(job, "bus_bw_gBps", 0),
+                      nwrong == 0 ? style->good : style->bad, wrong, style->off, share,
+                      json_read_text(job, "algorithm", "-"));
+    }
+}
+
+void report_links(const json_t *document, bool all, struct weft_text *out)
+{
+    static const char *const heads[] = {"cable", "bytes", "packets", "drops", "busy"};
+    struct columns columns;
+    const json_t *link;
+    bool any = false;
+    size_t i;
+
+    columns_init(&columns, heads, WEFT_LENGTH(heads));
+    for (unsigned c = 1; c < WEFT_LENGTH(heads); c++) {
+        columns_right(&columns, c);
+    }
+    json_array_foreach(json_object_get(document, "links"), i, link)
+    {
+        int64_t drops = json_read_int(link, "drops", 0);
+
+        if (!all && drops == 0) {
+            continue;
+        }
+        any = true;
+        columns_row(&columns);
+        columns_cell(&columns, "%s", json_read_text(link, "link", "?"));
+        columns_cell(&columns, "%lld", (long long)json_read_int(link, "bytes", 0));
+        columns_cell(&columns, "%lld", (long long)json_read_int(link, "packets", 0));
+        columns_cell(&columns, "%lld", (long long)drops);
+        columns_cell(&columns, "%.1f%%", 100 * json_read_real(link, "utilisation", 0));
+    }
+    if (any) {
+        weft_text_add(out, "\ncables\n");
+        columns_print(&columns, "  ", out);
+    }
+    columns_fini(&columns);
+}
+
+void report_run(const json_t *document, const struct report_style *style,
+                struct weft_text *out)
+{
+    report_connections(document, style, out);
+    report_jobs(document, style, out);
+    report_links(document, false, out);
+    report_findings(document, style, out);
+    report_verdict(document, style, out);
+}
