@@ -82,6 +82,8 @@ struct sim_profile {
     bool raises_access_events;    /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
     bool writes_in_order;         /* ibv_query_qp_data_in_order */
     bool has_dmabuf;              /* ibv_reg_dmabuf_mr */
+    bool gid_checked_per_packet;  /* a deleted GID stops traffic at once (rxe_recv.c), else the
+                                     QP keeps it, as cache.c keeps entries in use */
     uint32_t window_packets;      /* unacknowledged PSNs before the requester stops */
     uint32_t ack_req_packets;     /* AckReq at least every this many packets */
 

@@ -1,0 +1,83 @@
+/* HiSilicon HIP09 (Linux 6.12 drivers/infiniband/hw/hns). */
+#include <infiniband/verbs.h>
+
+#include "sim/profiles/profiles.h"
+
+const struct sim_profile sim_profile_hns_hip09 = {
+    .name = "hns-hip09",
+
+    .vendor_id = 0x19e5,         /* Huawei */
+    .vendor_part_id = 0xa222,    /* hns_roce_hw_v2.c, pci table */
+    .hw_ver = 0x30,              /* PCI revision of HIP09 */
+    .max_mr_size = UINT64_MAX,   /* hns_roce_main.c */
+    .page_size_cap = 0xffff000u, /* hns_roce_main.c */
+    .max_qp = 4096,              /* hns_roce_hw_v2.h */
+    .max_qp_wr = 32768,          /* hns_roce_hw_v2.h */
+    /* hns_roce_main.c */
+    .device_cap_flags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN |
+                        IBV_DEVICE_MEM_MGT_EXTENSIONS,
+    .max_sge = 64,                /* hns_roce_hw_v2.h */
+    .max_sge_rd = 64,             /* hns_roce_hw_v2.h */
+    .max_cq = 1048576,            /* hns_roce_hw_v2.h */
+    .max_cqe = 4194304,           /* hns_roce_hw_v2.h */
+    .max_mr = 1048576,            /* hns_roce_hw_v2.h */
+    .max_pd = 2097152,            /* hns_roce_hw_v2.h */
+    .max_qp_rd_atom = 128,        /* hns_roce_hw_v2.h */
+    .max_qp_init_rd_atom = 128,   /* hns_roce_hw_v2.h */
+    .max_res_rd_atom = 0,         /* not filled in */
+    .atomic_cap = IBV_ATOMIC_HCA, /* with the capability bit */
+    .max_srq_wr = 32768,          /* hns_roce_hw_v2.h */
+    .max_srq_sge = 64,            /* hns_roce_hw_v2.h */
+    .max_pkeys = 1,               /* hns_roce_main.c */
+    .local_ca_ack_delay = 0,      /* hns_roce_hw_v2.h */
+
+    .n_ports = 1,              /* hns_roce_hw_v2.c */
+    .gid_tbl_len = 256,        /* sgid_index is a u8 */
+    .has_roce_v1 = true,       /* HNS_ROCE_CAP_FLAG_ROCE_V1_V2 */
+    .mtu_overhead_bytes = 96,  /* ib_addr.h, iboe_get_mtu */
+    .max_mtu_bytes = 4096,     /* ib_addr.h */
+    .max_msg_bytes = 1u << 31, /* hns_roce_main.c */
+
+    .max_inline_bytes = 1024,    /* firmware; old headers 0x400 */
+    .inline_lowered = true,      /* rdma-core hns */
+    .empty_sq_refused = true,    /* hns_roce_qp.c */
+    .wr_rounded_to_pow2 = true,  /* hns_roce_qp.c */
+    .min_wr = 64,                /* HNS_ROCE_MIN_WQE_NUM */
+    .cqe_rounded_to_pow2 = true, /* hns_roce_cq.c */
+    .min_cqe = 64,               /* hns_roce_cq.c */
+
+    .dialect = SIM_DIALECT_IBTA,     /* IBA 11.6 */
+    .qpn_reuse = SIM_QPN_CYCLIC,     /* hns_roce_qp.c, banks left out */
+    .retry_cnt_7_is_endless = false, /* IBA 9.9.2.1.1 */
+    .has_sqd = false,                /* hns_roce_hw_v2.c */
+    .post_check_strict = true,       /* rdma-core hns */
+    .flush_on_poll = false,          /* hardware flushes */
+    .min_rnr_timer_forced = 0,       /* chosen */
+    .timeout_max = 31,               /* hns_roce_hw_v2.c */
+    .timeout_beyond_ignored = true,  /* hns_roce_hw_v2.c */
+    .cur_state_checked = true,       /* hns_roce_qp.c */
+    .mig_req = true,                 /* chosen */
+    .sport_is_symmetric = true,      /* hns_roce_hw_v2.c */
+    .raises_access_events = true,    /* IBA 11.6.3.2 */
+    .writes_in_order = true,         /* chosen: out-of-order writes are off */
+    .has_dmabuf = false,             /* Linux 6.12 */
+    .gid_checked_per_packet = false, /* cache.c keeps entries in use */
+    .window_packets = 16384,         /* chosen: hardware has 2^23 */
+    .ack_req_packets = 64,           /* chosen: IBA leaves it open */
+
+    .tx_overhead_ps = 400 * SIM_NS,  /* chosen */
+    .rx_overhead_ps = 250 * SIM_NS,  /* chosen */
+    .cqe_overhead_ps = 200 * SIM_NS, /* chosen */
+    .ack_delay_ps = 150 * SIM_NS,    /* chosen */
+
+    .alloc_pd_ps = 5 * SIM_US,     /* chosen */
+    .dealloc_pd_ps = 5 * SIM_US,   /* chosen */
+    .reg_mr_ps = 40 * SIM_US,      /* chosen */
+    .reg_mr_page_ps = 50 * SIM_NS, /* chosen */
+    .dereg_mr_ps = 30 * SIM_US,    /* chosen */
+    .create_cq_ps = 30 * SIM_US,   /* chosen */
+    .destroy_cq_ps = 20 * SIM_US,  /* chosen */
+    .create_qp_ps = 100 * SIM_US,  /* chosen: mailbox */
+    .modify_qp_ps = 60 * SIM_US,   /* chosen: mailbox */
+    .destroy_qp_ps = 80 * SIM_US,  /* chosen: mailbox */
+};

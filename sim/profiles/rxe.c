@@ -1,0 +1,86 @@
+/* Soft-RoCE, Linux 6.12 (drivers/infiniband/sw/rxe). */
+#include <infiniband/verbs.h>
+
+#include "sim/profiles/profiles.h"
+
+const struct sim_profile sim_profile_rxe = {
+    .name = "rxe",
+
+    .vendor_id = 0xffffff,        /* rxe_param.h */
+    .vendor_part_id = 0,          /* rxe_param.h */
+    .hw_ver = 0,                  /* rxe_param.h */
+    .max_mr_size = UINT64_MAX,    /* rxe_param.h */
+    .page_size_cap = 0xfffff000u, /* rxe_param.h */
+    .max_qp = 1048560,            /* rxe_param.h */
+    .max_qp_wr = 1048576,         /* rxe_param.h */
+    /* rxe_param.h */
+    .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                        IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CHANGE_PHY_PORT |
+                        IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+                        IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+    .max_sge = 32,                /* rxe_param.h */
+    .max_sge_rd = 32,             /* rxe_param.h */
+    .max_cq = 1048576,            /* rxe_param.h */
+    .max_cqe = 32767,             /* rxe_param.h */
+    .max_mr = 524287,             /* rxe_param.h */
+    .max_pd = 1048576,            /* rxe_param.h */
+    .max_qp_rd_atom = 128,        /* rxe_param.h */
+    .max_qp_init_rd_atom = 128,   /* rxe_param.h */
+    .max_res_rd_atom = 258048,    /* rxe_param.h */
+    .atomic_cap = IBV_ATOMIC_HCA, /* rxe_param.h */
+    .max_srq_wr = 1048576,        /* rxe_param.h */
+    .max_srq_sge = 27,            /* rxe_param.h */
+    .max_pkeys = 64,              /* rxe_param.h */
+    .local_ca_ack_delay = 15,     /* rxe_param.h */
+
+    .n_ports = 1,              /* rxe_param.h */
+    .gid_tbl_len = 1024,       /* rxe_param.h */
+    .has_roce_v1 = false,      /* v2 only */
+    .mtu_overhead_bytes = 80,  /* rxe.c, rxe_set_mtu */
+    .max_mtu_bytes = 4096,     /* ib_addr.h */
+    .max_msg_bytes = 1u << 31, /* rxe_param.h */
+
+    .max_inline_bytes = 512,      /* rxe_param.h: 32 SGEs of 16 B */
+    .inline_lowered = false,      /* rxe_qp.c: refused */
+    .empty_sq_refused = false,    /* mlx5 qp.c */
+    .wr_rounded_to_pow2 = false,  /* chosen */
+    .min_wr = 1,                  /* chosen */
+    .cqe_rounded_to_pow2 = false, /* rxe_cq.c */
+    .min_cqe = 1,                 /* chosen */
+
+    .dialect = SIM_DIALECT_RXE,      /* rxe_resp.c */
+    .qpn_reuse = SIM_QPN_CYCLIC,     /* rxe_pool.c */
+    .retry_cnt_7_is_endless = true,  /* rxe_comp.c */
+    .has_sqd = true,                 /* rxe_qp.c */
+    .post_check_strict = true,       /* rxe_verbs.c */
+    .flush_on_poll = false,          /* hardware flushes */
+    .min_rnr_timer_forced = 0,       /* chosen */
+    .timeout_max = 31,               /* 5 bits */
+    .timeout_beyond_ignored = false, /* chosen */
+    .cur_state_checked = false,      /* mlx5 trusts the claim */
+    .mig_req = false,                /* rxe_hdr.h */
+    .sport_is_symmetric = false,     /* rxe_qp.c: hash_32 of the own QPN */
+    .raises_access_events = false,   /* rxe_resp.c */
+    .writes_in_order = true,         /* chosen: out-of-order writes are off */
+    .has_dmabuf = false,             /* Linux 6.12 */
+    .gid_checked_per_packet = true,  /* rxe_recv.c */
+    .window_packets = 128,           /* RXE_MAX_UNACKED_PSNS */
+    .ack_req_packets = 64,           /* RXE_MAX_PKT_PER_ACK */
+
+    .tx_overhead_ps = 4 * SIM_US,  /* chosen: a kernel work item */
+    .rx_overhead_ps = 4 * SIM_US,  /* chosen */
+    .cqe_overhead_ps = 1 * SIM_US, /* chosen */
+    .ack_delay_ps = 1 * SIM_US,    /* chosen */
+
+    .alloc_pd_ps = 5 * SIM_US,     /* chosen */
+    .dealloc_pd_ps = 5 * SIM_US,   /* chosen */
+    .reg_mr_ps = 15 * SIM_US,      /* chosen */
+    .reg_mr_page_ps = 50 * SIM_NS, /* chosen */
+    .dereg_mr_ps = 10 * SIM_US,    /* chosen */
+    .create_cq_ps = 10 * SIM_US,   /* chosen */
+    .destroy_cq_ps = 10 * SIM_US,  /* chosen */
+    .create_qp_ps = 20 * SIM_US,   /* chosen */
+    .modify_qp_ps = 10 * SIM_US,   /* chosen */
+    .destroy_qp_ps = 20 * SIM_US,  /* chosen */
+};
