@@ -33,8 +33,8 @@ static const struct verb_spec verbs[] = {
 
 int cli_worse(int a, int b)
 {
-    static const int order[] = {CLI_INTERRUPTED, CLI_USAGE,  CLI_ENVIRONMENT, CLI_TIMEOUT,
-                                CLI_FAILED,      CLI_OK,     CLI_SKIPPED};
+    static const int order[] = {CLI_INTERRUPTED, CLI_USAGE, CLI_ENVIRONMENT, CLI_TIMEOUT,
+                                CLI_FAILED,      CLI_OK,    CLI_SKIPPED};
 
     for (size_t i = 0; i < WEFT_LENGTH(order); i++) {
         if (a == order[i] || b == order[i]) {
@@ -46,8 +46,9 @@ int cli_worse(int a, int b)
 
 static void print_usage(FILE *to)
 {
-    fprintf(to, "weft %s: a testbed for direct-connect RDMA meshes\n\n"
-                "usage: weft VERB [flags] ...    (weft VERB --help)\n\n",
+    fprintf(to,
+            "weft %s: a testbed for direct-connect RDMA meshes\n\n"
+            "usage: weft VERB [flags] ...    (weft VERB --help)\n\n",
             WEFT_VERSION);
     for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
         if (verbs[i].run != NULL) {
@@ -55,8 +56,10 @@ static void print_usage(FILE *to)
                     verbs[i].help);
         }
     }
-    fprintf(to, "\nexit: 0 as expected, 1 not, 2 usage or input error, 3 something is missing,"
-                "\n      77 skipped, 124 out of time, 130 interrupted\n");
+    fprintf(
+        to,
+        "\nexit: 0 as expected, 1 not, 2 usage or input error, 3 something is missing,"
+        "\n      77 skipped, 124 out of time, 130 interrupted\n");
 }
 
 bool cli_write_file(const char *path, const char *bytes, size_t n)
@@ -121,7 +124,8 @@ int cli_main(int argc, char **argv)
         printf("weft %s\n", WEFT_VERSION);
         return CLI_OK;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+        strcmp(name, "help") == 0) {
         print_usage(stdout);
         return CLI_OK;
     }

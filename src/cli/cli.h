@@ -1,5 +1,5 @@
-/* The `weft` command: options, verbs, exit codes. The only place, with plugin/, that reads the
- * process environment and the wall clock. */
+/* The `weft` command: options, verbs, exit codes. The only place, with plugin/, that
+ * reads the process environment and the wall clock. */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H
 
@@ -14,9 +14,10 @@
 /* docs/cli.md. Of several runs the gravest counts: 130 > 2 > 3 > 124 > 1 > 0. */
 enum cli_exit {
     CLI_OK = 0,
-    CLI_FAILED = 1,      /* a job, check or expectation failed */
-    CLI_USAGE = 2,       /* usage, scenario or input error */
-    CLI_ENVIRONMENT = 3, /* a device, module or permission is missing; not implemented yet */
+    CLI_FAILED = 1, /* a job, check or expectation failed */
+    CLI_USAGE = 2,  /* usage, scenario or input error */
+    CLI_ENVIRONMENT =
+        3, /* a device, module or permission is missing; not implemented yet */
     CLI_SKIPPED = 77,
     CLI_TIMEOUT = 124,
     CLI_INTERRUPTED = 130
@@ -32,11 +33,11 @@ enum cli_colour { CLI_COLOUR_AUTO, CLI_COLOUR_ALWAYS, CLI_COLOUR_NEVER };
 /* Everything that flags and WEFT_<FLAG> can say. Strings are not owned: argv's or the
  * environment's. */
 struct cli_options {
-    const char *json;         /* file, "-" for stdout, or NULL */
+    const char *json; /* file, "-" for stdout, or NULL */
     bool ndjson;
     const char *junit, *html, *pcap, *trace, *events, *observations;
     bool events_packet;
-    const char *backend;      /* "sim" */
+    const char *backend; /* "sim" */
     const char *policy;
     bool has_seed;
     uint64_t seed;
@@ -45,15 +46,15 @@ struct cli_options {
     bool quiet, verbose, dot, list;
     enum cli_colour colour;
     const char *nic;
-    char **operands;          /* [n_operands], from argv */
+    char **operands; /* [n_operands], from argv */
     int n_operands;
     struct report_style style; /* for stdout */
     struct weft_log log;       /* to stderr */
 };
 
 /* Parses argv[first..argc) after the environment. False after a message on stderr. */
-bool cli_options_parse(struct cli_options *options, const char *verb, int argc, char **argv,
-                       int first);
+bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
+                       char **argv, int first);
 /* The flags that `verb` takes, for --help. */
 void cli_options_help(const char *verb);
 
@@ -67,8 +68,8 @@ int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);
 
-/* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after an
- * error. */
+/* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
+ * an error. */
 struct scenario *cli_load(const struct cli_options *options, const char *path);
 /* Prints `text` to stdout, all of it; false (with a message) if stdout failed. */
 bool cli_print(const char *bytes, size_t n);

@@ -91,12 +91,11 @@ int cli_list(struct cli_options *options)
             columns_cell(&columns, "%s", scenario->name);
             columns_cell(&columns, "%s", can_run ? "sim" : "-");
             columns_cell(&columns, "%s", scenario->description);
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "file",
-                                                  paths.names[i], "name", scenario->name,
-                                                  "description", scenario->description,
-                                                  "backends",
-                                                  can_run ? json_pack("[s]", "sim")
-                                                          : json_array()));
+            json_array_append_new(
+                list,
+                json_pack("{s:s, s:s, s:s, s:o}", "file", paths.names[i], "name",
+                          scenario->name, "description", scenario->description,
+                          "backends", can_run ? json_pack("[s]", "sim") : json_array()));
         }
         scenario_free(scenario);
         free(paths.names[i]);

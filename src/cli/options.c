@@ -11,10 +11,26 @@
 #include "rdma/policy.h"
 
 enum flag {
-    FLAG_JSON = 256, FLAG_NDJSON, FLAG_JUNIT, FLAG_HTML, FLAG_PCAP, FLAG_TRACE, FLAG_EVENTS,
-    FLAG_EVENTS_LEVEL, FLAG_OBSERVATIONS, FLAG_BACKEND, FLAG_POLICY, FLAG_SEED, FLAG_SET,
-    FLAG_COLOR, FLAG_DOT, FLAG_LIST, FLAG_NIC,
-    FLAG_QUIET = 'q', FLAG_VERBOSE = 'v', FLAG_HELP = 'h'
+    FLAG_JSON = 256,
+    FLAG_NDJSON,
+    FLAG_JUNIT,
+    FLAG_HTML,
+    FLAG_PCAP,
+    FLAG_TRACE,
+    FLAG_EVENTS,
+    FLAG_EVENTS_LEVEL,
+    FLAG_OBSERVATIONS,
+    FLAG_BACKEND,
+    FLAG_POLICY,
+    FLAG_SEED,
+    FLAG_SET,
+    FLAG_COLOR,
+    FLAG_DOT,
+    FLAG_LIST,
+    FLAG_NIC,
+    FLAG_QUIET = 'q',
+    FLAG_VERBOSE = 'v',
+    FLAG_HELP = 'h'
 };
 
 /* One flag: what it is called, what it takes, which verbs know it, what it does. */
@@ -236,7 +252,8 @@ static bool apply(struct cli_options *options, const char *verb, int flag,
     return set_events_level(options, verb, value);
 }
 
-/* WEFT_<FLAG>, upper case with underscores; a switch is on unless it says 0 or nothing. */
+/* WEFT_<FLAG>, upper case with underscores; a switch is on unless it says 0 or nothing.
+ */
 static bool apply_environment(struct cli_options *options, const char *verb)
 {
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
@@ -269,7 +286,8 @@ static void write_log(void *context, enum weft_log_level level, const char *line
     fprintf(stderr, "weft: %s: %s\n", names[level], line);
 }
 
-/* Colour: asked for, or a terminal that can and a user who did not refuse (no-color.org). */
+/* Colour: asked for, or a terminal that can and a user who did not refuse (no-color.org).
+ */
 static bool wants_colour(const struct cli_options *options)
 {
     const char *refusal = getenv("NO_COLOR");
@@ -282,8 +300,8 @@ static bool wants_colour(const struct cli_options *options)
            (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }
 
-bool cli_options_parse(struct cli_options *options, const char *verb, int argc, char **argv,
-                       int first)
+bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
+                       char **argv, int first)
 {
     struct option longs[WEFT_LENGTH(specs) + 1];
     size_t n = 0;
@@ -298,15 +316,16 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc, 
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
         if (verb_takes(&specs[i], verb)) {
             longs[n].name = specs[i].name;
-            longs[n].has_arg = specs[i].argument == NULL          ? no_argument
-                               : specs[i].argument[0] == '['      ? optional_argument
-                                                                  : required_argument;
+            longs[n].has_arg = specs[i].argument == NULL     ? no_argument
+                               : specs[i].argument[0] == '[' ? optional_argument
+                                                             : required_argument;
             longs[n++].val = (int)specs[i].flag;
         }
     }
     argv[first - 1] = argv[0]; /* getopt's messages begin with the program's name */
     optind = 1;
-    while ((flag = getopt_long(argc - first + 1, argv + first - 1, "qvh", longs, NULL)) != -1) {
+    while ((flag = getopt_long(argc - first + 1, argv + first - 1, "qvh", longs, NULL)) !=
+           -1) {
         if (flag == FLAG_HELP) {
             printf("usage: weft %s [flags] ...\n", verb);
             cli_options_help(verb);

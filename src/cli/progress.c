@@ -20,8 +20,9 @@ static weft_ns wall_now(void)
 struct progress_line progress_line_start(bool wanted)
 {
     const char *terminal = getenv("TERM");
-    struct progress_line line = {.is_on = wanted && isatty(STDERR_FILENO) &&
-                                          (terminal == NULL || strcmp(terminal, "dumb") != 0)};
+    struct progress_line line = {.is_on =
+                                     wanted && isatty(STDERR_FILENO) &&
+                                     (terminal == NULL || strcmp(terminal, "dumb") != 0)};
 
     line.started_ns = wall_now();
     line.drawn_ns = line.started_ns;
@@ -45,7 +46,8 @@ void progress_line_update(void *context, const struct run_progress *progress)
     line->drawn_ns = now;
     line->is_drawn = true;
     if (seconds > 0.2 && share > 0) {
-        weft_format(rate, sizeof(rate), ", %.2f GB/s", (double)progress->bytes_done / seconds / 1e9);
+        weft_format(rate, sizeof(rate), ", %.2f GB/s",
+                    (double)progress->bytes_done / seconds / 1e9);
         weft_format(left, sizeof(left), ", %.0f s left", seconds * (1 - share) / share);
     }
     fprintf(stderr, "\r\033[K[%u/%u] %3.0f%%%s%s, %.3f ms of world time", progress->job,

@@ -1,4 +1,5 @@
-/* The progress line: how far, how fast, how long still; on stderr, and only on a terminal. */
+/* The progress line: how far, how fast, how long still; on stderr, and only on a
+ * terminal. */
 #ifndef WEFT_CLI_PROGRESS_H
 #define WEFT_CLI_PROGRESS_H
 
@@ -13,7 +14,8 @@ struct progress_line {
 };
 
 struct progress_line progress_line_start(bool wanted);
-/* Suits run_options.progress with the line as context; draws at most ten times a second. */
+/* Suits run_options.progress with the line as context; draws at most ten times a second.
+ */
 void progress_line_update(void *context, const struct run_progress *progress);
 /* Takes the line off the screen. */
 void progress_line_end(struct progress_line *line);

@@ -26,15 +26,16 @@
 struct session {
     struct cli_options *options;
     const struct world_ops *backend;
-    bool to_stdout;  /* tables for people go to stdout */
-    FILE *events;    /* or NULL */
-    FILE *pcap;      /* or NULL */
-    json_t *runs;    /* documents so far */
+    bool to_stdout; /* tables for people go to stdout */
+    FILE *events;   /* or NULL */
+    FILE *pcap;     /* or NULL */
+    json_t *runs;   /* documents so far */
     json_t *observations;
     struct weft_text story; /* kept for --trace and --html */
 };
 
-/* A simulated world needs no cleaning up: leaving at once is safe, and is what ^C asks for. */
+/* A simulated world needs no cleaning up: leaving at once is safe, and is what ^C asks
+ * for. */
 static void interrupted(int signal_number)
 {
     (void)signal_number;
@@ -59,8 +60,9 @@ static char *replay_command(const struct cli_options *options, const char *path,
 {
     struct weft_text text = {NULL, 0, 0};
 
-    weft_text_add(&text, "weft run %s --backend %s --seed %llu", path, options->backend,
-                  (unsigned long long)(options->has_seed ? options->seed : scenario->seed));
+    weft_text_add(
+        &text, "weft run %s --backend %s --seed %llu", path, options->backend,
+        (unsigned long long)(options->has_seed ? options->seed : scenario->seed));
     if (options->policy != NULL) {
         weft_text_add(&text, " --policy %s", options->policy);
     }
@@ -120,7 +122,8 @@ static int exit_code(enum run_result result)
 }
 
 /* Runs with the capture's file open, when there is one. */
-static enum run_result run_captured(struct session *session, const struct scenario *scenario,
+static enum run_result run_captured(struct session *session,
+                                    const struct scenario *scenario,
                                     struct run_options *run, json_t **out_document,
                                     json_t **out_observations, struct weft_error *error)
 {
@@ -147,7 +150,8 @@ static enum run_result run_captured(struct session *session, const struct scenar
     return result;
 }
 
-static int run_loaded(struct session *session, const char *path, struct scenario *scenario)
+static int run_loaded(struct session *session, const char *path,
+                      struct scenario *scenario)
 {
     struct cli_options *options = session->options;
     char *replay = replay_command(options, path, scenario);
@@ -239,7 +243,8 @@ static bool write_documents(const struct session *session, json_t *list, const c
     return ok;
 }
 
-static bool write_rendered(const char *path, const json_t *runs, const struct weft_text *story,
+static bool write_rendered(const char *path, const json_t *runs,
+                           const struct weft_text *story,
                            void (*render)(const json_t *, const struct weft_text *,
                                           struct weft_text *))
 {
@@ -269,16 +274,21 @@ static bool write_all(struct session *session)
     }
     if (options->observations != NULL) {
         ok = write_documents(session, session->observations, options->observations,
-                             "observations") && ok;
+                             "observations") &&
+             ok;
     }
     if (options->junit != NULL) {
-        ok = write_rendered(options->junit, session->runs, &session->story, render_junit) && ok;
+        ok = write_rendered(options->junit, session->runs, &session->story,
+                            render_junit) &&
+             ok;
     }
     if (options->html != NULL) {
-        ok = write_rendered(options->html, session->runs, &session->story, report_html) && ok;
+        ok = write_rendered(options->html, session->runs, &session->story, report_html) &&
+             ok;
     }
     if (options->trace != NULL) {
-        ok = write_rendered(options->trace, session->runs, &session->story, report_perfetto) &&
+        ok = write_rendered(options->trace, session->runs, &session->story,
+                            report_perfetto) &&
              ok;
     }
     return ok;
@@ -355,7 +365,8 @@ int cli_run(struct cli_options *options)
         code = cli_worse(run_file(&session, options->operands[i]), code);
     }
     code = write_all(&session) ? code : cli_worse(CLI_USAGE, code);
-    code = close_output(options->events, session.events) ? code : cli_worse(CLI_USAGE, code);
+    code =
+        close_output(options->events, session.events) ? code : cli_worse(CLI_USAGE, code);
     if (session.pcap != NULL && session.pcap != stdout) {
         fclose(session.pcap);
     }

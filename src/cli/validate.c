@@ -35,8 +35,9 @@ int cli_validate(struct cli_options *options)
             const char *key = NULL;
 
             printf("%s: ok%s%s\n", path,
-                   scenario_not_implemented(scenario, &key) ? ", but not implemented yet: "
-                                                            : "",
+                   scenario_not_implemented(scenario, &key)
+                       ? ", but not implemented yet: "
+                       : "",
                    key != NULL ? key : "");
         }
         scenario_free(scenario);

@@ -25,7 +25,8 @@ void canvas_cell(struct canvas *canvas, int x, int y, uint32_t cell)
     }
 }
 
-/* The next character of valid UTF-8 text; names in scenarios are ASCII, so the rest is ours. */
+/* The next character of valid UTF-8 text; names in scenarios are ASCII, so the rest is
+ * ours. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;

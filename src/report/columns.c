@@ -60,7 +60,8 @@ void columns_cell(struct columns *columns, const char *format, ...)
     add_cell(columns, text);
 }
 
-void columns_print(const struct columns *columns, const char *indent, struct weft_text *out)
+void columns_print(const struct columns *columns, const char *indent,
+                   struct weft_text *out)
 {
     int width[COLUMNS_MAX] = {0};
 

@@ -42,8 +42,8 @@ static void end_label(const struct scenario *scenario, const struct scenario_lin
     }
 }
 
-static uint32_t link_mtu(const struct scenario *scenario, const struct scenario_link *link,
-                         int end)
+static uint32_t link_mtu(const struct scenario *scenario,
+                         const struct scenario_link *link, int end)
 {
     const struct scenario_port *port = end_port(scenario, link, end);
 
@@ -123,8 +123,8 @@ static void draw_pair(const struct scenario *scenario, struct weft_text *out)
 }
 
 /* The link between hosts a and b, seen from a: its index, and which end is a's. */
-static const struct scenario_link *link_between(const struct scenario *scenario, uint32_t a,
-                                                uint32_t b, int *out_end)
+static const struct scenario_link *link_between(const struct scenario *scenario,
+                                                uint32_t a, uint32_t b, int *out_end)
 {
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         const struct scenario_link *link = &scenario->links[i];
@@ -142,7 +142,7 @@ static const struct scenario_link *link_between(const struct scenario *scenario,
 
 struct triangle_side {
     const struct scenario_link *link;
-    char near[64];  /* label at the lesser host of the side */
+    char near[64]; /* label at the lesser host of the side */
     char far[64];
     char facts[128];
 };
@@ -162,8 +162,8 @@ static bool find_side(const struct scenario *scenario, uint32_t a, uint32_t b,
     return true;
 }
 
-static void draw_leg(struct canvas *canvas, const struct triangle_side *side, int x, int y,
-                     bool is_left)
+static void draw_leg(struct canvas *canvas, const struct triangle_side *side, int x,
+                     int y, bool is_left)
 {
     void (*put)(struct canvas *, int, int, const char *) =
         is_left ? canvas_text_right : canvas_text;
@@ -182,8 +182,10 @@ static void draw_triangle(const struct scenario *scenario,
                           const struct triangle_side *sides, struct weft_text *out)
 {
     const struct scenario_host *hosts = scenario->hosts;
-    int margin = max_int(canvas_columns(sides[0].facts), canvas_columns(sides[0].near)) + 4;
-    int right = max_int(canvas_columns(sides[1].facts), canvas_columns(sides[1].near)) + 4;
+    int margin =
+        max_int(canvas_columns(sides[0].facts), canvas_columns(sides[0].near)) + 4;
+    int right =
+        max_int(canvas_columns(sides[1].facts), canvas_columns(sides[1].near)) + 4;
     int base = max_int(canvas_columns(sides[2].near) + canvas_columns(sides[2].far) + 6,
                        canvas_columns(sides[2].facts) + 2);
     int box = 4 + max_int(canvas_columns(hosts[0].name),
@@ -240,8 +242,8 @@ static void draw_list(const struct scenario *scenario, struct weft_text *out)
         draw_link_facts(scenario, link, facts, sizeof(facts));
         weft_text_add(out, "  %-*s  %-*s %s  %-*s  %-*s  %s\n", (int)node_width,
                       end_node(scenario, link, 0), (int)width[0], near,
-                      link->up ? "──" : "┄┄", (int)node_width, end_node(scenario, link, 1),
-                      (int)width[1], far, facts);
+                      link->up ? "──" : "┄┄", (int)node_width,
+                      end_node(scenario, link, 1), (int)width[1], far, facts);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Draws a scenario's mesh as text: a picture for a pair or a triangle, a list of cables for
- * everything else. */
+/* Draws a scenario's mesh as text: a picture for a pair or a triangle, a list of cables
+ * for everything else. */
 #ifndef WEFT_REPORT_DRAW_H
 #define WEFT_REPORT_DRAW_H
 

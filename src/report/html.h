@@ -7,6 +7,7 @@
 #include "base/text.h"
 
 /* Renders `runs` (an array of run documents) and the head of their `story`. */
-void report_html(const json_t *runs, const struct weft_text *story, struct weft_text *out);
+void report_html(const json_t *runs, const struct weft_text *story,
+                 struct weft_text *out);
 
 #endif

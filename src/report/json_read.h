@@ -1,5 +1,5 @@
-/* Reading a document without fear of what is absent: null, missing and wrong types give the
- * default. */
+/* Reading a document without fear of what is absent: null, missing and wrong types give
+ * the default. */
 #ifndef WEFT_REPORT_JSON_READ_H
 #define WEFT_REPORT_JSON_READ_H
 

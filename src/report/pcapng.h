@@ -8,10 +8,10 @@
 #include "io/world.h"
 
 struct pcapng {
-    FILE *file;                  /* Not owned. */
+    FILE *file;                    /* Not owned. */
     const struct world_spec *spec; /* Not owned; names the interfaces */
-    uint32_t *first_interface;   /* Owned [n_hosts]: interface of each host's port 0 */
-    bool failed;                 /* a write failed; nothing more is written */
+    uint32_t *first_interface;     /* Owned [n_hosts]: interface of each host's port 0 */
+    bool failed;                   /* a write failed; nothing more is written */
 };
 
 /* Writes the section and interface blocks. False (with errno) if that failed. */

@@ -1,5 +1,5 @@
-/* The event story as a Chrome/Perfetto trace (Trace Event Format, JSON): a process per host, a
- * thread per object, an instant per event. */
+/* The event story as a Chrome/Perfetto trace (Trace Event Format, JSON): a process per
+ * host, a thread per object, an instant per event. */
 #ifndef WEFT_REPORT_PERFETTO_H
 #define WEFT_REPORT_PERFETTO_H
 

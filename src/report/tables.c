@@ -89,26 +89,26 @@ void report_jobs(const json_t *document, const struct report_style *style,
         if (strcmp(name, job_name) != 0) {
             job_name = name;
             weft_text_add(out, "\n%s%s%s\n", style->bold, name, style->off);
-            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s %7s %9s  %s\n", "size",
-                          "count", "type", "redop", "root", "time", "algbw", "busbw",
-                          "#wrong", "of limit", "algorithm");
-            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s\n", "(B)", "(elements)",
-                          "", "", "", "(us)", "(GB/s)", "(GB/s)");
+            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s %7s %9s  %s\n",
+                          "size", "count", "type", "redop", "root", "time", "algbw",
+                          "busbw", "#wrong", "of limit", "algorithm");
+            weft_text_add(out, "#%13s %12s %8s %6s %6s %11s %8s %8s\n", "(B)",
+                          "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)");
         }
         share_of_limit(job, share, sizeof(share));
         weft_format(wrong, sizeof(wrong), nwrong < 0 ? "N/A" : "%lld", (long long)nwrong);
         if (time_ns >= 0) {
             weft_format(time, sizeof(time), "%.3f", (double)time_ns / 1e3);
         }
-        weft_text_add(out, " %13lld %12lld %8s %6s %6lld %11s %8.2f %8.2f %s%7s%s %9s  %s\n",
-                      (long long)json_read_int(job, "size_bytes", 0),
-                      (long long)json_read_int(job, "count", 0),
-                      json_read_text(job, "dtype", "none"), json_read_text(job, "op", "none"),
-                      (long long)json_read_int(job, "root", -1), time,
-                      json_read_real(job, "alg_bw_gBps", 0),
-                      json_read_real(job, "bus_bw_gBps", 0),
-                      nwrong == 0 ? style->good : style->bad, wrong, style->off, share,
-                      json_read_text(job, "algorithm", "-"));
+        weft_text_add(
+            out, " %13lld %12lld %8s %6s %6lld %11s %8.2f %8.2f %s%7s%s %9s  %s\n",
+            (long long)json_read_int(job, "size_bytes", 0),
+            (long long)json_read_int(job, "count", 0),
+            json_read_text(job, "dtype", "none"), json_read_text(job, "op", "none"),
+            (long long)json_read_int(job, "root", -1), time,
+            json_read_real(job, "alg_bw_gBps", 0), json_read_real(job, "bus_bw_gBps", 0),
+            nwrong == 0 ? style->good : style->bad, wrong, style->off, share,
+            json_read_text(job, "algorithm", "-"));
     }
 }
 

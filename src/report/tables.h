@@ -1,6 +1,6 @@
-/* A run's document (docs/io.md) as people read it: connections, nccl-tests' table, findings,
- * expectations, verdict. Rendered from the document alone, so that a saved document prints the
- * same again. */
+/* A run's document (docs/io.md) as people read it: connections, nccl-tests' table,
+ * findings, expectations, verdict. Rendered from the document alone, so that a saved
+ * document prints the same again. */
 #ifndef WEFT_REPORT_TABLES_H
 #define WEFT_REPORT_TABLES_H
 

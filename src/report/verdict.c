@@ -95,11 +95,10 @@ void report_verdict(const json_t *document, const struct report_style *style,
                       json_read_text(expectation, "expect", "?"),
                       json_read_text(expectation, "got", "?"));
     }
-    weft_text_add(out, "%s%s%s %s on %s, policy %s, seed %s: %zu of %zu expectations met\n",
-                  passed ? style->good : style->bad, passed ? "PASS" : "FAIL", style->off,
-                  json_read_text(document, "scenario", "?"),
-                  json_read_text(document, "backend", "?"),
-                  json_read_text(document, "policy", "?"),
-                  json_read_text(document, "seed", "?"), n_ok,
-                  json_array_size(expectations));
+    weft_text_add(
+        out, "%s%s%s %s on %s, policy %s, seed %s: %zu of %zu expectations met\n",
+        passed ? style->good : style->bad, passed ? "PASS" : "FAIL", style->off,
+        json_read_text(document, "scenario", "?"),
+        json_read_text(document, "backend", "?"), json_read_text(document, "policy", "?"),
+        json_read_text(document, "seed", "?"), n_ok, json_array_size(expectations));
 }

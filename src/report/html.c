@@ -1,0 +1,110 @@
+#include "report/html.h"
+
+#include <string.h>
+
+#include "report/json_read.h"
+#include "report/tables.h"
+
+/* Events shown in full on the page; the rest is in --events. */
+#define STORY_BYTES_MAX 65536
+
+static const char page_head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<title>weft</title>\n<style>\n"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;"
+    "padding:0 1rem;color:#222}\n"
+    "pre{font:12px/1.4 ui-monospace,monospace;background:#f6f6f4;padding:1rem;"
+    "overflow:auto}\n"
+    ".pass{color:#0a7d32}.fail{color:#b3261e}\n"
+    "svg text{font:11px ui-monospace,monospace;fill:#555}\n"
+    "</style></head><body>\n";
+
+static void add_escaped(struct weft_text *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        switch (text[i]) {
+        case '&':
+            weft_text_add(out, "&amp;");
+            break;
+        case '<':
+            weft_text_add(out, "&lt;");
+            break;
+        case '>':
+            weft_text_add(out, "&gt;");
+            break;
+        default:
+            weft_text_add_bytes(out, &text[i], 1);
+            break;
+        }
+    }
+}
+
+/* A bar per row of the result table: bus bandwidth as a share of the bound. */
+static void add_bars(const json_t *jobs, struct weft_text *out)
+{
+    size_t n = json_array_size(jobs);
+    const json_t *job;
+    size_t i;
+
+    if (n == 0) {
+        return;
+    }
+    weft_text_add(out,
+                  "<svg width=\"640\" height=\"%zu\" role=\"img\" "
+                  "aria-label=\"bus bandwidth as a share of the limit\">\n",
+                  n * 16 + 8);
+    json_array_foreach(jobs, i, job)
+    {
+        double limit = json_read_real(job, "limit_gBps", 0);
+        double share = limit > 0 ? json_read_real(job, "bus_bw_gBps", 0) / limit : 0;
+        bool wrong = json_read_int(job, "nwrong", 0) != 0;
+
+        weft_text_add(
+            out,
+            "<text x=\"150\" y=\"%zu\" text-anchor=\"end\">%s %lld B</text>"
+            "<rect x=\"160\" y=\"%zu\" width=\"%.1f\" height=\"11\" fill=\"%s\"/>"
+            "<text x=\"%.1f\" y=\"%zu\">%.1f%%</text>\n",
+            i * 16 + 12, json_read_text(job, "job", "?"),
+            (long long)json_read_int(job, "size_bytes", 0), i * 16 + 3, share * 400,
+            wrong ? "#b3261e" : "#3d6fb4", 166 + share * 400, i * 16 + 12, share * 100);
+    }
+    weft_text_add(out, "</svg>\n");
+}
+
+static void add_run(const json_t *run, struct weft_text *out)
+{
+    struct report_style plain = report_style(false);
+    struct weft_text text = {NULL, 0, 0};
+    const char *result = json_read_text(run, "result", "?");
+
+    weft_text_add(out, "<h1>%s <span class=\"%s\">%s</span></h1>\n",
+                  json_read_text(run, "scenario", "?"),
+                  strcmp(result, "pass") == 0 ? "pass" : "fail", result);
+    add_bars(json_object_get(run, "jobs"), out);
+    report_run(run, &plain, &text);
+    weft_text_add(out, "<pre>");
+    if (text.n > 0) {
+        add_escaped(out, text.bytes, text.n);
+    }
+    weft_text_add(out, "</pre>\n");
+    weft_text_fini(&text);
+}
+
+void report_html(const json_t *runs, const struct weft_text *story, struct weft_text *out)
+{
+    size_t n_story = story->n < STORY_BYTES_MAX ? story->n : STORY_BYTES_MAX;
+    const json_t *run;
+    size_t i;
+
+    weft_text_add(out, "%s", page_head);
+    json_array_foreach(runs, i, run)
+    {
+        add_run(run, out);
+    }
+    weft_text_add(out, "<h2>Events</h2>\n<pre>");
+    if (n_story > 0) {
+        add_escaped(out, story->bytes, n_story);
+    }
+    weft_text_add(out, "%s</pre>\n</body></html>\n",
+                  story->n > n_story ? "... (the rest: --events FILE)\n" : "");
+}
