@@ -62,7 +62,8 @@ static bool scan_decimal(const char *text, struct decimal *out)
     return out->n_whole > 0 && (!out->has_point || out->n_fraction > 0);
 }
 
-/* decimal * factor, exactly; false if that overflows or is no integer. */
+/* *out = decimal * factor, exactly; false, and nothing set, if that overflows or is no
+ * integer. */
 static bool scale(const struct decimal *decimal, uint64_t factor, uint64_t *out)
 {
     uint64_t whole = 0, part = 0;
@@ -83,29 +84,31 @@ static bool scale(const struct decimal *decimal, uint64_t factor, uint64_t *out)
         }
         part /= 10;
     }
-    return !__builtin_mul_overflow(whole, factor, &whole) &&
-           !__builtin_add_overflow(whole, part, out);
+    if (__builtin_mul_overflow(whole, factor, &whole) ||
+        __builtin_add_overflow(whole, part, &whole)) {
+        return false;
+    }
+    *out = whole;
+    return true;
+}
+
+static bool apply_unit(const struct decimal *decimal, const struct unit *units,
+                       size_t n_units, uint64_t *out)
+{
+    for (size_t i = 0; i < n_units; i++) {
+        if (strcmp(decimal->rest, units[i].name) == 0) {
+            return scale(decimal, units[i].factor, out);
+        }
+    }
+    return false;
 }
 
 static bool parse(const char *text, const struct unit *units, size_t n_units,
                   uint64_t *out)
 {
     struct decimal decimal;
-    uint64_t value;
 
-    if (!scan_decimal(text, &decimal)) {
-        return false;
-    }
-    for (size_t i = 0; i < n_units; i++) {
-        if (strcmp(decimal.rest, units[i].name) == 0) {
-            if (!scale(&decimal, units[i].factor, &value)) {
-                return false;
-            }
-            *out = value;
-            return true;
-        }
-    }
-    return false;
+    return scan_decimal(text, &decimal) && apply_unit(&decimal, units, n_units, out);
 }
 
 bool weft_parse_rate_bps(const char *text, uint64_t *out)
@@ -160,7 +163,14 @@ bool weft_parse_share_ppb(const char *text, uint32_t *out)
 
 bool weft_parse_bandwidth(const char *text, uint64_t *out_bytes_per_s)
 {
-    return parse(text, bandwidth_units, WEFT_LENGTH(bandwidth_units), out_bytes_per_s);
+    struct decimal decimal;
+
+    if (!scan_decimal(text, &decimal)) {
+        return false;
+    }
+    decimal.rest += *decimal.rest == ' ';
+    return apply_unit(&decimal, bandwidth_units, WEFT_LENGTH(bandwidth_units),
+                      out_bytes_per_s);
 }
 
 /* "1.5us": value / unit in full. The fraction ends: every factor divides a power of ten,

@@ -19,7 +19,7 @@ bool weft_parse_size_bytes(const char *text, uint64_t *out);
 bool weft_parse_time_ns(const char *text, weft_ns *out);
 /* Shares: "0.1%" or a decimal 0..1 with a decimal point; in parts per 10^9. */
 bool weft_parse_share_ppb(const char *text, uint32_t *out);
-/* Absolute bandwidth: KBps MBps GBps (10^n byte/s). */
+/* Absolute bandwidth: KBps MBps GBps (10^n byte/s); one blank may precede the unit. */
 bool weft_parse_bandwidth(const char *text, uint64_t *out_bytes_per_s);
 
 /* The shortest exact text: 100Gbps, 1MiB, 1.5us. `out` gets at least 24 bytes. */
