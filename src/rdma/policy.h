@@ -25,16 +25,16 @@ bool rdma_policy_parse(const char *name, enum rdma_policy *out);
 #define RDMA_FACTS_GIDS_MAX 8
 struct rdma_port_facts {
     char name[40];
-    uint32_t device;              /* ports of one NIC share it */
+    uint32_t device; /* ports of one NIC share it */
     bool is_active;
-    uint32_t active_mtu;          /* bytes */
+    uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
-    uint32_t n_gids;              /* at most RDMA_FACTS_GIDS_MAX are told */
+    uint32_t n_gids; /* at most RDMA_FACTS_GIDS_MAX are told */
     struct {
         union ibv_gid gid;
-        uint8_t type;             /* enum ibv_gid_type */
-        uint8_t prefix_len;       /* 0: no address behind it (default GIDs) */
+        uint8_t type;       /* enum ibv_gid_type */
+        uint8_t prefix_len; /* 0: no address behind it (default GIDs) */
         uint32_t index;
     } gids[RDMA_FACTS_GIDS_MAX];
 };
@@ -43,29 +43,30 @@ struct rdma_port_facts {
 struct rdma_rail {
     uint32_t local_port, remote_port;
     uint32_t local_gid, remote_gid; /* index into the port's gids[] */
-    uint32_t path_mtu;              /* the lesser of both active_mtu, for policies that say so */
+    uint32_t path_mtu; /* the lesser of both active_mtu, for policies that say so */
 };
 
 struct rdma_choice_input {
     enum rdma_policy policy;
-    const struct rdma_port_facts *local;  /* [n_local] */
+    const struct rdma_port_facts *local; /* [n_local] */
     uint32_t n_local;
     const struct rdma_port_facts *remote; /* [n_remote] */
     uint32_t n_remote;
-    uint32_t channel;                     /* nccl: channel c */
-    bool is_connector;                    /* which end asks */
-    int gid_index;                        /* NCCL_IB_GID_INDEX, or -1 */
+    uint32_t channel;  /* nccl: channel c */
+    bool is_connector; /* which end asks */
+    int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
 };
 
-/* Chooses up to `cap` rails to the peer, best first. WEFT_ERR_ROUTE (phase "route") with both
- * ends' addresses as values when there is none: policy weft only, the others choose blindly, as
- * those programs do. */
+/* Chooses up to `cap` rails to the peer, best first. WEFT_ERR_ROUTE (phase "route") with
+ * both ends' addresses as values when there is none: policy weft only, the others choose
+ * blindly, as those programs do. */
 weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
-                        uint32_t cap, uint32_t *out_n, struct weft_error *error) WEFT_MUST_CHECK;
+                        uint32_t cap, uint32_t *out_n,
+                        struct weft_error *error) WEFT_MUST_CHECK;
 
 /* The GID that policy takes of one port on its own, without a peer: index into gids[], or
- * UINT32_MAX. nccl-2.25: net_ib's scan (family, range, RoCE version). weft: first v2 with an
- * address behind it. */
+ * UINT32_MAX. nccl-2.25: net_ib's scan (family, range, RoCE version). weft: first v2 with
+ * an address behind it. */
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index);
 

@@ -1,5 +1,5 @@
-/* RDMA devices of one host: discovery, protection domains, CQs; where the waist's errno becomes
- * weft errors. */
+/* RDMA devices of one host: discovery, protection domains, CQs; where the waist's errno
+ * becomes weft errors. */
 #ifndef WEFT_RDMA_RDMA_H
 #define WEFT_RDMA_RDMA_H
 
@@ -22,26 +22,26 @@ struct rdma_port {
     struct io_device *device; /* Not owned. */
     uint32_t device_index;    /* into env->devices */
     uint8_t port;             /* from 1 */
-    char name[40];            /* the device's name; "name/2" for the second port of a device */
-    uint32_t ifindex;         /* its netdev, or 0 */
+    char name[40];    /* the device's name; "name/2" for the second port of a device */
+    uint32_t ifindex; /* its netdev, or 0 */
     char netdev[32];
-    uint64_t rate_bps;        /* the netdev's speed */
+    uint64_t rate_bps; /* the netdev's speed */
     uint32_t netdev_mtu;
-    uint32_t active_mtu;      /* bytes: 256..4096 */
-    bool is_active;           /* IBV_PORT_ACTIVE */
-    struct rdma_gid *gids;    /* Owned [n_gids], in table order, empty slots left out */
+    uint32_t active_mtu;   /* bytes: 256..4096 */
+    bool is_active;        /* IBV_PORT_ACTIVE */
+    struct rdma_gid *gids; /* Owned [n_gids], in table order, empty slots left out */
     uint32_t n_gids;
 };
 
 struct rdma {
-    struct io_env *env;            /* Not owned. */
-    struct io_device_attr *attrs;  /* Owned [env->n_devices] */
-    struct rdma_port *ports;       /* Owned [n_ports], in device then port order */
+    struct io_env *env;           /* Not owned. */
+    struct io_device_attr *attrs; /* Owned [env->n_devices] */
+    struct rdma_port *ports;      /* Owned [n_ports], in device then port order */
     uint32_t n_ports;
-    struct ibv_pd **pds;           /* Owned [env->n_devices]; NULL until rdma_progress made it */
-    struct io_op *pd_ops;          /* Owned [env->n_devices] */
-    struct rdma_mr_cache *mrs;     /* Owned; rdma/mr.h */
-    struct io_task *task;          /* Not owned. */
+    struct ibv_pd **pds;  /* Owned [env->n_devices]; NULL until rdma_progress made it */
+    struct io_op *pd_ops; /* Owned [env->n_devices] */
+    struct rdma_mr_cache *mrs; /* Owned; rdma/mr.h */
+    struct io_task *task;      /* Not owned. */
     bool is_ready;
 };
 
@@ -56,10 +56,24 @@ weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error) WEFT_MUST_
 /* Gives everything back; what is still under way is abandoned. NULL is ignored. */
 void rdma_close(struct rdma *rdma);
 
-/* The slot of `port` that holds this GID and type *now*, re-read from the device: slots move.
- * Returns 0 and the index, or ENODATA. */
-int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port, const union ibv_gid *gid,
-                  enum ibv_gid_type type, uint32_t *out_index);
+/* The slot of `port` that holds this GID and type *now*, re-read from the device: slots
+ * move. Returns 0 and the index, or ENODATA. */
+int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port,
+                  const union ibv_gid *gid, enum ibv_gid_type type, uint32_t *out_index);
+
+/* What is known of this GID and type since the last refresh, or NULL. */
+const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
+                                     const union ibv_gid *gid, enum ibv_gid_type type);
+
+/* The card that a device is a function of, as the index of its first device: PCI paths
+ * that differ in the function digit only. A device without a PCI path is a card of its
+ * own. NCCL merges the ports of one card (ncclIbMakeVDevice, NCCL_NET_MERGE_LEVEL=PORT).
+ */
+uint32_t rdma_nic(const struct rdma *rdma, uint32_t device_index);
+
+/* Starts a verb whose outcome nobody waits for: the destruction of an object whose owner
+ * goes away. Refusals are lost, as there is nobody to tell. */
+void rdma_forget_op(struct io_device *device, const struct io_op *filled);
 
 /* enum ibv_mtu <-> bytes; 0 or 256..4096 only. */
 uint32_t rdma_mtu_bytes(enum ibv_mtu mtu);
@@ -67,5 +81,7 @@ enum ibv_mtu rdma_mtu_enum(uint32_t bytes);
 
 /* "192.168.101.1" or an IPv6 address: how GIDs are printed. */
 char *rdma_gid_format(const union ibv_gid *gid, char *out, size_t out_bytes);
+/* "IB", "RoCE v1", "RoCE v2" as sysfs prints them, or "?". */
+const char *rdma_gid_type_name(enum ibv_gid_type type);
 
 #endif

@@ -1,0 +1,22 @@
+/* The policies one by one; private to rdma/policy*.c. Each returns how many rails it
+ * wrote (at most `cap`), or the index of a GID in port->gids. */
+#ifndef WEFT_RDMA_POLICIES_H
+#define WEFT_RDMA_POLICIES_H
+
+#include "rdma/policy.h"
+
+struct io_ip rdma_gid_ip(const union ibv_gid *gid);
+
+uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
+uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
+                          uint32_t cap);
+
+uint32_t rdma_nccl_gid(const struct rdma_port_facts *port, int gid_index);
+uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
+                          struct rdma_rail *out, uint32_t cap);
+
+uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index);
+uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
+                            uint32_t cap);
+
+#endif

@@ -1,0 +1,112 @@
+#include "rdma/policy.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "rdma/policies.h"
+
+static const char *const names[RDMA_N_POLICIES] = {
+    [RDMA_POLICY_WEFT] = "weft",
+    [RDMA_POLICY_NCCL_2_25] = "nccl-2.25",
+    [RDMA_POLICY_NCCL_2_30_SUBNET_AWARE] = "nccl-2.30-subnet-aware",
+    [RDMA_POLICY_MESH_PLUGIN_2026_01] = "mesh-plugin-2026-01",
+};
+
+const char *rdma_policy_name(enum rdma_policy policy)
+{
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    return names[policy];
+}
+
+bool rdma_policy_parse(const char *name, enum rdma_policy *out)
+{
+    for (int i = 0; i < RDMA_N_POLICIES; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum rdma_policy)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct io_ip rdma_gid_ip(const union ibv_gid *gid)
+{
+    struct io_ip ip;
+    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
+    return ip;
+}
+
+uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
+                         int gid_index)
+{
+    switch (policy) {
+    case RDMA_POLICY_WEFT:
+        return rdma_weft_gid(port);
+    case RDMA_POLICY_NCCL_2_25:
+    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+        return rdma_nccl_gid(port, gid_index);
+    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+        return rdma_plugin_gid(port, gid_index);
+    case RDMA_N_POLICIES:
+        break;
+    }
+    weft_check(!"a policy");
+    return UINT32_MAX;
+}
+
+/* The addresses of an end, as "10.0.0.1/24 10.0.1.1/24", cut to what a value holds. */
+static void add_addresses(struct weft_error *error, const char *name,
+                          const struct rdma_port_facts *ports, uint32_t n_ports)
+{
+    char text[64] = "";
+    size_t n = 0;
+    for (uint32_t p = 0; p < n_ports; p++) {
+        uint32_t gid = rdma_weft_gid(&ports[p]);
+        if (gid == UINT32_MAX || n + 1 >= sizeof(text)) {
+            continue;
+        }
+        char ip_text[IO_IP_TEXT_BYTES];
+        struct io_ip ip = rdma_gid_ip(&ports[p].gids[gid].gid);
+        io_ip_format(&ip, ip_text, sizeof(ip_text));
+        weft_format(text + n, sizeof(text) - n, "%s%s/%u", n > 0 ? " " : "", ip_text,
+                    (unsigned)ports[p].gids[gid].prefix_len);
+        n = strlen(text);
+    }
+    weft_error_text(error, name, n > 0 ? text : "none");
+}
+
+static weft_status fail_route(const struct rdma_choice_input *input,
+                              struct weft_error *error)
+{
+    weft_status status = weft_fail(error, WEFT_ERR_ROUTE, "route",
+                                   "no local port shares a subnet with the peer's");
+    add_addresses(error, "local_addresses", input->local, input->n_local);
+    add_addresses(error, "remote_addresses", input->remote, input->n_remote);
+    return status;
+}
+
+weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
+                        uint32_t cap, uint32_t *out_n, struct weft_error *error)
+{
+    uint32_t n = 0;
+    switch (input->policy) {
+    case RDMA_POLICY_WEFT:
+        n = rdma_weft_choose(input, out, cap);
+        break;
+    case RDMA_POLICY_NCCL_2_25:
+        n = rdma_nccl_choose(input, false, out, cap);
+        break;
+    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+        n = rdma_nccl_choose(input, true, out, cap);
+        break;
+    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+        n = rdma_plugin_choose(input, out, cap);
+        break;
+    case RDMA_N_POLICIES:
+        weft_check(!"a policy");
+        break;
+    }
+    *out_n = n;
+    return n > 0 ? WEFT_OK : fail_route(input, error);
+}

@@ -1,0 +1,229 @@
+/* NCCL's net_ib, as of 2.25.1 and, with subnet-aware routing, of 2.30.7. */
+#include "rdma/policies.h"
+
+#include <string.h>
+
+#define NICS_MAX 32          /* MAX_IB_DEVS, net_ib.cc */
+#define NIC_PORTS_MAX 4      /* NCCL_NET_MAX_DEVS_PER_NIC */
+#define LISTENER_GIDS_MAX 2  /* connect.cc of 2.30.7: GIDs that the handle carries */
+#define GLOBAL_PREFIX_LEN 24 /* NCCL_IB_SUBNET_PREFIX_LEN; IPv6 is compared at 64 */
+
+/* A merged device: the active ports of one NIC (NCCL_NET_MERGE_LEVEL=PORT). */
+struct nic {
+    uint32_t device;
+    uint32_t ports[NIC_PORTS_MAX]; /* indices into the facts */
+    uint32_t n_ports;
+};
+
+struct end {
+    const struct rdma_port_facts *facts;
+    struct nic nics[NICS_MAX];
+    uint32_t n_nics;
+};
+
+/* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC
+ * are merged, at most four. */
+static void list_nics(struct end *end, const struct rdma_port_facts *facts,
+                      uint32_t n_ports)
+{
+    memset(end, 0, sizeof(*end));
+    end->facts = facts;
+    for (uint32_t p = 0; p < n_ports; p++) {
+        if (!facts[p].is_active) {
+            continue;
+        }
+        struct nic *nic = NULL;
+        for (uint32_t i = 0; i < end->n_nics; i++) {
+            if (end->nics[i].device == facts[p].device &&
+                end->nics[i].n_ports < NIC_PORTS_MAX) {
+                nic = &end->nics[i];
+                break;
+            }
+        }
+        if (nic == NULL) {
+            if (end->n_nics == NICS_MAX) {
+                return;
+            }
+            nic = &end->nics[end->n_nics++];
+            nic->device = facts[p].device;
+        }
+        nic->ports[nic->n_ports++] = p;
+    }
+}
+
+/* The slot's place in port->gids, or UINT32_MAX for an empty slot. */
+static uint32_t slot(const struct rdma_port_facts *port, uint32_t index)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].index == index) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* ncclIbGetGid and validGid: configured (not zero) and not link-local. */
+static bool is_valid(const union ibv_gid *gid)
+{
+    struct io_ip ip = rdma_gid_ip(gid);
+    return !io_ip_is_zero(&ip) && !(ip.bytes[0] == 0xfe && ip.bytes[1] == 0x80);
+}
+
+static bool is_inet(const union ibv_gid *gid)
+{
+    struct io_ip ip = rdma_gid_ip(gid);
+    return io_ip_is_v4(&ip);
+}
+
+/* ncclUpdateGidIndex with NCCL_IB_ADDR_FAMILY=AF_INET, no NCCL_IB_ADDR_RANGE and
+ * NCCL_IB_ROCE_VERSION_NUM=2: whether the candidate replaces the current one. */
+static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
+                     uint32_t current)
+{
+    union ibv_gid empty;
+    memset(&empty, 0, sizeof(empty));
+    const union ibv_gid *now = current == UINT32_MAX ? &empty : &port->gids[current].gid;
+    const union ibv_gid *next = &port->gids[candidate].gid;
+    /* A candidate of the wanted family replaces one of another, whatever its version. */
+    if (is_inet(now) != is_inet(next) && is_inet(next)) {
+        return true;
+    }
+    if (!is_inet(next) || !is_valid(next)) {
+        return false;
+    }
+    bool differs =
+        current == UINT32_MAX || port->gids[current].type != port->gids[candidate].type;
+    return (differs || !is_valid(now)) &&
+           port->gids[candidate].type == IBV_GID_TYPE_ROCE_V2;
+}
+
+/* ncclIbGetGidIndex: NCCL_IB_GID_INDEX as it is, else slot 0 and a scan of the others. An
+ * empty slot reads as zeros, and only its use fails. */
+uint32_t rdma_nccl_gid(const struct rdma_port_facts *port, int gid_index)
+{
+    if (gid_index >= 0) {
+        return slot(port, (uint32_t)gid_index);
+    }
+    uint32_t current = slot(port, 0);
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].index != 0 && replaces(port, i, current)) {
+            current = i;
+        }
+    }
+    return current;
+}
+
+/* What stands for a port in a rail even when no GID can be had: the first, blindly. */
+static uint32_t gid_or_first(const struct rdma_port_facts *port, int gid_index)
+{
+    uint32_t gid = rdma_nccl_gid(port, gid_index);
+    return gid == UINT32_MAX ? 0 : gid;
+}
+
+static bool in_global_subnet(const union ibv_gid *a, const union ibv_gid *b)
+{
+    struct io_ip x = rdma_gid_ip(a);
+    struct io_ip y = rdma_gid_ip(b);
+    return io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? GLOBAL_PREFIX_LEN : 64);
+}
+
+/* Whether every port of the NIC shares the subnet of one of the GIDs ("all PFs must
+ * match", connect.cc of 2.30.7). */
+static bool nic_matches(const struct end *end, const struct nic *nic, int gid_index,
+                        const union ibv_gid *gids, uint32_t n_gids)
+{
+    for (uint32_t p = 0; p < nic->n_ports; p++) {
+        const struct rdma_port_facts *port = &end->facts[nic->ports[p]];
+        bool matches = false;
+        uint32_t own = rdma_nccl_gid(port, gid_index);
+        for (uint32_t g = 0; own != UINT32_MAX && g < n_gids; g++) {
+            matches = matches || in_global_subnet(&port->gids[own].gid, &gids[g]);
+        }
+        if (!matches) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The given NIC if it matches, else the first that does, else the given one after all. */
+static uint32_t reselect(const struct end *end, uint32_t given, int gid_index,
+                         const union ibv_gid *gids, uint32_t n_gids)
+{
+    if (nic_matches(end, &end->nics[given], gid_index, gids, n_gids)) {
+        return given;
+    }
+    for (uint32_t i = 0; i < end->n_nics; i++) {
+        if (nic_matches(end, &end->nics[i], gid_index, gids, n_gids)) {
+            return i;
+        }
+    }
+    return given;
+}
+
+/* The GIDs of up to `cap` ports of a NIC. */
+static uint32_t gids_of(const struct end *end, uint32_t nic, int gid_index,
+                        union ibv_gid *out, uint32_t cap)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < end->nics[nic].n_ports && n < cap; p++) {
+        const struct rdma_port_facts *port = &end->facts[end->nics[nic].ports[p]];
+        uint32_t gid = rdma_nccl_gid(port, gid_index);
+        if (gid != UINT32_MAX) {
+            out[n++] = port->gids[gid].gid;
+        }
+    }
+    return n;
+}
+
+/* QP q goes by port q mod n of each end (ncclIbCreateQp's devIndex), with the lesser of
+ * both active MTUs. One rail per distinct pair. */
+static uint32_t make_rails(const struct rdma_choice_input *input, const struct nic *local,
+                           const struct nic *remote, struct rdma_rail *out, uint32_t cap)
+{
+    uint32_t n = local->n_ports > remote->n_ports ? local->n_ports : remote->n_ports;
+    n = n < cap ? n : cap;
+    for (uint32_t q = 0; q < n; q++) {
+        uint32_t l = local->ports[q % local->n_ports];
+        uint32_t r = remote->ports[q % remote->n_ports];
+        uint32_t l_mtu = input->local[l].active_mtu;
+        uint32_t r_mtu = input->remote[r].active_mtu;
+        out[q] = (struct rdma_rail){
+            .local_port = l,
+            .remote_port = r,
+            .local_gid = gid_or_first(&input->local[l], input->gid_index),
+            .remote_gid = gid_or_first(&input->remote[r], input->gid_index),
+            .path_mtu = l_mtu < r_mtu ? l_mtu : r_mtu,
+        };
+    }
+    return n;
+}
+
+/* Channel c takes NIC c mod n at either end; the peer is never asked what it can reach.
+ * The subnet-aware version then lets the connector move by the listener's first two GIDs,
+ * and the listener by those of the connector's NIC. */
+uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
+                          struct rdma_rail *out, uint32_t cap)
+{
+    struct end local, remote;
+    list_nics(&local, input->local, input->n_local);
+    list_nics(&remote, input->remote, input->n_remote);
+    if (local.n_nics == 0 || remote.n_nics == 0) {
+        return 0;
+    }
+    uint32_t local_nic = input->channel % local.n_nics;
+    uint32_t remote_nic = input->channel % remote.n_nics;
+    if (subnet_aware) {
+        const struct end *connector = input->is_connector ? &local : &remote;
+        const struct end *listener = input->is_connector ? &remote : &local;
+        uint32_t *connector_nic = input->is_connector ? &local_nic : &remote_nic;
+        uint32_t *listener_nic = input->is_connector ? &remote_nic : &local_nic;
+        union ibv_gid gids[NIC_PORTS_MAX];
+        uint32_t n =
+            gids_of(listener, *listener_nic, input->gid_index, gids, LISTENER_GIDS_MAX);
+        *connector_nic = reselect(connector, *connector_nic, input->gid_index, gids, n);
+        n = gids_of(connector, *connector_nic, input->gid_index, gids, NIC_PORTS_MAX);
+        *listener_nic = reselect(listener, *listener_nic, input->gid_index, gids, n);
+    }
+    return make_rails(input, &local.nics[local_nic], &remote.nics[remote_nic], out, cap);
+}

@@ -1,0 +1,150 @@
+/* Policy weft: every pair of ports that shares a subnet at the interface's own prefix, by
+ * v2 GIDs with an address behind them; nothing is assumed of names, indices or order. */
+#include "rdma/policies.h"
+
+#define PAIRS_MAX 256
+
+uint32_t rdma_weft_gid(const struct rdma_port_facts *port)
+{
+    uint32_t link_local = UINT32_MAX;
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].type != IBV_GID_TYPE_ROCE_V2 || port->gids[i].prefix_len == 0) {
+            continue;
+        }
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+        if (!io_ip_is_link_local(&ip)) {
+            return i;
+        }
+        if (link_local == UINT32_MAX) {
+            link_local = i;
+        }
+    }
+    return link_local;
+}
+
+/* Whether two GIDs face each other: both v2, one family, and either end's prefix agrees.
+ * An end whose prefix is unknown (0) is not asked, but one of both must be known. */
+static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
+                      const struct rdma_port_facts *remote, uint32_t r, bool link_local)
+{
+    if (local->gids[l].type != IBV_GID_TYPE_ROCE_V2 ||
+        remote->gids[r].type != IBV_GID_TYPE_ROCE_V2) {
+        return false;
+    }
+    struct io_ip a = rdma_gid_ip(&local->gids[l].gid);
+    struct io_ip b = rdma_gid_ip(&remote->gids[r].gid);
+    uint8_t a_len = local->gids[l].prefix_len;
+    uint8_t b_len = remote->gids[r].prefix_len;
+    if (a_len == 0 || io_ip_equal(&a, &b) || io_ip_is_link_local(&a) != link_local) {
+        return false;
+    }
+    return io_ip_same_subnet(&a, &b, a_len) &&
+           (b_len == 0 || io_ip_same_subnet(&a, &b, b_len));
+}
+
+/* The GIDs by which two ports face each other: IPv4 before IPv6, then table order. */
+static bool ports_face(const struct rdma_port_facts *local,
+                       const struct rdma_port_facts *remote, bool link_local,
+                       struct rdma_rail *out)
+{
+    bool found = false;
+    for (uint32_t l = 0; l < local->n_gids; l++) {
+        for (uint32_t r = 0; r < remote->n_gids; r++) {
+            if (!gids_face(local, l, remote, r, link_local)) {
+                continue;
+            }
+            struct io_ip ip = rdma_gid_ip(&local->gids[l].gid);
+            if (!found || io_ip_is_v4(&ip)) {
+                out->local_gid = l;
+                out->remote_gid = r;
+                found = true;
+            }
+            if (io_ip_is_v4(&ip)) {
+                return true;
+            }
+        }
+    }
+    return found;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t rate_of(const struct rdma_choice_input *input,
+                        const struct rdma_rail *rail)
+{
+    return least(input->local[rail->local_port].rate_bps,
+                 input->remote[rail->remote_port].rate_bps);
+}
+
+static bool is_better(const struct rdma_choice_input *input, const struct rdma_rail *a,
+                      const struct rdma_rail *b)
+{
+    uint64_t a_rate = rate_of(input, a);
+    uint64_t b_rate = rate_of(input, b);
+    return a_rate != b_rate ? a_rate > b_rate : a->path_mtu > b->path_mtu;
+}
+
+static uint32_t find_pairs(const struct rdma_choice_input *input, bool link_local,
+                           struct rdma_rail *pairs)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < input->n_local; l++) {
+        for (uint32_t r = 0; r < input->n_remote; r++) {
+            const struct rdma_port_facts *local = &input->local[l];
+            const struct rdma_port_facts *remote = &input->remote[r];
+            struct rdma_rail rail = {.local_port = l, .remote_port = r};
+            if (n == PAIRS_MAX || !local->is_active || !remote->is_active ||
+                !ports_face(local, remote, link_local, &rail)) {
+                continue;
+            }
+            rail.path_mtu = (uint32_t)least(local->active_mtu, remote->active_mtu);
+            /* Insertion keeps (local, remote) order among equals. */
+            uint32_t at = n++;
+            while (at > 0 && is_better(input, &rail, &pairs[at - 1])) {
+                pairs[at] = pairs[at - 1];
+                at--;
+            }
+            pairs[at] = rail;
+        }
+    }
+    return n;
+}
+
+static uint32_t count_active(const struct rdma_port_facts *ports, uint32_t n_ports)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_ports; i++) {
+        n += ports[i].is_active ? 1 : 0;
+    }
+    return n;
+}
+
+/* Rails use each port once: two pairs on one port would share its cable, not add to it.
+ */
+uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
+                          uint32_t cap)
+{
+    struct rdma_rail pairs[PAIRS_MAX];
+    uint32_t n_pairs = find_pairs(input, false, pairs);
+    /* fe80::/64 is on every cable, so it tells nothing of which one: it only counts where
+     * there is no choice to make. */
+    if (n_pairs == 0 && count_active(input->local, input->n_local) == 1 &&
+        count_active(input->remote, input->n_remote) == 1) {
+        n_pairs = find_pairs(input, true, pairs);
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_pairs && n < cap; i++) {
+        bool is_free = true;
+        for (uint32_t k = 0; k < n; k++) {
+            is_free = is_free && out[k].local_port != pairs[i].local_port &&
+                      out[k].remote_port != pairs[i].remote_port;
+        }
+        if (is_free) {
+            out[n++] = pairs[i];
+        }
+    }
+    return n;
+}

@@ -1,0 +1,508 @@
+#include "rdma/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define PSN_MASK 0xffffffu
+
+const char *rdma_qp_state_name(enum rdma_qp_state state)
+{
+    static const char *const names[] = {
+        [RDMA_QP_NEW] = "new",         [RDMA_QP_CREATING] = "create",
+        [RDMA_QP_TO_INIT] = "to_init", [RDMA_QP_INIT] = "init",
+        [RDMA_QP_TO_RTR] = "to_rtr",   [RDMA_QP_TO_RTS] = "to_rts",
+        [RDMA_QP_RTS] = "rts",         [RDMA_QP_TO_ERR] = "to_err",
+        [RDMA_QP_ERR] = "err",         [RDMA_QP_DESTROYING] = "destroy",
+        [RDMA_QP_GONE] = "gone",       [RDMA_QP_FAILED] = "failed",
+    };
+    return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
+}
+
+/* Which states may precede `next`. */
+static bool may_follow(enum rdma_qp_state from, enum rdma_qp_state next)
+{
+    switch (next) {
+    case RDMA_QP_NEW:
+        return false;
+    case RDMA_QP_CREATING:
+        return from == RDMA_QP_NEW;
+    case RDMA_QP_TO_INIT:
+        return from == RDMA_QP_CREATING;
+    case RDMA_QP_INIT:
+        return from == RDMA_QP_TO_INIT;
+    case RDMA_QP_TO_RTR:
+        return from == RDMA_QP_INIT;
+    case RDMA_QP_TO_RTS:
+        return from == RDMA_QP_TO_RTR;
+    case RDMA_QP_RTS:
+        return from == RDMA_QP_TO_RTS;
+    case RDMA_QP_TO_ERR:
+        /* RESET to ERR is illegal for RC: a young QP goes through INIT first. */
+        return from == RDMA_QP_INIT || from == RDMA_QP_TO_RTR || from == RDMA_QP_TO_RTS ||
+               from == RDMA_QP_RTS;
+    case RDMA_QP_ERR:
+        return from == RDMA_QP_TO_ERR;
+    case RDMA_QP_DESTROYING:
+        return from != RDMA_QP_NEW && from != RDMA_QP_DESTROYING && from != RDMA_QP_GONE;
+    case RDMA_QP_GONE:
+        return from == RDMA_QP_DESTROYING || from == RDMA_QP_NEW ||
+               from == RDMA_QP_CREATING || from == RDMA_QP_FAILED;
+    case RDMA_QP_FAILED:
+        return from != RDMA_QP_NEW && from != RDMA_QP_GONE;
+    default:
+        return false;
+    }
+}
+
+static struct io_device *device_of(const struct rdma_qp *qp)
+{
+    return qp->config.port->device;
+}
+
+static void tell(const struct rdma_qp *qp)
+{
+    struct weft_trace *trace = qp->rdma->env->trace;
+    if (!weft_trace_on(trace, WEFT_TRACE_STORY)) {
+        return;
+    }
+    char object[64];
+    if (qp->qpn != 0) {
+        weft_format(object, sizeof(object), "qp:%s:%u", qp->config.port->name, qp->qpn);
+    } else {
+        weft_format(object, sizeof(object), "qp:%s", qp->config.port->name);
+    }
+    weft_trace_begin(trace, io_now(qp->rdma->env), qp->rdma->env->name, object,
+                     rdma_qp_state_name(qp->state));
+    if (qp->state == RDMA_QP_TO_RTR) {
+        char gid[IO_IP_TEXT_BYTES];
+        weft_trace_int(trace, "remote_qpn", qp->remote.qpn);
+        weft_trace_int(trace, "path_mtu", qp->remote.path_mtu);
+        weft_trace_text(trace, "remote_gid",
+                        rdma_gid_format(&qp->remote.gid, gid, sizeof(gid)));
+    } else if (qp->state == RDMA_QP_TO_RTS) {
+        weft_trace_int(trace, "sgid_index", qp->sgid_index);
+    } else if (qp->state == RDMA_QP_FAILED) {
+        weft_trace_int(trace, "errno", qp->failure);
+    }
+    weft_trace_end(trace);
+}
+
+static void enter(struct rdma_qp *qp, enum rdma_qp_state next)
+{
+    weft_check(may_follow(qp->state, next));
+    weft_check(qp->op.state != IO_OP_RUNNING);
+    memset(&qp->op, 0, sizeof(qp->op));
+    qp->state = next;
+    tell(qp);
+}
+
+void rdma_qp_init(struct rdma_qp *qp, struct rdma *rdma,
+                  const struct rdma_qp_config *config, struct io_task *task)
+{
+    memset(qp, 0, sizeof(*qp));
+    qp->state = RDMA_QP_NEW;
+    qp->rdma = rdma;
+    qp->config = *config;
+    qp->task = task;
+    weft_format(qp->label, sizeof(qp->label), "%s:%s qp", rdma->env->name,
+                config->port->name);
+}
+
+void rdma_qp_connect(struct rdma_qp *qp, const struct rdma_qp_remote *remote)
+{
+    weft_check(qp->state == RDMA_QP_INIT);
+    qp->remote = *remote;
+    qp->n_reselected = 0;
+    enter(qp, RDMA_QP_TO_RTR);
+}
+
+void rdma_qp_to_error(struct rdma_qp *qp)
+{
+    switch (qp->state) {
+    case RDMA_QP_CREATING:
+    case RDMA_QP_TO_INIT:
+    case RDMA_QP_INIT:
+    case RDMA_QP_TO_RTR:
+    case RDMA_QP_TO_RTS:
+    case RDMA_QP_RTS:
+        qp->wants_error = true;
+        break;
+    case RDMA_QP_NEW:
+    case RDMA_QP_TO_ERR:
+    case RDMA_QP_ERR:
+    case RDMA_QP_DESTROYING:
+    case RDMA_QP_GONE:
+    case RDMA_QP_FAILED:
+        break;
+    }
+}
+
+void rdma_qp_close(struct rdma_qp *qp)
+{
+    if (qp->state != RDMA_QP_DESTROYING && qp->state != RDMA_QP_GONE) {
+        qp->wants_close = true;
+    }
+}
+
+void rdma_qp_abandon(struct rdma_qp *qp)
+{
+    if (qp->state == RDMA_QP_GONE) {
+        return;
+    }
+    struct io_device *device = device_of(qp);
+    bool destroying = qp->state == RDMA_QP_DESTROYING && qp->op.state != IO_OP_IDLE;
+    if (qp->op.state == IO_OP_RUNNING) {
+        device->ops->abandon(device, &qp->op);
+    } else if (qp->state == RDMA_QP_CREATING && qp->op.state == IO_OP_DONE &&
+               qp->op.error == 0) {
+        qp->qp = qp->op.out.qp; /* made, but nobody had looked yet */
+    }
+    if (qp->qp != NULL && !destroying) {
+        struct io_op destroy = {.kind = IO_OP_DESTROY_QP};
+        destroy.arg.destroy_qp = qp->qp;
+        rdma_forget_op(device, &destroy);
+    }
+    memset(&qp->op, 0, sizeof(qp->op));
+    qp->qp = NULL;
+    qp->state = RDMA_QP_GONE;
+    tell(qp);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void fill_create(struct rdma_qp *qp)
+{
+    const struct io_device_attr *attr = &qp->rdma->attrs[qp->config.port->device_index];
+    uint32_t max_wr = attr->ibv.max_qp_wr > 0 ? (uint32_t)attr->ibv.max_qp_wr : 1;
+    struct ibv_qp_init_attr *init = &qp->op.arg.create_qp.init;
+    qp->op.kind = IO_OP_CREATE_QP;
+    qp->op.arg.create_qp.pd = qp->rdma->pds[qp->config.port->device_index];
+    init->qp_type = IBV_QPT_RC;
+    init->send_cq = qp->config.cq;
+    init->recv_cq = qp->config.cq;
+    init->cap.max_send_wr = least(qp->config.max_send_wr, max_wr);
+    init->cap.max_recv_wr = least(qp->config.max_recv_wr, max_wr);
+    init->cap.max_send_sge = 1;
+    init->cap.max_recv_sge = 1;
+    init->cap.max_inline_data =
+        least(qp->config.max_inline_bytes, attr->max_inline_bytes);
+}
+
+static void fill_init(struct rdma_qp *qp)
+{
+    struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
+    attr->qp_state = IBV_QPS_INIT;
+    attr->pkey_index = 0;
+    attr->port_num = qp->config.port->port;
+    attr->qp_access_flags =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    qp->op.arg.modify_qp.mask =
+        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+}
+
+/* INIT to RTR, ibv_modify_qp(3). The hop limit only matters to routed v2 packets; the
+ * kernel replaces it by the route's. */
+static int fill_rtr(struct rdma_qp *qp)
+{
+    const struct rdma_port *port = qp->config.port;
+    int failure = rdma_find_gid(qp->rdma, port, &qp->config.gid, qp->config.gid_type,
+                                &qp->sgid_index);
+    if (failure != 0) {
+        return failure;
+    }
+    qp->has_sgid_index = true;
+    struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
+    attr->qp_state = IBV_QPS_RTR;
+    attr->path_mtu = rdma_mtu_enum(qp->remote.path_mtu);
+    attr->dest_qp_num = qp->remote.qpn & PSN_MASK;
+    attr->rq_psn = qp->remote.psn & PSN_MASK;
+    attr->max_dest_rd_atomic = qp->remote.max_rd_atomic;
+    attr->min_rnr_timer = qp->config.min_rnr_timer;
+    attr->ah_attr.is_global = 1;
+    attr->ah_attr.port_num = port->port;
+    attr->ah_attr.grh.dgid = qp->remote.gid;
+    attr->ah_attr.grh.sgid_index = (uint8_t)qp->sgid_index;
+    attr->ah_attr.grh.hop_limit = 255;
+    attr->ah_attr.grh.traffic_class = qp->config.traffic_class;
+    qp->op.arg.modify_qp.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                                IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return 0;
+}
+
+static void fill_rts(struct rdma_qp *qp)
+{
+    const struct io_device_attr *device = &qp->rdma->attrs[qp->config.port->device_index];
+    struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
+    attr->qp_state = IBV_QPS_RTS;
+    attr->timeout = qp->config.timeout;
+    attr->retry_cnt = (uint8_t)least(qp->config.retry_cnt, device->retry_cnt_max);
+    attr->rnr_retry = qp->config.rnr_retry;
+    attr->sq_psn = qp->config.psn & PSN_MASK;
+    attr->max_rd_atomic = qp->remote.max_rd_atomic;
+    qp->op.arg.modify_qp.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                IBV_QP_MAX_QP_RD_ATOMIC;
+}
+
+/* Prepares the verb of the state; an errno says that it need not be tried. */
+static int fill(struct rdma_qp *qp)
+{
+    memset(&qp->op, 0, sizeof(qp->op));
+    qp->op.task = qp->task;
+    qp->op.kind = IO_OP_MODIFY_QP;
+    qp->op.arg.modify_qp.qp = qp->qp;
+    switch (qp->state) {
+    case RDMA_QP_CREATING:
+        memset(&qp->op.arg, 0, sizeof(qp->op.arg));
+        fill_create(qp);
+        return 0;
+    case RDMA_QP_TO_INIT:
+        fill_init(qp);
+        return 0;
+    case RDMA_QP_TO_RTR:
+        return fill_rtr(qp);
+    case RDMA_QP_TO_RTS:
+        fill_rts(qp);
+        return 0;
+    case RDMA_QP_TO_ERR:
+        qp->op.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
+        qp->op.arg.modify_qp.mask = IBV_QP_STATE;
+        return 0;
+    case RDMA_QP_DESTROYING:
+        memset(&qp->op.arg, 0, sizeof(qp->op.arg));
+        qp->op.kind = IO_OP_DESTROY_QP;
+        qp->op.arg.destroy_qp = qp->qp;
+        return 0;
+    case RDMA_QP_NEW:
+    case RDMA_QP_INIT:
+    case RDMA_QP_RTS:
+    case RDMA_QP_ERR:
+    case RDMA_QP_GONE:
+    case RDMA_QP_FAILED:
+        break;
+    }
+    weft_check(!"a state that moves");
+    return EINVAL;
+}
+
+static const char *phase_of(enum rdma_qp_state state)
+{
+    switch (state) {
+    case RDMA_QP_CREATING:
+        return "create";
+    case RDMA_QP_TO_INIT:
+        return "init";
+    case RDMA_QP_TO_RTR:
+        return "rtr";
+    case RDMA_QP_TO_RTS:
+        return "rts";
+    case RDMA_QP_TO_ERR:
+        return "err";
+    case RDMA_QP_DESTROYING:
+    case RDMA_QP_NEW:
+    case RDMA_QP_INIT:
+    case RDMA_QP_RTS:
+    case RDMA_QP_ERR:
+    case RDMA_QP_GONE:
+    case RDMA_QP_FAILED:
+        break;
+    }
+    return "destroy";
+}
+
+/* Everything that this end knows and that a diagnosis may need. */
+static void add_values(const struct rdma_qp *qp, struct weft_error *error)
+{
+    char gid[IO_IP_TEXT_BYTES];
+    const struct rdma_qp_config *config = &qp->config;
+    weft_error_text(error, "local_port", config->port->name);
+    weft_error_text(error, "local_gid", rdma_gid_format(&config->gid, gid, sizeof(gid)));
+    weft_error_text(error, "local_gid_type", rdma_gid_type_name(config->gid_type));
+    const struct rdma_gid *known =
+        rdma_port_gid(config->port, &config->gid, config->gid_type);
+    weft_error_int(error, "local_prefix_len", known != NULL ? known->prefix_len : 0);
+    if (qp->qpn != 0) {
+        weft_error_int(error, "local_qpn", qp->qpn);
+    }
+    if (qp->has_sgid_index) {
+        weft_error_int(error, "sgid_index", qp->sgid_index);
+    }
+    if (qp->remote.path_mtu != 0) {
+        weft_error_text(error, "remote_gid",
+                        rdma_gid_format(&qp->remote.gid, gid, sizeof(gid)));
+        weft_error_text(error, "remote_gid_type",
+                        rdma_gid_type_name(qp->remote.gid_type));
+        weft_error_int(error, "remote_qpn", qp->remote.qpn);
+        weft_error_int(error, "path_mtu", qp->remote.path_mtu);
+    }
+}
+
+static weft_status fail(struct rdma_qp *qp, int failure, struct weft_error *error)
+{
+    enum rdma_qp_state state = qp->state;
+    const char *what = state == RDMA_QP_CREATING     ? "create_qp"
+                       : state == RDMA_QP_DESTROYING ? "destroy_qp"
+                                                     : "modify_qp";
+    weft_status status;
+    if (state == RDMA_QP_TO_RTR && failure == ENODATA && qp->op.kind == IO_OP_NONE) {
+        status = weft_fail_errno(error, failure, "rtr", "the local GID left the table");
+    } else {
+        status = weft_fail_errno(error, failure, phase_of(state), "%s", what);
+    }
+    weft_error_object(error, "%s", qp->label);
+    add_values(qp, error);
+    qp->failure = failure;
+    /* One try for each close: a destroy that was refused must not be tried for ever. */
+    qp->wants_close = false;
+    enter(qp, RDMA_QP_FAILED);
+    return status;
+}
+
+/* Takes over what a verb that succeeded gave. */
+static void take(struct rdma_qp *qp)
+{
+    switch (qp->state) {
+    case RDMA_QP_CREATING:
+        qp->qp = qp->op.out.qp;
+        qp->cap = qp->op.arg.create_qp.init.cap;
+        qp->qpn = qp->qp->qp_num;
+        weft_format(qp->label, sizeof(qp->label), "%s:%s qp %u", qp->rdma->env->name,
+                    qp->config.port->name, qp->qpn);
+        enter(qp, RDMA_QP_TO_INIT);
+        return;
+    case RDMA_QP_TO_INIT:
+        enter(qp, RDMA_QP_INIT);
+        return;
+    case RDMA_QP_TO_RTR:
+        enter(qp, RDMA_QP_TO_RTS);
+        return;
+    case RDMA_QP_TO_RTS:
+        enter(qp, RDMA_QP_RTS);
+        return;
+    case RDMA_QP_TO_ERR:
+        enter(qp, RDMA_QP_ERR);
+        return;
+    case RDMA_QP_DESTROYING:
+        qp->qp = NULL;
+        enter(qp, RDMA_QP_GONE);
+        return;
+    case RDMA_QP_NEW:
+    case RDMA_QP_INIT:
+    case RDMA_QP_RTS:
+    case RDMA_QP_ERR:
+    case RDMA_QP_GONE:
+    case RDMA_QP_FAILED:
+        break;
+    }
+    weft_check(!"a state that moves");
+}
+
+/* Starts the state's verb, or looks how it is doing. */
+static int drive(struct rdma_qp *qp)
+{
+    struct io_device *device = device_of(qp);
+    if (qp->op.state == IO_OP_IDLE) {
+        int failure = fill(qp);
+        if (failure != 0) {
+            qp->op.kind = IO_OP_NONE;
+            return failure;
+        }
+        failure = device->ops->submit(device, &qp->op);
+        if (failure != 0) {
+            return failure;
+        }
+    }
+    return device->ops->poll(device, &qp->op);
+}
+
+/* A slot that moved between the look-up and the verb is looked up once more. */
+static bool reselect(struct rdma_qp *qp, int failure)
+{
+    if (qp->state != RDMA_QP_TO_RTR || failure != ENODATA || qp->n_reselected > 0 ||
+        qp->op.kind == IO_OP_NONE) {
+        return false;
+    }
+    qp->n_reselected++;
+    memset(&qp->op, 0, sizeof(qp->op));
+    return true;
+}
+
+static weft_status move(struct rdma_qp *qp, struct weft_error *error)
+{
+    int failure = drive(qp);
+    if (failure == EINPROGRESS) {
+        return WEFT_AGAIN;
+    }
+    if (failure == 0) {
+        take(qp);
+        return WEFT_OK;
+    }
+    return reselect(qp, failure) ? WEFT_OK : fail(qp, failure, error);
+}
+
+static bool is_moving(enum rdma_qp_state state)
+{
+    switch (state) {
+    case RDMA_QP_CREATING:
+    case RDMA_QP_TO_INIT:
+    case RDMA_QP_TO_RTR:
+    case RDMA_QP_TO_RTS:
+    case RDMA_QP_TO_ERR:
+    case RDMA_QP_DESTROYING:
+        return true;
+    case RDMA_QP_NEW:
+    case RDMA_QP_INIT:
+    case RDMA_QP_RTS:
+    case RDMA_QP_ERR:
+    case RDMA_QP_GONE:
+    case RDMA_QP_FAILED:
+        break;
+    }
+    return false;
+}
+
+/* Between two verbs, the wish to close or to fail decides where it goes. */
+static bool divert(struct rdma_qp *qp)
+{
+    if (qp->wants_close && qp->state != RDMA_QP_DESTROYING && qp->state != RDMA_QP_GONE) {
+        enter(qp, qp->qp != NULL ? RDMA_QP_DESTROYING : RDMA_QP_GONE);
+        return true;
+    }
+    if (qp->wants_error && may_follow(qp->state, RDMA_QP_TO_ERR)) {
+        qp->wants_error = false;
+        enter(qp, RDMA_QP_TO_ERR);
+        return true;
+    }
+    return false;
+}
+
+weft_status rdma_qp_progress(struct rdma_qp *qp, struct weft_error *error)
+{
+    for (;;) {
+        if (qp->op.state == IO_OP_IDLE && divert(qp)) {
+            continue;
+        }
+        if (is_moving(qp->state)) {
+            weft_status status = move(qp, error);
+            if (status != WEFT_OK) {
+                return status;
+            }
+        } else if (qp->state == RDMA_QP_NEW) {
+            enter(qp, RDMA_QP_CREATING);
+        } else if (qp->state == RDMA_QP_FAILED) {
+            weft_status status = weft_fail_errno(error, qp->failure, "qp",
+                                                 "the queue pair had failed before");
+            weft_error_object(error, "%s", qp->label);
+            return status;
+        } else {
+            return WEFT_OK;
+        }
+    }
+}

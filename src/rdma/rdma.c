@@ -1,0 +1,367 @@
+#include "rdma/rdma.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "rdma/mr.h"
+
+/* ibv_global_route.sgid_index is 8 bits wide: slots beyond cannot be used. */
+#define GID_SLOTS_MAX 256
+
+static uint32_t table_len(const struct ibv_port_attr *attr)
+{
+    int n = attr->gid_tbl_len;
+    return n <= 0 ? 0 : n > GID_SLOTS_MAX ? GID_SLOTS_MAX : (uint32_t)n;
+}
+
+uint32_t rdma_mtu_bytes(enum ibv_mtu mtu)
+{
+    int code = (int)mtu;
+    if (code < IBV_MTU_256 || code > IBV_MTU_4096) {
+        return 0;
+    }
+    return 128u << code;
+}
+
+enum ibv_mtu rdma_mtu_enum(uint32_t bytes)
+{
+    for (int code = IBV_MTU_256; code <= IBV_MTU_4096; code++) {
+        if (bytes == 128u << code) {
+            return (enum ibv_mtu)code;
+        }
+    }
+    return (enum ibv_mtu)0;
+}
+
+char *rdma_gid_format(const union ibv_gid *gid, char *out, size_t out_bytes)
+{
+    struct io_ip ip;
+    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
+    return io_ip_format(&ip, out, out_bytes);
+}
+
+const char *rdma_gid_type_name(enum ibv_gid_type type)
+{
+    switch (type) {
+    case IBV_GID_TYPE_IB:
+        return "IB";
+    case IBV_GID_TYPE_ROCE_V1:
+        return "RoCE v1";
+    case IBV_GID_TYPE_ROCE_V2:
+        return "RoCE v2";
+    default:
+        return "?";
+    }
+}
+
+/* How long the prefix is with which the netdev behind a GID holds the same address. */
+static uint8_t prefix_len_of(const struct io_hostinfo *info, uint32_t ifindex,
+                             const union ibv_gid *gid)
+{
+    const struct io_netdev *netdev = io_hostinfo_netdev(info, ifindex);
+    if (netdev == NULL) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        if (memcmp(netdev->addresses[i].ip.bytes, gid->raw, sizeof(gid->raw)) == 0) {
+            return netdev->addresses[i].prefix_len;
+        }
+    }
+    return 0;
+}
+
+/* Reads the GID table. A slot that cannot be read is as good as empty: containers see
+ * holes that answer EINVAL where the kernel's own tools see ENODATA. */
+static void read_gids(struct rdma_port *port, uint32_t n_slots,
+                      const struct io_hostinfo *info)
+{
+    struct io_device *device = port->device;
+    free(port->gids);
+    port->gids = NULL;
+    port->n_gids = 0;
+    uint32_t cap = 0;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        struct io_gid_entry entry;
+        if (device->ops->query_gid(device, port->port, i, &entry) != 0) {
+            continue;
+        }
+        if (port->n_gids == cap) {
+            cap = cap == 0 ? 8 : 2 * cap;
+            port->gids = weft_realloc(port->gids, cap * sizeof(*port->gids));
+        }
+        uint32_t ifindex = entry.ifindex != 0 ? entry.ifindex : port->ifindex;
+        port->gids[port->n_gids++] = (struct rdma_gid){
+            .gid = entry.gid,
+            .type = entry.type,
+            .index = i,
+            .prefix_len = prefix_len_of(info, ifindex, &entry.gid),
+        };
+    }
+}
+
+/* Fills what can change while the program runs. */
+static weft_status read_port(struct rdma *rdma, struct rdma_port *port,
+                             struct weft_error *error)
+{
+    struct io_device *device = port->device;
+    struct ibv_port_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    int failure = device->ops->query_port(device, port->port, &attr);
+    if (failure != 0) {
+        weft_status status = weft_fail_errno(error, failure, "discover", "query_port %u",
+                                             (unsigned)port->port);
+        weft_error_object(error, "%s:%s", rdma->env->name, port->name);
+        return status;
+    }
+    port->is_active = attr.state == IBV_PORT_ACTIVE;
+    port->active_mtu = rdma_mtu_bytes(attr.active_mtu);
+    /* A port without a netdev still works by its GIDs; it only tells less. */
+    uint32_t ifindex = 0;
+    if (device->ops->port_netdev(device, port->port, &ifindex) != 0) {
+        ifindex = 0;
+    }
+    port->ifindex = ifindex;
+    const struct io_hostinfo *info = rdma->env->ops->hostinfo(rdma->env);
+    const struct io_netdev *netdev = io_hostinfo_netdev(info, ifindex);
+    port->netdev[0] = '\0';
+    port->rate_bps = 0;
+    port->netdev_mtu = 0;
+    if (netdev != NULL) {
+        weft_format(port->netdev, sizeof(port->netdev), "%s", netdev->name);
+        port->rate_bps = netdev->speed_bps;
+        port->netdev_mtu = netdev->mtu_bytes;
+    }
+    read_gids(port, table_len(&attr), info);
+    return WEFT_OK;
+}
+
+weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error)
+{
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        weft_status status = read_port(rdma, &rdma->ports[i], error);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* The ports of all devices, in device then port order, without what read_port fills. */
+static void list_ports(struct rdma *rdma)
+{
+    struct io_env *env = rdma->env;
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < env->n_devices; d++) {
+        n += env->devices[d]->n_ports;
+    }
+    rdma->ports = weft_calloc(n > 0 ? n : 1, sizeof(*rdma->ports));
+    for (uint32_t d = 0; d < env->n_devices; d++) {
+        struct io_device *device = env->devices[d];
+        for (uint8_t p = 1; p <= device->n_ports; p++) {
+            struct rdma_port *port = &rdma->ports[rdma->n_ports++];
+            port->device = device;
+            port->device_index = d;
+            port->port = p;
+            if (p == 1) {
+                weft_format(port->name, sizeof(port->name), "%s", device->name);
+            } else {
+                weft_format(port->name, sizeof(port->name), "%s/%u", device->name,
+                            (unsigned)p);
+            }
+        }
+    }
+}
+
+static weft_status fail_device(struct rdma *rdma, uint32_t device, int failure,
+                               const char *verb, struct weft_error *error)
+{
+    weft_status status = weft_fail_errno(error, failure, "discover", "%s", verb);
+    weft_error_object(error, "%s:%s", rdma->env->name, rdma->env->devices[device]->name);
+    return status;
+}
+
+static weft_status start(struct rdma *rdma, struct weft_error *error)
+{
+    struct io_env *env = rdma->env;
+    for (uint32_t d = 0; d < env->n_devices; d++) {
+        struct io_device *device = env->devices[d];
+        int failure = device->ops->query_device(device, &rdma->attrs[d]);
+        if (failure != 0) {
+            return fail_device(rdma, d, failure, "query_device", error);
+        }
+    }
+    list_ports(rdma);
+    weft_status status = rdma_refresh(rdma, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    for (uint32_t d = 0; d < env->n_devices; d++) {
+        struct io_op *op = &rdma->pd_ops[d];
+        op->kind = IO_OP_ALLOC_PD;
+        op->task = rdma->task;
+        int failure = env->devices[d]->ops->submit(env->devices[d], op);
+        if (failure != 0) {
+            return fail_device(rdma, d, failure, "alloc_pd", error);
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **out,
+                      struct weft_error *error)
+{
+    *out = NULL;
+    if (env->n_devices == 0) {
+        weft_status status =
+            weft_fail(error, WEFT_ERR_ENVIRONMENT, "discover", "no RDMA device");
+        weft_error_object(error, "%s", env->name);
+        return status;
+    }
+    struct rdma *rdma = weft_calloc(1, sizeof(*rdma));
+    rdma->env = env;
+    rdma->task = task;
+    rdma->attrs = weft_calloc(env->n_devices, sizeof(*rdma->attrs));
+    rdma->pds = weft_calloc(env->n_devices, sizeof(struct ibv_pd *));
+    rdma->pd_ops = weft_calloc(env->n_devices, sizeof(*rdma->pd_ops));
+    rdma->mrs = rdma_mr_cache_create(rdma);
+    weft_status status = start(rdma, error);
+    if (status != WEFT_OK) {
+        rdma_close(rdma);
+        return status;
+    }
+    *out = rdma;
+    return WEFT_OK;
+}
+
+weft_status rdma_progress(struct rdma *rdma, struct weft_error *error)
+{
+    struct io_env *env = rdma->env;
+    bool all = true;
+    for (uint32_t d = 0; d < env->n_devices; d++) {
+        if (rdma->pds[d] != NULL) {
+            continue;
+        }
+        struct io_device *device = env->devices[d];
+        int failure = device->ops->poll(device, &rdma->pd_ops[d]);
+        if (failure == EINPROGRESS) {
+            all = false;
+            continue;
+        }
+        if (failure != 0) {
+            return fail_device(rdma, d, failure, "alloc_pd", error);
+        }
+        rdma->pds[d] = rdma->pd_ops[d].out.pd;
+    }
+    rdma->is_ready = all;
+    return all ? WEFT_OK : WEFT_AGAIN;
+}
+
+void rdma_forget_op(struct io_device *device, const struct io_op *filled)
+{
+    struct io_op op = *filled;
+    if (device->ops->submit(device, &op) == 0 && op.state == IO_OP_RUNNING) {
+        device->ops->abandon(device, &op);
+    }
+}
+
+void rdma_close(struct rdma *rdma)
+{
+    if (rdma == NULL) {
+        return;
+    }
+    rdma_mr_cache_destroy(rdma->mrs);
+    for (uint32_t d = 0; d < rdma->env->n_devices; d++) {
+        struct io_device *device = rdma->env->devices[d];
+        struct io_op *op = &rdma->pd_ops[d];
+        if (op->state == IO_OP_RUNNING) {
+            device->ops->abandon(device, op);
+        } else if (op->state == IO_OP_DONE && op->error == 0) {
+            struct io_op dealloc = {.kind = IO_OP_DEALLOC_PD};
+            dealloc.arg.dealloc_pd = op->out.pd;
+            rdma_forget_op(device, &dealloc);
+        }
+    }
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        free(rdma->ports[i].gids);
+    }
+    free(rdma->ports);
+    free(rdma->attrs);
+    free(rdma->pds);
+    free(rdma->pd_ops);
+    free(rdma);
+}
+
+static bool slot_holds(const struct rdma_port *port, uint32_t index,
+                       const union ibv_gid *gid, enum ibv_gid_type type)
+{
+    struct io_gid_entry entry;
+    struct io_device *device = port->device;
+    return device->ops->query_gid(device, port->port, index, &entry) == 0 &&
+           entry.type == type && memcmp(entry.gid.raw, gid->raw, sizeof(gid->raw)) == 0;
+}
+
+int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port,
+                  const union ibv_gid *gid, enum ibv_gid_type type, uint32_t *out_index)
+{
+    weft_check(port >= rdma->ports && port < rdma->ports + rdma->n_ports);
+    /* Where it was last seen is nearly always where it is: one query, not a table's
+     * worth. */
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct rdma_gid *known = &port->gids[i];
+        if (known->type == type && memcmp(&known->gid, gid, sizeof(*gid)) == 0 &&
+            slot_holds(port, known->index, gid, type)) {
+            *out_index = known->index;
+            return 0;
+        }
+    }
+    struct ibv_port_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    int failure = port->device->ops->query_port(port->device, port->port, &attr);
+    if (failure != 0) {
+        return failure;
+    }
+    for (uint32_t i = 0; i < table_len(&attr); i++) {
+        if (slot_holds(port, i, gid, type)) {
+            *out_index = i;
+            return 0;
+        }
+    }
+    return ENODATA;
+}
+
+const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
+                                     const union ibv_gid *gid, enum ibv_gid_type type)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct rdma_gid *known = &port->gids[i];
+        if (known->type == type && memcmp(&known->gid, gid, sizeof(*gid)) == 0) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+/* PCI paths end in "domain:bus:device.function"; functions of one card differ in the last
+ * character only. */
+static size_t card_len(const char *pci_path)
+{
+    size_t n = strlen(pci_path);
+    return n >= 2 && pci_path[n - 2] == '.' ? n - 1 : n;
+}
+
+uint32_t rdma_nic(const struct rdma *rdma, uint32_t device_index)
+{
+    weft_check(device_index < rdma->env->n_devices);
+    const char *path = rdma->env->devices[device_index]->pci_path;
+    size_t n = card_len(path);
+    for (uint32_t d = 0; n > 0 && d < device_index; d++) {
+        const char *other = rdma->env->devices[d]->pci_path;
+        if (card_len(other) == n && memcmp(other, path, n) == 0) {
+            return d;
+        }
+    }
+    return device_index;
+}
