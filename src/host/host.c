@@ -1,0 +1,479 @@
+#include "host/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "host/private.h"
+
+#define SECOND INT64_C(1000000000)
+
+const char *host_state_name(enum host_state state)
+{
+    static const char *const names[] = {
+        [HOST_NEW] = "new",         [HOST_DISCOVER] = "discover",
+        [HOST_LISTEN] = "listen",   [HOST_BOOT] = "boot",
+        [HOST_CONNECT] = "connect", [HOST_BARRIER] = "barrier",
+        [HOST_JOBS] = "jobs",       [HOST_CLOSE] = "close",
+        [HOST_DONE] = "done",       [HOST_FAILED] = "failed",
+        [HOST_DEAD] = "dead",
+    };
+
+    return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
+}
+
+void host_config_default(struct host_config *config)
+{
+    *config = (struct host_config){
+        .boot = {.patience_ns = 900 * SECOND, .step_ns = 30 * SECOND},
+        .discover_ns = 30 * SECOND,
+        .close_ns = 30 * SECOND,
+    };
+    conn_config_default(&config->conn);
+    /* The last to fail may do so only when every deadline of conn's has passed. */
+    config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;
+}
+
+bool host_is_over(const struct host *host)
+{
+    return host->state == HOST_DONE || host->state == HOST_FAILED ||
+           host->state == HOST_DEAD;
+}
+
+static weft_ns now_of(const struct host *host)
+{
+    return host->env->ops->now(host->env);
+}
+
+void host_watchdog(struct host *host, weft_ns at)
+{
+    host->private->watchdog_ns = at;
+    io_task_deadline(&host->task, at);
+}
+
+/* ---- states ---- */
+
+static bool is_legal(enum host_state from, enum host_state to)
+{
+    bool was_over = from == HOST_DONE || from == HOST_FAILED || from == HOST_DEAD;
+
+    if (to == HOST_FAILED || to == HOST_DEAD) {
+        return !was_over;
+    }
+    return to == from + 1 && !was_over;
+}
+
+static weft_ns limit_of(const struct host *host, enum host_state state)
+{
+    switch (state) {
+    case HOST_DISCOVER:
+    case HOST_LISTEN:
+        return host->config.discover_ns;
+    case HOST_BOOT:
+        return host->config.boot.patience_ns + 2 * host->config.boot.step_ns;
+    case HOST_CONNECT:
+        return host->config.connect_ns;
+    case HOST_BARRIER: /* others may still be connecting */
+        return host->config.connect_ns + 2 * host->config.boot.step_ns;
+    case HOST_JOBS: /* each row sets its own */
+        return host->config.discover_ns;
+    case HOST_CLOSE:
+        return host->config.close_ns + 2 * host->config.boot.step_ns;
+    case HOST_NEW:
+    case HOST_DONE:
+    case HOST_FAILED:
+    case HOST_DEAD:
+        break;
+    }
+    return WEFT_NEVER;
+}
+
+static void enter(struct host *host, enum host_state next)
+{
+    weft_ns limit = limit_of(host, next);
+    char object[24];
+
+    weft_check(is_legal(host->state, next));
+    weft_format(object, sizeof(object), "rank%u", host->config.rank);
+    weft_trace_event(host->env->trace, now_of(host), host->env->name, object, "state",
+                     "from=%s to=%s", host_state_name(host->state),
+                     host_state_name(next));
+    host->state = next;
+    host_watchdog(host, limit == WEFT_NEVER ? WEFT_NEVER : now_of(host) + limit);
+}
+
+/* ---- the end ---- */
+
+static void give_back(struct host *host)
+{
+    struct io_env *env = host->env;
+
+    host_jobs_close(host);
+    host_drop_all(host);
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        env->devices[i]->async_task = NULL;
+    }
+    rdma_close(host->rdma);
+    host->rdma = NULL;
+    boot_close(host->boot);
+    host->boot = NULL;
+}
+
+/* The ports as they are now that something failed: what a diagnosis wants to see. */
+static void look_again(struct host *host)
+{
+    struct weft_error ignored = {0};
+
+    if (host->rdma != NULL && rdma_refresh(host->rdma, &ignored) == WEFT_OK) {
+        host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
+    }
+}
+
+static void fail(struct host *host)
+{
+    char reason[256];
+    char object[24];
+
+    weft_check(host->error.status < 0);
+    host->failed_in = host->state;
+    host->error_ns = now_of(host);
+    look_again(host);
+    weft_error_format(&host->error, reason, sizeof(reason));
+    weft_format(object, sizeof(object), "rank%u", host->config.rank);
+    weft_trace_begin(host->env->trace, now_of(host), host->env->name, object, "error");
+    weft_trace_text(host->env->trace, "status", weft_status_name(host->error.status));
+    weft_trace_int(host->env->trace, "errno", host->error.sys_errno);
+    weft_trace_int(host->env->trace, "wc_status", host->error.wc_status);
+    weft_trace_text(host->env->trace, "text", reason);
+    weft_trace_end(host->env->trace);
+    if (host->boot != NULL) {
+        boot_abort(host->boot, reason);
+    }
+    give_back(host);
+    enter(host, HOST_FAILED);
+}
+
+/* ---- what each state does ---- */
+
+static weft_status discover(struct host *host)
+{
+    weft_status status = rdma_progress(host->rdma, &host->error);
+
+    if (status == WEFT_OK) {
+        host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
+        enter(host, HOST_LISTEN);
+    }
+    return status;
+}
+
+static weft_status listen_and_boot(struct host *host)
+{
+    struct host_peer *self = &host->peers[host->config.rank];
+    uint8_t blob[HOST_BLOB_BYTES];
+    weft_status status =
+        conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
+                    HOST_TASK_ACCEPTED, self->handle, &host->listener, &host->error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    status = boot_open(host->env, &host->config.boot, HOST_TASK_BOOT, &host->boot,
+                       &host->error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_format(self->name, sizeof(self->name), "%s", host->env->name);
+    memcpy(self->host_id, host->env->ops->hostinfo(host->env)->host_id,
+           sizeof(self->host_id));
+    memcpy(self->ports, host->ports, sizeof(self->ports));
+    self->n_ports = host->n_ports;
+    host_blob_encode(self, blob);
+    boot_gather(host->boot, blob, sizeof(blob));
+    enter(host, HOST_BOOT);
+    return WEFT_OK;
+}
+
+/* Whose fault boot's error is, and whether it only passes on another rank's. */
+static weft_status gather(struct host *host)
+{
+    weft_status status = boot_progress(host->boot, &host->error);
+
+    if (status < 0) {
+        const struct weft_value *rank = weft_error_value(&host->error, "rank");
+
+        host->error_is_hearsay = true;
+        if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_ranks) {
+            host->error_peer = (uint32_t)rank->number;
+        }
+    }
+    return status;
+}
+
+static weft_status meet(struct host *host)
+{
+    weft_status status = gather(host);
+    const uint8_t *blobs;
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    blobs = boot_result(host->boot);
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        if (rank == host->config.rank) {
+            continue;
+        }
+        status = host_blob_decode(blobs + (size_t)rank * HOST_BLOB_BYTES,
+                                  &host->peers[rank], &host->error);
+        if (status != WEFT_OK) {
+            host->error_peer = rank;
+            return status;
+        }
+    }
+    host->has_peers = true;
+    enter(host, HOST_CONNECT);
+    status = host_connect_all(host);
+    return status < 0 ? status : host_accept(host);
+}
+
+static weft_status connect_step(struct host *host)
+{
+    if (!host_all_connected(host)) {
+        return WEFT_AGAIN;
+    }
+    boot_gather(host->boot, NULL, 0);
+    enter(host, HOST_BARRIER);
+    return WEFT_OK;
+}
+
+static weft_status barrier_step(struct host *host)
+{
+    weft_status status = gather(host);
+
+    if (status == WEFT_OK) {
+        enter(host, HOST_JOBS);
+        host->jobs_started_ns = now_of(host);
+        status = host_jobs_open(host);
+    }
+    return status;
+}
+
+static weft_status jobs_step(struct host *host)
+{
+    weft_status status = host_jobs_progress(host);
+
+    if (status == WEFT_OK) {
+        host->jobs_ended_ns = now_of(host);
+        boot_gather(host->boot, NULL, 0);
+        enter(host, HOST_CLOSE);
+    }
+    return status;
+}
+
+/* Nobody takes its end of a connection away before everybody has what it waited for. */
+static weft_status close_step(struct host *host)
+{
+    weft_status status;
+
+    if (!host->private->is_closing) {
+        status = gather(host);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        host->private->is_closing = true;
+        host_jobs_close(host);
+        host_close_all(host);
+    }
+    status = host_closing_progress(host);
+    if (status == WEFT_OK) {
+        give_back(host);
+        enter(host, HOST_DONE);
+    }
+    return status;
+}
+
+static weft_status step(struct host *host)
+{
+    switch (host->state) {
+    case HOST_DISCOVER:
+        return discover(host);
+    case HOST_LISTEN:
+        return listen_and_boot(host);
+    case HOST_BOOT:
+        return meet(host);
+    case HOST_CONNECT:
+        return connect_step(host);
+    case HOST_BARRIER:
+        return barrier_step(host);
+    case HOST_JOBS:
+        return jobs_step(host);
+    case HOST_CLOSE:
+        return close_step(host);
+    case HOST_NEW:
+    case HOST_DONE:
+    case HOST_FAILED:
+    case HOST_DEAD:
+        break;
+    }
+    return WEFT_AGAIN;
+}
+
+static void progress(struct host *host)
+{
+    weft_status status;
+
+    do {
+        status = step(host);
+    } while (status == WEFT_OK);
+    if (status < 0) {
+        fail(host);
+    }
+}
+
+/* ---- tasks ---- */
+
+static void take_events(struct host *host)
+{
+    struct io_env *env = host->env;
+
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        struct io_device *device = env->devices[i];
+        struct io_async_event event;
+
+        while (device->ops->async_event(device, &event) == 0) {
+            weft_trace_event(env->trace, now_of(host), env->name, device->name, "async",
+                             "type=%d port=%d", (int)event.type, (int)event.port);
+            if (host->n_events < HOST_EVENTS_MAX) {
+                host->events[host->n_events++] = (struct host_event){
+                    .type = event.type,
+                    .device = i,
+                    .port = event.port,
+                    .at_ns = now_of(host),
+                };
+            }
+        }
+    }
+}
+
+static weft_status watch(struct host *host)
+{
+    if (now_of(host) < host->private->watchdog_ns) {
+        return WEFT_OK;
+    }
+    return weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_name(host->state),
+                     "not done within its limit, and no part of it gave up first");
+}
+
+/* In any state the rendezvous may bring the news that another rank gave up. */
+static weft_status hear(struct host *host)
+{
+    bool is_waiting = host->state == HOST_BOOT || host->state == HOST_BARRIER ||
+                      (host->state == HOST_CLOSE && !host->private->is_closing);
+    weft_status status = is_waiting || host->boot == NULL ? WEFT_AGAIN : gather(host);
+
+    return status < 0 ? status : WEFT_OK;
+}
+
+static weft_status serve(struct host *host, struct io_task *task)
+{
+    switch ((enum host_task_kind)task->kind) {
+    case HOST_TASK_MAIN:
+        return watch(host);
+    case HOST_TASK_BOOT:
+        return hear(host);
+    case HOST_TASK_LISTENER:
+        return host->listener == NULL ? WEFT_OK : host_accept(host);
+    case HOST_TASK_ACCEPTED:
+    case HOST_TASK_CONNECTING: {
+        struct conn *conn = weft_container_of(task, struct conn, task);
+
+        if (host_rank_of(host, conn) == HOST_NOBODY) {
+            return host->listener == NULL ? WEFT_OK : host_accept(host);
+        }
+        /* Closing connections are served by the state's own step. */
+        return host->private->is_closing ? WEFT_OK : host_connection_progress(host, conn);
+    }
+    case HOST_TASK_ASYNC:
+        take_events(host);
+        return WEFT_OK;
+    }
+    weft_check(task == NULL); /* every task of a host has one of the kinds above */
+    return WEFT_OK;
+}
+
+void host_dispatch(struct host *host, struct io_task *task)
+{
+    if (host->state == HOST_NEW || host_is_over(host)) {
+        return;
+    }
+    if (serve(host, task) < 0) {
+        fail(host);
+        return;
+    }
+    progress(host);
+}
+
+/* ---- life ---- */
+
+struct host *host_create(struct io_env *env, const struct host_config *config)
+{
+    struct host *host = weft_calloc(1, sizeof(*host));
+
+    weft_check(config->rank < config->n_ranks);
+    host->env = env;
+    host->config = *config;
+    host->config.boot.rank = config->rank;
+    host->config.boot.n_ranks = config->n_ranks;
+    host->error_peer = HOST_NOBODY;
+    host->private = weft_calloc(1, sizeof(*host->private));
+    host->private->watchdog_ns = WEFT_NEVER;
+    host->peers = weft_calloc(config->n_ranks, sizeof(*host->peers));
+    host->results = weft_calloc(config->n_rows + 1, sizeof(*host->results));
+    io_task_init(&host->task, env->loop, env->host, HOST_TASK_MAIN);
+    io_task_init(&host->private->async, env->loop, env->host, HOST_TASK_ASYNC);
+    return host;
+}
+
+void host_start(struct host *host)
+{
+    struct io_env *env = host->env;
+
+    enter(host, HOST_DISCOVER);
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        env->devices[i]->async_task = &host->private->async;
+    }
+    if (rdma_open(env, &host->task, &host->rdma, &host->error) < 0) {
+        fail(host);
+        return;
+    }
+    progress(host);
+}
+
+void host_kill(struct host *host)
+{
+    if (host_is_over(host)) {
+        return;
+    }
+    host->failed_in = host->state;
+    host->error_ns = now_of(host);
+    enter(host, HOST_DEAD);
+}
+
+void host_destroy(struct host *host)
+{
+    if (host == NULL) {
+        return;
+    }
+    give_back(host);
+    host_jobs_fini(host);
+    io_task_fini(&host->task);
+    io_task_fini(&host->private->async);
+    for (uint32_t i = 0; i < host->config.n_rows; i++) {
+        free(host->results[i].finished_ns);
+    }
+    free(host->results);
+    free(host->connections);
+    free(host->peers);
+    free(host->private);
+    free(host);
+}

@@ -1,0 +1,118 @@
+#include "host/loop.h"
+
+#include "base/check.h"
+
+/* Steps between two reports of progress. */
+#define REPORT_EVERY 4096
+
+/* What one look over the hosts tells. */
+struct survey {
+    bool all_over;
+    weft_ns next_start; /* WEFT_NEVER: all have started */
+};
+
+static struct survey survey(const struct host_loop *loop, weft_ns now)
+{
+    const struct world_ops *ops = loop->world->ops;
+    struct survey result = {.all_over = true, .next_start = WEFT_NEVER};
+
+    for (uint32_t i = 0; i < loop->n_hosts; i++) {
+        struct host *host = loop->hosts[i];
+
+        if (host == NULL || host_is_over(host)) {
+            continue;
+        }
+        if (!ops->host_alive(loop->world, i)) {
+            host_kill(host);
+            continue;
+        }
+        if (host->state == HOST_NEW && host->config.start_ns <= now) {
+            host_start(host);
+        }
+        if (host->state == HOST_NEW && host->config.start_ns < result.next_start) {
+            result.next_start = host->config.start_ns;
+        }
+        result.all_over = result.all_over && host_is_over(host);
+    }
+    return result;
+}
+
+static void dispatch_ready(const struct host_loop *loop)
+{
+    struct io_loop *tasks = loop->world->ops->loop(loop->world);
+    struct io_task *task;
+
+    while ((task = io_loop_pop(tasks)) != NULL) {
+        weft_check(task->host < loop->n_hosts);
+        if (loop->hosts[task->host] != NULL) {
+            host_dispatch(loop->hosts[task->host], task);
+        }
+    }
+}
+
+static weft_status stalled(const struct host_loop *loop, struct weft_error *error)
+{
+    weft_status status =
+        weft_fail(error, WEFT_ERR_PROTOCOL, "loop",
+                  "nothing is ready and nothing is due, but not all hosts are over");
+
+    for (uint32_t i = 0; i < loop->n_hosts; i++) {
+        const struct host *host = loop->hosts[i];
+
+        if (host != NULL && !host_is_over(host)) {
+            weft_error_text(error, "host", host->env->name);
+            weft_error_text(error, "state", host_state_name(host->state));
+            break;
+        }
+    }
+    return status;
+}
+
+/* Lets time pass: WEFT_OK as long as the run may go on. */
+static weft_status pass_time(const struct host_loop *loop, weft_ns next_start,
+                             struct weft_error *error)
+{
+    struct world *world = loop->world;
+    bool is_due = io_loop_next_deadline(world->ops->loop(world)) != WEFT_NEVER;
+    weft_ns until = next_start < loop->limit_ns ? next_start : loop->limit_ns;
+    weft_status status = world->ops->step(world, until);
+
+    if (status < 0) {
+        return weft_fail(error, status, "loop", "the world cannot go on");
+    }
+    if (status == WEFT_OK || world->ops->now(world) < loop->limit_ns) {
+        return WEFT_OK;
+    }
+    if (!is_due) {
+        return stalled(loop, error);
+    }
+    return weft_fail(error, WEFT_ERR_TIMEOUT, "loop",
+                     "the run is not over after %lld ns of world time",
+                     (long long)loop->limit_ns);
+}
+
+weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error)
+{
+    struct world *world = loop->world;
+    struct io_loop *tasks = world->ops->loop(world);
+    uint32_t n_steps = 0;
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK) {
+        struct survey seen;
+
+        dispatch_ready(loop);
+        seen = survey(loop, world->ops->now(world));
+        if (seen.all_over) {
+            return WEFT_OK;
+        }
+        if (tasks->n_ready > 0) {
+            continue; /* a host just started */
+        }
+        if (loop->progress != NULL && n_steps++ % REPORT_EVERY == 0) {
+            loop->progress(loop->progress_context, world->ops->now(world));
+        }
+        status = pass_time(loop, seen.next_start, error);
+    }
+    return status;
+}
