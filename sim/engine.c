@@ -5,13 +5,14 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/pending.h"
 #include "sim/pool.h"
 
 enum { PS_PER_NS = 1000 };
 
 struct sim_engine {
     weft_ps now;
-    struct weft_heap heap; /* of sim_event.node, keyed by time */
+    struct sim_pending pending;
     struct sim_pool pool;
     struct weft_trace *trace;
     struct weft_log *log;
@@ -22,7 +23,7 @@ struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
                                      struct weft_log *log)
 {
     struct sim_engine *engine = weft_calloc(1, sizeof(*engine));
-    weft_heap_init(&engine->heap);
+    sim_pending_init(&engine->pending);
     engine->seed = seed;
     engine->trace = trace;
     engine->log = log;
@@ -34,7 +35,7 @@ void sim_engine_destroy(struct sim_engine *engine)
     if (engine == NULL) {
         return;
     }
-    weft_heap_fini(&engine->heap);
+    sim_pending_fini(&engine->pending);
     sim_pool_fini(&engine->pool);
     free(engine);
 }
@@ -71,39 +72,37 @@ struct sim_pool *sim_engine_pool(struct sim_engine *engine)
 
 void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event))
 {
-    event->node = (struct weft_heap_node)WEFT_HEAP_NODE_INIT;
-    event->fire = fire;
+    *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
 }
 
 void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at)
 {
     weft_check(at >= engine->now);
-    weft_heap_set(&engine->heap, &event->node, at);
+    sim_pending_set(&engine->pending, event, at);
 }
 
 void sim_cancel(struct sim_engine *engine, struct sim_event *event)
 {
-    weft_heap_remove(&engine->heap, &event->node);
+    sim_pending_remove(&engine->pending, event);
 }
 
-weft_ps sim_next(const struct sim_engine *engine)
+weft_ps sim_next(struct sim_engine *engine)
 {
-    const struct weft_heap_node *node = weft_heap_peek(&engine->heap);
-    return node == NULL ? SIM_NEVER : node->key;
+    const struct sim_event *event = sim_pending_peek(&engine->pending);
+    return event == NULL ? SIM_NEVER : event->node.key;
 }
 
 bool sim_step(struct sim_engine *engine, weft_ps until)
 {
-    struct weft_heap_node *node = weft_heap_peek(&engine->heap);
-    if (node == NULL || node->key > until) {
+    struct sim_event *event = sim_pending_peek(&engine->pending);
+    if (event == NULL || event->node.key > until) {
         if (until != SIM_NEVER && until > engine->now) {
             engine->now = until;
         }
         return false;
     }
-    weft_heap_remove(&engine->heap, node);
-    engine->now = node->key;
-    struct sim_event *event = weft_container_of(node, struct sim_event, node);
+    sim_pending_take(&engine->pending);
+    engine->now = event->node.key;
     event->fire(event);
     return true;
 }

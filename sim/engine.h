@@ -1,6 +1,6 @@
-/* The event engine: integer picoseconds, total order (time, sequence), no allocation per event.
- * Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head of each busy
- * direction is pending here. */
+/* The event engine: integer picoseconds, total order (time, sequence), no allocation per
+ * event. Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head
+ * of each busy direction is pending here. */
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
@@ -14,12 +14,22 @@
 
 #define SIM_NEVER INT64_MAX
 
-/* Embedded in what happens. `fire` runs once, at its time, with the event out of the queue;
- * it may schedule itself again. */
+/* Where an event waits; sim/pending.h. */
+enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_NEAR, SIM_EVENT_IN_SLOT, SIM_EVENT_FAR };
+
+/* Embedded in what happens. `fire` runs once, at its time, with the event out of the
+ * queue; it may schedule itself again. */
 struct sim_event {
-    struct weft_heap_node node;
+    struct weft_heap_node node;        /* its key is the time */
+    struct sim_event *next, *previous; /* in the slot of the timing wheel */
+    enum sim_event_place place;
     void (*fire)(struct sim_event *event);
 };
+
+static inline bool sim_is_scheduled(const struct sim_event *event)
+{
+    return event->place != SIM_EVENT_IDLE;
+}
 
 struct sim_engine; /* defined in sim/engine.c's own header part; opaque to users */
 
@@ -41,13 +51,14 @@ void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at
 void sim_cancel(struct sim_engine *engine, struct sim_event *event);
 
 /* The time of the next event, or SIM_NEVER. */
-weft_ps sim_next(const struct sim_engine *engine);
-/* Runs the next event if it is at or before `until` and returns true; else moves the clock to
- * `until` (never back) and returns false. */
+weft_ps sim_next(struct sim_engine *engine);
+/* Runs the next event if it is at or before `until` and returns true; else moves the
+ * clock to `until` (never back) and returns false. */
 bool sim_step(struct sim_engine *engine, weft_ps until);
 
-/* How the simulator tells its user that something changed; never called from inside a user's
- * own call into the simulator with the same object half updated. `wake` may be NULL. */
+/* How the simulator tells its user that something changed; never called from inside a
+ * user's own call into the simulator with the same object half updated. `wake` may be
+ * NULL. */
 struct sim_waker {
     void (*wake)(void *context);
     void *context;
