@@ -1,5 +1,5 @@
-/* The mesh between hosts, as data and pure functions: which ports face each other, and the
- * physical bound of a collective. Nothing here does I/O or keeps state. */
+/* The mesh between hosts, as data and pure functions: which ports face each other, and
+ * the physical bound of a collective. Nothing here does I/O or keeps state. */
 #ifndef WEFT_MESH_MESH_H
 #define WEFT_MESH_MESH_H
 
@@ -22,29 +22,30 @@ struct mesh_facing {
     uint32_t remote; /* index into the remote addresses */
 };
 
-/* Finds the pairs that share a subnet: same family, equal under the *local interface's* prefix
- * and, when the remote prefix is known (not 0), under that too; never a global /24. Addresses
- * equal to each other (a host's own) and link-local IPv6 pairs are not matched unless
- * `match_link_local`. At most `cap` pairs are written, in (local, remote) order; a pair of ports
- * appears once (IPv4 before IPv6). Returns how many there are, which may exceed `cap`. */
+/* Finds the pairs that share a subnet: same family, equal under the *local interface's*
+ * prefix and, when the remote prefix is known (not 0), under that too; never a global
+ * /24. Addresses equal to each other (a host's own) and link-local IPv6 pairs are not
+ * matched unless `match_link_local`. At most `cap` pairs are written, in (local, remote)
+ * order; a pair of ports appears once (IPv4 before IPv6). Returns how many there are,
+ * which may exceed `cap`. */
 size_t mesh_find_facing(const struct mesh_address *local, size_t n_local,
                         const struct mesh_address *remote, size_t n_remote,
                         bool match_link_local, struct mesh_facing *out, size_t cap);
 
 /* One direction of one cable (or of one rail of it). */
 struct mesh_edge {
-    uint32_t from, to;        /* hosts */
+    uint32_t from, to; /* hosts */
     uint32_t from_port, to_port;
-    uint32_t cable;           /* index of the cable; both directions share it */
-    uint64_t rate_bps;        /* lesser of cable and PCIe caps */
+    uint32_t cable;    /* index of the cable; both directions share it */
+    uint64_t rate_bps; /* lesser of cable and PCIe caps */
     weft_ps delay_ps;
-    uint32_t mtu_bytes;       /* lesser of both ends' */
+    uint32_t mtu_bytes; /* lesser of both ends' */
     bool is_ipv6;
 };
 
 struct mesh_graph {
     uint32_t n_hosts;
-    struct mesh_edge *edges;  /* Owned [n_edges], both directions of every cable */
+    struct mesh_edge *edges; /* Owned [n_edges], both directions of every cable */
     size_t n_edges;
 };
 
@@ -53,27 +54,43 @@ void mesh_graph_fini(struct mesh_graph *graph);
 /* The least number of hops, or UINT32_MAX when there is no path. */
 uint32_t mesh_distance(const struct mesh_graph *graph, uint32_t from, uint32_t to);
 
-/* Largest RoCE path MTU (256..4096) that fits `ip_mtu_bytes` less `overhead_bytes`; 0 if none.
- * Source: iboe_get_mtu, include/rdma/ib_addr.h. */
+/* The same from one host to all: out[n_hosts]. */
+void mesh_distances(const struct mesh_graph *graph, uint32_t from, uint32_t *out);
+
+/* Largest RoCE path MTU (256..4096) that fits `ip_mtu_bytes` less `overhead_bytes`; 0 if
+ * none. Source: iboe_get_mtu, include/rdma/ib_addr.h. */
 uint32_t mesh_path_mtu(uint32_t ip_mtu_bytes, uint32_t overhead_bytes);
 
-/* Bytes on the wire, preamble and gap excluded, of `payload_bytes` sent as RC WRITEs at
- * `path_mtu`: per packet Ethernet 14+4, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4, and RETH 16
- * once per message of `message_bytes`. */
-uint64_t mesh_wire_bytes(uint64_t payload_bytes, uint64_t message_bytes, uint32_t path_mtu,
-                         bool is_ipv6);
+/* What a packet occupies on the wire besides its payload: Ethernet 14+4 and preamble and
+ * gap 20, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4. A full IPv4 packet at path MTU 4096
+ * takes 4178 byte times. */
+uint32_t mesh_packet_overhead(bool is_ipv6);
+
+/* Byte times on the wire, preamble and gap included, of `payload_bytes` sent as RC WRITEs
+ * of `message_bytes` at `path_mtu`: mesh_packet_overhead a packet, RETH 16 a message,
+ * payload padded to whole words. */
+uint64_t mesh_wire_bytes(uint64_t payload_bytes, uint64_t message_bytes,
+                         uint32_t path_mtu, bool is_ipv6);
 
 enum mesh_collective {
-    MESH_ALL_REDUCE, MESH_REDUCE_SCATTER, MESH_ALL_GATHER, MESH_BROADCAST, MESH_REDUCE,
-    MESH_ALL_TO_ALL, MESH_SEND_RECV, MESH_BARRIER
+    MESH_ALL_REDUCE,
+    MESH_REDUCE_SCATTER,
+    MESH_ALL_GATHER,
+    MESH_BROADCAST,
+    MESH_REDUCE,
+    MESH_ALL_TO_ALL,
+    MESH_SEND_RECV,
+    MESH_BARRIER
 };
 
-/* The physical bound of `collective` on `size_bytes` (nccl-tests' size column) with one rank on
- * each host of `ranks` (others only relay): no plan can be faster. Integer picoseconds, rounded
- * down, so that it stays a bound. For all_reduce of S bytes on n hosts:
- *   max(2(n-1)S / sum of directed cable capacity, S / smallest directed cut)
- * with capacity = rate x payload share of full packets. It depends on topology and job only.
- * Derivations: docs/fidelity.md. Returns 0 when some pair of ranks is not connected. */
+/* The physical bound of `collective` on `size_bytes` (nccl-tests' size column) with one
+ * rank on each host of `ranks` (others only relay): no plan can be faster. Integer
+ * picoseconds, rounded down, so that it stays a bound. For all_reduce of S bytes on n
+ * hosts: max(2(n-1)S / sum of directed cable capacity, S / smallest directed cut) with
+ * capacity = rate x payload share of full packets. It depends on topology and job only.
+ * Derivations, one per collective: mesh/limit.c. Roots are not told: broadcast and reduce
+ * get the least bound over all roots. Returns 0 when some pair of ranks is not connected,
+ * or there is only one; else at least 1. */
 weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
                       uint32_t n_ranks, enum mesh_collective collective,
                       uint64_t size_bytes);

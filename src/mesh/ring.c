@@ -1,0 +1,146 @@
+#include "mesh/ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+/* More than any real sum of hops, and small enough to be added up. */
+#define FAR ((uint64_t)1 << 40)
+
+/* Hops between all ranks, [n x n]; FAR where there is no way. Owned by the caller. */
+static uint64_t *all_hops(const struct mesh_graph *graph, const uint32_t *ranks,
+                          uint32_t n)
+{
+    uint64_t *hops = weft_alloc((size_t)n * n * sizeof(*hops));
+    uint32_t *from = weft_alloc(graph->n_hosts * sizeof(*from));
+    for (uint32_t i = 0; i < n; i++) {
+        mesh_distances(graph, ranks[i], from);
+        for (uint32_t k = 0; k < n; k++) {
+            uint32_t distance = from[ranks[k]];
+            hops[(size_t)i * n + k] = distance == UINT32_MAX ? FAR : distance;
+        }
+    }
+    free(from);
+    return hops;
+}
+
+/* The cost of `order` (indices; NULL: as they are). */
+static struct mesh_ring cost(const uint64_t *hops, uint32_t n, const uint32_t *order)
+{
+    struct mesh_ring ring = {0};
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        uint32_t next = (i + 1) % n;
+        uint32_t a = order != NULL ? order[i] : i;
+        uint32_t b = order != NULL ? order[next] : next;
+        uint64_t distance = hops[(size_t)a * n + b];
+        ring.n_missing += distance > 1;
+        ring.hops = distance == FAR || ring.hops == UINT64_MAX ? UINT64_MAX
+                                                               : ring.hops + distance;
+    }
+    return ring;
+}
+
+struct mesh_ring mesh_ring_of(const struct mesh_graph *graph, const uint32_t *ranks,
+                              uint32_t n)
+{
+    weft_check(n > 0);
+    uint64_t *hops = all_hops(graph, ranks, n);
+    struct mesh_ring ring = cost(hops, n, NULL);
+    free(hops);
+    return ring;
+}
+
+/* Held and Karp's recurrence: best[set][last] is the cheapest way from `last` through the
+ * ranks not in `set` back to rank 0. Computed from full sets down, it lets the order be
+ * read forwards, taking the least next rank among equals. */
+static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
+{
+    uint32_t n_sets = 1u << n;
+    uint64_t *best = weft_alloc((size_t)n_sets * n * sizeof(*best));
+    for (uint32_t set = n_sets; set-- > 1;) {
+        for (uint32_t last = 0; last < n; last++) {
+            uint64_t least = set == n_sets - 1 ? hops[(size_t)last * n] : UINT64_MAX;
+            for (uint32_t k = 1; k < n; k++) {
+                if ((set >> k & 1) != 0) {
+                    continue;
+                }
+                uint64_t via =
+                    hops[(size_t)last * n + k] + best[(size_t)(set | 1u << k) * n + k];
+                least = via < least ? via : least;
+            }
+            best[(size_t)set * n + last] = least;
+        }
+    }
+    uint32_t set = 1;
+    out_order[0] = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t last = out_order[i - 1];
+        for (uint32_t k = 1; k < n; k++) {
+            if ((set >> k & 1) == 0 &&
+                hops[(size_t)last * n + k] + best[(size_t)(set | 1u << k) * n + k] ==
+                    best[(size_t)set * n + last]) {
+                out_order[i] = k;
+                set |= 1u << k;
+                break;
+            }
+        }
+    }
+    free(best);
+}
+
+/* Always the nearest rank not yet taken; among equals the one with the fewest neighbours
+ * left, which would be hardest to reach later; then the least. */
+static void order_greedily(const uint64_t *hops, uint32_t n, uint32_t *out_order)
+{
+    bool *taken = weft_calloc(n, sizeof(*taken));
+    out_order[0] = 0;
+    taken[0] = true;
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t last = out_order[i - 1];
+        uint32_t choice = UINT32_MAX;
+        uint32_t choice_free = 0;
+        for (uint32_t k = 1; k < n; k++) {
+            if (taken[k]) {
+                continue;
+            }
+            uint32_t n_free = 0;
+            for (uint32_t m = 1; m < n; m++) {
+                n_free += !taken[m] && m != k && hops[(size_t)k * n + m] == 1;
+            }
+            uint64_t distance = hops[(size_t)last * n + k];
+            uint64_t least =
+                choice == UINT32_MAX ? UINT64_MAX : hops[(size_t)last * n + choice];
+            if (distance < least || (distance == least && n_free < choice_free)) {
+                choice = k;
+                choice_free = n_free;
+            }
+        }
+        out_order[i] = choice;
+        taken[choice] = true;
+    }
+    free(taken);
+}
+
+struct mesh_ring mesh_ring_order(const struct mesh_graph *graph, const uint32_t *ranks,
+                                 uint32_t n, uint32_t *out_order)
+{
+    weft_check(n > 0);
+    uint64_t *hops = all_hops(graph, ranks, n);
+    struct mesh_ring given = cost(hops, n, NULL);
+    if (n <= MESH_RING_EXACT_RANKS) {
+        order_exactly(hops, n, out_order);
+    } else {
+        order_greedily(hops, n, out_order);
+    }
+    struct mesh_ring found = cost(hops, n, out_order);
+    if (given.hops <= found.hops) {
+        for (uint32_t i = 0; i < n; i++) {
+            out_order[i] = i;
+        }
+        found = given;
+    }
+    free(hops);
+    return found;
+}
