@@ -40,6 +40,7 @@ struct io_ip rdma_gid_ip(const union ibv_gid *gid)
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index)
 {
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
     switch (policy) {
     case RDMA_POLICY_WEFT:
         return rdma_weft_gid(port);
@@ -51,7 +52,6 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
     case RDMA_N_POLICIES:
         break;
     }
-    weft_check(!"a policy");
     return UINT32_MAX;
 }
 
@@ -90,6 +90,7 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
                         uint32_t cap, uint32_t *out_n, struct weft_error *error)
 {
     uint32_t n = 0;
+    weft_check((unsigned)input->policy < RDMA_N_POLICIES);
     switch (input->policy) {
     case RDMA_POLICY_WEFT:
         n = rdma_weft_choose(input, out, cap);
@@ -104,7 +105,6 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
         n = rdma_plugin_choose(input, out, cap);
         break;
     case RDMA_N_POLICIES:
-        weft_check(!"a policy");
         break;
     }
     *out_n = n;

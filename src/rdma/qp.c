@@ -176,12 +176,11 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void fill_create(struct rdma_qp *qp)
+static int fill_create(struct rdma_qp *qp)
 {
     const struct io_device_attr *attr = &qp->rdma->attrs[qp->config.port->device_index];
     uint32_t max_wr = attr->ibv.max_qp_wr > 0 ? (uint32_t)attr->ibv.max_qp_wr : 1;
     struct ibv_qp_init_attr *init = &qp->op.arg.create_qp.init;
-    qp->op.kind = IO_OP_CREATE_QP;
     qp->op.arg.create_qp.pd = qp->rdma->pds[qp->config.port->device_index];
     init->qp_type = IBV_QPT_RC;
     init->send_cq = qp->config.cq;
@@ -192,9 +191,10 @@ static void fill_create(struct rdma_qp *qp)
     init->cap.max_recv_sge = 1;
     init->cap.max_inline_data =
         least(qp->config.max_inline_bytes, attr->max_inline_bytes);
+    return 0;
 }
 
-static void fill_init(struct rdma_qp *qp)
+static int fill_init(struct rdma_qp *qp)
 {
     struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
     attr->qp_state = IBV_QPS_INIT;
@@ -204,6 +204,7 @@ static void fill_init(struct rdma_qp *qp)
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     qp->op.arg.modify_qp.mask =
         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    return 0;
 }
 
 /* INIT to RTR, ibv_modify_qp(3). The hop limit only matters to routed v2 packets; the
@@ -236,7 +237,7 @@ static int fill_rtr(struct rdma_qp *qp)
     return 0;
 }
 
-static void fill_rts(struct rdma_qp *qp)
+static int fill_rts(struct rdma_qp *qp)
 {
     const struct io_device_attr *device = &qp->rdma->attrs[qp->config.port->device_index];
     struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
@@ -249,72 +250,45 @@ static void fill_rts(struct rdma_qp *qp)
     qp->op.arg.modify_qp.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                 IBV_QP_MAX_QP_RD_ATOMIC;
+    return 0;
 }
 
-/* Prepares the verb of the state; an errno says that it need not be tried. */
-static int fill(struct rdma_qp *qp)
+static int fill_err(struct rdma_qp *qp)
 {
-    memset(&qp->op, 0, sizeof(qp->op));
-    qp->op.task = qp->task;
-    qp->op.kind = IO_OP_MODIFY_QP;
-    qp->op.arg.modify_qp.qp = qp->qp;
-    switch (qp->state) {
-    case RDMA_QP_CREATING:
-        memset(&qp->op.arg, 0, sizeof(qp->op.arg));
-        fill_create(qp);
-        return 0;
-    case RDMA_QP_TO_INIT:
-        fill_init(qp);
-        return 0;
-    case RDMA_QP_TO_RTR:
-        return fill_rtr(qp);
-    case RDMA_QP_TO_RTS:
-        fill_rts(qp);
-        return 0;
-    case RDMA_QP_TO_ERR:
-        qp->op.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
-        qp->op.arg.modify_qp.mask = IBV_QP_STATE;
-        return 0;
-    case RDMA_QP_DESTROYING:
-        memset(&qp->op.arg, 0, sizeof(qp->op.arg));
-        qp->op.kind = IO_OP_DESTROY_QP;
-        qp->op.arg.destroy_qp = qp->qp;
-        return 0;
-    case RDMA_QP_NEW:
-    case RDMA_QP_INIT:
-    case RDMA_QP_RTS:
-    case RDMA_QP_ERR:
-    case RDMA_QP_GONE:
-    case RDMA_QP_FAILED:
-        break;
-    }
-    weft_check(!"a state that moves");
-    return EINVAL;
+    qp->op.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
+    qp->op.arg.modify_qp.mask = IBV_QP_STATE;
+    return 0;
 }
 
-static const char *phase_of(enum rdma_qp_state state)
+static int fill_destroy(struct rdma_qp *qp)
 {
-    switch (state) {
-    case RDMA_QP_CREATING:
-        return "create";
-    case RDMA_QP_TO_INIT:
-        return "init";
-    case RDMA_QP_TO_RTR:
-        return "rtr";
-    case RDMA_QP_TO_RTS:
-        return "rts";
-    case RDMA_QP_TO_ERR:
-        return "err";
-    case RDMA_QP_DESTROYING:
-    case RDMA_QP_NEW:
-    case RDMA_QP_INIT:
-    case RDMA_QP_RTS:
-    case RDMA_QP_ERR:
-    case RDMA_QP_GONE:
-    case RDMA_QP_FAILED:
-        break;
-    }
-    return "destroy";
+    qp->op.arg.destroy_qp = qp->qp;
+    return 0;
+}
+
+/* The states in which a verb is under way. `fill` prepares it; an errno of its says that
+ * the verb need not be tried. */
+struct step {
+    enum rdma_qp_state next;
+    enum io_op_kind verb;
+    const char *phase;
+    int (*fill)(struct rdma_qp *qp);
+};
+
+static const struct step steps[] = {
+    [RDMA_QP_CREATING] = {RDMA_QP_TO_INIT, IO_OP_CREATE_QP, "create", fill_create},
+    [RDMA_QP_TO_INIT] = {RDMA_QP_INIT, IO_OP_MODIFY_QP, "init", fill_init},
+    [RDMA_QP_TO_RTR] = {RDMA_QP_TO_RTS, IO_OP_MODIFY_QP, "rtr", fill_rtr},
+    [RDMA_QP_TO_RTS] = {RDMA_QP_RTS, IO_OP_MODIFY_QP, "rts", fill_rts},
+    [RDMA_QP_TO_ERR] = {RDMA_QP_ERR, IO_OP_MODIFY_QP, "err", fill_err},
+    [RDMA_QP_DESTROYING] = {RDMA_QP_GONE, IO_OP_DESTROY_QP, "destroy", fill_destroy},
+};
+
+/* NULL for states of rest. */
+static const struct step *step_of(enum rdma_qp_state state)
+{
+    bool is_moving = (size_t)state < WEFT_LENGTH(steps) && steps[state].fill != NULL;
+    return is_moving ? &steps[state] : NULL;
 }
 
 /* Everything that this end knows and that a diagnosis may need. */
@@ -346,16 +320,12 @@ static void add_values(const struct rdma_qp *qp, struct weft_error *error)
 
 static weft_status fail(struct rdma_qp *qp, int failure, struct weft_error *error)
 {
-    enum rdma_qp_state state = qp->state;
-    const char *what = state == RDMA_QP_CREATING     ? "create_qp"
-                       : state == RDMA_QP_DESTROYING ? "destroy_qp"
-                                                     : "modify_qp";
-    weft_status status;
-    if (state == RDMA_QP_TO_RTR && failure == ENODATA && qp->op.kind == IO_OP_NONE) {
-        status = weft_fail_errno(error, failure, "rtr", "the local GID left the table");
-    } else {
-        status = weft_fail_errno(error, failure, phase_of(state), "%s", what);
-    }
+    const struct step *step = step_of(qp->state);
+    weft_status status = qp->op.kind == IO_OP_NONE
+                             ? weft_fail_errno(error, failure, step->phase,
+                                               "the local GID is not in the port's table")
+                             : weft_fail_errno(error, failure, step->phase, "%s",
+                                               io_op_kind_name(step->verb));
     weft_error_object(error, "%s", qp->label);
     add_values(qp, error);
     qp->failure = failure;
@@ -368,40 +338,16 @@ static weft_status fail(struct rdma_qp *qp, int failure, struct weft_error *erro
 /* Takes over what a verb that succeeded gave. */
 static void take(struct rdma_qp *qp)
 {
-    switch (qp->state) {
-    case RDMA_QP_CREATING:
+    if (qp->state == RDMA_QP_CREATING) {
         qp->qp = qp->op.out.qp;
         qp->cap = qp->op.arg.create_qp.init.cap;
         qp->qpn = qp->qp->qp_num;
         weft_format(qp->label, sizeof(qp->label), "%s:%s qp %u", qp->rdma->env->name,
                     qp->config.port->name, qp->qpn);
-        enter(qp, RDMA_QP_TO_INIT);
-        return;
-    case RDMA_QP_TO_INIT:
-        enter(qp, RDMA_QP_INIT);
-        return;
-    case RDMA_QP_TO_RTR:
-        enter(qp, RDMA_QP_TO_RTS);
-        return;
-    case RDMA_QP_TO_RTS:
-        enter(qp, RDMA_QP_RTS);
-        return;
-    case RDMA_QP_TO_ERR:
-        enter(qp, RDMA_QP_ERR);
-        return;
-    case RDMA_QP_DESTROYING:
+    } else if (qp->state == RDMA_QP_DESTROYING) {
         qp->qp = NULL;
-        enter(qp, RDMA_QP_GONE);
-        return;
-    case RDMA_QP_NEW:
-    case RDMA_QP_INIT:
-    case RDMA_QP_RTS:
-    case RDMA_QP_ERR:
-    case RDMA_QP_GONE:
-    case RDMA_QP_FAILED:
-        break;
     }
-    weft_check(!"a state that moves");
+    enter(qp, step_of(qp->state)->next);
 }
 
 /* Starts the state's verb, or looks how it is doing. */
@@ -409,11 +355,17 @@ static int drive(struct rdma_qp *qp)
 {
     struct io_device *device = device_of(qp);
     if (qp->op.state == IO_OP_IDLE) {
-        int failure = fill(qp);
+        const struct step *step = step_of(qp->state);
+        memset(&qp->op, 0, sizeof(qp->op));
+        qp->op.task = qp->task;
+        if (step->verb == IO_OP_MODIFY_QP) {
+            qp->op.arg.modify_qp.qp = qp->qp;
+        }
+        int failure = step->fill(qp);
         if (failure != 0) {
-            qp->op.kind = IO_OP_NONE;
             return failure;
         }
+        qp->op.kind = step->verb;
         failure = device->ops->submit(device, &qp->op);
         if (failure != 0) {
             return failure;
@@ -447,27 +399,6 @@ static weft_status move(struct rdma_qp *qp, struct weft_error *error)
     return reselect(qp, failure) ? WEFT_OK : fail(qp, failure, error);
 }
 
-static bool is_moving(enum rdma_qp_state state)
-{
-    switch (state) {
-    case RDMA_QP_CREATING:
-    case RDMA_QP_TO_INIT:
-    case RDMA_QP_TO_RTR:
-    case RDMA_QP_TO_RTS:
-    case RDMA_QP_TO_ERR:
-    case RDMA_QP_DESTROYING:
-        return true;
-    case RDMA_QP_NEW:
-    case RDMA_QP_INIT:
-    case RDMA_QP_RTS:
-    case RDMA_QP_ERR:
-    case RDMA_QP_GONE:
-    case RDMA_QP_FAILED:
-        break;
-    }
-    return false;
-}
-
 /* Between two verbs, the wish to close or to fail decides where it goes. */
 static bool divert(struct rdma_qp *qp)
 {
@@ -489,7 +420,7 @@ weft_status rdma_qp_progress(struct rdma_qp *qp, struct weft_error *error)
         if (qp->op.state == IO_OP_IDLE && divert(qp)) {
             continue;
         }
-        if (is_moving(qp->state)) {
+        if (step_of(qp->state) != NULL) {
             weft_status status = move(qp, error);
             if (status != WEFT_OK) {
                 return status;
