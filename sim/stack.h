@@ -1,5 +1,6 @@
-/* A simulated host's IP stack as far as RDMA connections meet it: netdevs, addresses, routes,
- * ARP and neighbour discovery, GID tables, TCP streams. Modelled on Linux 6.12. */
+/* A simulated host's IP stack as far as RDMA connections meet it: netdevs, addresses,
+ * routes, ARP and neighbour discovery, GID tables, TCP streams. Modelled on Linux 6.12.
+ */
 #ifndef WEFT_SIM_STACK_H
 #define WEFT_SIM_STACK_H
 
@@ -8,7 +9,9 @@
 #include <stdint.h>
 
 #include "sim/engine.h"
+#include "sim/ip.h"
 #include "sim/port.h"
+#include "sim/stack_config.h"
 
 /* One slot of a GID table. */
 struct sim_gid {
@@ -21,29 +24,42 @@ struct sim_gid {
 /* Address resolution as the kernel does it inside modify_qp(RTR): blocks up to 1 s there,
  * spends virtual time here. Owned by the caller until done or cancelled. */
 struct sim_resolve {
-    struct sim_waker done;     /* set by the caller */
-    int error;                 /* 0, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODEV; when done */
+    struct sim_waker done; /* set by the caller */
+    int error; /* 0, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODEV; when done */
     uint64_t destination_mac;
-    struct sim_event timeout;  /* the stack's */
-    struct sim_resolve *next;  /* the stack's */
-    void *entry;               /* the stack's */
+    struct sim_event timeout; /* the stack's */
+    struct sim_resolve *next; /* the stack's */
+    void *entry;              /* the stack's */
 };
 
-/* Starts resolving `dgid` from the slot `sgid_index` of `port`'s table. Returns EINPROGRESS
- * (done.wake follows), 0 with the MAC filled in, or an errno at once: EINVAL beyond the table,
- * ENODATA for an empty slot, ENETUNREACH. */
+/* Starts resolving `dgid` from the slot `sgid_index` of `port`'s table. Returns
+ * EINPROGRESS (done.wake follows), 0 with the MAC filled in, or an errno at once: EINVAL
+ * beyond the table, ENODATA for an empty slot, ENETUNREACH. */
 int sim_stack_resolve(struct sim_stack *stack, struct sim_port *port, uint32_t sgid_index,
                       const union ibv_gid *dgid, struct sim_resolve *resolve);
 void sim_stack_resolve_cancel(struct sim_stack *stack, struct sim_resolve *resolve);
 
 /* ENODATA for an empty slot, EINVAL beyond the table. */
-int sim_stack_gid(const struct sim_stack *stack, const struct sim_port *port, uint32_t index,
-                  struct sim_gid *out);
+int sim_stack_gid(const struct sim_stack *stack, const struct sim_port *port,
+                  uint32_t index, struct sim_gid *out);
 uint32_t sim_stack_gid_length(const struct sim_stack *stack, const struct sim_port *port);
-/* True if `ip` (a GID) is an address in a valid slot of this port's table: a RoCE frame for
- * any other destination is dropped. */
+/* True if `ip` (a GID) is an address in a valid slot of this port's table: a RoCE frame
+ * for any other destination is dropped. */
 bool sim_stack_owns_gid(const struct sim_stack *stack, const struct sim_port *port,
                         const union ibv_gid *gid);
+
+/* A QP or address handle uses the slot: if its address goes away meanwhile, the slot
+ * stays "pending delete": empty for everybody, not refilled until released
+ * (core/cache.c). Holding an empty slot, or one beyond the table, is ignored. */
+void sim_stack_gid_hold(struct sim_stack *stack, const struct sim_port *port,
+                        uint32_t index);
+void sim_stack_gid_release(struct sim_stack *stack, const struct sim_port *port,
+                           uint32_t index);
+/* Tells `changed` whenever a slot of `port`'s table is filled or emptied
+ * (IBV_EVENT_GID_CHANGE). One listener per port; NULL: nobody. */
+void sim_stack_watch_gids(struct sim_stack *stack, const struct sim_port *port,
+                          void (*changed)(void *context, struct sim_port *port),
+                          void *context);
 
 /* A packet of kind NEIGH or TCP arrived on `port`; the stack takes it over. */
 void sim_stack_input(struct sim_stack *stack, struct sim_port *port,

@@ -1,0 +1,96 @@
+#include "sim/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+const struct sim_gpu_config sim_gpu_default = {.launch_ps = 100000,
+                                               .bytes_per_us = 200000};
+
+struct sim_gpu {
+    struct sim_engine *engine;
+    struct sim_gpu_config config;
+    struct sim_gpu_work *first; /* Not owned; in the order of starting */
+    struct sim_gpu_work *last;
+    struct sim_event end; /* of `first` */
+};
+
+static void perform(const struct sim_gpu_work *work)
+{
+    if (work->is_reduce) {
+        weft_reduce(work->dtype, work->redop, work->out, work->a, work->b, work->count);
+    } else {
+        memmove(work->out, work->a, work->count);
+    }
+}
+
+static void on_end(struct sim_event *event)
+{
+    struct sim_gpu *gpu = weft_container_of(event, struct sim_gpu, end);
+    struct sim_gpu_work *work = gpu->first;
+    gpu->first = work->next;
+    if (gpu->first == NULL) {
+        gpu->last = NULL;
+    } else {
+        sim_schedule(gpu->engine, &gpu->end, gpu->first->end);
+    }
+    if (work->count > 0) {
+        perform(work);
+    }
+    work->is_done = true;
+    sim_wake(&work->done);
+}
+
+struct sim_gpu *sim_gpu_create(struct sim_engine *engine,
+                               const struct sim_gpu_config *config)
+{
+    weft_check(config->bytes_per_us > 0);
+    struct sim_gpu *gpu = weft_calloc(1, sizeof *gpu);
+    gpu->engine = engine;
+    gpu->config = *config;
+    sim_event_init(&gpu->end, on_end);
+    return gpu;
+}
+
+void sim_gpu_reset(struct sim_gpu *gpu)
+{
+    sim_cancel(gpu->engine, &gpu->end);
+    gpu->first = NULL;
+    gpu->last = NULL;
+}
+
+void sim_gpu_destroy(struct sim_gpu *gpu)
+{
+    if (gpu == NULL) {
+        return;
+    }
+    sim_gpu_reset(gpu);
+    free(gpu);
+}
+
+/* Rounded up. Buffers are far below 2^43 bytes, so the product fits. */
+static weft_ps duration_ps(const struct sim_gpu_config *config, size_t n_bytes)
+{
+    uint64_t rate = config->bytes_per_us;
+    return config->launch_ps +
+           (weft_ps)(((uint64_t)n_bytes * 1000000u + rate - 1) / rate);
+}
+
+void sim_gpu_start(struct sim_gpu *gpu, struct sim_gpu_work *work)
+{
+    size_t n_bytes =
+        work->is_reduce ? work->count * weft_dtype_bytes(work->dtype) : work->count;
+    weft_ps start = gpu->last != NULL ? gpu->last->end : sim_now(gpu->engine);
+    work->is_done = false;
+    work->next = NULL;
+    work->end = start + duration_ps(&gpu->config, n_bytes);
+    if (gpu->last == NULL) {
+        gpu->first = work;
+        sim_schedule(gpu->engine, &gpu->end, work->end);
+    } else {
+        gpu->last->next = work;
+    }
+    gpu->last = work;
+}

@@ -1,0 +1,94 @@
+/* Building and changing a simulated host's IP stack; what uses it is in sim/stack.h. */
+#ifndef WEFT_SIM_STACK_CONFIG_H
+#define WEFT_SIM_STACK_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/engine.h"
+#include "sim/ip.h"
+
+struct sim_stack;
+struct sim_port;
+
+/* Effective values for every interface of the host. */
+struct sim_sysctl {
+    int rp_filter; /* 0 none, 1 strict, 2 loose */
+    int arp_ignore;
+    int arp_announce;
+    int ip_forward;
+    int accept_local;
+};
+
+/* Closed interval of TCP destination ports whose segments the firewall drops silently. */
+struct sim_port_range {
+    uint16_t low, high;
+};
+
+struct sim_stack_config {
+    const char *host; /* outlives the stack */
+    struct sim_sysctl sysctl;
+    bool forward_accept;                     /* firewall: policy of forwarded packets */
+    const struct sim_port_range *input_drop; /* [n_input_drop], copied */
+    uint32_t n_input_drop;
+    uint32_t tcp_chunk_bytes; /* most that one TCP send or recv moves; 0: no limit. For
+                               * tests that want every read and write partial. */
+};
+
+struct sim_stack *sim_stack_create(struct sim_engine *engine,
+                                   const struct sim_stack_config *config);
+/* Frees it with all streams. Its ports are destroyed before, or never call it again. */
+void sim_stack_destroy(struct sim_stack *stack);
+
+struct sim_gid_config {
+    uint32_t n_slots;
+    bool has_roce_v1;
+};
+
+/* Adds the netdev of RDMA port `port`; ifindexes count from 2 (1 is lo) in the order of
+ * adding. The default GIDs are made at once. Returns the ifindex. */
+uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
+                            const struct sim_gid_config *gids);
+/* Adds the netdev of a port on the management network: no GIDs. */
+uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port);
+
+/* Adds an address with its connected route and its GIDs. EEXIST if the netdev has it,
+ * ENODEV without such a netdev, ENOSPC if the GID table is full (the address is added).
+ */
+int sim_stack_add_address(struct sim_stack *stack, uint32_t ifindex,
+                          const struct sim_prefix *address);
+/* Takes it away with its connected route and GIDs. EADDRNOTAVAIL if it is not there. */
+int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
+                          const struct sim_ip *ip);
+/* Takes only the GIDs of `ip` away, or puts them back: what drivers and netdev events do
+ * to a table (index drift). EADDRNOTAVAIL if there is nothing to take, ENOSPC, EEXIST. */
+int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
+int sim_stack_add_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
+
+/* A static route; `gateway` NULL: on link. */
+int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
+                        uint32_t ifindex, const struct sim_ip *gateway);
+
+/* The host dies: it sends nothing more, answers nothing, and no stream is ever woken. */
+void sim_stack_kill(struct sim_stack *stack);
+
+/* Facts for the host itself. */
+struct sim_netdev_info {
+    uint32_t ifindex;
+    const char *name;
+    uint64_t mac;
+    uint32_t mtu_bytes;
+    uint64_t speed_bps;
+    bool is_up;
+    bool is_management;
+    const struct sim_prefix *addresses; /* [n_addresses], in the order they were added */
+    uint32_t n_addresses;
+};
+uint32_t sim_stack_n_netdevs(const struct sim_stack *stack);
+/* `index` from 0, in ifindex order. Pointers inside are valid until an address changes.
+ */
+struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t index);
+/* 0 if no netdev has this port. */
+uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port);
+
+#endif

@@ -1,0 +1,101 @@
+/* Inside of the host stack: shared by stack*.c, neighbour.c and tcp*.c only. */
+#ifndef WEFT_SIM_STACK_IMPL_H
+#define WEFT_SIM_STACK_IMPL_H
+
+#include "sim/gid_table.h"
+#include "sim/neighbour.h"
+#include "sim/stack.h"
+#include "sim/tcp.h"
+
+#define SIM_ETHERNET_BYTES 18 /* header and FCS */
+#define SIM_FRAME_BYTES_MIN 64
+
+struct sim_netdev {
+    struct sim_stack *stack;
+    struct sim_port *port; /* Not owned. */
+    uint32_t ifindex;
+    uint64_t mac;
+    bool is_management;
+    struct sim_ip link_local;     /* always there, never listed */
+    struct sim_prefix *addresses; /* Owned [n_addresses] */
+    uint32_t n_addresses;
+    struct sim_gid_table gids; /* no slots on the management network */
+    void (*gids_changed)(void *context, struct sim_port *port);
+    void *gids_context;
+    struct sim_neigh_table neighbours;
+};
+
+struct sim_route {
+    struct sim_prefix to;
+    struct sim_netdev *netdev;
+    bool has_gateway;
+    bool is_connected; /* came with an address */
+    struct sim_ip gateway;
+};
+
+struct sim_looped; /* a packet of the host to itself */
+
+struct sim_stack {
+    struct sim_engine *engine;
+    const char *host;
+    struct sim_sysctl sysctl;
+    bool forward_accept;
+    struct sim_port_range *input_drop; /* Owned [n_input_drop] */
+    uint32_t n_input_drop;
+    bool is_dead;
+    struct sim_netdev **netdevs; /* Owned [n_netdevs], in ifindex order */
+    uint32_t n_netdevs;
+    struct sim_route *routes; /* Owned [n_routes], in the order added */
+    uint32_t n_routes;
+    struct sim_tcp *tcp;
+    struct sim_event loopback; /* the first of `looped` */
+    struct sim_looped *looped_first;
+    struct sim_looped *looped_last;
+};
+
+struct sim_netdev *sim_stack_find(const struct sim_stack *stack, uint32_t ifindex);
+struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
+                                       const struct sim_port *port);
+
+bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip);
+/* The first netdev that owns `ip`, or NULL. */
+struct sim_netdev *sim_stack_owner(const struct sim_stack *stack,
+                                   const struct sim_ip *ip);
+/* The netdev's own source address towards `to`, of its family: one in whose subnet `to`
+ * is, else the first (inet_select_addr). False if it has none. */
+bool sim_netdev_select(const struct sim_netdev *netdev, const struct sim_ip *to,
+                       struct sim_ip *out);
+
+struct sim_hop {
+    struct sim_netdev *netdev;
+    struct sim_ip next; /* the destination itself, or the gateway */
+};
+/* Longest prefix, then first added; only routes of `oif` unless it is NULL. With `oif`,
+ * an IPv4 destination that no route covers counts as on link there, as in fib's
+ * ip_route_output_key. ENETUNREACH. Local destinations are the caller's to look for
+ * first. */
+int sim_route_lookup(const struct sim_stack *stack, const struct sim_ip *to,
+                     struct sim_netdev *oif, struct sim_hop *out);
+void sim_route_add(struct sim_stack *stack, const struct sim_route *route);
+void sim_route_del_connected(struct sim_stack *stack, const struct sim_netdev *netdev,
+                             const struct sim_prefix *address);
+/* Whether a packet from `source` may come in on `netdev` (fib_validate_source). */
+bool sim_source_is_valid(const struct sim_netdev *netdev, const struct sim_ip *source);
+
+/* Sends a TCP packet on its way, `oif` NULL: by route. Takes the packet over. 0 also when
+ * it is lost later; ENETUNREACH if there is no way. */
+int sim_stack_output(struct sim_stack *stack, struct sim_netdev *oif,
+                     struct sim_packet *packet);
+
+/* A TCP packet came in on `netdev`; takes it over. */
+void sim_stack_tcp_input(struct sim_netdev *netdev, struct sim_packet *packet);
+void sim_stack_loopback_init(struct sim_stack *stack);
+void sim_stack_loopback_fini(struct sim_stack *stack);
+
+/* The bytes of a NEIGH or TCP packet's Ethernet frame, for taps; see sim_packet_encoder.
+ */
+size_t sim_stack_encode(const struct sim_packet *packet, uint8_t *out, size_t out_bytes);
+/* Length with FCS of the Ethernet frame that carries so many bytes. */
+uint32_t sim_frame_bytes(uint32_t ip_bytes);
+
+#endif

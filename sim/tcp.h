@@ -1,0 +1,74 @@
+/* TCP as far as handshakes meet it: segments that travel as frames over ports, so that
+ * loss, delay, rate and unplugged cables act on them; partial reads and writes, refusal,
+ * reset, half- open connections, backlogs, time-outs.
+ *
+ * RFC 9293 with Linux' numbers where a peer can see them: SYN retried after 1, 2, 4 ...
+ * s, RTO from 200 ms doubling, fast retransmit after three duplicate ACKs, a window of 64
+ * KiB. Simplified: every segment is acknowledged at once, no congestion control, no
+ * selective acknowledgement or reassembly (go back N), no TIME_WAIT, a user timeout of 20
+ * s for all. */
+#ifndef WEFT_SIM_TCP_H
+#define WEFT_SIM_TCP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/engine.h"
+#include "sim/ip.h"
+#include "sim/port.h"
+
+#define SIM_TCP_SYN 2u
+#define SIM_TCP_FIN 1u
+#define SIM_TCP_RST 4u
+#define SIM_TCP_ACK 16u
+
+/* Payload of SIM_FRAME_TCP. The endpoints' ifindex is not on the wire: 0. */
+struct sim_tcp_segment {
+    struct sim_endpoint source, destination;
+    uint32_t seq, ack;
+    uint32_t window_bytes;
+    uint16_t mss_bytes; /* SYN only */
+    uint8_t flags;
+    uint8_t hop_limit;
+    uint32_t n_bytes;
+    uint8_t bytes[];
+};
+
+struct sim_stack;
+struct sim_netdev;
+struct sim_tcp;
+struct sim_listener;
+struct sim_stream;
+
+/* Errors are positive errno, as of the system calls of the same names. `waker` is told
+ * when a client waits; when a stream opens, fails, turns readable or writable. */
+int sim_tcp_listen(struct sim_stack *stack, const struct sim_endpoint *at, int backlog,
+                   struct sim_waker waker, struct sim_listener **out,
+                   struct sim_endpoint *out_at);
+int sim_tcp_accept(struct sim_listener *listener, struct sim_waker waker,
+                   struct sim_stream **out);
+void sim_tcp_close_listener(struct sim_listener *listener);
+int sim_tcp_connect(struct sim_stack *stack, const struct sim_endpoint *from,
+                    const struct sim_endpoint *to, struct sim_waker waker,
+                    struct sim_stream **out);
+int sim_tcp_connected(struct sim_stream *stream);
+int sim_tcp_send(struct sim_stream *stream, const void *bytes, size_t n_bytes,
+                 size_t *out_n);
+int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *out_n);
+void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker);
+void sim_tcp_endpoints(const struct sim_stream *stream, struct sim_endpoint *out_local,
+                       struct sim_endpoint *out_remote);
+void sim_tcp_close(struct sim_stream *stream, bool reset);
+
+/* For the stack. */
+struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes);
+void sim_tcp_destroy(struct sim_tcp *tcp);
+/* The host died: no timer runs, nobody is woken. */
+void sim_tcp_stop(struct sim_tcp *tcp);
+/* A packet for this host; `netdev` NULL: from itself. The packet stays the caller's. */
+void sim_tcp_input(struct sim_tcp *tcp, struct sim_netdev *netdev,
+                   const struct sim_packet *packet);
+/* `packet` of ours found no neighbour: a connection attempt fails with `error`. */
+void sim_tcp_unreachable(struct sim_tcp *tcp, const struct sim_packet *packet, int error);
+
+#endif
