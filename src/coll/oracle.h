@@ -1,6 +1,6 @@
-/* What a collective's result must be, computed without plans, executor or base/reduce: every
- * byte is compared. Inputs are seeded small integers, so that every order of association gives
- * the same representable result. */
+/* What a collective's result must be, computed without plans, executor or base/reduce:
+ * every byte is compared. Inputs are seeded small integers, so that every order of
+ * association gives the same representable result. */
 #ifndef WEFT_COLL_ORACLE_H
 #define WEFT_COLL_ORACLE_H
 
@@ -10,14 +10,17 @@
 #include "coll/coll.h"
 
 /* Fills rank `rank`'s input: `count` elements of job->dtype. */
-void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank, uint32_t n_ranks,
-                 void *out, size_t out_bytes);
-/* Elements of rank `rank`'s output that differ from the right answer; *out_first is the index
- * of the first wrong one. */
+void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
+                 uint32_t n_ranks, void *out, size_t out_bytes);
+/* Elements of rank `rank`'s output that differ from the right answer; *out_first is the
+ * index of the first wrong one. */
 uint64_t oracle_check(const struct coll_job *job, uint64_t seed, uint32_t rank,
                       uint32_t n_ranks, const void *output, size_t output_bytes,
                       uint64_t *out_first);
-/* Bytes of each buffer on one rank, for nccl-tests' size column `size_bytes`. */
+/* Bytes of each buffer on one rank. job->count is nccl-tests' size column in elements:
+ * the whole of the larger buffer; the smaller one of reduce_scatter (output) and
+ * all_gather (input) holds count / n_ranks. Outputs that a kind leaves alone (reduce off
+ * the root, barrier) are never wrong. */
 void oracle_buffer_bytes(const struct coll_job *job, uint32_t n_ranks, size_t *out_input,
                          size_t *out_output);
 

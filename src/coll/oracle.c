@@ -1,0 +1,260 @@
+#include "coll/oracle.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "coll/oracle_value.h"
+
+#define BLOCK 1024
+
+/* How every value from -ORACLE_RESULT_MAX on looks as an element. */
+struct table {
+    size_t width;
+    uint64_t bits[2 * ORACLE_RESULT_MAX + 1];
+};
+
+static void table_make(struct table *table, enum weft_dtype dtype, int32_t divisor)
+{
+    table->width = oracle_width(dtype);
+    for (int32_t i = 0; i <= 2 * ORACLE_RESULT_MAX; i++) {
+        table->bits[i] = oracle_bits(dtype, i - ORACLE_RESULT_MAX, divisor);
+    }
+}
+
+/* Stores elements low-order byte first, as every machine that we run on does. */
+#define STORE(type)                                                                      \
+    do {                                                                                 \
+        type block[BLOCK];                                                               \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            block[i] = (type)table->bits[values[i] + ORACLE_RESULT_MAX];                 \
+        }                                                                                \
+        memcpy(out, block, n * sizeof(type));                                            \
+    } while (0)
+
+static void store_block(const struct table *table, const int32_t *values, size_t n,
+                        void *out)
+{
+    switch (table->width) {
+    case 1:
+        STORE(uint8_t);
+        return;
+    case 2:
+        STORE(uint16_t);
+        return;
+    case 4:
+        STORE(uint32_t);
+        return;
+    default:
+        STORE(uint64_t);
+        return;
+    }
+}
+
+/* Integers from one byte array to the other differ in whole elements. */
+static uint64_t count_wrong(const uint8_t *want, const uint8_t *got, size_t n,
+                            size_t width, uint64_t first, uint64_t n_wrong,
+                            uint64_t *out_first)
+{
+    uint64_t n_new = 0;
+
+    if (memcmp(want, got, n * width) == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(want + i * width, got + i * width, width) != 0) {
+            if (n_wrong + n_new == 0) {
+                *out_first = first + i;
+            }
+            n_new++;
+        }
+    }
+    return n_new;
+}
+
+static void combine(enum weft_redop op, int32_t *into, const int32_t *more, size_t n)
+{
+    switch (op) {
+    case WEFT_SUM:
+    case WEFT_AVG:
+        for (size_t i = 0; i < n; i++) {
+            into[i] += more[i];
+        }
+        return;
+    case WEFT_PROD:
+        for (size_t i = 0; i < n; i++) {
+            into[i] *= more[i];
+        }
+        return;
+    case WEFT_MIN:
+        for (size_t i = 0; i < n; i++) {
+            into[i] = more[i] < into[i] ? more[i] : into[i];
+        }
+        return;
+    case WEFT_MAX:
+        for (size_t i = 0; i < n; i++) {
+            into[i] = more[i] > into[i] ? more[i] : into[i];
+        }
+        return;
+    case WEFT_N_REDOPS:
+        break;
+    }
+    weft_check(op < WEFT_N_REDOPS);
+}
+
+/* Kinds that only move data say nothing with their op: their values are a sum's. */
+static bool reduces(enum coll_kind kind)
+{
+    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
+}
+
+static enum weft_redop value_op(const struct coll_job *job)
+{
+    return reduces(job->kind) ? job->op : WEFT_SUM;
+}
+
+/* Where a stretch of output comes from: `first`.. of one rank's input, or of all ranks'
+ * reduced. */
+struct source {
+    bool is_all;
+    uint32_t rank;
+    uint64_t first;
+};
+
+/* Makes the right values for `n` <= BLOCK elements. */
+static void expect_block(const struct coll_job *job, uint64_t seed, uint32_t n_ranks,
+                         const struct source *source, uint64_t skip, size_t n,
+                         int32_t *values)
+{
+    enum weft_redop op = value_op(job);
+    struct oracle_range range = oracle_range_of(job->dtype, op, n_ranks);
+    uint32_t first_rank = source->is_all ? 0 : source->rank;
+    int32_t more[BLOCK];
+
+    oracle_values(seed, first_rank, job->dtype, op, range, source->first + skip, n,
+                  values);
+    for (uint32_t rank = 1; source->is_all && rank < n_ranks; rank++) {
+        oracle_values(seed, rank, job->dtype, op, range, source->first + skip, n, more);
+        combine(op, values, more, n);
+    }
+}
+
+struct check {
+    const struct coll_job *job;
+    uint64_t seed;
+    uint32_t n_ranks;
+    const uint8_t *output;
+    const struct table *table;
+    uint64_t n_wrong, first_wrong;
+};
+
+/* Checks `n` elements of the output from `at` on. */
+static void check_stretch(struct check *check, uint64_t at, uint64_t n,
+                          struct source source)
+{
+    size_t width = check->table->width;
+    int32_t values[BLOCK];
+    uint8_t want[BLOCK * sizeof(uint64_t)];
+
+    for (uint64_t done = 0; done < n; done += BLOCK) {
+        size_t n_now = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
+
+        expect_block(check->job, check->seed, check->n_ranks, &source, done, n_now,
+                     values);
+        store_block(check->table, values, n_now, want);
+        check->n_wrong +=
+            count_wrong(want, check->output + (at + done) * width, n_now, width,
+                        at + done, check->n_wrong, &check->first_wrong);
+    }
+}
+
+void oracle_buffer_bytes(const struct coll_job *job, uint32_t n_ranks, size_t *out_input,
+                         size_t *out_output)
+{
+    size_t whole = (size_t)job->count * oracle_width(job->dtype);
+    size_t share = (size_t)(job->count / n_ranks) * oracle_width(job->dtype);
+
+    *out_input = job->kind == COLL_ALL_GATHER ? share : whole;
+    *out_output = job->kind == COLL_REDUCE_SCATTER ? share : whole;
+    if (job->kind == COLL_BARRIER) {
+        *out_input = 0;
+        *out_output = 0;
+    }
+}
+
+void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
+                 uint32_t n_ranks, void *out, size_t out_bytes)
+{
+    enum weft_redop op = value_op(job);
+    struct oracle_range range = oracle_range_of(job->dtype, op, n_ranks);
+    struct table table;
+    int32_t values[BLOCK];
+    uint64_t n;
+
+    table_make(&table, job->dtype, 1);
+    n = out_bytes / table.width;
+    for (uint64_t done = 0; done < n; done += BLOCK) {
+        size_t n_now = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
+
+        oracle_values(seed, rank, job->dtype, op, range, done, n_now, values);
+        store_block(&table, values, n_now, (uint8_t *)out + done * table.width);
+    }
+}
+
+/* One stretch of the output for every rank whose input or share it is. */
+static void check_shares(struct check *check, uint32_t rank)
+{
+    uint64_t share = check->job->count / check->n_ranks;
+    uint64_t first = check->job->kind == COLL_ALL_TO_ALL ? rank * share : 0;
+
+    for (uint32_t other = 0; other < check->n_ranks; other++) {
+        check_stretch(check, other * share, share,
+                      (struct source){.rank = other, .first = first});
+    }
+}
+
+uint64_t oracle_check(const struct coll_job *job, uint64_t seed, uint32_t rank,
+                      uint32_t n_ranks, const void *output, size_t output_bytes,
+                      uint64_t *out_first)
+{
+    struct table table;
+    struct check check = {
+        .job = job, .seed = seed, .n_ranks = n_ranks, .output = output, .table = &table};
+    size_t input_need, output_need;
+
+    oracle_buffer_bytes(job, n_ranks, &input_need, &output_need);
+    weft_check(output_bytes >= output_need);
+    table_make(&table, job->dtype, value_op(job) == WEFT_AVG ? (int32_t)n_ranks : 1);
+    switch (job->kind) {
+    case COLL_ALL_REDUCE:
+        check_stretch(&check, 0, job->count, (struct source){.is_all = true});
+        break;
+    case COLL_REDUCE:
+        if (rank == job->root) {
+            check_stretch(&check, 0, job->count, (struct source){.is_all = true});
+        }
+        break;
+    case COLL_REDUCE_SCATTER:
+        check_stretch(
+            &check, 0, job->count / n_ranks,
+            (struct source){.is_all = true, .first = rank * (job->count / n_ranks)});
+        break;
+    case COLL_BROADCAST:
+        check_stretch(&check, 0, job->count, (struct source){.rank = job->root});
+        break;
+    case COLL_SEND_RECV:
+        check_stretch(&check, 0, job->count,
+                      (struct source){.rank = (rank + n_ranks - 1) % n_ranks});
+        break;
+    case COLL_ALL_GATHER:
+    case COLL_ALL_TO_ALL:
+        check_shares(&check, rank);
+        break;
+    case COLL_BARRIER:
+        break;
+    }
+    if (out_first != NULL) {
+        *out_first = check.first_wrong;
+    }
+    return check.n_wrong;
+}
