@@ -1,15 +1,21 @@
 # Weft. `make` builds; `make demo` shows; `make test` proves. `make help` lists the rest.
 #
 # Variables: CC, O (optimisation, default -O2), SAN (e.g. address,undefined), WERROR=1,
-# BUILD (default build), V=1 to see the commands.
+# BUILD (default build), JOBS, FUZZ_SECONDS, V=1 to see the commands. No configure step: what
+# the compiler is told is remembered in $(BUILD)/flags, and a change rebuilds.
 
-CC ?= gcc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+CLANG ?= clang
 O ?= -O2
 SAN ?=
 BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_SECONDS ?= 60
+COVERAGE_MIN ?= 90
 V ?=
 Q := $(if $(V),,@)
 
@@ -30,34 +36,68 @@ ALL_C := $(sort $(wildcard src/*/*.c backends/*.c backends/*/*.c sim/*.c sim/*/*
 TEST_C := $(filter %_test.c,$(ALL_C))
 FUZZ_C := $(filter %_fuzz.c,$(ALL_C))
 SUPPORT_C := $(filter %_testing.c,$(ALL_C))
-MAIN_C := src/cli/main.c
+MAIN_C := $(wildcard src/cli/main.c)
 LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(SUPPORT_C) $(MAIN_C),$(ALL_C))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
+FUZZERS := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_C))
+WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 
-.PHONY: all demo test tidy asan bench coverage mutants fuzz soak install clean help tests check-fast
+# A make of our own for another flavour: a job count that does not depend on the caller's.
+SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
+ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
+
+.PHONY: all demo test tidy asan clang bench coverage mutants fuzz soak install clean help \
+        tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(BUILD)/weft
+all: $(WEFT) $(BUILD)/libweft.a
 
 help:
-	@echo "all demo test tidy asan bench coverage mutants fuzz soak install clean"
+	@echo 'make            build/weft and build/libweft.a'
+	@echo 'make demo       installs what is missing, builds, runs the triangle'
+	@echo 'make test       every test, under the address and undefined-behaviour sanitizers'
+	@echo 'make clang      every test again, built by the second compiler'
+	@echo 'make tidy       layers, bans, lengths, format, cppcheck, shellcheck'
+	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
+	@echo 'make mutants    applies ci/mutants/*.patch; every one must be caught'
+	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
+	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds, a fresh machine'
+	@echo 'make bench      how fast the simulator is here'
+	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make asan       build/asan/weft, for trying things by hand'
+	@echo 'make clean'
+
+# --- building ----------------------------------------------------------------------------
+
+FLAGS_NOW := $(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(LDFLAGS_ALL)
+
+$(BUILD)/flags: FORCE
+	@mkdir -p $(BUILD)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
+	    printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
+
+# Which files the library is made of: a file that goes away must leave the archive too.
+$(BUILD)/members: FORCE
+	@mkdir -p $(BUILD)
+	@printf '%s\n' $(LIB_C) $(SUPPORT_C) | cmp -s - $@ || \
+	    printf '%s\n' $(LIB_C) $(SUPPORT_C) > $@
 
 $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
-$(BUILD)/libweft.a: $(call obj,$(LIB_C))
+$(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	@echo "  AR    $@"
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
-$(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C))
+$(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
 	@echo "  AR    $@"
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
-$(BUILD)/obj/%.o: %.c
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
@@ -67,7 +107,71 @@ $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
 
+# With CC=clang SAN=address,undefined,fuzzer-no-link, as `make fuzz` calls it.
+$(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+
 tests: $(TESTS)
+fuzzers: $(FUZZERS)
+everything: all tests
+
+# --- proving -----------------------------------------------------------------------------
+
+demo:
+	@ci/deps demo
+	@$(SUB) all
+	@build/weft run scenarios/basic/triangle.yaml
+
+asan:
+	@$(SUB) $(ASAN) all
+
+test:
+	@$(SUB) $(ASAN) everything
+	@ci/check-run --build build/asan
+
+clang:
+	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything
+	@ci/check-run --build build/clang
+
+tidy:
+	@$(SUB) all
+	@ci/tidy --build $(BUILD)
+
+coverage:
+	@$(SUB) BUILD=build/coverage O=-O0 COVERAGE='--coverage -fprofile-update=atomic' everything
+	@find build/coverage -name '*.gcda' -delete
+	@ci/check-run --build build/coverage --quiet
+	@gcovr --root . --object-directory build/coverage --filter 'src/' --filter 'sim/' \
+	    --exclude '.*_(test|fuzz|testing)\.[ch]' --exclude-unreachable-branches \
+	    --sort-percentage --fail-under-line $(COVERAGE_MIN) --print-summary \
+	    -o build/coverage/report.txt; status=$$?; \
+	    sed -n '/^---/,$$p' build/coverage/report.txt | head -25; exit $$status
+
+mutants:
+	@ci/mutants.py
+
+fuzz:
+	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 fuzzers
+	@ci/fuzz --build build/libfuzzer --seconds $(FUZZ_SECONDS)
+
+soak:
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@$(SUB) all
+	@ci/seeds --build build --seeds 200
+	@ci/fresh-machine
+
+bench: all
+	@build/weft bench --list
+	@build/weft bench $$(build/weft bench --list | awk '{print $$1}')
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
+	    $(DESTDIR)$(PREFIX)/share/weft
+	install -m 755 $(BUILD)/weft $(DESTDIR)$(PREFIX)/bin/weft
+	install -m 644 $(BUILD)/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.a
+	cp -R scenarios $(DESTDIR)$(PREFIX)/share/weft/
 
 clean:
 	rm -rf $(BUILD)
