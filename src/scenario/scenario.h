@@ -65,9 +65,10 @@ struct scenario_port {
     uint32_t device; /* index of its RDMA device on the host */
     uint8_t port;    /* port of that device, from 1 */
     uint32_t pcie_root;
-    int32_t link; /* index into scenario.links; -1: no cable */
-    uint32_t end; /* which end of that link, 0 or 1 */
-    uint32_t mtu_bytes;
+    int32_t link;       /* index into scenario.links; -1: no cable */
+    uint32_t end;       /* which end of that link, 0 or 1 */
+    uint64_t rate_bps;  /* the link's; without one the default */
+    uint32_t mtu_bytes; /* of the netdev */
     /* In the order they were added: the link's first, then those of `addresses:`. */
     struct io_prefix *addresses; /* [n_addresses] */
     uint32_t n_addresses;
@@ -237,8 +238,15 @@ struct scenario_expect {
     struct scenario_mark mark;
 };
 
+/* One --set: "jobs.0.all_reduce.bytes=64KiB". */
+struct scenario_set {
+    const char *text;
+};
+
 struct scenario {
-    const char *file; /* as given to the loader */
+    const char *file;                /* as given to the loader */
+    const struct scenario_set *sets; /* likewise; [n_sets] */
+    size_t n_sets;
     const char *name;
     const char *description; /* "" if there is none */
     enum scenario_policy policy;
@@ -258,11 +266,6 @@ struct scenario {
     uint32_t n_faults;
     struct scenario_expect expect;
     struct scenario_arena *arena; /* Owned: everything above lives in it */
-};
-
-/* One --set: "jobs.0.all_reduce.bytes=64KiB". */
-struct scenario_set {
-    const char *text;
 };
 
 /* Reads `path`, applies `sets` in order, checks everything. On WEFT_OK `*out` is the

@@ -1,0 +1,404 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "scenario/arena.h"
+#include "scenario/names.h"
+#include "scenario/sections.h"
+
+#define FAULTS_MAX 65536u
+
+enum {
+    KEY_AT,
+    KEY_ON,
+    KEY_LINK,
+    KEY_KIND,
+    KEY_FOR,
+    KEY_DOWN_FOR,
+    KEY_SHARE,
+    KEY_DELAY,
+    KEY_JITTER,
+    KEY_RATE,
+    KEY_MTU,
+    KEY_SIZE,
+    KEY_MATCH,
+    KEY_ADDRESS,
+    KEY_FROM,
+    KEY_VERB,
+    KEY_NTH,
+    KEY_ERRNO,
+    KEY_BY,
+    KEY_AFTER,
+    N_KEYS
+};
+
+#define FIELD(member) .offset = offsetof(struct world_fault, member)
+static const struct walk_key fault_keys[N_KEYS] = {
+    [KEY_AT] = {.name = "at", .type = WALK_TIME, FIELD(at_ns)},
+    [KEY_ON] = {.name = "on"},
+    [KEY_LINK] = {.name = "link"},
+    [KEY_KIND] = {.name = "kind"},
+    [KEY_FOR] = {.name = "for", .type = WALK_TIME, FIELD(for_ns)},
+    [KEY_DOWN_FOR] = {.name = "down_for", .type = WALK_TIME, FIELD(for_ns)},
+    [KEY_SHARE] = {.name = "share", .type = WALK_SHARE, FIELD(share_ppb)},
+    [KEY_DELAY] = {.name = "delay", .type = WALK_TIME, FIELD(delay_ns)},
+    [KEY_JITTER] = {.name = "jitter", .type = WALK_TIME, FIELD(jitter_ns)},
+    [KEY_RATE] = {.name = "rate", .type = WALK_RATE, FIELD(rate_bps)},
+    [KEY_MTU] = {.name = "mtu",
+                 .type = WALK_SIZE32,
+                 FIELD(size_bytes),
+                 .min = TOPOLOGY_MTU_MIN,
+                 .max = TOPOLOGY_MTU_MAX},
+    [KEY_SIZE] = {.name = "size",
+                  .type = WALK_SIZE32,
+                  FIELD(size_bytes),
+                  .min = TOPOLOGY_MTU_MIN,
+                  .max = TOPOLOGY_MTU_MAX},
+    [KEY_MATCH] = {.name = "match"},
+    [KEY_ADDRESS] = {.name = "address"},
+    [KEY_FROM] = {.name = "from"},
+    [KEY_VERB] = {.name = "verb"},
+    [KEY_NTH] =
+        {.name = "nth", .type = WALK_U32, FIELD(nth), .min = 1, .max = UINT32_MAX},
+    [KEY_ERRNO] =
+        {.name = "errno", .type = WALK_INT, FIELD(error), .min = 1, .max = 4095},
+    [KEY_BY] = {.name = "by", .type = WALK_TIME, FIELD(by_ns)},
+    [KEY_AFTER] = {.name = "after", .type = WALK_TIME, FIELD(after_ns)},
+};
+static const struct walk_table fault_table = {"a fault", fault_keys, N_KEYS};
+
+static const struct walk_key match_keys[] = {
+    {.name = "qp", .type = WALK_U32, FIELD(match_qp), .min = 1, .max = UINT32_MAX},
+    {.name = "psn", .type = WALK_U32, FIELD(match_psn), .max = 0xffffff},
+    {.name = "iteration", .type = WALK_U32, FIELD(match_iteration), .max = UINT32_MAX},
+};
+static const struct walk_table match_table = {"match", match_keys,
+                                              WEFT_LENGTH(match_keys)};
+
+#define HAS(key) (1u << (key))
+
+/* What a fault is done to. */
+enum target { ON_PORT, ON_ONE_PORT, ON_HOST, ON_VERBS };
+
+struct kind {
+    const char *name;
+    enum world_fault_kind kind;
+    enum target target;
+    bool is_directed; /* may hit one direction only */
+    unsigned needs, takes;
+};
+
+#define ADDR_CHANGE WORLD_N_FAULTS
+
+static const struct kind kinds[] = {
+    {"down", WORLD_FAULT_DOWN, ON_PORT, true, 0, 0},
+    {"up", WORLD_FAULT_UP, ON_PORT, true, 0, 0},
+    {"loss", WORLD_FAULT_LOSS, ON_PORT, true, HAS(KEY_SHARE), 0},
+    {"corrupt", WORLD_FAULT_CORRUPT, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {"duplicate", WORLD_FAULT_DUPLICATE, ON_PORT, true, 0,
+     HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {"reorder", WORLD_FAULT_REORDER, ON_PORT, true, HAS(KEY_SHARE), 0},
+    {"ecn", WORLD_FAULT_ECN, ON_PORT, true, HAS(KEY_SHARE), 0},
+    {"delay", WORLD_FAULT_DELAY, ON_PORT, true, HAS(KEY_DELAY),
+     HAS(KEY_JITTER) | HAS(KEY_MATCH)},
+    {"rate", WORLD_FAULT_RATE, ON_PORT, false, HAS(KEY_RATE), 0},
+    {"mtu", WORLD_FAULT_MTU, ON_PORT, false, HAS(KEY_MTU), 0},
+    {"path_limit", WORLD_FAULT_PATH_LIMIT, ON_PORT, false, HAS(KEY_SIZE), 0},
+    {"pause", WORLD_FAULT_PAUSE, ON_PORT, true, 0, 0},
+    {"drop", WORLD_FAULT_DROP, ON_PORT, true, HAS(KEY_MATCH), 0},
+    {"kill", WORLD_FAULT_KILL, ON_HOST, false, 0, 0},
+    {"stop", WORLD_FAULT_STOP, ON_HOST, false, 0, 0},
+    {"restart", WORLD_FAULT_RESTART, ON_HOST, false, 0, HAS(KEY_AFTER)},
+    {"clock", WORLD_FAULT_CLOCK, ON_HOST, false, HAS(KEY_BY), 0},
+    {"gid_delete", WORLD_FAULT_GID_DELETE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {"gid_add", WORLD_FAULT_GID_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {"addr_add", WORLD_FAULT_ADDR_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {"addr_del", WORLD_FAULT_ADDR_DEL, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {"addr_change", ADDR_CHANGE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), HAS(KEY_FROM)},
+    {"verb_error", WORLD_FAULT_VERB_ERROR, ON_VERBS, false,
+     HAS(KEY_VERB) | HAS(KEY_ERRNO), HAS(KEY_NTH)},
+    {"verb_slow", WORLD_FAULT_VERB_SLOW, ON_VERBS, false, HAS(KEY_VERB) | HAS(KEY_BY),
+     HAS(KEY_NTH)},
+};
+#define N_KINDS WEFT_LENGTH(kinds)
+
+/* A fault as it is read. */
+struct fault_in {
+    const struct tree_node *node;
+    struct walk_seen seen;
+    const struct kind *kind;
+    struct world_fault spec;
+    struct topology_place place;
+    const struct tree_node *on;
+    struct io_prefix old_address; /* of addr_change */
+};
+
+static const struct kind *read_kind(struct loader *loader, const struct tree_node *node)
+{
+    const char *names[N_KINDS], *text;
+    char quoted[DIAGNOSE_QUOTE_BYTES], hint[96];
+    if (!read_text(loader, node, "kind", &text)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < N_KINDS; i++) {
+        names[i] = kinds[i].name;
+        if (strcmp(text, names[i]) == 0) {
+            return &kinds[i];
+        }
+    }
+    complain(loader, node->mark, "kind: there is no fault '%s'%s",
+             diagnose_quote(text, quoted),
+             diagnose_hint(text, names, N_KINDS, hint, sizeof(hint)));
+    return NULL;
+}
+
+/* {link: PORT, down_for: TIME} is {on: PORT, kind: down, for: TIME}. */
+static bool read_form(struct loader *loader, struct fault_in *in)
+{
+    bool is_short = in->seen.at[KEY_LINK] != NULL || in->seen.at[KEY_DOWN_FOR] != NULL;
+    in->on = in->seen.at[is_short ? KEY_LINK : KEY_ON];
+    if (is_short) {
+        if (in->seen.at[KEY_LINK] == NULL || in->seen.at[KEY_DOWN_FOR] == NULL ||
+            in->seen.at[KEY_ON] != NULL || in->seen.at[KEY_KIND] != NULL) {
+            return complain(loader, in->node->mark,
+                            "a fault: 'link' and 'down_for' stand together, without 'on' "
+                            "and 'kind'");
+        }
+        in->kind = &kinds[0];
+        return true;
+    }
+    if (in->on == NULL || in->seen.at[KEY_KIND] == NULL) {
+        return complain(loader, in->node->mark, "a fault: '%s' is missing",
+                        in->on == NULL ? "on" : "kind");
+    }
+    in->kind = read_kind(loader, in->seen.at[KEY_KIND]);
+    return in->kind != NULL;
+}
+
+static bool check_keys(struct loader *loader, const struct fault_in *in)
+{
+    const unsigned general = HAS(KEY_AT) | HAS(KEY_ON) | HAS(KEY_LINK) | HAS(KEY_KIND) |
+                             HAS(KEY_FOR) | HAS(KEY_DOWN_FOR);
+    bool is_fine = true;
+    for (unsigned i = 0; i < N_KEYS; i++) {
+        bool is_there = in->seen.at[i] != NULL;
+        bool is_known = ((general | in->kind->needs | in->kind->takes) & HAS(i)) != 0;
+        if (is_there && !is_known) {
+            is_fine = complain(loader, in->seen.at[i]->mark, "fault %s takes no '%s'",
+                               in->kind->name, fault_keys[i].name);
+        } else if (!is_there && (in->kind->needs & HAS(i)) != 0) {
+            is_fine = complain(loader, in->node->mark, "fault %s: '%s' is missing",
+                               in->kind->name, fault_keys[i].name);
+        }
+    }
+    const unsigned either = HAS(KEY_SHARE) | HAS(KEY_MATCH);
+    if ((in->kind->takes & either) == either &&
+        (in->seen.at[KEY_SHARE] != NULL) == (in->seen.at[KEY_MATCH] != NULL)) {
+        is_fine =
+            complain(loader, in->node->mark,
+                     "fault %s: expected either 'share' or 'match'", in->kind->name);
+    }
+    return is_fine;
+}
+
+/* "titanic:p0->": what leaves it; "titanic:p0<-": what comes in. */
+static bool read_place(const struct topology *topology, struct fault_in *in)
+{
+    struct loader *loader = topology->loader;
+    const char *name = in->seen.at[KEY_LINK] != NULL ? "link" : "on", *text;
+    if (!read_text(loader, in->on, name, &text)) {
+        return false;
+    }
+    size_t n = strlen(text);
+    bool is_out = n > 2 && strcmp(text + n - 2, "->") == 0;
+    bool is_in = n > 2 && strcmp(text + n - 2, "<-") == 0;
+    in->spec.direction = is_out  ? WORLD_OUTWARDS
+                         : is_in ? WORLD_INWARDS
+                                 : WORLD_BOTH_WAYS;
+    const char *bare = arena_copy(loader->arena, text, is_out || is_in ? n - 2 : n);
+    if (!topology_find(topology, in->on->mark, name, bare, &in->place)) {
+        return false;
+    }
+    if (in->place.is_switch) {
+        return complain(loader, in->on->mark,
+                        "%s: '%s' is of a switch; name the port at the cable's other end",
+                        name, text);
+    }
+    if ((is_out || is_in) && !in->kind->is_directed) {
+        return complain(loader, in->on->mark, "%s: fault %s has no direction", name,
+                        in->kind->name);
+    }
+    if (in->seen.at[KEY_MATCH] != NULL && !is_out) {
+        return complain(loader, in->on->mark,
+                        "%s: a single packet is matched where it leaves; write '%s->'",
+                        name, bare);
+    }
+    return true;
+}
+
+static bool check_target(struct loader *loader, const struct fault_in *in)
+{
+    const struct topology_place *place = &in->place;
+    const char *text = in->on->text, *kind = in->kind->name;
+    if (in->kind->target == ON_HOST && place->n_ports > 0) {
+        return complain(loader, in->on->mark, "on: fault %s is of a node, '%s' is a port",
+                        kind, text);
+    }
+    bool is_single = in->kind->target == ON_ONE_PORT || in->seen.at[KEY_MATCH] != NULL;
+    if (is_single && place->n_ports != 1) {
+        return complain(loader, in->on->mark, "on: fault %s is of a port, '%s' is a %s",
+                        kind, text, place->n_ports == 0 ? "node" : "cage");
+    }
+    if (in->kind->target == ON_PORT && place->n_ports == 0 &&
+        loader->scenario->hosts[place->node].n_ports == 0) {
+        return complain(loader, in->on->mark, "on: node '%s' has no ports", text);
+    }
+    return true;
+}
+
+/* With or without a prefix: to name an existing one, the address is enough. */
+static bool read_any_address(struct loader *loader, const struct tree_node *node,
+                             const char *name, struct io_prefix *out)
+{
+    struct io_ip ip;
+    if (node->kind == TREE_SCALAR && io_ip_parse(node->text, &ip)) {
+        *out = (struct io_prefix){ip, io_ip_is_v4(&ip) ? 32 : 128};
+        return true;
+    }
+    return address_read(loader, node, name, out);
+}
+
+static bool read_verb(struct loader *loader, const struct tree_node *node, int *out)
+{
+    const char *names[NAMES_N_VERBS];
+    unsigned choice;
+    for (unsigned i = 0; i < NAMES_N_VERBS; i++) {
+        names[i] = names_of_verbs[i].name;
+    }
+    if (!read_choice(loader, node, "verb", names, NAMES_N_VERBS, &choice)) {
+        return false;
+    }
+    *out = names_of_verbs[choice].verb;
+    return true;
+}
+
+static bool read_arguments(struct loader *loader, struct fault_in *in)
+{
+    const struct tree_node *match = in->seen.at[KEY_MATCH];
+    const struct tree_node *address = in->seen.at[KEY_ADDRESS];
+    const struct tree_node *from = in->seen.at[KEY_FROM];
+    const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
+    struct walk_seen ignored;
+    if (match != NULL) {
+        in->spec.has_match = true;
+        in->spec.match_qp = 1;
+        walk_map(loader, match, &match_table, &ignored, &in->spec);
+    }
+    if (in->seen.at[KEY_VERB] != NULL) {
+        read_verb(loader, in->seen.at[KEY_VERB], &in->spec.verb);
+    }
+    if (address == NULL) {
+        return true;
+    }
+    bool is_new = in->kind->kind == WORLD_FAULT_ADDR_ADD || in->kind->kind == ADDR_CHANGE;
+    if (is_new ? !address_read(loader, address, "address", &in->spec.address)
+               : !read_any_address(loader, address, "address", &in->spec.address)) {
+        return false;
+    }
+    if (in->kind->kind != ADDR_CHANGE) {
+        return true;
+    }
+    const struct scenario_port *port = &host->ports[in->place.ports[0]];
+    if (from != NULL) {
+        return read_any_address(loader, from, "from", &in->old_address);
+    }
+    if (port->n_addresses == 0) {
+        return complain(loader, in->node->mark,
+                        "fault addr_change: port '%s' has no address to change",
+                        port->name);
+    }
+    in->old_address = port->addresses[0];
+    return true;
+}
+
+struct fault_list {
+    struct loader *loader;
+    uint32_t cap;
+};
+
+static void add(struct fault_list *list, const struct fault_in *in,
+                const struct world_fault *spec)
+{
+    struct scenario *s = list->loader->scenario;
+    if (s->n_faults == FAULTS_MAX) {
+        complain(list->loader, in->node->mark, "more than %u faults in all", FAULTS_MAX);
+        return;
+    }
+    if (s->n_faults == list->cap) {
+        list->cap = list->cap == 0 ? 16 : 2 * list->cap;
+        s->faults = arena_grow(list->loader->arena, s->faults, s->n_faults, list->cap,
+                               sizeof(s->faults[0]));
+    }
+    s->faults[s->n_faults++] = (struct scenario_fault){*spec, in->node->mark};
+}
+
+/* One fault per port that is meant. */
+static void add_all(struct fault_list *list, const struct fault_in *in)
+{
+    const struct scenario_host *host = &list->loader->scenario->hosts[in->place.node];
+    struct world_fault spec = in->spec;
+    bool is_all_ports = in->kind->target == ON_PORT && in->place.n_ports == 0;
+    uint32_t n = is_all_ports ? host->n_ports : in->place.n_ports;
+    spec.kind = in->kind->kind;
+    spec.host = in->place.node;
+    spec.has_port = n > 0;
+    if (in->kind->kind == ADDR_CHANGE) {
+        spec.port = in->place.ports[0];
+        spec.kind = WORLD_FAULT_ADDR_DEL;
+        spec.address = in->old_address;
+        add(list, in, &spec);
+        spec.kind = WORLD_FAULT_ADDR_ADD;
+        spec.address = in->spec.address;
+        add(list, in, &spec);
+        return;
+    }
+    if (n == 0) {
+        add(list, in, &spec);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        spec.port = is_all_ports ? i : in->place.ports[i];
+        add(list, in, &spec);
+    }
+}
+
+static void read_fault(const struct topology *topology, const struct tree_node *node,
+                       struct fault_list *list)
+{
+    struct loader *loader = topology->loader;
+    struct fault_in in = {.node = node, .spec = {.nth = 1}};
+    size_t n_before = loader->diag->n + loader->diag->n_left_out;
+    if (!walk_map(loader, node, &fault_table, &in.seen, &in.spec) ||
+        !read_form(loader, &in)) {
+        return;
+    }
+    bool is_fine = check_keys(loader, &in);
+    if (!read_place(topology, &in) || !check_target(loader, &in) || !is_fine ||
+        !read_arguments(loader, &in)) {
+        return;
+    }
+    if (loader->diag->n + loader->diag->n_left_out == n_before) {
+        add_all(list, &in);
+    }
+}
+
+void faults_read(const struct topology *topology, const struct tree_node *node)
+{
+    struct loader *loader = topology->loader;
+    struct fault_list list = {.loader = loader};
+    if (node == NULL || !read_list(loader, node, "faults", 0, FAULTS_MAX)) {
+        return;
+    }
+    for (uint32_t i = 0; i < node->n; i++) {
+        read_fault(topology, node->items[i], &list);
+    }
+}

@@ -1,0 +1,178 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "scenario/arena.h"
+#include "scenario/names.h"
+#include "scenario/sections.h"
+
+enum {
+    KEY_NAME,
+    KEY_DESCRIPTION,
+    KEY_POLICY,
+    KEY_SEED,
+    KEY_TOPOLOGY,
+    KEY_RANKS,
+    KEY_JOBS,
+    KEY_FAULTS,
+    KEY_EXPECT
+};
+
+static const struct walk_key scenario_keys[] = {
+    [KEY_NAME] = {.name = "name"},
+    [KEY_DESCRIPTION] = {.name = "description"},
+    [KEY_POLICY] = {.name = "policy",
+                    .type = WALK_CHOICE,
+                    .offset = offsetof(struct scenario, policy),
+                    .choices = names_of_policies,
+                    .n_choices = SCENARIO_N_POLICIES},
+    [KEY_SEED] = {.name = "seed",
+                  .type = WALK_U64,
+                  .offset = offsetof(struct scenario, seed),
+                  .max = UINT64_MAX},
+    [KEY_TOPOLOGY] = {.name = "topology"},
+    [KEY_RANKS] = {.name = "ranks"},
+    [KEY_JOBS] = {.name = "jobs"},
+    [KEY_FAULTS] = {.name = "faults"},
+    [KEY_EXPECT] = {.name = "expect"},
+};
+static const struct walk_table scenario_table = {"a scenario", scenario_keys,
+                                                 WEFT_LENGTH(scenario_keys)};
+
+static void read_name(struct loader *loader, const struct tree_node *root,
+                      const struct tree_node *node)
+{
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    if (node == NULL) {
+        complain(loader, root->mark, "a scenario: 'name' is missing");
+    } else if (read_text(loader, node, "name", &loader->scenario->name) &&
+               !is_name(node->text, 63, true, "-")) {
+        complain(loader, node->mark, "name: bad name '%s'; write [a-z0-9-]+, at most 63",
+                 diagnose_quote(node->text, quoted));
+    }
+}
+
+static void read_scenario(struct loader *loader, const struct tree_node *root)
+{
+    struct topology topology;
+    struct walk_seen seen;
+    loader->scenario->description = "";
+    loader->scenario->seed = 1;
+    if (!walk_map(loader, root, &scenario_table, &seen, loader->scenario)) {
+        return;
+    }
+    read_name(loader, root, seen.at[KEY_NAME]);
+    if (seen.at[KEY_DESCRIPTION] != NULL) {
+        read_text(loader, seen.at[KEY_DESCRIPTION], "description",
+                  &loader->scenario->description);
+    }
+    if (seen.at[KEY_TOPOLOGY] == NULL) {
+        complain(loader, root->mark, "a scenario: 'topology' is missing");
+    } else if (topology_read(loader, seen.at[KEY_TOPOLOGY], &topology)) {
+        ranks_read(&topology, seen.at[KEY_RANKS]);
+        jobs_read(loader, seen.at[KEY_JOBS]);
+        faults_read(&topology, seen.at[KEY_FAULTS]);
+        expect_read(&topology, seen.at[KEY_EXPECT]);
+    }
+}
+
+weft_status scenario_load_text(const char *name, const void *text, size_t n_bytes,
+                               const struct scenario_set *sets, size_t n_sets,
+                               struct scenario **out, struct scenario_diagnostics *diag)
+{
+    struct scenario_arena *arena = arena_create();
+    struct scenario *scenario = arena_calloc(arena, 1, sizeof(*scenario));
+    scenario->arena = arena;
+    scenario->file = arena_strdup(arena, name);
+    struct scenario_set *own_sets = arena_dup(arena, sets, n_sets, sizeof(sets[0]));
+    for (size_t i = 0; i < n_sets; i++) {
+        own_sets[i].text = arena_strdup(arena, sets[i].text);
+    }
+    scenario->sets = own_sets;
+    scenario->n_sets = n_sets;
+    struct loader loader = {.file = scenario->file,
+                            .sets = own_sets,
+                            .n_sets = n_sets,
+                            .scenario = scenario,
+                            .arena = arena,
+                            .diag = diag};
+    *out = NULL;
+    *diag = (struct scenario_diagnostics){0};
+
+    struct tree_node *root = tree_parse(&loader, text, n_bytes, 0);
+    for (size_t i = 0; root != NULL && i < n_sets; i++) {
+        root = set_apply(&loader, root, (uint32_t)i + 1);
+    }
+    if (root != NULL) {
+        read_scenario(&loader, root);
+    }
+    diagnose_sort(diag);
+    if (diag->n > 0) {
+        scenario_free(scenario);
+        return WEFT_ERR_INPUT;
+    }
+    weft_check(root != NULL);
+    *out = scenario;
+    return WEFT_OK;
+}
+
+/* Reads at most one byte more than is allowed, so that the rest need not fit in memory.
+ */
+static bool read_whole(FILE *file, struct weft_text *text)
+{
+    char chunk[4096];
+    size_t n;
+    while (text->n <= TREE_FILE_BYTES_MAX &&
+           (n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
+        weft_text_add_bytes(text, chunk, n);
+    }
+    return ferror(file) == 0;
+}
+
+static weft_status complain_unreadable(const char *path, int sys_errno,
+                                       struct scenario_diagnostics *diag)
+{
+    struct loader loader = {.file = path, .diag = diag};
+    complain(&loader, (struct scenario_mark){0}, "cannot read: %s", strerror(sys_errno));
+    return WEFT_ERR_INPUT;
+}
+
+weft_status scenario_load_file(const char *path, const struct scenario_set *sets,
+                               size_t n_sets, struct scenario **out,
+                               struct scenario_diagnostics *diag)
+{
+    struct weft_text text = {0};
+    *out = NULL;
+    *diag = (struct scenario_diagnostics){0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return complain_unreadable(path, errno, diag);
+    }
+    bool is_read = read_whole(file, &text);
+    int sys_errno = errno;
+    fclose(file);
+    weft_status status =
+        is_read ? scenario_load_text(path, text.bytes != NULL ? text.bytes : "", text.n,
+                                     sets, n_sets, out, diag)
+                : complain_unreadable(path, sys_errno, diag);
+    weft_text_fini(&text);
+    return status;
+}
+
+void scenario_free(struct scenario *scenario)
+{
+    if (scenario != NULL) {
+        arena_destroy(scenario->arena);
+    }
+}
+
+char *scenario_where(const struct scenario *scenario, struct scenario_mark mark,
+                     char *out, size_t out_bytes)
+{
+    diagnose_place(scenario->file, scenario->sets, scenario->n_sets, mark, out,
+                   out_bytes);
+    return out;
+}

@@ -1,0 +1,30 @@
+/* The words of scenario files, by the enum values they stand for. */
+#ifndef WEFT_SCENARIO_NAMES_H
+#define WEFT_SCENARIO_NAMES_H
+
+#include "io/world.h"
+#include "scenario/scenario.h"
+
+extern const char *const names_of_policies[SCENARIO_N_POLICIES];
+extern const char *const names_of_jobs[SCENARIO_N_JOB_KINDS];
+extern const char *const names_of_algorithms[SCENARIO_N_ALGORITHMS];
+
+/* The device profiles, and how many ports one device of each has. */
+struct names_profile {
+    const char *name;
+    uint32_t n_ports;
+};
+#define NAMES_N_PROFILES 6
+extern const struct names_profile names_of_profiles[NAMES_N_PROFILES];
+/* NULL if there is no such profile. */
+const struct names_profile *names_profile_find(const char *name);
+
+/* Verbs that a fault can hit; `verb` as in struct world_fault. */
+struct names_verb {
+    const char *name;
+    int verb;
+};
+#define NAMES_N_VERBS 11
+extern const struct names_verb names_of_verbs[NAMES_N_VERBS];
+
+#endif

@@ -1,0 +1,152 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scenario/arena.h"
+#include "scenario/names.h"
+#include "scenario/topology.h"
+
+/* Device names of real machines have capitals: roceP2p1s0f0. */
+static bool is_port_name(struct loader *loader, const struct tree_node *node,
+                         const char *what, size_t n_max, const char **out)
+{
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    if (!read_text(loader, node, what, out)) {
+        return false;
+    }
+    return is_name(*out, n_max, false, "._-") ||
+           complain(loader, node->mark,
+                    "%s: bad name '%s'; write [A-Za-z0-9._-]+, at most %zu", what,
+                    diagnose_quote(*out, quoted), n_max);
+}
+
+static const struct scenario_port *port_called(const struct scenario_host *host,
+                                               const char *name)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+static bool add_port(struct loader *loader, struct scenario_host *host, const char *name,
+                     uint32_t pcie_root, struct scenario_mark mark)
+{
+    if (port_called(host, name) != NULL) {
+        return complain(loader, mark, "ports: duplicate port '%s'", name);
+    }
+    struct scenario_port *port = &host->ports[host->n_ports];
+    port->name = name;
+    port->pcie_root = pcie_root;
+    port->link = -1;
+    port->mark = mark;
+    host->n_ports++;
+    return true;
+}
+
+static void read_plain(struct loader *loader, struct scenario_host *host,
+                       struct topology_host *extra, const struct tree_node *list)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const char *name;
+        if (!is_port_name(loader, list->items[i], "ports", 31, &name) ||
+            !add_port(loader, host, name, 0, list->items[i]->mark)) {
+            extra->has_bad_ports = true;
+        }
+    }
+    extra->n_plain = host->n_ports;
+}
+
+static void read_cages(struct loader *loader, struct scenario_host *host,
+                       struct topology_host *extra, const struct tree_node *list)
+{
+    const struct tree_node **nodes =
+        arena_calloc(loader->arena, list->n, sizeof(const void *));
+    for (uint32_t i = 0; i < list->n; i++) {
+        const char *name;
+        if (!is_port_name(loader, list->items[i], "cages", 29, &name)) {
+            extra->has_bad_ports = true;
+            continue;
+        }
+        nodes[extra->n_cages] = list->items[i];
+        extra->cages[extra->n_cages++] = name;
+    }
+    for (uint32_t root = 0; root < 2; root++) {
+        for (uint32_t i = 0; i < extra->n_cages; i++) {
+            char name[40];
+            weft_format(name, sizeof(name), "%s.%u", extra->cages[i], root);
+            if (!add_port(loader, host, arena_strdup(loader->arena, name), root,
+                          nodes[i]->mark)) {
+                extra->has_bad_ports = true;
+            }
+        }
+    }
+}
+
+void ports_read(struct topology *topology, struct scenario_host *host,
+                struct topology_host *extra, const struct tree_node *ports,
+                const struct tree_node *cages)
+{
+    struct loader *loader = topology->loader;
+    const struct tree_node none = {.kind = TREE_LIST};
+    if (ports != NULL && !read_list(loader, ports, "ports", 0, TOPOLOGY_PORTS_MAX / 2)) {
+        extra->has_bad_ports = true;
+        ports = NULL;
+    }
+    if (cages != NULL && !read_list(loader, cages, "cages", 0, TOPOLOGY_CAGES_MAX)) {
+        extra->has_bad_ports = true;
+        cages = NULL;
+    }
+    ports = ports != NULL ? ports : &none;
+    cages = cages != NULL ? cages : &none;
+    host->n_ports = 0;
+    host->ports =
+        arena_calloc(loader->arena, ports->n + 2 * cages->n, sizeof(host->ports[0]));
+    extra->cages = arena_calloc(loader->arena, cages->n, sizeof(extra->cages[0]));
+    read_plain(loader, host, extra, ports);
+    read_cages(loader, host, extra, cages);
+
+    /* Ports of a profile with two share a device by twos, in device order. */
+    uint32_t n_per_device = names_profile_find(host->profile)->n_ports;
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        struct scenario_port *port = &host->ports[i];
+        port->device = i / n_per_device;
+        port->port = (uint8_t)(i % n_per_device + 1);
+        if (port->pcie_root >= host->n_pcie_roots) {
+            host->n_pcie_roots = port->pcie_root + 1;
+        }
+    }
+    host->pcie_root_bps =
+        arena_calloc(loader->arena, host->n_pcie_roots, sizeof(host->pcie_root_bps[0]));
+}
+
+void pcie_read(struct topology *topology, struct scenario_host *host,
+               const struct tree_node *node)
+{
+    struct loader *loader = topology->loader;
+    if (!read_map(loader, node, "pcie")) {
+        return;
+    }
+    walk_duplicates(loader, node, "pcie");
+    for (uint32_t i = 0; i < node->n; i++) {
+        const struct tree_node *key = node->pairs[i].key;
+        uint32_t root = 0;
+        uint64_t rate_bps;
+        char name[16], quoted[DIAGNOSE_QUOTE_BYTES];
+        while (root < host->n_pcie_roots) {
+            weft_format(name, sizeof(name), "root%u", root);
+            if (strcmp(key->text, name) == 0) {
+                break;
+            }
+            root++;
+        }
+        if (root == host->n_pcie_roots) {
+            complain(loader, key->mark, "pcie: no port of '%s' is behind '%s'",
+                     host->name, diagnose_quote(key->text, quoted));
+        } else if (read_rate(loader, node->pairs[i].value, name, &rate_bps)) {
+            host->pcie_root_bps[root] = rate_bps;
+        }
+    }
+}

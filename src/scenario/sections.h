@@ -1,0 +1,17 @@
+/* The sections of a scenario after the topology, each read by its own file. */
+#ifndef WEFT_SCENARIO_SECTIONS_H
+#define WEFT_SCENARIO_SECTIONS_H
+
+#include "scenario/topology.h"
+
+/* `node` is NULL where the section is absent. Call in this order. */
+void ranks_read(const struct topology *topology, const struct tree_node *node);
+void jobs_read(struct loader *loader, const struct tree_node *node);
+void faults_read(const struct topology *topology, const struct tree_node *node);
+void expect_read(const struct topology *topology, const struct tree_node *node);
+
+/* set.c: applies --set number `set` (from 1); returns the new root, or NULL after a
+ * complaint. */
+struct tree_node *set_apply(struct loader *loader, struct tree_node *root, uint32_t set);
+
+#endif

@@ -1,0 +1,109 @@
+/* The topology while it is being read: names and the parts of the file that later
+ * sections refer to. */
+#ifndef WEFT_SCENARIO_TOPOLOGY_H
+#define WEFT_SCENARIO_TOPOLOGY_H
+
+#include "scenario/walk.h"
+
+#define TOPOLOGY_HOSTS_MAX 16384u
+#define TOPOLOGY_SWITCHES_MAX 1024u
+#define TOPOLOGY_PORTS_MAX 256u /* of one host */
+#define TOPOLOGY_ALL_PORTS_MAX 262144u
+#define TOPOLOGY_CAGES_MAX 64u
+#define TOPOLOGY_ROOTS_MAX 16u
+#define TOPOLOGY_LINKS_MAX 200000u
+#define TOPOLOGY_MTU_MIN 68u /* least MTU of IPv4, RFC 791 */
+#define TOPOLOGY_MTU_MAX 65535u
+
+struct topology_name {
+    const char *name;
+    bool is_switch;
+    uint32_t index;
+};
+
+/* What a host has besides its struct scenario_host. */
+struct topology_host {
+    uint32_t n_plain;   /* ports of `ports:`; those of cages follow */
+    const char **cages; /* [n_cages] */
+    uint32_t n_cages;
+    bool has_bad_ports; /* some were complained about: do not miss them twice */
+    bool has_ranks;     /* `ranks:` was written */
+    const struct tree_node *addresses; /* or NULL */
+};
+
+struct topology {
+    struct loader *loader;
+    const struct tree_node *defaults; /* a map, or NULL */
+    struct topology_host *hosts;      /* [scenario.n_hosts] */
+    struct topology_name *names;      /* [n_names], sorted */
+    uint32_t n_names;
+    uint32_t default_mtu_bytes;
+    uint64_t default_rate_bps;
+    uint32_t **switch_lines; /* [n_switches][n_ports]: line of the link there, 0: none */
+};
+
+/* A node, or some of its ports: "titanic", "titanic:p0", "titanic:c0" (both functions).
+ */
+struct topology_place {
+    bool is_switch;
+    uint32_t node;
+    bool is_cage;
+    uint32_t n_ports; /* 0: the node as a whole */
+    uint32_t ports[2];
+};
+
+/* Reads topology: management, defaults, nodes, switches, links; fills the scenario. False
+ * if there is no use in reading on. */
+bool topology_read(struct loader *loader, const struct tree_node *node,
+                   struct topology *topology);
+
+/* Finds what `text` (written at `mark`, the value of `name`) says; complains. */
+bool topology_find(const struct topology *topology, struct scenario_mark mark,
+                   const char *name, const char *text, struct topology_place *out);
+/* A host by its name alone. */
+bool topology_find_host(const struct topology *topology, const struct tree_node *node,
+                        const char *name, uint32_t *out);
+/* A port of `host` by its name alone. */
+bool topology_find_port(const struct topology *topology, const struct tree_node *node,
+                        const char *name, uint32_t host, uint32_t *out);
+
+/* hosts.c, ports.c, links.c, addressing.c: the parts, in this order. */
+void hosts_read(struct topology *topology, const struct tree_node *node);
+void switches_read(struct topology *topology, const struct tree_node *node);
+extern const struct walk_table hosts_table;
+extern const struct walk_table links_table;
+void hosts_check_defaults(struct topology *topology);
+void ports_read(struct topology *topology, struct scenario_host *host,
+                struct topology_host *extra, const struct tree_node *ports,
+                const struct tree_node *cages);
+void pcie_read(struct topology *topology, struct scenario_host *host,
+               const struct tree_node *node);
+void links_read(struct topology *topology, const struct tree_node *node);
+void links_read_defaults(struct topology *topology);
+void management_read(struct topology *topology, const struct tree_node *node);
+
+/* Where the addresses of a link come from; beside scenario.links while reading. */
+struct link_addresses {
+    const struct tree_node *subnet;    /* or NULL */
+    const struct tree_node *addresses; /* or NULL */
+    bool may_overlap;
+};
+/* Gives every port its addresses and checks that subnets are disjoint; `links` [n_links].
+ */
+void addressing_read(struct topology *topology, const struct link_addresses *links);
+
+/* subnet.c: one address or subnet of the file. */
+struct io_prefix subnet_network(const struct io_prefix *prefix);
+/* The nth (from 1) host address with the subnet's prefix length; false past the last. */
+bool subnet_host(const struct io_prefix *subnet, uint64_t n, struct io_prefix *out);
+bool subnet_contains(const struct io_prefix *subnet, const struct io_prefix *inner);
+/* A network with room for two hosts. */
+bool subnet_read(struct loader *loader, const struct tree_node *node, const char *name,
+                 struct io_prefix *out);
+/* An address that a host may have. */
+bool address_read(struct loader *loader, const struct tree_node *node, const char *name,
+                  struct io_prefix *out);
+/* "10.0.0.1/24"; returns `out`, which has IO_IP_TEXT_BYTES. */
+char *subnet_format(const struct io_prefix *prefix, char *out);
+
+#endif
