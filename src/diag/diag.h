@@ -70,6 +70,7 @@ struct diag_host {
     uint32_t n_ports;
     struct diag_error *errors; /* Owned [n_errors], in order of time */
     uint32_t n_errors;
+    bool has_events;           /* false: async events were not recorded */
     struct diag_event *events; /* Owned [n_events], in order of time */
     uint32_t n_events;
     struct diag_told *told; /* Owned [n_told] */
@@ -89,8 +90,9 @@ void diag_input_fini(struct diag_input *input);
 #define DIAG_EVIDENCE_MAX 20
 
 struct diag_finding {
-    const struct diag_entry *entry; /* code, severity, cause, remedy: catalogue.h */
-    char host[DIAG_NAME_BYTES];     /* where; "" if it has no place */
+    const struct diag_entry *entry; /* code, cause, remedy: catalogue.h */
+    enum diag_severity severity; /* the entry's; a warning where nothing failed of it */
+    char host[DIAG_NAME_BYTES];  /* where; "" if it has no place */
     char port[DIAG_NAME_BYTES];
     char peer[DIAG_NAME_BYTES];
     struct weft_value

@@ -1,0 +1,193 @@
+#include "diag/diag.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+void diag_input_fini(struct diag_input *input)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        struct diag_host *host = &input->hosts[i];
+
+        for (uint32_t j = 0; j < host->n_told; j++) {
+            free(host->told[j].ports);
+        }
+        free(host->told);
+        free(host->ports);
+        free(host->errors);
+        free(host->events);
+    }
+    free(input->hosts);
+    *input = (struct diag_input){NULL, 0};
+}
+
+void diag_findings_fini(struct diag_findings *findings)
+{
+    free(findings->items);
+    *findings = (struct diag_findings){NULL, 0};
+}
+
+void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes)
+{
+    weft_format(out, out_bytes, "%s%s%s%s%s", finding->host,
+                finding->port[0] != '\0' ? ":" : "", finding->port,
+                finding->peer[0] != '\0' ? " -> " : "", finding->peer);
+}
+
+/* ---- collecting ---- */
+
+static bool same_ends(const struct diag_finding *a, const struct diag_finding *b)
+{
+    bool forth = strcmp(a->host, b->host) == 0 && strcmp(a->peer, b->peer) == 0;
+    bool back = strcmp(a->host, b->peer) == 0 && strcmp(a->peer, b->host) == 0;
+
+    return forth || back;
+}
+
+/* What is wrong with a cable or a peer shows on several hosts: said once. */
+static bool is_said(const struct diag_findings *out, const struct diag_finding *finding)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        const struct diag_finding *other = &out->items[i];
+
+        if (other->entry != finding->entry) {
+            continue;
+        }
+        if (same_ends(other, finding)) {
+            return true;
+        }
+        if (finding->entry->id == DIAG_PEER_DEAD &&
+            strcmp(other->peer, finding->peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void say(struct diag_findings *out, const struct diag_finding *finding)
+{
+    if (is_said(out, finding)) {
+        return;
+    }
+    out->items = weft_realloc(out->items, (out->n + 1) * sizeof(*out->items));
+    out->items[out->n++] = *finding;
+}
+
+/* ---- failures ---- */
+
+static void judge_failures(const struct diag_input *input, bool hearsay,
+                           struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        for (uint32_t j = 0; j < host->n_errors; j++) {
+            struct diag_case c;
+            struct diag_finding finding;
+
+            if (host->errors[j].is_hearsay != hearsay) {
+                continue;
+            }
+            diag_case_init(&c, input, host, &host->errors[j]);
+            diag_judge(&c, &finding);
+            say(out, &finding);
+        }
+    }
+}
+
+/* An `undetermined` that another host's evidence decides is not worth a line. */
+static void drop_decided(struct diag_findings *out)
+{
+    bool is_decided = false;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < out->n; i++) {
+        is_decided = is_decided || out->items[i].entry->id != DIAG_UNDETERMINED;
+    }
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (!is_decided || out->items[i].entry->id != DIAG_UNDETERMINED) {
+            out->items[n++] = out->items[i];
+        }
+    }
+    out->n = n;
+}
+
+/* ---- what is wrong although nothing failed of it ---- */
+
+static bool is_about(const struct diag_findings *out, enum diag_code code,
+                     const struct diag_finding *finding)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (out->items[i].entry->id == code && same_ends(&out->items[i], finding)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
+                        const struct diag_host *b, const struct diag_port *pb,
+                        struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(DIAG_LINK_MTU_MISMATCH),
+                                   .severity = DIAG_WARNING};
+
+    if (pa->netdev_mtu == IO_UNKNOWN || pb->netdev_mtu == IO_UNKNOWN ||
+        pa->netdev_mtu == pb->netdev_mtu || diag_facing(pa, pb) != DIAG_YES) {
+        return;
+    }
+    weft_format(finding.host, sizeof(finding.host), "%s", a->name);
+    weft_format(finding.port, sizeof(finding.port), "%s", pa->name);
+    weft_format(finding.peer, sizeof(finding.peer), "%s", b->name);
+    diag_evidence_text(&finding, "local_port", pa->name);
+    diag_evidence_int(&finding, "local_mtu", pa->netdev_mtu);
+    diag_evidence_text(&finding, "remote_port", pb->name);
+    diag_evidence_int(&finding, "remote_mtu", pb->netdev_mtu);
+    if (!is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
+        say(out, &finding);
+    }
+}
+
+static void inspect_cables(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t j = i + 1; j < input->n_hosts; j++) {
+            const struct diag_host *a = &input->hosts[i];
+            const struct diag_host *b = &input->hosts[j];
+
+            for (uint32_t pa = 0; pa < a->n_ports; pa++) {
+                for (uint32_t pb = 0; pb < b->n_ports; pb++) {
+                    compare_mtu(a, &a->ports[pa], b, &b->ports[pb], out);
+                }
+            }
+        }
+    }
+}
+
+static void sort_by_severity(struct diag_findings *out)
+{
+    /* Insertion: stable, and there are few. */
+    for (uint32_t i = 1; i < out->n; i++) {
+        struct diag_finding moving = out->items[i];
+        uint32_t at = i;
+
+        for (; at > 0 && out->items[at - 1].severity > moving.severity; at--) {
+            out->items[at] = out->items[at - 1];
+        }
+        out->items[at] = moving;
+    }
+}
+
+void diag(const struct diag_input *input, struct diag_findings *out)
+{
+    *out = (struct diag_findings){NULL, 0};
+    judge_failures(input, false, out);
+    if (out->n == 0) {
+        judge_failures(input, true, out);
+    }
+    drop_decided(out);
+    inspect_cables(input, out);
+    sort_by_severity(out);
+}
