@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "conn/conn.h"
 
-#define XFER_SLOTS 32        /* receives in flight per connection */
-#define XFER_MULTI_MAX 8     /* buffers of one grouped receive */
+#define XFER_SLOTS 32    /* receives in flight per connection */
+#define XFER_MULTI_MAX 8 /* buffers of one grouped receive */
 #define XFER_REQUESTS_MAX (XFER_SLOTS * XFER_MULTI_MAX)
 /* What conn_config.window_bytes must be at least: the CTS ring. */
 #define XFER_WINDOW_BYTES (XFER_SLOTS * XFER_MULTI_MAX * 64)
@@ -21,8 +21,8 @@ struct xfer_request;
 
 /* Takes over a connection that is UP (its CQs, QPs, window); the connection stays the caller's
  * to close, after xfer_close. */
-weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *error)
-    WEFT_MUST_CHECK;
+weft_status xfer_open(struct conn *conn, struct xfer **out,
+                      struct weft_error *error) WEFT_MUST_CHECK;
 /* Forgets all requests. NULL is ignored. */
 void xfer_close(struct xfer *xfer);
 
@@ -35,7 +35,8 @@ struct xfer_memory {
 };
 /* Starts registering; progress until WEFT_OK before use. */
 weft_status xfer_register(struct xfer *xfer, void *addr, size_t length,
-                          struct xfer_memory *out, struct weft_error *error) WEFT_MUST_CHECK;
+                          struct xfer_memory *out,
+                          struct weft_error *error) WEFT_MUST_CHECK;
 weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory,
                                    struct weft_error *error) WEFT_MUST_CHECK;
 void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory);
@@ -45,17 +46,18 @@ void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory);
  * again when the connection's task was woken. Receives are matched in order, within a group by
  * tag. A message longer than the posted buffer is cut to it, as NCCL's net_ib does. */
 weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
-                       const struct xfer_memory *memory, struct xfer_request **out)
-    WEFT_MUST_CHECK;
+                       const struct xfer_memory *memory,
+                       struct xfer_request **out) WEFT_MUST_CHECK;
 /* Posts n (1..XFER_MULTI_MAX) buffers as one group: done when all n messages are in. AGAIN: all
  * slots are in use. `memories[i]` covers data[i] (NULL for size 0). */
-weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data, const size_t *sizes,
-                       const uint32_t *tags, const struct xfer_memory *const *memories,
+weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
+                       const size_t *sizes, const uint32_t *tags,
+                       const struct xfer_memory *const *memories,
                        struct xfer_request **out) WEFT_MUST_CHECK;
 /* WEFT_OK: done, the request is gone, out_sizes (NULL or [n], 1 for sends) holds the bytes of
  * each message. AGAIN: not yet. An error: the connection failed. */
-weft_status xfer_test(struct xfer *xfer, struct xfer_request *request, size_t *out_sizes)
-    WEFT_MUST_CHECK;
+weft_status xfer_test(struct xfer *xfer, struct xfer_request *request,
+                      size_t *out_sizes) WEFT_MUST_CHECK;
 /* Polls completions and moves everything on. Call when the connection's task was woken; arms
  * the CQs before it returns. WEFT_OK or an error (the connection is dead; xfer_error). */
 weft_status xfer_progress(struct xfer *xfer) WEFT_MUST_CHECK;
@@ -63,8 +65,8 @@ const struct weft_error *xfer_error(const struct xfer *xfer);
 /* Makes received bytes visible where they lie (GPU memory behind a NIC without the guarantee):
  * a READ through the connection. *out NULL: nothing to do. */
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
-                        const struct xfer_memory *memory, struct xfer_request **out)
-    WEFT_MUST_CHECK;
+                        const struct xfer_memory *memory,
+                        struct xfer_request **out) WEFT_MUST_CHECK;
 
 struct xfer_counters {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received, cts_sent;

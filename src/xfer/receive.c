@@ -1,0 +1,244 @@
+#include "base/check.h"
+#include "xfer/private.h"
+
+/* CTS work requests are signalled every so often only: their request ends with the data. */
+#define CTS_SIGNAL_EVERY 8
+
+/* ---- granting ---- */
+
+/* Whether every QP has a receive for each immediate that n more buffers may bring. */
+static bool has_credits(const struct xfer *xfer, uint32_t n)
+{
+    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
+        if (xfer->lanes[q].rq_posted < xfer->n_granted + n) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the slot's previous CTS has left its place in the window's mirror for good. */
+static bool is_retired(const struct xfer *xfer, uint32_t slot)
+{
+    const struct xfer_lane *lane = &xfer->lanes[0];
+    uint32_t age = lane->n_posted - (xfer->cts_wr[slot] - 1);
+
+    return xfer->cts_wr[slot] == 0 || age > lane->n_posted - lane->n_retired;
+}
+
+static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *const *data,
+                          const size_t *sizes, const uint32_t *tags,
+                          const struct xfer_memory *const *memories, uint8_t *at)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct xfer_cts cts = {.size = sizes[i],
+                               .tag = tags[i],
+                               .group = xfer->next_group,
+                               .slot = (uint8_t)slot,
+                               .index = (uint8_t)i,
+                               .n = (uint8_t)n};
+
+        if (sizes[i] > 0) {
+            cts.address = (uintptr_t)data[i];
+            for (uint32_t k = 0; k < memories[i]->n; k++) {
+                cts.rkeys[k] = memories[i]->mrs[k].rkey;
+            }
+        }
+        xfer_cts_encode(&cts, at + (size_t)i * XFER_CTS_BYTES);
+    }
+}
+
+/* Writes the group's entries into the sender's ring. They are built at the same offset of this
+ * end's window, which nobody else uses, so that a retransmission reads the same bytes. QP 0
+ * carries every CTS: they arrive in order. */
+static weft_status send_cts(struct xfer *xfer, uint32_t slot, uint32_t n)
+{
+    struct conn *conn = xfer->conn;
+    const struct conn_rail *rail = &conn->rails[0];
+    size_t offset = (size_t)slot * XFER_MULTI_MAX * XFER_CTS_BYTES;
+    struct xfer_imm imm = {
+        .kind = XFER_IMM_CTS, .slot = slot, .n = n, .group = xfer->next_group};
+    struct ibv_sge sge = {.addr = (uintptr_t)conn->window + offset,
+                          .length = n * XFER_CTS_BYTES,
+                          .lkey = rail->window_mr.lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .imm_data = xfer_network_order(xfer_imm_encode(&imm))};
+    unsigned flags;
+
+    xfer->cts_wr[slot] = xfer->lanes[0].n_posted + 1;
+    wr.wr_id =
+        xfer_wr_id(xfer, 0, XFER_WR_CTS, slot,
+                   xfer->next_group % CTS_SIGNAL_EVERY == CTS_SIGNAL_EVERY - 1, &flags);
+    wr.send_flags = flags | (sge.length <= conn->max_inline_bytes ? IBV_SEND_INLINE : 0);
+    wr.wr.rdma.remote_addr = rail->remote_window + offset;
+    wr.wr.rdma.rkey = rail->remote_rkey;
+    return xfer_post(xfer, 0, &wr);
+}
+
+static weft_status check_sizes(uint32_t n, const size_t *sizes)
+{
+    weft_check(n >= 1 && n <= XFER_MULTI_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        if (sizes[i] > UINT64_C(1) << 30) {
+            return WEFT_ERR_LIMIT;
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
+                       const size_t *sizes, const uint32_t *tags,
+                       const struct xfer_memory *const *memories,
+                       struct xfer_request **out)
+{
+    uint32_t slot = xfer->next_group % XFER_SLOTS;
+    struct xfer_request *request;
+    weft_status status = check_sizes(n, sizes);
+
+    *out = NULL;
+    weft_check(!xfer->conn->is_connector);
+    if (status != WEFT_OK || xfer->error.status != WEFT_OK) {
+        return status != WEFT_OK ? status : xfer->error.status;
+    }
+    if (xfer->slots[slot] != NULL || xfer->n_free == 0 || xfer_sq_free(xfer, 0) == 0 ||
+        !is_retired(xfer, slot)) {
+        return WEFT_AGAIN;
+    }
+    if (!has_credits(xfer, n)) {
+        status = xfer_replenish(xfer, 1);
+        if (status != WEFT_OK || !has_credits(xfer, n)) {
+            return status != WEFT_OK ? status : WEFT_AGAIN;
+        }
+    }
+    request = xfer_request_take(xfer, XFER_RECV);
+    request->as.recv.slot = slot;
+    request->as.recv.n = n;
+    request->as.recv.n_missing = n;
+    for (uint32_t i = 0; i < n; i++) {
+        request->as.recv.buffers[i].size = sizes[i];
+    }
+    write_entries(xfer, slot, n, data, sizes, tags, memories,
+                  xfer->conn->window + (size_t)slot * XFER_MULTI_MAX * XFER_CTS_BYTES);
+    xfer->slots[slot] = request;
+    xfer->n_granted += n;
+    xfer->counters.cts_sent += n;
+    *out = request;
+    status = send_cts(xfer, slot, n);
+    xfer->next_group++;
+    return status;
+}
+
+/* ---- what arrives ---- */
+
+/* A part is in: `n_full` pieces of max_msg_bytes went before the one of `n_bytes`. */
+static weft_status add_part(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm,
+                            uint32_t n_bytes, struct xfer_buffer *buffer)
+{
+    uint64_t part = (uint64_t)imm->n_full * xfer->conn->max_msg_bytes + n_bytes;
+
+    if (buffer->is_done || (buffer->parts >> q & 1) != 0) {
+        return xfer_fail_protocol(xfer, q, "slot %u, buffer %u: this part came before",
+                                  imm->slot, imm->index);
+    }
+    if (buffer->n_parts != 0 && buffer->n_parts != imm->n_parts) {
+        return xfer_fail_protocol(xfer, q, "slot %u, buffer %u: %u parts, then %u",
+                                  imm->slot, imm->index, buffer->n_parts, imm->n_parts);
+    }
+    if (imm->n_parts > xfer->conn->n_qps || part > buffer->size - buffer->n_bytes) {
+        return xfer_fail_protocol(
+            xfer, q, "slot %u, buffer %u: part of %llu bytes of %u, buffer of %llu",
+            imm->slot, imm->index, (unsigned long long)part, imm->n_parts,
+            (unsigned long long)buffer->size);
+    }
+    buffer->parts |= 1u << q;
+    buffer->n_parts = imm->n_parts;
+    buffer->n_bytes += part;
+    return WEFT_OK;
+}
+
+weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm,
+                           uint32_t n_bytes)
+{
+    struct xfer_request *request = xfer->slots[imm->slot];
+    uint32_t want = xfer->lanes[q].sequence & XFER_IMM_SEQUENCE_MASK;
+    struct xfer_buffer *buffer;
+    weft_status status;
+
+    if (imm->sequence != want) {
+        return xfer_fail_protocol(xfer, q,
+                                  "immediate %u of this queue pair instead of %u",
+                                  imm->sequence, want);
+    }
+    xfer->lanes[q].sequence++;
+    if (request == NULL || imm->index >= request->as.recv.n) {
+        return xfer_fail_protocol(xfer, q,
+                                  "data for slot %u, buffer %u, which is not posted",
+                                  imm->slot, imm->index);
+    }
+    buffer = &request->as.recv.buffers[imm->index];
+    status = add_part(xfer, q, imm, n_bytes, buffer);
+    if (status != WEFT_OK ||
+        (uint32_t)__builtin_popcount(buffer->parts) < buffer->n_parts) {
+        return status;
+    }
+    buffer->is_done = true;
+    xfer->n_granted--;
+    xfer->counters.messages_received++;
+    xfer->counters.bytes_received += buffer->n_bytes;
+    request->as.recv.n_missing--;
+    request->is_done = request->as.recv.n_missing == 0;
+    return WEFT_OK;
+}
+
+/* ---- flush ---- */
+
+/* Eight bytes that are zero in every clear-to-send entry, at both ends: reading the peer's onto
+ * this end's changes nothing, and needs no memory of its own. */
+#define FLUSH_OFFSET 48
+#define FLUSH_BYTES 8
+
+/* One READ through each rail's NIC: its response is behind everything the NIC wrote before. */
+weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
+                        const struct xfer_memory *memory, struct xfer_request **out)
+{
+    struct conn *conn = xfer->conn;
+    struct xfer_request *request;
+
+    (void)data;
+    (void)memory;
+    *out = NULL;
+    if (xfer->error.status != WEFT_OK || n_bytes == 0) {
+        return xfer->error.status;
+    }
+    for (uint32_t q = 0; q < conn->n_rails; q++) {
+        if (xfer_sq_free(xfer, q) == 0) {
+            return WEFT_AGAIN;
+        }
+    }
+    request = xfer_request_take(xfer, XFER_FLUSH);
+    if (request == NULL) {
+        return WEFT_AGAIN;
+    }
+    request->as.flush.n_pending = conn->n_rails;
+    *out = request;
+    for (uint32_t q = 0; q < conn->n_rails; q++) {
+        const struct conn_rail *rail = &conn->rails[q];
+        struct ibv_sge sge = {.addr = (uintptr_t)conn->window + FLUSH_OFFSET,
+                              .length = FLUSH_BYTES,
+                              .lkey = rail->window_mr.lkey};
+        struct ibv_send_wr wr = {
+            .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+        unsigned flags;
+
+        wr.wr_id = xfer_wr_id(xfer, q, XFER_WR_FLUSH, request->index, true, &flags);
+        wr.send_flags = flags;
+        wr.wr.rdma.remote_addr = rail->remote_window + FLUSH_OFFSET;
+        wr.wr.rdma.rkey = rail->remote_rkey;
+        if (xfer_post(xfer, q, &wr) != WEFT_OK) {
+            break;
+        }
+    }
+    return xfer->error.status;
+}

@@ -1,0 +1,138 @@
+#include "xfer/wire.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/wire.h"
+#include "xfer/xfer.h"
+
+_Static_assert(XFER_SLOTS == 32, "immediates have five bits for a slot");
+_Static_assert(XFER_MULTI_MAX == 8, "immediates have three bits for a buffer");
+_Static_assert(CONN_QPS_MAX <= 16, "immediates have four bits for the parts");
+_Static_assert(CONN_RAILS_MAX == 4, "entries have room for four keys");
+
+void xfer_cts_encode(const struct xfer_cts *cts, uint8_t out[XFER_CTS_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, XFER_CTS_BYTES);
+
+    wire_put_u64(&writer, cts->address);
+    wire_put_u64(&writer, cts->size);
+    for (int i = 0; i < CONN_RAILS_MAX; i++) {
+        wire_put_u32(&writer, cts->rkeys[i]);
+    }
+    wire_put_u32(&writer, cts->tag);
+    wire_put_u32(&writer, cts->group);
+    wire_put_u8(&writer, cts->slot);
+    wire_put_u8(&writer, cts->index);
+    wire_put_u8(&writer, cts->n);
+    wire_put_u8(&writer, 0);
+    wire_put_u64(&writer, 0);
+    wire_put_u64(&writer, 0);
+    wire_put_u32(&writer, XFER_CTS_MAGIC);
+    weft_check(!writer.bad);
+    weft_check(wire_written(&writer, out) == XFER_CTS_BYTES);
+}
+
+bool xfer_cts_decode(const uint8_t bytes[XFER_CTS_BYTES], struct xfer_cts *out)
+{
+    struct wire_reader reader = wire_reader_init(bytes, XFER_CTS_BYTES);
+    uint64_t zero;
+
+    out->address = wire_get_u64(&reader);
+    out->size = wire_get_u64(&reader);
+    for (int i = 0; i < CONN_RAILS_MAX; i++) {
+        out->rkeys[i] = wire_get_u32(&reader);
+    }
+    out->tag = wire_get_u32(&reader);
+    out->group = wire_get_u32(&reader);
+    out->slot = wire_get_u8(&reader);
+    out->index = wire_get_u8(&reader);
+    out->n = wire_get_u8(&reader);
+    zero = wire_get_u8(&reader);
+    zero |= wire_get_u64(&reader);
+    zero |= wire_get_u64(&reader);
+    return wire_get_u32(&reader) == XFER_CTS_MAGIC && zero == 0 &&
+           out->slot < XFER_SLOTS && out->n >= 1 && out->n <= XFER_MULTI_MAX &&
+           out->index < out->n;
+}
+
+uint32_t xfer_imm_encode(const struct xfer_imm *imm)
+{
+    uint32_t bits = (uint32_t)imm->kind << 30 | imm->slot << 25;
+
+    weft_check(imm->slot < XFER_SLOTS);
+    if (imm->kind == XFER_IMM_CTS) {
+        weft_check(imm->n >= 1 && imm->n <= XFER_MULTI_MAX);
+        return bits | (imm->n - 1) << 22 | (imm->group & XFER_IMM_GROUP_MASK);
+    }
+    weft_check(imm->kind == XFER_IMM_DATA);
+    weft_check(imm->index < XFER_MULTI_MAX);
+    weft_check(imm->n_parts >= 1 && imm->n_parts <= CONN_QPS_MAX);
+    weft_check(imm->n_full <= XFER_IMM_PIECES_MAX);
+    return bits | imm->index << 22 | (imm->n_parts - 1) << 18 | imm->n_full << 10 |
+           (imm->sequence & XFER_IMM_SEQUENCE_MASK);
+}
+
+uint32_t xfer_network_order(uint32_t bits)
+{
+    const uint8_t bytes[4] = {(uint8_t)(bits >> 24), (uint8_t)(bits >> 16),
+                              (uint8_t)(bits >> 8), (uint8_t)bits};
+    uint32_t ordered;
+
+    memcpy(&ordered, bytes, sizeof(ordered));
+    return ordered;
+}
+
+struct xfer_imm xfer_imm_decode(uint32_t bits)
+{
+    struct xfer_imm imm = {.kind = XFER_IMM_NONE, .slot = bits >> 25 & 31};
+
+    if (bits >> 30 == XFER_IMM_CTS) {
+        imm.kind = XFER_IMM_CTS;
+        imm.n = (bits >> 22 & 7) + 1;
+        imm.group = bits & XFER_IMM_GROUP_MASK;
+    } else if (bits >> 30 == XFER_IMM_DATA) {
+        imm.kind = XFER_IMM_DATA;
+        imm.index = bits >> 22 & 7;
+        imm.n_parts = (bits >> 18 & 15) + 1;
+        imm.n_full = bits >> 10 & 255;
+        imm.sequence = bits & XFER_IMM_SEQUENCE_MASK;
+    }
+    return imm;
+}
+
+/* Bytes of every part but the last. */
+static uint64_t part_bytes(uint64_t n_bytes, uint32_t n_qps)
+{
+    uint64_t each =
+        n_bytes <= XFER_STRIPE_BYTES ? n_bytes : (n_bytes + n_qps - 1) / n_qps;
+
+    return (each + XFER_PART_ALIGN - 1) / XFER_PART_ALIGN * XFER_PART_ALIGN;
+}
+
+uint32_t xfer_n_parts(uint64_t n_bytes, uint32_t n_qps)
+{
+    uint64_t each = part_bytes(n_bytes, n_qps);
+
+    return n_bytes == 0 ? 1 : (uint32_t)((n_bytes + each - 1) / each);
+}
+
+void xfer_part(uint64_t n_bytes, uint32_t n_qps, uint32_t part, uint64_t *out_begin,
+               uint64_t *out_end)
+{
+    uint64_t each = part_bytes(n_bytes, n_qps);
+    uint64_t begin = each * part, end = begin + each;
+
+    *out_begin = begin < n_bytes ? begin : n_bytes;
+    *out_end = end < n_bytes ? end : n_bytes;
+}
+
+uint64_t xfer_n_bytes_max(uint32_t max_msg_bytes)
+{
+    return (uint64_t)max_msg_bytes * (XFER_IMM_PIECES_MAX + 1);
+}
+
+uint32_t xfer_n_pieces(uint64_t n_bytes, uint32_t max_msg_bytes)
+{
+    return n_bytes == 0 ? 1 : (uint32_t)((n_bytes + max_msg_bytes - 1) / max_msg_bytes);
+}

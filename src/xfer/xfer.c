@@ -1,0 +1,301 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "xfer/private.h"
+
+/* Receives are replenished in batches of this many, fewer when the queue is short. */
+#define RQ_BATCH 16
+
+/* Why no work request of ours is ever answered "receiver not ready":
+ *
+ * The acceptor's QPs take one receive per data immediate. A group of n buffers brings at most n
+ * immediates to each QP (a message has one part a QP), and irecv grants a group only when every
+ * QP has a receive posted for each buffer granted and not complete, the new ones included
+ * (receive.c). Receives are posted before the CTS that allows their use.
+ *
+ * The connector's QP 0 takes one receive per CTS. The acceptor sends the CTS of group g only
+ * when group g - 32 is complete, that is when this end had polled its CTS: at most 32 are on
+ * their way or unpolled. This end posts again after every rq_batch polled ones, so rq_depth >=
+ * 32 + rq_batch suffices; that is checked here. */
+static weft_status check_depths(struct xfer *xfer, struct weft_error *error)
+{
+    struct conn *conn = xfer->conn;
+    uint32_t least = conn->is_connector ? XFER_SLOTS + 1 : XFER_MULTI_MAX;
+
+    if (conn->config.window_bytes < XFER_WINDOW_BYTES) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "data", "window of %u bytes, %u needed",
+                         conn->config.window_bytes, XFER_WINDOW_BYTES);
+    }
+    if (xfer->rq_depth < least) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "data",
+                         "%u receives posted per queue pair, at least %u needed",
+                         xfer->rq_depth, least);
+    }
+    for (uint32_t q = 0; q < conn->n_qps; q++) {
+        if (xfer->lanes[q].sq_depth < 2) {
+            return weft_fail(error, WEFT_ERR_LIMIT, "data",
+                             "send queue of %u, at least 2 needed",
+                             xfer->lanes[q].sq_depth);
+        }
+    }
+    return WEFT_OK;
+}
+
+static void init_lanes(struct xfer *xfer)
+{
+    struct conn *conn = xfer->conn;
+    uint32_t spare = conn->is_connector && conn->recv_posted > XFER_SLOTS
+                         ? conn->recv_posted - XFER_SLOTS
+                         : conn->recv_posted / 2;
+
+    xfer->rq_depth = conn->recv_posted;
+    xfer->rq_batch = spare < RQ_BATCH ? spare : RQ_BATCH;
+    for (uint32_t q = 0; q < conn->n_qps; q++) {
+        uint32_t asked = conn->config.send_wr_max, granted = conn->qps[q].cap.max_send_wr;
+
+        xfer->lanes[q] = (struct xfer_lane){.sq_depth = granted < asked ? granted : asked,
+                                            .rq_posted = conn->recv_posted};
+    }
+}
+
+weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *error)
+{
+    struct xfer *xfer = calloc(1, sizeof(*xfer));
+    weft_status status;
+
+    *out = NULL;
+    weft_check(conn->state == CONN_UP);
+    if (xfer == NULL) {
+        return weft_fail(error, WEFT_ERR_NOMEM, "data", "no memory for a transfer state");
+    }
+    xfer->conn = conn;
+    init_lanes(xfer);
+    for (uint32_t i = 0; i < XFER_REQUESTS_MAX; i++) {
+        xfer->requests[i].index = (uint16_t)i;
+        xfer->free_requests[i] = (uint16_t)(XFER_REQUESTS_MAX - 1 - i);
+    }
+    xfer->n_free = XFER_REQUESTS_MAX;
+    xfer->n_bytes_max = xfer_n_bytes_max(conn->max_msg_bytes) < UINT64_C(1) << 30
+                            ? xfer_n_bytes_max(conn->max_msg_bytes)
+                            : UINT64_C(1) << 30;
+    status = check_depths(xfer, error);
+    if (status != WEFT_OK) {
+        free(xfer);
+        return status;
+    }
+    *out = xfer;
+    /* Receives have completed unseen if the peer was faster: look once, and arm. */
+    io_task_wake(&conn->task);
+    return WEFT_OK;
+}
+
+void xfer_close(struct xfer *xfer)
+{
+    free(xfer);
+}
+
+const struct weft_error *xfer_error(const struct xfer *xfer)
+{
+    return &xfer->error;
+}
+
+void xfer_counters(const struct xfer *xfer, struct xfer_counters *out)
+{
+    *out = xfer->counters;
+}
+
+/* ---- memory ---- */
+
+weft_status xfer_register(struct xfer *xfer, void *addr, size_t length,
+                          struct xfer_memory *out, struct weft_error *error)
+{
+    struct conn *conn = xfer->conn;
+    /* What is only sent is never opened to the peer. */
+    int access =
+        conn->is_connector ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+    weft_check(length > 0);
+    *out = (struct xfer_memory){.addr = addr, .length = length};
+    for (uint32_t i = 0; i < conn->n_rails; i++) {
+        weft_status status =
+            rdma_mr_get(conn->rdma->mrs, conn->rails[i].port->device_index, addr, length,
+                        access, &conn->task, &out->mrs[i], error);
+
+        if (status != WEFT_OK) {
+            xfer_deregister(xfer, out);
+            return status;
+        }
+        out->n = i + 1;
+    }
+    return WEFT_OK;
+}
+
+weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory,
+                                   struct weft_error *error)
+{
+    weft_status result = WEFT_OK;
+
+    for (uint32_t i = 0; i < memory->n; i++) {
+        weft_status status =
+            rdma_mr_progress(xfer->conn->rdma->mrs, &memory->mrs[i], error);
+
+        if (status != WEFT_OK && status != WEFT_AGAIN) {
+            return status;
+        }
+        if (status == WEFT_AGAIN) {
+            result = WEFT_AGAIN;
+        }
+    }
+    return result;
+}
+
+void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory)
+{
+    for (uint32_t i = 0; i < memory->n; i++) {
+        rdma_mr_put(xfer->conn->rdma->mrs, &memory->mrs[i]);
+    }
+    *memory = (struct xfer_memory){0};
+}
+
+/* ---- requests ---- */
+
+struct xfer_request *xfer_request_take(struct xfer *xfer, enum xfer_request_kind kind)
+{
+    struct xfer_request *request;
+
+    if (xfer->n_free == 0) {
+        return NULL;
+    }
+    request = &xfer->requests[xfer->free_requests[--xfer->n_free]];
+    *request = (struct xfer_request){.kind = kind, .index = request->index};
+    return request;
+}
+
+void xfer_request_give(struct xfer *xfer, struct xfer_request *request)
+{
+    weft_check(request->kind != XFER_FREE);
+    request->kind = XFER_FREE;
+    xfer->free_requests[xfer->n_free++] = request->index;
+}
+
+weft_status xfer_test(struct xfer *xfer, struct xfer_request *request, size_t *out_sizes)
+{
+    weft_check(request->kind != XFER_FREE);
+    if (!request->is_done) {
+        return xfer->error.status != WEFT_OK ? xfer->error.status : WEFT_AGAIN;
+    }
+    if (request->kind == XFER_SEND && out_sizes != NULL) {
+        out_sizes[0] = (size_t)request->as.send.n_bytes;
+    }
+    if (request->kind == XFER_RECV) {
+        for (uint32_t i = 0; out_sizes != NULL && i < request->as.recv.n; i++) {
+            out_sizes[i] = (size_t)request->as.recv.buffers[i].n_bytes;
+        }
+        xfer->slots[request->as.recv.slot] = NULL;
+    }
+    xfer_request_give(xfer, request);
+    return WEFT_OK;
+}
+
+/* ---- send queues ---- */
+
+uint32_t xfer_sq_free(const struct xfer *xfer, uint32_t q)
+{
+    const struct xfer_lane *lane = &xfer->lanes[q];
+
+    return lane->sq_depth - (lane->n_posted - lane->n_retired);
+}
+
+uint64_t xfer_wr_id(struct xfer *xfer, uint32_t q, enum xfer_wr_kind kind,
+                    uint32_t request, bool is_last, unsigned *out_flags)
+{
+    struct xfer_lane *lane = &xfer->lanes[q];
+
+    weft_check(xfer_sq_free(xfer, q) > 0);
+    lane->n_unsignalled++;
+    *out_flags = 0;
+    if (is_last || lane->n_unsignalled >= lane->sq_depth / 2) {
+        *out_flags = IBV_SEND_SIGNALED;
+        lane->n_unsignalled = 0;
+    }
+    return (uint64_t)kind << 56 | (uint64_t)q << 48 | (uint64_t)request << 32 |
+           lane->n_posted++;
+}
+
+static void name_lane(struct xfer *xfer, uint32_t q)
+{
+    struct conn *conn = xfer->conn;
+    const struct conn_rail *rail = &conn->rails[q % conn->n_rails];
+    char text[64];
+
+    weft_error_object(&xfer->error, "%s:%s qp %u", conn->rdma->env->name,
+                      rail->port->name,
+                      conn->qps[q].qp == NULL ? 0 : conn->qps[q].qp->qp_num);
+    weft_error_text(&xfer->error, "peer", conn->peer.host);
+    weft_error_int(&xfer->error, "rail", q % conn->n_rails);
+    weft_error_int(&xfer->error, "qp", q);
+    weft_error_text(&xfer->error, "local_port", rail->port->name);
+    weft_error_text(&xfer->error, "local_gid",
+                    rdma_gid_format(&rail->local_gid, text, sizeof(text)));
+    weft_error_text(&xfer->error, "remote_gid",
+                    rdma_gid_format(&rail->remote_gid, text, sizeof(text)));
+    weft_error_int(&xfer->error, "remote_qpn", conn->qps[q].remote.qpn);
+    weft_error_int(&xfer->error, "path_mtu", rail->path_mtu);
+}
+
+weft_status xfer_fail_post(struct xfer *xfer, uint32_t q, int sys_errno, const char *what)
+{
+    weft_fail_errno(&xfer->error, sys_errno, "data", "%s", what);
+    name_lane(xfer, q);
+    return xfer->error.status;
+}
+
+weft_status xfer_post(struct xfer *xfer, uint32_t q, struct ibv_send_wr *chain)
+{
+    struct conn *conn = xfer->conn;
+    struct io_device *device = conn->rails[q % conn->n_rails].port->device;
+    struct ibv_send_wr *bad = NULL;
+    int error = device->ops->post_send(conn->qps[q].qp, chain, &bad);
+
+    return error == 0 ? WEFT_OK : xfer_fail_post(xfer, q, error, "post_send was refused");
+}
+
+weft_status xfer_fail_protocol(struct xfer *xfer, uint32_t q, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    weft_fail(&xfer->error, WEFT_ERR_PROTOCOL, "data", "%s", text);
+    name_lane(xfer, q);
+    return xfer->error.status;
+}
+
+weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv_wc *wc)
+{
+    uint64_t kind = wc->wr_id >> 56;
+    const char *what = "receive";
+
+    if (kind == XFER_WR_DATA || kind == XFER_WR_LAST) {
+        what = "data";
+    } else if (kind == XFER_WR_CTS) {
+        what = "clear_to_send";
+    } else if (kind == XFER_WR_FLUSH) {
+        what = "flush";
+    }
+    weft_fail_completion(&xfer->error, (int)wc->status, "data",
+                         "a %s work request failed: %s", what,
+                         io_wc_status_name((int)wc->status));
+    name_lane(xfer, q);
+    weft_error_text(&xfer->error, "work", what);
+    weft_error_int(&xfer->error, "vendor_err", wc->vendor_err);
+    weft_error_int(&xfer->error, "bytes_sent", (int64_t)xfer->counters.bytes_sent);
+    weft_error_int(&xfer->error, "bytes_received",
+                   (int64_t)xfer->counters.bytes_received);
+    return xfer->error.status;
+}
