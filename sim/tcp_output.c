@@ -93,7 +93,7 @@ static void set_timer(struct sim_stream *stream)
         if (at > limit) {
             at = limit > now ? limit : now;
         }
-        if (stream->timer.node.index == WEFT_HEAP_OUT) {
+        if (!sim_is_scheduled(&stream->timer)) {
             sim_schedule(engine, &stream->timer, at);
         }
     } else if (stream->is_orphan) {

@@ -1,0 +1,365 @@
+/* From a world's description to engine, ports, cables, stacks and NICs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/sim_world.h"
+#include "base/check.h"
+#include "base/text.h"
+
+/* Locally administered MACs: 02:57, host, port; the management interface is port 0xff00. */
+#define MAC_BASE 0x025700000000ull
+#define MAC_MANAGEMENT 0xff00u
+
+static uint64_t mac_of(uint32_t host, uint32_t port)
+{
+    return MAC_BASE | (uint64_t)(host & 0xffff) << 16 | port;
+}
+
+/* EUI-64 of a MAC, as mlx5 derives node GUIDs. */
+static uint64_t guid_of(uint64_t mac)
+{
+    return (mac >> 24 ^ 0x020000) << 40 | (uint64_t)0xfffe << 24 | (mac & 0xffffff);
+}
+
+/* ---- hosts ---- */
+
+/* "tcp:LO-HI" or "tcp:PORT". */
+static bool parse_drop(const char *text, struct sim_port_range *out)
+{
+    unsigned long bounds[2];
+    if (strncmp(text, "tcp:", 4) != 0) {
+        return false;
+    }
+    text += 4;
+    for (int i = 0; i < 2; i++) {
+        char *end;
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        bounds[i] = strtoul(text, &end, 10);
+        if (i == 0 && *end == '\0') {
+            bounds[1] = bounds[0];
+            text = end;
+            break;
+        }
+        if (i == 0 && *end++ != '-') {
+            return false;
+        }
+        text = end;
+    }
+    *out =
+        (struct sim_port_range){.low = (uint16_t)bounds[0], .high = (uint16_t)bounds[1]};
+    return *text == '\0' && bounds[0] <= bounds[1] && bounds[1] <= UINT16_MAX;
+}
+
+static uint32_t chunk_of(const struct world_host *spec)
+{
+    const char *text = sim_env_setting(spec, "WEFT_SIM_TCP_CHUNK");
+    return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
+}
+
+static weft_status build_stack(struct sim_host *host, struct weft_error *error)
+{
+    const struct world_host *spec = host->spec;
+    struct sim_stack_config config = {
+        .host = spec->name,
+        .sysctl = {.rp_filter = spec->sysctl.rp_filter,
+                   .arp_ignore = spec->sysctl.arp_ignore,
+                   .arp_announce = spec->sysctl.arp_announce,
+                   .ip_forward = spec->sysctl.ip_forward,
+                   .accept_local = spec->sysctl.accept_local},
+        .forward_accept = spec->forward_accept,
+        .n_input_drop = spec->n_input_drop,
+        .tcp_chunk_bytes = chunk_of(spec),
+    };
+    struct sim_port_range *ranges = weft_calloc(spec->n_input_drop + 1, sizeof *ranges);
+    for (uint32_t i = 0; i < spec->n_input_drop; i++) {
+        if (!parse_drop(spec->input_drop[i], &ranges[i])) {
+            free(ranges);
+            return weft_fail(error, WEFT_ERR_INPUT, "world",
+                             "%s: input_drop \"%s\" is not \"tcp:LOW-HIGH\"", spec->name,
+                             spec->input_drop[i]);
+        }
+    }
+    config.input_drop = ranges;
+    host->stack = sim_stack_create(host->world->engine, &config);
+    free(ranges);
+    return WEFT_OK;
+}
+
+/* The lesser of the port's and its PCIe root's rate; 0: no limit. Ports of one root do not
+ * share its rate: each has all of it. */
+static uint64_t port_rate(const struct world_host *spec, const struct world_port *port)
+{
+    uint64_t root =
+        port->pcie_root < spec->n_pcie_roots ? spec->pcie_root_bps[port->pcie_root] : 0;
+    if (root == 0 || (port->rate_bps != 0 && port->rate_bps < root)) {
+        return port->rate_bps;
+    }
+    return root;
+}
+
+static void build_ports(struct sim_host *host)
+{
+    const struct world_host *spec = host->spec;
+    host->ports = weft_calloc(spec->n_ports + 1, sizeof(*host->ports));
+    host->taps = weft_calloc(spec->n_ports + 1, sizeof *host->taps);
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
+        const struct world_port *port = &spec->ports[i];
+        struct sim_port_config config = {.host = spec->name,
+                                         .name = port->name,
+                                         .mac = mac_of(host->index, i + 1),
+                                         .mtu_bytes = port->mtu_bytes,
+                                         .rate_bps = port_rate(spec, port)};
+        host->ports[i] = sim_port_create(host->world->engine, &config);
+        host->taps[i] = (struct sim_tap_context){
+            .world = host->world, .host = host->index, .port = i};
+    }
+    if (host->world->spec->management.exists && !io_ip_is_zero(&spec->management_ip)) {
+        struct sim_port_config config = {.host = spec->name,
+                                         .name = "mgmt0",
+                                         .mac = mac_of(host->index, MAC_MANAGEMENT),
+                                         .mtu_bytes = 1500};
+        host->management = sim_port_create(host->world->engine, &config);
+    }
+}
+
+static weft_status build_profile(const struct world_host *spec, struct sim_profile *out,
+                                 struct weft_error *error)
+{
+    const struct sim_profile *profile = sim_profile_find(spec->profile);
+    if (profile == NULL) {
+        return weft_fail(error, WEFT_ERR_INPUT, "world", "%s: no device profile \"%s\"",
+                         spec->name, spec->profile);
+    }
+    *out = *profile;
+    for (uint32_t i = 0; i < spec->n_overrides; i++) {
+        const struct world_setting *set = &spec->overrides[i];
+        if (!sim_profile_override(out, set->name, set->value)) {
+            return weft_fail(error, WEFT_ERR_INPUT, "world",
+                             "%s: profile %s cannot take %s = \"%s\"", spec->name,
+                             spec->profile, set->name, set->value);
+        }
+    }
+    return WEFT_OK;
+}
+
+static void add_netdevs(struct sim_host *host, const struct sim_profile *profile)
+{
+    const struct world_host *spec = host->spec;
+    struct sim_gid_config gids = {.n_slots = profile->gid_tbl_len,
+                                  .has_roce_v1 = profile->has_roce_v1};
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
+        const struct world_port *port = &spec->ports[i];
+        uint32_t ifindex = sim_stack_add_port(host->stack, host->ports[i], &gids);
+        for (uint32_t j = 0; j < port->n_addresses; j++) {
+            struct sim_prefix address = {.ip = sim_ip_of_io(&port->addresses[j].ip),
+                                         .prefix_len = port->addresses[j].prefix_len};
+            (void)sim_stack_add_address(host->stack, ifindex, &address);
+        }
+    }
+    if (host->management != NULL) {
+        uint32_t ifindex = sim_stack_add_management(host->stack, host->management);
+        struct sim_prefix address = {.ip = sim_ip_of_io(&spec->management_ip),
+                                     .prefix_len =
+                                         host->world->spec->management.prefix_len};
+        (void)sim_stack_add_address(host->stack, ifindex, &address);
+        sim_port_attach(host->management, NULL, host->stack);
+    }
+}
+
+static void name_device(struct sim_device *device, uint32_t index, uint32_t first_port)
+{
+    const struct world_host *spec = device->host->spec;
+    const struct world_port *port = &spec->ports[first_port];
+    uint32_t function = 0;
+    for (uint32_t i = 0; i < first_port; i++) {
+        function += spec->ports[i].pcie_root == port->pcie_root &&
+                    spec->ports[i].device != index && spec->ports[i].port <= 1;
+    }
+    weft_format(device->io.name, sizeof device->io.name, "%s", port->name);
+    weft_format(device->io.pci_path, sizeof device->io.pci_path,
+                "/sys/devices/pci%04x:00/%04x:00:00.0/%04x:01:00.%x", port->pcie_root,
+                port->pcie_root, port->pcie_root, function);
+    device->io.guid = guid_of(mac_of(device->host->index, first_port + 1));
+}
+
+static weft_status build_devices(struct sim_host *host, const struct sim_profile *profile,
+                                 struct weft_error *error)
+{
+    const struct world_host *spec = host->spec;
+    uint32_t n_devices = 0;
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
+        n_devices =
+            spec->ports[i].device >= n_devices ? spec->ports[i].device + 1 : n_devices;
+    }
+    host->devices = weft_calloc(n_devices + 1, sizeof *host->devices);
+    host->env.devices = weft_calloc(n_devices + 1, sizeof(*host->env.devices));
+    host->env.n_devices = n_devices;
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
+        struct sim_device *device = &host->devices[spec->ports[i].device];
+        uint8_t n = device->io.n_ports;
+        if (n == WEFT_LENGTH(device->ports) || spec->ports[i].port != n + 1u) {
+            return weft_fail(error, WEFT_ERR_INPUT, "world",
+                             "%s:%s is port %u of a device that has %u so far",
+                             spec->name, spec->ports[i].name, spec->ports[i].port, n);
+        }
+        device->host = host;
+        device->io.ops = &sim_device_ops;
+        device->profile = *profile;
+        if (n == 0) {
+            name_device(device, spec->ports[i].device, i);
+        }
+        device->ports[n] = host->ports[i];
+        device->ifindexes[n] = sim_stack_ifindex(host->stack, host->ports[i]);
+        device->io.n_ports++;
+    }
+    bool is_limited = spec->memlock_bytes != INT64_MAX && spec->memlock_bytes >= 0;
+    host->pinned_limit = spec->memlock_bytes;
+    for (uint32_t i = 0; i < n_devices; i++) {
+        struct sim_device *device = &host->devices[i];
+        weft_check(device->io.n_ports > 0);
+        device->nic = sim_nic_create(
+            host->world->engine, spec->name, device->io.name, profile, host->stack,
+            device->ports, device->io.n_ports, is_limited ? &host->pinned_limit : NULL);
+        for (uint8_t j = 0; j < device->io.n_ports; j++) {
+            sim_port_attach(device->ports[j], device->nic, host->stack);
+        }
+        host->env.devices[i] = &device->io;
+    }
+    return WEFT_OK;
+}
+
+/* ---- cables ---- */
+
+static struct sim_impairment impairment_of(const struct world_impairment *from)
+{
+    return (struct sim_impairment){.loss_ppb = from->loss_ppb,
+                                   .corrupt_ppb = from->corrupt_ppb,
+                                   .duplicate_ppb = from->duplicate_ppb,
+                                   .reorder_ppb = from->reorder_ppb,
+                                   .ecn_ppb = from->ecn_ppb};
+}
+
+static weft_status build_cable(struct sim_world *world, uint32_t index,
+                               struct weft_error *error)
+{
+    const struct world_cable *cable = &world->spec->cables[index];
+    const struct world_end *a = &cable->ends[0];
+    const struct world_end *b = &cable->ends[1];
+    if (a->is_switch || b->is_switch) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+                         "switches are not implemented yet");
+    }
+    if (cable->pause) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+                         "pause frames are not implemented yet");
+    }
+    struct sim_host *host_a = &world->hosts[a->node];
+    struct sim_host *host_b = &world->hosts[b->node];
+    char name[160];
+    weft_format(name, sizeof name, "%s:%s-%s:%s", host_a->spec->name,
+                host_a->spec->ports[a->port].name, host_b->spec->name,
+                host_b->spec->ports[b->port].name);
+    struct sim_cable_config config = {.name = name,
+                                      .rate_bps = cable->rate_bps,
+                                      .delay_ps = cable->delay_ps,
+                                      .path_limit_bytes = cable->path_limit_bytes,
+                                      .queue_bytes = cable->queue_bytes,
+                                      .up = cable->up,
+                                      .impairment = impairment_of(&cable->impairment)};
+    sim_cable_connect(world->engine, &config, host_a->ports[a->port],
+                      host_b->ports[b->port]);
+    for (int i = 0; i < 2; i++) {
+        world->cables[index].impairment[i] = config.impairment;
+        world->cables[index].delay_ps[i] = config.delay_ps;
+    }
+    return WEFT_OK;
+}
+
+static void build_management(struct sim_world *world)
+{
+    const struct world_spec *spec = world->spec;
+    size_t n_ports = 0;
+    struct sim_port **ports = weft_calloc(spec->n_hosts + 1, sizeof(*ports));
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        if (world->hosts[i].management != NULL) {
+            ports[n_ports++] = world->hosts[i].management;
+        }
+    }
+    struct sim_cable_config config = {.name = "management",
+                                      .rate_bps = spec->management.rate_bps,
+                                      .delay_ps = spec->management.delay_ps,
+                                      .up = true};
+    if (n_ports > 0) {
+        sim_network_connect(world->engine, &config, ports, n_ports);
+    }
+    free(ports);
+}
+
+weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
+{
+    const struct world_spec *spec = world->spec;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
+        struct sim_host *host = &world->hosts[i];
+        host->world = world;
+        host->spec = &spec->hosts[i];
+        host->index = i;
+        sim_env_init(host);
+        sim_gpu_device_init(host);
+        build_ports(host);
+        status = build_stack(host, error);
+    }
+    /* Cables before netdevs, so that speed and carrier are facts when addresses come. */
+    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
+        status = build_cable(world, i, error);
+    }
+    if (status == WEFT_OK) {
+        build_management(world);
+    }
+    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
+        struct sim_host *host = &world->hosts[i];
+        struct sim_profile profile;
+        status = build_profile(host->spec, &profile, error);
+        if (status == WEFT_OK) {
+            add_netdevs(host, &profile);
+            status = build_devices(host, &profile, error);
+        }
+    }
+    return status;
+}
+
+static void teardown_host(struct sim_host *host)
+{
+    if (host->world == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->env.n_devices; i++) {
+        struct sim_device *device = &host->devices[i];
+        if (device->nic != NULL) {
+            sim_device_stop(device);
+            sim_nic_destroy(device->nic);
+        }
+    }
+    sim_gpu_device_fini(&host->gpu);
+    for (uint32_t i = 0; i < host->spec->n_ports; i++) {
+        sim_port_destroy(host->ports[i]);
+    }
+    if (host->management != NULL) {
+        sim_port_destroy(host->management);
+    }
+    sim_stack_destroy(host->stack);
+    sim_env_fini(host);
+    free(host->ports);
+    free(host->taps);
+    free(host->devices);
+    free(host->env.devices);
+}
+
+void sim_world_teardown(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+        teardown_host(&world->hosts[i]);
+    }
+}

@@ -1,0 +1,116 @@
+/* What a simulated host is given: clock, randomness, settings, facts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/sim_world.h"
+#include "base/check.h"
+#include "base/text.h"
+
+static weft_ns env_now(struct io_env *env)
+{
+    return sim_now_ns(sim_host_of(env)->world->engine);
+}
+
+static void env_random(struct io_env *env, void *out, size_t n_bytes)
+{
+    weft_rng_bytes(&sim_host_of(env)->rng, out, n_bytes);
+}
+
+const char *sim_env_setting(const struct world_host *spec, const char *name)
+{
+    for (uint32_t i = 0; i < spec->n_settings; i++) {
+        if (strcmp(spec->settings[i].name, name) == 0) {
+            return spec->settings[i].value;
+        }
+    }
+    return NULL;
+}
+
+static const char *env_setting(struct io_env *env, const char *name)
+{
+    return sim_env_setting(sim_host_of(env)->spec, name);
+}
+
+static void free_netdevs(struct io_hostinfo *info)
+{
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        free(info->netdevs[i].addresses);
+    }
+    free(info->netdevs);
+    info->netdevs = NULL;
+    info->n_netdevs = 0;
+}
+
+static void fill_netdev(const struct world_sysctl *sysctl,
+                        const struct sim_netdev_info *from, struct io_netdev *out)
+{
+    *out = (struct io_netdev){.ifindex = from->ifindex,
+                              .mtu_bytes = from->mtu_bytes,
+                              .speed_bps = from->speed_bps,
+                              .is_up = from->is_up,
+                              .is_management = from->is_management,
+                              .n_addresses = from->n_addresses,
+                              .rp_filter = sysctl->rp_filter,
+                              .arp_ignore = sysctl->arp_ignore,
+                              .arp_announce = sysctl->arp_announce,
+                              .accept_local = sysctl->accept_local};
+    weft_format(out->name, sizeof out->name, "%s", from->name);
+    for (int i = 0; i < 6; i++) {
+        out->mac[i] = (uint8_t)(from->mac >> (40 - 8 * i));
+    }
+    out->addresses = weft_calloc(from->n_addresses + 1, sizeof *out->addresses);
+    for (uint32_t i = 0; i < from->n_addresses; i++) {
+        out->addresses[i].ip = sim_ip_to_io(&from->addresses[i].ip);
+        out->addresses[i].prefix_len = from->addresses[i].prefix_len;
+    }
+}
+
+static const struct io_hostinfo *env_hostinfo(struct io_env *env)
+{
+    struct sim_host *host = sim_host_of(env);
+    struct io_hostinfo *info = &host->info;
+    free_netdevs(info);
+    info->n_netdevs = sim_stack_n_netdevs(host->stack);
+    info->netdevs = weft_calloc(info->n_netdevs + 1, sizeof *info->netdevs);
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        struct sim_netdev_info netdev = sim_stack_netdev(host->stack, i);
+        fill_netdev(&host->spec->sysctl, &netdev, &info->netdevs[i]);
+    }
+    return info;
+}
+
+const struct io_env_ops sim_env_ops = {
+    .now = env_now,
+    .random = env_random,
+    .setting = env_setting,
+    .hostinfo = env_hostinfo,
+};
+
+void sim_env_init(struct sim_host *host)
+{
+    const struct world_spec *spec = host->world->spec;
+    char stream[96];
+    struct weft_rng id_rng;
+
+    host->env.ops = &sim_env_ops;
+    host->env.oob = &sim_oob_ops;
+    host->env.loop = &host->world->loop;
+    host->env.host = host->index;
+    host->env.trace = spec->trace;
+    host->env.log = spec->log;
+    weft_format(host->env.name, sizeof host->env.name, "%s", host->spec->name);
+    weft_format(stream, sizeof stream, "env:%s", host->spec->name);
+    weft_rng_init(&host->rng, spec->seed, stream);
+
+    weft_format(host->info.name, sizeof host->info.name, "%s", host->spec->name);
+    weft_format(stream, sizeof stream, "boot:%s", host->spec->name);
+    weft_rng_init(&id_rng, spec->seed, stream);
+    weft_rng_bytes(&id_rng, host->info.host_id, sizeof host->info.host_id);
+    host->info.memlock_bytes = host->spec->memlock_bytes;
+    host->info.ip_forward = host->spec->sysctl.ip_forward;
+}
+
+void sim_env_fini(struct sim_host *host)
+{
+    free_netdevs(&host->info);
+}

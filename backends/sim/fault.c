@@ -1,0 +1,390 @@
+/* Timed faults: what each does, and how it ends. A fault changes one property; its end puts
+ * back what the description says, whatever else happened to that property meanwhile. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backends/sim/sim_world.h"
+#include "base/check.h"
+#include "base/text.h"
+
+static const char *const kind_names[WORLD_N_FAULTS] = {
+    [WORLD_FAULT_DOWN] = "down",
+    [WORLD_FAULT_UP] = "up",
+    [WORLD_FAULT_LOSS] = "loss",
+    [WORLD_FAULT_CORRUPT] = "corrupt",
+    [WORLD_FAULT_DUPLICATE] = "duplicate",
+    [WORLD_FAULT_REORDER] = "reorder",
+    [WORLD_FAULT_ECN] = "ecn",
+    [WORLD_FAULT_DELAY] = "delay",
+    [WORLD_FAULT_RATE] = "rate",
+    [WORLD_FAULT_MTU] = "mtu",
+    [WORLD_FAULT_PATH_LIMIT] = "path_limit",
+    [WORLD_FAULT_PAUSE] = "pause",
+    [WORLD_FAULT_DROP] = "drop",
+    [WORLD_FAULT_KILL] = "kill",
+    [WORLD_FAULT_STOP] = "stop",
+    [WORLD_FAULT_RESTART] = "restart",
+    [WORLD_FAULT_CLOCK] = "clock",
+    [WORLD_FAULT_GID_DELETE] = "gid_delete",
+    [WORLD_FAULT_GID_ADD] = "gid_add",
+    [WORLD_FAULT_ADDR_ADD] = "addr_add",
+    [WORLD_FAULT_ADDR_DEL] = "addr_del",
+    [WORLD_FAULT_VERB_ERROR] = "verb_error",
+    [WORLD_FAULT_VERB_SLOW] = "verb_slow",
+};
+
+static bool is_supported(const struct world_fault *fault)
+{
+    bool never = fault->kind == WORLD_FAULT_PAUSE || fault->kind == WORLD_FAULT_RESTART ||
+                 fault->kind == WORLD_FAULT_CLOCK;
+    /* A packet is matched where its QP lives: on its way out. */
+    bool match_inwards = fault->has_match && fault->direction == WORLD_INWARDS;
+    return !never && !match_inwards;
+}
+
+/* ---- faults of cables and ports ---- */
+
+/* The cable at a port: its index and which end the port is. */
+static bool find_cable(const struct sim_world *world, uint32_t host, uint32_t port,
+                       uint32_t *out_cable, int *out_end)
+{
+    for (uint32_t i = 0; i < world->spec->n_cables; i++) {
+        for (int end = 0; end < 2; end++) {
+            const struct world_end *at = &world->spec->cables[i].ends[end];
+            if (!at->is_switch && at->node == host && at->port == port) {
+                *out_cable = i;
+                *out_end = end;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void set_share(struct sim_impairment *impairment, enum world_fault_kind kind,
+                      const struct world_impairment *base, uint32_t share_ppb,
+                      bool ending)
+{
+    if (kind == WORLD_FAULT_LOSS) {
+        impairment->loss_ppb = ending ? base->loss_ppb : share_ppb;
+    } else if (kind == WORLD_FAULT_CORRUPT) {
+        impairment->corrupt_ppb = ending ? base->corrupt_ppb : share_ppb;
+    } else if (kind == WORLD_FAULT_DUPLICATE) {
+        impairment->duplicate_ppb = ending ? base->duplicate_ppb : share_ppb;
+    } else if (kind == WORLD_FAULT_REORDER) {
+        impairment->reorder_ppb = ending ? base->reorder_ppb : share_ppb;
+    } else {
+        impairment->ecn_ppb = ending ? base->ecn_ppb : share_ppb;
+    }
+}
+
+/* Loss, corruption ... and delay are properties of a direction: `way` 0 is outwards. */
+static void change_direction(struct sim_world *world, const struct world_fault *fault,
+                             struct sim_port *port, uint32_t cable, int end, int way,
+                             bool ending)
+{
+    const struct world_cable *spec = &world->spec->cables[cable];
+    struct sim_cable_now *now = &world->cables[cable];
+    int sender = way == 0 ? end : 1 - end;
+    if (fault->kind == WORLD_FAULT_DELAY) {
+        weft_ps delay = ending ? spec->delay_ps : sim_ps(fault->delay_ns);
+        weft_ps jitter = ending ? 0 : sim_ps(fault->jitter_ns);
+        sim_port_set_delay(port, way == 0, way == 1, delay, jitter);
+        return;
+    }
+    set_share(&now->impairment[sender], fault->kind, &spec->impairment, fault->share_ppb,
+              ending);
+    sim_port_set_impairment(port, way == 0, way == 1, &now->impairment[sender]);
+}
+
+static int add_match(const struct world_fault *fault, struct sim_port *port)
+{
+    struct sim_match match = {.qp = fault->match_qp,
+                              .psn = fault->match_psn,
+                              .iteration = fault->match_iteration,
+                              .delay_ps = sim_ps(fault->delay_ns)};
+    if (fault->kind == WORLD_FAULT_DROP) {
+        match.action = SIM_MATCH_DROP;
+    } else if (fault->kind == WORLD_FAULT_CORRUPT) {
+        match.action = SIM_MATCH_CORRUPT;
+    } else if (fault->kind == WORLD_FAULT_DUPLICATE) {
+        match.action = SIM_MATCH_DUPLICATE;
+    } else if (fault->kind == WORLD_FAULT_DELAY) {
+        match.action = SIM_MATCH_DELAY;
+    } else {
+        return EINVAL;
+    }
+    sim_port_add_match(port, &match);
+    return 0;
+}
+
+static int change_port(struct sim_world *world, const struct world_fault *fault,
+                       uint32_t index, bool ending)
+{
+    struct sim_host *host = &world->hosts[fault->host];
+    struct sim_port *port = host->ports[index];
+    bool outwards = fault->direction != WORLD_INWARDS;
+    bool inwards = fault->direction != WORLD_OUTWARDS;
+    uint32_t cable;
+    int end;
+    if (fault->has_match) {
+        return ending ? 0 : add_match(fault, port);
+    }
+    if (fault->kind == WORLD_FAULT_MTU) {
+        sim_port_set_mtu(port,
+                         ending ? host->spec->ports[index].mtu_bytes : fault->size_bytes);
+        return 0;
+    }
+    if (!find_cable(world, fault->host, index, &cable, &end)) {
+        return ENODEV;
+    }
+    const struct world_cable *spec = &world->spec->cables[cable];
+    if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
+        sim_port_set_down(port, outwards, inwards,
+                          (fault->kind == WORLD_FAULT_DOWN) != ending);
+    } else if (fault->kind == WORLD_FAULT_RATE) {
+        sim_port_set_rate(port, ending ? spec->rate_bps : fault->rate_bps);
+    } else if (fault->kind == WORLD_FAULT_PATH_LIMIT) {
+        sim_port_set_path_limit(port,
+                                ending ? spec->path_limit_bytes : fault->size_bytes);
+    } else {
+        for (int way = 0; way < 2; way++) {
+            if (way == 0 ? outwards : inwards) {
+                change_direction(world, fault, port, cable, end, way, ending);
+            }
+        }
+    }
+    return 0;
+}
+
+/* A fault without a port is one of all the host's ports. */
+static int change_ports(struct sim_world *world, const struct world_fault *fault,
+                        bool ending)
+{
+    if (fault->has_port) {
+        return change_port(world, fault, fault->port, ending);
+    }
+    int first = 0;
+    for (uint32_t i = 0; i < world->hosts[fault->host].spec->n_ports; i++) {
+        int error = change_port(world, fault, i, ending);
+        first = first == 0 ? error : first;
+    }
+    return first;
+}
+
+/* ---- faults of hosts ---- */
+
+static void kill_host(struct sim_host *host)
+{
+    if (host->is_dead) {
+        return;
+    }
+    host->is_dead = true;
+    io_loop_pause(&host->world->loop, host->index, true);
+    for (uint32_t i = 0; i < host->env.n_devices; i++) {
+        sim_device_stop(&host->devices[i]);
+        sim_nic_reset(host->devices[i].nic);
+    }
+    sim_gpu_device_stop(&host->gpu);
+    sim_stack_kill(host->stack);
+}
+
+static int change_address(struct sim_host *host, const struct world_fault *fault,
+                          bool ending)
+{
+    struct sim_prefix address = {.ip = sim_ip_of_io(&fault->address.ip),
+                                 .prefix_len = fault->address.prefix_len};
+    if (!fault->has_port) {
+        return EINVAL;
+    }
+    uint32_t ifindex = sim_stack_ifindex(host->stack, host->ports[fault->port]);
+    bool is_gid =
+        fault->kind == WORLD_FAULT_GID_DELETE || fault->kind == WORLD_FAULT_GID_ADD;
+    bool is_removal =
+        fault->kind == WORLD_FAULT_GID_DELETE || fault->kind == WORLD_FAULT_ADDR_DEL;
+    is_removal = is_removal != ending;
+    if (is_gid) {
+        return is_removal ? sim_stack_del_gid(host->stack, ifindex, &address.ip)
+                          : sim_stack_add_gid(host->stack, ifindex, &address.ip);
+    }
+    return is_removal ? sim_stack_del_address(host->stack, ifindex, &address.ip)
+                      : sim_stack_add_address(host->stack, ifindex, &address);
+}
+
+/* The NIC's number of a verb in a fault; -1 for none. */
+static int verb_of(int verb)
+{
+    static const int verbs[] = {
+        [IO_OP_NONE] = -1,
+        [IO_OP_ALLOC_PD] = SIM_VERB_ALLOC_PD,
+        [IO_OP_DEALLOC_PD] = SIM_VERB_DEALLOC_PD,
+        [IO_OP_REG_MR] = SIM_VERB_REG_MR,
+        [IO_OP_DEREG_MR] = SIM_VERB_DEREG_MR,
+        [IO_OP_CREATE_CQ] = SIM_VERB_CREATE_CQ,
+        [IO_OP_DESTROY_CQ] = SIM_VERB_DESTROY_CQ,
+        [IO_OP_CREATE_QP] = SIM_VERB_CREATE_QP,
+        [IO_OP_MODIFY_QP] = SIM_VERB_MODIFY_QP,
+        [IO_OP_DESTROY_QP] = SIM_VERB_DESTROY_QP,
+    };
+    if (verb == -1) {
+        return SIM_VERB_POST_SEND;
+    }
+    if (verb == -2) {
+        return SIM_VERB_POST_RECV;
+    }
+    return verb >= 0 && (size_t)verb < WEFT_LENGTH(verbs) ? verbs[verb] : -1;
+}
+
+/* On the device of the port; without one on each device of the host, counted on each. */
+static int fault_verb(struct sim_host *host, const struct world_fault *fault)
+{
+    int verb = verb_of(fault->verb);
+    bool is_error = fault->kind == WORLD_FAULT_VERB_ERROR;
+    if (verb < 0) {
+        return EINVAL;
+    }
+    for (uint32_t i = 0; i < host->env.n_devices; i++) {
+        if (!fault->has_port || host->spec->ports[fault->port].device == i) {
+            sim_nic_fault_verb(host->devices[i].nic, verb, fault->nth,
+                               is_error ? fault->error : 0,
+                               is_error ? 0 : sim_ps(fault->by_ns));
+        }
+    }
+    return 0;
+}
+
+static int change(struct sim_world *world, const struct world_fault *fault, bool ending)
+{
+    struct sim_host *host = &world->hosts[fault->host];
+    switch (fault->kind) {
+    case WORLD_FAULT_KILL:
+        kill_host(host);
+        return 0;
+    case WORLD_FAULT_STOP:
+        io_loop_pause(&world->loop, host->index, !ending || host->is_dead);
+        return 0;
+    case WORLD_FAULT_GID_DELETE:
+    case WORLD_FAULT_GID_ADD:
+    case WORLD_FAULT_ADDR_ADD:
+    case WORLD_FAULT_ADDR_DEL:
+        return change_address(host, fault, ending);
+    case WORLD_FAULT_VERB_ERROR:
+    case WORLD_FAULT_VERB_SLOW:
+        return ending ? 0 : fault_verb(host, fault);
+    case WORLD_FAULT_PAUSE:
+    case WORLD_FAULT_RESTART:
+    case WORLD_FAULT_CLOCK:
+    case WORLD_N_FAULTS:
+        return EOPNOTSUPP;
+    case WORLD_FAULT_DOWN:
+    case WORLD_FAULT_UP:
+    case WORLD_FAULT_LOSS:
+    case WORLD_FAULT_CORRUPT:
+    case WORLD_FAULT_DUPLICATE:
+    case WORLD_FAULT_REORDER:
+    case WORLD_FAULT_ECN:
+    case WORLD_FAULT_DELAY:
+    case WORLD_FAULT_RATE:
+    case WORLD_FAULT_MTU:
+    case WORLD_FAULT_PATH_LIMIT:
+    case WORLD_FAULT_DROP:
+        break;
+    }
+    return change_ports(world, fault, ending);
+}
+
+/* ---- when ---- */
+
+static bool has_end(const struct world_fault *fault)
+{
+    return fault->for_ns > 0 && fault->kind != WORLD_FAULT_KILL && !fault->has_match;
+}
+
+static int apply(struct sim_fault *fault, bool ending)
+{
+    struct sim_world *world = fault->world;
+    const struct world_fault *spec = fault->spec;
+    const struct world_host *host = world->hosts[spec->host].spec;
+    weft_trace_event(world->spec->trace, sim_now_ns(world->engine), host->name,
+                     spec->has_port ? host->ports[spec->port].name : "host",
+                     ending ? "fault_end" : "fault", "kind=%s", kind_names[spec->kind]);
+    int error = change(world, spec, ending);
+    if (error != 0) {
+        weft_log(world->spec->log, WEFT_LOG_WARN,
+                 "fault %s on %s had no effect: errno %d", kind_names[spec->kind],
+                 host->name, error);
+    }
+    fault->is_active = !ending && has_end(spec);
+    if (fault->is_active) {
+        weft_ps now = sim_now(world->engine);
+        weft_ps length = sim_ps(spec->for_ns);
+        sim_schedule(world->engine, &fault->event,
+                     length < SIM_NEVER - now ? now + length : SIM_NEVER - 1);
+    }
+    return error;
+}
+
+static void on_event(struct sim_event *event)
+{
+    struct sim_fault *fault = weft_container_of(event, struct sim_fault, event);
+    (void)apply(fault, fault->is_active);
+}
+
+weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *error)
+{
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        if (!is_supported(&spec->faults[i])) {
+            return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+                             "fault %s%s is not implemented yet on sim",
+                             kind_names[spec->faults[i].kind],
+                             spec->faults[i].has_match ? " of inward packets" : "");
+        }
+    }
+    return WEFT_OK;
+}
+
+void sim_faults_start(struct sim_world *world)
+{
+    const struct world_spec *spec = world->spec;
+    world->faults = weft_calloc(spec->n_faults + 1, sizeof *world->faults);
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        struct sim_fault *fault = &world->faults[i];
+        fault->world = world;
+        fault->spec = &spec->faults[i];
+        sim_event_init(&fault->event, on_event);
+        if (fault->spec->at_ns <= 0) {
+            (void)apply(fault, false);
+        } else {
+            sim_schedule(world->engine, &fault->event, sim_ps(fault->spec->at_ns));
+        }
+    }
+}
+
+void sim_faults_stop(struct sim_world *world)
+{
+    for (uint32_t i = 0; world->faults != NULL && i < world->spec->n_faults; i++) {
+        sim_cancel(world->engine, &world->faults[i].event);
+    }
+    free(world->faults);
+    while (world->injected != NULL) {
+        struct sim_fault *fault = world->injected;
+        world->injected = fault->next;
+        sim_cancel(world->engine, &fault->event);
+        free(fault);
+    }
+}
+
+int sim_fault_inject(struct sim_world *world, const struct world_fault *spec)
+{
+    if (!is_supported(spec)) {
+        return EOPNOTSUPP;
+    }
+    struct sim_fault *fault = weft_calloc(1, sizeof *fault);
+    fault->world = world;
+    fault->own = *spec;
+    fault->spec = &fault->own;
+    sim_event_init(&fault->event, on_event);
+    fault->next = world->injected;
+    world->injected = fault;
+    return apply(fault, false);
+}

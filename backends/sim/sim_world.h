@@ -1,0 +1,157 @@
+/* Inside of backends/sim. */
+#ifndef WEFT_BACKENDS_SIM_WORLD_H
+#define WEFT_BACKENDS_SIM_WORLD_H
+
+#include "base/check.h"
+#include "io/world.h"
+#include "sim/gpu.h"
+#include "sim/nic.h"
+#include "sim/stack.h"
+
+struct sim_host;
+
+struct sim_verb_call; /* an io_op under way; verbs.c */
+
+struct sim_device {
+    struct io_device io;
+    struct sim_host *host;
+    struct sim_nic *nic;
+    struct sim_profile profile;
+    struct sim_port *ports[2]; /* Not owned */
+    uint32_t ifindexes[2];
+    struct sim_verb_call *calls; /* Owned; under way, newest first */
+};
+
+struct sim_gpu_call;
+
+struct sim_gpu_device {
+    struct io_gpu io;
+    struct sim_gpu *clock;
+    struct sim_gpu_call *calls;   /* Owned; under way, newest first */
+    struct sim_allocation *first; /* Owned; newest first */
+};
+
+struct sim_host {
+    struct io_env env;
+    struct sim_world *world;
+    const struct world_host *spec;
+    uint32_t index;
+    bool is_dead;
+    struct sim_stack *stack;
+    struct sim_port **ports;     /* Owned [spec->n_ports] */
+    struct sim_port *management; /* Owned; may be NULL */
+    struct sim_device *devices;  /* Owned [env.n_devices] */
+    struct sim_gpu_device gpu;
+    int64_t pinned_limit; /* what sim_nic_create counts down */
+    struct weft_rng rng;
+    struct io_hostinfo info;      /* rebuilt by each hostinfo() */
+    struct sim_tap_context *taps; /* Owned [spec->n_ports] */
+};
+
+/* What a cable is like now: faults change parts of it, and their end restores those. */
+struct sim_cable_now {
+    struct sim_impairment impairment[2]; /* of what ends[0], and ends[1], send */
+    weft_ps delay_ps[2], jitter_ps[2];
+};
+
+struct sim_tap_context {
+    struct sim_world *world;
+    uint32_t host, port;
+};
+
+/* A timed fault, or its end. */
+struct sim_fault {
+    struct sim_event event;
+    struct sim_world *world;
+    const struct world_fault *spec; /* Not owned, or &own */
+    struct world_fault own;         /* of inject() */
+    bool is_active;
+    struct sim_fault *next; /* injected ones */
+};
+
+struct sim_world {
+    struct world world;
+    const struct world_spec *spec; /* Not owned */
+    struct sim_engine *engine;
+    struct io_loop loop;
+    struct sim_host *hosts;       /* Owned [spec->n_hosts] */
+    struct sim_cable_now *cables; /* Owned [spec->n_cables] */
+    struct sim_fault *faults;     /* Owned [spec->n_faults] */
+    struct sim_fault *injected;   /* Owned */
+    void (*tap)(void *context, const struct world_frame *frame);
+    void *tap_context;
+};
+
+static inline struct sim_world *sim_world_of(struct world *world)
+{
+    return weft_container_of(world, struct sim_world, world);
+}
+
+static inline const struct sim_world *sim_world_of_const(const struct world *world)
+{
+    return (const struct sim_world *)(const void *)world; /* its first member */
+}
+
+static inline struct sim_host *sim_host_of(struct io_env *env)
+{
+    return weft_container_of(env, struct sim_host, env);
+}
+
+/* Nanoseconds to picoseconds; what does not fit is never. */
+static inline weft_ps sim_ps(weft_ns ns)
+{
+    return ns > INT64_MAX / 1000 ? SIM_NEVER : ns * 1000;
+}
+
+/* Wakes a struct io_task. */
+struct sim_waker sim_task_waker(struct io_task *task);
+
+static inline struct sim_ip sim_ip_of_io(const struct io_ip *ip)
+{
+    struct sim_ip out;
+    for (int i = 0; i < 16; i++) {
+        out.bytes[i] = ip->bytes[i];
+    }
+    return out;
+}
+
+static inline struct io_ip sim_ip_to_io(const struct sim_ip *ip)
+{
+    struct io_ip out;
+    for (int i = 0; i < 16; i++) {
+        out.bytes[i] = ip->bytes[i];
+    }
+    return out;
+}
+
+/* build.c. On failure what was built is left for sim_world_teardown. */
+weft_status sim_world_build(struct sim_world *world, struct weft_error *error);
+void sim_world_teardown(struct sim_world *world);
+
+/* env.c */
+extern const struct io_env_ops sim_env_ops;
+void sim_env_init(struct sim_host *host);
+void sim_env_fini(struct sim_host *host);
+const char *sim_env_setting(const struct world_host *spec, const char *name);
+
+/* oob.c */
+extern const struct io_oob_ops sim_oob_ops;
+
+/* verbs.c */
+extern const struct io_device_ops sim_device_ops;
+/* Ends every io_op under way with EIO, waking nobody: their owner died. */
+void sim_device_stop(struct sim_device *device);
+
+/* gpu.c; stopping ends what is under way like sim_device_stop. */
+void sim_gpu_device_init(struct sim_host *host);
+void sim_gpu_device_stop(struct sim_gpu_device *gpu);
+void sim_gpu_device_fini(struct sim_gpu_device *gpu);
+
+/* fault.c */
+/* WEFT_ERR_UNSUPPORTED names the first fault that sim cannot do. */
+weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *error);
+void sim_faults_start(struct sim_world *world);
+void sim_faults_stop(struct sim_world *world);
+int sim_fault_inject(struct sim_world *world, const struct world_fault *fault);
+
+#endif

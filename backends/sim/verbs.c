@@ -1,0 +1,284 @@
+/* The waist's verbs over sim/nic: control verbs become requests, the data path is the NIC's
+ * own functions. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/sim_world.h"
+#include "base/check.h"
+#include "base/text.h"
+
+/* An io_op under way. op->backend[0] points here while it is RUNNING. */
+struct sim_verb_call {
+    struct sim_request request;
+    struct io_op *op;
+    struct sim_device *device;
+    struct sim_verb_call *next;
+};
+
+static struct sim_device *device_of(struct io_device *device)
+{
+    return weft_container_of(device, struct sim_device, io);
+}
+
+static int verbs_query_device(struct io_device *io, struct io_device_attr *out)
+{
+    struct sim_device *device = device_of(io);
+    const struct sim_profile *profile = &device->profile;
+    *out =
+        (struct io_device_attr){.max_inline_bytes = profile->max_inline_bytes,
+                                .max_msg_bytes = profile->max_msg_bytes,
+                                .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
+                                .writes_in_order = profile->writes_in_order,
+                                .has_dmabuf = profile->has_dmabuf,
+                                .flush_on_poll = profile->flush_on_poll,
+                                .profile = profile->name};
+    return sim_nic_query_device(device->nic, &out->ibv);
+}
+
+static int verbs_query_port(struct io_device *io, uint8_t port, struct ibv_port_attr *out)
+{
+    return sim_nic_query_port(device_of(io)->nic, port, out);
+}
+
+static int verbs_query_gid(struct io_device *io, uint8_t port, uint32_t index,
+                           struct io_gid_entry *out)
+{
+    struct sim_gid gid;
+    int error = sim_nic_query_gid(device_of(io)->nic, port, index, &gid);
+    if (error == 0) {
+        *out = (struct io_gid_entry){
+            .gid = gid.gid, .type = gid.type, .index = index, .ifindex = gid.ifindex};
+    }
+    return error;
+}
+
+static int verbs_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_ifindex)
+{
+    if (port == 0 || port > io->n_ports) {
+        return EINVAL;
+    }
+    *out_ifindex = device_of(io)->ifindexes[port - 1];
+    return 0;
+}
+
+/* ---- control verbs ---- */
+
+/* Copies what `op` asks into the request. EINVAL for no such verb. */
+static int fill_request(const struct io_op *op, struct sim_request *request)
+{
+    switch (op->kind) {
+    case IO_OP_NONE:
+        return EINVAL;
+    case IO_OP_ALLOC_PD:
+        request->verb = SIM_VERB_ALLOC_PD;
+        return 0;
+    case IO_OP_DEALLOC_PD:
+        request->verb = SIM_VERB_DEALLOC_PD;
+        request->arg.pd = op->arg.dealloc_pd;
+        return 0;
+    case IO_OP_REG_MR:
+        request->verb = SIM_VERB_REG_MR;
+        request->arg.reg_mr.pd = op->arg.reg_mr.pd;
+        request->arg.reg_mr.addr = op->arg.reg_mr.addr;
+        request->arg.reg_mr.length = op->arg.reg_mr.length;
+        request->arg.reg_mr.access = op->arg.reg_mr.access;
+        return 0;
+    case IO_OP_DEREG_MR:
+        request->verb = SIM_VERB_DEREG_MR;
+        request->arg.mr = op->arg.dereg_mr;
+        return 0;
+    case IO_OP_CREATE_CQ:
+        request->verb = SIM_VERB_CREATE_CQ;
+        request->arg.create_cq.cqe = op->arg.create_cq.cqe;
+        request->arg.create_cq.waker = sim_task_waker(op->arg.create_cq.task);
+        return 0;
+    case IO_OP_DESTROY_CQ:
+        request->verb = SIM_VERB_DESTROY_CQ;
+        request->arg.cq = op->arg.destroy_cq;
+        return 0;
+    case IO_OP_CREATE_QP:
+        request->verb = SIM_VERB_CREATE_QP;
+        request->arg.create_qp.pd = op->arg.create_qp.pd;
+        request->arg.create_qp.init = op->arg.create_qp.init;
+        return 0;
+    case IO_OP_MODIFY_QP:
+        request->verb = SIM_VERB_MODIFY_QP;
+        request->arg.modify_qp.qp = op->arg.modify_qp.qp;
+        request->arg.modify_qp.attr = op->arg.modify_qp.attr;
+        request->arg.modify_qp.mask = op->arg.modify_qp.mask;
+        return 0;
+    case IO_OP_DESTROY_QP:
+        request->verb = SIM_VERB_DESTROY_QP;
+        request->arg.qp = op->arg.destroy_qp;
+        return 0;
+    }
+    return EINVAL;
+}
+
+static void copy_result(const struct sim_request *request, struct io_op *op)
+{
+    op->error = request->error;
+    if (request->error != 0) {
+        return;
+    }
+    if (op->kind == IO_OP_ALLOC_PD) {
+        op->out.pd = request->out.pd;
+    } else if (op->kind == IO_OP_REG_MR) {
+        op->out.mr = request->out.mr;
+    } else if (op->kind == IO_OP_CREATE_CQ) {
+        op->out.cq = request->out.cq;
+    } else if (op->kind == IO_OP_CREATE_QP) {
+        op->out.qp = request->out.qp;
+        op->arg.create_qp.init = request->arg.create_qp.init;
+    }
+}
+
+static void forget(struct sim_verb_call *call)
+{
+    struct sim_verb_call **at = &call->device->calls;
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    free(call);
+}
+
+static void on_done(void *context)
+{
+    struct sim_verb_call *call = context;
+    struct io_op *op = call->op;
+    copy_result(&call->request, op);
+    op->state = IO_OP_DONE;
+    op->backend[0] = NULL;
+    forget(call);
+    io_task_wake(op->task);
+}
+
+static int verbs_submit(struct io_device *io, struct io_op *op)
+{
+    struct sim_device *device = device_of(io);
+    if (device->host->is_dead) {
+        return EIO; /* what its process held is gone */
+    }
+    struct sim_verb_call *call = weft_calloc(1, sizeof *call);
+    int error = fill_request(op, &call->request);
+    if (error != 0) {
+        free(call);
+        return error;
+    }
+    call->op = op;
+    call->device = device;
+    call->request.done = (struct sim_waker){on_done, call};
+    call->next = device->calls;
+    device->calls = call;
+    op->error = 0;
+    op->state = IO_OP_RUNNING;
+    op->backend[0] = call;
+    error = sim_nic_submit(device->nic, &call->request);
+    if (error != 0) {
+        op->state = IO_OP_IDLE;
+        op->backend[0] = NULL;
+        forget(call);
+    } else if (op->state == IO_OP_RUNNING && call->request.is_done) {
+        on_done(call);
+    }
+    return error;
+}
+
+static int verbs_poll(struct io_device *io, struct io_op *op)
+{
+    (void)io;
+    return op->state == IO_OP_RUNNING ? EINPROGRESS : op->error;
+}
+
+static void verbs_abandon(struct io_device *io, struct io_op *op)
+{
+    if (op->state != IO_OP_RUNNING) {
+        return;
+    }
+    struct sim_verb_call *call = op->backend[0];
+    sim_nic_cancel(device_of(io)->nic, &call->request);
+    forget(call);
+    op->state = IO_OP_IDLE;
+    op->backend[0] = NULL;
+}
+
+void sim_device_stop(struct sim_device *device)
+{
+    while (device->calls != NULL) {
+        struct sim_verb_call *call = device->calls;
+        sim_nic_cancel(device->nic, &call->request);
+        call->op->state = IO_OP_DONE;
+        call->op->error = EIO;
+        call->op->backend[0] = NULL;
+        forget(call);
+    }
+}
+
+/* ---- data path and events ---- */
+
+static int verbs_req_notify(struct ibv_cq *cq, int solicited_only)
+{
+    return sim_nic_req_notify(cq, solicited_only != 0);
+}
+
+/* Which member of ibv_async_event.element counts (ibv_get_async_event(3)). */
+static void convert_event(const struct ibv_async_event *from, struct io_async_event *out)
+{
+    *out = (struct io_async_event){.type = from->event_type};
+    switch (from->event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        out->qp = from->element.qp;
+        return;
+    case IBV_EVENT_CQ_ERR:
+        out->cq = from->element.cq;
+        return;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+        out->port = (uint8_t)from->element.port_num;
+        return;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_WQ_FATAL:
+        return;
+    }
+}
+
+static int verbs_async_event(struct io_device *io, struct io_async_event *out)
+{
+    struct ibv_async_event event;
+    int error = sim_nic_async_event(device_of(io)->nic, &event);
+    if (error == 0) {
+        convert_event(&event, out);
+    }
+    return error;
+}
+
+const struct io_device_ops sim_device_ops = {
+    .query_device = verbs_query_device,
+    .query_port = verbs_query_port,
+    .query_gid = verbs_query_gid,
+    .port_netdev = verbs_port_netdev,
+    .submit = verbs_submit,
+    .poll = verbs_poll,
+    .abandon = verbs_abandon,
+    .post_send = sim_nic_post_send,
+    .post_recv = sim_nic_post_recv,
+    .poll_cq = sim_nic_poll_cq,
+    .req_notify = verbs_req_notify,
+    .async_event = verbs_async_event,
+};

@@ -1,0 +1,218 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/backend.h"
+#include "backends/sim/sim_world.h"
+#include "base/check.h"
+#include "base/text.h"
+
+static void wake_task(void *context)
+{
+    io_task_wake(context);
+}
+
+struct sim_waker sim_task_waker(struct io_task *task)
+{
+    return (struct sim_waker){.wake = wake_task, .context = task};
+}
+
+static void sim_world_destroy(struct world *base)
+{
+    if (base == NULL) {
+        return;
+    }
+    struct sim_world *world = sim_world_of(base);
+    sim_faults_stop(world);
+    sim_world_teardown(world);
+    sim_engine_destroy(world->engine);
+    io_loop_fini(&world->loop);
+    free(world->hosts);
+    free(world->cables);
+    free(world);
+}
+
+static weft_status sim_world_create(const struct world_spec *spec, struct world **out,
+                                    struct weft_error *error)
+{
+    weft_status status = sim_faults_check(spec, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (spec->n_switches > 0) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+                         "switches are not implemented yet");
+    }
+    struct sim_world *world = weft_calloc(1, sizeof *world);
+    world->world.ops = &backend_sim;
+    world->spec = spec;
+    world->engine = sim_engine_create(spec->seed, spec->trace, spec->log);
+    world->hosts = weft_calloc(spec->n_hosts + 1, sizeof *world->hosts);
+    world->cables = weft_calloc(spec->n_cables + 1, sizeof *world->cables);
+    io_loop_init(&world->loop, spec->n_hosts);
+    status = sim_world_build(world, error);
+    if (status != WEFT_OK) {
+        sim_world_destroy(&world->world);
+        return status;
+    }
+    sim_faults_start(world);
+    *out = &world->world;
+    return WEFT_OK;
+}
+
+static struct io_env *sim_world_host_env(struct world *base, uint32_t host)
+{
+    return &sim_world_of(base)->hosts[host].env;
+}
+
+static struct io_loop *sim_world_loop(struct world *base)
+{
+    return &sim_world_of(base)->loop;
+}
+
+static weft_ns sim_world_now(struct world *base)
+{
+    return sim_now_ns(sim_world_of(base)->engine);
+}
+
+static int sim_world_inject(struct world *base, const struct world_fault *fault)
+{
+    return sim_fault_inject(sim_world_of(base), fault);
+}
+
+static bool sim_world_host_alive(const struct world *base, uint32_t host)
+{
+    return !sim_world_of_const(base)->hosts[host].is_dead;
+}
+
+static weft_status sim_world_step(struct world *base, weft_ns until)
+{
+    struct sim_world *world = sim_world_of(base);
+    struct io_loop *loop = &world->loop;
+    for (;;) {
+        weft_ns now = sim_now_ns(world->engine);
+        io_loop_expire(loop, now);
+        if (loop->n_ready > 0) {
+            return WEFT_OK;
+        }
+        if (now >= until) {
+            return WEFT_AGAIN;
+        }
+        weft_ns deadline = io_loop_next_deadline(loop);
+        weft_ps limit = sim_ps(deadline < until ? deadline : until);
+        if (limit == SIM_NEVER && sim_next(world->engine) == SIM_NEVER) {
+            return WEFT_AGAIN; /* nothing will ever happen */
+        }
+        (void)sim_step(world->engine, limit);
+    }
+}
+
+static void on_tap(void *context, weft_ns at, const struct sim_port *port,
+                   bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
+                   const char *comment)
+{
+    const struct sim_tap_context *tap = context;
+    (void)port;
+    if (tap->world->tap == NULL) {
+        return;
+    }
+    struct world_frame frame = {.at_ns = at,
+                                .host = tap->host,
+                                .port = tap->port,
+                                .is_outgoing = is_outgoing,
+                                .bytes = bytes,
+                                .n_bytes = n_bytes,
+                                .comment = comment};
+    tap->world->tap(tap->world->tap_context, &frame);
+}
+
+static int sim_world_tap(struct world *base,
+                         void (*tap)(void *context, const struct world_frame *frame),
+                         void *context)
+{
+    struct sim_world *world = sim_world_of(base);
+    world->tap = tap;
+    world->tap_context = context;
+    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+        struct sim_host *host = &world->hosts[i];
+        for (uint32_t j = 0; j < host->spec->n_ports; j++) {
+            sim_port_tap(host->ports[j], tap == NULL ? NULL : on_tap, &host->taps[j]);
+        }
+    }
+    return 0;
+}
+
+static void sim_world_cable_stats(const struct world *base, uint32_t cable,
+                                  struct world_cable_stats *out)
+{
+    const struct sim_world *world = sim_world_of_const(base);
+    const struct world_cable *spec = &world->spec->cables[cable];
+    for (int i = 0; i < 2; i++) {
+        const struct world_end *end = &spec->ends[i];
+        struct sim_direction_stats sent =
+            sim_port_sent(world->hosts[end->node].ports[end->port]);
+        out->bytes[i] = sent.bytes;
+        out->packets[i] = sent.packets;
+        out->drops[i] = sent.drops;
+        out->busy_ps[i] = sent.busy_ps;
+    }
+}
+
+static void sum_counters(const struct sim_world *world, struct sim_nic_counters *out)
+{
+    *out = (struct sim_nic_counters){0};
+    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+        for (uint32_t j = 0; j < world->hosts[i].env.n_devices; j++) {
+            struct sim_nic_counters one;
+            sim_nic_counters(world->hosts[i].devices[j].nic, &one);
+            out->tx_packets += one.tx_packets;
+            out->rx_packets += one.rx_packets;
+            out->retransmits += one.retransmits;
+            out->timeouts += one.timeouts;
+            out->naks_sent += one.naks_sent;
+            out->rnr_naks_sent += one.rnr_naks_sent;
+            out->duplicates += one.duplicates;
+            out->out_of_sequence += one.out_of_sequence;
+            out->icrc_errors += one.icrc_errors;
+            out->dropped_unknown_qp += one.dropped_unknown_qp;
+        }
+    }
+}
+
+static bool sim_world_counter(const struct world *base, uint32_t index,
+                              const char **out_name, uint64_t *out_value)
+{
+    struct sim_nic_counters sum;
+    sum_counters(sim_world_of_const(base), &sum);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {
+        {"tx_packets", sum.tx_packets},   {"rx_packets", sum.rx_packets},
+        {"retransmits", sum.retransmits}, {"timeouts", sum.timeouts},
+        {"naks_sent", sum.naks_sent},     {"rnr_naks_sent", sum.rnr_naks_sent},
+        {"duplicates", sum.duplicates},   {"out_of_sequence", sum.out_of_sequence},
+        {"icrc_errors", sum.icrc_errors}, {"dropped_unknown_qp", sum.dropped_unknown_qp},
+    };
+    if (index >= WEFT_LENGTH(all)) {
+        return false;
+    }
+    *out_name = all[index].name;
+    *out_value = all[index].value;
+    return true;
+}
+
+const struct world_ops backend_sim = {
+    .name = "sim",
+    .create = sim_world_create,
+    .host_env = sim_world_host_env,
+    .loop = sim_world_loop,
+    .now = sim_world_now,
+    .inject = sim_world_inject,
+    .host_alive = sim_world_host_alive,
+    .tap = sim_world_tap,
+    .step = sim_world_step,
+    .cable_stats = sim_world_cable_stats,
+    .counter = sim_world_counter,
+    .destroy = sim_world_destroy,
+};
