@@ -24,43 +24,55 @@
 
 struct conn_config {
     enum rdma_policy policy;
-    uint32_t channel;                  /* for policies that choose by channel */
-    uint32_t qps_per_rail;             /* 1..; total at most CONN_QPS_MAX */
-    uint32_t send_wr_max;              /* send queue depth asked per QP */
-    uint32_t recv_wr_max;              /* receives kept posted per QP */
-    uint32_t window_bytes;             /* registered memory that the peer may write: xfer's CTS */
-    uint8_t timeout;                   /* ACK timeout code; with retry_cnt the detection time */
+    uint32_t channel;      /* for policies that choose by channel */
+    uint32_t qps_per_rail; /* 1..; total at most CONN_QPS_MAX */
+    uint32_t send_wr_max;  /* send queue depth asked per QP */
+    uint32_t recv_wr_max;  /* receives kept posted per QP */
+    uint32_t window_bytes; /* registered memory that the peer may write: xfer's CTS */
+    uint8_t timeout;       /* ACK timeout code; with retry_cnt the detection time */
     uint8_t retry_cnt;
     bool has_secret;
     uint8_t secret[CONN_SECRET_BYTES]; /* job key: mixed into every connection's key */
     weft_ns authenticate_ns;           /* limit for a client to authenticate: 5 s */
-    weft_ns total_ns;                  /* limit for the whole set-up once TCP is up: 30 s */
-    weft_ns patience_ns;               /* how long a peer may not be listening yet: 900 s */
-    weft_ns probe_ns;                  /* software deadline of one probe try: 100 ms */
-    uint32_t probe_tries;              /* 3 */
-    uint32_t pending_max;              /* clients not yet authenticated: 64 */
-    bool over_management;              /* TCP by the management network, not the cable */
+    weft_ns total_ns;     /* limit for the whole set-up once TCP is up: 30 s */
+    weft_ns patience_ns;  /* how long a peer may not be listening yet: 900 s */
+    weft_ns probe_ns;     /* software deadline of one probe try: 100 ms */
+    uint32_t probe_tries; /* 3 */
+    uint32_t pending_max; /* clients not yet authenticated: 64 */
+    bool over_management; /* TCP by the management network, not the cable */
 };
 /* The defaults stated above; 2 QPs a rail. */
 void conn_config_default(struct conn_config *config);
 
 enum conn_state {
-    CONN_NEW, CONN_TCP, CONN_HELLO, CONN_CHALLENGE, CONN_AUTH, CONN_QPS, CONN_META,
-    CONN_CONNECT_QPS, CONN_READY, CONN_PROBE, CONN_UP, CONN_CLOSING, CONN_CLOSED, CONN_FAILED
+    CONN_NEW,
+    CONN_TCP,
+    CONN_HELLO,
+    CONN_CHALLENGE,
+    CONN_AUTH,
+    CONN_QPS,
+    CONN_META,
+    CONN_CONNECT_QPS,
+    CONN_READY,
+    CONN_PROBE,
+    CONN_UP,
+    CONN_CLOSING,
+    CONN_CLOSED,
+    CONN_FAILED
 };
 const char *conn_state_name(enum conn_state state);
 
 /* One rail of a connection that is up. */
 struct conn_rail {
-    const struct rdma_port *port;   /* local; Not owned */
-    uint32_t remote_port;           /* index into peer facts */
+    const struct rdma_port *port; /* local; Not owned */
+    uint32_t remote_port;         /* index into peer facts */
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
-    uint32_t path_mtu;              /* bytes */
-    struct ibv_cq *cq;              /* of this connection on this device; Owned */
-    struct rdma_mr window_mr;       /* local window on this device */
-    uint64_t remote_window;         /* address of the peer's window ... */
-    uint32_t remote_rkey;           /* ... as this rail reaches it */
+    uint32_t path_mtu;        /* bytes */
+    struct ibv_cq *cq;        /* of this connection on this device; Owned */
+    struct rdma_mr window_mr; /* local window on this device */
+    uint64_t remote_window;   /* address of the peer's window ... */
+    uint32_t remote_rkey;     /* ... as this rail reaches it */
 };
 
 struct conn_peer {
@@ -72,25 +84,25 @@ struct conn_peer {
 
 /* A connection. Fields are for reading; set only by conn/. */
 struct conn {
-    struct io_task task;         /* woken by the stream, verbs, CQs; the owner dispatches */
+    struct io_task task; /* woken by the stream, verbs, CQs; the owner dispatches */
     enum conn_state state;
     bool is_connector;
-    struct rdma *rdma;           /* Not owned. */
+    struct rdma *rdma; /* Not owned. */
     struct conn_config config;
-    uint64_t id;                 /* random, chosen by the connector */
-    struct conn_peer peer;       /* as authenticated */
+    uint64_t id;           /* random, chosen by the connector */
+    struct conn_peer peer; /* as authenticated */
     struct conn_rail rails[CONN_RAILS_MAX];
     uint32_t n_rails;
-    struct rdma_qp qps[CONN_QPS_MAX];      /* qp i is on rail i % n_rails */
+    struct rdma_qp qps[CONN_QPS_MAX]; /* qp i is on rail i % n_rails */
     uint32_t n_qps;
-    uint32_t max_inline_bytes;   /* the least granted */
-    uint32_t max_msg_bytes;      /* the lesser of both ends' devices */
-    uint32_t recv_posted;        /* receives posted per QP when UP */
-    uint8_t *window;             /* config.window_bytes, zeroed; Owned */
-    weft_ns started_ns, up_ns;   /* set-up time is the difference */
-    weft_ns probe_rtt_ns;        /* of the last probe */
-    struct weft_error error;     /* when FAILED */
-    void *user;                  /* the owner's; never touched */
+    uint32_t max_inline_bytes; /* the least granted */
+    uint32_t max_msg_bytes;    /* the lesser of both ends' devices */
+    uint32_t recv_posted;      /* receives posted per QP when UP */
+    uint8_t *window;           /* config.window_bytes, zeroed; Owned */
+    weft_ns started_ns, up_ns; /* set-up time is the difference */
+    weft_ns probe_rtt_ns;      /* of the last probe */
+    struct weft_error error;   /* when FAILED */
+    void *user;                /* the owner's; never touched */
     struct conn_private *private;
 };
 
@@ -109,9 +121,10 @@ struct conn_listener {
  * policy). Fills `out_handle`, CONN_HANDLE_BYTES, to be carried to the connector by any means;
  * it holds no state, and knowing it proves membership of the job. `task_kind` tags the
  * listener's task; `conn_kind` that of the connections it accepts. */
-weft_status conn_listen(struct rdma *rdma, const struct conn_config *config, int task_kind,
-                        int conn_kind, uint8_t out_handle[CONN_HANDLE_BYTES],
-                        struct conn_listener **out, struct weft_error *error) WEFT_MUST_CHECK;
+weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
+                        int task_kind, int conn_kind,
+                        uint8_t out_handle[CONN_HANDLE_BYTES], struct conn_listener **out,
+                        struct weft_error *error) WEFT_MUST_CHECK;
 /* Serves clients; never fails: bad clients are counted, logged and dropped. */
 void conn_listener_progress(struct conn_listener *listener);
 /* Takes a connection that has authenticated (state META or later): now the caller's, to be
@@ -139,6 +152,7 @@ void conn_close(struct conn *conn);
 void conn_destroy(struct conn *conn);
 
 /* This end's ports as facts for the peer; returns how many of `cap`. */
-uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out, uint32_t cap);
+uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
+                          uint32_t cap);
 
 #endif

@@ -1,0 +1,198 @@
+/* What a listener does with its clients between their first byte and the connection that they
+ * become: HELLO, CHALLENGE, AUTH, FACTS, within one deadline and 64 bytes of memory each until
+ * they have proved that they know the key. */
+#include "conn/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/private.h"
+
+struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *config,
+                              int task_kind, struct frame_link *link,
+                              const struct codec_hello *hello,
+                              const struct codec_facts *facts, struct weft_error *error)
+{
+    struct conn *conn = conn_new(rdma, config, task_kind, false);
+    struct conn_private *private = conn->private;
+    struct codec_facts own;
+    uint8_t body[CODEC_BODY_MAX];
+    weft_status status = WEFT_OK;
+
+    conn->id = hello->id;
+    frame_move(link, private->rx, sizeof(private->rx), private->tx, sizeof(private->tx));
+    private->link = *link;
+    link->stream = NULL;
+    private->deadline_ns = io_now(rdma->env) + config->total_ns;
+    private->got |= 1u << CODEC_FACTS;
+    rdma->env->oob->set_task(private->link.stream, &conn->task);
+    conn_enter(conn, CONN_AUTH);
+    if (memcmp(facts->peer.host_id, hello->host_id, sizeof(hello->host_id)) != 0) {
+        status =
+            codec_bad_field(&conn->error, "facts", "host_id", 0, "other than in HELLO");
+    }
+    if (status == WEFT_OK) {
+        status = conn_take_facts(conn, facts);
+    }
+    if (status == WEFT_OK) {
+        conn_facts_body(conn, &own);
+        status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&own, body));
+    }
+    if (status != WEFT_OK) {
+        conn_fail(conn);
+        if (error->status == WEFT_OK) {
+            *error = conn->error;
+        }
+        conn_destroy(conn);
+        return NULL;
+    }
+    conn_enter(conn, CONN_META);
+    io_task_wake(&conn->task);
+    return conn;
+}
+
+void client_start(struct client *client, struct io_env *env, struct io_stream *stream,
+                  weft_ns deadline_ns)
+{
+    *client = (struct client){.state = CLIENT_HELLO, .deadline_ns = deadline_ns};
+    env->oob->endpoints(stream, NULL, &client->source);
+    frame_init(&client->link, env, stream, AUTH_LISTENER, client->rx, sizeof(client->rx),
+               client->tx, sizeof(client->tx));
+}
+
+void client_fini(struct client *client, bool reset)
+{
+    frame_close(&client->link, reset);
+    auth_forget(client->session, sizeof(client->session));
+    free(client->member);
+    client->member = NULL;
+    client->state = CLIENT_NONE;
+}
+
+/* Says why, in fixed words, to whoever speaks the protocol; a stranger is told nothing. */
+void client_refuse(struct client *client, const struct weft_error *error)
+{
+    const struct weft_value *field = weft_error_value(error, "field");
+    bool stranger = field != NULL && strcmp(field->text, "magic") == 0;
+    struct codec_abort abort = {.status = error->status,
+                                .sys_errno = (uint32_t)error->sys_errno};
+    uint8_t body[CODEC_BODY_MAX];
+
+    if (!stranger && client->link.stream != NULL && error->status != WEFT_ERR_CLOSED) {
+        weft_format(abort.phase, sizeof(abort.phase), "%s", error->phase);
+        if (frame_send(&client->link, CODEC_ABORT, body,
+                       codec_encode_abort(&abort, body)) &&
+            frame_flush(&client->link, NULL) < 0) {
+            stranger = true; /* it left already */
+        }
+    }
+    client_fini(client, stranger);
+}
+
+static weft_status unexpected(const struct frame *frame, const char *wanted,
+                              struct weft_error *error)
+{
+    return weft_fail(error, WEFT_ERR_PROTOCOL, wanted, "a %s message instead of %s",
+                     codec_type_name(frame->type), wanted);
+}
+
+/* HELLO is in: answer with a nonce and the proof that this listener knows the key. */
+static weft_status challenge(struct client *client,
+                             const struct client_identity *identity,
+                             const struct frame *frame, struct weft_error *error)
+{
+    struct io_env *env = client->link.env;
+    struct codec_challenge challenge;
+    uint8_t body[CODEC_CHALLENGE_BYTES];
+    weft_status status =
+        codec_decode_hello(frame->body, frame->n_bytes, &client->hello, error);
+    size_t whole = CODEC_HEADER_BYTES + CODEC_CHALLENGE_BYTES;
+    const uint8_t *sent;
+    bool queued;
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (memcmp(client->hello.host_id, identity->host_id, sizeof(identity->host_id)) ==
+        0) {
+        return weft_fail(error, WEFT_ERR_PROTOCOL, "self",
+                         "a connection from this very host");
+    }
+    if (client->hello.epoch != identity->epoch) {
+        return weft_fail(error, WEFT_ERR_AUTH, "stale", "a handle of another listener");
+    }
+    env->ops->random(env, challenge.nonce, sizeof(challenge.nonce));
+    auth_prove(identity->key, AUTH_LISTENER, frame->bytes, frame->whole_bytes,
+               challenge.nonce, sizeof(challenge.nonce), challenge.proof);
+    queued = frame_send(&client->link, CODEC_CHALLENGE, body,
+                        codec_encode_challenge(&challenge, body));
+    weft_check(queued);
+    sent = frame_last_sent(&client->link, whole);
+    auth_prove(identity->key, AUTH_CONNECTOR, frame->bytes, frame->whole_bytes, sent,
+               whole, client->proof);
+    auth_prove(identity->key, AUTH_SESSION, frame->bytes, frame->whole_bytes, sent, whole,
+               client->session);
+    client->state = CLIENT_AUTH;
+    return frame_flush(&client->link, error) < 0 ? error->status : WEFT_OK;
+}
+
+/* AUTH is in: from here on the client is a member of the job, and may use more memory. */
+static weft_status authenticate(struct client *client, const struct frame *frame,
+                                struct weft_error *error)
+{
+    struct codec_auth auth;
+    weft_status status = codec_decode_auth(frame->body, frame->n_bytes, &auth, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (!auth_equal(client->proof, auth.proof)) {
+        return weft_fail(error, WEFT_ERR_AUTH, "auth",
+                         "the client does not know this listener's key");
+    }
+    client->member = weft_calloc(1, sizeof(*client->member));
+    frame_move(&client->link, client->member->rx, sizeof(client->member->rx),
+               client->member->tx, sizeof(client->member->tx));
+    frame_seal(&client->link, client->session);
+    client->state = CLIENT_FACTS;
+    return WEFT_OK;
+}
+
+weft_status client_step(struct client *client, const struct client_identity *identity,
+                        struct weft_error *error)
+{
+    struct frame frame;
+    weft_status status = frame_flush(&client->link, error);
+
+    if (status < 0) {
+        return status;
+    }
+    status = frame_receive(&client->link, &frame, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    switch (client->state) {
+    case CLIENT_HELLO:
+        return frame.type == CODEC_HELLO ? challenge(client, identity, &frame, error)
+                                         : unexpected(&frame, "hello", error);
+    case CLIENT_AUTH:
+        return frame.type == CODEC_AUTH ? authenticate(client, &frame, error)
+                                        : unexpected(&frame, "auth", error);
+    case CLIENT_FACTS:
+        if (frame.type != CODEC_FACTS) {
+            return unexpected(&frame, "facts", error);
+        }
+        status =
+            codec_decode_facts(frame.body, frame.n_bytes, &client->member->facts, error);
+        client->state = status == WEFT_OK ? CLIENT_DONE : client->state;
+        return status;
+    case CLIENT_NONE:
+    case CLIENT_DONE:
+        break;
+    }
+    weft_check(!"a client that waits for something");
+    return WEFT_AGAIN;
+}

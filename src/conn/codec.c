@@ -1,0 +1,257 @@
+#include "conn/codec.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+const char *codec_type_name(uint32_t type)
+{
+    switch (type) {
+    case CODEC_HELLO:
+        return "hello";
+    case CODEC_CHALLENGE:
+        return "challenge";
+    case CODEC_AUTH:
+        return "auth";
+    case CODEC_FACTS:
+        return "facts";
+    case CODEC_META:
+        return "meta";
+    case CODEC_READY:
+        return "ready";
+    case CODEC_PROBED:
+        return "probed";
+    case CODEC_CLOSE:
+        return "close";
+    case CODEC_ABORT:
+        return "abort";
+    case CODEC_JOIN:
+        return "join";
+    case CODEC_BLOB:
+        return "blob";
+    case CODEC_BYE:
+        return "bye";
+    case CODEC_GIVE_UP:
+        return "give_up";
+    default:
+        return NULL;
+    }
+}
+
+weft_status codec_bad_field(struct weft_error *error, const char *message,
+                            const char *field, int64_t value, const char *rule)
+{
+    weft_status status = weft_fail(error, WEFT_ERR_PROTOCOL, message, "%s is %lld: %s",
+                                   field, (long long)value, rule);
+
+    weft_error_text(error, "field", field);
+    weft_error_int(error, "value", value);
+    return status;
+}
+
+/* Everything was there and nothing was left over. */
+static weft_status finish(const struct wire_reader *reader, const char *message,
+                          size_t n_bytes, struct weft_error *error)
+{
+    if (reader->bad) {
+        return codec_bad_field(error, message, "length", (int64_t)n_bytes,
+                               "too short for what it announces");
+    }
+    if (wire_left(reader) != 0) {
+        return codec_bad_field(error, message, "length", (int64_t)n_bytes,
+                               "longer than what it announces");
+    }
+    return WEFT_OK;
+}
+
+void codec_put_name(struct wire_writer *writer, const char *name)
+{
+    size_t n_bytes = strlen(name);
+
+    weft_check(n_bytes > 0 && n_bytes < 256);
+    wire_put_u8(writer, (uint8_t)n_bytes);
+    wire_put_bytes(writer, name, n_bytes);
+}
+
+bool codec_get_name(struct wire_reader *reader, char *out, size_t out_bytes)
+{
+    size_t n_bytes = wire_get_u8(reader);
+
+    memset(out, 0, out_bytes);
+    if (n_bytes == 0 || n_bytes >= out_bytes || reader->bad) {
+        return false;
+    }
+    wire_get_bytes(reader, out, n_bytes);
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (out[i] <= ' ' || out[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the header ---- */
+
+void codec_encode_header(const struct codec_header *header,
+                         uint8_t out[CODEC_HEADER_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_HEADER_BYTES);
+
+    wire_put_u32(&writer, CODEC_MAGIC);
+    wire_put_u16(&writer, (uint16_t)CODEC_VERSION);
+    wire_put_u16(&writer, (uint16_t)header->type);
+    wire_put_u32(&writer, header->n_bytes);
+    weft_check(!writer.bad && header->n_bytes <= CODEC_BODY_MAX);
+}
+
+weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t body_max,
+                                struct codec_header *out, struct weft_error *error)
+{
+    static const uint8_t magic[4] = {'W', 'E', 'F', 'T'};
+    struct wire_reader reader = wire_reader_init(bytes, n_bytes);
+    uint32_t version, type;
+
+    /* A stranger that speaks HTTP is told apart by its first byte. */
+    for (size_t i = 0; i < n_bytes && i < sizeof(magic); i++) {
+        if (bytes[i] != magic[i]) {
+            return codec_bad_field(error, "header", "magic", bytes[i], "not a weft peer");
+        }
+    }
+    if (n_bytes < CODEC_HEADER_BYTES) {
+        return WEFT_AGAIN;
+    }
+    wire_get_u32(&reader);
+    version = wire_get_u16(&reader);
+    if (version != CODEC_VERSION) {
+        return codec_bad_field(error, "header", "version", version, "ours is 1");
+    }
+    type = wire_get_u16(&reader);
+    if (codec_type_name(type) == NULL) {
+        return codec_bad_field(error, "header", "type", type, "no such message");
+    }
+    out->type = (enum codec_type)type;
+    out->n_bytes = wire_get_u32(&reader);
+    if (out->n_bytes > body_max) {
+        return codec_bad_field(error, "header", "length", out->n_bytes,
+                               "more than is accepted now");
+    }
+    return WEFT_OK;
+}
+
+/* ---- HELLO, CHALLENGE, AUTH ---- */
+
+size_t codec_encode_hello(const struct codec_hello *hello, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_HELLO_BYTES);
+
+    wire_put_bytes(&writer, hello->nonce, sizeof(hello->nonce));
+    wire_put_u64(&writer, hello->id);
+    wire_put_u32(&writer, hello->attempt);
+    wire_put_u32(&writer, hello->epoch);
+    wire_put_bytes(&writer, hello->host_id, sizeof(hello->host_id));
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+weft_status codec_decode_hello(const uint8_t *body, size_t n_bytes,
+                               struct codec_hello *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+    weft_status status;
+
+    wire_get_bytes(&reader, out->nonce, sizeof(out->nonce));
+    out->id = wire_get_u64(&reader);
+    out->attempt = wire_get_u32(&reader);
+    out->epoch = wire_get_u32(&reader);
+    wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
+    status = finish(&reader, "hello", n_bytes, error);
+    if (status == WEFT_OK && out->attempt == 0) {
+        status = codec_bad_field(error, "hello", "attempt", 0, "counts from 1");
+    }
+    return status;
+}
+
+size_t codec_encode_challenge(const struct codec_challenge *challenge, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_CHALLENGE_BYTES);
+
+    wire_put_bytes(&writer, challenge->nonce, sizeof(challenge->nonce));
+    wire_put_bytes(&writer, challenge->proof, sizeof(challenge->proof));
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+weft_status codec_decode_challenge(const uint8_t *body, size_t n_bytes,
+                                   struct codec_challenge *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+
+    wire_get_bytes(&reader, out->nonce, sizeof(out->nonce));
+    wire_get_bytes(&reader, out->proof, sizeof(out->proof));
+    return finish(&reader, "challenge", n_bytes, error);
+}
+
+size_t codec_encode_auth(const struct codec_auth *auth, uint8_t *out)
+{
+    memcpy(out, auth->proof, sizeof(auth->proof));
+    return sizeof(auth->proof);
+}
+
+weft_status codec_decode_auth(const uint8_t *body, size_t n_bytes, struct codec_auth *out,
+                              struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+
+    wire_get_bytes(&reader, out->proof, sizeof(out->proof));
+    return finish(&reader, "auth", n_bytes, error);
+}
+
+/* ---- ABORT and the empty ones ---- */
+
+size_t codec_encode_abort(const struct codec_abort *abort, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX);
+
+    codec_put_name(&writer, abort->phase);
+    wire_put_u8(&writer, (uint8_t)-abort->status);
+    wire_put_u32(&writer, abort->sys_errno);
+    wire_put_u32(&writer, abort->wc_status);
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+weft_status codec_decode_abort(const uint8_t *body, size_t n_bytes,
+                               struct codec_abort *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+    bool named = codec_get_name(&reader, out->phase, sizeof(out->phase));
+    uint8_t status = wire_get_u8(&reader);
+    weft_status finished;
+
+    out->sys_errno = wire_get_u32(&reader);
+    out->wc_status = wire_get_u32(&reader);
+    if (!named) {
+        return codec_bad_field(error, "abort", "phase", n_bytes == 0 ? 0 : body[0],
+                               "1 to 23 printable characters");
+    }
+    finished = finish(&reader, "abort", n_bytes, error);
+    if (finished != WEFT_OK) {
+        return finished;
+    }
+    if (status == 0 || status > (uint8_t)-WEFT_ERR_ENVIRONMENT) {
+        return codec_bad_field(error, "abort", "status", status, "no such status");
+    }
+    out->status = (weft_status) - (int)status;
+    return WEFT_OK;
+}
+
+weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
+                               struct weft_error *error)
+{
+    if (n_bytes != 0) {
+        return codec_bad_field(error, codec_type_name(type), "length", (int64_t)n_bytes,
+                               "it has no body");
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,426 @@
+/* The long messages: the handle, FACTS and META. */
+#include "conn/codec.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define HANDLE_MAGIC 0x57465448u /* "WFTH" */
+#define ENDPOINT_V6 0x01u
+#define ENDPOINT_MANAGEMENT 0x02u
+
+/* Zero, loopback and multicast addresses are nobody's. */
+static bool is_unicast(const uint8_t bytes[16])
+{
+    struct io_ip ip;
+
+    memcpy(ip.bytes, bytes, sizeof(ip.bytes));
+    if (io_ip_is_zero(&ip)) {
+        return false;
+    }
+    if (io_ip_is_v4(&ip)) {
+        return ip.bytes[12] != 0 && ip.bytes[12] != 127 && ip.bytes[12] < 224;
+    }
+    if (ip.bytes[0] == 0xff) {
+        return false;
+    }
+    for (size_t i = 0; i < 15; i++) {
+        if (ip.bytes[i] != 0) {
+            return true;
+        }
+    }
+    return false; /* ::1 */
+}
+
+static bool prefix_fits(const uint8_t bytes[16], uint8_t prefix_len)
+{
+    struct io_ip ip;
+
+    memcpy(ip.bytes, bytes, sizeof(ip.bytes));
+    return prefix_len <= (io_ip_is_v4(&ip) ? 32 : 128);
+}
+
+static bool is_mtu(uint32_t bytes)
+{
+    return rdma_mtu_enum(bytes) != 0;
+}
+
+static bool is_gid_type(uint8_t type)
+{
+    return type == IBV_GID_TYPE_ROCE_V1 || type == IBV_GID_TYPE_ROCE_V2;
+}
+
+/* ---- the handle ---- */
+
+bool codec_encode_handle(const struct codec_handle *handle,
+                         uint8_t out[CONN_HANDLE_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, CONN_HANDLE_BYTES);
+
+    memset(out, 0, CONN_HANDLE_BYTES);
+    wire_put_u32(&writer, HANDLE_MAGIC);
+    wire_put_u16(&writer, (uint16_t)CODEC_VERSION);
+    wire_put_u8(&writer, 0);
+    wire_put_u8(&writer, (uint8_t)handle->n_endpoints);
+    wire_put_bytes(&writer, handle->host_id, sizeof(handle->host_id));
+    wire_put_bytes(&writer, handle->cookie, sizeof(handle->cookie));
+    wire_put_u32(&writer, handle->epoch);
+    for (uint32_t i = 0; i < handle->n_endpoints; i++) {
+        const struct codec_endpoint *endpoint = &handle->endpoints[i];
+        bool v4 = io_ip_is_v4(&endpoint->prefix.ip);
+
+        wire_put_u8(&writer,
+                    (uint8_t)((v4 ? 0u : ENDPOINT_V6) |
+                              (endpoint->is_management ? ENDPOINT_MANAGEMENT : 0u)));
+        wire_put_u8(&writer, endpoint->prefix.prefix_len);
+        wire_put_u16(&writer, endpoint->port);
+        wire_put_bytes(&writer, endpoint->prefix.ip.bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
+    }
+    return !writer.bad;
+}
+
+static weft_status get_endpoint(struct wire_reader *reader, struct codec_endpoint *out,
+                                struct weft_error *error)
+{
+    uint8_t flags = wire_get_u8(reader);
+    uint8_t v4[4];
+
+    if ((flags & ~(ENDPOINT_V6 | ENDPOINT_MANAGEMENT)) != 0) {
+        return codec_bad_field(error, "handle", "endpoint_flags", flags, "unknown flags");
+    }
+    out->is_management = (flags & ENDPOINT_MANAGEMENT) != 0;
+    out->prefix.prefix_len = wire_get_u8(reader);
+    out->port = wire_get_u16(reader);
+    if ((flags & ENDPOINT_V6) != 0) {
+        wire_get_bytes(reader, out->prefix.ip.bytes, 16);
+        if (!reader->bad && io_ip_is_v4(&out->prefix.ip)) {
+            return codec_bad_field(error, "handle", "address", flags,
+                                   "an IPv4 address in the long form");
+        }
+    } else {
+        wire_get_bytes(reader, v4, sizeof(v4));
+        out->prefix.ip = io_ip_v4(v4[0], v4[1], v4[2], v4[3]);
+    }
+    if (reader->bad) {
+        return codec_bad_field(error, "handle", "n_endpoints", flags,
+                               "more endpoints than fit");
+    }
+    if (!is_unicast(out->prefix.ip.bytes)) {
+        return codec_bad_field(error, "handle", "address", out->prefix.ip.bytes[12],
+                               "zero, loopback or multicast");
+    }
+    if (!prefix_fits(out->prefix.ip.bytes, out->prefix.prefix_len)) {
+        return codec_bad_field(error, "handle", "prefix_len", out->prefix.prefix_len,
+                               "longer than the address");
+    }
+    if (out->port == 0) {
+        return codec_bad_field(error, "handle", "port", 0, "1 to 65535");
+    }
+    return WEFT_OK;
+}
+
+weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
+                                struct codec_handle *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(bytes, CONN_HANDLE_BYTES);
+    uint32_t magic = wire_get_u32(&reader);
+    uint32_t version = wire_get_u16(&reader);
+    uint32_t reserved = wire_get_u8(&reader);
+
+    memset(out, 0, sizeof(*out));
+    out->n_endpoints = wire_get_u8(&reader);
+    if (magic != HANDLE_MAGIC) {
+        return codec_bad_field(error, "handle", "magic", magic, "not a weft handle");
+    }
+    if (version != CODEC_VERSION) {
+        return codec_bad_field(error, "handle", "version", version, "ours is 1");
+    }
+    if (reserved != 0) {
+        return codec_bad_field(error, "handle", "reserved", reserved, "must be 0");
+    }
+    if (out->n_endpoints == 0 || out->n_endpoints > CODEC_ENDPOINTS_MAX) {
+        return codec_bad_field(error, "handle", "n_endpoints", out->n_endpoints,
+                               "1 to 10");
+    }
+    wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
+    wire_get_bytes(&reader, out->cookie, sizeof(out->cookie));
+    out->epoch = wire_get_u32(&reader);
+    for (uint32_t i = 0; i < out->n_endpoints; i++) {
+        weft_status status = get_endpoint(&reader, &out->endpoints[i], error);
+
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    while (wire_left(&reader) > 0) {
+        uint8_t padding = wire_get_u8(&reader);
+
+        if (padding != 0) {
+            return codec_bad_field(error, "handle", "padding", padding, "must be 0");
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- FACTS ---- */
+
+size_t codec_encode_facts(const struct codec_facts *facts, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX - CODEC_MAC_BYTES);
+    const struct conn_peer *peer = &facts->peer;
+
+    wire_put_u8(&writer, (uint8_t)facts->policy);
+    codec_put_name(&writer, peer->host);
+    wire_put_bytes(&writer, peer->host_id, sizeof(peer->host_id));
+    wire_put_u8(&writer, (uint8_t)peer->n_ports);
+    for (uint32_t i = 0; i < peer->n_ports; i++) {
+        const struct rdma_port_facts *port = &peer->ports[i];
+
+        codec_put_name(&writer, port->name);
+        wire_put_u8(&writer, (uint8_t)port->device);
+        wire_put_u8(&writer, port->is_active ? 1 : 0);
+        wire_put_u16(&writer, (uint16_t)port->active_mtu);
+        wire_put_u32(&writer, port->netdev_mtu);
+        wire_put_u64(&writer, port->rate_bps);
+        wire_put_u8(&writer, (uint8_t)port->n_gids);
+        for (uint32_t g = 0; g < port->n_gids; g++) {
+            wire_put_bytes(&writer, port->gids[g].gid.raw, 16);
+            wire_put_u8(&writer, port->gids[g].type);
+            wire_put_u8(&writer, port->gids[g].prefix_len);
+            wire_put_u16(&writer, (uint16_t)port->gids[g].index);
+        }
+    }
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+static weft_status get_port_gids(struct wire_reader *reader, struct rdma_port_facts *out,
+                                 struct weft_error *error)
+{
+    for (uint32_t g = 0; g < out->n_gids; g++) {
+        wire_get_bytes(reader, out->gids[g].gid.raw, 16);
+        out->gids[g].type = wire_get_u8(reader);
+        out->gids[g].prefix_len = wire_get_u8(reader);
+        out->gids[g].index = wire_get_u16(reader);
+        if (reader->bad) {
+            return WEFT_OK; /* the end of the message says it */
+        }
+        if (!is_unicast(out->gids[g].gid.raw)) {
+            return codec_bad_field(error, "facts", "gid", g,
+                                   "zero, loopback or multicast");
+        }
+        if (!is_gid_type(out->gids[g].type)) {
+            return codec_bad_field(error, "facts", "gid_type", out->gids[g].type,
+                                   "neither RoCE v1 nor v2");
+        }
+        if (!prefix_fits(out->gids[g].gid.raw, out->gids[g].prefix_len)) {
+            return codec_bad_field(error, "facts", "prefix_len", out->gids[g].prefix_len,
+                                   "longer than the address");
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *out,
+                            struct weft_error *error)
+{
+    uint8_t active;
+
+    if (!codec_get_name(reader, out->name, sizeof(out->name)) && !reader->bad) {
+        return codec_bad_field(error, "facts", "port_name", out->name[0],
+                               "1 to 39 printable characters");
+    }
+    out->device = wire_get_u8(reader);
+    active = wire_get_u8(reader);
+    out->active_mtu = wire_get_u16(reader);
+    out->netdev_mtu = wire_get_u32(reader);
+    out->rate_bps = wire_get_u64(reader);
+    out->n_gids = wire_get_u8(reader);
+    if (reader->bad) {
+        return WEFT_OK;
+    }
+    if (active > 1) {
+        return codec_bad_field(error, "facts", "is_active", active, "0 or 1");
+    }
+    out->is_active = active == 1;
+    if (!is_mtu(out->active_mtu)) {
+        return codec_bad_field(error, "facts", "active_mtu", out->active_mtu,
+                               "not 256, 512, 1024, 2048 or 4096");
+    }
+    if (out->n_gids > RDMA_FACTS_GIDS_MAX) {
+        return codec_bad_field(error, "facts", "n_gids", out->n_gids, "at most 8");
+    }
+    return get_port_gids(reader, out, error);
+}
+
+weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
+                               struct codec_facts *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+    struct conn_peer *peer = &out->peer;
+    uint8_t policy = wire_get_u8(&reader);
+    weft_status status = WEFT_OK;
+
+    memset(out, 0, sizeof(*out));
+    if (policy >= RDMA_N_POLICIES) {
+        return codec_bad_field(error, "facts", "policy", policy, "no such policy");
+    }
+    out->policy = (enum rdma_policy)policy;
+    if (!codec_get_name(&reader, peer->host, sizeof(peer->host)) && !reader.bad) {
+        return codec_bad_field(error, "facts", "host", peer->host[0],
+                               "1 to 63 printable characters");
+    }
+    wire_get_bytes(&reader, peer->host_id, sizeof(peer->host_id));
+    peer->n_ports = wire_get_u8(&reader);
+    if (peer->n_ports > CODEC_PORTS_MAX) {
+        return codec_bad_field(error, "facts", "n_ports", peer->n_ports, "at most 16");
+    }
+    for (uint32_t i = 0; i < peer->n_ports && status == WEFT_OK && !reader.bad; i++) {
+        status = get_port(&reader, &peer->ports[i], error);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (reader.bad || wire_left(&reader) != 0) {
+        return codec_bad_field(error, "facts", "length", (int64_t)n_bytes,
+                               reader.bad ? "too short for what it announces"
+                                          : "longer than what it announces");
+    }
+    return WEFT_OK;
+}
+
+/* ---- META ---- */
+
+size_t codec_encode_meta(const struct codec_meta *meta, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX - CODEC_MAC_BYTES);
+
+    wire_put_u8(&writer, (uint8_t)meta->n_rails);
+    wire_put_u8(&writer, (uint8_t)meta->n_qps);
+    wire_put_u8(&writer, meta->max_rd_atomic);
+    wire_put_u32(&writer, meta->max_msg_bytes);
+    wire_put_u32(&writer, meta->window_bytes);
+    for (uint32_t i = 0; i < meta->n_rails; i++) {
+        const struct codec_rail *rail = &meta->rails[i];
+
+        wire_put_u8(&writer, rail->local_port);
+        wire_put_u8(&writer, rail->remote_port);
+        wire_put_bytes(&writer, rail->local_gid.raw, 16);
+        wire_put_u8(&writer, rail->local_type);
+        wire_put_bytes(&writer, rail->remote_gid.raw, 16);
+        wire_put_u8(&writer, rail->remote_type);
+        wire_put_u16(&writer, rail->path_mtu);
+        wire_put_u64(&writer, rail->window_addr);
+        wire_put_u32(&writer, rail->window_rkey);
+        wire_put_u64(&writer, rail->probe_addr);
+        wire_put_u32(&writer, rail->probe_rkey);
+    }
+    for (uint32_t i = 0; i < meta->n_qps; i++) {
+        wire_put_u24(&writer, meta->qps[i].qpn);
+        wire_put_u24(&writer, meta->qps[i].psn);
+    }
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+static weft_status get_rail(struct wire_reader *reader, struct codec_rail *out,
+                            struct weft_error *error)
+{
+    out->local_port = wire_get_u8(reader);
+    out->remote_port = wire_get_u8(reader);
+    wire_get_bytes(reader, out->local_gid.raw, 16);
+    out->local_type = wire_get_u8(reader);
+    wire_get_bytes(reader, out->remote_gid.raw, 16);
+    out->remote_type = wire_get_u8(reader);
+    out->path_mtu = wire_get_u16(reader);
+    out->window_addr = wire_get_u64(reader);
+    out->window_rkey = wire_get_u32(reader);
+    out->probe_addr = wire_get_u64(reader);
+    out->probe_rkey = wire_get_u32(reader);
+    if (reader->bad) {
+        return WEFT_OK;
+    }
+    if (out->local_port >= CODEC_PORTS_MAX) {
+        return codec_bad_field(error, "meta", "local_port", out->local_port, "0 to 15");
+    }
+    if (out->remote_port >= CODEC_PORTS_MAX) {
+        return codec_bad_field(error, "meta", "remote_port", out->remote_port, "0 to 15");
+    }
+    if (!is_unicast(out->local_gid.raw)) {
+        return codec_bad_field(error, "meta", "local_gid", out->local_gid.raw[0],
+                               "zero, loopback or multicast");
+    }
+    if (!is_unicast(out->remote_gid.raw)) {
+        return codec_bad_field(error, "meta", "remote_gid", out->remote_gid.raw[0],
+                               "zero, loopback or multicast");
+    }
+    if (!is_gid_type(out->local_type)) {
+        return codec_bad_field(error, "meta", "local_type", out->local_type,
+                               "neither RoCE v1 nor v2");
+    }
+    if (!is_gid_type(out->remote_type)) {
+        return codec_bad_field(error, "meta", "remote_type", out->remote_type,
+                               "neither RoCE v1 nor v2");
+    }
+    if (!is_mtu(out->path_mtu)) {
+        return codec_bad_field(error, "meta", "path_mtu", out->path_mtu,
+                               "not 256, 512, 1024, 2048 or 4096");
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_meta(const struct codec_meta *meta, struct weft_error *error)
+{
+    if (meta->n_rails == 0 || meta->n_rails > CONN_RAILS_MAX) {
+        return codec_bad_field(error, "meta", "n_rails", meta->n_rails, "1 to 4");
+    }
+    if (meta->n_qps == 0 || meta->n_qps > CONN_QPS_MAX ||
+        meta->n_qps % meta->n_rails != 0) {
+        return codec_bad_field(error, "meta", "n_qps", meta->n_qps,
+                               "1 to 16, and a multiple of n_rails");
+    }
+    if (meta->max_rd_atomic == 0) {
+        return codec_bad_field(error, "meta", "max_rd_atomic", 0, "at least 1");
+    }
+    if (meta->max_msg_bytes < 4096) {
+        return codec_bad_field(error, "meta", "max_msg_bytes", meta->max_msg_bytes,
+                               "at least 4096");
+    }
+    return WEFT_OK;
+}
+
+weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_meta *out,
+                              struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+    weft_status status;
+
+    memset(out, 0, sizeof(*out));
+    out->n_rails = wire_get_u8(&reader);
+    out->n_qps = wire_get_u8(&reader);
+    out->max_rd_atomic = wire_get_u8(&reader);
+    out->max_msg_bytes = wire_get_u32(&reader);
+    out->window_bytes = wire_get_u32(&reader);
+    status = reader.bad ? WEFT_OK : check_meta(out, error);
+    for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_rails; i++) {
+        status = get_rail(&reader, &out->rails[i], error);
+    }
+    for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_qps; i++) {
+        out->qps[i].qpn = wire_get_u24(&reader);
+        out->qps[i].psn = wire_get_u24(&reader);
+        /* 0 and 1 are the management QPs of every port, never a peer's. */
+        if (!reader.bad && out->qps[i].qpn < 2) {
+            status = codec_bad_field(error, "meta", "qpn", out->qps[i].qpn, "at least 2");
+        }
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (reader.bad || wire_left(&reader) != 0) {
+        return codec_bad_field(error, "meta", "length", (int64_t)n_bytes,
+                               reader.bad ? "too short for what it announces"
+                                          : "longer than what it announces");
+    }
+    return WEFT_OK;
+}

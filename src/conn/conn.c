@@ -1,0 +1,378 @@
+#include "conn/conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/private.h"
+
+static const char *const state_names[] = {
+    [CONN_NEW] = "new",       [CONN_TCP] = "tcp",
+    [CONN_HELLO] = "hello",   [CONN_CHALLENGE] = "challenge",
+    [CONN_AUTH] = "auth",     [CONN_QPS] = "qps",
+    [CONN_META] = "meta",     [CONN_CONNECT_QPS] = "connect_qps",
+    [CONN_READY] = "ready",   [CONN_PROBE] = "probe",
+    [CONN_UP] = "up",         [CONN_CLOSING] = "closing",
+    [CONN_CLOSED] = "closed", [CONN_FAILED] = "failed",
+};
+
+const char *conn_state_name(enum conn_state state)
+{
+    return (size_t)state < WEFT_LENGTH(state_names) ? state_names[state] : "?";
+}
+
+void conn_config_default(struct conn_config *config)
+{
+    *config = (struct conn_config){
+        .policy = RDMA_POLICY_WEFT,
+        .qps_per_rail = 2,
+        .send_wr_max = 512,
+        .recv_wr_max = 256,
+        .window_bytes = 16384,
+        .timeout = 14,
+        .retry_cnt = 7,
+        .authenticate_ns = 5000000000,
+        .total_ns = 30000000000,
+        .patience_ns = 900000000000,
+        .probe_ns = 100000000,
+        .probe_tries = 3,
+        .pending_max = 64,
+    };
+}
+
+#define FROM(state) (1u << (state))
+
+/* The states that may precede each: the connector's order, the acceptor's, and the ends. */
+static uint32_t predecessors(enum conn_state next)
+{
+    switch (next) {
+    case CONN_NEW:
+        return 0;
+    case CONN_TCP:
+        return FROM(CONN_NEW) | FROM(CONN_TCP) | FROM(CONN_HELLO) | FROM(CONN_CHALLENGE);
+    case CONN_HELLO:
+        return FROM(CONN_TCP);
+    case CONN_CHALLENGE:
+        return FROM(CONN_HELLO);
+    case CONN_AUTH:
+        return FROM(CONN_CHALLENGE) | FROM(CONN_NEW);
+    case CONN_QPS:
+        return FROM(CONN_AUTH) | FROM(CONN_META);
+    case CONN_META:
+        return FROM(CONN_QPS) | FROM(CONN_AUTH);
+    case CONN_CONNECT_QPS:
+        return FROM(CONN_META) | FROM(CONN_QPS);
+    case CONN_READY:
+        return FROM(CONN_CONNECT_QPS);
+    case CONN_PROBE:
+        return FROM(CONN_READY);
+    case CONN_UP:
+        return FROM(CONN_PROBE);
+    case CONN_CLOSING:
+        return ~(FROM(CONN_CLOSING) | FROM(CONN_CLOSED));
+    case CONN_CLOSED:
+        return FROM(CONN_CLOSING);
+    case CONN_FAILED:
+        return ~(FROM(CONN_CLOSING) | FROM(CONN_CLOSED) | FROM(CONN_FAILED));
+    }
+    return 0;
+}
+
+void conn_enter(struct conn *conn, enum conn_state next)
+{
+    struct io_env *env = conn_env(conn);
+    enum conn_state before = conn->state;
+
+    weft_check((predecessors(next) & FROM(before)) != 0);
+    conn->state = next;
+    if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+        char object[40];
+
+        weft_format(object, sizeof(object), "conn:%016llx:%s",
+                    (unsigned long long)conn->id,
+                    conn->is_connector ? "connector" : "acceptor");
+        weft_trace_begin(env->trace, io_now(env), env->name, object,
+                         conn_state_name(next));
+        weft_trace_text(env->trace, "from", conn_state_name(before));
+        if (next == CONN_FAILED) {
+            weft_trace_text(env->trace, "status", weft_status_name(conn->error.status));
+            weft_trace_text(env->trace, "phase", conn->error.phase);
+        }
+        weft_trace_end(env->trace);
+    }
+}
+
+struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int task_kind,
+                      bool is_connector)
+{
+    struct conn *conn = weft_calloc(1, sizeof(*conn));
+    struct io_env *env = rdma->env;
+
+    io_task_init(&conn->task, env->loop, env->host, task_kind);
+    conn->private = weft_calloc(1, sizeof(*conn->private));
+    conn->state = CONN_NEW;
+    conn->is_connector = is_connector;
+    conn->rdma = rdma;
+    conn->config = *config;
+    conn->started_ns = io_now(env);
+    conn->private->deadline_ns = WEFT_NEVER;
+    return conn;
+}
+
+/* ---- steps that are the same on both ends ---- */
+
+static weft_status step_auth(struct conn *conn)
+{
+    weft_status status;
+
+    if (!conn_got(conn, CODEC_FACTS)) {
+        return WEFT_AGAIN;
+    }
+    if (!conn->is_connector) {
+        conn_enter(conn, CONN_META);
+        return WEFT_OK;
+    }
+    status = conn_choose_rails(conn);
+    if (status == WEFT_OK) {
+        conn_enter(conn, CONN_QPS);
+    }
+    return status;
+}
+
+static weft_status step_qps(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    uint8_t body[CODEC_BODY_MAX];
+    weft_status status = conn_make_qps(conn);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    conn_fill_meta(conn, &private->mine);
+    status = conn_tell(conn, CODEC_META, body, codec_encode_meta(&private->mine, body));
+    if (status == WEFT_OK) {
+        conn_enter(conn, conn->is_connector ? CONN_META : CONN_CONNECT_QPS);
+    }
+    return status;
+}
+
+static weft_status step_meta(struct conn *conn)
+{
+    weft_status status;
+
+    if (!conn_got(conn, CODEC_META)) {
+        return WEFT_AGAIN;
+    }
+    status = conn->is_connector ? conn_check_answer(conn) : conn_choose_rails(conn);
+    if (status == WEFT_OK) {
+        conn_enter(conn, conn->is_connector ? CONN_CONNECT_QPS : CONN_QPS);
+    }
+    return status;
+}
+
+static weft_status step_connect_qps(struct conn *conn)
+{
+    weft_status status = conn_connect_qps(conn);
+
+    if (status == WEFT_OK) {
+        status = conn_tell(conn, CODEC_READY, NULL, 0);
+    }
+    if (status == WEFT_OK) {
+        conn_enter(conn, CONN_READY);
+    }
+    return status;
+}
+
+static weft_status step_ready(struct conn *conn)
+{
+    if (!conn_got(conn, CODEC_READY)) {
+        return WEFT_AGAIN;
+    }
+    conn_enter(conn, CONN_PROBE);
+    return WEFT_OK;
+}
+
+static weft_status step_probe(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    weft_status status = conn_probe(conn);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (!private->probed_sent) {
+        private->probed_sent = true;
+        status = conn_tell(conn, CODEC_PROBED, NULL, 0);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    if (!conn_got(conn, CODEC_PROBED) &&
+        (!private->is_alone || io_now(conn_env(conn)) < private->alone_ns)) {
+        return WEFT_AGAIN;
+    }
+    conn->up_ns = io_now(conn_env(conn));
+    private->was_up = true;
+    conn_release_probe(conn);
+    conn_enter(conn, CONN_UP);
+    return WEFT_OK;
+}
+
+static weft_status step(struct conn *conn)
+{
+    switch (conn->state) {
+    case CONN_NEW:
+    case CONN_TCP:
+        return conn_step_tcp(conn);
+    case CONN_HELLO:
+        return conn_step_hello(conn);
+    case CONN_CHALLENGE:
+        return conn_step_challenge(conn);
+    case CONN_AUTH:
+        return step_auth(conn);
+    case CONN_QPS:
+        return step_qps(conn);
+    case CONN_META:
+        return step_meta(conn);
+    case CONN_CONNECT_QPS:
+        return step_connect_qps(conn);
+    case CONN_READY:
+        return step_ready(conn);
+    case CONN_PROBE:
+        return step_probe(conn);
+    case CONN_CLOSING:
+        return conn_step_closing(conn);
+    case CONN_UP:
+    case CONN_CLOSED:
+    case CONN_FAILED:
+        break;
+    }
+    return WEFT_AGAIN;
+}
+
+/* ---- failing ---- */
+
+/* Tells the peer why, as far as it still listens. */
+static void tell_abort(struct conn *conn)
+{
+    struct frame_link *link = &conn->private->link;
+    struct codec_abort abort = {
+        .status = conn->error.status,
+        .sys_errno = (uint32_t)conn->error.sys_errno,
+        .wc_status = (uint32_t)conn->error.wc_status,
+    };
+    uint8_t body[CODEC_BODY_MAX];
+
+    if (link->stream == NULL || conn->private->peer_gave_up) {
+        return;
+    }
+    weft_format(abort.phase, sizeof(abort.phase), "%s", conn->error.phase);
+    if (frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body)) &&
+        frame_flush(link, NULL) < 0) {
+        return; /* the peer is gone: nobody is left to tell */
+    }
+}
+
+weft_status conn_fail(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+
+    weft_check(conn->error.status < 0);
+    weft_error_object(&conn->error, "%s conn %016llx", conn_env(conn)->name,
+                      (unsigned long long)conn->id);
+    if (conn->peer.host[0] != '\0') {
+        weft_error_text(&conn->error, "peer", conn->peer.host);
+    }
+    if (conn->n_rails > 0) {
+        conn_add_values(conn, 0);
+    }
+    tell_abort(conn);
+    frame_close(&private->link, false);
+    conn_enter(conn, CONN_FAILED);
+    io_task_deadline(&conn->task, WEFT_NEVER);
+    if (private->was_up) {
+        /* The owner still polls the CQs: work flushes, and close gives all back. */
+        for (uint32_t i = 0; i < private->n_qps_made; i++) {
+            struct weft_error ignored = {0};
+
+            rdma_qp_to_error(&conn->qps[i]);
+            if (rdma_qp_progress(&conn->qps[i], &ignored) < 0) {
+                continue; /* it is broken already */
+            }
+        }
+    } else {
+        conn_release(conn);
+    }
+    return conn->error.status;
+}
+
+/* When to look again if nothing wakes the task. */
+static weft_ns next_look(const struct conn *conn)
+{
+    const struct conn_private *private = conn->private;
+    weft_ns at = private->deadline_ns;
+    weft_ns other = WEFT_NEVER;
+
+    if (conn->state <= CONN_CHALLENGE) {
+        other = conn_dial_deadline(conn);
+    } else if (conn->state == CONN_PROBE) {
+        other = conn_probe_deadline(conn);
+        if (private->is_alone && private->alone_ns < other) {
+            other = private->alone_ns;
+        }
+    } else if (conn->state == CONN_CLOSING) {
+        at = private->close_ns;
+    }
+    return other < at ? other : at;
+}
+
+weft_status conn_progress(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    weft_status status = WEFT_OK;
+
+    if (conn->state == CONN_FAILED) {
+        return conn->error.status;
+    }
+    while (status == WEFT_OK && conn->state != CONN_CLOSED) {
+        status = conn->state == CONN_CLOSING ? WEFT_OK : conn_listen_to_peer(conn);
+        if (status == WEFT_OK && conn->state == CONN_UP) {
+            status = conn_talk_to_peer(conn);
+            break;
+        }
+        if (status == WEFT_OK) {
+            status = step(conn);
+        }
+    }
+    if (status == WEFT_AGAIN && conn->state != CONN_CLOSING) {
+        status = conn_talk_to_peer(conn);
+        if (status == WEFT_OK && io_now(conn_env(conn)) >= private->deadline_ns) {
+            status =
+                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+                          "not done %lld ms after the stream was up",
+                          (long long)(conn->config.total_ns / 1000000));
+        }
+        if (status == WEFT_OK) {
+            status = WEFT_AGAIN;
+        }
+    }
+    if (status < 0) {
+        return conn_fail(conn);
+    }
+    io_task_deadline(&conn->task, status == WEFT_AGAIN ? next_look(conn) : WEFT_NEVER);
+    return status;
+}
+
+void conn_destroy(struct conn *conn)
+{
+    if (conn == NULL) {
+        return;
+    }
+    frame_close(&conn->private->link, conn->state != CONN_CLOSED);
+    conn_release(conn);
+    io_task_fini(&conn->task);
+    auth_forget(&conn->private->dial, sizeof(conn->private->dial));
+    free(conn->private);
+    free(conn);
+}

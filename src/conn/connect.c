@@ -1,0 +1,403 @@
+/* The connector's way to an authenticated listener: which TCP paths, in which order, how often,
+ * and the proofs of HELLO, CHALLENGE and AUTH. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/private.h"
+#include "mesh/mesh.h"
+
+/* ---- ways ---- */
+
+struct local_address {
+    struct io_ip ip;
+    uint32_t ifindex;
+};
+
+/* The addresses of this host's RDMA netdevs; the same netdev behind two ports counts once. */
+static uint32_t local_addresses(struct conn *conn, struct mesh_address *out,
+                                struct local_address *out_local, uint32_t cap)
+{
+    struct io_env *env = conn_env(conn);
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+    uint32_t n = 0;
+
+    for (uint32_t p = 0; p < conn->rdma->n_ports; p++) {
+        const struct rdma_port *port = &conn->rdma->ports[p];
+        const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
+        bool seen = netdev == NULL || netdev->is_management;
+
+        for (uint32_t q = 0; q < p; q++) {
+            seen = seen || conn->rdma->ports[q].ifindex == port->ifindex;
+        }
+        for (uint32_t a = 0; !seen && a < netdev->n_addresses && n < cap; a++) {
+            out[n] = (struct mesh_address){.port = p, .prefix = netdev->addresses[a]};
+            out_local[n] = (struct local_address){.ip = netdev->addresses[a].ip,
+                                                  .ifindex = netdev->ifindex};
+            n++;
+        }
+    }
+    return n;
+}
+
+static bool by_management(const struct conn_config *config)
+{
+    return config->over_management || config->policy != RDMA_POLICY_WEFT;
+}
+
+static void add_way(struct conn_dial *dial, const struct local_address *from,
+                    const struct codec_endpoint *to)
+{
+    struct conn_way *way;
+
+    if (dial->n_ways == CONN_WAYS_MAX) {
+        return;
+    }
+    way = &dial->ways[dial->n_ways++];
+    way->to = (struct io_endpoint){.ip = to->prefix.ip, .port = to->port};
+    way->is_bound = from != NULL;
+    if (from != NULL) {
+        way->from = (struct io_endpoint){.ip = from->ip, .ifindex = from->ifindex};
+    }
+}
+
+/* Cables that both ends share first, each from its own address, then the management address. */
+static void find_ways(struct conn *conn)
+{
+    struct conn_dial *dial = &conn->private->dial;
+    struct mesh_address local[64], remote[CODEC_ENDPOINTS_MAX];
+    struct local_address sources[64];
+    struct mesh_facing facing[CONN_WAYS_MAX];
+    const struct codec_endpoint *endpoints[CODEC_ENDPOINTS_MAX];
+    size_t n_local = local_addresses(conn, local, sources, 64);
+    size_t n_remote = 0, n_facing;
+
+    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
+        const struct codec_endpoint *endpoint = &dial->handle.endpoints[i];
+
+        if (!endpoint->is_management) {
+            endpoints[n_remote] = endpoint;
+            remote[n_remote] = (struct mesh_address){.port = (uint32_t)n_remote,
+                                                     .prefix = endpoint->prefix};
+            n_remote++;
+        }
+    }
+    n_facing =
+        mesh_find_facing(local, n_local, remote, n_remote, false, facing, CONN_WAYS_MAX);
+    for (size_t i = 0; i < n_facing && i < CONN_WAYS_MAX && !by_management(&conn->config);
+         i++) {
+        add_way(dial, &sources[facing[i].local], endpoints[facing[i].remote]);
+    }
+    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
+        if (dial->handle.endpoints[i].is_management) {
+            add_way(dial, NULL, &dial->handle.endpoints[i]);
+        }
+    }
+}
+
+static void add_address_values(struct conn *conn)
+{
+    const struct conn_dial *dial = &conn->private->dial;
+    struct mesh_address local[64];
+    struct local_address sources[64];
+    uint32_t n_local = local_addresses(conn, local, sources, 64);
+    char name[24], text[IO_IP_TEXT_BYTES + 8], ip[IO_IP_TEXT_BYTES];
+
+    for (uint32_t i = 0; i < n_local && i < 6; i++) {
+        weft_format(name, sizeof(name), "local_address_%u", i);
+        weft_format(text, sizeof(text), "%s/%u",
+                    io_ip_format(&local[i].prefix.ip, ip, sizeof(ip)),
+                    local[i].prefix.prefix_len);
+        weft_error_text(&conn->error, name, text);
+    }
+    for (uint32_t i = 0; i < dial->handle.n_endpoints && i < 6; i++) {
+        const struct io_prefix *prefix = &dial->handle.endpoints[i].prefix;
+
+        weft_format(name, sizeof(name), "remote_address_%u", i);
+        weft_format(text, sizeof(text), "%s/%u",
+                    io_ip_format(&prefix->ip, ip, sizeof(ip)), prefix->prefix_len);
+        weft_error_text(&conn->error, name, text);
+    }
+}
+
+/* ---- TCP ---- */
+
+/* The peer may be there later: it is not up yet, restarts, or has no slot free. */
+static bool may_pass(int error_number)
+{
+    return error_number == 0 || error_number == ECONNREFUSED ||
+           error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
+           error_number == ECONNRESET || error_number == EPIPE ||
+           error_number == EMFILE || error_number == ENOBUFS;
+}
+
+/* This way failed: go to the next, and after the last, pause or give up. */
+static weft_status next_way(struct conn *conn, int error_number, const char *what)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
+    const struct conn_way *way = &dial->ways[dial->way];
+    char ip[IO_IP_TEXT_BYTES];
+    weft_ns now = io_now(env);
+
+    frame_close(&private->link, true);
+    weft_error_clear(&dial->why);
+    weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED, "tcp",
+              "%s port %u: %s", io_ip_format(&way->to.ip, ip, sizeof(ip)), way->to.port,
+              what);
+    dial->why.sys_errno = error_number;
+    dial->retry_round = dial->retry_round || may_pass(error_number);
+    dial->way++;
+    if (conn->state != CONN_TCP) {
+        conn_enter(conn, CONN_TCP);
+    }
+    if (dial->way < dial->n_ways) {
+        return WEFT_OK;
+    }
+    if (!dial->retry_round || now >= dial->patience_ns) {
+        conn->error = dial->why;
+        weft_error_int(&conn->error, "ways", dial->n_ways);
+        weft_error_int(&conn->error, "attempts", dial->attempt);
+        add_address_values(conn);
+        return conn->error.status;
+    }
+    dial->way = 0;
+    dial->retry_round = false;
+    dial->resume_ns = now + dial->backoff_ns;
+    dial->backoff_ns = 2 * dial->backoff_ns < CONN_BACKOFF_MAX_NS ? 2 * dial->backoff_ns
+                                                                  : CONN_BACKOFF_MAX_NS;
+    return WEFT_AGAIN;
+}
+
+static weft_status start_dialling(struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_dial *dial = &conn->private->dial;
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+
+    if (memcmp(dial->handle.host_id, info->host_id, sizeof(info->host_id)) == 0) {
+        return weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+                         "the handle is of this very host");
+    }
+    find_ways(conn);
+    if (dial->n_ways == 0) {
+        weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+                  "no address of the handle shares a subnet with this host");
+        add_address_values(conn);
+        return WEFT_ERR_ROUTE;
+    }
+    dial->patience_ns = io_now(env) + conn->config.patience_ns;
+    dial->backoff_ns = CONN_BACKOFF_MIN_NS;
+    conn_enter(conn, CONN_TCP);
+    return WEFT_OK;
+}
+
+static weft_status start_way(struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
+    const struct conn_way *way = &dial->ways[dial->way];
+    struct io_stream *stream = NULL;
+    int result;
+
+    result = env->oob->connect(env, way->is_bound ? &way->from : NULL, &way->to,
+                               &conn->task, &stream);
+    if (result != 0) {
+        return next_way(conn, result, "no connection can be started");
+    }
+    frame_init(&private->link, env, stream, AUTH_CONNECTOR, private->rx,
+               sizeof(private->rx), private->tx, sizeof(private->tx));
+    dial->way_ns = io_now(env) + conn->config.authenticate_ns;
+    return WEFT_OK;
+}
+
+static weft_status send_hello(struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
+    struct codec_hello hello = {.id = conn->id, .epoch = dial->handle.epoch};
+    uint8_t body[CODEC_HELLO_BYTES];
+    bool queued;
+
+    hello.attempt = ++dial->attempt;
+    memcpy(hello.host_id, env->ops->hostinfo(env)->host_id, sizeof(hello.host_id));
+    env->ops->random(env, hello.nonce, sizeof(hello.nonce));
+    queued =
+        frame_send(&private->link, CODEC_HELLO, body, codec_encode_hello(&hello, body));
+    weft_check(queued);
+    memcpy(dial->hello, frame_last_sent(&private->link, sizeof(dial->hello)),
+           sizeof(dial->hello));
+    if (private->deadline_ns == WEFT_NEVER) {
+        private->deadline_ns = io_now(env) + conn->config.total_ns;
+    }
+    dial->way_ns = io_now(env) + conn->config.authenticate_ns;
+    conn_enter(conn, CONN_HELLO);
+    return WEFT_OK;
+}
+
+weft_status conn_step_tcp(struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
+    int result;
+
+    if (conn->state == CONN_NEW) {
+        return start_dialling(conn);
+    }
+    if (dial->resume_ns != 0) {
+        if (io_now(env) < dial->resume_ns) {
+            return WEFT_AGAIN;
+        }
+        dial->resume_ns = 0;
+    }
+    if (private->link.stream == NULL) {
+        return start_way(conn);
+    }
+    result = env->oob->connected(private->link.stream);
+    if (result == EAGAIN) {
+        return io_now(env) < dial->way_ns
+                   ? WEFT_AGAIN
+                   : next_way(conn, ETIMEDOUT, "no answer to the connection attempt");
+    }
+    return result == 0 ? send_hello(conn) : next_way(conn, result, "refused");
+}
+
+/* ---- authentication ---- */
+
+weft_status conn_step_hello(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    struct weft_error why = {0};
+    weft_status status = frame_flush(&private->link, &why);
+
+    if (status == WEFT_OK) {
+        conn_enter(conn, CONN_CHALLENGE);
+        return WEFT_OK;
+    }
+    if (status == WEFT_AGAIN && io_now(conn_env(conn)) < private->dial.way_ns) {
+        return WEFT_AGAIN;
+    }
+    return next_way(conn, why.sys_errno, "lost before authentication");
+}
+
+/* The listener refused, and said why before anyone was authenticated. */
+static weft_status refused(struct conn *conn, const struct frame *frame)
+{
+    struct codec_abort abort;
+    weft_status status =
+        codec_decode_abort(frame->body, frame->n_bytes, &abort, &conn->error);
+
+    if (status == WEFT_OK) {
+        conn->private->peer_gave_up = true;
+        status = weft_fail(&conn->error, abort.status, "auth",
+                           "the listener refused: %s in %s",
+                           weft_status_name(abort.status), abort.phase);
+        weft_error_text(&conn->error, "peer_phase", abort.phase);
+        weft_error_text(&conn->error, "peer_status", weft_status_name(abort.status));
+    }
+    return status;
+}
+
+/* Checks the listener's proof, then gives this end's and its facts. */
+static weft_status answer_challenge(struct conn *conn, const struct frame *frame)
+{
+    struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
+    struct codec_challenge challenge;
+    struct codec_auth auth;
+    struct codec_facts facts;
+    uint8_t proof[AUTH_MAC_BYTES], session[AUTH_KEY_BYTES], body[CODEC_BODY_MAX];
+    weft_status status =
+        codec_decode_challenge(frame->body, frame->n_bytes, &challenge, &conn->error);
+    bool queued;
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    auth_prove(dial->key, AUTH_LISTENER, dial->hello, sizeof(dial->hello),
+               challenge.nonce, sizeof(challenge.nonce), proof);
+    if (!auth_equal(proof, challenge.proof)) {
+        return weft_fail(&conn->error, WEFT_ERR_AUTH, "auth",
+                         "the listener does not know this handle's key: another job or a "
+                         "stale handle");
+    }
+    auth_prove(dial->key, AUTH_CONNECTOR, dial->hello, sizeof(dial->hello), frame->bytes,
+               frame->whole_bytes, auth.proof);
+    auth_prove(dial->key, AUTH_SESSION, dial->hello, sizeof(dial->hello), frame->bytes,
+               frame->whole_bytes, session);
+    queued = frame_send(&private->link, CODEC_AUTH, body, codec_encode_auth(&auth, body));
+    weft_check(queued);
+    frame_seal(&private->link, session);
+    auth_forget(session, sizeof(session));
+    auth_forget(dial->key, sizeof(dial->key));
+    conn_facts_body(conn, &facts);
+    status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&facts, body));
+    if (status == WEFT_OK) {
+        conn_enter(conn, CONN_AUTH);
+    }
+    return status;
+}
+
+weft_status conn_step_challenge(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status = frame_receive(&private->link, &frame, &why);
+
+    if (status == WEFT_OK && frame.type == CODEC_CHALLENGE) {
+        return answer_challenge(conn, &frame);
+    }
+    if (status == WEFT_OK && frame.type == CODEC_ABORT) {
+        return refused(conn, &frame);
+    }
+    if (status == WEFT_OK) {
+        return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "auth",
+                         "a %s message instead of a challenge",
+                         codec_type_name(frame.type));
+    }
+    if (status == WEFT_AGAIN && io_now(conn_env(conn)) < private->dial.way_ns) {
+        return WEFT_AGAIN;
+    }
+    if (status != WEFT_AGAIN && status != WEFT_ERR_CLOSED) {
+        conn->error = why;
+        return status;
+    }
+    return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
+                    "lost before authentication");
+}
+
+weft_ns conn_dial_deadline(const struct conn *conn)
+{
+    const struct conn_dial *dial = &conn->private->dial;
+
+    return dial->resume_ns != 0 ? dial->resume_ns : dial->way_ns;
+}
+
+weft_status conn_connect(struct rdma *rdma, const struct conn_config *config,
+                         const uint8_t handle[CONN_HANDLE_BYTES], int task_kind,
+                         struct conn **out, struct weft_error *error)
+{
+    struct codec_handle decoded;
+    weft_status status = codec_decode_handle(handle, &decoded, error);
+    struct conn *conn;
+
+    *out = NULL;
+    if (status != WEFT_OK) {
+        return status;
+    }
+    conn = conn_new(rdma, config, task_kind, true);
+    conn->private->dial.handle = decoded;
+    auth_connection_key(decoded.cookie, config->has_secret ? config->secret : NULL,
+                        conn->private->dial.key);
+    rdma->env->ops->random(rdma->env, &conn->id, sizeof(conn->id));
+    io_task_wake(&conn->task);
+    *out = conn;
+    return WEFT_OK;
+}

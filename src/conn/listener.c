@@ -1,0 +1,456 @@
+/* A listener: its addresses, its handle, and many clients at once under limits. Strangers cost
+ * a slot for at most authenticate_ns; when slots are out the oldest stranger goes, so that a
+ * flood of silent clients delays a member by a round trip, not for ever. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/client.h"
+#include "conn/private.h"
+
+#define BACKLOG 128
+#define SOURCE_SHARE 4u /* one source holds at most 1/4 of the slots */
+#define ACCEPTS_PER_LOOK 256
+#define PAUSE_NS 100000000      /* after EMFILE and the like */
+#define LOG_EVERY_NS 1000000000 /* at most one line of refusals */
+#define RECENT_MAX 256
+
+struct recent {
+    uint8_t host_id[16];
+    uint64_t id;
+    uint32_t attempt; /* 0: unused */
+};
+
+struct conn_listener_private {
+    struct rdma *rdma; /* Not owned. */
+    struct conn_config config;
+    int conn_kind;
+    struct client_identity identity;
+    struct io_listener *sockets[CODEC_ENDPOINTS_MAX];
+    uint32_t n_sockets;
+    struct client *clients; /* Owned [config.pending_max] */
+    uint64_t arrivals;
+    struct conn **accepted; /* Owned ring [config.pending_max]; not yet taken; Owned */
+    uint32_t n_accepted, first_accepted;
+    struct recent recent[RECENT_MAX];
+    uint32_t next_recent;
+    weft_ns resume_ns; /* no accept before; 0: at once */
+    weft_ns next_log_ns;
+    uint64_t unlogged;
+};
+
+static struct io_env *env_of(const struct conn_listener *listener)
+{
+    return listener->private->rdma->env;
+}
+
+/* ---- addresses ---- */
+
+static void listen_at(struct conn_listener *listener, const struct io_netdev *netdev,
+                      const struct io_prefix *prefix, struct codec_handle *handle,
+                      int *out_errno)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+    struct io_endpoint at = {.ip = prefix->ip, .ifindex = netdev->ifindex}, real;
+    struct codec_endpoint *endpoint = &handle->endpoints[handle->n_endpoints];
+    uint8_t scratch[CONN_HANDLE_BYTES];
+    int result;
+
+    if (handle->n_endpoints == CODEC_ENDPOINTS_MAX) {
+        return;
+    }
+    *endpoint = (struct codec_endpoint){
+        .prefix = *prefix, .port = 1, .is_management = netdev->is_management};
+    handle->n_endpoints++;
+    if (!codec_encode_handle(handle, scratch)) {
+        handle->n_endpoints--; /* no room: the others must do */
+        return;
+    }
+    result = env->oob->listen(env, &at, BACKLOG, &listener->task,
+                              &private->sockets[private->n_sockets], &real);
+    if (result != 0) {
+        handle->n_endpoints--;
+        *out_errno = result;
+        return;
+    }
+    endpoint->port = real.port;
+    private->n_sockets++;
+}
+
+/* IPv4 or IPv6 addresses of management or cable netdevs, link-local ones left out: they need
+ * a scope that the connector cannot know. */
+static void listen_on(struct conn_listener *listener, bool management, bool v4,
+                      struct codec_handle *handle, int *out_errno)
+{
+    struct io_env *env = env_of(listener);
+    const struct rdma *rdma = listener->private->rdma;
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        const struct io_netdev *netdev = &info->netdevs[i];
+        bool wanted = management && netdev->is_management;
+
+        for (uint32_t p = 0; p < rdma->n_ports && !management; p++) {
+            wanted = wanted || (!netdev->is_management &&
+                                rdma->ports[p].ifindex == netdev->ifindex);
+        }
+        for (uint32_t a = 0; a < netdev->n_addresses && wanted; a++) {
+            const struct io_prefix *prefix = &netdev->addresses[a];
+
+            if (io_ip_is_v4(&prefix->ip) == v4 && !io_ip_is_link_local(&prefix->ip)) {
+                listen_at(listener, netdev, prefix, handle, out_errno);
+            }
+        }
+    }
+}
+
+static weft_status open_sockets(struct conn_listener *listener,
+                                struct codec_handle *handle, struct weft_error *error)
+{
+    const struct conn_config *config = &listener->private->config;
+    int failure = EADDRNOTAVAIL;
+
+    listen_on(listener, true, true, handle, &failure);
+    listen_on(listener, true, false, handle, &failure);
+    if (!config->over_management && config->policy == RDMA_POLICY_WEFT) {
+        listen_on(listener, false, true, handle, &failure);
+        listen_on(listener, false, false, handle, &failure);
+    }
+    if (listener->private->n_sockets == 0) {
+        return weft_fail_errno(error, failure, "listen", "no address to listen on");
+    }
+    return WEFT_OK;
+}
+
+weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
+                        int task_kind, int conn_kind,
+                        uint8_t out_handle[CONN_HANDLE_BYTES], struct conn_listener **out,
+                        struct weft_error *error)
+{
+    struct io_env *env = rdma->env;
+    struct conn_listener *listener = weft_calloc(1, sizeof(*listener));
+    struct conn_listener_private *private = weft_calloc(1, sizeof(*private));
+    struct codec_handle handle = {.n_endpoints = 0};
+    weft_status status;
+    bool fits;
+
+    *out = NULL;
+    listener->private = private;
+    io_task_init(&listener->task, env->loop, env->host, task_kind);
+    private->rdma = rdma;
+    private->config = *config;
+    private->conn_kind = conn_kind;
+    private->clients = weft_calloc(config->pending_max, sizeof(*private->clients));
+    private->accepted = weft_calloc(config->pending_max, sizeof(struct conn *));
+    memcpy(handle.host_id, env->ops->hostinfo(env)->host_id, sizeof(handle.host_id));
+    env->ops->random(env, handle.cookie, sizeof(handle.cookie));
+    env->ops->random(env, &handle.epoch, sizeof(handle.epoch));
+    memcpy(private->identity.host_id, handle.host_id, sizeof(handle.host_id));
+    private->identity.epoch = handle.epoch;
+    auth_connection_key(handle.cookie, config->has_secret ? config->secret : NULL,
+                        private->identity.key);
+    status = open_sockets(listener, &handle, error);
+    if (status != WEFT_OK) {
+        conn_listener_close(listener);
+        return status;
+    }
+    fits = codec_encode_handle(&handle, out_handle);
+    weft_check(fits);
+    *out = listener;
+    return WEFT_OK;
+}
+
+/* ---- clients ---- */
+
+static void log_refusal(struct conn_listener *listener, const struct client *client,
+                        const struct weft_error *error)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+    weft_ns now = io_now(env);
+    char ip[IO_IP_TEXT_BYTES];
+
+    if (now < private->next_log_ns) {
+        private->unlogged++;
+        return;
+    }
+    private->next_log_ns = now + LOG_EVERY_NS;
+    weft_log(env->log, WEFT_LOG_WARN,
+             "listener: client %s port %u refused in %s: %s (%llu more)",
+             io_ip_format(&client->source.ip, ip, sizeof(ip)), client->source.port,
+             error->phase, error->message, (unsigned long long)private->unlogged);
+    private->unlogged = 0;
+}
+
+/* The client goes; `error` says why. */
+static void refuse(struct conn_listener *listener, struct client *client,
+                   const struct weft_error *error)
+{
+    struct io_env *env = env_of(listener);
+
+    log_refusal(listener, client, error);
+    weft_trace_event(env->trace, io_now(env), env->name, "listener", "refuse",
+                     "phase=%s status=%s", error->phase, weft_status_name(error->status));
+    client_refuse(client, error);
+    listener->counters.pending--;
+    listener->counters.rejected++;
+    if (error->status == WEFT_ERR_TIMEOUT) {
+        listener->counters.timed_out++;
+    }
+}
+
+/* The client that has to go for a newcomer from `source`, or NULL: the oldest stranger of that
+ * source if it has its share, else the oldest of all if every slot is taken. */
+static struct client *find_victim(struct conn_listener *listener,
+                                  const struct io_ip *source)
+{
+    struct conn_listener_private *private = listener->private;
+    struct client *oldest = NULL, *oldest_of_source = NULL;
+    uint32_t n_of_source = 0, n = 0;
+    uint32_t share = private->config.pending_max / SOURCE_SHARE;
+
+    for (uint32_t i = 0; i < private->config.pending_max; i++) {
+        struct client *client = &private->clients[i];
+
+        if (client->state == CLIENT_NONE) {
+            continue;
+        }
+        n++;
+        if (client->state == CLIENT_FACTS) {
+            continue; /* proved itself */
+        }
+        if (oldest == NULL || client->arrival < oldest->arrival) {
+            oldest = client;
+        }
+        if (io_ip_equal(&client->source.ip, source)) {
+            n_of_source++;
+            if (oldest_of_source == NULL || client->arrival < oldest_of_source->arrival) {
+                oldest_of_source = client;
+            }
+        }
+    }
+    if (n_of_source >= (share > 0 ? share : 1)) {
+        return oldest_of_source;
+    }
+    return n == private->config.pending_max ? oldest : NULL;
+}
+
+static struct client *find_slot(struct conn_listener *listener)
+{
+    struct conn_listener_private *private = listener->private;
+
+    for (uint32_t i = 0; i < private->config.pending_max; i++) {
+        if (private->clients[i].state == CLIENT_NONE) {
+            return &private->clients[i];
+        }
+    }
+    return NULL;
+}
+
+static void admit(struct conn_listener *listener, struct io_stream *stream)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+    struct weft_error error = {0};
+    struct io_endpoint source;
+    struct client *victim, *client;
+
+    listener->counters.clients++;
+    env->oob->endpoints(stream, NULL, &source);
+    victim = find_victim(listener, &source.ip);
+    if (victim != NULL) {
+        weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
+        refuse(listener, victim, &error);
+    }
+    client = find_slot(listener);
+    if (client == NULL) { /* every slot is a member's */
+        env->oob->close(stream, true);
+        listener->counters.rejected++;
+        return;
+    }
+    client_start(client, env, stream, io_now(env) + private->config.authenticate_ns);
+    client->arrival = ++private->arrivals;
+    listener->counters.pending++;
+}
+
+static void accept_clients(struct conn_listener *listener)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+
+    if (private->resume_ns != 0 && io_now(env) < private->resume_ns) {
+        return;
+    }
+    private->resume_ns = 0;
+    for (uint32_t i = 0; i < private->n_sockets; i++) {
+        for (int n = 0; n < ACCEPTS_PER_LOOK; n++) {
+            struct io_stream *stream = NULL;
+            int result = env->oob->accept(private->sockets[i], &listener->task, &stream);
+
+            if (result == EAGAIN) {
+                break;
+            }
+            if (result == 0) {
+                admit(listener, stream);
+            } else if (result != ECONNABORTED && result != EINTR) {
+                /* Out of descriptors or memory: the clients wait in the backlog. */
+                private->resume_ns = io_now(env) + PAUSE_NS;
+                return;
+            }
+            if (n + 1 == ACCEPTS_PER_LOOK) {
+                io_task_wake(&listener->task); /* more may wait; others first */
+            }
+        }
+    }
+}
+
+/* Notes a connection; false if it, or a later attempt at it, was here before. */
+static bool is_first(struct conn_listener_private *private,
+                     const struct codec_hello *hello)
+{
+    struct recent *slot = NULL;
+
+    for (uint32_t i = 0; i < RECENT_MAX; i++) {
+        struct recent *known = &private->recent[i];
+
+        if (known->attempt != 0 && known->id == hello->id &&
+            memcmp(known->host_id, hello->host_id, sizeof(known->host_id)) == 0) {
+            if (known->attempt >= hello->attempt) {
+                return false;
+            }
+            slot = known;
+        }
+    }
+    if (slot == NULL) {
+        slot = &private->recent[private->next_recent++ % RECENT_MAX];
+    }
+    memcpy(slot->host_id, hello->host_id, sizeof(slot->host_id));
+    slot->id = hello->id;
+    slot->attempt = hello->attempt;
+    return true;
+}
+
+/* A member: becomes a connection. */
+static void promote(struct conn_listener *listener, struct client *client)
+{
+    struct conn_listener_private *private = listener->private;
+    struct weft_error error = {0};
+    struct conn *conn;
+    uint32_t at;
+
+    if (!is_first(private, &client->hello)) {
+        weft_fail(&error, WEFT_ERR_PROTOCOL, "duplicate",
+                  "this connection was here before");
+    } else if (private->n_accepted == private->config.pending_max) {
+        weft_fail(&error, WEFT_ERR_LIMIT, "limit",
+                  "too many connections wait to be taken");
+    }
+    if (error.status != WEFT_OK) {
+        refuse(listener, client, &error);
+        return;
+    }
+    conn =
+        conn_from_client(private->rdma, &private->config, private->conn_kind,
+                         &client->link, &client->hello, &client->member->facts, &error);
+    if (conn == NULL) {
+        refuse(listener, client, &error);
+        return;
+    }
+    client_fini(client, false);
+    listener->counters.pending--;
+    listener->counters.accepted++;
+    at = (private->first_accepted + private->n_accepted++) % private->config.pending_max;
+    private->accepted[at] = conn;
+}
+
+static void serve(struct conn_listener *listener, struct client *client)
+{
+    struct weft_error error = {0};
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && client->state != CLIENT_DONE) {
+        status = client_step(client, &listener->private->identity, &error);
+    }
+    if (status == WEFT_OK) {
+        promote(listener, client);
+        return;
+    }
+    if (status == WEFT_AGAIN && io_now(env_of(listener)) >= client->deadline_ns) {
+        weft_fail(&error, WEFT_ERR_TIMEOUT, "authenticate", "not authenticated in time");
+        status = WEFT_ERR_TIMEOUT;
+    }
+    if (status < 0) {
+        refuse(listener, client, &error);
+    }
+}
+
+void conn_listener_progress(struct conn_listener *listener)
+{
+    struct conn_listener_private *private = listener->private;
+    weft_ns next = WEFT_NEVER;
+
+    accept_clients(listener);
+    for (uint32_t i = 0; i < private->config.pending_max; i++) {
+        struct client *client = &private->clients[i];
+
+        if (client->state != CLIENT_NONE) {
+            serve(listener, client);
+        }
+        if (client->state != CLIENT_NONE && client->deadline_ns < next) {
+            next = client->deadline_ns;
+        }
+    }
+    if (private->resume_ns != 0 && private->resume_ns < next) {
+        next = private->resume_ns;
+    }
+    io_task_deadline(&listener->task, next);
+    weft_check(listener->counters.accepted + listener->counters.rejected +
+                   listener->counters.pending ==
+               listener->counters.clients);
+}
+
+struct conn *conn_accept(struct conn_listener *listener)
+{
+    struct conn_listener_private *private = listener->private;
+    struct conn *conn;
+
+    if (private->n_accepted == 0) {
+        return NULL;
+    }
+    conn = private->accepted[private->first_accepted];
+    private->first_accepted = (private->first_accepted + 1) % private->config.pending_max;
+    private->n_accepted--;
+    io_task_wake(&conn->task);
+    return conn;
+}
+
+void conn_listener_close(struct conn_listener *listener)
+{
+    struct conn_listener_private *private;
+    struct conn *conn;
+
+    if (listener == NULL) {
+        return;
+    }
+    private = listener->private;
+    while ((conn = conn_accept(listener)) != NULL) {
+        conn_destroy(conn);
+    }
+    for (uint32_t i = 0; i < private->config.pending_max; i++) {
+        if (private->clients[i].state != CLIENT_NONE) {
+            client_fini(&private->clients[i], true);
+        }
+    }
+    for (uint32_t i = 0; i < private->n_sockets; i++) {
+        env_of(listener)->oob->close_listener(private->sockets[i]);
+    }
+    io_task_fini(&listener->task);
+    auth_forget(&private->identity, sizeof(private->identity));
+    free(private->clients);
+    free(private->accepted);
+    free(private);
+    free(listener);
+}

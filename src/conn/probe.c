@@ -1,0 +1,273 @@
+/* The proof that frames of every size cross every queue pair: on each, a WRITE of fresh bytes
+ * into the peer's probe area and a READ that brings them back; first small ones, then ones that
+ * fill the path MTU. RC executes both in order, so the READ sees the WRITE; the full WRITE shows
+ * that large frames reach the peer, the full READ that they come back. Small probes that pass
+ * where full ones do not tell a path MTU that lies from a path that is dead. The peer probes in
+ * the same way at the same time, which proves its own send state. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/private.h"
+
+#define WR_WRITE UINT64_C(0x70726f6265000000)
+#define WR_READ UINT64_C(0x70726f6265000100)
+#define WR_KIND(id) ((id) & ~UINT64_C(0xff))
+#define WR_QP(id) ((uint32_t)((id)&UINT64_C(0xff)))
+
+enum slot { SLOT_TARGET, SLOT_SOURCE, SLOT_LANDING };
+
+static uint8_t *slot(const struct conn *conn, enum slot kind, uint32_t qp)
+{
+    return conn->private->probe + ((size_t)kind * conn->n_qps + qp) * CONN_PROBE_BYTES;
+}
+
+static uint32_t stage_bytes(const struct conn *conn, uint32_t qp)
+{
+    return conn->private->probes[qp].stage == CONN_PROBE_SMALL_SENT
+               ? CONN_PROBE_SMALL
+               : conn->rails[qp % conn->n_rails].path_mtu;
+}
+
+static void add_probe_values(struct conn *conn, uint32_t qp)
+{
+    const struct conn_probe_qp *probe = &conn->private->probes[qp];
+
+    weft_error_object(&conn->error, "%s", conn->qps[qp].label);
+    weft_error_int(&conn->error, "probe_bytes", stage_bytes(conn, qp));
+    weft_error_int(&conn->error, "small_passed", probe->stage == CONN_PROBE_FULL_SENT);
+    conn_add_values(conn, qp % conn->n_rails);
+}
+
+/* Posts the WRITE and the READ of the stage. */
+static weft_status post(struct conn *conn, uint32_t qp)
+{
+    struct conn_private *private = conn->private;
+    struct io_env *env = conn_env(conn);
+    uint32_t r = qp % conn->n_rails, n_bytes = stage_bytes(conn, qp);
+    const struct codec_rail *remote = &private->theirs.rails[r];
+    struct io_device *device = conn->rails[r].port->device;
+    struct ibv_sge sge[2] = {
+        {.addr = (uint64_t)(uintptr_t)slot(conn, SLOT_SOURCE, qp),
+         .length = n_bytes,
+         .lkey = private->rails[r].local.lkey},
+        {.addr = (uint64_t)(uintptr_t)slot(conn, SLOT_LANDING, qp),
+         .length = n_bytes,
+         .lkey = private->rails[r].local.lkey},
+    };
+    struct ibv_send_wr wr[2] = {
+        {.wr_id = WR_WRITE | qp, .next = &wr[1], .opcode = IBV_WR_RDMA_WRITE},
+        {.wr_id = WR_READ | qp, .opcode = IBV_WR_RDMA_READ},
+    };
+    struct ibv_send_wr *bad = NULL;
+    int result;
+
+    env->ops->random(env, slot(conn, SLOT_SOURCE, qp), n_bytes);
+    memset(slot(conn, SLOT_LANDING, qp), 0, n_bytes);
+    for (size_t i = 0; i < 2; i++) {
+        wr[i].sg_list = &sge[i];
+        wr[i].num_sge = 1;
+        wr[i].send_flags = IBV_SEND_SIGNALED;
+        wr[i].wr.rdma.remote_addr = remote->probe_addr + (uint64_t)qp * CONN_PROBE_BYTES;
+        wr[i].wr.rdma.rkey = remote->probe_rkey;
+    }
+    private->probes[qp].started_ns = io_now(env);
+    private->probes[qp].tries = 0;
+    result = device->ops->post_send(conn->qps[qp].qp, wr, &bad);
+    if (result != 0) {
+        weft_fail_errno(&conn->error, result, "probe", "post_send");
+        add_probe_values(conn, qp);
+        return WEFT_ERR_SYSTEM;
+    }
+    return WEFT_OK;
+}
+
+static const char *verdict(const struct conn *conn, uint32_t qp)
+{
+    return conn->private->probes[qp].stage == CONN_PROBE_SMALL_SENT
+               ? "nothing passes"
+               : "small frames pass, full ones do not";
+}
+
+/* The READ of the stage is back: compare, go on. */
+static weft_status passed(struct conn *conn, uint32_t qp)
+{
+    struct conn_probe_qp *probe = &conn->private->probes[qp];
+    uint32_t n_bytes = stage_bytes(conn, qp);
+
+    if (memcmp(slot(conn, SLOT_SOURCE, qp), slot(conn, SLOT_LANDING, qp), n_bytes) != 0) {
+        weft_fail(&conn->error, WEFT_ERR_DATA, "probe",
+                  "%u bytes came back other than they were written", n_bytes);
+        add_probe_values(conn, qp);
+        return WEFT_ERR_DATA;
+    }
+    conn->probe_rtt_ns = io_now(conn_env(conn)) - probe->started_ns;
+    if (probe->stage == CONN_PROBE_FULL_SENT) {
+        probe->stage = CONN_PROBE_PASSED;
+        return WEFT_OK;
+    }
+    probe->stage = CONN_PROBE_FULL_SENT;
+    return post(conn, qp);
+}
+
+static weft_status take(struct conn *conn, const struct ibv_wc *wc)
+{
+    uint64_t kind = WR_KIND(wc->wr_id);
+    uint32_t qp = WR_QP(wc->wr_id);
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        uint32_t failed = 0;
+
+        /* A receive that flushes names no probe: its queue pair number tells. */
+        while (failed + 1 < conn->n_qps && conn->qps[failed].qp->qp_num != wc->qp_num) {
+            failed++;
+        }
+        weft_fail_completion(&conn->error, (int)wc->status, "probe", "%s",
+                             verdict(conn, failed));
+        add_probe_values(conn, failed);
+        return WEFT_ERR_COMPLETION;
+    }
+    if ((kind != WR_WRITE && kind != WR_READ) || qp >= conn->n_qps) {
+        return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "probe",
+                         "the peer sends data before its probe is over");
+    }
+    return kind == WR_READ ? passed(conn, qp) : WEFT_OK;
+}
+
+/* Takes completions until every CQ is empty; those of probes only can be there. */
+static weft_status poll(struct conn *conn)
+{
+    for (uint32_t i = 0; i < conn->n_rails; i++) {
+        struct io_device *device = conn->rails[i].port->device;
+        struct ibv_wc wc[16];
+        int n = 1;
+
+        while (n > 0) {
+            int result = device->ops->poll_cq(conn->rails[i].cq, 16, wc, &n);
+
+            if (result != 0) {
+                return weft_fail_errno(&conn->error, result, "probe", "poll_cq");
+            }
+            for (int k = 0; k < n; k++) {
+                weft_status status = take(conn, &wc[k]);
+
+                if (status != WEFT_OK) {
+                    return status;
+                }
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status arm(struct conn *conn)
+{
+    for (uint32_t i = 0; i < conn->n_rails; i++) {
+        struct io_device *device = conn->rails[i].port->device;
+        int result = device->ops->req_notify(conn->rails[i].cq, 0);
+
+        if (result != 0) {
+            return weft_fail_errno(&conn->error, result, "probe", "req_notify_cq");
+        }
+    }
+    return WEFT_OK;
+}
+
+static bool all_passed(const struct conn *conn)
+{
+    for (uint32_t i = 0; i < conn->n_qps; i++) {
+        if (conn->private->probes[i].stage != CONN_PROBE_PASSED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_ns try_ends(const struct conn *conn, uint32_t qp)
+{
+    const struct conn_probe_qp *probe = &conn->private->probes[qp];
+
+    return probe->started_ns + conn->config.probe_ns * (weft_ns)(probe->tries + 1);
+}
+
+static void trace_try(const struct conn *conn, uint32_t qp)
+{
+    struct io_env *env = conn_env(conn);
+    char object[40];
+
+    if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+        weft_format(object, sizeof(object), "qp:%u", conn->qps[qp].qp->qp_num);
+        weft_trace_event(env->trace, io_now(env), env->name, object, "probe_late",
+                         "try=%u bytes=%u", conn->private->probes[qp].tries,
+                         stage_bytes(conn, qp));
+    }
+}
+
+/* The NIC repeats lost frames by itself; a try is a stretch of time in which it may. */
+static weft_status check_tries(struct conn *conn)
+{
+    weft_ns now = io_now(conn_env(conn));
+
+    for (uint32_t i = 0; i < conn->n_qps; i++) {
+        struct conn_probe_qp *probe = &conn->private->probes[i];
+
+        while (probe->stage != CONN_PROBE_PASSED && now >= try_ends(conn, i)) {
+            probe->tries++;
+            trace_try(conn, i);
+            if (probe->tries >= conn->config.probe_tries) {
+                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, "probe",
+                          "%s: no answer to %u bytes in %u x %lld ms", verdict(conn, i),
+                          stage_bytes(conn, i), probe->tries,
+                          (long long)(conn->config.probe_ns / 1000000));
+                add_probe_values(conn, i);
+                return WEFT_ERR_TIMEOUT;
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status conn_probe(struct conn *conn)
+{
+    weft_status status = WEFT_OK;
+
+    if (all_passed(conn)) {
+        return WEFT_OK; /* what comes from now on is for the owner */
+    }
+    for (uint32_t i = 0; i < conn->n_qps && status == WEFT_OK; i++) {
+        if (conn->private->probes[i].stage == CONN_PROBE_IDLE) {
+            conn->private->probes[i].stage = CONN_PROBE_SMALL_SENT;
+            status = post(conn, i);
+        }
+    }
+    if (status == WEFT_OK) {
+        status = poll(conn);
+    }
+    if (status == WEFT_OK && !all_passed(conn)) {
+        status = arm(conn);
+        /* What completed between the last look and arming wakes nobody. */
+        status = status == WEFT_OK ? poll(conn) : status;
+    }
+    if (status == WEFT_OK && !all_passed(conn)) {
+        status = check_tries(conn);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    return all_passed(conn) ? WEFT_OK : WEFT_AGAIN;
+}
+
+weft_ns conn_probe_deadline(const struct conn *conn)
+{
+    weft_ns least = WEFT_NEVER;
+
+    for (uint32_t i = 0; i < conn->n_qps; i++) {
+        if (conn->private->probes[i].stage != CONN_PROBE_PASSED &&
+            conn->private->probes[i].stage != CONN_PROBE_IDLE &&
+            try_ends(conn, i) < least) {
+            least = try_ends(conn, i);
+        }
+    }
+    return least;
+}

@@ -1,0 +1,352 @@
+/* Which ports and GIDs a connection uses: facts told and heard, the connector's proposal, the
+ * acceptor's answer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/private.h"
+
+/* ---- facts ---- */
+
+/* The first slots in table order; of a long table, those with an address behind them. */
+static void gid_facts(const struct rdma_port *port, struct rdma_port_facts *out)
+{
+    bool long_table = port->n_gids > RDMA_FACTS_GIDS_MAX;
+
+    for (uint32_t i = 0; i < port->n_gids && out->n_gids < RDMA_FACTS_GIDS_MAX; i++) {
+        const struct rdma_gid *gid = &port->gids[i];
+
+        if (long_table && gid->prefix_len == 0) {
+            continue;
+        }
+        out->gids[out->n_gids].gid = gid->gid;
+        out->gids[out->n_gids].type = (uint8_t)gid->type;
+        out->gids[out->n_gids].prefix_len = gid->prefix_len;
+        out->gids[out->n_gids].index = gid->index;
+        out->n_gids++;
+    }
+}
+
+uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
+                          uint32_t cap)
+{
+    uint32_t n = rdma->n_ports < cap ? rdma->n_ports : cap;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rdma_port *port = &rdma->ports[i];
+
+        memset(&out[i], 0, sizeof(out[i]));
+        weft_format(out[i].name, sizeof(out[i].name), "%s", port->name);
+        out[i].device = rdma_nic(rdma, port->device_index) & 0xff;
+        /* A port that tells no MTU can carry nothing. */
+        out[i].is_active = port->is_active && port->active_mtu != 0;
+        out[i].active_mtu = port->active_mtu != 0 ? port->active_mtu : 256;
+        out[i].netdev_mtu = port->netdev_mtu;
+        out[i].rate_bps = port->rate_bps;
+        gid_facts(port, &out[i]);
+    }
+    return n;
+}
+
+void conn_facts_body(struct conn *conn, struct codec_facts *out)
+{
+    struct io_env *env = conn_env(conn);
+    struct conn_private *private = conn->private;
+
+    memset(out, 0, sizeof(*out));
+    private->n_local = conn_local_facts(conn->rdma, private->local, CODEC_PORTS_MAX);
+    out->policy = conn->config.policy;
+    weft_format(out->peer.host, sizeof(out->peer.host), "%s", env->name);
+    memcpy(out->peer.host_id, env->ops->hostinfo(env)->host_id,
+           sizeof(out->peer.host_id));
+    out->peer.n_ports = private->n_local;
+    memcpy(out->peer.ports, private->local, sizeof(private->local));
+}
+
+weft_status conn_take_facts(struct conn *conn, const struct codec_facts *facts)
+{
+    const struct codec_handle *handle = &conn->private->dial.handle;
+
+    if (facts->policy != conn->config.policy) {
+        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "facts",
+                  "the peer's policy is %s, ours %s", rdma_policy_name(facts->policy),
+                  rdma_policy_name(conn->config.policy));
+        weft_error_text(&conn->error, "field", "policy");
+        return WEFT_ERR_PROTOCOL;
+    }
+    if (conn->is_connector && memcmp(facts->peer.host_id, handle->host_id, 16) != 0) {
+        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "facts",
+                  "the peer is not the host of the handle");
+        weft_error_text(&conn->error, "field", "host_id");
+        return WEFT_ERR_PROTOCOL;
+    }
+    conn->peer = facts->peer;
+    return WEFT_OK;
+}
+
+void conn_add_values(struct conn *conn, uint32_t rail_index)
+{
+    const struct conn_private *private = conn->private;
+    const struct rdma_rail *chosen = &private->chosen[rail_index];
+    const struct rdma_port_facts *local = &private->local[chosen->local_port];
+    const struct rdma_port_facts *remote = &conn->peer.ports[chosen->remote_port];
+    const struct conn_rail *rail = &conn->rails[rail_index];
+    struct weft_error *error = &conn->error;
+    char gid[IO_IP_TEXT_BYTES];
+
+    weft_error_text(error, "local_port", local->name);
+    weft_error_text(error, "local_gid",
+                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
+    weft_error_text(error, "remote_port", remote->name);
+    weft_error_text(error, "remote_gid",
+                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
+    weft_error_int(error, "path_mtu", rail->path_mtu);
+    weft_error_int(error, "local_mtu", local->netdev_mtu);
+    weft_error_int(error, "local_active_mtu", local->active_mtu);
+    weft_error_int(error, "remote_mtu", remote->netdev_mtu);
+    weft_error_int(error, "remote_active_mtu", remote->active_mtu);
+    weft_error_int(error, "local_prefix_len", local->gids[chosen->local_gid].prefix_len);
+    weft_error_int(error, "remote_prefix_len",
+                   remote->gids[chosen->remote_gid].prefix_len);
+}
+
+/* ---- choice ---- */
+
+/* NCCL_IB_GID_INDEX, which only NCCL's policies read. */
+static int gid_index(const struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    const char *text = conn->config.policy == RDMA_POLICY_WEFT
+                           ? NULL
+                           : env->ops->setting(env, "NCCL_IB_GID_INDEX");
+    char *end = NULL;
+    long value = text == NULL ? -1 : strtol(text, &end, 10);
+
+    return text == NULL || end == text || *end != '\0' || value < 0 || value > 255
+               ? -1
+               : (int)value;
+}
+
+static weft_status choose(struct conn *conn, uint32_t *out_n)
+{
+    struct conn_private *private = conn->private;
+    uint32_t rails_max = CONN_QPS_MAX / conn->config.qps_per_rail;
+    struct rdma_choice_input input = {
+        .policy = conn->config.policy,
+        .local = private->local,
+        .n_local = private->n_local,
+        .remote = conn->peer.ports,
+        .n_remote = conn->peer.n_ports,
+        .channel = conn->config.channel,
+        .is_connector = conn->is_connector,
+        .gid_index = gid_index(conn),
+    };
+    weft_status status = rdma_choose(
+        &input, private->chosen, rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX,
+        out_n, &conn->error);
+
+    for (uint32_t i = 0; status == WEFT_OK && i < *out_n; i++) {
+        const struct rdma_rail *rail = &private->chosen[i];
+        const struct rdma_port_facts *local = &private->local[rail->local_port];
+        const struct rdma_port_facts *remote = &conn->peer.ports[rail->remote_port];
+
+        if (rail->local_gid >= local->n_gids || rail->remote_gid >= remote->n_gids) {
+            status = weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+                               "port %s or the peer's %s has no such GID", local->name,
+                               remote->name);
+        }
+    }
+    if (status == WEFT_OK && *out_n == 0) {
+        status = weft_fail(&conn->error, WEFT_ERR_ROUTE, "route", "no rail to the peer");
+    }
+    return status;
+}
+
+static void set_rail(struct conn *conn, uint32_t i)
+{
+    struct conn_private *private = conn->private;
+    const struct rdma_rail *chosen = &private->chosen[i];
+    const struct rdma_port_facts *local = &private->local[chosen->local_port];
+    struct conn_rail *rail = &conn->rails[i];
+
+    rail->port = &conn->rdma->ports[chosen->local_port];
+    rail->remote_port = chosen->remote_port;
+    rail->local_gid = local->gids[chosen->local_gid].gid;
+    rail->gid_type = (enum ibv_gid_type)local->gids[chosen->local_gid].type;
+    rail->remote_gid = conn->peer.ports[chosen->remote_port].gids[chosen->remote_gid].gid;
+    rail->path_mtu = chosen->path_mtu;
+}
+
+/* ---- the acceptor's check of a proposal ---- */
+
+static uint32_t find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
+                         uint8_t type)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].type == type &&
+            memcmp(port->gids[i].gid.raw, gid->raw, sizeof(gid->raw)) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static weft_status refuse(struct conn *conn, uint32_t rail, const char *field,
+                          const char *why)
+{
+    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "meta",
+                                   "rail %u: %s %s", rail, field, why);
+
+    weft_error_text(&conn->error, "field", field);
+    weft_error_int(&conn->error, "rail", rail);
+    return status;
+}
+
+/* Turns one rail of `theirs` into indices of both ends' facts. What the peer calls remote is
+ * ours, and must exist here by value and type. */
+static weft_status match_rail(struct conn *conn, uint32_t i)
+{
+    struct conn_private *private = conn->private;
+    const struct codec_rail *theirs = &private->theirs.rails[i];
+    struct rdma_rail *out = &private->chosen[i];
+    const struct rdma_port_facts *local, *remote;
+
+    if (theirs->remote_port >= private->n_local) {
+        return refuse(conn, i, "remote_port", "is no port of this host");
+    }
+    if (theirs->local_port >= conn->peer.n_ports) {
+        return refuse(conn, i, "local_port", "is not among the peer's facts");
+    }
+    local = &private->local[theirs->remote_port];
+    remote = &conn->peer.ports[theirs->local_port];
+    out->local_port = theirs->remote_port;
+    out->remote_port = theirs->local_port;
+    out->local_gid = find_gid(local, &theirs->remote_gid, theirs->remote_type);
+    if (out->local_gid == UINT32_MAX) {
+        return refuse(conn, i, "remote_gid", "is not a GID of that type on this port");
+    }
+    out->remote_gid = find_gid(remote, &theirs->local_gid, theirs->local_type);
+    if (out->remote_gid == UINT32_MAX) {
+        return refuse(conn, i, "local_gid", "is not among the peer's facts");
+    }
+    if (theirs->local_type != theirs->remote_type) {
+        return refuse(conn, i, "local_type", "differs from the other end's");
+    }
+    out->path_mtu =
+        local->active_mtu < theirs->path_mtu ? local->active_mtu : theirs->path_mtu;
+    return WEFT_OK;
+}
+
+/* Programs that choose blindly learn the other end's GID from META alone. */
+static weft_status take_blindly(struct conn *conn, uint32_t i)
+{
+    struct conn_private *private = conn->private;
+    const struct codec_rail *theirs = &private->theirs.rails[i];
+    uint32_t gid;
+
+    if (theirs->local_port >= conn->peer.n_ports) {
+        return refuse(conn, i, "local_port", "is not among the peer's facts");
+    }
+    gid = find_gid(&conn->peer.ports[theirs->local_port], &theirs->local_gid,
+                   theirs->local_type);
+    if (gid == UINT32_MAX) {
+        return refuse(conn, i, "local_gid", "is not among the peer's facts");
+    }
+    private->chosen[i].remote_port = theirs->local_port;
+    private->chosen[i].remote_gid = gid;
+    set_rail(conn, i);
+    return WEFT_OK;
+}
+
+static weft_status answer(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    uint32_t n = 0;
+    weft_status status = WEFT_OK;
+
+    if (conn->config.policy != RDMA_POLICY_WEFT) {
+        status = choose(conn, &n);
+        if (status == WEFT_OK && n != private->theirs.n_rails) {
+            status = refuse(conn, n, "n_rails", "differs from this end's choice");
+        }
+    }
+    for (uint32_t i = 0; i < private->theirs.n_rails && status == WEFT_OK; i++) {
+        if (conn->config.policy == RDMA_POLICY_WEFT) {
+            status = match_rail(conn, i);
+        } else {
+            set_rail(conn, i);
+            status = take_blindly(conn, i);
+        }
+        if (status == WEFT_OK) {
+            set_rail(conn, i);
+        }
+    }
+    conn->n_rails = private->theirs.n_rails;
+    conn->n_qps = private->theirs.n_qps;
+    return status;
+}
+
+weft_status conn_choose_rails(struct conn *conn)
+{
+    uint32_t n = 0;
+    weft_status status;
+
+    if (!conn->is_connector) {
+        status = answer(conn);
+        if (status != WEFT_OK) {
+            conn->n_rails = 0; /* there is nothing to tell of rails */
+        }
+        return status;
+    }
+    status = choose(conn, &n);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    conn->n_rails = n;
+    conn->n_qps = n * conn->config.qps_per_rail;
+    for (uint32_t i = 0; i < n; i++) {
+        set_rail(conn, i);
+    }
+    return WEFT_OK;
+}
+
+/* The answer must be of the same shape; under policy weft it repeats the proposal, the path
+ * MTU at most lowered. */
+weft_status conn_check_answer(struct conn *conn)
+{
+    const struct codec_meta *mine = &conn->private->mine,
+                            *theirs = &conn->private->theirs;
+
+    if (theirs->n_rails != mine->n_rails) {
+        return refuse(conn, theirs->n_rails, "n_rails", "differs from the proposal");
+    }
+    if (theirs->n_qps != mine->n_qps) {
+        return refuse(conn, 0, "n_qps", "differs from the proposal");
+    }
+    for (uint32_t i = 0; i < mine->n_rails; i++) {
+        const struct codec_rail *a = &mine->rails[i], *b = &theirs->rails[i];
+
+        if (conn->config.policy != RDMA_POLICY_WEFT) {
+            weft_status status = take_blindly(conn, i);
+
+            if (status != WEFT_OK) {
+                return status;
+            }
+            continue;
+        }
+        if (a->local_port != b->remote_port || a->remote_port != b->local_port) {
+            return refuse(conn, i, "local_port", "differs from the proposal");
+        }
+        if (memcmp(a->local_gid.raw, b->remote_gid.raw, 16) != 0 ||
+            memcmp(a->remote_gid.raw, b->local_gid.raw, 16) != 0 ||
+            a->local_type != b->remote_type || a->remote_type != b->local_type) {
+            return refuse(conn, i, "local_gid", "differs from the proposal");
+        }
+        if (b->path_mtu > a->path_mtu) {
+            return refuse(conn, i, "path_mtu", "exceeds the proposal");
+        }
+        conn->rails[i].path_mtu = b->path_mtu;
+    }
+    return WEFT_OK;
+}

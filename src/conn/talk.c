@@ -1,0 +1,190 @@
+/* What comes and goes on the stream of a connection whose ends have proved themselves. */
+#include <string.h>
+
+#include "base/text.h"
+#include "conn/private.h"
+
+weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
+                      size_t n_bytes)
+{
+    struct frame_link *link = &conn->private->link;
+
+    /* A stream that ended is conn_lost's to judge. */
+    if (link->stream == NULL || frame_send(link, type, body, n_bytes)) {
+        return WEFT_OK;
+    }
+    return weft_fail(&conn->error, WEFT_ERR_LIMIT, codec_type_name(type),
+                     "the peer reads nothing: %zu bytes wait", frame_queued(link));
+}
+
+static weft_status out_of_order(struct conn *conn, enum codec_type type)
+{
+    return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, codec_type_name(type),
+                     "a %s message in state %s", codec_type_name(type),
+                     conn_state_name(conn->state));
+}
+
+/* "peer failed in rtr: errno 110". */
+static weft_status peer_failed(struct conn *conn, const struct frame *frame)
+{
+    struct weft_error *error = &conn->error;
+    struct codec_abort abort;
+    char reason[48];
+    weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    conn->private->peer_gave_up = true;
+    if (abort.sys_errno != 0) {
+        weft_format(reason, sizeof(reason), "errno %u", abort.sys_errno);
+    } else if (abort.wc_status != 0) {
+        weft_format(reason, sizeof(reason), "wc_status %u", abort.wc_status);
+    } else {
+        weft_format(reason, sizeof(reason), "%s", weft_status_name(abort.status));
+    }
+    status = weft_fail(error, WEFT_ERR_CLOSED, "peer", "peer failed in %s: %s",
+                       abort.phase, reason);
+    weft_error_text(error, "peer_phase", abort.phase);
+    weft_error_text(error, "peer_status", weft_status_name(abort.status));
+    if (abort.sys_errno != 0) {
+        weft_error_int(error, "peer_errno", abort.sys_errno);
+    }
+    if (abort.wc_status != 0) {
+        weft_error_int(error, "peer_wc_status", abort.wc_status);
+    }
+    return status;
+}
+
+/* Whether the peer may send `type` now: each once, in order, and never before what it
+ * answers was sent. */
+static bool is_expected(const struct conn *conn, enum codec_type type)
+{
+    enum conn_state state = conn->state;
+
+    if (conn_got(conn, type)) {
+        return false;
+    }
+    switch (type) {
+    case CODEC_FACTS:
+        return conn->is_connector && state == CONN_AUTH;
+    case CODEC_META:
+        return state == CONN_META;
+    case CODEC_READY:
+        return conn_got(conn, CODEC_META) &&
+               (state == CONN_CONNECT_QPS || state == CONN_READY);
+    case CODEC_PROBED:
+        return conn_got(conn, CODEC_READY) &&
+               (state == CONN_READY || state == CONN_PROBE);
+    case CODEC_HELLO:
+    case CODEC_CHALLENGE:
+    case CODEC_AUTH:
+    case CODEC_CLOSE:
+    case CODEC_ABORT:
+    case CODEC_JOIN:
+    case CODEC_BLOB:
+    case CODEC_BYE:
+    case CODEC_GIVE_UP:
+        break;
+    }
+    return false;
+}
+
+static weft_status take(struct conn *conn, const struct frame *frame)
+{
+    struct conn_private *private = conn->private;
+    struct codec_facts facts;
+    weft_status status;
+
+    if (frame->type == CODEC_ABORT) {
+        return peer_failed(conn, frame);
+    }
+    if (frame->type == CODEC_CLOSE) {
+        private->peer_gave_up = true;
+        return weft_fail(&conn->error, WEFT_ERR_CLOSED, "peer",
+                         "the peer closed the connection");
+    }
+    if (!is_expected(conn, frame->type)) {
+        return out_of_order(conn, frame->type);
+    }
+    if (frame->type == CODEC_FACTS) {
+        status = codec_decode_facts(frame->body, frame->n_bytes, &facts, &conn->error);
+        if (status == WEFT_OK) {
+            status = conn_take_facts(conn, &facts);
+        }
+    } else if (frame->type == CODEC_META) {
+        status = codec_decode_meta(frame->body, frame->n_bytes, &private->theirs,
+                                   &conn->error);
+    } else {
+        status = codec_decode_empty(frame->type, frame->n_bytes, &conn->error);
+    }
+    private->got |= 1u << frame->type;
+    return status;
+}
+
+/* The stream ended. After READY the queue pairs are all that is needed: the probe decides. The
+ * peer's own probes may still be under way and must not meet this end's first data. */
+static weft_status lost(struct conn *conn, const struct weft_error *why)
+{
+    struct conn_private *private = conn->private;
+
+    if (conn->state == CONN_PROBE) {
+        frame_close(&private->link, true);
+        private->is_alone = true;
+        private->alone_ns = io_now(conn_env(conn)) +
+                            2 * conn->config.probe_ns * (weft_ns)conn->config.probe_tries;
+        return WEFT_OK;
+    }
+    if (conn->error.status == WEFT_OK) {
+        conn->error = *why;
+    }
+    return conn->error.status;
+}
+
+/* Judges how reading or writing ended. */
+static weft_status judge(struct conn *conn, weft_status status,
+                         const struct weft_error *why)
+{
+    if (status == WEFT_ERR_CLOSED) {
+        return lost(conn, why);
+    }
+    if (status < 0 && conn->error.status == WEFT_OK) {
+        conn->error = *why;
+    }
+    return status < 0 ? status : WEFT_OK;
+}
+
+/* Takes all that came. */
+weft_status conn_listen_to_peer(struct conn *conn)
+{
+    struct frame_link *link = &conn->private->link;
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status;
+
+    if (!link->sealed || link->stream == NULL) {
+        return WEFT_OK;
+    }
+    do {
+        status = frame_receive(link, &frame, &why);
+        if (status == WEFT_OK) {
+            status = take(conn, &frame);
+            if (status != WEFT_OK) {
+                return status;
+            }
+        }
+    } while (status == WEFT_OK);
+    return judge(conn, status, &why);
+}
+
+/* Sends what the steps queued. */
+weft_status conn_talk_to_peer(struct conn *conn)
+{
+    struct frame_link *link = &conn->private->link;
+    struct weft_error why = {0};
+
+    if (!link->sealed || link->stream == NULL) {
+        return WEFT_OK;
+    }
+    return judge(conn, frame_flush(link, &why), &why);
+}
