@@ -1,0 +1,617 @@
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "rdma/policy.h"
+
+#define V1 IBV_GID_TYPE_ROCE_V1
+#define V2 IBV_GID_TYPE_ROCE_V2
+
+/* A port from "index address/len v" lines: what a driver lists. */
+static void add_gid(struct rdma_port_facts *port, uint32_t index, const char *text,
+                    int type)
+{
+    struct io_prefix prefix;
+    ck_assert(io_prefix_parse(text, &prefix));
+    ck_assert_uint_lt(port->n_gids, RDMA_FACTS_GIDS_MAX);
+    memcpy(port->gids[port->n_gids].gid.raw, prefix.ip.bytes, 16);
+    port->gids[port->n_gids].type = (uint8_t)type;
+    port->gids[port->n_gids].prefix_len = prefix.prefix_len;
+    port->gids[port->n_gids].index = index;
+    port->n_gids++;
+}
+
+static struct rdma_port_facts make_port(const char *name, uint32_t device)
+{
+    struct rdma_port_facts port;
+    memset(&port, 0, sizeof(port));
+    weft_format(port.name, sizeof(port.name), "%s", name);
+    port.device = device;
+    port.is_active = true;
+    port.active_mtu = 4096;
+    port.netdev_mtu = 9000;
+    port.rate_bps = UINT64_C(100000000000);
+    return port;
+}
+
+/* As mlx5 lists them: default v1 and v2, then each address as v1 and v2. */
+static struct rdma_port_facts mlx5_port(const char *name, uint32_t device,
+                                        const char *prefix)
+{
+    struct rdma_port_facts port = make_port(name, device);
+    add_gid(&port, 0, "fe80::1/0", V1);
+    add_gid(&port, 1, "fe80::1/0", V2);
+    if (prefix != NULL) {
+        add_gid(&port, 2, prefix, V1);
+        add_gid(&port, 3, prefix, V2);
+    }
+    return port;
+}
+
+/* ---- names ---- */
+
+START_TEST(names_are_those_of_scenario_files)
+{
+    const char *names[] = {"weft", "nccl-2.25", "nccl-2.30-subnet-aware",
+                           "mesh-plugin-2026-01"};
+    for (int i = 0; i < RDMA_N_POLICIES; i++) {
+        enum rdma_policy policy;
+        ck_assert_str_eq(rdma_policy_name((enum rdma_policy)i), names[i]);
+        ck_assert(rdma_policy_parse(names[i], &policy));
+        ck_assert_int_eq((int)policy, i);
+    }
+    enum rdma_policy policy = RDMA_POLICY_NCCL_2_25;
+    ck_assert(!rdma_policy_parse("nccl", &policy));
+    ck_assert_int_eq((int)policy, RDMA_POLICY_NCCL_2_25);
+}
+END_TEST
+
+/* ---- one port on its own: which slot of the table ---- */
+
+struct gid_case {
+    const char *what;
+    struct {
+        uint32_t index;
+        const char *prefix;
+        int type;
+    } table[6];
+    int gid_index;
+    /* the slot each policy takes; -1: none */
+    int weft, nccl, plugin;
+};
+
+static const struct gid_case gid_cases[] = {
+    /* The usual mlx5 table. The plugin takes the v1 slot: it never looks at the type. */
+    {"mlx5",
+     {{0, "fe80::1/0", V1},
+      {1, "fe80::1/0", V2},
+      {2, "10.0.0.1/24", V1},
+      {3, "10.0.0.1/24", V2}},
+     -1,
+     3,
+     3,
+     2},
+    /* rxe knows v2 only: one default, then the address. */
+    {"rxe", {{0, "fe80::1/0", V2}, {1, "10.0.0.1/24", V2}}, -1, 1, 1, 1},
+    /* The address was taken away and given back: slot 3 stays a hole. */
+    {"hole at 3",
+     {{0, "fe80::1/0", V1},
+      {1, "fe80::1/0", V2},
+      {2, "10.0.0.1/24", V1},
+      {4, "10.0.0.1/24", V2}},
+     -1,
+     4,
+     4,
+     2},
+    {"v1 only", {{0, "fe80::1/0", V1}, {1, "10.0.0.1/24", V1}}, -1, -1, 1, 1},
+    /* No IPv4: net_ib's scan never leaves slot 0. The plugin falls to its index 3. */
+    {"defaults only", {{0, "fe80::1/0", V1}, {1, "fe80::1/0", V2}}, -1, -1, 0, -1},
+    /* A unique local IPv6 address is no AF_INET one for net_ib. */
+    {"ipv6 only",
+     {{0, "fe80::1/0", V1},
+      {1, "fe80::1/0", V2},
+      {2, "fd00::1/64", V1},
+      {3, "fd00::1/64", V2}},
+     -1,
+     3,
+     0,
+     3},
+    {"fe80 with an address behind it",
+     {{0, "fe80::1/64", V1}, {1, "fe80::1/64", V2}},
+     -1,
+     1,
+     0,
+     -1},
+    /* NCCL_IB_GID_INDEX is obeyed blindly by net_ib; weft knows better; the plugin looks at it
+     * only where there is no IPv4 GID. */
+    {"index set to 2",
+     {{0, "fe80::1/0", V1},
+      {1, "fe80::1/0", V2},
+      {2, "10.0.0.1/24", V1},
+      {3, "10.0.0.1/24", V2}},
+     2,
+     3,
+     2,
+     2},
+    {"index set to 1, no ipv4",
+     {{0, "fe80::1/0", V1}, {1, "fe80::1/0", V2}},
+     1,
+     -1,
+     1,
+     1},
+    {"index set to an empty slot",
+     {{0, "fe80::1/0", V1}, {2, "10.0.0.1/24", V1}, {3, "10.0.0.1/24", V2}},
+     7,
+     3,
+     -1,
+     2},
+    /* Two addresses: the first v2 wins and stays. */
+    {"two addresses",
+     {{0, "fe80::1/0", V1},
+      {1, "fe80::1/0", V2},
+      {2, "10.0.0.1/24", V1},
+      {3, "10.0.0.1/24", V2},
+      {4, "10.9.0.1/24", V1},
+      {5, "10.9.0.1/24", V2}},
+     -1,
+     3,
+     3,
+     2},
+    /* A container whose low slots cannot be read: the table begins at 4. */
+    {"container", {{4, "10.0.0.1/24", V1}, {5, "10.0.0.1/24", V2}}, -1, 5, 5, 4},
+    /* v2 listed before v1: the family decides first, and v1 never replaces v2. */
+    {"v2 first",
+     {{0, "fe80::1/0", V2}, {1, "10.0.0.1/24", V2}, {2, "10.0.0.1/24", V1}},
+     -1,
+     1,
+     1,
+     1},
+    {"empty table", {{0, NULL, 0}}, -1, -1, -1, -1},
+};
+
+static int slot_of(const struct rdma_port_facts *port, uint32_t gid)
+{
+    return gid == UINT32_MAX ? -1 : (int)port->gids[gid].index;
+}
+
+START_TEST(each_policy_takes_its_slot)
+{
+    const struct gid_case *c = &gid_cases[_i];
+    struct rdma_port_facts port = make_port("p0", 0);
+    for (int i = 0; i < 6 && c->table[i].prefix != NULL; i++) {
+        add_gid(&port, c->table[i].index, c->table[i].prefix, c->table[i].type);
+    }
+    int weft = slot_of(&port, rdma_choose_gid(RDMA_POLICY_WEFT, &port, c->gid_index));
+    int nccl =
+        slot_of(&port, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &port, c->gid_index));
+    int aware = slot_of(
+        &port, rdma_choose_gid(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &port, c->gid_index));
+    int plugin = slot_of(
+        &port, rdma_choose_gid(RDMA_POLICY_MESH_PLUGIN_2026_01, &port, c->gid_index));
+    ck_assert_msg(weft == c->weft, "%s: weft took %d", c->what, weft);
+    ck_assert_msg(nccl == c->nccl, "%s: nccl took %d", c->what, nccl);
+    ck_assert_msg(aware == c->nccl, "%s: subnet-aware took %d", c->what, aware);
+    ck_assert_msg(plugin == c->plugin, "%s: plugin took %d", c->what, plugin);
+}
+END_TEST
+
+/* ---- pairs ---- */
+
+/* The triangle: titanic p0 - p1 iceberg on .101, titanic p1 - p0 carpathia on .102, iceberg
+ * p0 - p1 carpathia on .103; a network of its own on every cable. */
+enum { TITANIC, ICEBERG, CARPATHIA };
+static const char *const triangle[3][2] = {
+    {"192.168.101.1/24", "192.168.102.1/24"},
+    {"192.168.103.1/24", "192.168.101.2/24"},
+    {"192.168.102.2/24", "192.168.103.2/24"},
+};
+
+static void make_host(int host, struct rdma_port_facts out[2])
+{
+    out[0] = mlx5_port("p0", 0, triangle[host][0]);
+    out[1] = mlx5_port("p1", 1, triangle[host][1]);
+}
+
+struct choice {
+    uint32_t n;
+    struct rdma_rail rails[8];
+    struct weft_error error;
+    weft_status status;
+};
+
+static struct choice choose(enum rdma_policy policy, const struct rdma_port_facts *local,
+                            uint32_t n_local, const struct rdma_port_facts *remote,
+                            uint32_t n_remote, uint32_t channel, bool is_connector)
+{
+    struct choice choice;
+    memset(&choice, 0, sizeof(choice));
+    struct rdma_choice_input input = {
+        .policy = policy,
+        .local = local,
+        .n_local = n_local,
+        .remote = remote,
+        .n_remote = n_remote,
+        .channel = channel,
+        .is_connector = is_connector,
+        .gid_index = -1,
+    };
+    choice.status = rdma_choose(&input, choice.rails, 8, &choice.n, &choice.error);
+    return choice;
+}
+
+/* One rail from `l` to `r`, at the given slots. */
+static void expect_rail(const struct choice *choice, uint32_t i, uint32_t l, uint32_t r,
+                        uint32_t local_gid, uint32_t remote_gid, uint32_t mtu)
+{
+    ck_assert_int_eq(choice->status, WEFT_OK);
+    ck_assert_uint_lt(i, choice->n);
+    ck_assert_uint_eq(choice->rails[i].local_port, l);
+    ck_assert_uint_eq(choice->rails[i].remote_port, r);
+    ck_assert_uint_eq(choice->rails[i].local_gid, local_gid);
+    ck_assert_uint_eq(choice->rails[i].remote_gid, remote_gid);
+    ck_assert_uint_eq(choice->rails[i].path_mtu, mtu);
+}
+
+START_TEST(weft_finds_the_cable_between_any_two_of_the_triangle)
+{
+    static const struct {
+        int local, remote;
+        uint32_t l, r;
+    } cables[] = {{TITANIC, ICEBERG, 0, 1},   {ICEBERG, TITANIC, 1, 0},
+                  {TITANIC, CARPATHIA, 1, 0}, {CARPATHIA, TITANIC, 0, 1},
+                  {ICEBERG, CARPATHIA, 0, 1}, {CARPATHIA, ICEBERG, 1, 0}};
+    struct rdma_port_facts local[2], remote[2];
+    make_host(cables[_i].local, local);
+    make_host(cables[_i].remote, remote);
+    remote[cables[_i].r].active_mtu = 1024;
+    struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, cables[_i].l, cables[_i].r, 3, 3, 1024);
+}
+END_TEST
+
+START_TEST(weft_names_both_ends_addresses_when_there_is_no_cable)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                      mlx5_port("p1", 1, "10.0.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.2.2/30"),
+                                       mlx5_port("p1", 1, NULL)};
+    struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+    ck_assert_uint_eq(choice.n, 0);
+    ck_assert_str_eq(choice.error.phase, "route");
+    ck_assert_str_eq(weft_error_value(&choice.error, "local_addresses")->text,
+                     "10.0.0.1/24 10.0.1.1/24");
+    ck_assert_str_eq(weft_error_value(&choice.error, "remote_addresses")->text,
+                     "10.0.2.2/30");
+    choice = choose(RDMA_POLICY_WEFT, local, 0, remote, 2, 0, true);
+    ck_assert_str_eq(weft_error_value(&choice.error, "local_addresses")->text, "none");
+}
+END_TEST
+
+/* Two /30 carved from one /24: a global /24 would call every port a neighbour. */
+START_TEST(weft_goes_by_the_interfaces_own_prefixes)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
+                                      mlx5_port("p1", 1, "10.0.0.5/30")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.6/30"),
+                                       mlx5_port("p1", 1, "10.0.0.9/30")};
+    struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* One end has a wider mask: its own says yes, the peer's says no. */
+    struct rdma_port_facts wide[] = {mlx5_port("p0", 0, "10.0.0.1/16")};
+    struct rdma_port_facts narrow[] = {mlx5_port("p0", 0, "10.0.9.2/30")};
+    choice = choose(RDMA_POLICY_WEFT, wide, 1, narrow, 1, 0, true);
+    ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+    /* The peer's prefix is not known: ours decides. */
+    narrow[0].gids[3].prefix_len = 0;
+    choice = choose(RDMA_POLICY_WEFT, wide, 1, narrow, 1, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+}
+END_TEST
+
+START_TEST(weft_takes_both_twins_and_each_port_once)
+{
+    struct rdma_port_facts local[] = {mlx5_port("c0.0", 0, "192.168.0.1/24"),
+                                      mlx5_port("c0.1", 1, "192.168.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("c1.0", 0, "192.168.0.2/24"),
+                                       mlx5_port("c1.1", 1, "192.168.1.2/24")};
+    /* The second is faster at both ends: best first. */
+    local[1].rate_bps *= 2;
+    remote[1].rate_bps *= 2;
+    struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 2);
+    expect_rail(&choice, 0, 1, 1, 3, 3, 4096);
+    expect_rail(&choice, 1, 0, 0, 3, 3, 4096);
+
+    /* All four in one subnet: two rails, not four. */
+    struct rdma_port_facts flat_local[] = {mlx5_port("c0.0", 0, "10.0.0.1/24"),
+                                           mlx5_port("c0.1", 1, "10.0.0.2/24")};
+    struct rdma_port_facts flat_remote[] = {mlx5_port("c1.0", 0, "10.0.0.3/24"),
+                                            mlx5_port("c1.1", 1, "10.0.0.4/24")};
+    choice = choose(RDMA_POLICY_WEFT, flat_local, 2, flat_remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 2);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
+
+    /* Of equal rates the larger path MTU comes first. */
+    flat_local[0].active_mtu = 1024;
+    choice = choose(RDMA_POLICY_WEFT, flat_local, 2, flat_remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    expect_rail(&choice, 1, 0, 1, 3, 3, 1024);
+
+    struct rdma_rail one;
+    uint32_t n = 0;
+    struct rdma_choice_input input = {.policy = RDMA_POLICY_WEFT,
+                                      .local = flat_local,
+                                      .n_local = 2,
+                                      .remote = flat_remote,
+                                      .n_remote = 2,
+                                      .gid_index = -1};
+    ck_assert_int_eq(rdma_choose(&input, &one, 1, &n, NULL), WEFT_OK);
+    ck_assert_uint_eq(n, 1);
+}
+END_TEST
+
+START_TEST(weft_leaves_dead_ports_and_v1_alone)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(ICEBERG, remote);
+    local[0].is_active = false;
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+    local[0].is_active = true;
+    remote[1].is_active = false;
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+    remote[1].is_active = true;
+    local[0].gids[3].type = V1;
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+}
+END_TEST
+
+START_TEST(weft_prefers_ipv4_and_uses_link_local_only_without_a_choice)
+{
+    struct rdma_port_facts local = make_port("p0", 0);
+    struct rdma_port_facts remote = make_port("p0", 0);
+    add_gid(&local, 0, "fe80::1/64", V2);
+    add_gid(&local, 1, "fd00::1/64", V2);
+    add_gid(&remote, 0, "fe80::2/64", V2);
+    add_gid(&remote, 1, "fd00::2/64", V2);
+    struct choice choice = choose(RDMA_POLICY_WEFT, &local, 1, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 0, 0, 1, 1, 4096);
+    add_gid(&local, 2, "10.0.0.1/31", V2);
+    add_gid(&remote, 2, "10.0.0.0/31", V2);
+    choice = choose(RDMA_POLICY_WEFT, &local, 1, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 0, 0, 2, 2, 4096);
+    /* Only fe80 left, one port each: there is no other cable it could be. */
+    local.n_gids = 1;
+    remote.n_gids = 1;
+    choice = choose(RDMA_POLICY_WEFT, &local, 1, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 0, 0, 0, 0, 4096);
+    /* With a second port it could be either. */
+    struct rdma_port_facts two[] = {local, local};
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, two, 2, &remote, 1, 0, true).status,
+                     WEFT_ERR_ROUTE);
+    two[1].is_active = false;
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, two, 2, &remote, 1, 0, true).status,
+                     WEFT_OK);
+    /* The own address seen at the peer is a copied configuration, not a neighbour. */
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, &local, 1, &local, 1, 0, true).status,
+                     WEFT_ERR_ROUTE);
+}
+END_TEST
+
+/* Channel 0 takes device 0 of both ends: titanic p0 (to iceberg) and carpathia p0 (to
+ * titanic): no cable joins them, and nobody asks. */
+START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    remote[1].active_mtu = 1024;
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    expect_rail(&choice, 0, 1, 1, 3, 3, 1024);
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 1, 3, false);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* A dead port is no device: the others move up. */
+    local[0].is_active = false;
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    local[1].is_active = false;
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
+/* Two ports of one NIC, cabled to different peers, become one device of two: QP 0 and QP 1 go
+ * by one each, and so one of them always to the wrong peer. */
+START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(ICEBERG, remote);
+    local[1].device = 0;
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    ck_assert_uint_eq(choice.n, 2);
+    expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
+    expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
+    /* Five ports of one NIC: four to a merged device. */
+    struct rdma_port_facts five[5];
+    for (int i = 0; i < 5; i++) {
+        five[i] = mlx5_port("p", 0, "10.0.0.1/24");
+    }
+    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 0, true);
+    ck_assert_uint_eq(choice.n, 4);
+    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 1, true);
+    ck_assert_uint_eq(choice.n, 1);
+    ck_assert_uint_eq(choice.rails[0].local_port, 4);
+}
+END_TEST
+
+START_TEST(nccl_2_25_goes_on_without_a_usable_gid)
+{
+    struct rdma_port_facts local = make_port("p0", 0);
+    struct rdma_port_facts remote = mlx5_port("p0", 0, "10.0.0.2/24");
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, &local, 1, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 0, 0, 0, 3, 4096);
+}
+END_TEST
+
+/* Carpathia's channel 0 listens on p0 (.102). Titanic's default p0 (.101) does not match, p1
+ * (.102) does. */
+START_TEST(nccl_2_30_moves_the_connector_to_the_listeners_subnet)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* The acceptor comes to the same pair from its side. */
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
+    /* Channel 1 listens on p1 (.103), which titanic cannot match: it keeps p1 (.102), and the
+     * acceptor moves to the port that matches it. */
+    choice = choose(policy, local, 2, remote, 2, 1, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+}
+END_TEST
+
+/* What remains wrong upstream: cables p0-p0 and p1-p1 carved as /30 from one /24 all match. */
+START_TEST(nccl_2_30_takes_a_global_24_for_a_cable)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
+                                      mlx5_port("p1", 1, "10.0.0.5/30")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.6/30"),
+                                       mlx5_port("p1", 1, "10.0.0.2/30")};
+    struct choice choice =
+        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    ck_assert_uint_eq(
+        choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).rails[0].remote_port, 1);
+}
+END_TEST
+
+/* A NIC only matches if all its ports do: merged ports on two cables never do, and everybody
+ * keeps the default. */
+START_TEST(nccl_2_30_needs_all_ports_of_a_nic_to_match)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                      mlx5_port("p1", 1, "10.0.1.1/24"),
+                                      mlx5_port("p2", 1, "10.0.2.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.1.2/24"),
+                                       mlx5_port("p1", 1, "10.0.9.2/24")};
+    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    struct choice choice = choose(policy, local, 3, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    /* With p2 dead, NIC 1 is p1 alone, and matches. */
+    local[2].is_active = false;
+    choice = choose(policy, local, 3, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* A NIC without any GID matches nothing. */
+    struct rdma_port_facts bare = make_port("p0", 0);
+    choice = choose(policy, &bare, 1, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 0, 3, 4096);
+}
+END_TEST
+
+START_TEST(nccl_2_30_compares_ipv6_at_64)
+{
+    struct rdma_port_facts local[2], remote;
+    local[0] = make_port("p0", 0);
+    local[1] = make_port("p1", 1);
+    remote = make_port("p0", 0);
+    add_gid(&local[0], 0, "fd00:0:0:1::1/64", V2);
+    add_gid(&local[1], 0, "fd00:0:0:2::1/64", V2);
+    add_gid(&remote, 0, "fd00:0:0:2::2/64", V2);
+    struct choice choice =
+        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 1, 0, 0, 0, 4096);
+}
+END_TEST
+
+START_TEST(the_plugin_matches_subnets_and_takes_v1)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    local[1].active_mtu = 2048;
+    remote[0].active_mtu = 1024;
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 2, 2, 1024);
+    /* The acceptor uses its own. */
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 0, 1, 2, 2, 1024);
+    /* The connector looks at the MTU of the handle's first NIC, not of the one it goes to. */
+    make_host(TITANIC, remote);
+    make_host(CARPATHIA, local);
+    remote[0].active_mtu = 512;
+    choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 1, 2, 2, 512);
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 1, 0, 2, 2, 4096);
+}
+END_TEST
+
+START_TEST(the_plugin_falls_to_nic_0)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                      mlx5_port("p1", 1, "10.0.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, NULL),
+                                       mlx5_port("p1", 1, "10.0.7.2/24")};
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 2, 0, 4096);
+    /* The wider mask of the connector alone decides. */
+    local[1] = mlx5_port("p1", 1, "10.0.1.1/16");
+    choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 1, 2, 2, 4096);
+    ck_assert_int_eq(choose(policy, local, 0, remote, 2, 0, true).status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rdma/policy");
+    TCase *gids = tcase_create("gids");
+    tcase_add_test(gids, names_are_those_of_scenario_files);
+    tcase_add_loop_test(gids, each_policy_takes_its_slot, 0,
+                        (int)(sizeof(gid_cases) / sizeof(gid_cases[0])));
+    suite_add_tcase(suite, gids);
+    TCase *weft = tcase_create("weft");
+    tcase_add_loop_test(weft, weft_finds_the_cable_between_any_two_of_the_triangle, 0, 6);
+    tcase_add_test(weft, weft_names_both_ends_addresses_when_there_is_no_cable);
+    tcase_add_test(weft, weft_goes_by_the_interfaces_own_prefixes);
+    tcase_add_test(weft, weft_takes_both_twins_and_each_port_once);
+    tcase_add_test(weft, weft_leaves_dead_ports_and_v1_alone);
+    tcase_add_test(weft, weft_prefers_ipv4_and_uses_link_local_only_without_a_choice);
+    suite_add_tcase(suite, weft);
+    TCase *others = tcase_create("others");
+    tcase_add_test(others, nccl_2_25_pairs_by_channel_and_asks_nobody);
+    tcase_add_test(others, nccl_2_25_merges_the_ports_of_a_nic);
+    tcase_add_test(others, nccl_2_25_goes_on_without_a_usable_gid);
+    tcase_add_test(others, nccl_2_30_moves_the_connector_to_the_listeners_subnet);
+    tcase_add_test(others, nccl_2_30_takes_a_global_24_for_a_cable);
+    tcase_add_test(others, nccl_2_30_needs_all_ports_of_a_nic_to_match);
+    tcase_add_test(others, nccl_2_30_compares_ipv6_at_64);
+    tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
+    tcase_add_test(others, the_plugin_falls_to_nic_0);
+    suite_add_tcase(suite, others);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
