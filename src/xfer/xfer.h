@@ -41,6 +41,9 @@ weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory
                                    struct weft_error *error) WEFT_MUST_CHECK;
 void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory);
 
+/* [addr, +length) is about to be freed: its registrations go with their last user. */
+void xfer_invalidate(struct xfer *xfer, const void *addr, size_t length);
+
 /* Starts sending [data, +n_bytes), 0 <= n_bytes <= 1 GiB, inside `memory`, to the receive that
  * was posted with `tag`. AGAIN: no matching clear-to-send yet, or all requests are in use: call
  * again when the connection's task was woken. Receives are matched in order, within a group by

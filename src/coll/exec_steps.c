@@ -1,0 +1,303 @@
+#include <errno.h>
+
+#include "base/check.h"
+#include "coll/exec_private.h"
+
+static const struct coll_step *step_of(const struct coll_exec *exec,
+                                       const struct exec_slot *slot)
+{
+    return &exec->plan->steps[slot->step];
+}
+
+static uint8_t *place_of(const struct coll_exec *exec, enum coll_buffer buffer,
+                         uint64_t offset)
+{
+    uint8_t *base = buffer == COLL_INPUT ? exec->buffers.input : exec->buffers.output;
+
+    return base + offset * exec->element_bytes;
+}
+
+/* Where the slot's message lands. */
+static uint8_t *landing_of(const struct coll_exec *exec, struct exec_queue *queue,
+                           const struct exec_slot *slot)
+{
+    const struct coll_step *step = step_of(exec, slot);
+
+    return step->kind == COLL_RECV_REDUCE
+               ? queue->staging + (size_t)(slot - queue->slots) * COLL_SLICE_BYTES_MAX
+               : place_of(exec, COLL_OUTPUT, step->offset);
+}
+
+bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step)
+{
+    return step->kind != COLL_SEND || step->from == COLL_OUTPUT || exec->job.in_place;
+}
+
+bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue)
+{
+    return queue->n_started == queue->n_ended &&
+           (queue->n_steps == 0 || queue->iteration == exec->n_iterations);
+}
+
+/* Whether what the step waits for is done, in its iteration. */
+static bool is_free(const struct coll_exec *exec, const struct coll_step *step,
+                    uint32_t iteration)
+{
+    if (iteration > exec->iteration) {
+        return false;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (step->after[k] != COLL_NO_STEP && exec->n_done[step->after[k]] <= iteration) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void end(struct coll_exec *exec, struct exec_slot *slot)
+{
+    const struct coll_step *step = step_of(exec, slot);
+
+    weft_check(exec->n_done[slot->step] == slot->iteration);
+    exec->n_done[slot->step]++;
+    if (exec_is_awaited(exec, step)) {
+        weft_check(exec->n_left > 0);
+        exec->n_left--;
+    }
+    slot->state = EXEC_SLOT_FREE;
+}
+
+/* What the connection says, or what it refused. */
+static weft_status fail_as(const struct exec_queue *queue, weft_status status,
+                           struct weft_error *error)
+{
+    const struct weft_error *why = xfer_error(queue->xfer);
+
+    if (status < 0 && why->status != WEFT_OK) {
+        *error = *why;
+    } else if (status < 0) {
+        weft_fail(error, status, "data", "the connection refused a message");
+    }
+    return status;
+}
+
+/* ---- starting ---- */
+
+static weft_status start_gpu(struct coll_exec *exec, struct exec_slot *slot,
+                             void *staging, struct weft_error *error)
+{
+    const struct coll_step *step = step_of(exec, slot);
+    struct io_gpu *gpu = exec->env->gpu;
+    int sys_errno;
+
+    slot->op = (struct io_gpu_op){.kind = IO_GPU_REDUCE,
+                                  .task = exec->task,
+                                  .out = place_of(exec, COLL_OUTPUT, step->offset),
+                                  .a = place_of(exec, step->from, step->offset),
+                                  .b = staging,
+                                  .count = step->count,
+                                  .dtype = exec->job.dtype,
+                                  .redop = exec->job.op};
+    if (step->kind == COLL_COPY) {
+        slot->op.kind = IO_GPU_COPY;
+        slot->op.count = step->count * exec->element_bytes;
+    }
+    slot->state = EXEC_SLOT_REDUCING;
+    sys_errno = gpu->ops->start(gpu, &slot->op);
+    if (sys_errno != 0) {
+        slot->state = EXEC_SLOT_FREE;
+        return weft_fail_errno(error, sys_errno, "reduce",
+                               "the GPU refused %llu elements",
+                               (unsigned long long)step->count);
+    }
+    return WEFT_OK;
+}
+
+static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *queue,
+                                  struct exec_slot *slot)
+{
+    const struct coll_step *step = step_of(exec, slot);
+    size_t n_bytes = step->count * exec->element_bytes;
+    const struct xfer_memory *memory;
+    const uint32_t tag = 0;
+    void *landing;
+
+    if (queue->kind == EXEC_SENDS) {
+        memory = step->from == COLL_INPUT ? &queue->input : &queue->output;
+        return xfer_isend(queue->xfer, place_of(exec, step->from, step->offset), n_bytes,
+                          tag, memory, &slot->request);
+    }
+    memory = step->kind == COLL_RECV_REDUCE ? &queue->staging_memory : &queue->output;
+    landing = landing_of(exec, queue, slot);
+    return xfer_irecv(queue->xfer, 1, &landing, &n_bytes, &tag, &memory, &slot->request);
+}
+
+/* WEFT_OK: the queue's next step is under way. AGAIN: it has to wait. */
+static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
+                              struct weft_error *error)
+{
+    struct exec_slot *slot = &queue->slots[queue->n_started % EXEC_WINDOW];
+    const struct coll_step *step;
+    weft_status status = WEFT_OK;
+
+    if (queue->n_steps == 0 || queue->iteration == exec->n_iterations ||
+        queue->n_started - queue->n_ended == EXEC_WINDOW) {
+        return WEFT_AGAIN;
+    }
+    weft_check(slot->state == EXEC_SLOT_FREE);
+    slot->step = queue->steps[queue->at];
+    slot->iteration = queue->iteration;
+    step = step_of(exec, slot);
+    /* A message that lands in staging may come before its iteration. */
+    if (step->kind != COLL_RECV_REDUCE && !is_free(exec, step, slot->iteration)) {
+        return WEFT_AGAIN;
+    }
+    if (step->kind == COLL_COPY) {
+        status = start_gpu(exec, slot, NULL, error);
+    } else if (step->kind == COLL_JOIN) {
+        slot->state = EXEC_SLOT_ARRIVED;
+    } else {
+        status = fail_as(queue, start_transfer(exec, queue, slot), error);
+        slot->state = EXEC_SLOT_MOVING;
+    }
+    if (status != WEFT_OK) {
+        slot->state = EXEC_SLOT_FREE;
+        return status;
+    }
+    queue->n_started++;
+    if (++queue->at == queue->n_steps) {
+        queue->at = 0;
+        queue->iteration++;
+    }
+    return WEFT_OK;
+}
+
+/* ---- moving on ---- */
+
+static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue,
+                                struct exec_slot *slot, struct weft_error *error)
+{
+    size_t n_expected = step_of(exec, slot)->count * exec->element_bytes;
+    size_t n_bytes = 0;
+    weft_status status = xfer_test(queue->xfer, slot->request, &n_bytes);
+
+    if (status != WEFT_OK) {
+        return fail_as(queue, status, error);
+    }
+    slot->request = NULL;
+    if (n_bytes != n_expected) {
+        return weft_fail(error, WEFT_ERR_PROTOCOL, "data",
+                         "rank %u sent %zu bytes instead of %zu: its plan differs",
+                         step_of(exec, slot)->peer, n_bytes, n_expected);
+    }
+    if (queue->kind == EXEC_SENDS) {
+        end(exec, slot);
+    } else {
+        slot->state = EXEC_SLOT_FLUSH;
+    }
+    return WEFT_OK;
+}
+
+/* Makes what arrived visible to the GPU: by a fence where there is one, else by a READ behind
+ * the data. */
+static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue,
+                                struct exec_slot *slot, struct weft_error *error)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+    size_t n_bytes = step_of(exec, slot)->count * exec->element_bytes;
+    void *landing = landing_of(exec, queue, slot);
+    weft_status status;
+
+    if (gpu->is_host_memory || gpu->ops->fence(gpu, landing, n_bytes) == 0) {
+        slot->state = EXEC_SLOT_ARRIVED;
+        return WEFT_OK;
+    }
+    status = xfer_iflush(queue->xfer, landing, n_bytes, &queue->staging_memory,
+                         &slot->request);
+    if (status == WEFT_OK) {
+        slot->state = EXEC_SLOT_FLUSHING;
+    }
+    return fail_as(queue, status, error);
+}
+
+static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
+                              struct weft_error *error)
+{
+    weft_status status = xfer_test(queue->xfer, slot->request, NULL);
+
+    if (status == WEFT_OK) {
+        slot->request = NULL;
+        slot->state = EXEC_SLOT_ARRIVED;
+    }
+    return fail_as(queue, status, error);
+}
+
+static weft_status take_result(struct coll_exec *exec, struct exec_slot *slot,
+                               struct weft_error *error)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+    int sys_errno = gpu->ops->poll(gpu, &slot->op);
+
+    if (sys_errno == EINPROGRESS) {
+        return WEFT_AGAIN;
+    }
+    if (sys_errno != 0) {
+        return weft_fail_errno(error, sys_errno, "reduce", "the GPU failed");
+    }
+    end(exec, slot);
+    return WEFT_OK;
+}
+
+/* WEFT_OK: the slot moved on. */
+static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queue,
+                                 struct exec_slot *slot, struct weft_error *error)
+{
+    switch (slot->state) {
+    case EXEC_SLOT_MOVING:
+        return take_arrival(exec, queue, slot, error);
+    case EXEC_SLOT_FLUSH:
+        return make_visible(exec, queue, slot, error);
+    case EXEC_SLOT_FLUSHING:
+        return take_flush(queue, slot, error);
+    case EXEC_SLOT_ARRIVED:
+        if (step_of(exec, slot)->kind != COLL_RECV_REDUCE) {
+            end(exec, slot);
+            return WEFT_OK;
+        }
+        if (!is_free(exec, step_of(exec, slot), slot->iteration)) {
+            return WEFT_AGAIN;
+        }
+        return start_gpu(exec, slot, landing_of(exec, queue, slot), error);
+    case EXEC_SLOT_REDUCING:
+        return take_result(exec, slot, error);
+    case EXEC_SLOT_FREE:
+        break;
+    }
+    return WEFT_AGAIN;
+}
+
+weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,
+                                bool *moved, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint64_t n = queue->n_ended; n < queue->n_started; n++) {
+        struct exec_slot *slot = &queue->slots[n % EXEC_WINDOW];
+
+        do {
+            status = slot_progress(exec, queue, slot, error);
+            *moved = *moved || status == WEFT_OK;
+        } while (status == WEFT_OK);
+        if (status < 0) {
+            return status;
+        }
+        if (slot->state == EXEC_SLOT_FREE && n == queue->n_ended) {
+            queue->n_ended++;
+        }
+    }
+    do {
+        status = start_next(exec, queue, error);
+        *moved = *moved || status == WEFT_OK;
+    } while (status == WEFT_OK);
+    return status == WEFT_AGAIN ? WEFT_OK : status;
+}
