@@ -1,0 +1,272 @@
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/observations.h"
+#include "run/private.h"
+
+#ifndef WEFT_VERSION
+#define WEFT_VERSION "0"
+#endif
+
+static json_t *text_or_null(const char *text)
+{
+    json_t *value = text != NULL && text[0] != '\0' ? json_string(text) : NULL;
+
+    return value != NULL ? value : json_null();
+}
+
+static json_t *number_or_null(int64_t number, bool is_known)
+{
+    return is_known ? json_integer(number) : json_null();
+}
+
+static const char *host_name(const struct run *run, uint32_t rank)
+{
+    return run->plan->spec.hosts[run->rank_hosts[rank]].name;
+}
+
+static json_t *symptom(const struct run *run)
+{
+    const struct host *host = run_first_failure(run);
+    char text[256];
+
+    if (host == NULL) {
+        return json_null();
+    }
+    weft_error_format(&host->error, text, sizeof(text));
+    return json_pack(
+        "{s:o, s:o, s:s}", "errno",
+        number_or_null(host->error.sys_errno, host->error.sys_errno != 0), "wc_status",
+        number_or_null(host->error.wc_status, host->error.wc_status != 0), "text", text);
+}
+
+static const char *gid_type_name(enum ibv_gid_type type)
+{
+    return type == IBV_GID_TYPE_ROCE_V2   ? "RoCE v2"
+           : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1"
+                                          : "IB";
+}
+
+static json_t *connection(const struct run *run, uint32_t from,
+                          const struct host_connection *c)
+{
+    char local[IO_IP_TEXT_BYTES];
+    char remote[IO_IP_TEXT_BYTES];
+
+    rdma_gid_format(&c->local_gid, local, sizeof(local));
+    rdma_gid_format(&c->remote_gid, remote, sizeof(remote));
+    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:[], "
+                     "s:I}",
+                     "from", (json_int_t)from, "to", (json_int_t)c->to, "from_host",
+                     host_name(run, from), "to_host", host_name(run, c->to), "rail",
+                     (json_int_t)c->rail, "local_port", c->local_port, "remote_port",
+                     text_or_null(c->remote_port), "local_gid", local, "remote_gid",
+                     remote, "gid_type", gid_type_name(c->gid_type), "path_mtu",
+                     (json_int_t)c->path_mtu, "qps", (json_int_t)c->n_qps, "via",
+                     "setup_ns", (json_int_t)c->setup_ns);
+}
+
+static json_t *connections(const struct run *run)
+{
+    json_t *array = json_array();
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        const struct host *host = run->hosts[run->rank_hosts[rank]];
+
+        for (uint32_t i = 0; i < host->n_connections; i++) {
+            json_array_append_new(array, connection(run, rank, &host->connections[i]));
+        }
+    }
+    return array;
+}
+
+/* ---- rows ---- */
+
+static bool reduces(enum coll_kind kind)
+{
+    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
+}
+
+static bool has_root(enum coll_kind kind)
+{
+    return kind == COLL_BROADCAST || kind == COLL_REDUCE;
+}
+
+static void put(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+static void put_rates(const struct run *run, uint32_t index, json_t *object)
+{
+    const struct host_row *row = &run->rows[index];
+    const struct run_outcome *outcome = &run->outcomes[index];
+    weft_ps limit = run->limits_ps[index];
+    bool is_timed = outcome->is_done && outcome->time_ns > 0;
+
+    put(object, "time_ns", number_or_null(outcome->time_ns, outcome->is_done));
+    put(object, "alg_bw_gBps",
+        is_timed ? json_real((double)row->size_bytes / (double)outcome->time_ns)
+                 : json_null());
+    put(object, "bus_bw_gBps",
+        is_timed ? json_real(run_bus_bandwidth(run, row, outcome->time_ns * 1000) / 1e9)
+                 : json_null());
+    put(object, "limit_gBps",
+        limit > 0 ? json_real(run_bus_bandwidth(run, row, limit) / 1e9) : json_null());
+    put(object, "limit_ns", number_or_null(limit / 1000, limit > 0));
+    put(object, "nwrong", number_or_null((int64_t)outcome->n_wrong, outcome->is_done));
+}
+
+static json_t *job(const struct run *run, uint32_t index)
+{
+    const struct host_row *row = &run->rows[index];
+    const struct run_outcome *outcome = &run->outcomes[index];
+    json_t *object = json_object();
+
+    put(object, "job", json_string(coll_kind_name(row->coll.kind)));
+    put(object, "index", json_integer(row->job));
+    put(object, "algorithm",
+        outcome->is_done ? json_string(coll_algorithm_name(outcome->algorithm))
+                         : json_null());
+    put(object, "size_bytes", json_integer((json_int_t)row->size_bytes));
+    put(object, "count", json_integer((json_int_t)row->coll.count));
+    put(object, "dtype", json_string(weft_dtype_name(row->coll.dtype)));
+    put(object, "op",
+        reduces(row->coll.kind) ? json_string(weft_redop_name(row->coll.op))
+                                : json_null());
+    put(object, "root", number_or_null(row->coll.root, has_root(row->coll.kind)));
+    put_rates(run, index, object);
+    return object;
+}
+
+static json_t *jobs(const struct run *run)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        json_array_append_new(array, job(run, i));
+    }
+    return array;
+}
+
+/* ---- links ---- */
+
+/* From the first rank that entered its jobs to the last that left them; 0: none did. */
+static weft_ns jobs_span(const struct run *run)
+{
+    weft_ns first = WEFT_NEVER;
+    weft_ns last = 0;
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        const struct host *host = run->hosts[run->rank_hosts[rank]];
+        weft_ns ended = host->jobs_ended_ns != 0 ? host->jobs_ended_ns : run->ended_ns;
+
+        if (host->jobs_started_ns != 0) {
+            first = host->jobs_started_ns < first ? host->jobs_started_ns : first;
+            last = ended > last ? ended : last;
+        }
+    }
+    return last > first ? last - first : 0;
+}
+
+static json_t *link_direction(const struct run *run, uint32_t index, int from)
+{
+    const struct world_spec *spec = &run->plan->spec;
+    struct world_cable_stats stats = {0};
+    weft_ns span = jobs_span(run);
+    char name[160] = "";
+
+    run->world->ops->cable_stats(run->world, index, &stats);
+    for (int i = 0; i < 2; i++) {
+        const struct world_end *end = &spec->cables[index].ends[i == 0 ? from : 1 - from];
+        size_t n = strlen(name);
+
+        if (end->is_switch) {
+            weft_format(name + n, sizeof(name) - n, "%s%s:%u", i == 0 ? "" : "->",
+                        spec->switches[end->node].name, end->port);
+        } else {
+            weft_format(name + n, sizeof(name) - n, "%s%s:%s", i == 0 ? "" : "->",
+                        spec->hosts[end->node].name,
+                        spec->hosts[end->node].ports[end->port].name);
+        }
+    }
+    return json_pack(
+        "{s:s, s:I, s:I, s:I, s:o}", "link", name, "bytes", (json_int_t)stats.bytes[from],
+        "packets", (json_int_t)stats.packets[from], "drops",
+        (json_int_t)stats.drops[from], "utilisation",
+        span > 0 ? json_real((double)stats.busy_ps[from] / 1000.0 / (double)span)
+                 : json_null());
+}
+
+static json_t *links(const struct run *run)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < run->plan->spec.n_cables; i++) {
+        json_array_append_new(array, link_direction(run, i, 0));
+        json_array_append_new(array, link_direction(run, i, 1));
+    }
+    return array;
+}
+
+static json_t *counters(const struct run *run)
+{
+    json_t *object = json_object();
+    const char *name;
+    uint64_t value;
+
+    for (uint32_t i = 0; run->world->ops->counter(run->world, i, &name, &value); i++) {
+        put(object, name, json_integer((json_int_t)value));
+    }
+    return object;
+}
+
+static json_t *warnings(const struct run *run)
+{
+    json_t *array = json_array();
+
+    if (run->options->has_policy &&
+        strcmp(rdma_policy_name(run->policy),
+               scenario_policy_name(run->scenario->policy)) != 0) {
+        char text[160];
+
+        weft_format(text, sizeof(text), "`expect` was written for policy %s, this is %s",
+                    scenario_policy_name(run->scenario->policy),
+                    rdma_policy_name(run->policy));
+        json_array_append_new(array, json_string(text));
+    }
+    return array;
+}
+
+json_t *run_document(const struct run *run)
+{
+    json_t *object = json_object();
+    char seed[24];
+    char hash[65];
+    bool is_error = run->loop_status < 0 && run->loop_status != WEFT_ERR_TIMEOUT;
+
+    weft_format(seed, sizeof(seed), "%llu", (unsigned long long)run->seed);
+    run_story_hash(&run->story, hash);
+    put(object, "schema_version", json_integer(1));
+    put(object, "weft", json_string(WEFT_VERSION));
+    put(object, "scenario", json_string(run->scenario->name));
+    put(object, "backend", json_string(run->options->backend->name));
+    put(object, "policy", json_string(rdma_policy_name(run->policy)));
+    put(object, "seed", json_string(seed));
+    put(object, "trace_hash", json_string(hash));
+    put(object, "result",
+        json_string(is_error           ? "error"
+                    : run->as_expected ? "pass"
+                                       : "fail"));
+    put(object, "sim_time_ns", json_integer(run->ended_ns));
+    put(object, "replay", text_or_null(run->options->replay));
+    put(object, "symptom", symptom(run));
+    put(object, "connections", connections(run));
+    put(object, "jobs", jobs(run));
+    put(object, "links", links(run));
+    put(object, "findings", diag_findings_encode(&run->findings));
+    put(object, "expectations", json_incref(run->expectations));
+    put(object, "counters", counters(run));
+    put(object, "warnings", warnings(run));
+    return object;
+}

@@ -1,0 +1,302 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "run/private.h"
+
+/* Adds one line and takes over `got`. */
+static void say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+
+static void say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
+{
+    char expect[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(expect, sizeof(expect), format, args);
+    va_end(args);
+    json_array_append_new(run->expectations,
+                          json_pack("{s:s, s:s, s:b}", "expect", expect, "got",
+                                    got->bytes != NULL ? got->bytes : "", "ok", ok));
+    run->as_expected = run->as_expected && ok;
+    weft_text_fini(got);
+}
+
+/* ---- result, symptom ---- */
+
+static void judge_result(struct run *run)
+{
+    bool must_fail = run->scenario->expect.must_fail;
+    const struct host *host = run_first_failure(run);
+    struct weft_text got = {NULL, 0, 0};
+    char text[256];
+
+    weft_text_add(&got, "%s", run->has_failed ? "fail" : "pass");
+    if (run->loop_status < 0) {
+        weft_error_format(&run->loop_error, text, sizeof(text));
+        weft_text_add(&got, ": %s", text);
+    } else if (host != NULL) {
+        weft_error_format(&host->error, text, sizeof(text));
+        weft_text_add(&got, ": %s: %s", host->env->name, text);
+    }
+    say(run, must_fail == run->has_failed, &got, "result: %s",
+        must_fail ? "fail" : "pass");
+}
+
+static void judge_symptom(struct run *run)
+{
+    const struct scenario_expect *expect = &run->scenario->expect;
+    const struct host *host = run_first_failure(run);
+    int sys_errno = host != NULL ? host->error.sys_errno : 0;
+    int wc_status = host != NULL ? host->error.wc_status : 0;
+    struct weft_text got = {NULL, 0, 0};
+
+    if (!expect->has_errno && !expect->has_wc_status) {
+        return;
+    }
+    if (sys_errno != 0) {
+        weft_text_add(&got, "errno %d", sys_errno);
+    } else if (wc_status != 0) {
+        weft_text_add(&got, "wc_status %d", wc_status);
+    } else {
+        weft_text_add(&got, "none");
+    }
+    if (expect->has_errno) {
+        say(run, sys_errno == expect->sys_errno, &got, "symptom: errno %d",
+            expect->sys_errno);
+    } else {
+        say(run, wc_status == expect->wc_status, &got, "symptom: wc_status %d",
+            expect->wc_status);
+    }
+}
+
+/* ---- findings ---- */
+
+static bool is_expected(const struct scenario_expect *expect, const char *code)
+{
+    for (uint32_t i = 0; i < expect->n_findings; i++) {
+        if (strcmp(expect->findings[i].code, code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_found(const struct diag_findings *findings, const char *code)
+{
+    for (uint32_t i = 0; i < findings->n; i++) {
+        if (strcmp(findings->items[i].entry->code, code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_findings(struct run *run)
+{
+    const struct scenario_expect *expect = &run->scenario->expect;
+    struct weft_text got = {NULL, 0, 0};
+    struct weft_text want = {NULL, 0, 0};
+    bool ok = true;
+
+    if (!expect->has_findings && expect->must_fail) {
+        return; /* any */
+    }
+    for (uint32_t i = 0; i < run->findings.n; i++) {
+        const char *code = run->findings.items[i].entry->code;
+
+        weft_text_add(&got, "%s%s", i > 0 ? ", " : "", code);
+        ok = ok && is_expected(expect, code);
+    }
+    for (uint32_t i = 0; i < expect->n_findings; i++) {
+        weft_text_add(&want, "%s%s", i > 0 ? ", " : "", expect->findings[i].code);
+        ok = ok && is_found(&run->findings, expect->findings[i].code);
+    }
+    if (got.n == 0) {
+        weft_text_add(&got, "none");
+    }
+    say(run, ok, &got, "findings: %s", want.n > 0 ? want.bytes : "none");
+    weft_text_fini(&want);
+}
+
+/* ---- rows ---- */
+
+static void judge_data(struct run *run)
+{
+    const struct scenario_expect *expect = &run->scenario->expect;
+    struct weft_text got = {NULL, 0, 0};
+    uint64_t n_wrong = 0;
+    uint32_t n_done = 0;
+
+    if (expect->must_fail && !expect->has_data) {
+        return;
+    }
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        n_wrong += run->outcomes[i].n_wrong;
+        n_done += run->outcomes[i].is_done;
+    }
+    if (n_wrong > 0) {
+        weft_text_add(&got, "%llu elements wrong", (unsigned long long)n_wrong);
+    } else {
+        weft_text_add(&got, "exact, %u of %u rows verified", n_done, run->n_rows);
+    }
+    say(run, n_wrong == 0 && (n_done == run->n_rows || expect->must_fail), &got,
+        "data: exact");
+}
+
+/* The row a bound is about: of its size, or the largest of the job. */
+static bool is_bounded(const struct run *run, const struct scenario_bandwidth *bound,
+                       uint32_t index)
+{
+    const struct host_row *row = &run->rows[index];
+
+    if (bound->has_job && row->job != bound->job) {
+        return false;
+    }
+    if (bound->has_bytes) {
+        size_t width = weft_dtype_bytes(row->coll.dtype);
+
+        return row->size_bytes == bound->bytes / width * width;
+    }
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        if (run->rows[i].job == row->job && run->rows[i].size_bytes > row->size_bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void judge_share(struct run *run, const struct scenario_bandwidth *bound,
+                        uint32_t index)
+{
+    weft_ns time = run->outcomes[index].time_ns;
+    weft_ps limit = run->limits_ps[index];
+    struct weft_text got = {NULL, 0, 0};
+    /* share = limit / time, compared exactly. */
+    bool ok = run->outcomes[index].is_done && time > 0 && limit > 0 &&
+              (__int128)limit * 1000000 >= (__int128)bound->at_least_ppb * time;
+
+    if (time > 0) {
+        weft_text_add(&got, "%.4f of limit", (double)limit / 1000.0 / (double)time);
+    } else {
+        weft_text_add(&got, "not run");
+    }
+    say(run, ok, &got, "bus_bandwidth: job %u, %llu B: at least %.4f of limit",
+        run->rows[index].job, (unsigned long long)run->rows[index].size_bytes,
+        bound->at_least_ppb / 1e9);
+}
+
+static void judge_absolute(struct run *run, const struct scenario_bandwidth *bound,
+                           uint32_t index)
+{
+    const struct run_outcome *outcome = &run->outcomes[index];
+    double bus = run_bus_bandwidth(run, &run->rows[index], outcome->time_ns * 1000);
+    struct weft_text got = {NULL, 0, 0};
+
+    if (outcome->time_ns > 0) {
+        weft_text_add(&got, "%.3f GBps", bus / 1e9);
+    } else {
+        weft_text_add(&got, "not run");
+    }
+    say(run, outcome->is_done && bus >= (double)bound->at_least_bytes_per_s, &got,
+        "bus_bandwidth: job %u, %llu B: at least %.3f GBps", run->rows[index].job,
+        (unsigned long long)run->rows[index].size_bytes,
+        (double)bound->at_least_bytes_per_s / 1e9);
+}
+
+static void judge_bandwidth(struct run *run, const struct scenario_bandwidth *bound)
+{
+    struct weft_text got = {NULL, 0, 0};
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        if (!is_bounded(run, bound, i)) {
+            continue;
+        }
+        n++;
+        if (bound->is_share) {
+            judge_share(run, bound, i);
+        } else {
+            judge_absolute(run, bound, i);
+        }
+    }
+    if (n == 0) {
+        weft_text_add(&got, "no such row");
+        say(run, false, &got, "bus_bandwidth: a row of job %u with %llu B", bound->job,
+            (unsigned long long)bound->bytes);
+    }
+}
+
+static void judge_time(struct run *run)
+{
+    char limit[32];
+    char took[32];
+    struct weft_text got = {NULL, 0, 0};
+
+    weft_format_time(run->scenario->expect.at_most_ns, limit, sizeof(limit));
+    weft_format_time(run->ended_ns, took, sizeof(took));
+    weft_text_add(&got, "%s", took);
+    say(run, run->ended_ns <= run->scenario->expect.at_most_ns, &got, "time: at most %s",
+        limit);
+}
+
+/* ---- connections ---- */
+
+static bool matches(const struct run *run, const struct scenario_connection *want,
+                    const struct host_connection *have)
+{
+    const struct scenario_host *host = &run->scenario->hosts[run->rank_hosts[want->from]];
+
+    if (have->to != want->to || (want->has_via && want->n_via > 0)) {
+        return false; /* all are direct so far */
+    }
+    return !want->has_port || strcmp(have->local_port, host->ports[want->port].name) == 0;
+}
+
+static void judge_connection(struct run *run, const struct scenario_connection *want)
+{
+    const struct host *host = run->hosts[run->rank_hosts[want->from]];
+    const struct scenario_host *plan = &run->scenario->hosts[run->rank_hosts[want->from]];
+    struct weft_text got = {NULL, 0, 0};
+    bool ok = false;
+
+    for (uint32_t i = 0; i < host->n_connections; i++) {
+        const struct host_connection *have = &host->connections[i];
+
+        ok = ok || matches(run, want, have);
+        if (have->to == want->to) {
+            weft_text_add(&got, "%s%s, direct", got.n > 0 ? "; " : "port ",
+                          have->local_port);
+        }
+    }
+    if (got.n == 0) {
+        weft_text_add(&got, "none");
+    }
+    say(run, ok, &got, "connection: rank %u to rank %u%s%s", want->from, want->to,
+        want->has_port ? " by port " : "",
+        want->has_port ? plan->ports[want->port].name : "");
+}
+
+void run_judge(struct run *run)
+{
+    const struct scenario_expect *expect = &run->scenario->expect;
+
+    run->expectations = json_array();
+    run->as_expected = true;
+    judge_result(run);
+    judge_symptom(run);
+    judge_findings(run);
+    judge_data(run);
+    for (uint32_t i = 0; i < expect->n_bandwidths; i++) {
+        judge_bandwidth(run, &expect->bandwidths[i]);
+    }
+    if (expect->has_time) {
+        judge_time(run);
+    }
+    for (uint32_t i = 0; i < expect->n_connections; i++) {
+        judge_connection(run, &expect->connections[i]);
+    }
+}

@@ -1,0 +1,198 @@
+#include <string.h>
+
+#include "base/text.h"
+#include "run/private.h"
+
+static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
+{
+    weft_format(out->name, sizeof(out->name), "%s", facts->name);
+    out->is_up = facts->is_active ? DIAG_YES : DIAG_NO;
+    out->netdev_mtu = facts->netdev_mtu;
+    out->active_mtu = facts->active_mtu;
+    out->rate_bps = (int64_t)facts->rate_bps;
+    out->has_gids = true;
+    for (uint32_t i = 0; i < facts->n_gids; i++) {
+        struct diag_gid *gid = &out->gids[out->n_gids++];
+
+        memcpy(gid->ip.bytes, facts->gids[i].gid.raw, sizeof(gid->ip.bytes));
+        gid->type = facts->gids[i].type;
+        gid->prefix_len = facts->gids[i].prefix_len;
+    }
+}
+
+_Static_assert(IBV_GID_TYPE_ROCE_V1 == 1 && IBV_GID_TYPE_ROCE_V2 == 2,
+               "diag counts RoCE versions as verbs does");
+_Static_assert(RDMA_FACTS_GIDS_MAX <= DIAG_GIDS_MAX, "all facts are observed");
+
+static struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint32_t n)
+{
+    struct diag_port *ports = weft_calloc(n + 1, sizeof(*ports));
+
+    for (uint32_t i = 0; i < n; i++) {
+        observe_port(&facts[i], &ports[i]);
+    }
+    return ports;
+}
+
+static const char *event_name(enum ibv_event_type type, char *other, size_t other_bytes)
+{
+    if (type == IBV_EVENT_PORT_ERR) {
+        return "port_error";
+    }
+    if (type == IBV_EVENT_PORT_ACTIVE) {
+        return "port_active";
+    }
+    if (type == IBV_EVENT_GID_CHANGE) {
+        return "gid_change";
+    }
+    if (type == IBV_EVENT_DEVICE_FATAL) {
+        return "device_fatal";
+    }
+    weft_format(other, other_bytes, "event_%d", (int)type);
+    return other;
+}
+
+/* The port'th port of a device, as facts list them: device by device. */
+static const char *event_port(const struct host *host, const struct host_event *event)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (host->ports[i].device == event->device && ++n == event->port) {
+            return host->ports[i].name;
+        }
+    }
+    return "";
+}
+
+static void observe_events(const struct host *host, struct diag_host *out)
+{
+    out->has_events = true;
+    out->events = weft_calloc(host->n_events + 1, sizeof(*out->events));
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct host_event *event = &host->events[i];
+        struct diag_event *to = &out->events[out->n_events++];
+        char other[32];
+
+        weft_format(to->type, sizeof(to->type), "%s",
+                    event_name(event->type, other, sizeof(other)));
+        weft_format(to->port, sizeof(to->port), "%s", event_port(host, event));
+        to->at_ns = event->at_ns;
+    }
+}
+
+static const char *rank_name(const struct run *run, uint32_t rank)
+{
+    return rank < run->n_ranks ? run->plan->spec.hosts[run->rank_hosts[rank]].name : "";
+}
+
+static void observe_wrong_rows(const struct run *run, const struct host *host,
+                               struct diag_host *out)
+{
+    for (uint32_t row = 0; row < run->n_rows; row++) {
+        const struct host_row_result *result = &host->results[row];
+        struct diag_error *error;
+
+        if (result->n_wrong == 0) {
+            continue;
+        }
+        error = &out->errors[out->n_errors++];
+        weft_fail(&error->error, WEFT_ERR_DATA, "verify",
+                  "%llu elements differ from the oracle's",
+                  (unsigned long long)result->n_wrong);
+        weft_error_int(&error->error, "job", run->rows[row].job);
+        weft_error_int(&error->error, "bytes", (int64_t)run->rows[row].size_bytes);
+        weft_error_int(&error->error, "wrong", (int64_t)result->n_wrong);
+        weft_error_int(&error->error, "first", (int64_t)result->first_wrong);
+        error->at_ns = result->finished_ns[run->rows[row].repeat];
+    }
+}
+
+static void observe_told(const struct run *run, const struct host *host,
+                         struct diag_host *out)
+{
+    out->told = weft_calloc(run->n_ranks + 1, sizeof(*out->told));
+    for (uint32_t rank = 0; host->has_peers && rank < run->n_ranks; rank++) {
+        const struct host_peer *peer = &host->peers[rank];
+        struct diag_told *told;
+
+        if (rank == host->config.rank) {
+            continue;
+        }
+        told = &out->told[out->n_told++];
+        weft_format(told->peer, sizeof(told->peer), "%s", peer->name);
+        told->ports = observe_ports(peer->ports, peer->n_ports);
+        told->n_ports = peer->n_ports;
+    }
+}
+
+static void observe_host(const struct run *run, const struct host *host,
+                         struct diag_host *out)
+{
+    weft_format(out->name, sizeof(out->name), "%s", host->env->name);
+    out->memlock_bytes = IO_UNKNOWN;
+    if (host->state == HOST_DEAD) {
+        return; /* the dead tell nothing */
+    }
+    out->was_observed = true;
+    weft_format(
+        out->state, sizeof(out->state), "%s",
+        host_state_name(host->state == HOST_FAILED ? host->failed_in : host->state));
+    out->memlock_bytes = host->env->ops->hostinfo(host->env)->memlock_bytes;
+    out->ports = observe_ports(host->ports, host->n_ports);
+    out->n_ports = host->n_ports;
+    out->errors = weft_calloc(run->n_rows + 1, sizeof(*out->errors));
+    observe_wrong_rows(run, host, out);
+    if (host->state == HOST_FAILED) {
+        struct diag_error *error = &out->errors[out->n_errors++];
+
+        error->error = host->error;
+        error->at_ns = host->error_ns;
+        error->is_hearsay = host->error_is_hearsay;
+        weft_format(error->peer, sizeof(error->peer), "%s",
+                    rank_name(run, host->error_peer));
+    }
+    observe_events(host, out);
+    observe_told(run, host, out);
+}
+
+void run_observe(const struct run *run, struct diag_input *out)
+{
+    out->hosts = weft_calloc(run->n_ranks + 1, sizeof(*out->hosts));
+    out->n_hosts = run->n_ranks;
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        observe_host(run, run->hosts[run->rank_hosts[rank]], &out->hosts[rank]);
+    }
+}
+
+static bool has_number(const struct host *host)
+{
+    return host->error.sys_errno != 0 || host->error.wc_status != 0;
+}
+
+/* Own failures before hearsay, those with an errno or a completion status before those
+ * without, then by time, then by rank. */
+static bool is_before(const struct host *a, const struct host *b)
+{
+    if (a->error_is_hearsay != b->error_is_hearsay) {
+        return b->error_is_hearsay;
+    }
+    if (has_number(a) != has_number(b)) {
+        return has_number(a);
+    }
+    return a->error_ns < b->error_ns;
+}
+
+const struct host *run_first_failure(const struct run *run)
+{
+    const struct host *first = NULL;
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        const struct host *host = run->hosts[run->rank_hosts[rank]];
+
+        if (host->state == HOST_FAILED && (first == NULL || is_before(host, first))) {
+            first = host;
+        }
+    }
+    return first;
+}

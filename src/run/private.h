@@ -1,0 +1,88 @@
+/* What the files of run/ share: one run, from the scenario to its document. */
+#ifndef WEFT_RUN_PRIVATE_H
+#define WEFT_RUN_PRIVATE_H
+
+#include <sodium.h>
+
+#include "diag/diag.h"
+#include "host/host.h"
+#include "mesh/mesh.h"
+#include "run/graph.h"
+#include "run/run.h"
+
+/* ---- story.c: the event story and its hash ---- */
+
+struct run_story {
+    struct weft_trace trace;
+    crypto_hash_sha256_state hash;
+    weft_trace_sink sink; /* the caller's; may be NULL */
+    void *context;
+};
+
+void run_story_init(struct run_story *story, const struct run_options *options);
+/* 64 hex digits and a NUL. */
+void run_story_hash(const struct run_story *story, char out[65]);
+
+/* ---- rows.c: what is run ---- */
+
+/* One row over all ranks. */
+struct run_outcome {
+    bool is_done;
+    enum coll_algorithm algorithm;
+    weft_ns time_ns;  /* median of `repeat` */
+    uint64_t n_wrong; /* over all ranks */
+};
+
+struct run {
+    const struct scenario *scenario;
+    const struct run_options *options;
+    enum rdma_policy policy;
+    uint64_t seed;
+    struct scenario_world *plan; /* Owned */
+    struct world *world;         /* Owned */
+    struct run_story story;
+    struct mesh_graph graph;
+    uint32_t *rank_hosts; /* Owned [n_ranks]: host of each rank */
+    uint32_t n_ranks;
+    struct host_row *rows;        /* Owned [n_rows] */
+    weft_ps *limits_ps;           /* Owned [n_rows] */
+    struct run_outcome *outcomes; /* Owned [n_rows] */
+    uint32_t n_rows;
+    struct host **hosts; /* Owned [n_hosts], by index in the world */
+    uint32_t n_hosts;
+    weft_ns ended_ns;
+    weft_status loop_status;
+    struct weft_error loop_error;
+    struct diag_input observations;
+    struct diag_findings findings;
+    bool has_failed;      /* before `expect` is asked */
+    json_t *expectations; /* Owned */
+    bool as_expected;
+};
+
+/* Every element of every job, with its watchdog; the graph must be there. */
+void run_rows_make(struct run *run);
+/* What the collectives' choice may look at: the slowest, longest and narrowest cable. */
+void run_cost(const struct run *run, struct coll_cost_input *out);
+/* What the rows took, once the hosts are over. */
+void run_rows_evaluate(struct run *run);
+/* The bus bandwidth in bytes per second of a row that took `time_ps`; 0 for no time. */
+double run_bus_bandwidth(const struct run *run, const struct host_row *row,
+                         weft_ps time_ps);
+
+/* ---- observe.c ---- */
+
+void run_observe(const struct run *run, struct diag_input *out);
+/* The failure that a user would have seen first; NULL if there was none. */
+const struct host *run_first_failure(const struct run *run);
+
+/* ---- expect.c ---- */
+
+/* Fills run->expectations and run->as_expected. */
+void run_judge(struct run *run);
+
+/* ---- document.c ---- */
+
+json_t *run_document(const struct run *run);
+
+#endif

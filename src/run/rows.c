@@ -1,0 +1,192 @@
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "run/private.h"
+
+/* A row may take this many times its physical bound, and this long on top, before it counts
+ * as stuck: recoveries take seconds, bugs take for ever. */
+#define PATIENCE_FACTOR 20
+#define PATIENCE_NS (60 * INT64_C(1000000000))
+
+/* IP, UDP, BTH, RETH and ICRC: what a packet carries beside its payload, against the MTU. */
+#define OVERHEAD_V4 60
+#define OVERHEAD_V6 80
+
+_Static_assert((int)SCENARIO_ALL_REDUCE == (int)COLL_ALL_REDUCE &&
+                   (int)SCENARIO_BARRIER == (int)COLL_BARRIER &&
+                   (int)SCENARIO_ALL_REDUCE == (int)MESH_ALL_REDUCE &&
+                   (int)SCENARIO_BARRIER == (int)MESH_BARRIER,
+               "one order of collectives in scenario, coll and mesh");
+
+static enum coll_algorithm algorithm_of(enum scenario_algorithm algorithm)
+{
+    switch (algorithm) {
+    case SCENARIO_ALGORITHM_RING:
+        return COLL_RING;
+    case SCENARIO_ALGORITHM_RINGS:
+        return COLL_RINGS;
+    case SCENARIO_ALGORITHM_DIRECT:
+        return COLL_DIRECT;
+    case SCENARIO_ALGORITHM_AUTO:
+    case SCENARIO_ALGORITHM_TREE: /* scenario_not_implemented says so before */
+    case SCENARIO_ALGORITHM_CHAIN:
+    case SCENARIO_N_ALGORITHMS:
+        break;
+    }
+    return COLL_AUTO;
+}
+
+/* Whole elements, and a whole share for each rank where the collective deals them out. */
+static uint64_t whole_count(const struct scenario_job *job, uint64_t bytes,
+                            uint32_t n_ranks)
+{
+    uint64_t count = bytes / weft_dtype_bytes(job->dtype);
+    bool is_dealt = job->kind == SCENARIO_REDUCE_SCATTER ||
+                    job->kind == SCENARIO_ALL_GATHER || job->kind == SCENARIO_ALL_TO_ALL;
+
+    return is_dealt ? count - count % n_ranks : count;
+}
+
+static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
+{
+    const struct scenario_job *job = &run->scenario->jobs[job_index];
+    struct host_row *row = &run->rows[run->n_rows];
+    uint64_t count = whole_count(job, bytes, run->n_ranks);
+    weft_ps limit;
+
+    *row = (struct host_row){
+        .job = job_index,
+        .coll = {.kind = (enum coll_kind)job->kind,
+                 .algorithm = algorithm_of(job->algorithm),
+                 .dtype = job->dtype,
+                 .op = job->op,
+                 .count = count,
+                 .root = job->root,
+                 .in_place = job->in_place},
+        .size_bytes = count * weft_dtype_bytes(job->dtype),
+        .repeat = job->repeat,
+    };
+    limit = mesh_limit_ps(&run->graph, run->rank_hosts, run->n_ranks,
+                          (enum mesh_collective)job->kind, row->size_bytes);
+    run->limits_ps[run->n_rows] = limit;
+    row->limit_ns =
+        PATIENCE_NS + PATIENCE_FACTOR * (limit / 1000) * ((weft_ns)row->repeat + 2);
+    run->n_rows++;
+}
+
+void run_rows_make(struct run *run)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < run->scenario->n_jobs; i++) {
+        n += run->scenario->jobs[i].n_bytes;
+    }
+    run->rows = weft_calloc(n + 1, sizeof(*run->rows));
+    run->limits_ps = weft_calloc(n + 1, sizeof(*run->limits_ps));
+    run->outcomes = weft_calloc(n + 1, sizeof(*run->outcomes));
+    for (uint32_t i = 0; i < run->scenario->n_jobs; i++) {
+        const struct scenario_job *job = &run->scenario->jobs[i];
+
+        for (uint32_t j = 0; j < job->n_bytes; j++) {
+            make_row(run, i, job->bytes[j]);
+        }
+    }
+}
+
+void run_cost(const struct run *run, struct coll_cost_input *out)
+{
+    *out = (struct coll_cost_input){.n_ranks = run->n_ranks};
+    for (size_t i = 0; i < run->graph.n_edges; i++) {
+        const struct mesh_edge *edge = &run->graph.edges[i];
+        uint32_t mtu =
+            mesh_path_mtu(edge->mtu_bytes, edge->is_ipv6 ? OVERHEAD_V6 : OVERHEAD_V4);
+
+        if (out->rate_bps == 0 || edge->rate_bps < out->rate_bps) {
+            out->rate_bps = edge->rate_bps;
+        }
+        if (edge->delay_ps > out->delay_ps) {
+            out->delay_ps = edge->delay_ps;
+        }
+        if (out->path_mtu == 0 || mtu < out->path_mtu) {
+            out->path_mtu = mtu;
+        }
+    }
+}
+
+/* ---- results ---- */
+
+static const struct host_row_result *result_of(const struct run *run, uint32_t rank,
+                                               uint32_t row)
+{
+    return &run->hosts[run->rank_hosts[rank]]->results[row];
+}
+
+/* When the last rank ended iteration `k`: all ranks share the world's clock. */
+static weft_ns last_finish(const struct run *run, uint32_t row, uint32_t k)
+{
+    weft_ns last = 0;
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        weft_ns at = result_of(run, rank, row)->finished_ns[k];
+
+        last = at > last ? at : last;
+    }
+    return last;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    weft_ns x = *(const weft_ns *)a;
+    weft_ns y = *(const weft_ns *)b;
+
+    return (x > y) - (x < y);
+}
+
+static weft_ns median_time(const struct run *run, uint32_t row)
+{
+    uint32_t repeat = run->rows[row].repeat;
+    weft_ns *times = weft_calloc(repeat, sizeof(*times));
+    weft_ns median;
+
+    for (uint32_t k = 0; k < repeat; k++) {
+        times[k] = last_finish(run, row, k + 1) - last_finish(run, row, k);
+    }
+    qsort(times, repeat, sizeof(*times), compare_ns);
+    median = (times[(repeat - 1) / 2] + times[repeat / 2]) / 2;
+    free(times);
+    return median;
+}
+
+void run_rows_evaluate(struct run *run)
+{
+    for (uint32_t row = 0; row < run->n_rows; row++) {
+        struct run_outcome *outcome = &run->outcomes[row];
+
+        outcome->is_done = true;
+        for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+            const struct host_row_result *result = result_of(run, rank, row);
+
+            outcome->is_done = outcome->is_done && result->is_done;
+            outcome->n_wrong += result->n_wrong;
+            outcome->algorithm = result->algorithm;
+        }
+        if (outcome->is_done) {
+            outcome->time_ns = median_time(run, row);
+        }
+    }
+}
+
+double run_bus_bandwidth(const struct run *run, const struct host_row *row,
+                         weft_ps time_ps)
+{
+    uint32_t numerator;
+    uint32_t denominator;
+
+    if (time_ps <= 0) {
+        return 0;
+    }
+    mesh_bus_factor((enum mesh_collective)row->coll.kind, run->n_ranks, &numerator,
+                    &denominator);
+    return (double)row->size_bytes * numerator / denominator * 1e12 / (double)time_ps;
+}

@@ -1,0 +1,229 @@
+#include "run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "diag/observations.h"
+#include "host/loop.h"
+#include "run/private.h"
+
+/* Every wait of a host has a deadline; this one is for what they forgot. */
+#define LIMIT_NS (4 * 3600 * INT64_C(1000000000))
+/* Where rank 0 serves the rendezvous. */
+#define RENDEZVOUS_PORT 29500
+
+/* ---- set-up ---- */
+
+static weft_status create_world(struct run *run, struct weft_error *error)
+{
+    const struct run_options *options = run->options;
+    weft_status status = scenario_to_world(run->scenario, &run->plan);
+
+    if (status != WEFT_OK) {
+        return weft_fail(error, status, "scenario", "it makes no world");
+    }
+    run->plan->spec.seed = run->seed;
+    run->plan->spec.trace = &run->story.trace;
+    run->plan->spec.log = options->log;
+    status = options->backend->create(&run->plan->spec, &run->world, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (options->tap != NULL &&
+        run->world->ops->tap(run->world, options->tap, options->tap_context) != 0) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "capture",
+                         "backend %s cannot capture frames", options->backend->name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status place_ranks(struct run *run, struct weft_error *error)
+{
+    run->n_ranks = run->plan->n_ranks;
+    run->n_hosts = run->plan->spec.n_hosts;
+    run->rank_hosts = weft_calloc(run->n_ranks + 1, sizeof(*run->rank_hosts));
+    run->hosts = weft_calloc(run->n_hosts + 1, sizeof(struct host *));
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        run->rank_hosts[rank] = run->plan->ranks[rank].host;
+        if (run->plan->ranks[rank].local_rank != 0) {
+            return weft_fail(error, WEFT_ERR_UNSUPPORTED, "ranks",
+                             "more than one rank on a host");
+        }
+    }
+    if (!run->plan->spec.management.exists) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "ranks",
+                         "a rendezvous without a management network");
+    }
+    return WEFT_OK;
+}
+
+static void configure(const struct run *run, struct host_config *config)
+{
+    struct weft_rng rng;
+
+    host_config_default(config);
+    config->n_ranks = run->n_ranks;
+    config->rows = run->rows;
+    config->n_rows = run->n_rows;
+    config->seed = run->seed;
+    config->conn.policy = run->policy;
+    config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
+    config->conn.window_bytes = XFER_WINDOW_BYTES;
+    weft_rng_init(&rng, run->seed, "job-key");
+    weft_rng_bytes(&rng, config->boot.job_key, sizeof(config->boot.job_key));
+    config->conn.has_secret = true;
+    memcpy(config->conn.secret, config->boot.job_key, sizeof(config->conn.secret));
+    config->boot.rendezvous = (struct io_endpoint){
+        .ip = run->plan->spec.hosts[run->rank_hosts[0]].management_ip,
+        .port = RENDEZVOUS_PORT,
+    };
+    run_cost(run, &config->cost);
+}
+
+static void create_hosts(struct run *run)
+{
+    struct host_config config;
+
+    configure(run, &config);
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        uint32_t index = run->rank_hosts[rank];
+
+        config.rank = rank;
+        config.start_ns = run->plan->spec.hosts[index].start_ns;
+        run->hosts[index] =
+            host_create(run->world->ops->host_env(run->world, index), &config);
+    }
+}
+
+/* ---- running ---- */
+
+static void report_progress(void *context, weft_ns now)
+{
+    const struct run *run = context;
+    const struct host *first = run->hosts[run->rank_hosts[0]];
+    struct run_progress progress = {.job = first->row, .n_jobs = run->n_rows, .now = now};
+
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        progress.bytes_total += run->rows[i].size_bytes;
+        progress.bytes_done += i < first->row ? run->rows[i].size_bytes : 0;
+    }
+    run->options->progress(run->options->progress_context, &progress);
+}
+
+static bool any_failed(const struct run *run)
+{
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        if (run->hosts[run->rank_hosts[rank]]->state != HOST_DONE) {
+            return true;
+        }
+    }
+    for (uint32_t row = 0; row < run->n_rows; row++) {
+        if (run->outcomes[row].n_wrong > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_loop(struct run *run)
+{
+    struct host_loop loop = {
+        .world = run->world,
+        .hosts = run->hosts,
+        .n_hosts = run->n_hosts,
+        .limit_ns = LIMIT_NS,
+        .progress = run->options->progress != NULL ? report_progress : NULL,
+        .progress_context = run,
+    };
+
+    run->loop_status = host_loop_run(&loop, &run->loop_error);
+    run->ended_ns = run->world->ops->now(run->world);
+    run_rows_evaluate(run);
+    run->has_failed = any_failed(run);
+    run_observe(run, &run->observations);
+    diag(&run->observations, &run->findings);
+    run_judge(run);
+}
+
+static void destroy(struct run *run)
+{
+    for (uint32_t i = 0; i < run->n_hosts; i++) {
+        host_destroy(run->hosts[i]);
+    }
+    if (run->world != NULL) {
+        run->world->ops->destroy(run->world);
+    }
+    free(run->hosts);
+    free(run->rank_hosts);
+    free(run->rows);
+    free(run->limits_ps);
+    free(run->outcomes);
+    mesh_graph_fini(&run->graph);
+    diag_findings_fini(&run->findings);
+    diag_input_fini(&run->observations);
+    json_decref(run->expectations);
+    scenario_world_free(run->plan);
+}
+
+static enum run_result result_of(const struct run *run, struct weft_error *error)
+{
+    if (run->loop_status == WEFT_ERR_TIMEOUT) {
+        *error = run->loop_error;
+        return RUN_TIMEOUT;
+    }
+    if (run->loop_status < 0) {
+        *error = run->loop_error;
+        return RUN_ERROR;
+    }
+    return run->as_expected ? RUN_PASS : RUN_FAIL;
+}
+
+static enum run_result result_of_setup(weft_status status)
+{
+    return status == WEFT_ERR_ENVIRONMENT || status == WEFT_ERR_UNSUPPORTED
+               ? RUN_ENVIRONMENT
+               : RUN_ERROR;
+}
+
+enum run_result run_scenario(const struct scenario *scenario,
+                             const struct run_options *options, json_t **out_document,
+                             json_t **out_observations, struct weft_error *error)
+{
+    struct run run = {.scenario = scenario, .options = options};
+    enum run_result result;
+    weft_status status;
+    bool is_known;
+
+    *out_document = NULL;
+    if (out_observations != NULL) {
+        *out_observations = NULL;
+    }
+    weft_error_clear(error);
+    run.seed = options->has_seed ? options->seed : scenario->seed;
+    is_known = rdma_policy_parse(scenario_policy_name(scenario->policy), &run.policy);
+    weft_check(is_known);
+    run.policy = options->has_policy ? options->policy : run.policy;
+    run_story_init(&run.story, options);
+    status = create_world(&run, error);
+    if (status == WEFT_OK) {
+        status = place_ranks(&run, error);
+    }
+    if (status != WEFT_OK) {
+        destroy(&run);
+        return result_of_setup(status);
+    }
+    run_graph(&run.plan->spec, &run.graph);
+    run_rows_make(&run);
+    create_hosts(&run);
+    run_loop(&run);
+    *out_document = run_document(&run);
+    if (out_observations != NULL) {
+        *out_observations = diag_observations_encode(&run.observations);
+    }
+    result = result_of(&run, error);
+    destroy(&run);
+    return result;
+}
