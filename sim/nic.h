@@ -81,6 +81,7 @@ struct sim_request {
     struct sim_event event;      /* the NIC's */
     struct sim_resolve resolve;  /* the NIC's, during modify to RTR */
     struct sim_nic *nic;         /* the NIC's */
+    struct sim_request *next;    /* the NIC's */
 };
 
 /* Starts a verb; checks that hardware makes before it starts work may refuse it at once. The
@@ -110,6 +111,8 @@ void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error, 
 struct sim_frame;
 void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame);
 void sim_nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up);
+/* Called by the stack: a slot of the port's GID table changed (GID_CHANGE). */
+void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port);
 
 struct sim_nic_counters {
     uint64_t tx_packets, rx_packets, retransmits, timeouts, naks_sent, rnr_naks_sent,

@@ -82,6 +82,7 @@ static const struct field fields[] = {
     FIELD(BOOL, gid_checked_per_packet),
     FIELD(U32, window_packets),
     FIELD(U32, ack_req_packets),
+    FIELD(BOOL, path_mtu_needs_active),
     FIELD(TIME, tx_overhead_ps),
     FIELD(TIME, rx_overhead_ps),
     FIELD(TIME, cqe_overhead_ps),

@@ -14,7 +14,7 @@
 /* Which completion status and NAK answer the faults on which providers differ. */
 enum sim_dialect {
     SIM_DIALECT_IBTA, /* IBA spec, mlx5, hns: too long a SEND is LOC_LEN and NAK 0x61 */
-    SIM_DIALECT_RXE   /* Linux rxe_resp.c: LOC_QP_OP and NAK 0x63; bad send lkey LOC_QP_OP */
+    SIM_DIALECT_RXE /* Linux rxe_resp.c: LOC_QP_OP and NAK 0x63; bad send lkey LOC_QP_OP */
 };
 
 enum sim_qpn_reuse {
@@ -50,59 +50,64 @@ struct sim_profile {
     uint32_t local_ca_ack_delay;  /* 4.096 us * 2^n */
 
     /* Ports, GIDs, paths. */
-    uint32_t n_ports;             /* ports of one device */
-    uint32_t gid_tbl_len;         /* slots of a port's GID table */
-    bool has_roce_v1;             /* each address gets a v1 slot before its v2 slot */
-    uint32_t mtu_overhead_bytes;  /* active_mtu is the largest IB MTU <= netdev MTU - this */
-    uint32_t max_mtu_bytes;       /* largest path MTU: 4096 */
-    uint32_t max_msg_bytes;       /* longest message (ibv_port_attr.max_msg_sz) */
+    uint32_t n_ports;     /* ports of one device */
+    uint32_t gid_tbl_len; /* slots of a port's GID table */
+    bool has_roce_v1;     /* each address gets a v1 slot before its v2 slot */
+    uint32_t
+        mtu_overhead_bytes; /* active_mtu is the largest IB MTU <= netdev MTU - this */
+    uint32_t max_mtu_bytes; /* largest path MTU: 4096 */
+    uint32_t max_msg_bytes; /* longest message (ibv_port_attr.max_msg_sz) */
 
     /* Queues. */
-    uint32_t max_inline_bytes;    /* most that create_qp grants */
-    bool inline_lowered;          /* asking more is granted less, not refused (hns) */
-    bool empty_sq_refused;        /* max_send_wr 0 at create_qp: EINVAL (hns) */
-    bool wr_rounded_to_pow2;      /* granted queue depths are powers of two */
-    uint32_t min_wr;              /* least granted depth of a queue */
-    bool cqe_rounded_to_pow2;     /* granted CQ depths are powers of two */
-    uint32_t min_cqe;             /* least granted CQ depth */
+    uint32_t max_inline_bytes; /* most that create_qp grants */
+    bool inline_lowered;       /* asking more is granted less, not refused (hns) */
+    bool empty_sq_refused;     /* max_send_wr 0 at create_qp: EINVAL (hns) */
+    bool wr_rounded_to_pow2;   /* granted queue depths are powers of two */
+    uint32_t min_wr;           /* least granted depth of a queue */
+    bool cqe_rounded_to_pow2;  /* granted CQ depths are powers of two */
+    uint32_t min_cqe;          /* least granted CQ depth */
 
     /* Behaviour. */
     enum sim_dialect dialect;
     enum sim_qpn_reuse qpn_reuse;
-    bool retry_cnt_7_is_endless;  /* rxe_comp.c: decrements only if it is not 7 */
-    bool has_sqd;                 /* SQD exists; else modify to it is EINVAL (hns) */
-    bool post_check_strict;       /* post_send before RTS and post_recv in RESET: EINVAL */
-    bool flush_on_poll;           /* flush CQEs come only after an error CQE is polled (HIP08) */
-    uint32_t min_rnr_timer_forced; /* used whatever modify_qp says; 0: the caller's (HIP08: 1) */
-    uint32_t timeout_max;         /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
-    bool timeout_beyond_ignored;  /* larger timeouts: ignored with success, else EINVAL */
-    bool cur_state_checked;       /* a CUR_STATE that is not the real state: EINVAL (hns) */
-    bool mig_req;                 /* BTH.MigReq of what it sends */
-    bool sport_is_symmetric;      /* UDP source port of qpn * qpn; else of the own qpn (rxe) */
-    bool raises_access_events;    /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
-    bool writes_in_order;         /* ibv_query_qp_data_in_order */
-    bool has_dmabuf;              /* ibv_reg_dmabuf_mr */
-    bool gid_checked_per_packet;  /* a deleted GID stops traffic at once (rxe_recv.c), else the
+    bool retry_cnt_7_is_endless; /* rxe_comp.c: decrements only if it is not 7 */
+    bool has_sqd;                /* SQD exists; else modify to it is EINVAL (hns) */
+    bool post_check_strict;      /* post_send before RTS and post_recv in RESET: EINVAL */
+    bool flush_on_poll; /* flush CQEs come only after an error CQE is polled (HIP08) */
+    uint32_t
+        min_rnr_timer_forced; /* used whatever modify_qp says; 0: the caller's (HIP08: 1) */
+    uint32_t
+        timeout_max; /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
+    bool timeout_beyond_ignored; /* larger timeouts: ignored with success, else EINVAL */
+    bool cur_state_checked;  /* a CUR_STATE that is not the real state: EINVAL (hns) */
+    bool mig_req;            /* BTH.MigReq of what it sends */
+    bool sport_is_symmetric; /* UDP source port of qpn * qpn; else of the own qpn (rxe) */
+    bool raises_access_events; /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
+    bool writes_in_order;      /* ibv_query_qp_data_in_order */
+    bool has_dmabuf;           /* ibv_reg_dmabuf_mr */
+    bool
+        gid_checked_per_packet; /* a deleted GID stops traffic at once (rxe_recv.c), else the
                                      QP keeps it, as cache.c keeps entries in use */
-    uint32_t window_packets;      /* unacknowledged PSNs before the requester stops */
-    uint32_t ack_req_packets;     /* AckReq at least every this many packets */
+    uint32_t window_packets;    /* unacknowledged PSNs before the requester stops */
+    uint32_t ack_req_packets;   /* AckReq at least every this many packets */
+    bool path_mtu_needs_active; /* a path_mtu above active_mtu: EINVAL (hns) */
 
     /* Time on the data path. */
-    weft_ps tx_overhead_ps;       /* doorbell to the first bit of an idle send queue */
-    weft_ps rx_overhead_ps;       /* last bit of a packet to its execution */
-    weft_ps cqe_overhead_ps;      /* execution or acknowledgement to a visible CQE */
-    weft_ps ack_delay_ps;         /* execution of a packet to the first bit of its answer */
+    weft_ps tx_overhead_ps;  /* doorbell to the first bit of an idle send queue */
+    weft_ps rx_overhead_ps;  /* last bit of a packet to its execution */
+    weft_ps cqe_overhead_ps; /* execution or acknowledgement to a visible CQE */
+    weft_ps ack_delay_ps;    /* execution of a packet to the first bit of its answer */
 
     /* Time of control verbs. */
     weft_ps alloc_pd_ps;
     weft_ps dealloc_pd_ps;
-    weft_ps reg_mr_ps;            /* of the first page */
-    weft_ps reg_mr_page_ps;       /* of each page of 4 KiB */
+    weft_ps reg_mr_ps;      /* of the first page */
+    weft_ps reg_mr_page_ps; /* of each page of 4 KiB */
     weft_ps dereg_mr_ps;
     weft_ps create_cq_ps;
     weft_ps destroy_cq_ps;
     weft_ps create_qp_ps;
-    weft_ps modify_qp_ps;         /* without address resolution */
+    weft_ps modify_qp_ps; /* without address resolution */
     weft_ps destroy_qp_ps;
 };
 
@@ -115,7 +120,8 @@ const struct sim_profile *sim_profile_at(unsigned index);
 /* Sets the field called `field` (times without their "_ps": `create_qp: 40us`; sizes without
  * "_bytes": `max_inline: 64`; the full names work too) from text in a scenario's units.
  * False, with nothing changed, if there is no such field or `value` does not suit it. */
-bool sim_profile_override(struct sim_profile *profile, const char *field, const char *value);
+bool sim_profile_override(struct sim_profile *profile, const char *field,
+                          const char *value);
 /* The name of the `index`th field that can be overridden, or NULL past the last. */
 const char *sim_profile_field(unsigned index);
 

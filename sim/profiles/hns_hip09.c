@@ -64,6 +64,7 @@ const struct sim_profile sim_profile_hns_hip09 = {
     .gid_checked_per_packet = false, /* cache.c keeps entries in use */
     .window_packets = 16384,         /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,           /* chosen: IBA leaves it open */
+    .path_mtu_needs_active = true,   /* hns_roce_hw_v2.c */
 
     .tx_overhead_ps = 400 * SIM_NS,  /* chosen */
     .rx_overhead_ps = 250 * SIM_NS,  /* chosen */

@@ -67,6 +67,7 @@ const struct sim_profile sim_profile_mlx5 = {
     .gid_checked_per_packet = false, /* cache.c keeps entries in use */
     .window_packets = 16384,         /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,           /* chosen: IBA leaves it open */
+    .path_mtu_needs_active = false,  /* hns_roce_hw_v2.c */
 
     /* chosen: with the next two, ib_write_lat of ConnectX-5 less the wire */
     .tx_overhead_ps = 300 * SIM_NS,

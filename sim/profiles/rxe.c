@@ -67,6 +67,7 @@ const struct sim_profile sim_profile_rxe = {
     .gid_checked_per_packet = true,  /* rxe_recv.c */
     .window_packets = 128,           /* RXE_MAX_UNACKED_PSNS */
     .ack_req_packets = 64,           /* RXE_MAX_PKT_PER_ACK */
+    .path_mtu_needs_active = false,  /* hns_roce_hw_v2.c */
 
     .tx_overhead_ps = 4 * SIM_US,  /* chosen: a kernel work item */
     .rx_overhead_ps = 4 * SIM_US,  /* chosen */

@@ -1,0 +1,192 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/nic_impl.h"
+
+enum { CQ_RING_MIN = 16 };
+
+uint32_t sim_round_up_pow2(uint32_t n)
+{
+    uint32_t pow2 = 1;
+    while (pow2 < n && pow2 < 1u << 31) {
+        pow2 *= 2;
+    }
+    return pow2;
+}
+
+/* The armed CQ's entry became visible. */
+static void notify(struct sim_event *event)
+{
+    struct sim_cq *cq = weft_container_of(event, struct sim_cq, notify);
+    cq->is_armed = false;
+    sim_wake(&cq->waker);
+}
+
+int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
+                  struct sim_cq **out)
+{
+    const struct sim_profile *profile = &nic->profile;
+    if (cqe <= 0 || (uint32_t)cqe > profile->max_cqe) {
+        return EINVAL;
+    }
+    if (nic->n_cqs >= profile->max_cq) {
+        return ENOMEM;
+    }
+    uint32_t depth = (uint32_t)cqe;
+    depth = depth < profile->min_cqe ? profile->min_cqe : depth;
+    if (profile->cqe_rounded_to_pow2) {
+        depth = sim_round_up_pow2(depth);
+        depth = depth > profile->max_cqe ? profile->max_cqe : depth;
+    }
+    struct sim_cq *cq = weft_calloc(1, sizeof(*cq));
+    cq->nic = nic;
+    cq->ibv.cqe = (int)depth;
+    cq->ibv.handle = nic->n_cqs;
+    cq->waker = *waker;
+    sim_event_init(&cq->notify, notify);
+    cq->link = &nic->cqs;
+    cq->next = nic->cqs;
+    if (nic->cqs != NULL) {
+        nic->cqs->link = &cq->next;
+    }
+    nic->cqs = cq;
+    nic->n_cqs++;
+    *out = cq;
+    return 0;
+}
+
+void sim_cq_free(struct sim_cq *cq)
+{
+    sim_cancel(cq->nic->engine, &cq->notify);
+    sim_nic_forget_events(cq->nic, cq);
+    *cq->link = cq->next;
+    if (cq->next != NULL) {
+        cq->next->link = cq->link;
+    }
+    cq->nic->n_cqs--;
+    free(cq->ring);
+    free(cq);
+}
+
+int sim_cq_destroy(struct sim_cq *cq)
+{
+    if (cq->n_qps > 0) {
+        return EBUSY;
+    }
+    sim_cq_free(cq);
+    return 0;
+}
+
+static void grow(struct sim_cq *cq)
+{
+    uint32_t cap = cq->cap == 0 ? CQ_RING_MIN : cq->cap * 2;
+    struct sim_cqe *ring = weft_alloc(cap * sizeof(*ring));
+    for (uint32_t i = 0; i < cq->n; i++) {
+        ring[i] = cq->ring[(cq->head + i) & (cq->cap - 1)];
+    }
+    free(cq->ring);
+    cq->ring = ring;
+    cq->cap = cap;
+    cq->head = 0;
+}
+
+/* The entry is lost, and that is never silent: CQ_ERR, and every QP on it to ERR. */
+static void overrun(struct sim_cq *cq)
+{
+    struct sim_nic *nic = cq->nic;
+    if (cq->is_overrun) {
+        return;
+    }
+    cq->is_overrun = true;
+    weft_trace_event(sim_trace(nic->engine), sim_now_ns(nic->engine), nic->host,
+                     nic->name, "cq_overrun", "cqe=%d", cq->ibv.cqe);
+    sim_nic_raise_cq(cq, IBV_EVENT_CQ_ERR);
+    for (uint32_t i = 0; i < nic->n_qp_slots; i++) {
+        struct sim_qp *qp = nic->qps[i];
+        if (qp != NULL && (qp->send_cq == cq || qp->recv_cq == cq) &&
+            qp->state != IBV_QPS_RESET) {
+            rc_enter_error(qp, IBV_WC_SUCCESS, false);
+        }
+    }
+    if (cq->is_armed) {
+        sim_schedule(nic->engine, &cq->notify, sim_now(nic->engine));
+    }
+}
+
+void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
+{
+    struct sim_engine *engine = cq->nic->engine;
+    if (cq->is_overrun || cq->n == (uint32_t)cq->ibv.cqe) {
+        overrun(cq);
+        return;
+    }
+    if (cq->n == cq->cap) {
+        grow(cq);
+    }
+    struct sim_cqe *slot = &cq->ring[(cq->head + cq->n) & (cq->cap - 1)];
+    *slot = *cqe;
+    slot->visible_at = sim_now(engine) + cq->nic->profile.cqe_overhead_ps;
+    cq->n++;
+    bool wakes = cq->is_armed && (!cq->armed_solicited || cqe->is_solicited);
+    if (wakes && cq->notify.node.index == WEFT_HEAP_OUT) {
+        sim_schedule(engine, &cq->notify, slot->visible_at);
+    }
+}
+
+/* The queue slots up to and including the entry's are free again; hns flushes now. */
+static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
+{
+    struct sim_qp *qp = sim_nic_qp(cq->nic, cqe->wc.qp_num);
+    if (qp == NULL || qp->serial != cqe->qp_serial) {
+        return;
+    }
+    if (cqe->is_send) {
+        qp->sq.free = cqe->n_retired;
+    } else {
+        qp->rq.free = cqe->n_retired;
+    }
+    if (qp->flush_is_due && cqe->wc.status != IBV_WC_SUCCESS) {
+        rc_flush(qp);
+    }
+}
+
+int sim_nic_poll_cq(struct ibv_cq *ibv_cq, int n_max, struct ibv_wc *wc, int *out_n)
+{
+    struct sim_cq *cq = sim_cq_of(ibv_cq);
+    weft_ps now = sim_now(cq->nic->engine);
+    *out_n = 0;
+    if (cq->is_overrun) {
+        return EIO;
+    }
+    while (*out_n < n_max && cq->n > 0 && cq->ring[cq->head].visible_at <= now) {
+        struct sim_cqe cqe = cq->ring[cq->head];
+        cq->head = (cq->head + 1) & (cq->cap - 1);
+        cq->n--;
+        wc[*out_n] = cqe.wc;
+        (*out_n)++;
+        release(cq, &cqe);
+    }
+    return 0;
+}
+
+int sim_nic_req_notify(struct ibv_cq *ibv_cq, bool solicited_only)
+{
+    struct sim_cq *cq = sim_cq_of(ibv_cq);
+    struct sim_engine *engine = cq->nic->engine;
+    weft_ps now = sim_now(engine);
+    /* Arming for more widens, arming for less does not narrow (ibv_req_notify_cq(3)). */
+    cq->armed_solicited = solicited_only && (!cq->is_armed || cq->armed_solicited);
+    cq->is_armed = true;
+    for (uint32_t i = 0; i < cq->n; i++) {
+        const struct sim_cqe *cqe = &cq->ring[(cq->head + i) & (cq->cap - 1)];
+        bool wakes = !cq->armed_solicited || cqe->is_solicited;
+        if (cqe->visible_at > now && wakes) {
+            sim_schedule(engine, &cq->notify, cqe->visible_at);
+            break;
+        }
+    }
+    return 0;
+}

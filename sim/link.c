@@ -1,0 +1,258 @@
+#include "sim/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/pool.h"
+
+#define PS_PER_S 1000000000000u
+
+enum { RING_MIN = 16 };
+
+/* A port without a cable still spends time on what it sends into the void. */
+static const uint64_t uncabled_bps = 100000000000u;
+
+void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame)
+{
+    if ((frame->flags & SIM_FRAME_OWNED) != 0) {
+        sim_pool_put(sim_engine_pool(engine), frame->payload);
+    }
+}
+
+void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
+{
+    if ((frame->flags & SIM_FRAME_OWNED) != 0 || frame->n_payload == 0) {
+        return;
+    }
+    uint8_t *block = sim_pool_get(sim_engine_pool(engine));
+    memcpy(block, frame->payload, frame->n_payload);
+    frame->payload = block;
+    frame->flags |= SIM_FRAME_OWNED;
+}
+
+void sim_queue_push(struct sim_packet_queue *queue, weft_ps at, struct sim_packet *packet)
+{
+    if (queue->n == queue->cap) {
+        uint32_t cap = queue->cap == 0 ? RING_MIN : queue->cap * 2;
+        struct sim_queued_packet *ring = weft_alloc(cap * sizeof(*ring));
+        for (uint32_t i = 0; i < queue->n; i++) {
+            ring[i] = queue->ring[(queue->head + i) & (queue->cap - 1)];
+        }
+        free(queue->ring);
+        queue->ring = ring;
+        queue->cap = cap;
+        queue->head = 0;
+    }
+    struct sim_queued_packet *slot =
+        &queue->ring[(queue->head + queue->n) & (queue->cap - 1)];
+    slot->at = at;
+    slot->packet = packet;
+    queue->n++;
+    queue->bytes += packet->wire_bytes;
+}
+
+struct sim_packet *sim_queue_pop(struct sim_packet_queue *queue)
+{
+    weft_check(queue->n > 0);
+    struct sim_packet *packet = queue->ring[queue->head].packet;
+    queue->head = (queue->head + 1) & (queue->cap - 1);
+    queue->n--;
+    queue->bytes -= packet->wire_bytes;
+    return packet;
+}
+
+void sim_queue_fini(struct sim_packet_queue *queue)
+{
+    while (queue->n > 0) {
+        sim_packet_free(sim_queue_pop(queue));
+    }
+    free(queue->ring);
+    queue->ring = NULL;
+    queue->cap = 0;
+}
+
+static void frame_arrives(struct sim_event *event)
+{
+    struct sim_link *link = weft_container_of(event, struct sim_link, arrival);
+    struct sim_port *to = link->to;
+    /* A copy: what the receiver does may grow the ring of its own loop. */
+    struct sim_frame frame = link->ring[link->head];
+    link->head = (link->head + 1) & (link->cap - 1);
+    link->n--;
+    if (link->n > 0) {
+        sim_schedule(link->from->engine, event, link->ring[link->head].at);
+    }
+    if (to == NULL) {
+        to = sim_network_find(link->from->network, frame.path->destination_mac);
+    }
+    if (to != NULL) {
+        sim_port_receive_frame(to, &frame);
+    }
+    sim_frame_release(link->from->engine, &frame);
+}
+
+static void packet_arrives(struct sim_event *event)
+{
+    struct sim_link *link = weft_container_of(event, struct sim_link, flight_arrival);
+    struct sim_packet *packet = sim_queue_pop(&link->flight);
+    if (link->flight.n > 0) {
+        sim_schedule(link->from->engine, event, link->flight.ring[link->flight.head].at);
+    }
+    sim_port_receive_packet(link, packet);
+}
+
+void sim_link_init(struct sim_link *link, struct sim_port *from)
+{
+    memset(link, 0, sizeof(*link));
+    link->from = from;
+    sim_event_init(&link->arrival, frame_arrives);
+    sim_event_init(&link->flight_arrival, packet_arrives);
+    sim_link_set_rate(link, 0, NULL);
+}
+
+void sim_link_fini(struct sim_link *link)
+{
+    sim_link_lose_all(link);
+    sim_queue_fini(&link->flight);
+    free(link->ring);
+    link->ring = NULL;
+}
+
+void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
+                       const struct sim_port *to)
+{
+    uint64_t rate = cable_bps == 0 ? uncabled_bps : cable_bps;
+    if (link->from->root_bps != 0 && link->from->root_bps < rate) {
+        rate = link->from->root_bps;
+    }
+    if (to != NULL && to->root_bps != 0 && to->root_bps < rate) {
+        rate = to->root_bps;
+    }
+    link->cable_bps = cable_bps;
+    link->rate_bps = rate;
+    bool is_whole = 8ull * PS_PER_S % rate == 0;
+    link->ps_per_byte = is_whole ? 8ull * PS_PER_S / rate : 0;
+}
+
+void sim_link_set_impairment(struct sim_link *link,
+                             const struct sim_impairment *impairment)
+{
+    link->impairment = *impairment;
+    link->is_impaired =
+        (impairment->loss_ppb | impairment->corrupt_ppb | impairment->duplicate_ppb |
+         impairment->reorder_ppb | impairment->ecn_ppb) != 0;
+}
+
+void sim_link_configure(struct sim_link *link, const struct sim_cable_config *config,
+                        struct sim_port *to)
+{
+    link->to = to;
+    link->delay_ps = config->delay_ps;
+    link->path_limit_bytes = config->path_limit_bytes;
+    link->queue_bytes = config->queue_bytes;
+    link->is_taken_down = !config->up;
+    sim_link_set_impairment(link, &config->impairment);
+    sim_link_set_rate(link, config->rate_bps, to);
+}
+
+weft_ps sim_link_time(const struct sim_link *link, uint32_t wire_bytes)
+{
+    if (link->ps_per_byte != 0) {
+        return (weft_ps)(wire_bytes * link->ps_per_byte);
+    }
+    /* Frames are shorter than 2^16 B, so that the product stays below 2^60. */
+    return (weft_ps)((wire_bytes * 8ull * PS_PER_S + link->rate_bps - 1) /
+                     link->rate_bps);
+}
+
+uint32_t sim_link_lose_all(struct sim_link *link)
+{
+    struct sim_engine *engine = link->from->engine;
+    uint32_t n_lost = link->n + link->flight.n;
+    for (; link->n > 0; link->n--) {
+        sim_frame_release(engine, &link->ring[link->head]);
+        link->head = (link->head + 1) & (link->cap - 1);
+    }
+    while (link->flight.n > 0) {
+        sim_packet_free(sim_queue_pop(&link->flight));
+    }
+    sim_cancel(engine, &link->arrival);
+    sim_cancel(engine, &link->flight_arrival);
+    link->stats.drops += n_lost;
+    return n_lost;
+}
+
+static void grow_ring(struct sim_link *link)
+{
+    uint32_t cap = link->cap == 0 ? RING_MIN : link->cap * 2;
+    struct sim_frame *ring = weft_alloc(cap * sizeof(*ring));
+    for (uint32_t i = 0; i < link->n; i++) {
+        ring[i] = link->ring[(link->head + i) & (link->cap - 1)];
+    }
+    free(link->ring);
+    link->ring = ring;
+    link->cap = cap;
+    link->head = 0;
+}
+
+/* Time from the last bit sent to execution. */
+static weft_ps flight_time(struct sim_link *link, const struct sim_port *to)
+{
+    weft_ps time = link->delay_ps;
+    if (link->jitter_ps > 0) {
+        time += (weft_ps)weft_rng_below(&link->rng, (uint64_t)link->jitter_ps + 1);
+    }
+    if (to != NULL && to->nic != NULL) {
+        time += sim_nic_rx_overhead(to->nic);
+    }
+    return time;
+}
+
+void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
+                        weft_ps sent_at, weft_ps extra)
+{
+    if (link->n == link->cap) {
+        grow_ring(link);
+    }
+    const struct sim_port *to = link->to;
+    if (to == NULL && link->from->network != NULL) {
+        to = sim_network_find(link->from->network, frame->path->destination_mac);
+    }
+    weft_ps at = sent_at + flight_time(link, to);
+    /* A cable whose delay shrinks does not reorder. */
+    if (at < link->last_at) {
+        at = link->last_at;
+    }
+    if (extra == 0) {
+        link->last_at = at;
+    }
+    at += extra;
+    uint32_t mask = link->cap - 1;
+    uint32_t i = link->n;
+    for (; i > 0 && link->ring[(link->head + i - 1) & mask].at > at; i--) {
+        link->ring[(link->head + i) & mask] = link->ring[(link->head + i - 1) & mask];
+    }
+    link->n++;
+    struct sim_frame *slot = &link->ring[(link->head + i) & mask];
+    *slot = *frame;
+    slot->at = at;
+    if (i == 0) {
+        sim_schedule(link->from->engine, &link->arrival, at);
+    }
+}
+
+void sim_link_put_packet(struct sim_link *link, struct sim_packet *packet,
+                         weft_ps sent_at)
+{
+    weft_ps at = sent_at + flight_time(link, NULL);
+    if (at < link->flight_last_at) {
+        at = link->flight_last_at;
+    }
+    link->flight_last_at = at;
+    sim_queue_push(&link->flight, at, packet);
+    if (link->flight.n == 1) {
+        sim_schedule(link->from->engine, &link->flight_arrival, at);
+    }
+}

@@ -1,0 +1,178 @@
+/* One direction of a cable, and the port that sends into it. Private to the simulator.
+ *
+ * A direction keeps its frames in flight in a ring in order of arrival, with only the head
+ * pending in the engine. The port's transmitter pulls one frame at a time from its NIC and
+ * from the host stack's queue, alternating while both have some. */
+#ifndef WEFT_SIM_LINK_H
+#define WEFT_SIM_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "sim/engine.h"
+#include "sim/frame.h"
+#include "sim/nic.h"
+#include "sim/port.h"
+
+/* Host-stack packets, oldest first. */
+struct sim_queued_packet {
+    weft_ps at; /* of arrival, once in flight */
+    struct sim_packet *packet;
+};
+
+struct sim_packet_queue {
+    struct sim_queued_packet
+        *ring; /* Owned array of [cap], a power of two; packets too. */
+    uint32_t head, n, cap;
+    uint64_t bytes;
+};
+
+struct sim_link {
+    struct sim_port *from;
+    struct sim_port *to; /* of a cable; NULL without one and on a network */
+
+    /* The medium. */
+    uint64_t cable_bps;   /* 0: no cable */
+    uint64_t rate_bps;    /* the least of cable and both PCIe roots */
+    uint64_t ps_per_byte; /* 0 if that is not a whole number */
+    weft_ps delay_ps, jitter_ps;
+    uint32_t path_limit_bytes;
+    uint64_t queue_bytes;
+    bool is_taken_down;
+    bool drop_was_told; /* the story has the first of the drops while down */
+    bool is_impaired;   /* some share of `impairment` is not 0 */
+    struct sim_impairment impairment;
+    struct weft_rng rng;
+
+    /* RoCE frames in flight. */
+    struct sim_frame *ring; /* Owned array of [cap], a power of two. */
+    uint32_t head, n, cap;
+    weft_ps last_at; /* arrival of the last frame that was not held back */
+    struct sim_event arrival;
+
+    /* Host-stack packets in flight. */
+    struct sim_packet_queue flight;
+    weft_ps flight_last_at;
+    struct sim_event flight_arrival;
+
+    struct sim_direction_stats stats;
+};
+
+struct sim_match_state {
+    struct sim_match match;
+    uint32_t seen; /* transmissions of that PSN so far */
+    bool is_done;
+};
+
+struct sim_port {
+    struct sim_engine *engine;
+    char *host, *name; /* Owned. */
+    uint64_t mac;
+    uint32_t mtu_bytes;
+    uint64_t root_bps; /* 0: no limit */
+    struct sim_nic *nic;
+    struct sim_stack *stack;
+    struct sim_network *network; /* or NULL */
+    bool inwards_down;           /* on a network, which has no link towards one port */
+    bool was_up;                 /* the carrier that was last announced */
+
+    /* The transmitter. */
+    struct sim_link out;
+    struct sim_link loop; /* to itself, inside the NIC */
+    weft_ps free_at;      /* when the last bit of the current frame has left */
+    struct sim_event transmit;
+    bool host_turn; /* the host stack goes first if both have something */
+    struct sim_packet_queue waiting;
+
+    struct sim_match_state *matches; /* Owned array of [n_matches]. */
+    uint32_t n_matches;
+    struct sim_path *paths; /* Owned list. */
+    sim_tap tap;
+    void *tap_context;
+    sim_packet_encoder encode;
+};
+
+/* Directions (sim/link.c). */
+void sim_link_init(struct sim_link *link, struct sim_port *from);
+void sim_link_fini(struct sim_link *link);
+/* Works out rate_bps from cable and roots; `to` may be NULL. */
+void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
+                       const struct sim_port *to);
+/* Takes over what `config` says of one direction, but the stream of random numbers. */
+void sim_link_configure(struct sim_link *link, const struct sim_cable_config *config,
+                        struct sim_port *to);
+void sim_link_set_impairment(struct sim_link *link,
+                             const struct sim_impairment *impairment);
+/* Time on the wire; rounded up, so that a link is never faster than its rate. */
+weft_ps sim_link_time(const struct sim_link *link, uint32_t wire_bytes);
+/* Everything in flight is lost. Returns how many frames and packets that were. */
+uint32_t sim_link_lose_all(struct sim_link *link);
+/* Frame or packet whose last bit leaves at `sent_at`; takes its payload over. `extra` is how
+ * long a frame is held back: others may pass it then. */
+void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
+                        weft_ps sent_at, weft_ps extra);
+void sim_link_put_packet(struct sim_link *link, struct sim_packet *packet,
+                         weft_ps sent_at);
+
+void sim_queue_push(struct sim_packet_queue *queue, weft_ps at,
+                    struct sim_packet *packet);
+struct sim_packet *sim_queue_pop(struct sim_packet_queue *queue);
+void sim_queue_fini(struct sim_packet_queue *queue);
+
+/* Gives back the payload of a frame that is done with. */
+void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame);
+/* Copies the payload into a block of its own, if it still refers to somebody's memory. */
+void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame);
+
+/* Impairments, matches and path limits of a frame about to leave (sim/impair.c). Returns NULL
+ * if it goes on, with `*extra` the time that it is held back and `*duplicate` set if it comes
+ * twice; else why it is dropped. */
+const char *sim_link_impair_frame(struct sim_link *link, struct sim_frame *frame,
+                                  weft_ps *extra, bool *duplicate);
+const char *sim_link_impair_packet(struct sim_link *link, const struct sim_packet *packet,
+                                   bool *duplicate);
+
+/* The port. */
+void sim_port_init_transmitter(struct sim_port *port);
+/* The NIC has, or may have, something to send. */
+void sim_port_kick(struct sim_port *port);
+/* What arrives at the end of a direction (sim/port_receive.c). */
+void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame);
+void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet);
+/* The interned equal of `path`. */
+const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path);
+/* Frames of `source_qpn` in flight no longer refer to memory of that QP's owner. */
+void sim_port_own_qp(struct sim_port *port, uint32_t source_qpn);
+/* Frames in flight no longer refer to [addr, addr + length). */
+void sim_port_own_range(struct sim_port *port, const void *addr, size_t length);
+/* Announces a change of carrier, if there is one. */
+void sim_port_check_carrier(struct sim_port *port);
+/* Story line about a frame that goes no further. */
+void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
+                         const char *why);
+/* Gives `frame` to the tap, if there is one. `comment` may be NULL. */
+void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
+                        const struct sim_frame *frame, const char *comment);
+void sim_port_tap_packet(struct sim_port *port, bool is_outgoing,
+                         const struct sim_packet *packet, const char *comment);
+
+/* Networks (sim/network.c). */
+struct sim_port *sim_network_find(const struct sim_network *network, uint64_t mac);
+size_t sim_network_size(const struct sim_network *network);
+struct sim_port *sim_network_port(const struct sim_network *network, size_t index);
+/* A port goes; the last one takes the network with it. */
+void sim_network_leave(struct sim_network *network, struct sim_port *port);
+
+/* What a NIC offers its ports (sim/nic_tx.c). */
+/* Builds the next frame of `port`; false if there is none. */
+bool sim_nic_pull(struct sim_nic *nic, const struct sim_port *port,
+                  struct sim_frame *out);
+bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port);
+weft_ps sim_nic_rx_overhead(const struct sim_nic *nic);
+/* Which QP of `port` (from 1, by creation) sent `frame`, and its PSN relative to that QP's
+ * first; 0 for acknowledgements. */
+uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,
+                         uint32_t *relative_psn);
+
+#endif

@@ -1,0 +1,378 @@
+#include "sim/nic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/nic_impl.h"
+
+enum { QPN_BASE_MIN = 17, QPN_BASES = 200, ASYNC_RING_MIN = 8 };
+
+static void notify_async(struct sim_event *event)
+{
+    struct sim_nic *nic = weft_container_of(event, struct sim_nic, async_notify);
+    sim_wake(&nic->async_waker);
+}
+
+struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
+                               const char *name, const struct sim_profile *profile,
+                               struct sim_stack *stack, struct sim_port *const *ports,
+                               uint8_t n_ports, int64_t *memlock_bytes)
+{
+    char stream[128];
+    struct sim_nic *nic = weft_calloc(1, sizeof(*nic));
+    weft_check(n_ports >= 1 && n_ports <= SIM_PORTS_MAX);
+    nic->engine = engine;
+    nic->host = weft_strdup(host);
+    nic->name = weft_strdup(name);
+    nic->profile = *profile;
+    nic->stack = stack;
+    nic->n_ports = n_ports;
+    nic->memlock_bytes = memlock_bytes;
+    weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);
+    weft_rng_init(&nic->rng, sim_seed(engine), stream);
+    /* NICs number their QPs differently, so that the wrong end's number is nobody's. */
+    nic->qpn_base = QPN_BASE_MIN + (uint32_t)weft_rng_below(&nic->rng, QPN_BASES);
+    for (uint8_t i = 0; i < n_ports; i++) {
+        struct sim_nic_port *port = &nic->ports[i];
+        port->port = ports[i];
+        port->number = (uint8_t)(i + 1);
+        port->ready_tail = &port->ready;
+    }
+    sim_event_init(&nic->async_notify, notify_async);
+    return nic;
+}
+
+void sim_nic_reset(struct sim_nic *nic)
+{
+    while (nic->requests != NULL) {
+        struct sim_request *request = nic->requests;
+        nic->requests = request->next;
+        sim_cancel(nic->engine, &request->event);
+        if (request->resolve.done.wake != NULL) {
+            sim_stack_resolve_cancel(nic->stack, &request->resolve);
+        }
+    }
+    for (uint32_t i = 0; i < nic->n_qp_slots; i++) {
+        if (nic->qps[i] != NULL) {
+            sim_qp_free(nic->qps[i]);
+        }
+    }
+    for (uint32_t i = 0; i < nic->n_mr_slots; i++) {
+        if (nic->mrs[i].mr != NULL) {
+            sim_mr_free(nic->mrs[i].mr);
+        }
+    }
+    while (nic->cqs != NULL) {
+        sim_cq_free(nic->cqs);
+    }
+    while (nic->pds != NULL) {
+        sim_pd_free(nic->pds);
+    }
+    nic->n_async = 0;
+    sim_cancel(nic->engine, &nic->async_notify);
+}
+
+void sim_nic_destroy(struct sim_nic *nic)
+{
+    if (nic == NULL) {
+        return;
+    }
+    sim_nic_reset(nic);
+    while (nic->faults != NULL) {
+        struct sim_verb_fault *fault = nic->faults;
+        nic->faults = fault->next;
+        free(fault);
+    }
+    free(nic->mrs);
+    free(nic->qps);
+    free(nic->async);
+    free(nic->host);
+    free(nic->name);
+    free(nic);
+}
+
+const struct sim_profile *sim_nic_profile(const struct sim_nic *nic)
+{
+    return &nic->profile;
+}
+
+weft_ps sim_nic_rx_overhead(const struct sim_nic *nic)
+{
+    return nic->profile.rx_overhead_ps;
+}
+
+void sim_nic_counters(const struct sim_nic *nic, struct sim_nic_counters *out)
+{
+    *out = nic->counters;
+}
+
+void sim_nic_check_payloads(struct sim_nic *nic, bool on)
+{
+    nic->checks_payload = on;
+}
+
+uint64_t sim_nic_payload_changes(const struct sim_nic *nic)
+{
+    return nic->n_payload_changes;
+}
+
+/* EUI-64 of a MAC, network order (RFC 4291 appendix A). */
+static uint64_t guid_of_mac(uint64_t mac)
+{
+    uint64_t high = mac >> 24 & 0xffffff;
+    uint64_t eui = (high << 40 | 0xfffeull << 24 | (mac & 0xffffff)) ^ 1ull << 57;
+    uint8_t raw[8];
+    uint64_t guid;
+    for (unsigned i = 0; i < sizeof(raw); i++) {
+        raw[i] = (uint8_t)(eui >> (56 - 8 * i));
+    }
+    memcpy(&guid, raw, sizeof(guid));
+    return guid;
+}
+
+int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out)
+{
+    const struct sim_profile *profile = &nic->profile;
+    *out = (struct ibv_device_attr){
+        .fw_ver = "sim",
+        .node_guid = guid_of_mac(sim_port_mac(nic->ports[0].port)),
+        .sys_image_guid = guid_of_mac(sim_port_mac(nic->ports[0].port)),
+        .max_mr_size = profile->max_mr_size,
+        .page_size_cap = profile->page_size_cap,
+        .vendor_id = profile->vendor_id,
+        .vendor_part_id = profile->vendor_part_id,
+        .hw_ver = profile->hw_ver,
+        .max_qp = (int)profile->max_qp,
+        .max_qp_wr = (int)profile->max_qp_wr,
+        .device_cap_flags = profile->device_cap_flags,
+        .max_sge = (int)profile->max_sge,
+        .max_sge_rd = (int)profile->max_sge_rd,
+        .max_cq = (int)profile->max_cq,
+        .max_cqe = (int)profile->max_cqe,
+        .max_mr = (int)profile->max_mr,
+        .max_pd = (int)profile->max_pd,
+        .max_qp_rd_atom = (int)profile->max_qp_rd_atom,
+        .max_res_rd_atom = (int)profile->max_res_rd_atom,
+        .max_qp_init_rd_atom = (int)profile->max_qp_init_rd_atom,
+        .atomic_cap = (enum ibv_atomic_cap)profile->atomic_cap,
+        .max_srq_wr = (int)profile->max_srq_wr,
+        .max_srq_sge = (int)profile->max_srq_sge,
+        .max_pkeys = (uint16_t)profile->max_pkeys,
+        .local_ca_ack_delay = (uint8_t)profile->local_ca_ack_delay,
+        .phys_port_cnt = nic->n_ports,
+    };
+    return 0;
+}
+
+/* ib_addr.h, iboe_get_mtu: the largest IB MTU that fits; 0: none. */
+uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port)
+{
+    uint32_t room = sim_port_mtu(port);
+    uint32_t overhead = nic->profile.mtu_overhead_bytes;
+    room = room > overhead ? room - overhead : 0;
+    room = room < nic->profile.max_mtu_bytes ? room : nic->profile.max_mtu_bytes;
+    for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2) {
+        if (mtu <= room) {
+            return mtu;
+        }
+    }
+    return 0;
+}
+
+static enum ibv_mtu mtu_code(uint32_t mtu_bytes)
+{
+    switch (mtu_bytes) {
+    case 4096:
+        return IBV_MTU_4096;
+    case 2048:
+        return IBV_MTU_2048;
+    case 1024:
+        return IBV_MTU_1024;
+    case 512:
+        return IBV_MTU_512;
+    default:
+        return IBV_MTU_256;
+    }
+}
+
+/* Four lanes of the least IB speed that carries the rate (IBA PortInfo.LinkSpeedActive). */
+static uint8_t active_speed(uint64_t rate_bps)
+{
+    static const struct {
+        uint64_t lane_bps;
+        uint8_t code;
+    } speeds[] = {
+        {2500000000u, 1},   {5000000000u, 2},   {10000000000u, 4},
+        {14000000000u, 16}, {25000000000u, 32}, {50000000000u, 64},
+    };
+    for (size_t i = 0; i < WEFT_LENGTH(speeds); i++) {
+        if (rate_bps <= 4 * speeds[i].lane_bps) {
+            return speeds[i].code;
+        }
+    }
+    return 128;
+}
+
+int sim_nic_query_port(struct sim_nic *nic, uint8_t number, struct ibv_port_attr *out)
+{
+    if (number < 1 || number > nic->n_ports) {
+        return EINVAL;
+    }
+    const struct sim_port *port = nic->ports[number - 1].port;
+    bool is_up = sim_port_is_up(port);
+    *out = (struct ibv_port_attr){
+        .state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+        .max_mtu = mtu_code(nic->profile.max_mtu_bytes),
+        .active_mtu = mtu_code(sim_nic_active_mtu(nic, port)),
+        .gid_tbl_len = (int)nic->profile.gid_tbl_len,
+        .port_cap_flags = IBV_PORT_CM_SUP,
+        .max_msg_sz = nic->profile.max_msg_bytes,
+        .pkey_tbl_len = 1,
+        .max_vl_num = 1,
+        .active_width = 2, /* 4 lanes */
+        .active_speed = active_speed(sim_port_rate(port)),
+        .phys_state = is_up ? 5 : 3, /* LinkUp, Disabled */
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+    };
+    return 0;
+}
+
+int sim_nic_query_gid(struct sim_nic *nic, uint8_t number, uint32_t index,
+                      struct sim_gid *out)
+{
+    if (number < 1 || number > nic->n_ports) {
+        return EINVAL;
+    }
+    return sim_stack_gid(nic->stack, nic->ports[number - 1].port, index, out);
+}
+
+static void push_async(struct sim_nic *nic, const struct ibv_async_event *event)
+{
+    if (nic->n_async == nic->async_cap) {
+        uint32_t cap = nic->async_cap == 0 ? ASYNC_RING_MIN : nic->async_cap * 2;
+        struct ibv_async_event *ring = weft_alloc(cap * sizeof(*ring));
+        for (uint32_t i = 0; i < nic->n_async; i++) {
+            ring[i] = nic->async[(nic->async_head + i) & (nic->async_cap - 1)];
+        }
+        free(nic->async);
+        nic->async = ring;
+        nic->async_cap = cap;
+        nic->async_head = 0;
+    }
+    nic->async[(nic->async_head + nic->n_async) & (nic->async_cap - 1)] = *event;
+    nic->n_async++;
+    sim_schedule(nic->engine, &nic->async_notify, sim_now(nic->engine));
+}
+
+void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type)
+{
+    struct ibv_async_event event = {.event_type = type, .element.qp = &qp->ibv};
+    sim_qp_trace(qp, "async", "event=%s", sim_event_name(type));
+    push_async(qp->nic, &event);
+}
+
+void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type)
+{
+    struct ibv_async_event event = {.event_type = type, .element.cq = &cq->ibv};
+    push_async(cq->nic, &event);
+}
+
+void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type)
+{
+    struct ibv_async_event event = {.event_type = type, .element.port_num = port};
+    push_async(nic, &event);
+}
+
+static const void *object_of(const struct ibv_async_event *event)
+{
+    switch ((int)event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+        return event->element.cq;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_GID_CHANGE:
+        return NULL;
+    default:
+        return event->element.qp;
+    }
+}
+
+void sim_nic_forget_events(struct sim_nic *nic, const void *object)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < nic->n_async; i++) {
+        uint32_t mask = nic->async_cap - 1;
+        struct ibv_async_event event = nic->async[(nic->async_head + i) & mask];
+        if (object_of(&event) != object) {
+            nic->async[(nic->async_head + kept) & mask] = event;
+            kept++;
+        }
+    }
+    nic->n_async = kept;
+}
+
+int sim_nic_async_event(struct sim_nic *nic, struct ibv_async_event *out)
+{
+    if (nic->n_async == 0) {
+        return EAGAIN;
+    }
+    *out = nic->async[nic->async_head];
+    nic->async_head = (nic->async_head + 1) & (nic->async_cap - 1);
+    nic->n_async--;
+    return 0;
+}
+
+void sim_nic_async_waker(struct sim_nic *nic, struct sim_waker waker)
+{
+    nic->async_waker = waker;
+}
+
+static uint8_t port_number(const struct sim_nic *nic, const struct sim_port *port)
+{
+    uint8_t i = 0;
+    while (nic->ports[i].port != port) {
+        i++;
+        weft_check(i < nic->n_ports);
+    }
+    return (uint8_t)(i + 1);
+}
+
+void sim_nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up)
+{
+    sim_nic_raise_port(nic, port_number(nic, port),
+                       is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port)
+{
+    sim_nic_raise_port(nic, port_number(nic, port), IBV_EVENT_GID_CHANGE);
+}
+
+void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
+                        weft_ps by)
+{
+    struct sim_verb_fault *fault = weft_alloc(sizeof(*fault));
+    *fault = (struct sim_verb_fault){verb, nth, error, by, nic->faults};
+    nic->faults = fault;
+}
+
+int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by)
+{
+    int error = 0;
+    struct sim_verb_fault **link = &nic->faults;
+    while (*link != NULL) {
+        struct sim_verb_fault *fault = *link;
+        if (fault->verb != verb || --fault->nth > 0) {
+            link = &fault->next;
+            continue;
+        }
+        error = fault->error;
+        *by += fault->by;
+        *link = fault->next;
+        free(fault);
+    }
+    return error;
+}

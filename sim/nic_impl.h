@@ -1,0 +1,410 @@
+/* Inside the NIC: its objects and the functions that its files share. */
+#ifndef WEFT_SIM_NIC_IMPL_H
+#define WEFT_SIM_NIC_IMPL_H
+
+#include "sim/frame.h"
+#include "sim/link.h"
+#include "sim/nic.h"
+
+enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096 };
+
+struct sim_pd {
+    struct ibv_pd ibv; /* first: users hold its address */
+    struct sim_nic *nic;
+    uint32_t n_children; /* MRs and QPs */
+    struct sim_pd *next, **link;
+};
+
+struct sim_mr {
+    struct ibv_mr ibv; /* first */
+    struct sim_nic *nic;
+    struct sim_pd *pd;
+    uint32_t access; /* IBV_ACCESS_* */
+    int64_t pinned_bytes;
+};
+
+/* A slot of the MR table. Keys are index << 8 | variant. */
+struct sim_mr_slot {
+    struct sim_mr *mr; /* NULL while free */
+    uint32_t next_free;
+    uint8_t variant;
+};
+
+struct sim_cqe {
+    struct ibv_wc wc;
+    weft_ps visible_at;
+    uint32_t qp_serial;
+    uint32_t
+        n_retired; /* position in the QP's queue that polling this entry frees up to */
+    bool is_send;
+    bool is_solicited; /* or an error: wakes a CQ armed for solicited ones only */
+};
+
+struct sim_cq {
+    struct ibv_cq ibv; /* first */
+    struct sim_nic *nic;
+    struct sim_cqe
+        *ring; /* Owned array of [cap], a power of two that grows to the depth. */
+    uint32_t head, n, cap;
+    uint32_t n_qps;
+    bool is_overrun;
+    bool is_armed, armed_solicited;
+    struct sim_waker waker;
+    struct sim_event notify; /* pending while armed and an entry is to become visible */
+    struct sim_cq *next, **link;
+};
+
+/* A work request in the send queue. */
+struct sim_wqe {
+    uint64_t wr_id;
+    uint64_t remote_addr;
+    uint64_t compare, swap_add;
+    weft_ps ready_at; /* when the NIC has read it */
+    uint32_t rkey;
+    uint32_t imm;    /* host order */
+    uint32_t length; /* bytes of the message */
+    uint32_t first_psn;
+    uint32_t n_psn;
+    uint32_t n_done; /* READ: responses landed */
+    uint32_t n_sge;
+    enum ibv_wr_opcode opcode;
+    bool is_signaled, is_fenced, is_solicited, is_inline;
+    bool is_outstanding; /* counts against max_rd_atomic */
+};
+
+struct sim_recv_wqe {
+    uint64_t wr_id;
+    uint64_t capacity; /* bytes of its SGEs */
+    uint32_t n_sge;
+};
+
+/* What a responder remembers of a READ or atomic, so that it can answer a duplicate. */
+struct rc_resource {
+    uint32_t first_psn, n_psn;
+    uint32_t next; /* READ: the next response to send, from 0 */
+    uint32_t last; /* one past the last response of this run */
+    uint32_t base; /* the response at which this run started: sent as FIRST */
+    uint64_t va;   /* of response 0 */
+    uint32_t rkey, length;
+    uint64_t original; /* atomics: the value found */
+    weft_ps ready_at;
+    bool is_known;   /* holds something */
+    bool is_pending; /* responses are still to be sent */
+    bool is_atomic;
+};
+
+enum rc_message { RC_NO_MESSAGE, RC_IN_SEND, RC_IN_WRITE };
+
+/* One acknowledgement waiting for its turn. */
+struct rc_reply {
+    bool is_pending;
+    bool is_fatal; /* sent although the QP is in ERR */
+    uint8_t syndrome;
+    uint32_t psn;
+    weft_ps at;
+};
+
+struct rc_requester {
+    /* Queue positions run freely; slot = position & mask. Retired, then sent, then posted. */
+    uint32_t free, una, send, post;
+    uint32_t started; /* one past the last WR of which something was sent */
+    uint32_t depth, mask;
+    struct sim_wqe *wqes;  /* Owned array of [mask + 1]. */
+    struct ibv_sge *sges;  /* Owned array of [mask + 1][max_sge]. */
+    uint8_t *inline_bytes; /* Owned array of [mask + 1][max_inline]. */
+    uint32_t max_sge, max_inline;
+
+    uint32_t post_psn;           /* of the next WR to be posted */
+    uint32_t next_psn;           /* of the next packet */
+    uint32_t max_psn;            /* one past the highest that was ever sent */
+    uint32_t una_psn;            /* the oldest not acknowledged */
+    uint32_t packet;             /* of the WR at `send` */
+    uint32_t since_ack_req;      /* packets */
+    uint32_t n_outstanding;      /* READs and atomics */
+    uint32_t checked;            /* WR position whose SGEs are known good, plus one... */
+    uint64_t checked_generation; /* ...since this generation of MRs */
+    uint32_t retries_left, rnr_retries_left;
+    bool went_back; /* by a NAK, without progress since */
+    bool is_rnr_waiting;
+    bool is_faulted; /* the WR at `send` failed locally */
+    enum ibv_wc_status fault;
+    weft_ps deadline; /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    struct sim_event doorbell, retry, rnr;
+};
+
+struct rc_responder {
+    uint32_t free, head, post;
+    uint32_t depth, mask;
+    struct sim_recv_wqe *wqes; /* Owned array of [mask + 1]. */
+    struct ibv_sge *sges;      /* Owned array of [mask + 1][max_sge]. */
+    uint32_t max_sge;
+
+    uint32_t epsn, msn; /* 24 bits */
+    bool sent_nak;      /* one NAK per gap */
+    bool comm_est;      /* the first packet came */
+    enum rc_message message;
+    uint64_t write_va;
+    uint32_t write_rkey, write_left;
+    uint32_t message_bytes;
+
+    struct rc_reply reply;
+    struct rc_resource *resources; /* Owned array of [n_resources]: a ring. */
+    uint32_t n_resources, next_resource;
+    uint32_t *pending; /* Owned array of [n_resources]: by PSN, first next. */
+    uint32_t n_pending;
+    struct sim_event due; /* the next reply may be sent */
+};
+
+struct sim_nic_port;
+
+struct sim_qp {
+    struct ibv_qp ibv; /* first */
+    struct sim_nic *nic;
+    struct sim_pd *pd;
+    struct sim_cq *send_cq, *recv_cq;
+    struct sim_nic_port *port; /* bound at INIT; NULL before */
+    char name[40];             /* "p0/qp17" */
+    uint32_t serial;           /* changes with every use of the slot and every RESET */
+    uint32_t ordinal;          /* by creation on its port, from 1 */
+    uint32_t n_verbs;          /* control verbs in progress */
+    enum ibv_qp_state state;
+    bool sq_sig_all;
+    bool flush_is_due; /* ERR, and its first error completion is not polled yet */
+
+    /* What modify_qp set. */
+    struct ibv_qp_attr attr;
+    uint32_t access;
+    uint32_t mtu_bytes, dest_qpn;
+    const struct sim_path *path;     /* of what it sends */
+    const struct sim_path *verified; /* incoming path that was found to match */
+    uint16_t sport;
+
+    struct sim_qp *next_ready; /* of its port's list */
+    bool is_ready;
+    bool reply_turn; /* responses go first if both sides have something */
+
+    struct rc_requester sq;
+    struct rc_responder rq;
+};
+
+/* One port as the NIC sees it. */
+struct sim_nic_port {
+    struct sim_port *port;
+    uint8_t number;   /* from 1 */
+    uint32_t n_bound; /* QPs ever bound to it */
+    struct sim_qp *ready, **ready_tail;
+};
+
+struct sim_verb_fault {
+    int verb;
+    uint32_t nth;
+    int error;
+    weft_ps by;
+    struct sim_verb_fault *next;
+};
+
+struct sim_nic {
+    struct sim_engine *engine;
+    char *host, *name; /* Owned. */
+    struct sim_profile profile;
+    struct sim_stack *stack;
+    struct sim_nic_port ports[SIM_PORTS_MAX];
+    uint8_t n_ports;
+    int64_t *memlock_bytes; /* what may still be pinned; or NULL */
+    struct weft_rng rng;
+
+    struct sim_pd *pds;
+    uint32_t n_pds;
+    struct sim_cq *cqs;
+    uint32_t n_cqs;
+
+    struct sim_mr_slot
+        *mrs; /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
+    uint32_t n_mr_slots, mr_cap, n_mrs, n_mr_free;
+    uint32_t mr_free_first, mr_free_last;
+    uint64_t mr_generation; /* grows when a key dies */
+
+    struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
+    uint32_t n_qp_slots, n_qps, qpn_base, qpn_cursor, next_serial;
+
+    struct sim_request *requests; /* in progress */
+    struct sim_verb_fault *faults;
+
+    struct ibv_async_event *async; /* Owned array of [async_cap], a ring. */
+    uint32_t async_head, n_async, async_cap;
+    struct sim_waker async_waker;
+    struct sim_event async_notify;
+
+    bool checks_payload; /* hash at send, compare at delivery */
+    uint64_t n_payload_changes;
+    struct sim_nic_counters counters;
+};
+
+static inline struct sim_qp *sim_qp_of(struct ibv_qp *qp)
+{
+    return (struct sim_qp *)(void *)qp;
+}
+
+static inline struct sim_cq *sim_cq_of(struct ibv_cq *cq)
+{
+    return (struct sim_cq *)(void *)cq;
+}
+
+static inline struct sim_pd *sim_pd_of(struct ibv_pd *pd)
+{
+    return (struct sim_pd *)(void *)pd;
+}
+
+static inline struct sim_mr *sim_mr_of(struct ibv_mr *mr)
+{
+    return (struct sim_mr *)(void *)mr;
+}
+
+/* Hashes payloads at send and compares at delivery: a change between the two is counted and
+ * told in the story. For tests; costs time on every packet. */
+void sim_nic_check_payloads(struct sim_nic *nic, bool on);
+uint64_t sim_nic_payload_changes(const struct sim_nic *nic);
+
+/* Story lines of a QP, if they are on: "object event" with a format for the tail. */
+bool sim_qp_traced(const struct sim_qp *qp);
+void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
+    WEFT_PRINTF(3, 4);
+const char *sim_qp_state_name(enum ibv_qp_state state);
+const char *sim_wc_status_name(enum ibv_wc_status status);
+const char *sim_wr_opcode_name(enum ibv_wr_opcode opcode);
+const char *sim_event_name(enum ibv_event_type type);
+
+/* The largest path MTU that the netdev behind `port` carries; 0: none. */
+uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port);
+
+/* Objects. The makers return a positive errno or 0. */
+int sim_pd_alloc(struct sim_nic *nic, struct sim_pd **out);
+int sim_pd_dealloc(struct sim_pd *pd);
+int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
+               struct sim_mr **out);
+int sim_mr_dereg(struct sim_mr *mr);
+int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
+                  struct sim_cq **out);
+int sim_cq_destroy(struct sim_cq *cq);
+int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_qp **out);
+int sim_qp_destroy(struct sim_qp *qp);
+/* Frees without the checks of destruction. */
+void sim_pd_free(struct sim_pd *pd);
+void sim_mr_free(struct sim_mr *mr);
+void sim_cq_free(struct sim_cq *cq);
+void sim_qp_free(struct sim_qp *qp);
+
+/* Memory. The region that `key` names, or NULL. */
+static inline const struct sim_mr *sim_mr_find(const struct sim_nic *nic, uint32_t key)
+{
+    uint32_t index = key >> 8;
+    if (index >= nic->n_mr_slots) {
+        return NULL;
+    }
+    const struct sim_mr *mr = nic->mrs[index].mr;
+    return mr != NULL && mr->ibv.lkey == key ? mr : NULL;
+}
+
+/* True if `key` allows `access` (all of its bits) to [addr, addr + length) under `pd`. */
+bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,
+                   uint64_t addr, uint64_t length, uint32_t access);
+bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
+                      const struct ibv_sge *sges, uint32_t n_sge, uint32_t access);
+/* Copies `n_bytes` into or out of the list, from `offset` of its bytes on. */
+void sim_sges_scatter(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
+                      const uint8_t *bytes, size_t n_bytes);
+void sim_sges_gather(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
+                     uint8_t *bytes, size_t n_bytes);
+/* Where [offset, offset + n_bytes) lies if it is in one piece, or NULL. */
+const uint8_t *sim_sges_piece(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
+                              size_t n_bytes);
+uint64_t sim_sges_bytes(const struct ibv_sge *sges, uint32_t n_sge);
+
+/* Completions. */
+uint32_t sim_round_up_pow2(uint32_t n);
+void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe);
+
+/* The QP of that number, or NULL. */
+struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn);
+
+/* Async events. `object` by `type`: qp, cq, or port number. */
+void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type);
+void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type);
+void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type);
+/* Forgets events about an object that goes. */
+void sim_nic_forget_events(struct sim_nic *nic, const void *object);
+
+/* The nth verb fault: its errno (or 0), with its delay added to `*by`. */
+int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);
+
+/* Queue pairs: states (sim/qp.c, sim/qp_modify.c). */
+int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);
+int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
+                            int mask);
+void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
+                  uint64_t destination_mac);
+enum ibv_qp_state sim_qp_target(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
+                                int mask);
+/* To ERR. `status` is the cause for the oldest send WR; SUCCESS: none of the sends' own.
+ * `keeps_reply`: a NAK that brought it here is still to be sent. */
+void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_reply);
+/* Changes the state and writes the story line; nothing else. */
+void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state);
+/* Completes everything in both queues with WR_FLUSH_ERR. */
+void rc_flush(struct sim_qp *qp);
+/* To RESET: both sides forget everything. */
+void rc_reset(struct sim_qp *qp);
+void rc_init(struct sim_qp *qp);
+void rc_fini(struct sim_qp *qp);
+/* The states' own preparations. */
+void rc_start_responder(struct sim_qp *qp);
+void rc_start_requester(struct sim_qp *qp);
+
+/* Sending. Puts the QP among those that its port asks for frames, if it has some. */
+void rc_kick(struct sim_qp *qp);
+bool rc_has_frames(const struct sim_qp *qp);
+bool rc_request_is_ready(const struct sim_qp *qp);
+bool rc_reply_is_ready(const struct sim_qp *qp);
+bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
+bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
+/* What all frames of a QP have in common. */
+void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opcode,
+                   uint32_t psn);
+/* Fixes sizes once payload and opcode are known. */
+void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame);
+
+/* Requester. */
+void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame);
+/* Sends again from `psn`; `why` for the story. */
+void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why);
+/* Uses up a retry and goes back, or fails with RETRY_EXC. */
+void rc_retry(struct sim_qp *qp, uint32_t psn, const char *why);
+void rc_retry_timeout(struct sim_event *event);
+void rc_rnr_timeout(struct sim_event *event);
+void rc_doorbell(struct sim_event *event);
+/* (Re)starts the timer of the oldest unacknowledged packet, or stops it. */
+void rc_set_deadline(struct sim_qp *qp);
+/* The head of the queue waits until the NIC has read it. */
+void rc_arm_doorbell(struct sim_qp *qp);
+/* Completes the oldest WR. */
+void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status);
+/* If the WR that failed locally is the oldest, its failure becomes the QP's. */
+void rc_settle_fault(struct sim_qp *qp);
+void rc_check_drained(struct sim_qp *qp);
+weft_ps rc_rnr_time(unsigned code);
+
+/* Responder. */
+void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame);
+void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
+                      enum ibv_wc_opcode opcode, uint32_t bytes,
+                      const struct sim_frame *frame);
+void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal);
+/* NAK with the QP going to ERR; `status` completes the receive in progress, SUCCESS: none. */
+void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status);
+void rc_reply_due(struct sim_event *event);
+/* READs and atomics. */
+void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame);
+void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame);
+void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame);
+
+#endif

@@ -1,0 +1,199 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/nic_impl.h"
+
+static weft_ps latency(const struct sim_nic *nic, const struct sim_request *request)
+{
+    const struct sim_profile *profile = &nic->profile;
+    switch (request->verb) {
+    case SIM_VERB_ALLOC_PD:
+        return profile->alloc_pd_ps;
+    case SIM_VERB_DEALLOC_PD:
+        return profile->dealloc_pd_ps;
+    case SIM_VERB_REG_MR: {
+        uint64_t pages = request->arg.reg_mr.length / SIM_PAGE_BYTES;
+        return profile->reg_mr_ps + (weft_ps)pages * profile->reg_mr_page_ps;
+    }
+    case SIM_VERB_DEREG_MR:
+        return profile->dereg_mr_ps;
+    case SIM_VERB_CREATE_CQ:
+        return profile->create_cq_ps;
+    case SIM_VERB_DESTROY_CQ:
+        return profile->destroy_cq_ps;
+    case SIM_VERB_CREATE_QP:
+        return profile->create_qp_ps;
+    case SIM_VERB_MODIFY_QP:
+        return profile->modify_qp_ps;
+    case SIM_VERB_DESTROY_QP:
+        return profile->destroy_qp_ps;
+    case SIM_N_VERBS:
+        break;
+    }
+    weft_check(!"known verb");
+    return 0;
+}
+
+static void unlink_request(struct sim_nic *nic, struct sim_request *request)
+{
+    struct sim_request **link = &nic->requests;
+    while (*link != request) {
+        weft_check(*link != NULL);
+        link = &(*link)->next;
+    }
+    *link = request->next;
+    if (request->verb == SIM_VERB_MODIFY_QP) {
+        sim_qp_of(request->arg.modify_qp.qp)->n_verbs--;
+    }
+}
+
+static void finish(struct sim_request *request, int error)
+{
+    unlink_request(request->nic, request);
+    request->error = error;
+    request->is_done = true;
+    sim_wake(&request->done);
+}
+
+/* After resolution, if there was one. */
+static int finish_modify(struct sim_request *request)
+{
+    struct sim_qp *qp = sim_qp_of(request->arg.modify_qp.qp);
+    const struct ibv_qp_attr *attr = &request->arg.modify_qp.attr;
+    int mask = request->arg.modify_qp.mask;
+    int error = sim_qp_check_transition(qp, attr, mask);
+    if (error == 0) {
+        sim_qp_apply(qp, attr, mask, request->resolve.destination_mac);
+    }
+    return error;
+}
+
+static void resolved(void *context)
+{
+    struct sim_request *request = context;
+    int error = request->resolve.error;
+    finish(request, error != 0 ? error : finish_modify(request));
+}
+
+/* Checks addresses, resolves the neighbour, and changes the QP; EINPROGRESS while resolving. */
+static int run_modify(struct sim_request *request)
+{
+    struct sim_qp *qp = sim_qp_of(request->arg.modify_qp.qp);
+    const struct ibv_qp_attr *attr = &request->arg.modify_qp.attr;
+    int mask = request->arg.modify_qp.mask;
+    int error = sim_qp_check_address(qp, attr, mask);
+    if (error != 0) {
+        return error;
+    }
+    if ((mask & IBV_QP_AV) != 0) {
+        const struct ibv_ah_attr *ah = &attr->ah_attr;
+        struct sim_port *port = qp->nic->ports[ah->port_num - 1].port;
+        request->resolve.done = (struct sim_waker){resolved, request};
+        error = sim_stack_resolve(qp->nic->stack, port, ah->grh.sgid_index, &ah->grh.dgid,
+                                  &request->resolve);
+        if (error != 0) {
+            return error;
+        }
+    }
+    return finish_modify(request);
+}
+
+static int make_object(struct sim_nic *nic, struct sim_request *request)
+{
+    struct sim_pd *pd = NULL;
+    struct sim_mr *mr = NULL;
+    struct sim_cq *cq = NULL;
+    struct sim_qp *qp = NULL;
+    int error = EINVAL;
+    if (request->verb == SIM_VERB_ALLOC_PD) {
+        error = sim_pd_alloc(nic, &pd);
+        request->out.pd = error == 0 ? &pd->ibv : NULL;
+    } else if (request->verb == SIM_VERB_REG_MR) {
+        error = sim_mr_reg(sim_pd_of(request->arg.reg_mr.pd), request->arg.reg_mr.addr,
+                           request->arg.reg_mr.length, request->arg.reg_mr.access, &mr);
+        request->out.mr = error == 0 ? &mr->ibv : NULL;
+    } else if (request->verb == SIM_VERB_CREATE_CQ) {
+        error = sim_cq_create(nic, request->arg.create_cq.cqe,
+                              &request->arg.create_cq.waker, &cq);
+        request->out.cq = error == 0 ? &cq->ibv : NULL;
+    } else if (request->verb == SIM_VERB_CREATE_QP) {
+        error = sim_qp_create(sim_pd_of(request->arg.create_qp.pd),
+                              &request->arg.create_qp.init, &qp);
+        request->out.qp = error == 0 ? &qp->ibv : NULL;
+    }
+    return error;
+}
+
+/* The verb takes effect. */
+static int run(struct sim_nic *nic, struct sim_request *request)
+{
+    switch (request->verb) {
+    case SIM_VERB_ALLOC_PD:
+    case SIM_VERB_REG_MR:
+    case SIM_VERB_CREATE_CQ:
+    case SIM_VERB_CREATE_QP:
+        return make_object(nic, request);
+    case SIM_VERB_DEALLOC_PD:
+        return sim_pd_dealloc(sim_pd_of(request->arg.pd));
+    case SIM_VERB_DEREG_MR:
+        return sim_mr_dereg(sim_mr_of(request->arg.mr));
+    case SIM_VERB_DESTROY_CQ:
+        return sim_cq_destroy(sim_cq_of(request->arg.cq));
+    case SIM_VERB_MODIFY_QP:
+        return run_modify(request);
+    case SIM_VERB_DESTROY_QP:
+        return sim_qp_destroy(sim_qp_of(request->arg.qp));
+    case SIM_N_VERBS:
+        break;
+    }
+    return EINVAL;
+}
+
+static void fire(struct sim_event *event)
+{
+    struct sim_request *request = weft_container_of(event, struct sim_request, event);
+    int error = request->error != 0 ? request->error : run(request->nic, request);
+    if (error != EINPROGRESS) {
+        finish(request, error);
+    }
+}
+
+int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)
+{
+    weft_ps time = latency(nic, request);
+    request->error = sim_nic_take_fault(nic, (int)request->verb, &time);
+    request->is_done = false;
+    request->nic = nic;
+    memset(&request->resolve, 0, sizeof(request->resolve));
+    memset(&request->out, 0, sizeof(request->out));
+    request->next = nic->requests;
+    nic->requests = request;
+    if (request->verb == SIM_VERB_MODIFY_QP) {
+        sim_qp_of(request->arg.modify_qp.qp)->n_verbs++;
+    }
+    sim_event_init(&request->event, fire);
+    sim_schedule(nic->engine, &request->event, sim_now(nic->engine) + time);
+    return 0;
+}
+
+static bool is_undoing(enum sim_verb verb)
+{
+    return verb == SIM_VERB_DEALLOC_PD || verb == SIM_VERB_DEREG_MR ||
+           verb == SIM_VERB_DESTROY_CQ || verb == SIM_VERB_DESTROY_QP;
+}
+
+void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
+{
+    if (request->is_done || request->nic != nic) {
+        return;
+    }
+    sim_cancel(nic->engine, &request->event);
+    unlink_request(nic, request);
+    request->nic = NULL;
+    if (request->resolve.done.wake != NULL) {
+        sim_stack_resolve_cancel(nic->stack, &request->resolve);
+    } else if (is_undoing(request->verb)) {
+        (void)run(nic, request);
+    }
+}

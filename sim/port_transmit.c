@@ -1,0 +1,273 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/link.h"
+#include "sim/stack.h"
+
+enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PREAMBLE_AND_GAP_BYTES = 20 };
+
+static bool has_frames(const struct sim_port *port)
+{
+    return port->nic != NULL && sim_nic_has_frames(port->nic, port);
+}
+
+void sim_port_kick(struct sim_port *port)
+{
+    if (sim_is_scheduled(&port->transmit)) {
+        return;
+    }
+    weft_ps now = sim_now(port->engine);
+    sim_schedule(port->engine, &port->transmit,
+                 now > port->free_at ? now : port->free_at);
+}
+
+void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
+                         const char *why)
+{
+    struct weft_trace *trace = sim_trace(port->engine);
+    if (weft_trace_on(trace, WEFT_TRACE_STORY)) {
+        weft_trace_event(trace, sim_now_ns(port->engine), port->host, port->name, "drop",
+                         "why=%s opcode=%s qpn=%u psn=%u bytes=%u", why,
+                         rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
+                         frame->n_payload);
+    }
+}
+
+/* Nothing leaves a port without carrier; the story has the first of what is lost. */
+static bool is_lost_in_darkness(struct sim_port *port)
+{
+    if (sim_port_is_up(port)) {
+        return false;
+    }
+    port->out.stats.drops++;
+    return true;
+}
+
+static void occupy(struct sim_port *port, struct sim_link *link, uint32_t wire_bytes)
+{
+    weft_ps time = sim_link_time(link, wire_bytes);
+    port->free_at = sim_now(port->engine) + time;
+    port->out.stats.packets++;
+    port->out.stats.bytes += wire_bytes;
+    port->out.stats.busy_ps += time;
+}
+
+static void trace_sent(struct sim_port *port, const struct sim_frame *frame)
+{
+    struct weft_trace *trace = sim_trace(port->engine);
+    if (weft_trace_on(trace, WEFT_TRACE_PACKET)) {
+        weft_trace_event(trace, sim_now_ns(port->engine), port->host, port->name, "sent",
+                         "opcode=%s qpn=%u psn=%u bytes=%u",
+                         rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
+                         frame->n_payload);
+    }
+}
+
+static void drop_frame(struct sim_port *port, struct sim_frame *frame, const char *why)
+{
+    port->out.stats.drops++;
+    sim_port_trace_drop(port, frame, why);
+    sim_port_tap_frame(port, true, frame, why);
+    sim_frame_release(port->engine, frame);
+}
+
+/* What happens between the transmitter and the far end, when it is not plain. */
+static void send_impaired(struct sim_port *port, struct sim_link *link,
+                          struct sim_frame *frame)
+{
+    weft_ps extra = 0;
+    bool duplicate = false;
+    const char *why = sim_link_impair_frame(link, frame, &extra, &duplicate);
+    if (why != NULL) {
+        drop_frame(port, frame, why);
+        return;
+    }
+    bool is_corrupt = (frame->flags & SIM_FRAME_CORRUPT) != 0;
+    sim_port_tap_frame(port, true, frame, is_corrupt ? "corrupt" : NULL);
+    /* What is held back may arrive after its work request was retired. */
+    if (extra > 0) {
+        sim_frame_own(port->engine, frame);
+    }
+    sim_link_put_frame(link, frame, port->free_at, extra);
+    if (duplicate) {
+        struct sim_frame copy = *frame;
+        copy.flags &= (uint8_t)~SIM_FRAME_OWNED;
+        sim_frame_own(port->engine, &copy);
+        sim_link_put_frame(link, &copy, port->free_at, extra);
+    }
+}
+
+static void send_frame(struct sim_port *port, struct sim_frame *frame)
+{
+    bool is_loop = frame->path->destination_mac == port->mac;
+    struct sim_link *link = is_loop ? &port->loop : &port->out;
+    occupy(port, &port->out, frame->wire_bytes);
+    trace_sent(port, frame);
+    if (is_loop) {
+        sim_link_put_frame(link, frame, port->free_at, 0);
+        return;
+    }
+    if (is_lost_in_darkness(port)) {
+        if (!link->drop_was_told) {
+            link->drop_was_told = true;
+            sim_port_trace_drop(port, frame, "no_carrier");
+        }
+        sim_frame_release(port->engine, frame);
+        return;
+    }
+    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
+        drop_frame(port, frame, "mtu");
+        return;
+    }
+    if (link->is_impaired || port->n_matches > 0 || link->path_limit_bytes != 0) {
+        send_impaired(port, link, frame);
+        return;
+    }
+    if (port->tap != NULL) {
+        sim_port_tap_frame(port, true, frame, NULL);
+    }
+    sim_link_put_frame(link, frame, port->free_at, 0);
+}
+
+static struct sim_packet *copy_packet(const struct sim_packet *packet)
+{
+    struct sim_packet *copy = weft_alloc(sizeof(*copy));
+    *copy = *packet;
+    copy->payload = NULL;
+    if (packet->n_payload > 0) {
+        copy->payload = weft_alloc(packet->n_payload);
+        memcpy(copy->payload, packet->payload, packet->n_payload);
+    }
+    return copy;
+}
+
+static void send_packet(struct sim_port *port, struct sim_packet *packet)
+{
+    struct sim_link *link = &port->out;
+    bool duplicate = false;
+    occupy(port, link, packet->wire_bytes + PREAMBLE_AND_GAP_BYTES);
+    if (is_lost_in_darkness(port)) {
+        sim_packet_free(packet);
+        return;
+    }
+    const char *why = sim_link_impair_packet(link, packet, &duplicate);
+    sim_port_tap_packet(port, true, packet, why);
+    if (why != NULL) {
+        link->stats.drops++;
+        weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
+                         port->name, "drop", "why=%s kind=%s bytes=%u", why,
+                         packet->kind == SIM_FRAME_TCP ? "tcp" : "neighbour",
+                         packet->wire_bytes);
+        sim_packet_free(packet);
+        return;
+    }
+    if (duplicate) {
+        sim_link_put_packet(link, copy_packet(packet), port->free_at);
+    }
+    sim_link_put_packet(link, packet, port->free_at);
+}
+
+/* Sends one frame or packet, and comes back when its last bit has left. */
+static void transmit(struct sim_event *event)
+{
+    struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
+    struct sim_frame frame;
+    bool packet_first = port->waiting.n > 0 && (port->host_turn || !has_frames(port));
+    if (packet_first) {
+        port->host_turn = false;
+        send_packet(port, sim_queue_pop(&port->waiting));
+    } else if (port->nic != NULL && sim_nic_pull(port->nic, port, &frame)) {
+        port->host_turn = true;
+        send_frame(port, &frame);
+    }
+    if (port->waiting.n > 0 || has_frames(port)) {
+        sim_schedule(port->engine, event, port->free_at);
+    }
+}
+
+void sim_port_init_transmitter(struct sim_port *port)
+{
+    sim_event_init(&port->transmit, transmit);
+}
+
+void sim_port_send(struct sim_port *port, struct sim_packet *packet)
+{
+    const struct sim_link *link = &port->out;
+    const char *why = NULL;
+    if (!sim_port_is_up(port)) {
+        why = "no_carrier";
+    } else if (packet->ip_bytes > port->mtu_bytes) {
+        why = "mtu";
+    } else if (link->queue_bytes != 0 &&
+               port->waiting.bytes + packet->wire_bytes > link->queue_bytes) {
+        why = "queue_full";
+    }
+    if (why != NULL) {
+        port->out.stats.drops++;
+        weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
+                         port->name, "drop", "why=%s kind=%s bytes=%u", why,
+                         packet->kind == SIM_FRAME_TCP ? "tcp" : "neighbour",
+                         packet->wire_bytes);
+        sim_packet_free(packet);
+        return;
+    }
+    sim_queue_push(&port->waiting, 0, packet);
+    sim_port_kick(port);
+}
+
+/* Hands `packet` to the stack behind `to`, or drops it. */
+static void deliver(struct sim_port *to, struct sim_packet *packet)
+{
+    bool fits = packet->ip_bytes <= to->mtu_bytes;
+    sim_port_tap_packet(to, false, packet, fits ? NULL : "mtu");
+    if (!fits || to->stack == NULL || !sim_port_is_up(to)) {
+        sim_packet_free(packet);
+        return;
+    }
+    sim_stack_input(to->stack, to, packet);
+}
+
+void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
+{
+    struct sim_port *from = link->from;
+    if (link->to != NULL) {
+        deliver(link->to, packet);
+        return;
+    }
+    if (from->network == NULL) {
+        sim_packet_free(packet);
+        return;
+    }
+    if (packet->destination_mac != SIM_MAC_BROADCAST) {
+        struct sim_port *to = sim_network_find(from->network, packet->destination_mac);
+        if (to == NULL) {
+            sim_packet_free(packet);
+            return;
+        }
+        deliver(to, packet);
+        return;
+    }
+    for (size_t i = 0; i < sim_network_size(from->network); i++) {
+        struct sim_port *to = sim_network_port(from->network, i);
+        if (to != from) {
+            deliver(to, copy_packet(packet));
+        }
+    }
+    sim_packet_free(packet);
+}
+
+void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
+{
+    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
+        sim_port_trace_drop(port, frame, "mtu");
+        sim_port_tap_frame(port, false, frame, "mtu");
+        return;
+    }
+    if (port->tap != NULL) {
+        sim_port_tap_frame(port, false, frame, NULL);
+    }
+    if (port->nic != NULL) {
+        sim_nic_input(port->nic, port, frame);
+    }
+}

@@ -1,0 +1,318 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/nic_impl.h"
+
+enum { QP_SLOTS_MIN = 16 };
+
+bool sim_qp_traced(const struct sim_qp *qp)
+{
+    return weft_trace_on(sim_trace(qp->nic->engine), WEFT_TRACE_STORY);
+}
+
+void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
+{
+    char tail[256];
+    va_list args;
+    if (!sim_qp_traced(qp)) {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(tail, sizeof(tail), format, args);
+    va_end(args);
+    weft_trace_event(sim_trace(qp->nic->engine), sim_now_ns(qp->nic->engine),
+                     qp->nic->host, qp->name, event, "%s", tail);
+}
+
+void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
+{
+    if (state != qp->state) {
+        sim_qp_trace(qp, "state", "from=%s to=%s", sim_qp_state_name(qp->state),
+                     sim_qp_state_name(state));
+    }
+    qp->state = state;
+    qp->ibv.state = state;
+}
+
+struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
+{
+    uint32_t index = qpn - nic->qpn_base;
+    return index < nic->n_qp_slots ? nic->qps[index] : NULL;
+}
+
+/* A free slot of the QP table by the profile's rule. */
+static uint32_t take_qp_slot(struct sim_nic *nic)
+{
+    bool is_cyclic = nic->profile.qpn_reuse == SIM_QPN_CYCLIC;
+    uint32_t slot = is_cyclic ? nic->qpn_cursor : 0;
+    uint32_t limit = nic->profile.max_qp;
+    while (slot % limit < nic->n_qp_slots && nic->qps[slot % limit] != NULL) {
+        slot++;
+    }
+    slot %= limit;
+    if (slot >= nic->n_qp_slots) {
+        uint32_t n = nic->n_qp_slots == 0 ? QP_SLOTS_MIN : nic->n_qp_slots;
+        while (n <= slot) {
+            n *= 2;
+        }
+        nic->qps = weft_realloc(nic->qps, n * sizeof(struct sim_qp *));
+        memset(nic->qps + nic->n_qp_slots, 0, (n - nic->n_qp_slots) * sizeof(*nic->qps));
+        nic->n_qp_slots = n;
+    }
+    nic->qpn_cursor = (slot + 1) % limit;
+    return slot;
+}
+
+/* What the device grants of what was asked, or an errno. */
+static int grant_caps(const struct sim_profile *profile, struct ibv_qp_cap *cap)
+{
+    if (cap->max_send_wr > profile->max_qp_wr || cap->max_recv_wr > profile->max_qp_wr ||
+        cap->max_send_sge > profile->max_sge || cap->max_recv_sge > profile->max_sge) {
+        return EINVAL;
+    }
+    if (cap->max_send_wr == 0 && profile->empty_sq_refused) {
+        return EINVAL;
+    }
+    if (cap->max_inline_data > profile->max_inline_bytes) {
+        if (!profile->inline_lowered) {
+            return EINVAL;
+        }
+        cap->max_inline_data = profile->max_inline_bytes;
+    }
+    uint32_t *depths[2] = {&cap->max_send_wr, &cap->max_recv_wr};
+    for (unsigned i = 0; i < 2; i++) {
+        if (*depths[i] == 0) {
+            continue;
+        }
+        if (*depths[i] < profile->min_wr) {
+            *depths[i] = profile->min_wr;
+        }
+        if (profile->wr_rounded_to_pow2) {
+            *depths[i] = sim_round_up_pow2(*depths[i]);
+        }
+    }
+    return 0;
+}
+
+static int check_create(const struct sim_nic *nic, const struct ibv_qp_init_attr *init)
+{
+    if (init->qp_type != IBV_QPT_RC || init->srq != NULL) {
+        return EOPNOTSUPP;
+    }
+    if (init->send_cq == NULL || init->recv_cq == NULL) {
+        return EINVAL;
+    }
+    return nic->n_qps >= nic->profile.max_qp ? ENOMEM : 0;
+}
+
+static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct rc_responder *rq = &qp->rq;
+    sq->depth = cap->max_send_wr;
+    sq->mask = sim_round_up_pow2(sq->depth) - 1;
+    sq->max_sge = cap->max_send_sge;
+    sq->max_inline = cap->max_inline_data;
+    size_t n = sq->mask + 1u;
+    sq->wqes = weft_calloc(n, sizeof(*sq->wqes));
+    sq->sges = weft_calloc(n * sq->max_sge + 1, sizeof(*sq->sges));
+    sq->inline_bytes = weft_calloc(n * sq->max_inline + 1, 1);
+    rq->depth = cap->max_recv_wr;
+    rq->mask = sim_round_up_pow2(rq->depth) - 1;
+    rq->max_sge = cap->max_recv_sge;
+    n = rq->mask + 1u;
+    rq->wqes = weft_calloc(n, sizeof(*rq->wqes));
+    rq->sges = weft_calloc(n * rq->max_sge + 1, sizeof(*rq->sges));
+}
+
+static void fill_ibv(struct sim_qp *qp, struct ibv_pd *pd,
+                     const struct ibv_qp_init_attr *init, uint32_t slot)
+{
+    qp->ibv.qp_context = init->qp_context;
+    qp->ibv.pd = pd;
+    qp->ibv.send_cq = init->send_cq;
+    qp->ibv.recv_cq = init->recv_cq;
+    qp->ibv.handle = slot;
+    qp->ibv.qp_num = qp->nic->qpn_base + slot;
+    qp->ibv.state = IBV_QPS_RESET;
+    qp->ibv.qp_type = IBV_QPT_RC;
+}
+
+int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_qp **out)
+{
+    struct sim_nic *nic = pd->nic;
+    struct ibv_qp_cap cap = init->cap;
+    int error = check_create(nic, init);
+    error = error != 0 ? error : grant_caps(&nic->profile, &cap);
+    if (error != 0) {
+        return error;
+    }
+    struct sim_qp *qp = weft_calloc(1, sizeof(*qp));
+    uint32_t slot = take_qp_slot(nic);
+    qp->nic = nic;
+    qp->pd = pd;
+    qp->send_cq = sim_cq_of(init->send_cq);
+    qp->recv_cq = sim_cq_of(init->recv_cq);
+    qp->sq_sig_all = init->sq_sig_all != 0;
+    qp->state = IBV_QPS_RESET;
+    fill_ibv(qp, &pd->ibv, init, slot);
+    weft_format(qp->name, sizeof(qp->name), "%s/qp%u", nic->name, qp->ibv.qp_num);
+    make_queues(qp, &cap);
+    init->cap = cap;
+    rc_init(qp);
+    nic->qps[slot] = qp;
+    nic->n_qps++;
+    pd->n_children++;
+    qp->send_cq->n_qps++;
+    qp->recv_cq->n_qps++;
+    sim_qp_trace(qp, "create", "send_wr=%u recv_wr=%u", cap.max_send_wr, cap.max_recv_wr);
+    *out = qp;
+    return 0;
+}
+
+static void leave_ready_list(struct sim_qp *qp)
+{
+    if (!qp->is_ready) {
+        return;
+    }
+    struct sim_qp **link = &qp->port->ready;
+    while (*link != qp) {
+        link = &(*link)->next_ready;
+    }
+    *link = qp->next_ready;
+    if (qp->next_ready == NULL) {
+        qp->port->ready_tail = link;
+    }
+    qp->is_ready = false;
+}
+
+void sim_qp_free(struct sim_qp *qp)
+{
+    struct sim_nic *nic = qp->nic;
+    leave_ready_list(qp);
+    rc_fini(qp);
+    sim_nic_forget_events(nic, qp);
+    nic->qps[qp->ibv.handle] = NULL;
+    nic->n_qps--;
+    qp->pd->n_children--;
+    qp->send_cq->n_qps--;
+    qp->recv_cq->n_qps--;
+    free(qp->sq.wqes);
+    free(qp->sq.sges);
+    free(qp->sq.inline_bytes);
+    free(qp->rq.wqes);
+    free(qp->rq.sges);
+    free(qp);
+}
+
+int sim_qp_destroy(struct sim_qp *qp)
+{
+    if (qp->n_verbs > 0) {
+        return EBUSY; /* a modify of another caller holds it */
+    }
+    sim_qp_trace(qp, "destroy", "state=%s", sim_qp_state_name(qp->state));
+    sim_qp_free(qp);
+    return 0;
+}
+
+int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
+{
+    const struct sim_qp *qp = sim_qp_of(ibv_qp);
+    *out = qp->attr;
+    out->qp_state = qp->state;
+    out->cur_qp_state = qp->state;
+    out->qp_access_flags = qp->access;
+    out->sq_psn = qp->sq.next_psn;
+    out->rq_psn = qp->rq.epsn;
+    out->cap.max_send_wr = qp->sq.depth;
+    out->cap.max_recv_wr = qp->rq.depth;
+    out->cap.max_send_sge = qp->sq.max_sge;
+    out->cap.max_recv_sge = qp->rq.max_sge;
+    out->cap.max_inline_data = qp->sq.max_inline;
+    return 0;
+}
+
+void rc_kick(struct sim_qp *qp)
+{
+    if (qp->is_ready || !rc_has_frames(qp)) {
+        return;
+    }
+    qp->is_ready = true;
+    qp->next_ready = NULL;
+    *qp->port->ready_tail = qp;
+    qp->port->ready_tail = &qp->next_ready;
+    sim_port_kick(qp->port->port);
+}
+
+bool rc_has_frames(const struct sim_qp *qp)
+{
+    return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
+}
+
+static struct sim_nic_port *nic_port(struct sim_nic *nic, const struct sim_port *port)
+{
+    return nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
+}
+
+bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port)
+{
+    const struct sim_nic_port *own =
+        nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
+    return own->ready != NULL;
+}
+
+/* One frame of the QP; responses and requests take turns. */
+static bool build(struct sim_qp *qp, struct sim_frame *out)
+{
+    bool reply = rc_reply_is_ready(qp);
+    if (reply && (qp->reply_turn || !rc_request_is_ready(qp))) {
+        qp->reply_turn = false;
+        return rc_build_reply(qp, out);
+    }
+    qp->reply_turn = true;
+    return rc_build_request(qp, out);
+}
+
+bool sim_nic_pull(struct sim_nic *nic, const struct sim_port *port, struct sim_frame *out)
+{
+    struct sim_nic_port *own = nic_port(nic, port);
+    while (own->ready != NULL) {
+        struct sim_qp *qp = own->ready;
+        own->ready = qp->next_ready;
+        if (own->ready == NULL) {
+            own->ready_tail = &own->ready;
+        }
+        qp->is_ready = false;
+        bool is_built = rc_has_frames(qp) && build(qp, out);
+        if (!qp->is_ready && rc_has_frames(qp)) {
+            qp->is_ready = true;
+            qp->next_ready = NULL;
+            *own->ready_tail = qp;
+            own->ready_tail = &qp->next_ready;
+        }
+        if (is_built) {
+            nic->counters.tx_packets++;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,
+                         uint32_t *relative_psn)
+{
+    const struct sim_qp *qp = nic == NULL ? NULL : sim_nic_qp(nic, frame->source_qpn);
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    if (qp == NULL || frame->opcode == RC_ACK || frame->opcode == RC_CNP) {
+        return 0;
+    }
+    bool is_request = (flags & RC_IS_REQUEST) != 0;
+    uint32_t first = is_request ? qp->attr.sq_psn : qp->attr.rq_psn;
+    *relative_psn = (frame->psn - first) & RC_PSN_MASK;
+    return qp->ordinal;
+}

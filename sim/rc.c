@@ -1,0 +1,245 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/nic_impl.h"
+#include "sim/packet.h"
+
+enum { BTH_AND_ICRC_BYTES = 12 + 4, ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
+
+void rc_init(struct sim_qp *qp)
+{
+    sim_event_init(&qp->sq.doorbell, rc_doorbell);
+    sim_event_init(&qp->sq.retry, rc_retry_timeout);
+    sim_event_init(&qp->sq.rnr, rc_rnr_timeout);
+    sim_event_init(&qp->rq.due, rc_reply_due);
+    qp->sq.deadline = SIM_NEVER;
+    qp->serial = ++qp->nic->next_serial;
+}
+
+static void stop_timers(struct sim_qp *qp)
+{
+    struct sim_engine *engine = qp->nic->engine;
+    sim_cancel(engine, &qp->sq.doorbell);
+    sim_cancel(engine, &qp->sq.retry);
+    sim_cancel(engine, &qp->sq.rnr);
+    qp->sq.deadline = SIM_NEVER;
+    qp->sq.is_rnr_waiting = false;
+}
+
+/* Frames on the wire no longer refer to memory that is about to be the user's again. */
+static void own_frames(struct sim_qp *qp)
+{
+    if (qp->port != NULL) {
+        sim_port_own_qp(qp->port->port, qp->ibv.qp_num);
+    }
+}
+
+static void forget_resources(struct sim_qp *qp)
+{
+    free(qp->rq.resources);
+    free(qp->rq.pending);
+    qp->rq.resources = NULL;
+    qp->rq.pending = NULL;
+    qp->rq.n_resources = 0;
+    qp->rq.n_pending = 0;
+}
+
+void rc_fini(struct sim_qp *qp)
+{
+    own_frames(qp);
+    stop_timers(qp);
+    sim_cancel(qp->nic->engine, &qp->rq.due);
+    forget_resources(qp);
+}
+
+void rc_reset(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct rc_responder *rq = &qp->rq;
+    rc_fini(qp);
+    sq->free = sq->una = sq->send = sq->post = sq->started = 0;
+    sq->packet = sq->since_ack_req = sq->n_outstanding = sq->checked = 0;
+    sq->is_faulted = false;
+    sq->went_back = false;
+    rq->free = rq->head = rq->post = 0;
+    rq->message = RC_NO_MESSAGE;
+    rq->sent_nak = false;
+    rq->comm_est = false;
+    memset(&rq->reply, 0, sizeof(rq->reply));
+    qp->flush_is_due = false;
+    qp->serial = ++qp->nic->next_serial;
+    memset(&qp->attr, 0, sizeof(qp->attr));
+}
+
+void rc_start_responder(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    rq->epsn = qp->attr.rq_psn;
+    rq->msn = 0;
+    forget_resources(qp);
+    rq->n_resources = qp->attr.max_dest_rd_atomic;
+    rq->next_resource = 0;
+    if (rq->n_resources > 0) {
+        rq->resources = weft_calloc(rq->n_resources, sizeof(*rq->resources));
+        rq->pending = weft_calloc(rq->n_resources, sizeof(*rq->pending));
+    }
+}
+
+void rc_start_requester(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    sq->post_psn = sq->next_psn = sq->max_psn = sq->una_psn = qp->attr.sq_psn;
+    /* WRs that a device without state checks took before RTS get their PSNs now. */
+    for (uint32_t i = sq->una; i != sq->post; i++) {
+        struct sim_wqe *wqe = &sq->wqes[i & sq->mask];
+        wqe->first_psn = sq->post_psn;
+        wqe->n_psn = wqe->length == 0 ? 1 : (wqe->length - 1) / qp->mtu_bytes + 1;
+        sq->post_psn = (sq->post_psn + wqe->n_psn) & RC_PSN_MASK;
+    }
+    rc_arm_doorbell(qp);
+    rc_kick(qp);
+}
+
+void rc_flush(struct sim_qp *qp)
+{
+    qp->flush_is_due = false;
+    while (qp->sq.una != qp->sq.post) {
+        rc_complete_send(qp, IBV_WC_WR_FLUSH_ERR);
+    }
+    while (qp->rq.head != qp->rq.post) {
+        rc_complete_recv(qp, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, 0, NULL);
+    }
+    qp->sq.send = qp->sq.una;
+}
+
+void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_reply)
+{
+    bool has_cause = status != IBV_WC_SUCCESS && qp->sq.una != qp->sq.post;
+    if (qp->state == IBV_QPS_ERR) {
+        return;
+    }
+    rc_set_state(qp, IBV_QPS_ERR);
+    own_frames(qp);
+    stop_timers(qp);
+    if (!keeps_reply) {
+        sim_cancel(qp->nic->engine, &qp->rq.due);
+        qp->rq.reply.is_pending = false;
+        qp->rq.n_pending = 0;
+    }
+    if (has_cause) {
+        rc_complete_send(qp, status);
+    }
+    if (has_cause && qp->nic->profile.flush_on_poll) {
+        qp->flush_is_due = true;
+        return;
+    }
+    rc_flush(qp);
+}
+
+void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opcode,
+                   uint32_t psn)
+{
+    frame->payload = NULL;
+    frame->path = qp->path;
+    frame->psn = psn & RC_PSN_MASK;
+    frame->dest_qpn = qp->dest_qpn;
+    frame->source_qpn = qp->ibv.qp_num;
+    frame->n_payload = 0;
+    frame->sport = qp->sport;
+    frame->opcode = opcode;
+    frame->flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0;
+}
+
+static uint32_t payload_hash(const struct sim_frame *frame)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (uint32_t i = 0; i < frame->n_payload; i++) {
+        hash = (hash ^ frame->payload[i]) * 16777619u;
+    }
+    return hash;
+}
+
+void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
+{
+    unsigned ext = rc_opcode_info(frame->opcode)->ext_bytes;
+    uint32_t ip_bytes = sim_frame_ip_bytes(frame->path, ext, frame->n_payload);
+    frame->wire_bytes = (uint16_t)(ip_bytes + ETHERNET_OVERHEAD_BYTES);
+    if (qp->nic->checks_payload) {
+        frame->hash = payload_hash(frame);
+        frame->flags |= SIM_FRAME_HASHED;
+    }
+}
+
+static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* A packet of a connected QP comes from its peer's address to its own (rxe_recv.c). */
+static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
+                         const struct sim_port *port)
+{
+    const struct sim_path *in = frame->path;
+    const struct sim_path *out = qp->path;
+    if (qp->verified == in && !qp->nic->profile.gid_checked_per_packet) {
+        return true;
+    }
+    if (out == NULL || in->is_v1 != out->is_v1 || qp->port->port != port ||
+        !same_gid(&in->source_gid, &out->destination_gid) ||
+        !same_gid(&in->destination_gid, &out->source_gid) ||
+        !sim_stack_owns_gid(qp->nic->stack, port, &in->destination_gid)) {
+        return false;
+    }
+    qp->verified = in;
+    return true;
+}
+
+static void check_payload(struct sim_nic *nic, const struct sim_frame *frame)
+{
+    if ((frame->flags & SIM_FRAME_HASHED) != 0 && payload_hash(frame) != frame->hash) {
+        nic->n_payload_changes++;
+        weft_trace_event(sim_trace(nic->engine), sim_now_ns(nic->engine), nic->host,
+                         nic->name, "payload_changed", "qpn=%u psn=%u", frame->dest_qpn,
+                         frame->psn);
+    }
+}
+
+static void drop(struct sim_nic *nic, struct sim_port *port,
+                 const struct sim_frame *frame, const char *why)
+{
+    nic->counters.dropped_unknown_qp++;
+    sim_port_trace_drop(port, frame, why);
+}
+
+void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame)
+{
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    nic->counters.rx_packets++;
+    if ((frame->flags & SIM_FRAME_CORRUPT) != 0) {
+        nic->counters.icrc_errors++;
+        sim_port_trace_drop(port, frame, "icrc");
+        return;
+    }
+    struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
+    if (qp == NULL || flags == 0) {
+        drop(nic, port, frame, "unknown_qp");
+        return;
+    }
+    if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_RTR &&
+        qp->state != IBV_QPS_SQD) {
+        drop(nic, port, frame, "qp_state");
+        return;
+    }
+    if (!is_from_peer(qp, frame, port)) {
+        drop(nic, port, frame, "address");
+        return;
+    }
+    check_payload(nic, frame);
+    if ((flags & RC_IS_REQUEST) != 0) {
+        rc_handle_request(qp, frame);
+    } else if (qp->state != IBV_QPS_RTR) {
+        rc_handle_response(qp, frame);
+    }
+}

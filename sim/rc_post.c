@@ -1,0 +1,209 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/wire.h"
+#include "sim/nic_impl.h"
+
+static bool is_atomic(enum ibv_wr_opcode opcode)
+{
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_send_or_write(enum ibv_wr_opcode opcode)
+{
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+           opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static uint64_t wr_bytes(const struct ibv_sge *sges, int n_sge)
+{
+    return sim_sges_bytes(sges, (uint32_t)n_sge);
+}
+
+/* What a device refuses of a send WR by itself. */
+static int check_send_wr(const struct sim_qp *qp, const struct ibv_send_wr *wr)
+{
+    const struct sim_profile *profile = &qp->nic->profile;
+    bool is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    bool is_read = wr->opcode == IBV_WR_RDMA_READ;
+    if (!is_send_or_write(wr->opcode) && !is_read && !is_atomic(wr->opcode)) {
+        return EINVAL;
+    }
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge ||
+        (is_read && (uint32_t)wr->num_sge > profile->max_sge_rd)) {
+        return EINVAL;
+    }
+    uint64_t bytes = wr_bytes(wr->sg_list, wr->num_sge);
+    if (bytes > profile->max_msg_bytes) {
+        return EINVAL;
+    }
+    if (is_inline && (!is_send_or_write(wr->opcode) || bytes > qp->sq.max_inline)) {
+        return EINVAL;
+    }
+    if (is_atomic(wr->opcode) && (bytes != 8 || wr->wr.atomic.remote_addr % 8 != 0 ||
+                                  profile->atomic_cap == IBV_ATOMIC_NONE)) {
+        return EINVAL;
+    }
+    return 0;
+}
+
+static int check_send_state(const struct sim_qp *qp)
+{
+    bool is_early = qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR;
+    if (qp->state == IBV_QPS_RESET || (is_early && qp->nic->profile.post_check_strict)) {
+        return EINVAL;
+    }
+    return 0;
+}
+
+static uint32_t n_packets(uint32_t length, uint32_t mtu_bytes)
+{
+    return length == 0 || mtu_bytes == 0 ? 1 : (length - 1) / mtu_bytes + 1;
+}
+
+static void fill_remote(struct sim_wqe *wqe, const struct ibv_send_wr *wr)
+{
+    if (is_atomic(wr->opcode)) {
+        wqe->remote_addr = wr->wr.atomic.remote_addr;
+        wqe->rkey = wr->wr.atomic.rkey;
+        bool is_swap = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+        wqe->swap_add = is_swap ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
+        wqe->compare = is_swap ? wr->wr.atomic.compare_add : 0;
+    } else {
+        wqe->remote_addr = wr->wr.rdma.remote_addr;
+        wqe->rkey = wr->wr.rdma.rkey;
+    }
+}
+
+static void fill_wqe(struct sim_qp *qp, struct sim_wqe *wqe, const struct ibv_send_wr *wr)
+{
+    struct rc_requester *sq = &qp->sq;
+    memset(wqe, 0, sizeof(*wqe));
+    wqe->wr_id = wr->wr_id;
+    wqe->opcode = wr->opcode;
+    wqe->length = (uint32_t)wr_bytes(wr->sg_list, wr->num_sge);
+    wqe->n_sge = (uint32_t)wr->num_sge;
+    struct wire_reader imm = wire_reader_init(&wr->imm_data, sizeof(wr->imm_data));
+    wqe->imm = wire_get_u32(&imm);
+    fill_remote(wqe, wr);
+    wqe->is_signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED) != 0;
+    wqe->is_fenced = (wr->send_flags & IBV_SEND_FENCE) != 0;
+    wqe->is_solicited = (wr->send_flags & IBV_SEND_SOLICITED) != 0;
+    wqe->is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    wqe->ready_at = sim_now(qp->nic->engine) + qp->nic->profile.tx_overhead_ps;
+    wqe->first_psn = sq->post_psn;
+    bool is_one = is_atomic(wr->opcode);
+    wqe->n_psn = is_one ? 1 : n_packets(wqe->length, qp->mtu_bytes);
+    sq->post_psn = (sq->post_psn + wqe->n_psn) & RC_PSN_MASK;
+}
+
+static void copy_data(struct sim_qp *qp, const struct sim_wqe *wqe,
+                      const struct ibv_send_wr *wr)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t slot = sq->post & sq->mask;
+    if (wqe->n_sge > 0) {
+        memcpy(&sq->sges[(size_t)slot * sq->max_sge], wr->sg_list,
+               wqe->n_sge * sizeof(*wr->sg_list));
+    }
+    if (wqe->is_inline) {
+        sim_sges_gather(wr->sg_list, wqe->n_sge, 0,
+                        &sq->inline_bytes[(size_t)slot * sq->max_inline], wqe->length);
+    }
+}
+
+static int post_one_send(struct sim_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct rc_requester *sq = &qp->sq;
+    weft_ps by = 0;
+    int error = sim_nic_take_fault(qp->nic, SIM_VERB_POST_SEND, &by);
+    error = error != 0 ? error : check_send_state(qp);
+    error = error != 0 ? error : check_send_wr(qp, wr);
+    if (error != 0) {
+        return error;
+    }
+    if (sq->post - sq->free >= sq->depth) {
+        return ENOMEM;
+    }
+    struct sim_wqe *wqe = &sq->wqes[sq->post & sq->mask];
+    fill_wqe(qp, wqe, wr);
+    wqe->ready_at += by;
+    copy_data(qp, wqe, wr);
+    sq->post++;
+    sim_qp_trace(qp, "post", "opcode=%s bytes=%u psn=%u", sim_wr_opcode_name(wr->opcode),
+                 wqe->length, wqe->first_psn);
+    return 0;
+}
+
+/* What was posted to a QP in ERR comes back flushed; hns's library flushes what is due. */
+static void flush_if_error(struct sim_qp *qp)
+{
+    if (qp->state == IBV_QPS_ERR) {
+        rc_flush(qp);
+    }
+}
+
+int sim_nic_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr,
+                      struct ibv_send_wr **bad)
+{
+    struct sim_qp *qp = sim_qp_of(ibv_qp);
+    int error = 0;
+    for (; wr != NULL; wr = wr->next) {
+        error = post_one_send(qp, wr);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    flush_if_error(qp);
+    rc_arm_doorbell(qp);
+    return error;
+}
+
+static int post_one_recv(struct sim_qp *qp, const struct ibv_recv_wr *wr)
+{
+    struct rc_responder *rq = &qp->rq;
+    weft_ps by = 0;
+    int error = sim_nic_take_fault(qp->nic, SIM_VERB_POST_RECV, &by);
+    if (error != 0) {
+        return error;
+    }
+    if ((qp->state == IBV_QPS_RESET && qp->nic->profile.post_check_strict) ||
+        wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
+        return EINVAL;
+    }
+    if (rq->post - rq->free >= rq->depth) {
+        return ENOMEM;
+    }
+    uint32_t slot = rq->post & rq->mask;
+    rq->wqes[slot] = (struct sim_recv_wqe){
+        .wr_id = wr->wr_id,
+        .capacity = wr_bytes(wr->sg_list, wr->num_sge),
+        .n_sge = (uint32_t)wr->num_sge,
+    };
+    if (wr->num_sge > 0) {
+        memcpy(&rq->sges[(size_t)slot * rq->max_sge], wr->sg_list,
+               (size_t)wr->num_sge * sizeof(*wr->sg_list));
+    }
+    rq->post++;
+    sim_qp_trace(qp, "post", "opcode=RECV bytes=%llu",
+                 (unsigned long long)rq->wqes[slot].capacity);
+    return 0;
+}
+
+int sim_nic_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr,
+                      struct ibv_recv_wr **bad)
+{
+    struct sim_qp *qp = sim_qp_of(ibv_qp);
+    int error = 0;
+    for (; wr != NULL; wr = wr->next) {
+        error = post_one_recv(qp, wr);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    flush_if_error(qp);
+    return error;
+}

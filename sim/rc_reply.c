@@ -1,0 +1,294 @@
+/* READs, atomics, and the frames that answer requests. */
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/nic_impl.h"
+#include "sim/pool.h"
+
+/* The oldest resource makes room. It is an error if its responses are still to be sent: the
+ * requester has more in flight than max_dest_rd_atomic. */
+static struct rc_resource *take_resource(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    if (rq->n_resources == 0 || rq->resources[rq->next_resource].is_pending) {
+        return NULL;
+    }
+    struct rc_resource *resource = &rq->resources[rq->next_resource];
+    rq->next_resource = (rq->next_resource + 1) % rq->n_resources;
+    memset(resource, 0, sizeof(*resource));
+    resource->is_known = true;
+    return resource;
+}
+
+/* The PSN of the response that `resource` sends next. */
+static uint32_t next_psn(const struct rc_resource *resource)
+{
+    return (resource->first_psn + resource->next) & RC_PSN_MASK;
+}
+
+/* Queues the responses of `resource` by PSN. */
+static void queue_resource(struct sim_qp *qp, struct rc_resource *resource)
+{
+    struct rc_responder *rq = &qp->rq;
+    uint32_t index = (uint32_t)(resource - rq->resources);
+    resource->ready_at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps;
+    if (!resource->is_pending) {
+        uint32_t i = rq->n_pending;
+        while (i > 0 && rc_psn_diff(rq->resources[rq->pending[i - 1]].first_psn,
+                                    resource->first_psn) > 0) {
+            rq->pending[i] = rq->pending[i - 1];
+            i--;
+        }
+        rq->pending[i] = index;
+        rq->n_pending++;
+        resource->is_pending = true;
+    }
+    if (rq->due.node.index == WEFT_HEAP_OUT) {
+        sim_schedule(qp->nic->engine, &rq->due, resource->ready_at);
+    }
+}
+
+static void unqueue_first(struct rc_responder *rq)
+{
+    rq->resources[rq->pending[0]].is_pending = false;
+    rq->n_pending--;
+    memmove(rq->pending, rq->pending + 1, rq->n_pending * sizeof(*rq->pending));
+}
+
+static uint32_t n_responses(uint32_t length, uint32_t mtu_bytes)
+{
+    return length == 0 ? 1 : (length - 1) / mtu_bytes + 1;
+}
+
+void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    if (frame->dma_bytes > 1u << 31) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    if (frame->dma_bytes > 0 &&
+        !sim_mr_allows(qp->nic, qp->pd, frame->rkey, frame->va, frame->dma_bytes,
+                       IBV_ACCESS_REMOTE_READ)) {
+        rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+        return;
+    }
+    struct rc_resource *resource = take_resource(qp);
+    if (resource == NULL) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    resource->first_psn = frame->psn;
+    resource->n_psn = n_responses(frame->dma_bytes, qp->mtu_bytes);
+    resource->last = resource->n_psn;
+    resource->va = frame->va;
+    resource->rkey = frame->rkey;
+    resource->length = frame->dma_bytes;
+    rq->epsn = (rq->epsn + resource->n_psn) & RC_PSN_MASK;
+    rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    queue_resource(qp, resource);
+}
+
+/* Compares and swaps, or adds, in host byte order; returns what was there. */
+static uint64_t operate(const struct sim_frame *frame)
+{
+    void *target = (void *)(uintptr_t)frame->va;
+    uint64_t original;
+    uint64_t changed;
+    memcpy(&original, target, sizeof(original));
+    if (frame->opcode == RC_FETCH_ADD) {
+        changed = original + frame->swap_add;
+    } else {
+        changed = original == frame->compare ? frame->swap_add : original;
+    }
+    memcpy(target, &changed, sizeof(changed));
+    return original;
+}
+
+void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    bool is_able = qp->nic->profile.atomic_cap != IBV_ATOMIC_NONE;
+    if (!is_able || frame->va % 8 != 0) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    if (!sim_mr_allows(qp->nic, qp->pd, frame->rkey, frame->va, 8,
+                       IBV_ACCESS_REMOTE_ATOMIC)) {
+        rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+        return;
+    }
+    struct rc_resource *resource = take_resource(qp);
+    if (resource == NULL) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    resource->is_atomic = true;
+    resource->first_psn = frame->psn;
+    resource->n_psn = 1;
+    resource->last = 1;
+    resource->va = frame->va;
+    resource->rkey = frame->rkey;
+    resource->original = operate(frame);
+    rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
+    rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    queue_resource(qp, resource);
+}
+
+/* True if `frame` asks again for a part of what `resource` answered. */
+static bool is_part_of(const struct sim_qp *qp, const struct rc_resource *resource,
+                       const struct sim_frame *frame, uint32_t *first, uint32_t *n)
+{
+    uint32_t offset = (frame->psn - resource->first_psn) & RC_PSN_MASK;
+    bool is_atomic = frame->opcode != RC_READ_REQUEST;
+    if (!resource->is_known || resource->is_atomic != is_atomic ||
+        offset >= resource->n_psn || frame->rkey != resource->rkey) {
+        return false;
+    }
+    uint64_t skipped = (uint64_t)offset * qp->mtu_bytes;
+    *first = offset;
+    *n = is_atomic ? 1 : n_responses(frame->dma_bytes, qp->mtu_bytes);
+    return frame->va == resource->va + skipped && *n <= resource->n_psn - offset &&
+           (is_atomic || frame->dma_bytes <= resource->length - skipped);
+}
+
+void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    uint32_t first = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < rq->n_resources; i++) {
+        struct rc_resource *resource = &rq->resources[i];
+        if (is_part_of(qp, resource, frame, &first, &n)) {
+            resource->next = first;
+            resource->base = first;
+            resource->last = first + n;
+            queue_resource(qp, resource);
+            return;
+        }
+    }
+    /* Not remembered: silence (IBA 9.7.5.1.2). */
+}
+
+static const struct rc_resource *first_pending(const struct rc_responder *rq)
+{
+    return rq->n_pending > 0 ? &rq->resources[rq->pending[0]] : NULL;
+}
+
+/* The acknowledgement goes out before responses with later PSNs, after those before it. */
+static bool is_ack_next(const struct rc_responder *rq)
+{
+    const struct rc_resource *resource = first_pending(rq);
+    if (!rq->reply.is_pending) {
+        return false;
+    }
+    return resource == NULL || rc_psn_diff(rq->reply.psn, next_psn(resource)) < 0;
+}
+
+bool rc_reply_is_ready(const struct sim_qp *qp)
+{
+    const struct rc_responder *rq = &qp->rq;
+    if (!rq->reply.is_pending && rq->n_pending == 0) {
+        return false;
+    }
+    weft_ps now = sim_now(qp->nic->engine);
+    return is_ack_next(rq) ? rq->reply.at <= now : first_pending(rq)->ready_at <= now;
+}
+
+/* What is left after this frame may have to wait for its own time. */
+static void arm_next(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    weft_ps now = sim_now(qp->nic->engine);
+    const struct rc_resource *resource = first_pending(rq);
+    weft_ps at = SIM_NEVER;
+    if (is_ack_next(rq)) {
+        at = rq->reply.at;
+    } else if (resource != NULL) {
+        at = resource->ready_at;
+    }
+    if (at != SIM_NEVER && at > now) {
+        sim_schedule(qp->nic->engine, &rq->due, at);
+    }
+}
+
+static void build_ack(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_responder *rq = &qp->rq;
+    rc_frame_init(qp, out, RC_ACK, rq->reply.psn);
+    out->syndrome = rq->reply.syndrome;
+    out->msn = rq->msn;
+    rq->reply.is_pending = false;
+    rc_frame_finish(qp, out);
+}
+
+static void build_atomic_ack(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_responder *rq = &qp->rq;
+    const struct rc_resource *resource = first_pending(rq);
+    rc_frame_init(qp, out, RC_ATOMIC_ACK, resource->first_psn);
+    out->syndrome = RC_SYNDROME_ACK;
+    out->msn = rq->msn;
+    out->va = resource->original;
+    rc_frame_finish(qp, out);
+    unqueue_first(rq);
+}
+
+static uint8_t read_opcode(const struct rc_resource *resource)
+{
+    bool is_first = resource->next == resource->base;
+    bool is_last = resource->next + 1 == resource->last;
+    if (is_first) {
+        return is_last ? RC_READ_ONLY : RC_READ_FIRST;
+    }
+    return is_last ? RC_READ_LAST : RC_READ_MIDDLE;
+}
+
+/* One response of a READ: its bytes are copied, nobody holds them still until they land. */
+static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_responder *rq = &qp->rq;
+    struct rc_resource *resource = &rq->resources[rq->pending[0]];
+    uint64_t offset = (uint64_t)resource->next * qp->mtu_bytes;
+    uint64_t left = resource->length - offset;
+    uint32_t n = left < qp->mtu_bytes ? (uint32_t)left : qp->mtu_bytes;
+    if (n > 0 && !sim_mr_allows(qp->nic, qp->pd, resource->rkey, resource->va + offset, n,
+                                IBV_ACCESS_REMOTE_READ)) {
+        /* The key died meanwhile: from this PSN on there is nothing to read. */
+        rq->epsn = next_psn(resource);
+        rq->n_pending = 0;
+        rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+        return false;
+    }
+    rc_frame_init(qp, out, read_opcode(resource), next_psn(resource));
+    out->syndrome = RC_SYNDROME_ACK;
+    out->msn = rq->msn;
+    if (n > 0) {
+        uint8_t *block = sim_pool_get(sim_engine_pool(qp->nic->engine));
+        memcpy(block, (const void *)(uintptr_t)(resource->va + offset), n);
+        out->payload = block;
+        out->n_payload = n;
+        out->flags |= SIM_FRAME_OWNED;
+    }
+    rc_frame_finish(qp, out);
+    resource->next++;
+    if (resource->next == resource->last) {
+        unqueue_first(rq);
+    }
+    return true;
+}
+
+bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_responder *rq = &qp->rq;
+    bool is_built = true;
+    if (is_ack_next(rq)) {
+        build_ack(qp, out);
+    } else if (first_pending(rq)->is_atomic) {
+        build_atomic_ack(qp, out);
+    } else {
+        is_built = build_read_response(qp, out);
+    }
+    arm_next(qp);
+    return is_built;
+}

@@ -1,0 +1,414 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/nic_impl.h"
+#include "sim/pool.h"
+
+static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
+{
+    return &sq->wqes[position & sq->mask];
+}
+
+static const struct ibv_sge *sges_at(const struct rc_requester *sq, uint32_t position)
+{
+    return &sq->sges[(size_t)(position & sq->mask) * sq->max_sge];
+}
+
+static bool is_atomic(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_read_or_atomic(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_RDMA_READ || is_atomic(wqe);
+}
+
+void rc_doorbell(struct sim_event *event)
+{
+    rc_kick(weft_container_of(event, struct sim_qp, sq.doorbell));
+}
+
+void rc_arm_doorbell(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_engine *engine = qp->nic->engine;
+    if (sq->send == sq->post || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
+        sq->doorbell.node.index != WEFT_HEAP_OUT) {
+        return;
+    }
+    weft_ps at = wqe_at(sq, sq->send)->ready_at;
+    if (at >= sim_now(engine)) {
+        sim_schedule(engine, &sq->doorbell, at);
+    }
+}
+
+/* The WR at `send` is at its first packet: may it go? */
+static bool may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    const struct rc_requester *sq = &qp->sq;
+    if (sq->send != sq->started) {
+        return true; /* it was sent before, and goes again */
+    }
+    if (qp->state == IBV_QPS_SQD || (wqe->is_fenced && sq->n_outstanding > 0)) {
+        return false;
+    }
+    if (is_read_or_atomic(wqe)) {
+        /* With no READ allowed at all the WR starts, and fails. */
+        return sq->n_outstanding < qp->attr.max_rd_atomic || qp->attr.max_rd_atomic == 0;
+    }
+    return true;
+}
+
+bool rc_request_is_ready(const struct sim_qp *qp)
+{
+    const struct rc_requester *sq = &qp->sq;
+    if (sq->send == sq->post || sq->is_rnr_waiting || sq->is_faulted ||
+        (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)) {
+        return false;
+    }
+    const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
+    uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
+    if (in_flight >= qp->nic->profile.window_packets ||
+        wqe->ready_at > sim_now(qp->nic->engine)) {
+        return false;
+    }
+    return sq->packet > 0 || may_start(qp, wqe);
+}
+
+void rc_set_deadline(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_engine *engine = qp->nic->engine;
+    bool is_outstanding = sq->next_psn != sq->una_psn;
+    if (!is_outstanding || qp->attr.timeout == 0 || sq->is_rnr_waiting) {
+        sq->deadline = SIM_NEVER;
+        return;
+    }
+    weft_ps time = (weft_ps)4096000 << qp->attr.timeout; /* 4.096 us * 2^timeout */
+    sq->deadline = sim_now(engine) + time;
+    /* A pending event that is too early moves on when it fires. */
+    if (sq->retry.node.index == WEFT_HEAP_OUT) {
+        sim_schedule(engine, &sq->retry, sq->deadline);
+    }
+}
+
+void rc_retry_timeout(struct sim_event *event)
+{
+    struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.retry);
+    struct rc_requester *sq = &qp->sq;
+    if (sq->deadline == SIM_NEVER) {
+        return;
+    }
+    if (sq->deadline > sim_now(qp->nic->engine)) {
+        sim_schedule(qp->nic->engine, event, sq->deadline);
+        return;
+    }
+    sq->deadline = SIM_NEVER;
+    sq->went_back = false;
+    qp->nic->counters.timeouts++;
+    sim_qp_trace(qp, "timeout", "psn=%u retries_left=%u", sq->una_psn, sq->retries_left);
+    rc_retry(qp, sq->una_psn, "timeout");
+}
+
+void rc_rnr_timeout(struct sim_event *event)
+{
+    struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.rnr);
+    qp->sq.is_rnr_waiting = false;
+    rc_go_back(qp, qp->sq.una_psn, "rnr");
+}
+
+/* IBA 9.7.5.2.8, in units of 10 us. */
+weft_ps rc_rnr_time(unsigned code)
+{
+    static const uint16_t units[32] = {
+        65535, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    };
+    /* Code 0 is 655.36 ms, one unit more than the table holds. */
+    weft_ps time = (weft_ps)units[code & 31] * 10000000;
+    return (code & 31) == 0 ? time + 10000000 : time;
+}
+
+void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t position = sq->una;
+    while (position != sq->post) {
+        const struct sim_wqe *wqe = wqe_at(sq, position);
+        uint32_t offset = (psn - wqe->first_psn) & RC_PSN_MASK;
+        if (offset < wqe->n_psn) {
+            sq->packet = offset;
+            break;
+        }
+        position++;
+    }
+    if (position == sq->post) {
+        sq->packet = 0;
+    }
+    if (why != NULL && psn != sq->next_psn) {
+        uint32_t n = (uint32_t)rc_psn_diff(sq->next_psn, psn);
+        qp->nic->counters.retransmits += n;
+        sim_qp_trace(qp, "retransmit", "psn=%u packets=%u why=%s", psn, n, why);
+    }
+    sq->send = position;
+    sq->next_psn = psn;
+    sq->is_faulted = false;
+    rc_set_deadline(qp);
+    rc_arm_doorbell(qp);
+    rc_kick(qp);
+}
+
+void rc_retry(struct sim_qp *qp, uint32_t psn, const char *why)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool is_endless = qp->attr.retry_cnt == 7 && qp->nic->profile.retry_cnt_7_is_endless;
+    if (!is_endless && sq->retries_left == 0) {
+        rc_enter_error(qp, IBV_WC_RETRY_EXC_ERR, false);
+        return;
+    }
+    if (!is_endless) {
+        sq->retries_left--;
+    }
+    rc_go_back(qp, psn, why);
+}
+
+void rc_settle_fault(struct sim_qp *qp)
+{
+    if (qp->sq.is_faulted && qp->sq.una == qp->sq.send) {
+        rc_enter_error(qp, qp->sq.fault, false);
+    }
+}
+
+/* The WR at `send` cannot go on; it fails when those before it are done. */
+static void fault(struct sim_qp *qp, enum ibv_wc_status status)
+{
+    qp->sq.is_faulted = true;
+    qp->sq.fault = status;
+    rc_settle_fault(qp);
+}
+
+/* The SGEs of the WR at `send`, looked up once per WR and again when some key died. */
+static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_nic *nic = qp->nic;
+    if (sq->checked == sq->send + 1 && sq->checked_generation == nic->mr_generation) {
+        return true;
+    }
+    bool lands = is_read_or_atomic(wqe);
+    uint32_t access = lands ? IBV_ACCESS_LOCAL_WRITE : 0;
+    if (lands && qp->attr.max_rd_atomic == 0) {
+        fault(qp, IBV_WC_LOC_QP_OP_ERR);
+        return false;
+    }
+    if (!wqe->is_inline &&
+        !sim_sges_allowed(nic, qp->pd, sges_at(sq, sq->send), wqe->n_sge, access)) {
+        bool is_rxe = nic->profile.dialect == SIM_DIALECT_RXE && !lands;
+        fault(qp, is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+    sq->checked = sq->send + 1;
+    sq->checked_generation = nic->mr_generation;
+    return true;
+}
+
+/* The BTH opcode of packet `index` of a SEND or WRITE. */
+static uint8_t data_opcode(const struct sim_wqe *wqe, bool is_first, bool is_last)
+{
+    bool is_write =
+        wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    bool has_imm =
+        wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    uint8_t base = is_write ? RC_WRITE_FIRST : RC_SEND_FIRST;
+    if (is_first && is_last) {
+        return (uint8_t)(base + (has_imm ? 5 : 4));
+    }
+    if (is_first) {
+        return base;
+    }
+    if (is_last) {
+        return (uint8_t)(base + (has_imm ? 3 : 2));
+    }
+    return (uint8_t)(base + 1);
+}
+
+/* By reference if the bytes are in one piece and sent for the first time: then the WR stays
+ * unretired until they have arrived. */
+static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
+                        const struct sim_wqe *wqe, uint64_t offset)
+{
+    struct rc_requester *sq = &qp->sq;
+    const uint8_t *piece;
+    if (frame->n_payload == 0) {
+        return;
+    }
+    if (wqe->is_inline) {
+        piece =
+            &sq->inline_bytes[(size_t)(sq->send & sq->mask) * sq->max_inline + offset];
+    } else {
+        piece =
+            sim_sges_piece(sges_at(sq, sq->send), wqe->n_sge, offset, frame->n_payload);
+    }
+    if (piece != NULL) {
+        frame->payload = piece;
+        if ((frame->flags & SIM_FRAME_RETRANSMIT) != 0) {
+            sim_frame_own(qp->nic->engine, frame);
+        }
+        return;
+    }
+    uint8_t *block = sim_pool_get(sim_engine_pool(qp->nic->engine));
+    sim_sges_gather(sges_at(sq, sq->send), wqe->n_sge, offset, block, frame->n_payload);
+    frame->payload = block;
+    frame->flags |= SIM_FRAME_OWNED;
+}
+
+static void build_data(struct sim_qp *qp, struct sim_frame *frame,
+                       const struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t index = sq->packet;
+    uint64_t offset = (uint64_t)index * qp->mtu_bytes;
+    uint64_t left = wqe->length - offset;
+    bool is_last = index + 1 == wqe->n_psn;
+    frame->opcode = data_opcode(wqe, index == 0, is_last);
+    frame->n_payload = is_last ? (uint32_t)left : qp->mtu_bytes;
+    frame->imm = wqe->imm;
+    frame->va = wqe->remote_addr;
+    frame->rkey = wqe->rkey;
+    frame->dma_bytes = wqe->length;
+    sq->since_ack_req++;
+    if (is_last || sq->since_ack_req >= qp->nic->profile.ack_req_packets) {
+        frame->flags |= SIM_FRAME_ACK_REQ;
+        sq->since_ack_req = 0;
+    }
+    if (is_last && wqe->is_solicited) {
+        frame->flags |= SIM_FRAME_SOLICITED;
+    }
+    set_payload(qp, frame, wqe, offset);
+}
+
+static void build_read_or_atomic(struct sim_qp *qp, struct sim_frame *frame,
+                                 const struct sim_wqe *wqe)
+{
+    uint64_t offset = (uint64_t)qp->sq.packet * qp->mtu_bytes;
+    frame->va = wqe->remote_addr + offset;
+    frame->rkey = wqe->rkey;
+    frame->dma_bytes = wqe->length - (uint32_t)offset;
+    frame->swap_add = wqe->swap_add;
+    frame->compare = wqe->compare;
+    frame->flags |= SIM_FRAME_ACK_REQ;
+    if (wqe->opcode == IBV_WR_RDMA_READ) {
+        frame->opcode = RC_READ_REQUEST;
+    } else {
+        bool is_swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+        frame->opcode = is_swap ? RC_COMPARE_SWAP : RC_FETCH_ADD;
+    }
+}
+
+/* Moves on by what was just sent. */
+static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool was_idle = sq->next_psn == sq->una_psn;
+    uint32_t n_psn = is_read_or_atomic(wqe) ? wqe->n_psn - sq->packet : 1;
+    if (is_read_or_atomic(wqe) && !wqe->is_outstanding) {
+        wqe->is_outstanding = true;
+        sq->n_outstanding++;
+    }
+    if (sq->send == sq->started) {
+        sq->started++;
+    }
+    sq->next_psn = (sq->next_psn + n_psn) & RC_PSN_MASK;
+    sq->packet += n_psn;
+    if (rc_psn_diff(sq->next_psn, sq->max_psn) > 0) {
+        sq->max_psn = sq->next_psn;
+    }
+    if (sq->packet == wqe->n_psn) {
+        sq->packet = 0;
+        sq->send++;
+        rc_arm_doorbell(qp);
+    }
+    if (was_idle) {
+        rc_set_deadline(qp);
+    }
+}
+
+bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_wqe *wqe = wqe_at(sq, sq->send);
+    if (!check_sges(qp, wqe)) {
+        return false;
+    }
+    rc_frame_init(qp, out, 0, sq->next_psn);
+    if (rc_psn_diff(sq->next_psn, sq->max_psn) < 0) {
+        out->flags |= SIM_FRAME_RETRANSMIT;
+    }
+    if (is_read_or_atomic(wqe)) {
+        build_read_or_atomic(qp, out, wqe);
+    } else {
+        build_data(qp, out, wqe);
+    }
+    rc_frame_finish(qp, out);
+    advance(qp, wqe);
+    return true;
+}
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+    switch ((int)opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_wqe *wqe = wqe_at(sq, sq->una);
+    sq->una++;
+    if (wqe->is_outstanding) {
+        wqe->is_outstanding = false;
+        sq->n_outstanding--;
+    }
+    bool is_ok = status == IBV_WC_SUCCESS;
+    if (is_ok && !wqe->is_signaled) {
+        return;
+    }
+    struct sim_cqe cqe = {
+        .wc = {.wr_id = wqe->wr_id,
+               .status = status,
+               .qp_num = qp->ibv.qp_num,
+               .opcode = is_ok ? wc_opcode(wqe->opcode) : 0,
+               .byte_len = is_ok ? wqe->length : 0},
+        .qp_serial = qp->serial,
+        .n_retired = sq->una,
+        .is_send = true,
+        .is_solicited = !is_ok,
+    };
+    sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u",
+                 sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status), wqe->length,
+                 wqe->first_psn);
+    sim_cq_push(qp->send_cq, &cqe);
+}
+
+void rc_check_drained(struct sim_qp *qp)
+{
+    if (qp->state == IBV_QPS_SQD && qp->attr.en_sqd_async_notify &&
+        qp->sq.una == qp->sq.started) {
+        qp->attr.en_sqd_async_notify = 0;
+        sim_nic_raise_qp(qp, IBV_EVENT_SQ_DRAINED);
+    }
+}

@@ -1,0 +1,311 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "base/wire.h"
+#include "sim/nic_impl.h"
+
+void rc_reply_due(struct sim_event *event)
+{
+    rc_kick(weft_container_of(event, struct sim_qp, rq.due));
+}
+
+/* Wakes the sender when the reply may leave. */
+static void arm_due(struct sim_qp *qp, weft_ps at)
+{
+    if (qp->rq.due.node.index == WEFT_HEAP_OUT) {
+        sim_schedule(qp->nic->engine, &qp->rq.due, at);
+    }
+}
+
+void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal)
+{
+    struct rc_reply *reply = &qp->rq.reply;
+    /* A reply that waits takes the newer word; its time does not move. */
+    if (!reply->is_pending) {
+        reply->is_pending = true;
+        reply->at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps;
+        arm_due(qp, reply->at);
+    }
+    reply->syndrome = syndrome;
+    reply->psn = psn & RC_PSN_MASK;
+    reply->is_fatal = is_fatal;
+    rc_kick(qp);
+}
+
+static void acknowledge_last(struct sim_qp *qp)
+{
+    rc_acknowledge(qp, RC_SYNDROME_ACK, qp->rq.epsn - 1, false);
+}
+
+void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
+{
+    struct rc_responder *rq = &qp->rq;
+    qp->nic->counters.naks_sent++;
+    sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
+    rc_acknowledge(qp, syndrome, rq->epsn, true);
+    if (qp->nic->profile.raises_access_events) {
+        bool is_access = syndrome == RC_SYNDROME_ACCESS;
+        sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+    }
+    if (status != IBV_WC_SUCCESS) {
+        rc_complete_recv(qp, status, IBV_WC_RECV, 0, NULL);
+    }
+    rc_enter_error(qp, IBV_WC_SUCCESS, true);
+}
+
+void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
+                      enum ibv_wc_opcode opcode, uint32_t bytes,
+                      const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
+    bool is_ok = status == IBV_WC_SUCCESS;
+    rq->head++;
+    struct sim_cqe cqe = {
+        .wc = {.wr_id = wqe->wr_id,
+               .status = status,
+               .opcode = opcode,
+               .qp_num = qp->ibv.qp_num},
+        .qp_serial = qp->serial,
+        .n_retired = rq->head,
+        .is_solicited = !is_ok,
+    };
+    if (is_ok) {
+        cqe.wc.byte_len = bytes;
+        cqe.wc.src_qp = qp->dest_qpn;
+        cqe.is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0;
+        if ((rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
+            struct wire_writer imm =
+                wire_writer_init(&cqe.wc.imm_data, sizeof(cqe.wc.imm_data));
+            wire_put_u32(&imm, frame->imm);
+            cqe.wc.wc_flags = IBV_WC_WITH_IMM;
+        }
+    }
+    const char *name = opcode == IBV_WC_RECV ? "RECV" : "RECV_RDMA_WITH_IMM";
+    sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u", name,
+                 sim_wc_status_name(status), bytes, is_ok ? frame->psn : rq->epsn);
+    sim_cq_push(qp->recv_cq, &cqe);
+}
+
+/* No receive WR: nothing is executed, the requester is to come back. */
+static void not_ready(struct sim_qp *qp)
+{
+    qp->nic->counters.rnr_naks_sent++;
+    qp->rq.sent_nak = true;
+    sim_qp_trace(qp, "rnr_nak", "psn=%u code=%u", qp->rq.epsn, qp->attr.min_rnr_timer);
+    rc_acknowledge(qp, (uint8_t)(RC_SYNDROME_RNR | qp->attr.min_rnr_timer), qp->rq.epsn,
+                   false);
+}
+
+/* FIRST, MIDDLE and LAST come in order, of one kind (IBA 9.7.4.1.2). */
+static bool is_in_sequence(const struct sim_qp *qp, unsigned flags)
+{
+    enum rc_message message = qp->rq.message;
+    if ((flags & RC_IS_FIRST) != 0) {
+        return message == RC_NO_MESSAGE;
+    }
+    return message == ((flags & RC_IS_SEND) != 0 ? RC_IN_SEND : RC_IN_WRITE);
+}
+
+static bool has_access(const struct sim_qp *qp, unsigned flags)
+{
+    uint32_t needed = 0;
+    if ((flags & RC_IS_WRITE) != 0) {
+        needed = IBV_ACCESS_REMOTE_WRITE;
+    } else if ((flags & RC_IS_READ) != 0) {
+        needed = IBV_ACCESS_REMOTE_READ;
+    } else if ((flags & RC_IS_ATOMIC) != 0) {
+        needed = IBV_ACCESS_REMOTE_ATOMIC;
+    }
+    return (qp->access & needed) == needed;
+}
+
+static bool needs_receive(unsigned flags)
+{
+    bool starts_send = (flags & RC_IS_SEND) != 0 && (flags & RC_IS_FIRST) != 0;
+    bool ends_write_imm = (flags & RC_IS_WRITE) != 0 && (flags & RC_HAS_IMM) != 0;
+    return starts_send || ends_write_imm;
+}
+
+/* Payload lengths against the path MTU: full packets but the last (IBA 9.7.4.1.6). */
+static bool has_length(const struct sim_qp *qp, const struct sim_frame *frame,
+                       unsigned flags)
+{
+    if ((flags & RC_HAS_PAYLOAD) == 0) {
+        return true;
+    }
+    if ((flags & RC_IS_LAST) == 0) {
+        return frame->n_payload == qp->mtu_bytes;
+    }
+    bool is_only = (flags & RC_IS_FIRST) != 0;
+    return frame->n_payload <= qp->mtu_bytes && (is_only || frame->n_payload > 0);
+}
+
+/* The receive WR cannot take the packet: what both ends are told depends on the device. */
+static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
+    const struct ibv_sge *sges = &rq->sges[(size_t)(rq->head & rq->mask) * rq->max_sge];
+    bool is_rxe = qp->nic->profile.dialect == SIM_DIALECT_RXE;
+    if (!sim_sges_allowed(qp->nic, qp->pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
+        rc_refuse(qp, RC_SYNDROME_OPERATIONAL,
+                  is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+    if (rq->message_bytes + (uint64_t)frame->n_payload > wqe->capacity) {
+        rc_refuse(qp, is_rxe ? RC_SYNDROME_OPERATIONAL : RC_SYNDROME_INVALID,
+                  is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR);
+        return false;
+    }
+    sim_sges_scatter(sges, wqe->n_sge, rq->message_bytes, frame->payload,
+                     frame->n_payload);
+    rq->message_bytes += frame->n_payload;
+    return true;
+}
+
+static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigned flags)
+{
+    struct rc_responder *rq = &qp->rq;
+    if ((flags & RC_IS_FIRST) != 0) {
+        rq->write_va = frame->va;
+        rq->write_rkey = frame->rkey;
+        rq->write_left = frame->dma_bytes;
+        /* All of the range, before the first byte lands; zero bytes need no key (C9-88). */
+        if (frame->dma_bytes > 0 &&
+            !sim_mr_allows(qp->nic, qp->pd, frame->rkey, frame->va, frame->dma_bytes,
+                           IBV_ACCESS_REMOTE_WRITE)) {
+            rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+            return false;
+        }
+    }
+    bool is_last = (flags & RC_IS_LAST) != 0;
+    if (frame->n_payload > rq->write_left ||
+        (is_last && frame->n_payload != rq->write_left)) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return false;
+    }
+    if (frame->n_payload > 0) {
+        /* The key may have died between the packets of a message. */
+        if (!sim_mr_allows(qp->nic, qp->pd, rq->write_rkey, rq->write_va,
+                           frame->n_payload, IBV_ACCESS_REMOTE_WRITE)) {
+            rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+            return false;
+        }
+        memmove((void *)(uintptr_t)rq->write_va, frame->payload, frame->n_payload);
+    }
+    rq->write_va += frame->n_payload;
+    rq->write_left -= frame->n_payload;
+    rq->message_bytes += frame->n_payload;
+    return true;
+}
+
+static void finish_message(struct sim_qp *qp, const struct sim_frame *frame,
+                           unsigned flags)
+{
+    struct rc_responder *rq = &qp->rq;
+    bool is_send = (flags & RC_IS_SEND) != 0;
+    rq->message = RC_NO_MESSAGE;
+    rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    if (is_send || (flags & RC_HAS_IMM) != 0) {
+        rc_complete_recv(qp, IBV_WC_SUCCESS,
+                         is_send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+                         rq->message_bytes, frame);
+    }
+}
+
+/* A packet of a SEND or WRITE that passed the checks common to all. */
+static void execute_data(struct sim_qp *qp, const struct sim_frame *frame, unsigned flags)
+{
+    struct rc_responder *rq = &qp->rq;
+    bool is_send = (flags & RC_IS_SEND) != 0;
+    if ((flags & RC_IS_FIRST) != 0) {
+        rq->message_bytes = 0;
+    }
+    if (!(is_send ? take_send(qp, frame) : take_write(qp, frame, flags))) {
+        return;
+    }
+    rq->message = is_send ? RC_IN_SEND : RC_IN_WRITE;
+    rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
+    if ((flags & RC_IS_LAST) != 0) {
+        finish_message(qp, frame, flags);
+    }
+    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {
+        acknowledge_last(qp);
+    }
+}
+
+/* The packet whose turn it is. Checks in the order of rxe_resp.c. */
+static void execute(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    if (!is_in_sequence(qp, flags) || !has_access(qp, flags)) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    if (needs_receive(flags) && rq->head == rq->post) {
+        not_ready(qp);
+        return;
+    }
+    if (!has_length(qp, frame, flags)) {
+        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        return;
+    }
+    if ((flags & RC_IS_READ) != 0) {
+        rc_start_read(qp, frame);
+    } else if ((flags & RC_IS_ATOMIC) != 0) {
+        rc_execute_atomic(qp, frame);
+    } else {
+        execute_data(qp, frame, flags);
+    }
+}
+
+/* A packet that was executed before: only its answer may be missing. */
+static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    qp->nic->counters.duplicates++;
+    if ((flags & (RC_IS_READ | RC_IS_ATOMIC)) != 0) {
+        rc_repeat_resource(qp, frame);
+        return;
+    }
+    /* A NAK that waits says the same and more. */
+    if (!qp->rq.reply.is_pending) {
+        acknowledge_last(qp);
+    }
+}
+
+static void handle_gap(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    qp->nic->counters.out_of_sequence++;
+    if (rq->sent_nak) {
+        return; /* one NAK per gap */
+    }
+    rq->sent_nak = true;
+    qp->nic->counters.naks_sent++;
+    sim_qp_trace(qp, "nak_sequence", "psn=%u", rq->epsn);
+    rc_acknowledge(qp, RC_SYNDROME_SEQUENCE, rq->epsn, false);
+}
+
+void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    int32_t ahead = rc_psn_diff(frame->psn, rq->epsn);
+    if (!rq->comm_est) {
+        rq->comm_est = true;
+        if (qp->state == IBV_QPS_RTR) {
+            sim_nic_raise_qp(qp, IBV_EVENT_COMM_EST);
+        }
+    }
+    if (ahead > 0) {
+        handle_gap(qp);
+    } else if (ahead < 0) {
+        handle_duplicate(qp, frame);
+    } else {
+        rq->sent_nak = false;
+        execute(qp, frame);
+    }
+}

@@ -1,0 +1,240 @@
+/* The requester's other half: acknowledgements, NAKs and the data that READs asked for. */
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/nic_impl.h"
+
+static struct sim_wqe *oldest(struct rc_requester *sq)
+{
+    return &sq->wqes[sq->una & sq->mask];
+}
+
+static bool is_read_or_atomic(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void note_progress(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    sq->retries_left = qp->attr.retry_cnt;
+    sq->rnr_retries_left = qp->attr.rnr_retry;
+    sq->went_back = false;
+    if (rc_psn_diff(sq->una_psn, sq->next_psn) > 0) {
+        /* What was about to be sent again has arrived after all. */
+        rc_go_back(qp, sq->una_psn, NULL);
+    }
+    rc_set_deadline(qp);
+}
+
+/* Completes what `psn` and everything before it acknowledges. False if a READ or atomic in
+ * that range has not been answered: its response was lost. */
+static bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t before = sq->una_psn;
+    bool is_complete = true;
+    while (sq->una != sq->post && rc_psn_diff(psn, oldest(sq)->first_psn) >= 0) {
+        const struct sim_wqe *wqe = oldest(sq);
+        uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
+        if (is_read_or_atomic(wqe)) {
+            is_complete = false;
+            break;
+        }
+        if (rc_psn_diff(psn, last) < 0) {
+            sq->una_psn = (psn + 1) & RC_PSN_MASK;
+            break;
+        }
+        sq->una_psn = (last + 1) & RC_PSN_MASK;
+        rc_complete_send(qp, IBV_WC_SUCCESS);
+    }
+    if (sq->una_psn != before && qp->state != IBV_QPS_ERR) {
+        note_progress(qp);
+    }
+    return is_complete;
+}
+
+/* A response that should have come was lost: ask again, once until something moves. */
+static void handle_lost_response(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    if (!sq->went_back && !sq->is_rnr_waiting) {
+        sq->went_back = true;
+        rc_retry(qp, sq->una_psn, "implied_nak");
+    }
+}
+
+static void start_rnr_wait(struct sim_qp *qp, unsigned code)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool is_endless = qp->attr.rnr_retry == 7;
+    if (sq->is_rnr_waiting) {
+        return;
+    }
+    if (!is_endless && sq->rnr_retries_left == 0) {
+        rc_enter_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, false);
+        return;
+    }
+    if (!is_endless) {
+        sq->rnr_retries_left--;
+    }
+    sim_qp_trace(qp, "rnr_wait", "psn=%u code=%u", sq->una_psn, code);
+    sq->is_rnr_waiting = true;
+    sq->deadline = SIM_NEVER;
+    sim_schedule(qp->nic->engine, &sq->rnr, sim_now(qp->nic->engine) + rc_rnr_time(code));
+}
+
+static void handle_fatal_nak(struct sim_qp *qp, uint8_t syndrome)
+{
+    switch (syndrome) {
+    case RC_SYNDROME_INVALID:
+        rc_enter_error(qp, IBV_WC_REM_INV_REQ_ERR, false);
+        break;
+    case RC_SYNDROME_ACCESS:
+        rc_enter_error(qp, IBV_WC_REM_ACCESS_ERR, false);
+        break;
+    case RC_SYNDROME_OPERATIONAL:
+        rc_enter_error(qp, IBV_WC_REM_OP_ERR, false);
+        break;
+    default:
+        rc_enter_error(qp, IBV_WC_BAD_RESP_ERR, false);
+        break;
+    }
+}
+
+/* A NAK acknowledges what is before its PSN. */
+static void handle_nak(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t before = (frame->psn - 1) & RC_PSN_MASK;
+    if (rc_psn_diff(before, sq->una_psn) >= 0 && !acknowledge_through(qp, before)) {
+        handle_lost_response(qp);
+        return;
+    }
+    if (qp->state == IBV_QPS_ERR) {
+        return;
+    }
+    if ((frame->syndrome & 0xe0) == RC_SYNDROME_RNR) {
+        start_rnr_wait(qp, frame->syndrome & 0x1f);
+    } else if (frame->syndrome == RC_SYNDROME_SEQUENCE) {
+        if (!sq->went_back && !sq->is_rnr_waiting) {
+            sq->went_back = true;
+            rc_retry(qp, frame->psn, "nak");
+        }
+    } else {
+        sim_qp_trace(qp, "nak", "syndrome=%u psn=%u", frame->syndrome, frame->psn);
+        handle_fatal_nak(qp, frame->syndrome);
+    }
+}
+
+/* The READ or atomic whose turn it is, if `frame` answers it in order. Everything before it
+ * is acknowledged by that. */
+static struct sim_wqe *expect_response(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t before = (frame->psn - 1) & RC_PSN_MASK;
+    if (rc_psn_diff(frame->psn, sq->una_psn) > 0 &&
+        rc_psn_diff(before, oldest(sq)->first_psn) >= 0 &&
+        !is_read_or_atomic(oldest(sq))) {
+        (void)acknowledge_through(qp, before);
+    }
+    if (qp->state == IBV_QPS_ERR || sq->una == sq->post) {
+        return NULL;
+    }
+    if (frame->psn != sq->una_psn) {
+        handle_lost_response(qp);
+        return NULL;
+    }
+    return oldest(sq);
+}
+
+static void finish_response(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    wqe->n_done++;
+    sq->una_psn = (sq->una_psn + 1) & RC_PSN_MASK;
+    if (wqe->n_done == wqe->n_psn) {
+        rc_complete_send(qp, IBV_WC_SUCCESS);
+    }
+    if (qp->state != IBV_QPS_ERR) {
+        note_progress(qp);
+    }
+}
+
+static void handle_read_response(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_wqe *wqe = expect_response(qp, frame);
+    if (wqe == NULL) {
+        return;
+    }
+    uint64_t offset = (uint64_t)wqe->n_done * qp->mtu_bytes;
+    uint64_t left = wqe->length - offset;
+    uint32_t expected = left < qp->mtu_bytes ? (uint32_t)left : qp->mtu_bytes;
+    if (wqe->opcode != IBV_WR_RDMA_READ || frame->n_payload != expected) {
+        rc_enter_error(qp, IBV_WC_BAD_RESP_ERR, false);
+        return;
+    }
+    const struct ibv_sge *sges = &sq->sges[(size_t)(sq->una & sq->mask) * sq->max_sge];
+    if (!sim_sges_allowed(qp->nic, qp->pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
+        rc_enter_error(qp, IBV_WC_LOC_PROT_ERR, false);
+        return;
+    }
+    sim_sges_scatter(sges, wqe->n_sge, offset, frame->payload, frame->n_payload);
+    finish_response(qp, wqe);
+}
+
+static void handle_atomic_ack(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_wqe *wqe = expect_response(qp, frame);
+    uint64_t original = frame->va; /* in the requester's byte order */
+    uint8_t bytes[8];
+    if (wqe == NULL) {
+        return;
+    }
+    if (!is_read_or_atomic(wqe) || wqe->opcode == IBV_WR_RDMA_READ) {
+        rc_enter_error(qp, IBV_WC_BAD_RESP_ERR, false);
+        return;
+    }
+    const struct ibv_sge *sges = &sq->sges[(size_t)(sq->una & sq->mask) * sq->max_sge];
+    if (!sim_sges_allowed(qp->nic, qp->pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
+        rc_enter_error(qp, IBV_WC_LOC_PROT_ERR, false);
+        return;
+    }
+    memcpy(bytes, &original, sizeof(bytes));
+    sim_sges_scatter(sges, wqe->n_sge, 0, bytes, sizeof(bytes));
+    finish_response(qp, wqe);
+}
+
+static void handle_acknowledge(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    if ((frame->syndrome & 0xe0) != 0) {
+        handle_nak(qp, frame);
+    } else if (!acknowledge_through(qp, frame->psn)) {
+        handle_lost_response(qp);
+    }
+}
+
+void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool is_stale = rc_psn_diff(frame->psn, sq->una_psn) < 0;
+    bool is_ghost = rc_psn_diff(frame->psn, sq->max_psn) >= 0;
+    if (is_stale || is_ghost || sq->una == sq->post) {
+        return; /* answers something that is done, or was never asked */
+    }
+    if (frame->opcode == RC_ACK) {
+        handle_acknowledge(qp, frame);
+    } else if (frame->opcode == RC_ATOMIC_ACK) {
+        handle_atomic_ack(qp, frame);
+    } else {
+        handle_read_response(qp, frame);
+    }
+    if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
+        rc_settle_fault(qp);
+        rc_check_drained(qp);
+        rc_kick(qp);
+    }
+}
