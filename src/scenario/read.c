@@ -207,8 +207,8 @@ bool read_list(struct loader *loader, const struct tree_node *node, const char *
     }
     if (node->n < n_min || node->n > n_max) {
         if (n_min == n_max) {
-            return complain(loader, node->mark, "%s: expected %u elements, got %u", name,
-                            n_min, node->n);
+            return complain(loader, node->mark, "%s: expected %u element%s, got %u", name,
+                            n_min, n_min == 1 ? "" : "s", node->n);
         }
         return complain(loader, node->mark, "%s: expected %u..%u elements, got %u", name,
                         n_min, n_max, node->n);

@@ -1,5 +1,6 @@
-/* No text makes the loader crash, hang or leak; what it accepts makes a world, and loading it
- * again gives the same. The first line may hold --set arguments, one after each 0x01. */
+/* No text makes the loader crash, hang or leak; what it accepts makes a world, and
+ * loading it again gives the same. The first line may hold --set arguments, one after
+ * each 0x01. */
 
 #include <stdint.h>
 #include <string.h>

@@ -82,7 +82,7 @@ static bool is_open(const struct reading *reading, const struct tree_node *node)
     return false;
 }
 
-static bool grow(struct reading *reading, struct open_node *open)
+static void grow(struct reading *reading, struct open_node *open)
 {
     struct tree_node *node = open->node;
     if (node->n == open->cap) {
@@ -97,7 +97,11 @@ static bool grow(struct reading *reading, struct open_node *open)
         }
         open->cap = cap;
     }
-    return true;
+}
+
+static bool is_merge(const struct tree_node *key)
+{
+    return strcmp(key->text, "<<") == 0 && !key->is_quoted;
 }
 
 /* Puts a complete node, seen at `mark`, where it belongs. */
@@ -119,15 +123,17 @@ static bool place(struct reading *reading, struct tree_node *node,
         grow(reading, open);
         parent->items[parent->n++] = node;
     } else if (open->key != NULL) {
-        grow(reading, open);
-        parent->pairs[parent->n++] = (struct tree_pair){open->key, node};
+        if (!is_merge(open->key)) {
+            grow(reading, open);
+            parent->pairs[parent->n++] = (struct tree_pair){open->key, node};
+        }
         open->key = NULL;
     } else if (node->kind != TREE_SCALAR) {
         return complain(reading->loader, mark, "a key must be text, not a %s",
                         node->kind == TREE_LIST ? "list" : "map");
     } else {
         open->key = node;
-        if (strcmp(node->text, "<<") == 0 && !node->is_quoted) {
+        if (is_merge(node)) {
             complain(reading->loader, mark, "merge keys ('<<') are not supported");
         }
     }
