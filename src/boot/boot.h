@@ -14,8 +14,8 @@ struct boot_config {
     uint32_t rank, n_ranks;
     struct io_endpoint rendezvous; /* where rank 0 listens; rank 0 binds to it */
     uint8_t job_key[BOOT_KEY_BYTES];
-    weft_ns patience_ns;           /* how long others may be missing: 900 s */
-    weft_ns step_ns;               /* limit for one all-gather once all are there: 30 s */
+    weft_ns patience_ns; /* how long others may be missing: 900 s */
+    weft_ns step_ns;     /* limit for one all-gather once all are there: 30 s */
 };
 
 struct boot;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "conn/prove.h"
 #include "mesh/mesh.h"
 
 /* ---- ways ---- */
@@ -221,17 +222,10 @@ static weft_status send_hello(struct conn *conn)
     struct conn_private *private = conn->private;
     struct conn_dial *dial = &private->dial;
     struct codec_hello hello = {.id = conn->id, .epoch = dial->handle.epoch};
-    uint8_t body[CODEC_HELLO_BYTES];
-    bool queued;
 
     hello.attempt = ++dial->attempt;
     memcpy(hello.host_id, env->ops->hostinfo(env)->host_id, sizeof(hello.host_id));
-    env->ops->random(env, hello.nonce, sizeof(hello.nonce));
-    queued =
-        frame_send(&private->link, CODEC_HELLO, body, codec_encode_hello(&hello, body));
-    weft_check(queued);
-    memcpy(dial->hello, frame_last_sent(&private->link, sizeof(dial->hello)),
-           sizeof(dial->hello));
+    prove_hello(&private->link, &hello, dial->hello);
     if (private->deadline_ns == WEFT_NEVER) {
         private->deadline_ns = io_now(env) + conn->config.total_ns;
     }
@@ -286,56 +280,14 @@ weft_status conn_step_hello(struct conn *conn)
     return next_way(conn, why.sys_errno, "lost before authentication");
 }
 
-/* The listener refused, and said why before anyone was authenticated. */
-static weft_status refused(struct conn *conn, const struct frame *frame)
+/* The listener proved itself: tell it this end's facts. */
+static weft_status tell_facts(struct conn *conn)
 {
-    struct codec_abort abort;
-    weft_status status =
-        codec_decode_abort(frame->body, frame->n_bytes, &abort, &conn->error);
-
-    if (status == WEFT_OK) {
-        conn->private->peer_gave_up = true;
-        status = weft_fail(&conn->error, abort.status, "auth",
-                           "the listener refused: %s in %s",
-                           weft_status_name(abort.status), abort.phase);
-        weft_error_text(&conn->error, "peer_phase", abort.phase);
-        weft_error_text(&conn->error, "peer_status", weft_status_name(abort.status));
-    }
-    return status;
-}
-
-/* Checks the listener's proof, then gives this end's and its facts. */
-static weft_status answer_challenge(struct conn *conn, const struct frame *frame)
-{
-    struct conn_private *private = conn->private;
-    struct conn_dial *dial = &private->dial;
-    struct codec_challenge challenge;
-    struct codec_auth auth;
     struct codec_facts facts;
-    uint8_t proof[AUTH_MAC_BYTES], session[AUTH_KEY_BYTES], body[CODEC_BODY_MAX];
-    weft_status status =
-        codec_decode_challenge(frame->body, frame->n_bytes, &challenge, &conn->error);
-    bool queued;
+    uint8_t body[CODEC_BODY_MAX];
+    weft_status status;
 
-    if (status != WEFT_OK) {
-        return status;
-    }
-    auth_prove(dial->key, AUTH_LISTENER, dial->hello, sizeof(dial->hello),
-               challenge.nonce, sizeof(challenge.nonce), proof);
-    if (!auth_equal(proof, challenge.proof)) {
-        return weft_fail(&conn->error, WEFT_ERR_AUTH, "auth",
-                         "the listener does not know this handle's key: another job or a "
-                         "stale handle");
-    }
-    auth_prove(dial->key, AUTH_CONNECTOR, dial->hello, sizeof(dial->hello), frame->bytes,
-               frame->whole_bytes, auth.proof);
-    auth_prove(dial->key, AUTH_SESSION, dial->hello, sizeof(dial->hello), frame->bytes,
-               frame->whole_bytes, session);
-    queued = frame_send(&private->link, CODEC_AUTH, body, codec_encode_auth(&auth, body));
-    weft_check(queued);
-    frame_seal(&private->link, session);
-    auth_forget(session, sizeof(session));
-    auth_forget(dial->key, sizeof(dial->key));
+    auth_forget(conn->private->dial.key, sizeof(conn->private->dial.key));
     conn_facts_body(conn, &facts);
     status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&facts, body));
     if (status == WEFT_OK) {
@@ -347,30 +299,23 @@ static weft_status answer_challenge(struct conn *conn, const struct frame *frame
 weft_status conn_step_challenge(struct conn *conn)
 {
     struct conn_private *private = conn->private;
+    struct conn_dial *dial = &private->dial;
     struct weft_error why = {0};
-    struct frame frame;
-    weft_status status = frame_receive(&private->link, &frame, &why);
+    weft_status status = prove_answer(&private->link, dial->key, dial->hello, &why);
 
-    if (status == WEFT_OK && frame.type == CODEC_CHALLENGE) {
-        return answer_challenge(conn, &frame);
-    }
-    if (status == WEFT_OK && frame.type == CODEC_ABORT) {
-        return refused(conn, &frame);
-    }
     if (status == WEFT_OK) {
-        return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "auth",
-                         "a %s message instead of a challenge",
-                         codec_type_name(frame.type));
+        return tell_facts(conn);
     }
-    if (status == WEFT_AGAIN && io_now(conn_env(conn)) < private->dial.way_ns) {
+    if (status == WEFT_AGAIN && io_now(conn_env(conn)) < dial->way_ns) {
         return WEFT_AGAIN;
     }
-    if (status != WEFT_AGAIN && status != WEFT_ERR_CLOSED) {
-        conn->error = why;
-        return status;
+    if (status == WEFT_AGAIN || strcmp(why.phase, "stream") == 0) {
+        return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
+                        "lost before authentication");
     }
-    return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
-                    "lost before authentication");
+    private->peer_gave_up = weft_error_value(&why, "peer_phase") != NULL;
+    conn->error = why;
+    return status;
 }
 
 weft_ns conn_dial_deadline(const struct conn *conn)

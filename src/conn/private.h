@@ -6,6 +6,7 @@
 #include "conn/codec.h"
 #include "conn/conn.h"
 #include "conn/frame.h"
+#include "conn/prove.h"
 
 #define CONN_WAYS_MAX 16
 #define CONN_PROBE_BYTES 4096u       /* one slot: the largest path MTU */
@@ -36,7 +37,7 @@ struct conn_dial {
     uint32_t attempt;
     struct weft_error why; /* how the last way failed */
     uint8_t key[AUTH_KEY_BYTES];
-    uint8_t hello[CODEC_HEADER_BYTES + CODEC_HELLO_BYTES];
+    uint8_t hello[PROVE_HELLO_BYTES];
 };
 
 struct conn_rail_private {

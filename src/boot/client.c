@@ -1,0 +1,339 @@
+/* A rank other than 0: finds the rendezvous, joins, sends its blobs, takes results. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/private.h"
+
+void boot_client_open(struct boot *boot)
+{
+    struct boot_client *client = weft_calloc(1, sizeof(*client));
+
+    boot->client = client;
+    client->backoff_ns = BOOT_BACKOFF_NS;
+    auth_boot_key(boot->config.job_key, client->key);
+    boot->env->ops->random(boot->env, &client->id, sizeof(client->id));
+}
+
+static void enter(struct boot *boot, enum boot_dial next)
+{
+    static const char *const names[] = {"idle", "tcp", "challenge", "joined"};
+    struct boot_client *client = boot->client;
+
+    weft_check(next == BOOT_DIAL_IDLE || next == client->state + 1);
+    client->state = next;
+    weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                     names[next], "rank=%u attempt=%u", boot->config.rank,
+                     client->attempt);
+}
+
+/* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
+static weft_status retry(struct boot *boot, int error_number)
+{
+    struct boot_client *client = boot->client;
+    weft_ns now = io_now(boot->env);
+
+    frame_close(&client->stream.link, true);
+    client->last_errno = error_number;
+    if (client->state != BOOT_DIAL_IDLE) {
+        enter(boot, BOOT_DIAL_IDLE);
+    }
+    client->resume_ns = now + client->backoff_ns;
+    client->backoff_ns = 2 * client->backoff_ns < BOOT_BACKOFF_MAX_NS
+                             ? 2 * client->backoff_ns
+                             : BOOT_BACKOFF_MAX_NS;
+    return WEFT_AGAIN;
+}
+
+static weft_status dial(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    struct boot_stream *stream = &client->stream;
+    struct io_stream *tcp = NULL;
+    int result;
+
+    if (io_now(boot->env) < client->resume_ns) {
+        return WEFT_AGAIN;
+    }
+    client->attempt++;
+    result = boot->env->oob->connect(boot->env, NULL, &boot->config.rendezvous,
+                                     &boot->task, &tcp);
+    if (result != 0) {
+        return retry(boot, result);
+    }
+    frame_init(&stream->link, boot->env, tcp, AUTH_CONNECTOR, stream->rx,
+               sizeof(stream->rx), stream->tx, sizeof(stream->tx));
+    client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
+    enter(boot, BOOT_DIAL_TCP);
+    return WEFT_OK;
+}
+
+static weft_status say_hello(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    struct codec_hello hello = {.id = client->id, .attempt = client->attempt};
+    int result = boot->env->oob->connected(client->stream.link.stream);
+
+    if (result == EAGAIN) {
+        return io_now(boot->env) < client->step_ns ? WEFT_AGAIN : retry(boot, ETIMEDOUT);
+    }
+    if (result != 0) {
+        return retry(boot, result);
+    }
+    memcpy(hello.host_id, boot->env->ops->hostinfo(boot->env)->host_id,
+           sizeof(hello.host_id));
+    prove_hello(&client->stream.link, &hello, client->hello);
+    client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
+    enter(boot, BOOT_DIAL_CHALLENGE);
+    return WEFT_OK;
+}
+
+static weft_status join(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    struct frame_link *link = &client->stream.link;
+    struct message_join join = {.rank = boot->config.rank,
+                                .n_ranks = boot->config.n_ranks};
+    struct weft_error why = {0};
+    uint8_t body[CODEC_BODY_MAX];
+    bool queued;
+    weft_status status = frame_flush(link, &why);
+
+    if (status == WEFT_OK) {
+        status = prove_answer(link, client->key, client->hello, &why);
+    }
+    if (status == WEFT_AGAIN) {
+        return io_now(boot->env) < client->step_ns ? WEFT_AGAIN : retry(boot, ETIMEDOUT);
+    }
+    if (status != WEFT_OK && strcmp(why.phase, "stream") == 0) {
+        return retry(boot, why.sys_errno);
+    }
+    if (status != WEFT_OK) {
+        boot->error = why;
+        weft_error_int(&boot->error, "rank", 0);
+        return status;
+    }
+    queued = frame_send(link, CODEC_JOIN, body, message_encode_join(&join, body));
+    weft_check(queued);
+    enter(boot, BOOT_DIAL_JOINED);
+    return WEFT_OK;
+}
+
+/* ---- joined ---- */
+
+static void send_blob(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    uint8_t body[CODEC_BODY_MAX];
+
+    while (boot->is_active && !client->blob_sent) {
+        uint32_t left = boot->each - client->sent;
+        struct message_blob blob = {
+            .round = boot->round,
+            .each = boot->each,
+            .offset = client->sent,
+            .n_bytes = left < MESSAGE_CHUNK_MAX ? left : MESSAGE_CHUNK_MAX,
+            .bytes = boot->mine + client->sent,
+        };
+
+        if (!frame_send(&client->stream.link, CODEC_BLOB, body,
+                        message_encode_blob(&blob, body))) {
+            return;
+        }
+        client->sent += blob.n_bytes;
+        client->blob_sent = client->sent == boot->each;
+    }
+}
+
+static weft_status take_result(struct boot *boot, const struct frame *frame)
+{
+    struct boot_client *client = boot->client;
+    struct message_blob blob;
+    weft_status status = message_decode_blob(frame->body, frame->n_bytes,
+                                             boot->config.n_ranks, &blob, &boot->error);
+
+    if (status == WEFT_OK &&
+        (!boot->is_active || !client->blob_sent || blob.round != boot->round ||
+         blob.each != boot->each || blob.offset != client->received)) {
+        status = codec_bad_field(&boot->error, "blob", "round", blob.round,
+                                 "not the piece that was due");
+    }
+    if (status != WEFT_OK) {
+        weft_error_int(&boot->error, "rank", 0);
+        return status;
+    }
+    memcpy(boot->result + blob.offset, blob.bytes, blob.n_bytes);
+    client->received += blob.n_bytes;
+    return client->received == boot->each * boot->config.n_ranks ? WEFT_OK : WEFT_AGAIN;
+}
+
+static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
+{
+    struct message_give_up give_up;
+    weft_status status = message_decode_give_up(
+        frame->body, frame->n_bytes, boot->config.n_ranks, &give_up, &boot->error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    status = weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
+                       give_up.reason);
+    weft_error_int(&boot->error, "rank", give_up.rank);
+    weft_error_text(&boot->error, "reason", give_up.reason);
+    return status;
+}
+
+/* WEFT_OK: the gather is complete. */
+static weft_status take(struct boot *boot, const struct frame *frame)
+{
+    if (frame->type == CODEC_BLOB) {
+        return take_result(boot, frame);
+    }
+    if (frame->type == CODEC_GIVE_UP) {
+        return told_to_give_up(boot, frame);
+    }
+    if (frame->type == CODEC_BYE && frame->n_bytes == 0) {
+        boot->client->server_left = true;
+        return WEFT_AGAIN;
+    }
+    weft_fail(&boot->error, WEFT_ERR_PROTOCOL, "boot", "a %s message from rank 0",
+              codec_type_name(frame->type));
+    weft_error_int(&boot->error, "rank", 0);
+    return WEFT_ERR_PROTOCOL;
+}
+
+static weft_status exchange(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status = WEFT_AGAIN, received;
+
+    do {
+        received = frame_receive(&client->stream.link, &frame, &why);
+        if (received == WEFT_OK) {
+            status = take(boot, &frame);
+        }
+    } while (received == WEFT_OK && status == WEFT_AGAIN);
+    if (received == WEFT_AGAIN) {
+        send_blob(boot);
+        received = frame_flush(&client->stream.link, &why);
+    }
+    if (status != WEFT_AGAIN) {
+        return status;
+    }
+    if (received == WEFT_ERR_CLOSED && client->server_left && !boot->is_active) {
+        return WEFT_AGAIN;
+    }
+    if (received == WEFT_ERR_CLOSED) {
+        return boot_fail(boot, WEFT_ERR_CLOSED, 0,
+                         client->server_left ? "left" : "died: its stream ended");
+    }
+    if (received < 0) {
+        boot->error = why;
+        weft_error_int(&boot->error, "rank", 0);
+        return received;
+    }
+    return WEFT_AGAIN;
+}
+
+/* Rank 0 names who is late; only if it says nothing is it the one at fault. */
+static weft_ns limit(const struct boot *boot)
+{
+    weft_ns patience = boot->opened_ns + boot->config.patience_ns + boot->config.step_ns;
+    weft_ns step = boot->started_ns + 2 * boot->config.step_ns;
+
+    if (boot->client->state != BOOT_DIAL_JOINED) {
+        return boot->opened_ns + boot->config.patience_ns;
+    }
+    if (!boot->is_active) {
+        return WEFT_NEVER;
+    }
+    return boot->round == 1 && patience > step ? patience : step;
+}
+
+weft_status boot_client_progress(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && client->state != BOOT_DIAL_JOINED) {
+        switch (client->state) {
+        case BOOT_DIAL_IDLE:
+            status = dial(boot);
+            break;
+        case BOOT_DIAL_TCP:
+            status = say_hello(boot);
+            break;
+        case BOOT_DIAL_CHALLENGE:
+            status = join(boot);
+            break;
+        case BOOT_DIAL_JOINED:
+            break;
+        }
+    }
+    if (client->state == BOOT_DIAL_JOINED && status >= 0) {
+        status = exchange(boot);
+    }
+    if (status == WEFT_AGAIN && io_now(boot->env) >= limit(boot)) {
+        status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0,
+                           client->state == BOOT_DIAL_JOINED ? "does not answer"
+                                                             : "cannot be reached");
+        weft_error_text(&boot->error, "missing", "0");
+        boot->error.sys_errno = client->last_errno;
+    }
+    return status;
+}
+
+void boot_client_gather(struct boot *boot)
+{
+    boot->client->sent = 0;
+    boot->client->received = 0;
+    boot->client->blob_sent = false;
+}
+
+void boot_client_give_up(struct boot *boot, const char *reason)
+{
+    struct message_give_up give_up = {.rank = boot->config.rank};
+    uint8_t body[CODEC_BODY_MAX];
+
+    if (boot->client->state != BOOT_DIAL_JOINED) {
+        return; /* nobody knows of this rank yet */
+    }
+    weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
+    if (frame_send(&boot->client->stream.link, CODEC_GIVE_UP, body,
+                   message_encode_give_up(&give_up, body)) &&
+        frame_flush(&boot->client->stream.link, NULL) < 0) {
+        return; /* rank 0 is gone: it cannot be told */
+    }
+}
+
+void boot_client_close(struct boot *boot)
+{
+    struct frame_link *link = &boot->client->stream.link;
+
+    if (boot->client->state == BOOT_DIAL_JOINED && boot->error.status == WEFT_OK &&
+        frame_send(link, CODEC_BYE, NULL, 0) && frame_flush(link, NULL) < 0) {
+        boot->client->server_left = true;
+    }
+    frame_close(link, false);
+    auth_forget(boot->client->key, sizeof(boot->client->key));
+    free(boot->client);
+    boot->client = NULL;
+}
+
+weft_ns boot_client_deadline(const struct boot *boot)
+{
+    const struct boot_client *client = boot->client;
+    weft_ns at = limit(boot);
+    weft_ns step = WEFT_NEVER;
+
+    if (client->state == BOOT_DIAL_IDLE) {
+        step = client->resume_ns;
+    } else if (client->state != BOOT_DIAL_JOINED) {
+        step = client->step_ns;
+    }
+    return step < at ? step : at;
+}

@@ -1,0 +1,99 @@
+#ifndef WEFT_BOOT_PRIVATE_H
+#define WEFT_BOOT_PRIVATE_H
+
+#include "boot/boot.h"
+#include "boot/message.h"
+#include "conn/client.h"
+#include "conn/frame.h"
+#include "conn/prove.h"
+
+#define BOOT_TX_BYTES (2 * CODEC_FRAME_MAX)
+#define BOOT_STRANGERS_MAX 32
+#define BOOT_AUTHENTICATE_NS 5000000000
+#define BOOT_BACKOFF_NS 20000000
+#define BOOT_BACKOFF_MAX_NS 1000000000
+
+/* A stream to another rank, authenticated. */
+struct boot_stream {
+    struct frame_link link;
+    uint8_t rx[CODEC_FRAME_MAX];
+    uint8_t tx[BOOT_TX_BYTES];
+};
+
+/* A rank, as rank 0 sees it. */
+struct boot_rank {
+    struct boot_stream *stream; /* Owned; NULL: not there */
+    bool joined;                /* was there at least once */
+    bool left;                  /* with BYE */
+    uint32_t received;          /* bytes of its blob of the present round */
+    bool contributed;           /* all of them */
+    uint32_t sent;              /* bytes of the result it was sent */
+    bool result_sent;
+};
+
+struct boot_server {
+    struct io_listener *listener;
+    struct client_identity identity;
+    struct client strangers[BOOT_STRANGERS_MAX];
+    uint64_t arrivals;
+    struct boot_rank *ranks; /* Owned [n_ranks]; [0] is this rank */
+    uint32_t n_joined;       /* rank 0 included */
+    weft_ns joined_ns;       /* when all were there */
+    bool round_known;        /* a rank told the blob size of the next round */
+    uint32_t each;           /* of the next round */
+    uint8_t *blobs;          /* Owned: gathering */
+    bool handing_out;        /* the present round is complete; its result goes out */
+};
+
+enum boot_dial { BOOT_DIAL_IDLE, BOOT_DIAL_TCP, BOOT_DIAL_CHALLENGE, BOOT_DIAL_JOINED };
+
+struct boot_client {
+    enum boot_dial state;
+    struct boot_stream stream;
+    uint8_t key[AUTH_KEY_BYTES];
+    uint8_t hello[PROVE_HELLO_BYTES];
+    uint64_t id;
+    uint32_t attempt;
+    weft_ns resume_ns, step_ns, backoff_ns;
+    int last_errno;
+    bool server_left;
+    uint32_t sent, received; /* bytes of this round's blob and result */
+    bool blob_sent;
+};
+
+struct boot {
+    struct io_task task;
+    struct io_env *env; /* Not owned. */
+    struct boot_config config;
+    weft_ns opened_ns;
+    weft_ns started_ns; /* of the present gather */
+    uint32_t round;     /* of the present or last gather, from 1; 0: none */
+    bool is_active;
+    uint8_t *mine; /* Owned [each] */
+    uint32_t each;
+    uint8_t *result; /* Owned [n_ranks * each] */
+    struct weft_error error;
+    struct boot_server *server; /* Owned; rank 0 */
+    struct boot_client *client; /* Owned; the others */
+};
+
+/* Fails with value "rank" and keeps the error. */
+weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
+                      const char *message) WEFT_MUST_CHECK;
+
+weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
+weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
+void boot_server_gather(struct boot *boot);
+/* Tells every rank that is there, but `rank` itself. */
+void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
+void boot_server_close(struct boot *boot);
+weft_ns boot_server_deadline(const struct boot *boot);
+
+void boot_client_open(struct boot *boot);
+weft_status boot_client_progress(struct boot *boot) WEFT_MUST_CHECK;
+void boot_client_gather(struct boot *boot);
+void boot_client_give_up(struct boot *boot, const char *reason);
+void boot_client_close(struct boot *boot);
+weft_ns boot_client_deadline(const struct boot *boot);
+
+#endif

@@ -1,0 +1,513 @@
+/* Rank 0: admits ranks, gathers their blobs, sends the result to all, and says who is at fault
+ * when it cannot. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/private.h"
+
+weft_status boot_server_open(struct boot *boot, struct weft_error *error)
+{
+    struct boot_server *server = weft_calloc(1, sizeof(*server));
+    struct io_endpoint real;
+    int result;
+
+    boot->server = server;
+    server->ranks = weft_calloc(boot->config.n_ranks, sizeof(*server->ranks));
+    server->n_joined = 1;
+    server->joined_ns = boot->opened_ns;
+    auth_boot_key(boot->config.job_key, server->identity.key);
+    result = boot->env->oob->listen(boot->env, &boot->config.rendezvous, 128, &boot->task,
+                                    &server->listener, &real);
+    if (result != 0) {
+        char ip[IO_IP_TEXT_BYTES];
+
+        return weft_fail_errno(error, result, "boot", "listen on %s port %u",
+                               io_ip_format(&boot->config.rendezvous.ip, ip, sizeof(ip)),
+                               boot->config.rendezvous.port);
+    }
+    return WEFT_OK;
+}
+
+/* ---- telling ---- */
+
+static bool is_there(const struct boot *boot, uint32_t rank)
+{
+    return rank != 0 && boot->server->ranks[rank].stream != NULL;
+}
+
+static void tell(struct boot *boot, uint32_t to, uint32_t at_fault, const char *reason)
+{
+    struct message_give_up give_up = {.rank = at_fault};
+    struct frame_link *link = &boot->server->ranks[to].stream->link;
+    uint8_t body[CODEC_BODY_MAX];
+
+    weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
+    if (frame_send(link, CODEC_GIVE_UP, body, message_encode_give_up(&give_up, body)) &&
+        frame_flush(link, NULL) < 0) {
+        return; /* it is gone: it cannot be told */
+    }
+}
+
+void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason)
+{
+    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+        if (is_there(boot, r) && r != rank) {
+            tell(boot, r, rank, reason);
+        }
+    }
+}
+
+/* `rank` is at fault: everybody learns it. */
+static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
+                         const char *what)
+{
+    boot_server_tell_all(boot, rank, what);
+    return boot_fail(boot, status, rank, what);
+}
+
+/* ---- admission ---- */
+
+static void drop(struct boot *boot, struct client *client, const struct weft_error *error)
+{
+    weft_log(boot->env->log, WEFT_LOG_WARN, "rendezvous: a client was refused in %s: %s",
+             error->phase, error->message);
+    client_refuse(client, error);
+}
+
+static void admit(struct boot *boot, struct io_stream *stream)
+{
+    struct boot_server *server = boot->server;
+    struct client *slot = &server->strangers[0];
+    struct weft_error error = {0};
+
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        struct client *client = &server->strangers[i];
+
+        if (client->state == CLIENT_NONE) {
+            slot = client;
+            break;
+        }
+        slot = client->arrival < slot->arrival ? client : slot;
+    }
+    if (slot->state != CLIENT_NONE) {
+        weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
+        drop(boot, slot, &error);
+    }
+    client_start(slot, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
+    slot->arrival = ++server->arrivals;
+}
+
+/* The client proved that it knows the job key; its first word must be JOIN. */
+static weft_status take_join(struct boot *boot, struct client *client,
+                             struct weft_error *error)
+{
+    struct boot_server *server = boot->server;
+    struct message_join join;
+    struct frame frame;
+    struct boot_stream *stream;
+    weft_status status = frame_receive(&client->link, &frame, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (frame.type != CODEC_JOIN) {
+        return weft_fail(error, WEFT_ERR_PROTOCOL, "join", "a %s message instead of join",
+                         codec_type_name(frame.type));
+    }
+    status = message_decode_join(frame.body, frame.n_bytes, boot->config.n_ranks, &join,
+                                 error);
+    if (status == WEFT_OK && server->ranks[join.rank].joined) {
+        status = codec_bad_field(error, "join", "rank", join.rank, "is here already");
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    stream = weft_calloc(1, sizeof(*stream));
+    frame_move(&client->link, stream->rx, sizeof(stream->rx), stream->tx,
+               sizeof(stream->tx));
+    stream->link = client->link;
+    client->link.stream = NULL;
+    client_fini(client, false);
+    server->ranks[join.rank].stream = stream;
+    server->ranks[join.rank].joined = true;
+    server->n_joined++;
+    server->joined_ns = io_now(boot->env);
+    weft_trace_event(boot->env->trace, server->joined_ns, boot->env->name, "boot", "join",
+                     "rank=%u joined=%u", join.rank, server->n_joined);
+    return WEFT_OK;
+}
+
+static void serve(struct boot *boot, struct client *client)
+{
+    struct weft_error error = {0};
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && client->state != CLIENT_FACTS &&
+           client->state != CLIENT_NONE) {
+        status = client_step(client, &boot->server->identity, &error);
+    }
+    if (status == WEFT_OK && client->state == CLIENT_FACTS) {
+        status = take_join(boot, client, &error);
+    }
+    if (status == WEFT_AGAIN && io_now(boot->env) >= client->deadline_ns) {
+        status = weft_fail(&error, WEFT_ERR_TIMEOUT, "authenticate",
+                           "not authenticated in time");
+    }
+    if (status < 0) {
+        drop(boot, client, &error);
+    }
+}
+
+static void welcome(struct boot *boot)
+{
+    struct boot_server *server = boot->server;
+    struct io_stream *stream = NULL;
+    int result = 0;
+
+    for (int n = 0; n < 256 && (result == 0 || result == ECONNABORTED || result == EINTR);
+         n++) {
+        result = boot->env->oob->accept(server->listener, &boot->task, &stream);
+        if (result == 0) {
+            admit(boot, stream);
+        }
+    }
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        if (server->strangers[i].state != CLIENT_NONE) {
+            serve(boot, &server->strangers[i]);
+        }
+    }
+}
+
+/* ---- gathering ---- */
+
+/* The next round has blobs of `each` bytes: the first to say so decides. */
+static void know_round(struct boot *boot, uint32_t each)
+{
+    struct boot_server *server = boot->server;
+
+    if (!server->round_known) {
+        server->round_known = true;
+        server->each = each;
+        server->blobs =
+            weft_realloc(server->blobs, (size_t)boot->config.n_ranks * each + 1);
+    }
+}
+
+/* The round that ranks contribute to: this rank's present one, or the one it will start. */
+static uint32_t open_round(const struct boot *boot)
+{
+    return boot->is_active && !boot->server->handing_out ? boot->round : boot->round + 1;
+}
+
+void boot_server_gather(struct boot *boot)
+{
+    know_round(boot, boot->each);
+    if (boot->server->each == boot->each) {
+        memcpy(boot->server->blobs, boot->mine, boot->each);
+    }
+    boot->server->ranks[0].contributed = true;
+}
+
+static weft_status take_blob(struct boot *boot, uint32_t r, const struct frame *frame)
+{
+    struct boot_rank *rank = &boot->server->ranks[r];
+    struct message_blob blob;
+    weft_status status =
+        message_decode_blob(frame->body, frame->n_bytes, 1, &blob, &boot->error);
+
+    if (status == WEFT_OK && (blob.round != open_round(boot) || rank->contributed ||
+                              blob.offset != rank->received)) {
+        status = codec_bad_field(&boot->error, "blob", "round", blob.round,
+                                 "not the piece that was due");
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    know_round(boot, blob.each);
+    if (blob.each != boot->server->each) {
+        return codec_bad_field(&boot->error, "blob", "each", blob.each,
+                               "other than the other ranks'");
+    }
+    memcpy(boot->server->blobs + (size_t)r * blob.each + blob.offset, blob.bytes,
+           blob.n_bytes);
+    rank->received += blob.n_bytes;
+    rank->contributed = rank->received == blob.each;
+    return WEFT_OK;
+}
+
+static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame)
+{
+    struct message_give_up give_up;
+    weft_status status;
+
+    if (frame->type == CODEC_BLOB) {
+        return take_blob(boot, r, frame);
+    }
+    if (frame->type == CODEC_BYE && frame->n_bytes == 0) {
+        boot->server->ranks[r].left = true;
+        return WEFT_OK;
+    }
+    if (frame->type != CODEC_GIVE_UP) {
+        return weft_fail(&boot->error, WEFT_ERR_PROTOCOL, "boot",
+                         "a %s message from rank %u", codec_type_name(frame->type), r);
+    }
+    status = message_decode_give_up(frame->body, frame->n_bytes, boot->config.n_ranks,
+                                    &give_up, &boot->error);
+    if (status == WEFT_OK) {
+        weft_error_text(&boot->error, "reason", give_up.reason);
+        weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", r,
+                  give_up.reason);
+        weft_error_int(&boot->error, "rank", r);
+        boot_server_tell_all(boot, r, give_up.reason);
+        status = WEFT_ERR_CLOSED;
+    }
+    return status;
+}
+
+static weft_status hear(struct boot *boot, uint32_t r)
+{
+    struct boot_rank *rank = &boot->server->ranks[r];
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status;
+
+    do {
+        status = frame_receive(&rank->stream->link, &frame, &why);
+        if (status == WEFT_OK) {
+            status = take(boot, r, &frame);
+            if (status < 0) {
+                boot_server_tell_all(boot, r, boot->error.message);
+                weft_error_int(&boot->error, "rank", r);
+                return status;
+            }
+        }
+    } while (status == WEFT_OK);
+    if (status == WEFT_AGAIN) {
+        return WEFT_OK;
+    }
+    frame_close(&rank->stream->link, true);
+    free(rank->stream);
+    rank->stream = NULL;
+    if (status == WEFT_ERR_CLOSED && rank->left) {
+        return WEFT_OK;
+    }
+    return blame(boot, status, r,
+                 status == WEFT_ERR_CLOSED ? "died: its stream ended"
+                                           : "broke the protocol");
+}
+
+/* Hands the result to rank `r` as far as its stream takes it. */
+static weft_status send_result(struct boot *boot, uint32_t r)
+{
+    struct boot_rank *rank = &boot->server->ranks[r];
+    struct frame_link *link = &rank->stream->link;
+    uint32_t all = boot->each * boot->config.n_ranks;
+    uint8_t body[CODEC_BODY_MAX];
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && !rank->result_sent) {
+        uint32_t left = all - rank->sent;
+        struct message_blob blob = {
+            .round = boot->round,
+            .each = boot->each,
+            .offset = rank->sent,
+            .n_bytes = left < MESSAGE_CHUNK_MAX ? left : MESSAGE_CHUNK_MAX,
+            .bytes = boot->result + rank->sent,
+        };
+
+        if (frame_send(link, CODEC_BLOB, body, message_encode_blob(&blob, body))) {
+            rank->sent += blob.n_bytes;
+            rank->result_sent = rank->sent == all;
+        }
+        status = frame_flush(link, NULL);
+    }
+    if (status == WEFT_OK) {
+        status = frame_flush(link, NULL);
+    }
+    return status < 0 ? blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended")
+                      : status;
+}
+
+static bool list_missing(const struct boot *boot, bool joined, char *out,
+                         size_t out_bytes, uint32_t *out_first)
+{
+    struct weft_text text = {0};
+    bool any = false;
+
+    for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+        const struct boot_rank *rank = &boot->server->ranks[r];
+
+        if (joined ? !rank->contributed : r != 0 && !rank->joined) {
+            weft_text_add(&text, "%s%u", any ? "," : "", r);
+            *out_first = any ? *out_first : r;
+            any = true;
+        }
+    }
+    weft_format(out, out_bytes, "%s", any ? text.bytes : "");
+    weft_text_fini(&text);
+    return any;
+}
+
+static weft_ns limit(const struct boot *boot)
+{
+    const struct boot_server *server = boot->server;
+
+    if (server->n_joined < boot->config.n_ranks) {
+        return boot->opened_ns + boot->config.patience_ns;
+    }
+    if (!boot->is_active) {
+        return WEFT_NEVER;
+    }
+    return (boot->started_ns > server->joined_ns ? boot->started_ns : server->joined_ns) +
+           boot->config.step_ns;
+}
+
+static weft_status check_limit(struct boot *boot)
+{
+    bool joined = boot->server->n_joined == boot->config.n_ranks;
+    char missing[64];
+    uint32_t first = 0;
+    weft_status status;
+
+    if (io_now(boot->env) < limit(boot)) {
+        return WEFT_AGAIN;
+    }
+    if (boot->server->handing_out ||
+        !list_missing(boot, joined, missing, sizeof(missing), &first)) {
+        return blame(boot, WEFT_ERR_TIMEOUT, 0, "could not hand out the result in time");
+    }
+    status = blame(boot, WEFT_ERR_TIMEOUT, first,
+                   joined ? "is late" : "did not come to the rendezvous");
+    weft_error_text(&boot->error, "missing", missing);
+    return status;
+}
+
+/* All have contributed. From here on ranks may contribute to the next round. */
+static void complete(struct boot *boot)
+{
+    struct boot_server *server = boot->server;
+
+    memcpy(boot->result, server->blobs, (size_t)boot->each * boot->config.n_ranks);
+    server->round_known = false;
+    server->handing_out = true;
+    for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+        server->ranks[r].contributed = false;
+        server->ranks[r].received = 0;
+        server->ranks[r].sent = 0;
+        server->ranks[r].result_sent = false;
+    }
+}
+
+/* WEFT_OK once every stream has taken the result. */
+static weft_status hand_out(struct boot *boot)
+{
+    weft_status all = WEFT_OK;
+
+    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+        weft_status status = is_there(boot, r) ? send_result(boot, r) : WEFT_OK;
+
+        if (status < 0) {
+            return status;
+        }
+        all = status == WEFT_OK ? all : status;
+    }
+    boot->server->handing_out = all != WEFT_OK;
+    return all;
+}
+
+static weft_status find_gone(struct boot *boot)
+{
+    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+        const struct boot_rank *rank = &boot->server->ranks[r];
+
+        if (rank->left && !rank->contributed && !boot->server->handing_out) {
+            return blame(boot, WEFT_ERR_CLOSED, r, "left");
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status boot_server_progress(struct boot *boot)
+{
+    struct boot_server *server = boot->server;
+    uint32_t n_contributed = 0;
+    weft_status status = WEFT_OK;
+
+    welcome(boot);
+    for (uint32_t r = 1; r < boot->config.n_ranks && status == WEFT_OK; r++) {
+        if (is_there(boot, r)) {
+            status = hear(boot, r);
+        }
+        if (status == WEFT_OK && is_there(boot, r) &&
+            frame_flush(&server->ranks[r].stream->link, NULL) < 0) {
+            status = blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended");
+        }
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (boot->is_active && !server->handing_out) {
+        if (server->each != boot->each) {
+            return blame(boot, WEFT_ERR_PROTOCOL, 0, "gathers blobs of another size");
+        }
+        for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+            n_contributed += server->ranks[r].contributed ? 1 : 0;
+        }
+        if (n_contributed == boot->config.n_ranks) {
+            complete(boot);
+        }
+    }
+    if (server->handing_out) {
+        status = hand_out(boot);
+    } else {
+        status = boot->is_active ? find_gone(boot) : WEFT_OK;
+        status = status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    return status == WEFT_AGAIN ? check_limit(boot) : status;
+}
+
+void boot_server_close(struct boot *boot)
+{
+    struct boot_server *server = boot->server;
+
+    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+        if (is_there(boot, r)) {
+            struct frame_link *link = &server->ranks[r].stream->link;
+
+            if (boot->error.status == WEFT_OK && frame_send(link, CODEC_BYE, NULL, 0) &&
+                frame_flush(link, NULL) < 0) {
+                server->ranks[r].left = true;
+            }
+            frame_close(link, false);
+            free(server->ranks[r].stream);
+        }
+    }
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        if (server->strangers[i].state != CLIENT_NONE) {
+            client_fini(&server->strangers[i], true);
+        }
+    }
+    boot->env->oob->close_listener(server->listener);
+    auth_forget(&server->identity, sizeof(server->identity));
+    free(server->blobs);
+    free(server->ranks);
+    free(server);
+    boot->server = NULL;
+}
+
+weft_ns boot_server_deadline(const struct boot *boot)
+{
+    weft_ns at = limit(boot);
+
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        const struct client *client = &boot->server->strangers[i];
+
+        if (client->state != CLIENT_NONE && client->deadline_ns < at) {
+            at = client->deadline_ns;
+        }
+    }
+    return at;
+}

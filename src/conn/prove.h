@@ -1,0 +1,20 @@
+/* The connector's half of the authentication, for conn/ and boot/. */
+#ifndef WEFT_CONN_PROVE_H
+#define WEFT_CONN_PROVE_H
+
+#include "conn/codec.h"
+#include "conn/frame.h"
+
+#define PROVE_HELLO_BYTES (CODEC_HEADER_BYTES + CODEC_HELLO_BYTES)
+
+/* Queues HELLO with a fresh nonce on a new link; keeps its bytes for the proofs. */
+void prove_hello(struct frame_link *link, struct codec_hello *hello,
+                 uint8_t out_frame[PROVE_HELLO_BYTES]);
+/* Waits for CHALLENGE, checks that the listener knows `key`, queues AUTH and seals the link.
+ * WEFT_ERR_CLOSED: the stream ended first. WEFT_ERR_AUTH, WEFT_ERR_PROTOCOL, or the status
+ * with which the listener refused (value "peer_phase"). */
+weft_status prove_answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BYTES],
+                         const uint8_t hello[PROVE_HELLO_BYTES],
+                         struct weft_error *error) WEFT_MUST_CHECK;
+
+#endif
