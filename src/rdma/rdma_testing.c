@@ -114,8 +114,8 @@ static void perform(struct fake_host *host, struct io_op *op)
         op->out.mr = make(host, sizeof(*op->out.mr));
         op->out.mr->addr = op->arg.reg_mr.addr;
         op->out.mr->length = op->arg.reg_mr.length;
-        op->out.mr->lkey = 0x1000 + host->n_ops[IO_OP_REG_MR];
-        op->out.mr->rkey = 0x2000 + host->n_ops[IO_OP_REG_MR];
+        op->out.mr->lkey = 0x1000 + host->next_key;
+        op->out.mr->rkey = 0x2000 + host->next_key++;
         return;
     case IO_OP_CREATE_CQ:
         op->out.cq = make(host, sizeof(*op->out.cq));
@@ -305,6 +305,7 @@ void fake_host_init(struct fake_host *host)
     weft_text_add(&host->story, "%s", "");
     weft_text_add(&host->verbs, "%s", "");
     host->next_qpn = 17;
+    host->next_key = 1;
     host->info.netdevs = host->netdevs;
     host->info.memlock_bytes = 65536;
     host->env = (struct io_env){

@@ -57,7 +57,7 @@ struct fake_host {
     struct io_op *running[64];            /* what poll still has to finish */
     uint32_t n_running;
     int32_t n_live; /* PDs, MRs, CQs and QPs that exist */
-    uint32_t next_qpn;
+    uint32_t next_qpn, next_key;
     struct weft_text verbs;          /* "modify_qp RTR ..." one line each */
     struct ibv_wc wcs[FAKE_WCS_MAX]; /* what poll_cq hands out */
     int n_wcs;
