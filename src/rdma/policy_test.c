@@ -406,6 +406,26 @@ START_TEST(weft_prefers_ipv4_and_uses_link_local_only_without_a_choice)
 }
 END_TEST
 
+/* 169.254/16 on every port says nothing of cables while other addresses do; alone it is a
+ * subnet like any other. */
+START_TEST(weft_asks_169_254_only_when_nothing_else_answers)
+{
+    struct rdma_port_facts local[] = {make_port("p0", 0), make_port("p1", 1)};
+    struct rdma_port_facts remote[] = {make_port("p0", 0), make_port("p1", 1)};
+    add_gid(&local[0], 0, "169.254.1.1/16", V2);
+    add_gid(&local[1], 0, "169.254.1.2/16", V2);
+    add_gid(&remote[0], 0, "169.254.2.1/16", V2);
+    add_gid(&remote[1], 0, "169.254.2.2/16", V2);
+    struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 2);
+    add_gid(&local[0], 1, "10.0.0.1/24", V2);
+    add_gid(&remote[1], 1, "10.0.0.2/24", V2);
+    choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 1, 1, 1, 4096);
+}
+END_TEST
+
 /* Channel 0 takes device 0 of both ends: titanic p0 (to iceberg) and carpathia p0 (to
  * titanic): no cable joins them, and nobody asks. */
 START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
@@ -597,6 +617,7 @@ int main(void)
     tcase_add_test(weft, weft_takes_both_twins_and_each_port_once);
     tcase_add_test(weft, weft_leaves_dead_ports_and_v1_alone);
     tcase_add_test(weft, weft_prefers_ipv4_and_uses_link_local_only_without_a_choice);
+    tcase_add_test(weft, weft_asks_169_254_only_when_nothing_else_answers);
     suite_add_tcase(suite, weft);
     TCase *others = tcase_create("others");
     tcase_add_test(others, nccl_2_25_pairs_by_channel_and_asks_nobody);

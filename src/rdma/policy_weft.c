@@ -4,6 +4,18 @@
 
 #define PAIRS_MAX 256
 
+/* How much sharing a subnet says, most first. Link-local subnets are on every cable alike:
+ * 169.254/16 is still somebody's setting, fe80::/64 is there without any. */
+enum scope { SCOPE_ROUTABLE, SCOPE_LINK_LOCAL_V4, SCOPE_LINK_LOCAL_V6 };
+
+static enum scope scope_of(const struct io_ip *ip)
+{
+    if (!io_ip_is_link_local(ip)) {
+        return SCOPE_ROUTABLE;
+    }
+    return io_ip_is_v4(ip) ? SCOPE_LINK_LOCAL_V4 : SCOPE_LINK_LOCAL_V6;
+}
+
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port)
 {
     uint32_t link_local = UINT32_MAX;
@@ -25,7 +37,7 @@ uint32_t rdma_weft_gid(const struct rdma_port_facts *port)
 /* Whether two GIDs face each other: both v2, one family, and either end's prefix agrees.
  * An end whose prefix is unknown (0) is not asked, but one of both must be known. */
 static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
-                      const struct rdma_port_facts *remote, uint32_t r, bool link_local)
+                      const struct rdma_port_facts *remote, uint32_t r, enum scope scope)
 {
     if (local->gids[l].type != IBV_GID_TYPE_ROCE_V2 ||
         remote->gids[r].type != IBV_GID_TYPE_ROCE_V2) {
@@ -35,7 +47,7 @@ static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
     struct io_ip b = rdma_gid_ip(&remote->gids[r].gid);
     uint8_t a_len = local->gids[l].prefix_len;
     uint8_t b_len = remote->gids[r].prefix_len;
-    if (a_len == 0 || io_ip_equal(&a, &b) || io_ip_is_link_local(&a) != link_local) {
+    if (a_len == 0 || io_ip_equal(&a, &b) || scope_of(&a) != scope) {
         return false;
     }
     return io_ip_same_subnet(&a, &b, a_len) &&
@@ -44,13 +56,13 @@ static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
 
 /* The GIDs by which two ports face each other: IPv4 before IPv6, then table order. */
 static bool ports_face(const struct rdma_port_facts *local,
-                       const struct rdma_port_facts *remote, bool link_local,
+                       const struct rdma_port_facts *remote, enum scope scope,
                        struct rdma_rail *out)
 {
     bool found = false;
     for (uint32_t l = 0; l < local->n_gids; l++) {
         for (uint32_t r = 0; r < remote->n_gids; r++) {
-            if (!gids_face(local, l, remote, r, link_local)) {
+            if (!gids_face(local, l, remote, r, scope)) {
                 continue;
             }
             struct io_ip ip = rdma_gid_ip(&local->gids[l].gid);
@@ -87,7 +99,7 @@ static bool is_better(const struct rdma_choice_input *input, const struct rdma_r
     return a_rate != b_rate ? a_rate > b_rate : a->path_mtu > b->path_mtu;
 }
 
-static uint32_t find_pairs(const struct rdma_choice_input *input, bool link_local,
+static uint32_t find_pairs(const struct rdma_choice_input *input, enum scope scope,
                            struct rdma_rail *pairs)
 {
     uint32_t n = 0;
@@ -97,7 +109,7 @@ static uint32_t find_pairs(const struct rdma_choice_input *input, bool link_loca
             const struct rdma_port_facts *remote = &input->remote[r];
             struct rdma_rail rail = {.local_port = l, .remote_port = r};
             if (n == PAIRS_MAX || !local->is_active || !remote->is_active ||
-                !ports_face(local, remote, link_local, &rail)) {
+                !ports_face(local, remote, scope, &rail)) {
                 continue;
             }
             rail.path_mtu = (uint32_t)least(local->active_mtu, remote->active_mtu);
@@ -128,12 +140,14 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
                           uint32_t cap)
 {
     struct rdma_rail pairs[PAIRS_MAX];
-    uint32_t n_pairs = find_pairs(input, false, pairs);
-    /* fe80::/64 is on every cable, so it tells nothing of which one: it only counts where
-     * there is no choice to make. */
+    uint32_t n_pairs = find_pairs(input, SCOPE_ROUTABLE, pairs);
+    if (n_pairs == 0) {
+        n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V4, pairs);
+    }
+    /* The default GIDs only count where there is no choice to make. */
     if (n_pairs == 0 && count_active(input->local, input->n_local) == 1 &&
         count_active(input->remote, input->n_remote) == 1) {
-        n_pairs = find_pairs(input, true, pairs);
+        n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V6, pairs);
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_pairs && n < cap; i++) {
