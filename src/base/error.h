@@ -21,12 +21,12 @@ struct weft_value {
 #define WEFT_ERROR_VALUES_MAX 16
 
 struct weft_error {
-    weft_status status;   /* WEFT_OK while nothing has failed */
-    char phase[24];       /* what was being done: "discover", "tcp", "auth", "rtr", "data" */
-    char object[48];      /* what it was done to: "titanic:p0 qp 17" */
-    char message[160];    /* lower case; actual and expected value; never a guessed cause */
-    int sys_errno;        /* positive errno of the waist, or 0 */
-    int wc_status;        /* enum ibv_wc_status of a failed completion, or 0 */
+    weft_status status; /* WEFT_OK while nothing has failed */
+    char phase[24];    /* what was being done: "discover", "tcp", "auth", "rtr", "data" */
+    char object[48];   /* what it was done to: "titanic:p0 qp 17" */
+    char message[160]; /* lower case; actual and expected value; never a guessed cause */
+    int sys_errno;     /* positive errno of the waist, or 0 */
+    int wc_status;     /* enum ibv_wc_status of a failed completion, or 0 */
     unsigned n_values;
     struct weft_value values[WEFT_ERROR_VALUES_MAX];
 };
@@ -45,8 +45,9 @@ weft_status weft_fail_errno(struct weft_error *error, int sys_errno, const char 
                             const char *format, ...) WEFT_PRINTF(4, 5);
 
 /* weft_fail for a completion with error status `wc_status` (enum ibv_wc_status). */
-weft_status weft_fail_completion(struct weft_error *error, int wc_status, const char *phase,
-                                 const char *format, ...) WEFT_PRINTF(4, 5);
+weft_status weft_fail_completion(struct weft_error *error, int wc_status,
+                                 const char *phase, const char *format, ...)
+    WEFT_PRINTF(4, 5);
 
 /* Names what failed. Only the first call has an effect. */
 void weft_error_object(struct weft_error *error, const char *format, ...)
@@ -58,7 +59,8 @@ void weft_error_int(struct weft_error *error, const char *name, int64_t number);
 void weft_error_text(struct weft_error *error, const char *name, const char *text);
 
 /* The value called `name`, or NULL. */
-const struct weft_value *weft_error_value(const struct weft_error *error, const char *name);
+const struct weft_value *weft_error_value(const struct weft_error *error,
+                                          const char *name);
 
 /* Writes "phase: message (errno 110 Connection timed out)" into `out`; always terminated. */
 void weft_error_format(const struct weft_error *error, char *out, size_t out_bytes);

@@ -15,7 +15,10 @@ struct weft_heap_node {
     uint64_t sequence;
     size_t index; /* WEFT_HEAP_OUT while not in a heap */
 };
-#define WEFT_HEAP_NODE_INIT {.key = 0, .sequence = 0, .index = WEFT_HEAP_OUT}
+#define WEFT_HEAP_NODE_INIT                                                              \
+    {                                                                                    \
+        .key = 0, .sequence = 0, .index = WEFT_HEAP_OUT                                  \
+    }
 
 struct weft_heap {
     struct weft_heap_node **nodes; /* Owned array of [n]; the nodes are not owned. */

@@ -10,7 +10,7 @@ enum weft_log_level { WEFT_LOG_ERROR, WEFT_LOG_WARN, WEFT_LOG_INFO, WEFT_LOG_DEB
 struct weft_log {
     enum weft_log_level level; /* lines above it are dropped */
     void (*write)(void *context, enum weft_log_level level, const char *line);
-    void *context;             /* Not owned. */
+    void *context; /* Not owned. */
 };
 
 /* One line, without the newline. `log` may be NULL. */

@@ -18,23 +18,23 @@ typedef int64_t weft_ps;
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_AGAIN = 1,
-    WEFT_ERR_INPUT = -1,       /* a file, flag or argument of the user's is wrong */
-    WEFT_ERR_NOMEM = -2,       /* this process is out of memory */
-    WEFT_ERR_SYSTEM = -3,      /* an operation of the waist failed: error.sys_errno */
-    WEFT_ERR_COMPLETION = -4,  /* a work request failed: error.wc_status */
-    WEFT_ERR_PROTOCOL = -5,    /* the peer sent what the protocol forbids */
-    WEFT_ERR_AUTH = -6,        /* the peer could not prove that it knows the secret */
-    WEFT_ERR_TIMEOUT = -7,     /* a declared deadline passed */
-    WEFT_ERR_CLOSED = -8,      /* the peer closed or died */
-    WEFT_ERR_LIMIT = -9,       /* a declared limit would be exceeded */
-    WEFT_ERR_ROUTE = -10,      /* no way to the peer */
+    WEFT_ERR_INPUT = -1,        /* a file, flag or argument of the user's is wrong */
+    WEFT_ERR_NOMEM = -2,        /* this process is out of memory */
+    WEFT_ERR_SYSTEM = -3,       /* an operation of the waist failed: error.sys_errno */
+    WEFT_ERR_COMPLETION = -4,   /* a work request failed: error.wc_status */
+    WEFT_ERR_PROTOCOL = -5,     /* the peer sent what the protocol forbids */
+    WEFT_ERR_AUTH = -6,         /* the peer could not prove that it knows the secret */
+    WEFT_ERR_TIMEOUT = -7,      /* a declared deadline passed */
+    WEFT_ERR_CLOSED = -8,       /* the peer closed or died */
+    WEFT_ERR_LIMIT = -9,        /* a declared limit would be exceeded */
+    WEFT_ERR_ROUTE = -10,       /* no way to the peer */
     WEFT_ERR_UNSUPPORTED = -11, /* this build, device or backend cannot do it */
-    WEFT_ERR_DATA = -12,       /* bytes differ from the oracle's */
-    WEFT_ERR_ENVIRONMENT = -13 /* a device, module or permission is missing */
+    WEFT_ERR_DATA = -12,        /* bytes differ from the oracle's */
+    WEFT_ERR_ENVIRONMENT = -13  /* a device, module or permission is missing */
 } weft_status;
 
 #define WEFT_MUST_CHECK __attribute__((warn_unused_result))
-#define WEFT_PRINTF(format_arg, first_arg) \
+#define WEFT_PRINTF(format_arg, first_arg)                                               \
     __attribute__((format(printf, format_arg, first_arg)))
 
 /* "ok", "again", "timeout", ...: static text, never NULL. */

@@ -27,7 +27,8 @@ void weft_trace_init(struct weft_trace *trace, enum weft_trace_level level,
 
 /* True if an event of `level` would be written; NULL traces nothing. Callers on hot paths
  * ask first. */
-static inline bool weft_trace_on(const struct weft_trace *trace, enum weft_trace_level level)
+static inline bool weft_trace_on(const struct weft_trace *trace,
+                                 enum weft_trace_level level)
 {
     return trace != NULL && trace->sink != NULL && trace->level >= level;
 }

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 struct wire_writer {
-    uint8_t *at;  /* Not owned. */
+    uint8_t *at; /* Not owned. */
     uint8_t *end;
-    bool bad;     /* something did not fit; nothing was written past `end` */
+    bool bad; /* something did not fit; nothing was written past `end` */
 };
 
 struct wire_reader {

@@ -1,0 +1,163 @@
+"""Every rule of ci/tidy is broken once, on purpose, and must be found where it is broken."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TIDY = Path(__file__).resolve().parent / "tidy"
+
+HEADER = "#ifndef WEFT_{0}_H\n#define WEFT_{0}_H\n{1}\n#endif\n"
+
+# path, text, line of the finding, words of the message
+PLANTED = [
+    ("src/conn/a.c", '#include "xfer/x.h"\n', 1, "layer conn must not include"),
+    ("src/mesh/a.c", '#include "rdma/x.h"\n', 1, "layer mesh must not include"),
+    ("src/base/a.c", '#include "io/x.h"\n', 1, "layer base must not include"),
+    ("src/diag/a.c", '#include "run/x.h"\n', 1, "layer diag must not include"),
+    ("src/diag/b.c", '#include "scenario/x.h"\n', 1, "layer diag must not include"),
+    ("src/diag/c.c", '#include "sim/nic.h"\n', 1, "layer diag must not include"),
+    ("src/host/a.c", '#include "backends/registry.h"\n', 1, "layer host must not include"),
+    ("src/cli/a.c", '#include "backends/sim/x.h"\n', 1, "layer cli must not include"),
+    ("sim/a.c", '#include "io/x.h"\n', 1, "layer sim must not include"),
+    ("backends/verbs/a.c", '#include "sim/x.h"\n', 1, "layer backends/verbs must not"),
+    ("backends/linux/a.c", '#include "conn/x.h"\n', 1, "layer backends/linux must not"),
+    ("src/conn/b.c", '#include "conn.h"\n', 1, "by its full name"),
+    ("src/rdma/a.c", "int f(void)\n{\n    return ibv_fork_init();\n}\n", 3, "backends/verbs only"),
+    ("src/rdma/b.c", "#include <infiniband/mlx5dv.h>\n", 1, "only <infiniband/verbs.h>"),
+    ("src/xfer/a.c", "#include <cuda.h>\n", 1, "backends/cuda"),
+    ("src/xfer/b.c", "void f(void)\n{\n    cudaFree(0);\n}\n", 3, "backends/cuda"),
+    ("src/coll/a.c", "ncclResult_t f(void);\n", 1, "src/plugin"),
+    ("src/boot/a.c", "#include <sys/socket.h>\n", 1, "io/oob.h"),
+    ("src/boot/b.c", "void f(void)\n{\n    time(NULL);\n}\n", 3, "io_now()"),
+    ("sim/b.c", "void f(void)\n{\n    clock_gettime(0, 0);\n}\n", 3, "io_now()"),
+    ("sim/c.c", "void f(void)\n{\n    usleep(1);\n}\n", 3, "never wait"),
+    ("sim/d.c", "int f(void)\n{\n    return rand();\n}\n", 3, "base/rng.h"),
+    ("src/conn/c.c", "#include <pthread.h>\n", 1, "threads live at the edges"),
+    ("src/conn/d.c", "#include <poll.h>\n", 1, "io/loop.h"),
+    ("src/conn/e.c", 'void f(void)\n{\n    getenv("X");\n}\n', 3, "io_env_ops.setting"),
+    ("src/conn/f.c", "#define _GNU_SOURCE\n", 1, "only in backends"),
+    ("sim/e.c", "double f(void);\n", 1, "picoseconds"),
+    ("src/conn/g.c", "static float f(void);\n", 1, "integers only"),
+    ("src/conn/h.c", "void f(char *t)\n{\n    strcpy(t, t);\n}\n", 3, "base/text.h"),
+    ("src/conn/i.c", "void f(void)\n{\n    if (simulated) {\n    }\n}\n", 3, "device fact"),
+    ("src/conn/j.c", "void f(int a)\n{\n    if (a) f(0);\n}\n", 3, "braces"),
+    ("src/conn/k.c", "void f(int a)\n{\n    if (a) {\n    } else f(0);\n}\n", 4, "braces"),
+    ("src/conn/l.c", "void f(void)\n{\n    while (g(1))\n        h();\n}\n", 3, "braces"),
+    ("src/conn/m.c", "\n" * 501, 501, "at most 500"),
+    ("src/conn/n.c", "void f(void)\n{\n" + "    g();\n" * 71 + "}\n", 2, "at most 70"),
+    ("src/conn/o.c", "int a_name" + "x" * 80 + ";\n", 1, "columns of code; at most 90"),
+    ("src/conn/p.c", "/* " + "x" * 100 + " */\n", 1, "at most 100"),
+    ("src/conn/q.h", HEADER.format("CONN_OTHER", ""), 1, "header guard"),
+    ("src/conn/r.h", "int f(void);\n", 1, "header guard"),
+    ("src/conn/s.c", "/* TO" + "DO: later */\n", 1, "open an issue"),
+    ("src/conn/t.c", "int x; \n", 1, "blanks at the end"),
+    ("src/conn/u.c", "int x;", 1, "no newline"),
+    ("ci/x.py", "x = '" + "y" * 130 + "'\n", 1, "at most 120"),
+    ("docs/x.md", "see /work/" + "shared/x\n", 1, "no paths of one machine"),
+]
+
+# What must stay silent.
+GOOD = [
+    ("src/conn/good.c", '#include "base/text.h"\n#include "mesh/x.h"\n'),
+    ("src/run/good.c", '#include "backends/registry.h"\n#include "scenario/x.h"\n'),
+    ("src/cli/good.c", 'void f(void)\n{\n    getenv("WEFT_SEED");\n}\n'),
+    ("src/conn/good_test.c", '#include "backends/sim/x.h"\n'),
+    ("backends/sim/good.c", '#include "sim/nic.h"\n#include "io/world.h"\n'),
+    ("backends/verbs/good.c", "int f(void)\n{\n    return ibv_fork_init();\n}\n"),
+    ("backends/linux/good.c", "#include <poll.h>\n#include <sys/socket.h>\n"),
+    ("sim/good.c", "#include <infiniband/verbs.h>\nenum ibv_qp_state f(void);\n"),
+    ("src/conn/calls.c", "/* time(NULL), rand() */\nint f(struct x *x)\n{\n"
+                         '    return x->ops->poll(x) + x->time("rand()");\n}\n'),
+    ("src/conn/good.h", HEADER.format("CONN_GOOD", "")),
+    ("src/conn/loops.c", "void f(int a)\n{\n    do {\n        a--;\n    } while (a);\n"
+                         "    if (a &&\n        g(a)) {\n        h();\n    }\n}\n"),
+]
+
+
+def tidy(root, *arguments):
+    result = subprocess.run(["python3", str(TIDY), "--root", str(root), *arguments],
+                            capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout
+
+
+def write(root, path, text):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.mark.parametrize("path,text,line,words", PLANTED, ids=[p[0] for p in PLANTED])
+def test_planted_violation_is_found(tmp_path, path, text, line, words):
+    write(tmp_path, path, text)
+    status, output = tidy(tmp_path, "--no-tools")
+    assert status == 1
+    assert re.search(rf"^{re.escape(path)}:{line}: .*{re.escape(words)}", output, re.MULTILINE), \
+        output
+
+
+def test_good_code_is_silent(tmp_path):
+    for path, text in GOOD:
+        write(tmp_path, path, text)
+    assert tidy(tmp_path, "--no-tools") == (0, "")
+
+
+def test_two_headers_with_one_guard(tmp_path):
+    for path in ("src/conn/codec.h", "src/xfer/codec.h"):
+        write(tmp_path, path, HEADER.format("CODEC", ""))
+    status, output = tidy(tmp_path, "--no-tools")
+    assert status == 1
+    assert "header guard WEFT_CODEC_H is src/conn/codec.h's" in output
+
+
+def test_mutable_globals_are_found_in_objects(tmp_path):
+    text = ("#include <stdlib.h>\n"
+            "static const char *const names[] = {\"a\", \"b\"};\n"
+            "static const int numbers[] = {1, 2};\n"
+            "static int count;\n"
+            "int total = 7;\n"
+            "const char *f(int i)\n{\n"
+            "    static long calls;\n"
+            "    total += ++count + (int)calls++ + numbers[i];\n"
+            "    return names[i] != NULL ? names[i] : (getenv)(\"X\");\n}\n")
+    write(tmp_path, "src/conn/state.c", text)
+    (tmp_path / "build/obj/src/conn").mkdir(parents=True)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-c", "-o", "build/obj/src/conn/state.o",
+                    "src/conn/state.c"], cwd=tmp_path, check=True)
+    status, output = tidy(tmp_path, "--no-tools", "--build", "build")
+    found = {tuple(line.split(": ")[0].split(":")[1:]) + (line.split("`")[1],)
+             for line in output.splitlines() if "`" in line}
+    assert status == 1
+    assert found == {("4", "count"), ("5", "total"), ("8", "calls"), ("10", "getenv")}
+
+
+@pytest.mark.skipif(shutil.which("clang-format-14") is None,
+                    reason="SKIP clang-format-14: not installed; enable with: ci/deps test")
+def test_format(tmp_path):
+    shutil.copy(TIDY.parent.parent / ".clang-format", tmp_path)
+    write(tmp_path, "src/conn/format.c", "int  f ( void ) ;\n")
+    status, output = tidy(tmp_path)
+    assert status == 1
+    assert "src/conn/format.c:1: run clang-format -i" in output
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None,
+                    reason="SKIP shellcheck: not installed; enable with: ci/deps test")
+def test_shellcheck(tmp_path):
+    write(tmp_path, "ci/script", "#!/bin/sh\ncd $1\n")
+    status, output = tidy(tmp_path)
+    assert status == 1
+    assert re.search(r"^ci/script:2: .*SC2086", output, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("cppcheck") is None,
+                    reason="SKIP cppcheck: not installed; enable with: ci/deps test")
+def test_cppcheck(tmp_path):
+    write(tmp_path, "src/conn/leak.c",
+          "#include <stdio.h>\nint f(void)\n{\n    int a[4];\n    a[4] = 1;\n    return a[0];\n}\n")
+    for path in ("sim", "backends"):
+        (tmp_path / path).mkdir()
+    status, output = tidy(tmp_path)
+    assert status == 1
+    assert "src/conn/leak.c:5: cppcheck arrayIndexOutOfBounds" in output
