@@ -9,17 +9,19 @@
 
 #define RANKS_MAX 64
 
+struct staged;
+
 struct proof {
     const struct coll_job *job;
     const struct coll_plan *plans;
     uint32_t n_ranks;
     uint64_t *cuts; /* [n_cuts], rising; interval i is [cuts[i], cuts[i + 1]) */
     size_t n_cuts;
-    uint64_t *output; /* [n_ranks * n_cuts]: bit r: rank r's input is in it, once */
-    bool **done;      /* [n_ranks][n_steps] */
-    uint32_t *queue;  /* [n_ranks * n_ranks * 2]: next step to or from a peer */
-    uint32_t *local;  /* [n_ranks]: next COPY or JOIN */
-    size_t n_done;
+    uint64_t *output;      /* [n_ranks * n_cuts]: bit r: rank r's input is in it, once */
+    bool **done;           /* [n_ranks][n_steps] */
+    struct staged *staged; /* [n_ranks * n_ranks]: at most one message from each peer */
+    uint32_t *queue;       /* [n_ranks * n_ranks * 2]: next step to or from a peer */
+    uint32_t *local;       /* [n_ranks]: next COPY or JOIN */
     struct weft_error *error;
 };
 
@@ -248,36 +250,78 @@ static bool is_ready(const struct proof *proof, uint32_t rank, uint32_t index)
            (step->after[1] == COLL_NO_STEP || proof->done[rank][step->after[1]]);
 }
 
-/* Carries one message: what the receiving step makes of what the sending one holds. */
+/* A message whose reduction still waits. */
+struct staged {
+    bool is_full;
+    uint32_t step;
+    uint64_t *values; /* Owned [cap]: by interval of the step */
+    size_t cap;
+};
+
+static struct staged *staged_of(const struct proof *proof, uint32_t rank, uint32_t peer)
+{
+    return &proof->staged[rank * proof->n_ranks + peer];
+}
+
+/* Reduces what is staged into the output. */
+static weft_status reduce(struct proof *proof, uint32_t rank, struct staged *staged)
+{
+    const struct coll_step *step = &proof->plans[rank].steps[staged->step];
+    size_t first = interval_at(proof, step->offset);
+
+    for (size_t i = first; proof->cuts[i] < step->offset + step->count; i++) {
+        uint64_t own = value_of(proof, rank, step->from, i);
+
+        if (own == 0) {
+            return wrong(proof, rank, staged->step, "its operand was never written");
+        }
+        if ((own & staged->values[i - first]) != 0) {
+            return wrong(proof, rank, staged->step, "it reduces an input twice");
+        }
+        output_of(proof, rank)[i] = own | staged->values[i - first];
+    }
+    staged->is_full = false;
+    proof->done[rank][staged->step] = true;
+    return WEFT_OK;
+}
+
+/* Carries one message into the output, or into staging. */
 static weft_status deliver(struct proof *proof, uint32_t from, uint32_t send_index,
                            uint32_t to, uint32_t recv_index)
 {
     const struct coll_step *send = &proof->plans[from].steps[send_index];
     const struct coll_step *recv = &proof->plans[to].steps[recv_index];
+    struct staged *staged = staged_of(proof, to, from);
+    size_t first, n = 0;
 
     if (send->offset != recv->offset || send->count != recv->count) {
         return wrong(proof, to, recv_index, "it expects other elements than are sent");
     }
-    for (size_t i = interval_at(proof, send->offset);
-         proof->cuts[i] < send->offset + send->count; i++) {
+    first = interval_at(proof, send->offset);
+    for (size_t i = first; proof->cuts[i] < send->offset + send->count; i++, n++) {
         uint64_t came = value_of(proof, from, send->from, i);
 
         if (came == 0) {
             return wrong(proof, from, send_index,
                          "it sends output that nothing has written");
         }
-        if (recv->kind == COLL_RECV_REDUCE) {
-            uint64_t own = value_of(proof, to, recv->from, i);
-
-            if (own == 0) {
-                return wrong(proof, to, recv_index, "its operand was never written");
-            }
-            if ((own & came) != 0) {
-                return wrong(proof, to, recv_index, "it reduces an input twice");
-            }
-            came |= own;
+        if (recv->kind == COLL_RECV) {
+            output_of(proof, to)[i] = came;
+            continue;
         }
-        output_of(proof, to)[i] = came;
+        if (n == staged->cap) {
+            staged->cap = 2 * staged->cap + 4;
+            staged->values =
+                weft_realloc(staged->values, staged->cap * sizeof(*staged->values));
+        }
+        staged->values[n] = came;
+    }
+    proof->done[from][send_index] = true;
+    if (recv->kind == COLL_RECV) {
+        proof->done[to][recv_index] = true;
+    } else {
+        staged->is_full = true;
+        staged->step = recv_index;
     }
     return WEFT_OK;
 }
@@ -301,7 +345,6 @@ static weft_status run_local(struct proof *proof, uint32_t rank, bool *moved)
             output_of(proof, rank)[i] = value_of(proof, rank, COLL_INPUT, i);
         }
         proof->done[rank][(*cursor)++] = true;
-        proof->n_done++;
         *moved = true;
     }
 }
@@ -311,25 +354,32 @@ static weft_status run_pair(struct proof *proof, uint32_t from, uint32_t to, boo
 {
     uint32_t *send = queue_of(proof, from, to, true);
     uint32_t *recv = queue_of(proof, to, from, false);
+    struct staged *staged = staged_of(proof, to, from);
+    weft_status status = WEFT_OK;
 
-    for (;;) {
-        weft_status status;
-
+    while (status == WEFT_OK) {
+        if (staged->is_full) {
+            if (!is_ready(proof, to, staged->step)) {
+                return WEFT_OK;
+            }
+            status = reduce(proof, to, staged);
+            *moved = true;
+            continue;
+        }
         advance(proof, from, to, true, send);
         advance(proof, to, from, false, recv);
         if (*send == proof->plans[from].n_steps || *recv == proof->plans[to].n_steps ||
-            !is_ready(proof, from, *send) || !is_ready(proof, to, *recv)) {
+            !is_ready(proof, from, *send) ||
+            (proof->plans[to].steps[*recv].kind == COLL_RECV &&
+             !is_ready(proof, to, *recv))) {
             return WEFT_OK;
         }
         status = deliver(proof, from, *send, to, *recv);
-        if (status != WEFT_OK) {
-            return status;
-        }
-        proof->done[from][(*send)++] = true;
-        proof->done[to][(*recv)++] = true;
-        proof->n_done += 2;
+        (*send)++;
+        (*recv)++;
         *moved = true;
     }
+    return status;
 }
 
 static weft_status run_all(struct proof *proof)
@@ -384,6 +434,7 @@ static void proof_init(struct proof *proof)
 
     cut(proof);
     proof->output = weft_calloc(n * proof->n_cuts, sizeof(*proof->output));
+    proof->staged = weft_calloc((size_t)n * n, sizeof(*proof->staged));
     proof->queue = weft_calloc((size_t)n * n * 2, sizeof(*proof->queue));
     proof->local = weft_calloc(n, sizeof(*proof->local));
     proof->done = weft_calloc(n, sizeof(*proof->done));
@@ -400,6 +451,10 @@ static void proof_fini(struct proof *proof)
     for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
         free(proof->done[rank]);
     }
+    for (uint32_t i = 0; i < proof->n_ranks * proof->n_ranks; i++) {
+        free(proof->staged[i].values);
+    }
+    free(proof->staged);
     free(proof->done);
     free(proof->local);
     free(proof->queue);
