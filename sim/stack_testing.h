@@ -1,0 +1,48 @@
+/* Hosts with stacks and ports, without NICs: what tests of the host stack build on. */
+#ifndef WEFT_SIM_STACK_TESTING_H
+#define WEFT_SIM_STACK_TESTING_H
+
+#include "base/text.h"
+#include "base/trace.h"
+#include "sim/stack.h"
+#include "sim/tcp.h"
+
+#define NET_HOSTS_MAX 4
+#define NET_PORTS_MAX 4
+
+struct net_host {
+    struct sim_stack *stack;
+    struct sim_port *ports[NET_PORTS_MAX];
+    uint32_t n_ports;
+};
+
+struct net {
+    struct sim_engine *engine;
+    struct weft_trace trace;
+    struct weft_text story;
+    struct net_host hosts[NET_HOSTS_MAX];
+    uint32_t n_hosts;
+};
+
+void net_init(struct net *net);
+void net_fini(struct net *net);
+/* Adds a host; `config` NULL: defaults (all sysctls 0). Its name is "h0", "h1" ... */
+uint32_t net_add_host(struct net *net, const struct sim_stack_config *config);
+/* Cables a new port of each host (100 Gb/s, 1 us, MTU 1500), with an address each
+ * ("10.0.0.1/24"; NULL: none). Ports are named "p0", "p1" ... */
+void net_cable(struct net *net, uint32_t a, const char *address_a, uint32_t b,
+               const char *address_b);
+/* A new port of `host` without a cable. */
+struct sim_port *net_port(struct net *net, uint32_t host);
+
+struct sim_ip net_ip(const char *text); /* IPv4 dotted, or fe80::N, fd00::N */
+struct sim_prefix net_prefix(const char *text);
+struct sim_endpoint net_endpoint(const char *ip, uint16_t port);
+union ibv_gid net_gid(const char *ip);
+/* Runs until nothing is left to do before `until_ns`. */
+void net_run(struct net *net, weft_ns until_ns);
+
+/* A waker that counts. */
+struct sim_waker net_count(int *counter);
+
+#endif
