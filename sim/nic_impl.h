@@ -90,6 +90,7 @@ struct rc_resource {
     weft_ps ready_at;
     bool is_known;   /* holds something */
     bool is_pending; /* responses are still to be sent */
+    bool is_repeat;      /* this run answers a duplicate */
     bool is_atomic;
 };
 

@@ -5,15 +5,34 @@
 #include "sim/nic_impl.h"
 #include "sim/pool.h"
 
-/* The oldest resource makes room. It is an error if its responses are still to be sent: the
- * requester has more in flight than max_dest_rd_atomic. */
+static void unqueue(struct rc_responder *rq, uint32_t position)
+{
+    rq->resources[rq->pending[position]].is_pending = false;
+    rq->n_pending--;
+    memmove(rq->pending + position, rq->pending + position + 1,
+            (rq->n_pending - position) * sizeof(*rq->pending));
+}
+
+/* The oldest resource makes room. It is an error if its responses are still to be sent for
+ * the first time: the requester has more in flight than max_dest_rd_atomic. */
 static struct rc_resource *take_resource(struct sim_qp *qp)
 {
     struct rc_responder *rq = &qp->rq;
-    if (rq->n_resources == 0 || rq->resources[rq->next_resource].is_pending) {
+    if (rq->n_resources == 0) {
         return NULL;
     }
     struct rc_resource *resource = &rq->resources[rq->next_resource];
+    if (resource->is_pending && !resource->is_repeat) {
+        return NULL;
+    }
+    if (resource->is_pending) {
+        /* Whoever asks for more has all of this: a straggling duplicate asked again. */
+        uint32_t position = 0;
+        while (rq->pending[position] != rq->next_resource) {
+            position++;
+        }
+        unqueue(rq, position);
+    }
     rq->next_resource = (rq->next_resource + 1) % rq->n_resources;
     memset(resource, 0, sizeof(*resource));
     resource->is_known = true;
@@ -46,13 +65,6 @@ static void queue_resource(struct sim_qp *qp, struct rc_resource *resource)
     if (rq->due.node.index == WEFT_HEAP_OUT) {
         sim_schedule(qp->nic->engine, &rq->due, resource->ready_at);
     }
-}
-
-static void unqueue_first(struct rc_responder *rq)
-{
-    rq->resources[rq->pending[0]].is_pending = false;
-    rq->n_pending--;
-    memmove(rq->pending, rq->pending + 1, rq->n_pending * sizeof(*rq->pending));
 }
 
 static uint32_t n_responses(uint32_t length, uint32_t mtu_bytes)
@@ -163,6 +175,7 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
             resource->next = first;
             resource->base = first;
             resource->last = first + n;
+            resource->is_repeat = true;
             queue_resource(qp, resource);
             return;
         }
@@ -231,7 +244,7 @@ static void build_atomic_ack(struct sim_qp *qp, struct sim_frame *out)
     out->msn = rq->msn;
     out->va = resource->original;
     rc_frame_finish(qp, out);
-    unqueue_first(rq);
+    unqueue(rq, 0);
 }
 
 static uint8_t read_opcode(const struct rc_resource *resource)
@@ -273,7 +286,7 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
     rc_frame_finish(qp, out);
     resource->next++;
     if (resource->next == resource->last) {
-        unqueue_first(rq);
+        unqueue(rq, 0);
     }
     return true;
 }
