@@ -6,8 +6,15 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* More than any real sum of hops, and small enough to be added up. */
-#define FAR ((uint64_t)1 << 40)
+/* What a step costs: its hops, and far more if it is not a cable, so that missing cables
+ * count first. No way at all costs more than any ring, and can still be added up. */
+#define MISSING ((uint64_t)1 << 24)
+#define FAR ((uint64_t)1 << 48)
+
+static uint64_t weight(uint64_t hops)
+{
+    return hops == FAR ? FAR : hops > 1 ? MISSING + hops : hops;
+}
 
 /* Hops between all ranks, [n x n]; FAR where there is no way. Owned by the caller. */
 static uint64_t *all_hops(const struct mesh_graph *graph, const uint32_t *ranks,
@@ -52,6 +59,11 @@ struct mesh_ring mesh_ring_of(const struct mesh_graph *graph, const uint32_t *ra
     return ring;
 }
 
+static uint64_t step(const uint64_t *hops, uint32_t n, uint32_t from, uint32_t to)
+{
+    return weight(hops[(size_t)from * n + to]);
+}
+
 /* Held and Karp's recurrence: best[set][last] is the cheapest way from `last` through the
  * ranks not in `set` back to rank 0. Computed from full sets down, it lets the order be
  * read forwards, taking the least next rank among equals. */
@@ -61,13 +73,13 @@ static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
     uint64_t *best = weft_alloc((size_t)n_sets * n * sizeof(*best));
     for (uint32_t set = n_sets; set-- > 1;) {
         for (uint32_t last = 0; last < n; last++) {
-            uint64_t least = set == n_sets - 1 ? hops[(size_t)last * n] : UINT64_MAX;
+            uint64_t least = set == n_sets - 1 ? step(hops, n, last, 0) : UINT64_MAX;
             for (uint32_t k = 1; k < n; k++) {
                 if ((set >> k & 1) != 0) {
                     continue;
                 }
                 uint64_t via =
-                    hops[(size_t)last * n + k] + best[(size_t)(set | 1u << k) * n + k];
+                    step(hops, n, last, k) + best[(size_t)(set | 1u << k) * n + k];
                 least = via < least ? via : least;
             }
             best[(size_t)set * n + last] = least;
@@ -79,7 +91,7 @@ static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
         uint32_t last = out_order[i - 1];
         for (uint32_t k = 1; k < n; k++) {
             if ((set >> k & 1) == 0 &&
-                hops[(size_t)last * n + k] + best[(size_t)(set | 1u << k) * n + k] ==
+                step(hops, n, last, k) + best[(size_t)(set | 1u << k) * n + k] ==
                     best[(size_t)set * n + last]) {
                 out_order[i] = k;
                 set |= 1u << k;
@@ -135,7 +147,8 @@ struct mesh_ring mesh_ring_order(const struct mesh_graph *graph, const uint32_t 
         order_greedily(hops, n, out_order);
     }
     struct mesh_ring found = cost(hops, n, out_order);
-    if (given.hops <= found.hops) {
+    if (given.n_missing < found.n_missing ||
+        (given.n_missing == found.n_missing && given.hops <= found.hops)) {
         for (uint32_t i = 0; i < n; i++) {
             out_order[i] = i;
         }

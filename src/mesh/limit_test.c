@@ -1,0 +1,324 @@
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "mesh/flow.h"
+#include "mesh/mesh.h"
+
+/* At 41.78 Gbit/s a cable with 4178 byte times for 4096 bytes carries exactly 40.96 Gbit/s of
+ * payload: 5 120 000 bytes take U = 1 ms = 10^9 ps. All figures below are worked out by hand in
+ * units of U from the number of cables and cuts alone. */
+#define RATE UINT64_C(41780000000)
+#define SIZE 5120000
+#define U INT64_C(1000000000)
+#define DELAY 1000000 /* 1 us */
+
+struct mesh {
+    struct mesh_graph graph;
+    struct mesh_edge edges[512];
+    uint32_t ranks[64];
+    uint32_t n_ranks;
+};
+
+static void one_way(struct mesh *mesh, uint32_t from, uint32_t to, uint64_t rate)
+{
+    ck_assert_uint_lt(mesh->graph.n_edges, 512);
+    mesh->edges[mesh->graph.n_edges++] = (struct mesh_edge){
+        .from = from, .to = to, .rate_bps = rate, .delay_ps = DELAY, .mtu_bytes = 9000};
+}
+
+static void cable(struct mesh *mesh, uint32_t a, uint32_t b)
+{
+    one_way(mesh, a, b, RATE);
+    one_way(mesh, b, a, RATE);
+}
+
+/* `n_hosts` hosts, each with a rank. */
+static void make(struct mesh *mesh, uint32_t n_hosts)
+{
+    memset(mesh, 0, sizeof(*mesh));
+    mesh->graph.n_hosts = n_hosts;
+    mesh->graph.edges = mesh->edges;
+    mesh->n_ranks = n_hosts;
+    for (uint32_t i = 0; i < n_hosts; i++) {
+        mesh->ranks[i] = i;
+    }
+}
+
+static void make_pair(struct mesh *mesh)
+{
+    make(mesh, 2);
+    cable(mesh, 0, 1);
+}
+
+static void make_line(struct mesh *mesh, uint32_t n)
+{
+    make(mesh, n);
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        cable(mesh, i, i + 1);
+    }
+}
+
+static void make_ring(struct mesh *mesh, uint32_t n)
+{
+    make_line(mesh, n);
+    cable(mesh, n - 1, 0);
+}
+
+static void make_triangle(struct mesh *mesh)
+{
+    make_ring(mesh, 3);
+}
+
+static void make_line_of_3(struct mesh *mesh)
+{
+    make_line(mesh, 3);
+}
+
+static void make_ring_of_4(struct mesh *mesh)
+{
+    make_ring(mesh, 4);
+}
+
+/* A hub without a rank and three leaves. */
+static void make_star(struct mesh *mesh)
+{
+    make(mesh, 4);
+    for (uint32_t leaf = 1; leaf <= 3; leaf++) {
+        cable(mesh, 0, leaf);
+        mesh->ranks[leaf - 1] = leaf;
+    }
+    mesh->n_ranks = 3;
+}
+
+static weft_ps limit(const struct mesh *mesh, enum mesh_collective collective,
+                     uint64_t size)
+{
+    return mesh_limit_ps(&mesh->graph, mesh->ranks, mesh->n_ranks, collective, size);
+}
+
+static const struct {
+    const char *name;
+    void (*make)(struct mesh *mesh);
+    weft_ps all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all,
+        send_recv;
+    weft_ps barrier;
+} meshes[] = {
+    /* 6 directed cables, cuts of 2. all_reduce: 2 x 2 / 6; shares: 2 / 6 and 2/3 / 2; rooted:
+     * 1 / 2; all_to_all: 6 pieces of 1/3 over 6; send_recv: 3 / 6 and 1 / 2. */
+    {"triangle", make_triangle, 2 * U / 3, U / 3, U / 3, U / 2, U / 2, U / 3, U / 2,
+     DELAY},
+    /* 2 directed cables, cuts of 1. */
+    {"pair", make_pair, U, U / 2, U / 2, U, U, U / 2, U, DELAY},
+    /* 4 directed cables, cuts of 1 around an end: two thirds must cross it; all_to_all: 8 hops
+     * of 1/3 over 4; send_recv: 4 hops over 4. */
+    {"line of 3", make_line_of_3, U, 2 * U / 3, 2 * U / 3, U, U, 2 * U / 3, U, 2 * DELAY},
+    /* 8 directed cables, cuts of 2. all_reduce: 2 x 3 / 8; shares: 3 / 8; all_to_all: 16 hops
+     * of 1/4 over 8, and 4 pieces of 1/4 through a cut of 2. */
+    {"ring of 4", make_ring_of_4, 3 * U / 4, 3 * U / 8, 3 * U / 8, U / 2, U / 2, U / 2,
+     U / 2, 2 * DELAY},
+    /* 6 directed cables; every leaf hangs on one: all that it must get or give crosses it. */
+    {"star", make_star, U, 2 * U / 3, 2 * U / 3, U, U, 2 * U / 3, U, 2 * DELAY},
+};
+
+START_TEST(every_collective_on_a_mesh)
+{
+    struct mesh mesh;
+    meshes[_i].make(&mesh);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), meshes[_i].all_reduce);
+    ck_assert_int_eq(limit(&mesh, MESH_REDUCE_SCATTER, SIZE), meshes[_i].reduce_scatter);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), meshes[_i].all_gather);
+    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), meshes[_i].broadcast);
+    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), meshes[_i].reduce);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), meshes[_i].all_to_all);
+    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), meshes[_i].send_recv);
+    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), meshes[_i].barrier);
+}
+END_TEST
+
+/* 256 MiB on the triangle at 100 Gbit/s: 4 S x 8 / (6 x 98 037 338 440 bit/s), that is a bus
+ * bandwidth of 24.509 GB/s. */
+START_TEST(the_triangle_at_100_gbps)
+{
+    struct mesh mesh;
+    make_triangle(&mesh);
+    for (size_t e = 0; e < mesh.graph.n_edges; e++) {
+        mesh.edges[e].rate_bps = UINT64_C(100000000000);
+    }
+    weft_ps time = limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20);
+    ck_assert_int_eq(time, INT64_C(14603168426));
+    int64_t bus_bytes_per_s =
+        (INT64_C(256) << 20) * 4 / 3 * INT64_C(1000000000) / (time / 1000);
+    ck_assert_int_eq(bus_bytes_per_s / 1000000, 24509);
+    /* IPv6: 4198 byte times a packet. Ethernet MTU 1500: path MTU 1024, 1106 byte times. */
+    for (size_t e = 0; e < mesh.graph.n_edges; e++) {
+        mesh.edges[e].is_ipv6 = true;
+    }
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20),
+                     INT64_C(14673073493));
+    for (size_t e = 0; e < mesh.graph.n_edges; e++) {
+        mesh.edges[e].is_ipv6 = false;
+        mesh.edges[e].mtu_bytes = 1500;
+    }
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20),
+                     INT64_C(15463000746));
+}
+END_TEST
+
+/* A cable of 1 one way and 1/2 the other. Rooted ones get the bound of the better root. */
+START_TEST(directions_count_apart)
+{
+    struct mesh mesh;
+    make(&mesh, 2);
+    one_way(&mesh, 0, 1, RATE);
+    one_way(&mesh, 1, 0, RATE / 2);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 2 * U);
+    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), 2 * U);
+}
+END_TEST
+
+START_TEST(no_way_no_limit)
+{
+    struct mesh mesh;
+    make(&mesh, 3);
+    cable(&mesh, 0, 1);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 0);
+    /* The host without a way has no rank: it does not matter. */
+    mesh.n_ranks = 2;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
+    mesh.n_ranks = 1;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    /* One way only. */
+    make(&mesh, 2);
+    one_way(&mesh, 0, 1, RATE);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    /* Too small an MTU for any packet. */
+    make_pair(&mesh);
+    mesh.edges[0].mtu_bytes = 300;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    /* Beyond the exact size. */
+    make_line(&mesh, 20);
+    mesh.graph.n_edges -= 2;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    make_line(&mesh, 20);
+    mesh.edges[20].rate_bps = 0;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+}
+END_TEST
+
+START_TEST(extremes_stay_in_range)
+{
+    struct mesh mesh;
+    make_pair(&mesh);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, 0), 1);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, 1), 195);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_MAX), INT64_MAX);
+    mesh.edges[0].rate_bps = UINT64_MAX / 4;
+    mesh.edges[1].rate_bps = UINT64_MAX / 4;
+    ck_assert_int_gt(limit(&mesh, MESH_ALL_TO_ALL, UINT64_MAX), 0);
+}
+END_TEST
+
+/* Two cliques of seven joined by one cable: only a cut in the middle sees it. */
+static void make_dumbbell(struct mesh *mesh)
+{
+    make(mesh, 14);
+    for (uint32_t side = 0; side < 14; side += 7) {
+        for (uint32_t a = side; a < side + 7; a++) {
+            for (uint32_t b = a + 1; b < side + 7; b++) {
+                cable(mesh, a, b);
+            }
+        }
+    }
+    cable(mesh, 3, 10);
+}
+
+START_TEST(large_meshes)
+{
+    struct mesh mesh;
+    make_ring(&mesh, 16);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 2 * 15 * U / 32);
+    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U / 2);
+    make_line(&mesh, 16);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), 15 * U / 16);
+    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 15 * DELAY);
+    make_dumbbell(&mesh);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, MESH_REDUCE_SCATTER, SIZE), U / 2);
+    /* 7 x 7 pieces of 1/14 through the one cable. */
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), 7 * U / 2);
+}
+END_TEST
+
+/* ---- the least cut ---- */
+
+static uint64_t cut_capacity(const struct mesh_arc *arcs, size_t n, uint32_t set)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((set >> arcs[i].from & 1) != 0 && (set >> arcs[i].to & 1) == 0) {
+            sum += arcs[i].capacity;
+        }
+    }
+    return sum;
+}
+
+/* Random graphs of 7 hosts against all 2^5 cuts. */
+START_TEST(the_least_cut_is_least)
+{
+    struct weft_rng rng;
+    weft_rng_init(&rng, (uint64_t)_i, "graph");
+    struct mesh_arc arcs[24];
+    size_t n = weft_rng_below(&rng, 24) + 1;
+    for (size_t i = 0; i < n; i++) {
+        arcs[i] = (struct mesh_arc){.from = (uint32_t)weft_rng_below(&rng, 7),
+                                    .to = (uint32_t)weft_rng_below(&rng, 7),
+                                    .capacity = weft_rng_below(&rng, 10)};
+    }
+    uint32_t source = 2;
+    uint32_t sink = 5;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t set = 0; set < 1 << 7; set++) {
+        if ((set >> source & 1) != 0 && (set >> sink & 1) == 0) {
+            uint64_t capacity = cut_capacity(arcs, n, set);
+            least = capacity < least ? capacity : least;
+        }
+    }
+    bool side[7];
+    ck_assert_uint_eq(mesh_least_cut(7, arcs, n, source, sink, side), least);
+    ck_assert(side[source] && !side[sink]);
+    uint32_t set = 0;
+    for (uint32_t h = 0; h < 7; h++) {
+        set |= side[h] ? 1u << h : 0;
+    }
+    ck_assert_uint_eq(cut_capacity(arcs, n, set), least);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mesh/limit");
+    TCase *tests = tcase_create("limit");
+    tcase_add_loop_test(tests, every_collective_on_a_mesh, 0,
+                        (int)(sizeof(meshes) / sizeof(meshes[0])));
+    tcase_add_test(tests, the_triangle_at_100_gbps);
+    tcase_add_test(tests, directions_count_apart);
+    tcase_add_test(tests, no_way_no_limit);
+    tcase_add_test(tests, extremes_stay_in_range);
+    tcase_add_test(tests, large_meshes);
+    tcase_add_loop_test(tests, the_least_cut_is_least, 0, 200);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
