@@ -8,50 +8,72 @@
 
 #define BLOCK 1024
 
-/* How every value from -ORACLE_RESULT_MAX on looks as an element. */
+#define N_VALUES (2 * ORACLE_RESULT_MAX + 1)
+
+/* How every value looks as an element; indices are values plus ORACLE_RESULT_MAX. */
 struct table {
     size_t width;
-    uint64_t bits[2 * ORACLE_RESULT_MAX + 1];
+    union {
+        uint8_t one[N_VALUES];
+        uint16_t two[N_VALUES];
+        uint32_t four[N_VALUES];
+        uint64_t eight[N_VALUES];
+    } as;
 };
 
 static void table_make(struct table *table, enum weft_dtype dtype, int32_t divisor)
 {
     table->width = oracle_width(dtype);
-    for (int32_t i = 0; i <= 2 * ORACLE_RESULT_MAX; i++) {
-        table->bits[i] = oracle_bits(dtype, i - ORACLE_RESULT_MAX, divisor);
+    for (int32_t i = 0; i < N_VALUES; i++) {
+        uint64_t bits = oracle_bits(dtype, i - ORACLE_RESULT_MAX, divisor);
+
+        switch (table->width) {
+        case 1:
+            table->as.one[i] = (uint8_t)bits;
+            break;
+        case 2:
+            table->as.two[i] = (uint16_t)bits;
+            break;
+        case 4:
+            table->as.four[i] = (uint32_t)bits;
+            break;
+        default:
+            table->as.eight[i] = bits;
+            break;
+        }
     }
 }
 
-/* Stores elements low-order byte first, as every machine that we run on does. */
-#define STORE(type)                                                                      \
+/* Elements in the machine's byte order. */
+#define STORE(type, member)                                                              \
     do {                                                                                 \
-        type block[BLOCK];                                                               \
+        type *at = out;                                                                  \
         for (size_t i = 0; i < n; i++) {                                                 \
-            block[i] = (type)table->bits[values[i] + ORACLE_RESULT_MAX];                 \
+            at[i] = table->as.member[indices[i]];                                        \
         }                                                                                \
-        memcpy(out, block, n * sizeof(type));                                            \
     } while (0)
 
-static void store_block(const struct table *table, const int32_t *values, size_t n,
+/* `out` is aligned for the element. */
+static void store_block(const struct table *table, const uint16_t *indices, size_t n,
                         void *out)
 {
     switch (table->width) {
     case 1:
-        STORE(uint8_t);
+        STORE(uint8_t, one);
         return;
     case 2:
-        STORE(uint16_t);
+        STORE(uint16_t, two);
         return;
     case 4:
-        STORE(uint32_t);
+        STORE(uint32_t, four);
         return;
     default:
-        STORE(uint64_t);
+        STORE(uint64_t, eight);
         return;
     }
 }
 
-/* Integers from one byte array to the other differ in whole elements. */
+/* How many elements differ; *out_first is set by the first of all. */
 static uint64_t count_wrong(const uint8_t *want, const uint8_t *got, size_t n,
                             size_t width, uint64_t first, uint64_t n_wrong,
                             uint64_t *out_first)
@@ -121,21 +143,30 @@ struct source {
     uint64_t first;
 };
 
-/* Makes the right values for `n` <= BLOCK elements. */
+/* Makes the right values for `n` <= BLOCK elements, as indices of the table. */
 static void expect_block(const struct coll_job *job, uint64_t seed, uint32_t n_ranks,
                          const struct source *source, uint64_t skip, size_t n,
-                         int32_t *values)
+                         uint16_t *indices)
 {
     enum weft_redop op = value_op(job);
     struct oracle_range range = oracle_range_of(job->dtype, op, n_ranks);
     uint32_t first_rank = source->is_all ? 0 : source->rank;
-    int32_t more[BLOCK];
+    uint32_t n_sources = source->is_all ? n_ranks : 1;
+    uint64_t first = source->first + skip;
+    int32_t values[BLOCK], more[BLOCK];
 
-    oracle_values(seed, first_rank, job->dtype, op, range, source->first + skip, n,
-                  values);
-    for (uint32_t rank = 1; source->is_all && rank < n_ranks; rank++) {
-        oracle_values(seed, rank, job->dtype, op, range, source->first + skip, n, more);
+    if ((op == WEFT_SUM || op == WEFT_AVG) && first % 8 == 0 &&
+        n_sources <= ORACLE_SUM_RANKS_MAX) {
+        oracle_sums(seed, first_rank, n_sources, range, first, n, indices);
+        return;
+    }
+    oracle_values(seed, first_rank, job->dtype, op, range, first, n, values);
+    for (uint32_t i = 1; i < n_sources; i++) {
+        oracle_values(seed, first_rank + i, job->dtype, op, range, first, n, more);
         combine(op, values, more, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        indices[i] = (uint16_t)(values[i] + ORACLE_RESULT_MAX);
     }
 }
 
@@ -153,18 +184,18 @@ static void check_stretch(struct check *check, uint64_t at, uint64_t n,
                           struct source source)
 {
     size_t width = check->table->width;
-    int32_t values[BLOCK];
-    uint8_t want[BLOCK * sizeof(uint64_t)];
+    uint16_t indices[BLOCK];
+    uint64_t want[BLOCK];
 
     for (uint64_t done = 0; done < n; done += BLOCK) {
         size_t n_now = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
 
         expect_block(check->job, check->seed, check->n_ranks, &source, done, n_now,
-                     values);
-        store_block(check->table, values, n_now, want);
+                     indices);
+        store_block(check->table, indices, n_now, want);
         check->n_wrong +=
-            count_wrong(want, check->output + (at + done) * width, n_now, width,
-                        at + done, check->n_wrong, &check->first_wrong);
+            count_wrong((const uint8_t *)want, check->output + (at + done) * width, n_now,
+                        width, at + done, check->n_wrong, &check->first_wrong);
     }
 }
 
@@ -185,10 +216,9 @@ void oracle_buffer_bytes(const struct coll_job *job, uint32_t n_ranks, size_t *o
 void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
                  uint32_t n_ranks, void *out, size_t out_bytes)
 {
-    enum weft_redop op = value_op(job);
-    struct oracle_range range = oracle_range_of(job->dtype, op, n_ranks);
+    struct source source = {.rank = rank};
     struct table table;
-    int32_t values[BLOCK];
+    uint16_t indices[BLOCK];
     uint64_t n;
 
     table_make(&table, job->dtype, 1);
@@ -196,8 +226,8 @@ void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
     for (uint64_t done = 0; done < n; done += BLOCK) {
         size_t n_now = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
 
-        oracle_values(seed, rank, job->dtype, op, range, done, n_now, values);
-        store_block(&table, values, n_now, (uint8_t *)out + done * table.width);
+        expect_block(job, seed, n_ranks, &source, done, n_now, indices);
+        store_block(&table, indices, n_now, (uint8_t *)out + done * table.width);
     }
 }
 

@@ -72,6 +72,41 @@ static int32_t factor_of(uint32_t byte, uint32_t rank, bool has_sign)
     return has_sign && (byte & 2) != 0 ? -magnitude : magnitude;
 }
 
+/* Eight bytes of a group of eight elements. */
+static uint64_t group_hash(uint64_t key, uint64_t group)
+{
+    return mix(key + group * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* Four 16-bit lanes in a word: lanes of 255 x 256 do not spill. */
+#define LANES(x) ((uint64_t)(x)*UINT64_C(0x0001000100010001))
+
+void oracle_sums(uint64_t seed, uint32_t first_rank, uint32_t n_ranks,
+                 struct oracle_range range, uint64_t first, size_t n, uint16_t *sums)
+{
+    uint64_t bias = LANES(ORACLE_RESULT_MAX + (int32_t)n_ranks * range.low);
+    uint64_t keys[ORACLE_SUM_RANKS_MAX];
+
+    weft_check(n_ranks <= ORACLE_SUM_RANKS_MAX && first % 8 == 0);
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        keys[i] = stream_key(seed, first_rank + i);
+    }
+    for (size_t k = 0; k < n; k += 8) {
+        uint64_t even = bias, odd = bias;
+
+        for (uint32_t i = 0; i < n_ranks; i++) {
+            uint64_t hash = group_hash(keys[i], (first + k) / 8);
+
+            even += (hash & LANES(0xff)) * range.span >> 8 & LANES(0xff);
+            odd += (hash >> 8 & LANES(0xff)) * range.span >> 8 & LANES(0xff);
+        }
+        for (int lane = 0; lane < 4; lane++) {
+            sums[k + 2 * (size_t)lane] = (uint16_t)(even >> 16 * lane);
+            sums[k + 2 * (size_t)lane + 1] = (uint16_t)(odd >> 16 * lane);
+        }
+    }
+}
+
 void oracle_values(uint64_t seed, uint32_t rank, enum weft_dtype dtype,
                    enum weft_redop op, struct oracle_range range, uint64_t first,
                    size_t n, int32_t *values)
@@ -82,7 +117,7 @@ void oracle_values(uint64_t seed, uint32_t rank, enum weft_dtype dtype,
 
     while (k < n) {
         uint64_t at = first + k;
-        uint64_t hash = mix(key + (at >> 3) * UINT64_C(0x9e3779b97f4a7c15));
+        uint64_t hash = group_hash(key, at / 8);
         size_t lane = at & 7;
         size_t n_lanes = 8 - lane < n - k ? 8 - lane : n - k;
 
