@@ -161,7 +161,7 @@ char *diagnose_hint(const char *wrong, const char *const *names, size_t n, char 
 char *diagnose_quote(const char *text, char *out)
 {
     size_t n = 0;
-    while (text[n] != '\0' && n < 40) {
+    while (n < 40 && text[n] != '\0') {
         unsigned char c = (unsigned char)text[n];
         out[n] = c < 0x20 || c == 0x7f ? '?' : (char)c;
         n++;

@@ -148,7 +148,7 @@ static bool read_at_least(struct loader *loader, const struct tree_node *node,
     }
     /* The number and its unit, with or without a blank between them. */
     if (*rest != '\0' && strchr(rest, ' ') == NULL && n + strlen(rest) < sizeof(head)) {
-        strcpy(head + n, rest);
+        weft_format(head + n, sizeof(head) - n, "%s", rest);
     } else if (*rest != '\0') {
         head[0] = '\0';
     }
