@@ -71,7 +71,8 @@ static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
 {
     uint32_t n_sets = 1u << n;
     uint64_t *best = weft_alloc((size_t)n_sets * n * sizeof(*best));
-    for (uint32_t set = n_sets; set-- > 1;) {
+    for (uint32_t set = n_sets + 1; set > 1;) {
+        set -= 2; /* rank 0 is in every set */
         for (uint32_t last = 0; last < n; last++) {
             uint64_t least = set == n_sets - 1 ? step(hops, n, last, 0) : UINT64_MAX;
             for (uint32_t k = 1; k < n; k++) {
