@@ -232,7 +232,7 @@ enum diag_known diag_peer_died(const struct diag_case *c)
         for (uint32_t j = 0; j < host->n_errors; j++) {
             const struct diag_error *error = &host->errors[j];
 
-            if (error->error.status == WEFT_ERR_CLOSED &&
+            if (error->error.status == WEFT_ERR_CLOSED && !error->is_hearsay &&
                 strcmp(error->peer, c->peer_name) == 0 && c->peer_name[0] != '\0') {
                 return DIAG_YES;
             }

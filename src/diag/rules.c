@@ -107,16 +107,16 @@ static enum diag_known mtu_mismatch(const struct diag_case *c)
     return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
 }
 
-/* The probe says how far it came: small_ok and full_ok are 1, 0 or not told. */
+/* The probe of a connection sends a small message first; one that failed in its second stage
+ * says so. */
 static enum diag_known black_hole(const struct diag_case *c)
 {
-    int64_t small = diag_number(c, "small_ok");
-    int64_t full = diag_number(c, "full_ok");
+    int64_t small_passed = diag_number(c, "small_passed");
 
-    if (small == 0 || full == 1) {
-        return DIAG_NO;
+    if (small_passed == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
     }
-    return small == 1 && full == 0 ? DIAG_YES : DIAG_UNKNOWN;
+    return small_passed == 1 ? DIAG_YES : DIAG_NO;
 }
 
 static enum diag_known memlock(const struct diag_case *c)

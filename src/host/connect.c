@@ -148,6 +148,7 @@ weft_status host_connection_progress(struct host *host, struct conn *conn)
     }
     if (status < 0) {
         host->error_peer = (uint32_t)(peer - host->peers);
+        host->error_is_hearsay = strcmp(host->error.phase, "peer") == 0;
     }
     return status;
 }

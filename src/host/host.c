@@ -374,6 +374,15 @@ static weft_status hear(struct host *host)
     return status < 0 ? status : WEFT_OK;
 }
 
+/* All data is safe by the time of CLOSE: a peer that is quicker to close is no failure. */
+static weft_status serve_connection(struct host *host, struct conn *conn)
+{
+    if (host_rank_of(host, conn) == HOST_NOBODY) {
+        return host->listener == NULL ? WEFT_OK : host_accept(host);
+    }
+    return host->state == HOST_CLOSE ? WEFT_OK : host_connection_progress(host, conn);
+}
+
 static weft_status serve(struct host *host, struct io_task *task)
 {
     switch ((enum host_task_kind)task->kind) {
@@ -384,15 +393,8 @@ static weft_status serve(struct host *host, struct io_task *task)
     case HOST_TASK_LISTENER:
         return host->listener == NULL ? WEFT_OK : host_accept(host);
     case HOST_TASK_ACCEPTED:
-    case HOST_TASK_CONNECTING: {
-        struct conn *conn = weft_container_of(task, struct conn, task);
-
-        if (host_rank_of(host, conn) == HOST_NOBODY) {
-            return host->listener == NULL ? WEFT_OK : host_accept(host);
-        }
-        /* Closing connections are served by the state's own step. */
-        return host->private->is_closing ? WEFT_OK : host_connection_progress(host, conn);
-    }
+    case HOST_TASK_CONNECTING:
+        return serve_connection(host, weft_container_of(task, struct conn, task));
     case HOST_TASK_ASYNC:
         take_events(host);
         return WEFT_OK;

@@ -328,6 +328,14 @@ void host_jobs_close(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
 
+    coll_exec_stop(jobs->exec);
+}
+
+void host_jobs_fini(struct host *host)
+{
+    struct host_jobs *jobs = jobs_of(host);
+    struct io_gpu *gpu = host->env->gpu;
+
     coll_exec_close(jobs->exec);
     jobs->exec = NULL;
     if (jobs->has_plan) {
@@ -337,14 +345,6 @@ void host_jobs_close(struct host *host)
     free(jobs->links.send_to);
     free(jobs->links.receive_from);
     jobs->links = (struct coll_links){0};
-}
-
-void host_jobs_fini(struct host *host)
-{
-    struct host_jobs *jobs = jobs_of(host);
-    struct io_gpu *gpu = host->env->gpu;
-
-    host_jobs_close(host);
     gpu->ops->free(gpu, jobs->input);
     gpu->ops->free(gpu, jobs->output);
     free(jobs->shadow);

@@ -1,0 +1,73 @@
+#include "diag/catalogue.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(the_catalogue_is_complete)
+{
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        const struct diag_entry *entry = diag_entry((enum diag_code)i);
+
+        ck_assert_int_eq((int)entry->id, i);
+        ck_assert_ptr_eq(diag_entry_by_code(entry->code), entry);
+        ck_assert_str_ne(diag_severity_name(entry->severity), "?");
+        ck_assert_uint_gt(strlen(entry->cause), 20);
+        ck_assert_uint_gt(strlen(entry->remedy), 20);
+        ck_assert_uint_gt(strlen(entry->explanation), 80);
+        ck_assert_uint_gt(strlen(entry->reference), 4);
+    }
+    ck_assert_ptr_null(diag_entry_by_code("no.such"));
+}
+END_TEST
+
+/* Run from the root of the repository, as `make test` does. */
+START_TEST(the_document_is_the_catalogue)
+{
+    struct weft_text want = {NULL, 0, 0};
+    FILE *file = fopen("docs/findings.md", "rb");
+    char *got;
+    size_t n;
+
+    ck_assert_msg(file != NULL, "docs/findings.md: run from the repository's root");
+    diag_catalogue_print(&want);
+    got = weft_calloc(want.n + 2, 1);
+    n = fread(got, 1, want.n + 1, file);
+    fclose(file);
+    ck_assert_uint_eq(n, want.n);
+    ck_assert_str_eq(got, want.bytes);
+    free(got);
+    weft_text_fini(&want);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite;
+    TCase *tests;
+    SRunner *runner;
+    int failed;
+
+    (void)argv;
+    /* How docs/findings.md is made: catalogue_test print > docs/findings.md. */
+    if (argc > 1) {
+        struct weft_text text = {NULL, 0, 0};
+
+        diag_catalogue_print(&text);
+        fwrite(text.bytes, 1, text.n, stdout);
+        weft_text_fini(&text);
+        return 0;
+    }
+    suite = suite_create("catalogue");
+    tests = tcase_create("catalogue");
+
+    tcase_add_test(tests, the_catalogue_is_complete);
+    tcase_add_test(tests, the_document_is_the_catalogue);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

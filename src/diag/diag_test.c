@@ -1,0 +1,300 @@
+#include "diag/diag.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/diag_testing.h"
+
+/* ---- every case, in both orders of hosts ---- */
+
+static void check_case(int i, bool is_mirrored)
+{
+    struct scene s;
+    struct diag_findings findings;
+    char where[256];
+
+    scene_write_case(i, is_mirrored, &s);
+    diag(&s.input, &findings);
+    ck_assert_msg(findings.n == 1, "case %d: %u findings, the first %s", i, findings.n,
+                  findings.n > 0 ? findings.items[0].entry->code : "none");
+    ck_assert_str_eq(findings.items[0].entry->code, scene_cases[i].code);
+    diag_where(&findings.items[0], where, sizeof(where));
+    ck_assert_str_eq(where, scene_cases[i].where);
+    ck_assert_int_eq(findings.items[0].severity, DIAG_ERROR);
+    ck_assert_uint_gt(findings.items[0].n_evidence, 0);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+
+START_TEST(each_case_has_its_code)
+{
+    check_case(_i, false);
+    check_case(_i, true);
+}
+END_TEST
+
+/* ---- taking evidence away ---- */
+
+/* Makes the `k`th piece of evidence unknown; false when there are no more. */
+static bool forget_of_port(struct diag_port *port, unsigned *k)
+{
+    if ((*k)-- == 0) {
+        port->is_up = DIAG_UNKNOWN;
+        return true;
+    }
+    if ((*k)-- == 0) {
+        port->netdev_mtu = IO_UNKNOWN;
+        return true;
+    }
+    if ((*k)-- == 0) {
+        port->has_gids = false;
+        port->n_gids = 0;
+        return true;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if ((*k)-- == 0) {
+            port->gids[i].prefix_len = IO_UNKNOWN;
+            return true;
+        }
+        if ((*k)-- == 0) {
+            port->gids[i].type = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool forget_of_error(struct diag_error *error, unsigned *k)
+{
+    struct weft_error *e = &error->error;
+
+    for (unsigned i = 0; i < e->n_values; i++) {
+        if ((*k)-- == 0) {
+            e->values[i] = e->values[--e->n_values];
+            return true;
+        }
+    }
+    if ((*k)-- == 0) {
+        e->sys_errno = 0;
+        return true;
+    }
+    if ((*k)-- == 0) {
+        e->wc_status = 0;
+        return true;
+    }
+    if ((*k)-- == 0) {
+        error->peer[0] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static bool forget(struct diag_input *input, unsigned k)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        struct diag_host *host = &input->hosts[h];
+
+        if (k-- == 0) {
+            host->memlock_bytes = IO_UNKNOWN;
+            return true;
+        }
+        if (k-- == 0) {
+            host->has_events = false;
+            host->n_events = 0;
+            return true;
+        }
+        if (k-- == 0) {
+            host->was_observed = false;
+            host->n_ports = 0;
+            host->n_errors = 0;
+            host->has_events = false;
+            host->n_events = 0;
+            return true;
+        }
+        if (k-- == 0) {
+            host->n_ports = 0;
+            return true;
+        }
+        for (uint32_t i = 0; i < host->n_ports; i++) {
+            if (forget_of_port(&host->ports[i], &k)) {
+                return true;
+            }
+        }
+        for (uint32_t i = 0; i < host->n_errors; i++) {
+            if (forget_of_error(&host->errors[i], &k)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Applies one or two forgettings and asks that no other cause is named. */
+static bool check_forgetting(int i, unsigned first, unsigned second)
+{
+    struct scene s;
+    struct diag_findings findings;
+    bool did_forget;
+
+    scene_write_case(i, false, &s);
+    did_forget = forget(&s.input, first);
+    if (second != UINT32_MAX) {
+        did_forget = forget(&s.input, second) && did_forget;
+    }
+    diag(&s.input, &findings);
+    for (uint32_t f = 0; f < findings.n; f++) {
+        const char *code = findings.items[f].entry->code;
+
+        ck_assert_msg(findings.items[f].severity != DIAG_ERROR ||
+                          strcmp(code, scene_cases[i].code) == 0 ||
+                          strcmp(code, "undetermined") == 0,
+                      "case %d without evidence %u, %u: %s instead of %s", i, first,
+                      second, code, scene_cases[i].code);
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+    return did_forget;
+}
+
+START_TEST(missing_evidence_never_names_another_cause)
+{
+    unsigned n = 0;
+
+    while (check_forgetting(_i, n, UINT32_MAX)) {
+        n++;
+    }
+    ck_assert_uint_gt(n, 20);
+    for (unsigned a = 0; a < n; a++) {
+        for (unsigned b = 0; b < n; b++) {
+            check_forgetting(_i, a, b);
+        }
+    }
+}
+END_TEST
+
+START_TEST(undetermined_names_what_is_possible)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_loses_packets(&s);
+    scene_aim(&s, "p0", "192.168.101.1", "192.168.101.2");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    ck_assert_uint_eq(findings.items[0].n_candidates, 1);
+    ck_assert_str_eq(findings.items[0].candidates[0]->code, "link.black_hole");
+    diag_findings_fini(&findings);
+    s.b->was_observed = false;
+    s.b->n_ports = 0;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.items[0].n_candidates, 3);
+    ck_assert_str_eq(findings.items[0].candidates[0]->code, "peer.dead");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* ---- several hosts ---- */
+
+START_TEST(both_ends_of_one_cause_are_one_finding)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_down_here(&s);
+    s.b->errors[s.b->n_errors++] = *s.failure;
+    weft_format(s.b->errors[0].peer, sizeof(s.b->errors[0].peer), "titanic");
+    weft_format(s.b->errors[0].error.values[0].text, 64, "p1");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.down");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+START_TEST(hearsay_counts_only_when_nobody_knows_better)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *heard;
+
+    scene_set(&s);
+    scene_down_here(&s);
+    heard = &s.b->errors[s.b->n_errors++];
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "peer failed in data");
+    weft_format(heard->peer, sizeof(heard->peer), "titanic");
+    heard->is_hearsay = true;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.down");
+    diag_findings_fini(&findings);
+    s.a->n_errors = 0;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+START_TEST(different_mtus_that_work_are_a_warning)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.a->n_errors = 0;
+    s.b->ports[1].netdev_mtu = 1500;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.mtu_mismatch");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert_str_eq(findings.items[0].port, "p0");
+    ck_assert_str_eq(findings.items[0].peer, "iceberg");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+START_TEST(nothing_wrong_finds_nothing)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.a->n_errors = 0;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 0);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("diag");
+    TCase *tests = tcase_create("diag");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tests, each_case_has_its_code, 0, n_scene_cases);
+    tcase_add_loop_test(tests, missing_evidence_never_names_another_cause, 0,
+                        n_scene_cases);
+    tcase_add_test(tests, undetermined_names_what_is_possible);
+    tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
+    tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
+    tcase_add_test(tests, different_mtus_that_work_are_a_warning);
+    tcase_add_test(tests, nothing_wrong_finds_nothing);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

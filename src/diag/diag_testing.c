@@ -1,0 +1,306 @@
+#include "diag/diag_testing.h"
+
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static void add_gid(struct diag_port *port, const char *address, int type)
+{
+    struct diag_gid *gid = &port->gids[port->n_gids++];
+    struct io_prefix prefix;
+
+    ck_assert(io_prefix_parse(address, &prefix));
+    *gid = (struct diag_gid){prefix.ip, type, prefix.prefix_len};
+}
+
+static struct diag_port *add_port(struct diag_host *host, const char *name,
+                                  const char *address)
+{
+    struct diag_port *port = &host->ports[host->n_ports++];
+
+    *port = (struct diag_port){.is_up = DIAG_YES,
+                               .netdev_mtu = 9000,
+                               .active_mtu = 4096,
+                               .rate_bps = 100000000000,
+                               .has_gids = true};
+    weft_format(port->name, sizeof(port->name), "%s", name);
+    add_gid(port, address, 2);
+    return port;
+}
+
+static void init_host(struct diag_host *host, const char *name)
+{
+    *host = (struct diag_host){
+        .was_observed = true, .memlock_bytes = INT64_MAX, .has_events = true};
+    weft_format(host->name, sizeof(host->name), "%s", name);
+    weft_format(host->state, sizeof(host->state), "connect");
+    host->ports = weft_calloc(4, sizeof(*host->ports));
+    host->errors = weft_calloc(4, sizeof(*host->errors));
+    host->events = weft_calloc(4, sizeof(*host->events));
+    host->told = weft_calloc(2, sizeof(*host->told));
+}
+
+void scene_set(struct scene *s)
+{
+    s->input.hosts = weft_calloc(2, sizeof(*s->input.hosts));
+    s->input.n_hosts = 2;
+    s->a = &s->input.hosts[0];
+    s->b = &s->input.hosts[1];
+    init_host(s->a, "titanic");
+    init_host(s->b, "iceberg");
+    add_port(s->a, "p0", "192.168.101.1/24");
+    add_port(s->a, "p1", "192.168.102.2/24");
+    add_port(s->b, "p0", "192.168.100.1/24");
+    add_port(s->b, "p1", "192.168.101.2/24");
+    s->failure = &s->a->errors[s->a->n_errors++];
+    weft_format(s->failure->peer, sizeof(s->failure->peer), "iceberg");
+}
+
+void scene_aim(struct scene *s, const char *local_port, const char *local_gid,
+               const char *remote_gid)
+{
+    struct weft_error *error = &s->failure->error;
+
+    weft_error_text(error, "local_port", local_port);
+    weft_error_text(error, "local_gid", local_gid);
+    weft_error_text(error, "local_gid_type", "RoCE v2");
+    weft_error_text(error, "remote_gid", remote_gid);
+    weft_error_text(error, "remote_gid_type", "RoCE v2");
+    weft_error_int(error, "path_mtu", 4096);
+}
+
+static void fails_to_resolve(struct scene *s, int sys_errno)
+{
+    weft_fail_errno(&s->failure->error, sys_errno, "rtr", "modify_qp");
+}
+
+void scene_loses_packets(struct scene *s)
+{
+    weft_fail_completion(&s->failure->error, 12, "data", "a data work request failed");
+}
+
+static void fails(struct scene *s, weft_status status, const char *phase)
+{
+    weft_fail(&s->failure->error, status, phase, "it failed");
+}
+
+/* ---- the cases ---- */
+
+static void wrong_nic_110(struct scene *s)
+{
+    fails_to_resolve(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
+}
+
+static void wrong_nic_101(struct scene *s)
+{
+    fails_to_resolve(s, ENETUNREACH);
+    scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
+}
+
+static void wrong_nic_wc(struct scene *s)
+{
+    scene_loses_packets(s);
+    scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
+}
+
+static void renumber_apart(struct scene *s)
+{
+    s->b->ports[1].n_gids = 0;
+    add_gid(&s->b->ports[1], "192.168.110.2/24", 2);
+}
+
+static void no_facing_rtr(struct scene *s)
+{
+    renumber_apart(s);
+    fails_to_resolve(s, EHOSTUNREACH);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.110.2");
+}
+
+static void no_facing_route(struct scene *s)
+{
+    renumber_apart(s);
+    fails(s, WEFT_ERR_ROUTE, "route");
+}
+
+static void collision(struct scene *s)
+{
+    s->a->ports[1].n_gids = 0;
+    add_gid(&s->a->ports[1], "192.168.101.7/24", 2);
+    fails_to_resolve(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+void scene_down_here(struct scene *s)
+{
+    s->a->ports[0].is_up = DIAG_NO;
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void down_there(struct scene *s)
+{
+    s->b->ports[1].is_up = DIAG_NO;
+    s->a->ports[0].is_up = DIAG_UNKNOWN;
+    fails_to_resolve(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void was_down(struct scene *s)
+{
+    s->a->events[s->a->n_events++] =
+        (struct diag_event){.type = "port_error", .port = "p0"};
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void down_route(struct scene *s)
+{
+    s->a->ports[0].is_up = DIAG_NO;
+    fails(s, WEFT_ERR_ROUTE, "route");
+}
+
+static void mtu_too_large(struct scene *s)
+{
+    s->b->ports[1].netdev_mtu = 1500;
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void hole(struct scene *s)
+{
+    fails(s, WEFT_ERR_TIMEOUT, "probe");
+    weft_error_int(&s->failure->error, "small_passed", 1);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void types_differ(struct scene *s)
+{
+    scene_loses_packets(s);
+    weft_error_text(&s->failure->error, "remote_gid_type", "RoCE v1");
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void slot_empty(struct scene *s)
+{
+    fails_to_resolve(s, ENODATA);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void only_v1(struct scene *s)
+{
+    s->b->ports[1].gids[0].type = 1;
+    fails(s, WEFT_ERR_ROUTE, "route");
+}
+
+static void silent_neighbour(struct scene *s)
+{
+    fails_to_resolve(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+static void peer_gone(struct scene *s)
+{
+    s->b->was_observed = false;
+    s->b->n_ports = 0;
+    fails(s, WEFT_ERR_CLOSED, "stream");
+}
+
+static void peer_gone_wc(struct scene *s)
+{
+    struct diag_error *closed = &s->a->errors[s->a->n_errors++];
+
+    s->b->was_observed = false;
+    s->b->n_ports = 0;
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    weft_fail(&closed->error, WEFT_ERR_CLOSED, "boot", "the stream ended");
+    weft_format(closed->peer, sizeof(closed->peer), "iceberg");
+}
+
+static void no_proof(struct scene *s)
+{
+    fails(s, WEFT_ERR_AUTH, "auth");
+}
+
+static void refusal(struct scene *s)
+{
+    weft_fail_errno(&s->failure->error, ECONNREFUSED, "tcp", "connect");
+}
+
+static void no_answer(struct scene *s)
+{
+    fails(s, WEFT_ERR_TIMEOUT, "meta");
+}
+
+static void limit_reached(struct scene *s)
+{
+    s->a->memlock_bytes = 65536;
+    s->failure->peer[0] = '\0';
+    weft_fail_errno(&s->failure->error, ENOMEM, "register", "reg_mr");
+}
+
+static void no_device(struct scene *s)
+{
+    s->failure->peer[0] = '\0';
+    fails(s, WEFT_ERR_ENVIRONMENT, "discover");
+}
+
+static void wrong_data(struct scene *s)
+{
+    s->failure->peer[0] = '\0';
+    fails(s, WEFT_ERR_DATA, "verify");
+}
+
+static void unexplained(struct scene *s)
+{
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    weft_error_int(&s->failure->error, "small_passed", 0);
+}
+
+const struct scene_case scene_cases[] = {
+    {wrong_nic_110, "route.wrong_nic", "titanic:p0 -> iceberg"},
+    {wrong_nic_101, "route.wrong_nic", "titanic:p1 -> iceberg"},
+    {wrong_nic_wc, "route.wrong_nic", "titanic:p1 -> iceberg"},
+    {no_facing_rtr, "route.no_facing_port", "titanic:p0 -> iceberg"},
+    {no_facing_route, "route.no_facing_port", "titanic -> iceberg"},
+    {collision, "route.gid_collision", "titanic:p0 -> iceberg"},
+    {scene_down_here, "link.down", "titanic:p0 -> iceberg"},
+    {down_there, "link.down", "titanic:p0 -> iceberg"},
+    {was_down, "link.down", "titanic:p0 -> iceberg"},
+    {down_route, "link.down", "titanic -> iceberg"},
+    {mtu_too_large, "link.mtu_mismatch", "titanic:p0 -> iceberg"},
+    {hole, "link.black_hole", "titanic:p0 -> iceberg"},
+    {types_differ, "gid.type_mismatch", "titanic:p0 -> iceberg"},
+    {slot_empty, "gid.missing", "titanic:p0 -> iceberg"},
+    {only_v1, "gid.missing", "titanic -> iceberg"},
+    {silent_neighbour, "neigh.no_answer", "titanic:p0 -> iceberg"},
+    {peer_gone, "peer.dead", "titanic -> iceberg"},
+    {peer_gone_wc, "peer.dead", "titanic:p0 -> iceberg"},
+    {no_proof, "conn.auth_failed", "titanic -> iceberg"},
+    {refusal, "conn.refused", "titanic -> iceberg"},
+    {no_answer, "conn.timeout", "titanic -> iceberg"},
+    {limit_reached, "host.memlock", "titanic"},
+    {no_device, "host.no_device", "titanic"},
+    {wrong_data, "data.wrong", "titanic"},
+    {unexplained, "undetermined", "titanic:p0 -> iceberg"},
+};
+#define n_scene_cases ((int)(sizeof(cases) / sizeof(scene_cases[0])))
+
+void scene_write_case(int i, bool is_mirrored, struct scene *s)
+{
+    scene_set(s);
+    scene_cases[i].write(s);
+    if (is_mirrored) {
+        struct diag_host first = s->input.hosts[0];
+
+        s->input.hosts[0] = s->input.hosts[1];
+        s->input.hosts[1] = first;
+        s->a = &s->input.hosts[1];
+        s->b = &s->input.hosts[0];
+        s->failure = &s->a->errors[0];
+    }
+}

@@ -1,0 +1,108 @@
+#include "diag/observations.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/diag_testing.h"
+
+static char *diagnose(const struct diag_input *input)
+{
+    struct diag_findings findings;
+    json_t *array;
+    char *text;
+
+    diag(input, &findings);
+    array = diag_findings_encode(&findings);
+    text = json_dumps(array, JSON_INDENT(1));
+    json_decref(array);
+    diag_findings_fini(&findings);
+    return text;
+}
+
+START_TEST(a_written_observation_gives_the_same_findings)
+{
+    struct scene s;
+    struct diag_input read;
+    struct weft_error error = {0};
+    json_t *document;
+    char *before;
+    char *after;
+
+    scene_write_case(_i, false, &s);
+    s.a->n_told = 1;
+    weft_format(s.a->told[0].peer, sizeof(s.a->told[0].peer), "iceberg");
+    s.a->told[0].ports = weft_calloc(1, sizeof(struct diag_port));
+    s.a->told[0].ports[0] = s.a->ports[0];
+    s.a->told[0].n_ports = 1;
+    document = diag_observations_encode(&s.input);
+    ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
+    before = diagnose(&s.input);
+    after = diagnose(&read);
+    ck_assert_str_eq(before, after);
+    free(before);
+    free(after);
+    json_decref(document);
+    diag_input_fini(&read);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+static const struct {
+    const char *text, *message;
+} malformed[] = {
+    {"[]", "schema_version: must be 1"},
+    {"{}", "schema_version: must be 1"},
+    {"{\"schema_version\":2,\"hosts\":[]}", "schema_version: must be 1"},
+    {"{\"schema_version\":1}", "hosts: must be a list"},
+    {"{\"schema_version\":1,\"hosts\":[7]}", "hosts[0].: must be an object"},
+    {"{\"schema_version\":1,\"hosts\":[{\"name\":7}]}",
+     "hosts[0].name: must be a text that is not too long"},
+    {"{\"schema_version\":1,\"hosts\":[{\"observed\":1}]}",
+     "hosts[0].observed: must be true or false"},
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"netdev_mtu\":\"9000\"}]}]}",
+     "hosts[0].ports[0].netdev_mtu: must be an integer"},
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"x\"}]}]}]}",
+     "hosts[0].ports[0].gids[0].gid: must be an IP address"},
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"10.0.0.1\","
+     "\"prefix_len\":33}]}]}]}",
+     "hosts[0].ports[0].gids[0].prefix_len: is out of range"},
+    {"{\"schema_version\":1,\"hosts\":[{\"errors\":[{\"values\":{\"a\":[]}}]}]}",
+     "hosts[0].errors[0].values: must be integers and texts"},
+    {"{\"schema_version\":1,\"hosts\":[{\"told\":7}]}",
+     "hosts[0].told: must be a list that is not too long"},
+};
+
+START_TEST(a_malformed_observation_says_where)
+{
+    struct diag_input input;
+    struct weft_error error = {0};
+    json_t *document = json_loads(malformed[_i].text, 0, NULL);
+
+    ck_assert_ptr_nonnull(document);
+    ck_assert_int_eq(diag_observations_decode(document, &input, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message, malformed[_i].message);
+    diag_input_fini(&input);
+    json_decref(document);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("observations");
+    TCase *tests = tcase_create("observations");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
+                        n_scene_cases);
+    tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
+                        (int)(sizeof(malformed) / sizeof(malformed[0])));
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
