@@ -17,6 +17,7 @@ struct sim_engine {
     struct weft_trace *trace;
     struct weft_log *log;
     uint64_t seed;
+    uint64_t n_events;
 };
 
 struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
@@ -103,6 +104,12 @@ bool sim_step(struct sim_engine *engine, weft_ps until)
     }
     sim_pending_take(&engine->pending);
     engine->now = event->node.key;
+    engine->n_events++;
     event->fire(event);
     return true;
+}
+
+uint64_t sim_n_events(const struct sim_engine *engine)
+{
+    return engine->n_events;
 }

@@ -56,6 +56,9 @@ weft_ps sim_next(struct sim_engine *engine);
  * clock to `until` (never back) and returns false. */
 bool sim_step(struct sim_engine *engine, weft_ps until);
 
+/* Events run so far. */
+uint64_t sim_n_events(const struct sim_engine *engine);
+
 /* How the simulator tells its user that something changed; never called from inside a
  * user's own call into the simulator with the same object half updated. `wake` may be
  * NULL. */

@@ -326,7 +326,7 @@ static bool find_backend(struct session *session)
     if (session->backend != NULL) {
         return true;
     }
-    if (backend_is_planned(name)) {
+    if (backend_is_known(name)) {
         fprintf(stderr, "weft run: not implemented yet: --backend %s\n", name);
     } else {
         fprintf(stderr, "weft run: --backend: no such backend: %s\n", name);
@@ -344,7 +344,7 @@ int cli_run(struct cli_options *options)
         return CLI_USAGE;
     }
     if (!find_backend(&session)) {
-        return backend_is_planned(options->backend) ? CLI_ENVIRONMENT : CLI_USAGE;
+        return backend_is_known(options->backend) ? CLI_ENVIRONMENT : CLI_USAGE;
     }
     if (options->pcap != NULL && options->n_operands > 1) {
         fprintf(stderr, "weft run: --pcap takes one scenario at a time\n");
