@@ -1,0 +1,273 @@
+"""The command's contract (docs/cli.md), driven as a user drives it."""
+
+import hashlib
+import json
+import os
+import pty
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
+PAIR = "scenarios/basic/pair.yaml"
+TRIANGLE = "scenarios/basic/triangle.yaml"
+SMALL = ["--set", "jobs.0.all_reduce.bytes=64KiB", "--set", "expect={}"]
+
+DOCUMENT_KEYS = {
+    "schema_version", "weft", "scenario", "backend", "policy", "seed", "trace_hash",
+    "result", "symptom", "connections", "jobs", "links", "findings", "expectations",
+    "counters", "warnings",
+}
+CONNECTION_KEYS = {
+    "from", "to", "from_host", "to_host", "rail", "local_port", "remote_port", "local_gid",
+    "remote_gid", "gid_type", "path_mtu", "qps", "via", "setup_ns",
+}
+JOB_KEYS = {
+    "job", "algorithm", "size_bytes", "count", "dtype", "op", "root", "time_ns",
+    "alg_bw_gBps", "bus_bw_gBps", "limit_gBps", "nwrong",
+}
+
+
+def weft(*args, code=0, env=None, **kwargs):
+    done = subprocess.run(
+        [WEFT, *map(str, args)], cwd=ROOT, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "NO_COLOR": "1", **(env or {})}, check=False, **kwargs)
+    assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done
+
+
+def run_json(*args, **kwargs):
+    done = weft("run", *args, "--json", **kwargs)
+    return json.loads(done.stdout)
+
+
+def scenario(tmp_path, text):
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_verb_it_says_what_there_is():
+    assert "usage: weft VERB" in weft(code=2).stderr
+    assert "usage: weft VERB" in weft("--help").stdout
+    assert weft("--version").stdout.split()[0] == "weft"
+    assert "no such verb: dance" in weft("dance", code=2).stderr
+    assert "not implemented yet" in weft("paths", code=3).stderr
+
+
+def test_every_verb_has_help():
+    for verb in ("run", "validate", "list", "show", "bench", "diagnose", "explain"):
+        assert f"usage: weft {verb}" in weft(verb, "--help").stdout
+
+
+def test_the_document_has_every_key_and_nothing_else_is_on_stdout():
+    document = run_json(TRIANGLE, *SMALL)
+    assert set(document) == DOCUMENT_KEYS
+    assert document["schema_version"] == 1
+    assert document["result"] == "pass"
+    assert isinstance(document["seed"], str)
+    assert set(document["symptom"]) == {"errno", "wc_status", "text"}
+    assert len(document["connections"]) == 6
+    for connection in document["connections"]:
+        assert set(connection) >= CONNECTION_KEYS
+        assert connection["path_mtu"] == 4096
+        assert connection["gid_type"] == "RoCE v2"
+        assert connection["via"] == []
+        assert isinstance(connection["setup_ns"], int)
+    for job in document["jobs"]:
+        assert set(job) >= JOB_KEYS
+        assert job["nwrong"] == 0
+        assert 0 < job["bus_bw_gBps"] <= job["limit_gBps"]
+    assert {link["drops"] for link in document["links"]} == {0}
+    assert all(expectation["ok"] for expectation in document["expectations"])
+    assert document["findings"] == [] and document["warnings"] == []
+
+
+def test_each_cable_of_the_triangle_carries_the_connections_of_its_two_hosts():
+    ports = {("titanic", "iceberg"), ("iceberg", "carpathia"), ("carpathia", "titanic")}
+    seen = {}
+    for connection in run_json(TRIANGLE, *SMALL)["connections"]:
+        key = frozenset((connection["from_host"], connection["to_host"]))
+        seen.setdefault(key, set()).add(
+            frozenset((connection["local_gid"], connection["remote_gid"])))
+    assert set(seen) == {frozenset(pair) for pair in ports}
+    assert all(len(gids) == 1 for gids in seen.values())
+
+
+def test_the_hash_is_of_the_story_and_the_story_repeats(tmp_path):
+    stories = []
+    for name in ("a", "b"):
+        events = tmp_path / name
+        document = run_json(PAIR, "--events", events)
+        stories.append(events.read_bytes())
+        assert document["trace_hash"] == hashlib.sha256(stories[-1]).hexdigest()
+    assert stories[0] == stories[1]
+    for line in stories[0].decode().splitlines():
+        at, host, thing, event = line.split(" ")[:4]
+        assert int(at) >= 0 and host and thing and event
+
+
+def test_another_seed_is_another_story_and_the_environment_sets_flags():
+    first = run_json(PAIR)
+    other = run_json(PAIR, env={"WEFT_SEED": "99"})
+    assert other["seed"] == "99"
+    assert other["trace_hash"] != first["trace_hash"]
+    assert run_json(PAIR, "--seed", "99")["trace_hash"] == other["trace_hash"]
+    flag_wins = run_json(PAIR, "--seed", first["seed"], env={"WEFT_SEED": "99"})
+    assert flag_wins["trace_hash"] == first["trace_hash"]
+
+
+def test_packet_level_adds_frames_and_leaves_the_hash_alone(tmp_path):
+    story, packets = tmp_path / "story", tmp_path / "packets"
+    small = ["--set", "jobs=[{all_reduce: {bytes: 8}}]"]
+    plain = run_json(PAIR, *small, "--events", story)
+    full = run_json(PAIR, *small, "--events", packets, "--events-level", "packet")
+    assert plain["trace_hash"] == full["trace_hash"]
+    lines = set(story.read_text().splitlines())
+    more = packets.read_text().splitlines()
+    assert lines < set(more)
+    assert [line for line in more if line in lines] == story.read_text().splitlines()
+
+
+def test_several_files_make_one_document_and_the_gravest_exit_code(tmp_path):
+    runs = run_json(PAIR, PAIR)
+    assert set(runs) == {"schema_version", "runs"} and len(runs["runs"]) == 2
+    bad = scenario(tmp_path, "name: x\nbogus: 1\n")
+    done = weft("run", PAIR, bad, "-q", code=2)
+    assert f"{bad}:2:1: " in done.stderr
+
+
+def test_ndjson_junit_html_and_trace(tmp_path):
+    junit, html, trace = (tmp_path / n for n in ("j.xml", "h.html", "t.json"))
+    done = weft("run", PAIR, "--ndjson", "--junit", junit, "--html", html, "--trace", trace)
+    assert set(json.loads(done.stdout)) == DOCUMENT_KEYS
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert suite.get("failures") == "0" and int(suite.get("tests")) == len(suite) > 0
+    page = html.read_text()
+    assert "<script" not in page and "http" not in page and "busbw" in page
+    names = {e["name"] for e in json.loads(trace.read_text())["traceEvents"]}
+    assert {"process_name", "thread_name"} < names
+
+
+def test_people_get_the_mesh_the_connections_the_table_and_the_verdict():
+    done = weft("run", TRIANGLE, *SMALL)
+    for text in ("titanic", "192.168.101.1/24", "RoCE v2", "busbw", "#wrong", "of limit",
+                 "PASS triangle"):
+        assert text in done.stdout
+    assert done.stderr == ""
+    assert "\033" not in done.stdout
+    assert "\033[1m" in weft("run", PAIR, "--color", "always").stdout
+    assert weft("run", PAIR, "-q").stdout == ""
+
+
+def test_progress_is_for_terminals_only():
+    leader, follower = pty.openpty()
+    with subprocess.Popen([WEFT, "run", TRIANGLE, "-q"], cwd=ROOT, stderr=follower,
+                          env={**os.environ, "TERM": "xterm"}) as quiet:
+        assert quiet.wait(300) == 0
+    os.set_blocking(leader, False)
+    with pytest.raises(BlockingIOError):
+        os.read(leader, 1)
+    os.close(leader)
+    os.close(follower)
+
+
+def test_stock_nccl_fails_on_the_triangle_as_on_real_machines(tmp_path):
+    observations = tmp_path / "obs.json"
+    done = weft("run", TRIANGLE, *SMALL, "--policy", "nccl-2.25", "--json",
+                "--observations", observations, code=1)
+    document = json.loads(done.stdout)
+    symptom = document["symptom"]
+    assert symptom["errno"] in (101, 110, 113) or symptom["wc_status"] == 12
+    codes = [finding["code"] for finding in document["findings"]]
+    assert "route.wrong_nic" in codes
+    assert "replay: weft run " + TRIANGLE in done.stderr
+    assert "--policy nccl-2.25" in done.stderr
+    again = json.loads(weft("diagnose", observations, "--json", code=1).stdout)
+    assert again["findings"] == document["findings"]
+    people = weft("run", TRIANGLE, *SMALL, "--policy", "nccl-2.25", code=1).stdout
+    assert "weft explain route.wrong_nic" in people
+    assert "route.wrong_nic" in weft("explain", "route.wrong_nic").stdout
+
+
+def test_a_run_that_must_fail_passes_by_failing():
+    weft("run", "scenarios/basic/triangle-nccl-2.25.yaml")
+
+
+def test_bad_input_is_told_by_place(tmp_path):
+    bad = scenario(tmp_path, "name: x\ntopology:\n  nodes: {a: {ports: [p0]}}\n"
+                             "  links:\n    - {endpoints: [\"a:p0\", \"b:p0\"], rate: 5}\n")
+    assert f"{bad}:5:" in weft("run", bad, code=2).stderr
+    assert f"{bad}:5:" in weft("validate", bad, code=2).stderr
+    weft("run", tmp_path / "absent.yaml", code=2)
+    assert "no such path" or weft("run", PAIR, "--set", "jbs=1", code=2).stderr
+
+
+@pytest.mark.parametrize("args", [
+    ["run"], ["run", PAIR, "--seed", "x"], ["run", PAIR, "--seed", "-1"],
+    ["run", PAIR, "--set", "x"], ["run", PAIR, "--backend", "moon"],
+    ["run", PAIR, "--policy", "mine"], ["run", PAIR, "--color", "blue"],
+    ["run", PAIR, "--events-level", "all"], ["run", PAIR, "--bogus"],
+    ["run", PAIR, "--json=/nonexistent/x"], ["run", PAIR, "--events", "/nonexistent/x"],
+    ["validate"], ["diagnose"], ["diagnose", "/nonexistent"], ["explain", "no.such"],
+    ["list", "/nonexistent"], ["show"], ["bench", "no-such"],
+])
+def test_wrong_usage_exits_2_with_a_message(args):
+    assert weft(*args, code=2).stderr
+
+
+@pytest.mark.parametrize("backend", ["soft", "rxe", "verbs"])
+def test_backends_to_come_say_so(backend):
+    assert "not implemented yet" in weft("run", PAIR, "--backend", backend, code=3).stderr
+
+
+def test_what_cannot_run_yet_is_named(tmp_path):
+    text = (ROOT / PAIR).read_text()
+    path = scenario(tmp_path, text + "\nranks: [titanic]\n" if "ranks:" in text else text)
+    done = weft("run", path, "--set", "jobs=[{broadcast: {bytes: 8}}]", "--set", "expect={}",
+                code=3)
+    assert "not implemented yet: " in done.stderr
+
+
+def test_a_full_disk_is_an_error():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([WEFT, "run", PAIR, "--json"], cwd=ROOT, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert done.returncode == 2 and "stdout" in done.stderr
+
+
+def test_list_and_validate_know_every_scenario():
+    listed = json.loads(weft("list", "--json").stdout)["scenarios"]
+    files = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "scenarios").rglob("*.yaml"))
+    assert [entry["file"] for entry in listed] == files
+    checked = json.loads(weft("validate", *files, "--json").stdout)["files"]
+    assert all(entry["valid"] for entry in checked)
+    assert TRIANGLE in weft("list").stdout
+
+
+def test_show_draws_the_mesh_and_tells_the_bound():
+    shown = weft("show", TRIANGLE).stdout
+    assert "titanic" in shown and "GB/s" in shown
+    document = json.loads(weft("show", TRIANGLE, "--json").stdout)
+    assert len(document["pairs"]) == 6
+    assert "graph" in weft("show", TRIANGLE, "--dot").stdout
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_a_capture_decodes_as_roce_v2_with_nothing_malformed(tmp_path):
+    capture = tmp_path / "c.pcapng"
+    weft("run", PAIR, "--set", "jobs=[{all_reduce: {bytes: 64KiB}}]", "--set", "expect={}",
+         "--pcap", capture, "-q")
+    fields = subprocess.run(
+        ["tshark", "-r", str(capture), "--disable-protocol", "rpcordma", "-T", "fields", "-e",
+         "frame.interface_name", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"],
+        capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [line.split("\t") for line in fields]
+    assert {row[0] for row in rows} == {"titanic:p0", "iceberg:p1"} or len(rows) > 0
+    assert all(row[2] == "" for row in rows)
+    opcodes = {row[1] for row in rows if row[1]}
+    assert {"17", "8"} & opcodes and len(opcodes) >= 3
