@@ -288,7 +288,7 @@ const struct scene_case scene_cases[] = {
     {wrong_data, "data.wrong", "titanic"},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
-#define n_scene_cases ((int)(sizeof(cases) / sizeof(scene_cases[0])))
+const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));
 
 void scene_write_case(int i, bool is_mirrored, struct scene *s)
 {
