@@ -1,0 +1,202 @@
+/* The policies that other programs follow, mistakes included. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "rdma/policy_testing.h"
+
+/* Channel 0 takes device 0 of both ends: titanic p0 (to iceberg) and carpathia p0 (to
+ * titanic): no cable joins them, and nobody asks. */
+START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    remote[1].active_mtu = 1024;
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    expect_rail(&choice, 0, 1, 1, 3, 3, 1024);
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 1, 3, false);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* A dead port is no device: the others move up. */
+    local[0].is_active = false;
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    local[1].is_active = false;
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
+/* Two ports of one NIC, cabled to different peers, become one device of two: QP 0 and QP 1 go
+ * by one each, and so one of them always to the wrong peer. */
+START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(ICEBERG, remote);
+    local[1].device = 0;
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    ck_assert_uint_eq(choice.n, 2);
+    expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
+    expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
+    /* Five ports of one NIC: four to a merged device. */
+    struct rdma_port_facts five[5];
+    for (int i = 0; i < 5; i++) {
+        five[i] = mlx5_port("p", 0, "10.0.0.1/24");
+    }
+    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 0, true);
+    ck_assert_uint_eq(choice.n, 4);
+    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 1, true);
+    ck_assert_uint_eq(choice.n, 1);
+    ck_assert_uint_eq(choice.rails[0].local_port, 4);
+}
+END_TEST
+
+START_TEST(nccl_2_25_goes_on_without_a_usable_gid)
+{
+    struct rdma_port_facts local = make_port("p0", 0);
+    struct rdma_port_facts remote = mlx5_port("p0", 0, "10.0.0.2/24");
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, &local, 1, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 0, 0, 0, 3, 4096);
+}
+END_TEST
+
+/* Carpathia's channel 0 listens on p0 (.102). Titanic's default p0 (.101) does not match, p1
+ * (.102) does. */
+START_TEST(nccl_2_30_moves_the_connector_to_the_listeners_subnet)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* The acceptor comes to the same pair from its side. */
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
+    /* Channel 1 listens on p1 (.103), which titanic cannot match: it keeps p1 (.102), and the
+     * acceptor moves to the port that matches it. */
+    choice = choose(policy, local, 2, remote, 2, 1, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+}
+END_TEST
+
+/* What remains wrong upstream: cables p0-p0 and p1-p1 carved as /30 from one /24 all match. */
+START_TEST(nccl_2_30_takes_a_global_24_for_a_cable)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
+                                      mlx5_port("p1", 1, "10.0.0.5/30")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.6/30"),
+                                       mlx5_port("p1", 1, "10.0.0.2/30")};
+    struct choice choice =
+        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    ck_assert_uint_eq(
+        choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).rails[0].remote_port, 1);
+}
+END_TEST
+
+/* A NIC only matches if all its ports do: merged ports on two cables never do, and everybody
+ * keeps the default. */
+START_TEST(nccl_2_30_needs_all_ports_of_a_nic_to_match)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                      mlx5_port("p1", 1, "10.0.1.1/24"),
+                                      mlx5_port("p2", 1, "10.0.2.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.1.2/24"),
+                                       mlx5_port("p1", 1, "10.0.9.2/24")};
+    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    struct choice choice = choose(policy, local, 3, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    /* With p2 dead, NIC 1 is p1 alone, and matches. */
+    local[2].is_active = false;
+    choice = choose(policy, local, 3, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* A NIC without any GID matches nothing. */
+    struct rdma_port_facts bare = make_port("p0", 0);
+    choice = choose(policy, &bare, 1, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 0, 3, 4096);
+}
+END_TEST
+
+START_TEST(nccl_2_30_compares_ipv6_at_64)
+{
+    struct rdma_port_facts local[2], remote;
+    local[0] = make_port("p0", 0);
+    local[1] = make_port("p1", 1);
+    remote = make_port("p0", 0);
+    add_gid(&local[0], 0, "fd00:0:0:1::1/64", V2);
+    add_gid(&local[1], 0, "fd00:0:0:2::1/64", V2);
+    add_gid(&remote, 0, "fd00:0:0:2::2/64", V2);
+    struct choice choice =
+        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, &remote, 1, 0, true);
+    expect_rail(&choice, 0, 1, 0, 0, 0, 4096);
+}
+END_TEST
+
+START_TEST(the_plugin_matches_subnets_and_takes_v1)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(CARPATHIA, remote);
+    local[1].active_mtu = 2048;
+    remote[0].active_mtu = 1024;
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 2, 2, 1024);
+    /* The acceptor uses its own. */
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 0, 1, 2, 2, 1024);
+    /* The connector looks at the MTU of the handle's first NIC, not of the one it goes to. */
+    make_host(TITANIC, remote);
+    make_host(CARPATHIA, local);
+    remote[0].active_mtu = 512;
+    choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 1, 2, 2, 512);
+    choice = choose(policy, remote, 2, local, 2, 0, false);
+    expect_rail(&choice, 0, 1, 0, 2, 2, 4096);
+}
+END_TEST
+
+START_TEST(the_plugin_falls_to_nic_0)
+{
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                      mlx5_port("p1", 1, "10.0.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, NULL),
+                                       mlx5_port("p1", 1, "10.0.7.2/24")};
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 0, 2, 0, 4096);
+    /* The wider mask of the connector alone decides. */
+    local[1] = mlx5_port("p1", 1, "10.0.1.1/16");
+    choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 1, 1, 2, 2, 4096);
+    ck_assert_int_eq(choose(policy, local, 0, remote, 2, 0, true).status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rdma/policy_others");
+    TCase *others = tcase_create("others");
+    tcase_add_test(others, nccl_2_25_pairs_by_channel_and_asks_nobody);
+    tcase_add_test(others, nccl_2_25_merges_the_ports_of_a_nic);
+    tcase_add_test(others, nccl_2_25_goes_on_without_a_usable_gid);
+    tcase_add_test(others, nccl_2_30_moves_the_connector_to_the_listeners_subnet);
+    tcase_add_test(others, nccl_2_30_takes_a_global_24_for_a_cable);
+    tcase_add_test(others, nccl_2_30_needs_all_ports_of_a_nic_to_match);
+    tcase_add_test(others, nccl_2_30_compares_ipv6_at_64);
+    tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
+    tcase_add_test(others, the_plugin_falls_to_nic_0);
+    suite_add_tcase(suite, others);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
