@@ -140,6 +140,9 @@ static void on_ack(struct sim_stream *stream, const struct sim_tcp_segment *segm
         n_acked == 0 && segment->n_bytes == 0 && stream->snd_nxt != stream->snd_una &&
         segment->window_bytes == stream->snd_wnd && !has(segment, SIM_TCP_FIN);
     stream->snd_wnd = segment->window_bytes;
+    if (segment->window_bytes == 0) {
+        stream->stalled_since = sim_now(stream->tcp->stack->engine); /* full, but alive */
+    }
     if (is_duplicate && ++stream->n_duplicate_acks == 3) {
         tcp_go_back(stream);
     }
