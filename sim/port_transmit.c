@@ -57,7 +57,7 @@ static void trace_sent(struct sim_port *port, const struct sim_frame *frame)
 {
     struct weft_trace *trace = sim_trace(port->engine);
     if (weft_trace_on(trace, WEFT_TRACE_PACKET)) {
-        weft_trace_event(trace, sim_now_ns(port->engine), port->host, port->name, "sent",
+        weft_trace_event(trace, sim_now_ns(port->engine), port->host, port->name, "frame",
                          "opcode=%s qpn=%u psn=%u bytes=%u",
                          rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
                          frame->n_payload);

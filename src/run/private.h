@@ -20,6 +20,8 @@ struct run_story {
 };
 
 void run_story_init(struct run_story *story, const struct run_options *options);
+/* The run is over: tearing the world down is not part of the story. */
+void run_story_end(struct run_story *story);
 /* 64 hex digits and a NUL. */
 void run_story_hash(const struct run_story *story, char out[65]);
 

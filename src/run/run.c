@@ -140,6 +140,7 @@ static void run_loop(struct run *run)
     };
 
     run->loop_status = host_loop_run(&loop, &run->loop_error);
+    run_story_end(&run->story);
     run->ended_ns = run->world->ops->now(run->world);
     run_rows_evaluate(run);
     run->has_failed = any_failed(run);

@@ -49,3 +49,8 @@ void run_story_hash(const struct run_story *story, char out[65])
     crypto_hash_sha256_final(&state, digest);
     sodium_bin2hex(out, 65, digest, sizeof(digest));
 }
+
+void run_story_end(struct run_story *story)
+{
+    story->trace.sink = NULL;
+}
