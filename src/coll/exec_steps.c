@@ -254,6 +254,11 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
 {
     switch (slot->state) {
     case EXEC_SLOT_MOVING:
+        /* Messages travel on several queue pairs: with a loss on one, a step's next iteration
+         * may arrive before this one, and has to wait its turn. */
+        if (exec->n_done[slot->step] != slot->iteration) {
+            return WEFT_AGAIN;
+        }
         return take_arrival(exec, queue, slot, error);
     case EXEC_SLOT_FLUSH:
         return make_visible(exec, queue, slot, error);

@@ -98,9 +98,13 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
     weft_error_text(error, "local_port", local->name);
     weft_error_text(error, "local_gid",
                     rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
+    weft_error_text(error, "local_gid_type", rdma_gid_type_name(rail->gid_type));
     weft_error_text(error, "remote_port", remote->name);
     weft_error_text(error, "remote_gid",
                     rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
+    weft_error_text(
+        error, "remote_gid_type",
+        rdma_gid_type_name((enum ibv_gid_type)remote->gids[chosen->remote_gid].type));
     weft_error_int(error, "path_mtu", rail->path_mtu);
     weft_error_int(error, "local_mtu", local->netdev_mtu);
     weft_error_int(error, "local_active_mtu", local->active_mtu);

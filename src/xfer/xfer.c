@@ -247,6 +247,9 @@ static void name_lane(struct xfer *xfer, uint32_t q)
                     rdma_gid_format(&rail->local_gid, text, sizeof(text)));
     weft_error_text(&xfer->error, "remote_gid",
                     rdma_gid_format(&rail->remote_gid, text, sizeof(text)));
+    weft_error_text(&xfer->error, "local_gid_type", rdma_gid_type_name(rail->gid_type));
+    weft_error_text(&xfer->error, "remote_gid_type",
+                    rdma_gid_type_name(conn->qps[q].remote.gid_type));
     weft_error_int(&xfer->error, "remote_qpn", conn->qps[q].remote.qpn);
     weft_error_int(&xfer->error, "path_mtu", rail->path_mtu);
 }
