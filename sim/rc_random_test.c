@@ -12,7 +12,7 @@ enum {
     N_OPS = 48,
     SOURCE_BYTES = 256 << 10,
     SLOT_BYTES = 12 << 10,
-    LANDING = SOURCE_BYTES,            /* a slot for each op of the peer */
+    LANDING = SOURCE_BYTES,                 /* a slot for each op of the peer */
     OWN = LANDING + N_OPS * SLOT_BYTES / 2, /* half of the ops write, at most */
     COUNTER = RC_MEMORY_BYTES - 64
 };
@@ -54,9 +54,13 @@ static size_t take(size_t *next, uint32_t bytes)
 /* Draws an op of `end` and plays it on the model. */
 static void draw(struct trial *trial, unsigned end)
 {
-    static const enum ibv_wr_opcode opcodes[] = {
-        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
-        IBV_WR_RDMA_READ, IBV_WR_RDMA_READ,     IBV_WR_ATOMIC_FETCH_AND_ADD};
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND,
+                                                 IBV_WR_SEND_WITH_IMM,
+                                                 IBV_WR_RDMA_WRITE,
+                                                 IBV_WR_RDMA_WRITE_WITH_IMM,
+                                                 IBV_WR_RDMA_READ,
+                                                 IBV_WR_RDMA_READ,
+                                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
     struct side *side = &trial->sides[end];
     struct op *op = &side->ops[side->n_posted];
     uint8_t *own = trial->model[end];
@@ -87,8 +91,8 @@ static void post(struct trial *trial, unsigned end)
     draw(trial, end);
     const struct op *op = &side->ops[side->n_posted];
     bool is_send = op->opcode == IBV_WR_SEND || op->opcode == IBV_WR_SEND_WITH_IMM;
-    bool lands_here = op->opcode == IBV_WR_RDMA_READ ||
-                      op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    bool lands_here =
+        op->opcode == IBV_WR_RDMA_READ || op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     if (consumes_recv(op->opcode)) {
         side->received[side->n_recvs] = side->n_posted;
         /* A SEND needs its buffer to be the one that the model wrote. */
@@ -102,9 +106,9 @@ static void post(struct trial *trial, unsigned end)
     if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         remote = COUNTER;
     }
-    ck_assert_int_eq(rc_post(&trial->pair, end, op->opcode, side->n_posted, local, op->bytes,
-                             remote),
-                     0);
+    ck_assert_int_eq(
+        rc_post(&trial->pair, end, op->opcode, side->n_posted, local, op->bytes, remote),
+        0);
     side->n_posted++;
 }
 
@@ -118,8 +122,8 @@ static void collect(struct trial *trial, unsigned end)
     struct ibv_wc wc[8];
     int n = rc_poll(&trial->pair, end, wc, 8);
     for (int i = 0; i < n; i++) {
-        ck_assert_msg(wc[i].status == IBV_WC_SUCCESS, "status %d, story:\n%s", wc[i].status,
-                      tail_of(&trial->pair.story));
+        ck_assert_msg(wc[i].status == IBV_WC_SUCCESS, "status %d, story:\n%s",
+                      wc[i].status, tail_of(&trial->pair.story));
         if ((wc[i].opcode & IBV_WC_RECV) != 0) {
             struct side *peer = &trial->sides[1 - end];
             ck_assert_uint_eq(wc[i].wr_id, peer->n_recv_done);
@@ -190,8 +194,9 @@ static void run(uint64_t seed)
             collect(&trial, end);
         }
         rc_run(&trial.pair, (weft_ps)weft_rng_below(&trial.rng, 4) * RC_PS_PER_US);
-        ck_assert_msg(sim_now(trial.pair.engine) < 100 * RC_PS_PER_S, "seed %llu hangs:\n%s",
-                      (unsigned long long)seed, tail_of(&trial.pair.story));
+        ck_assert_msg(sim_now(trial.pair.engine) < 100 * RC_PS_PER_S,
+                      "seed %llu hangs:\n%s", (unsigned long long)seed,
+                      tail_of(&trial.pair.story));
     }
     for (unsigned end = 0; end < 2; end++) {
         ck_assert_mem_eq(trial.pair.ends[end].memory, trial.model[end], RC_MEMORY_BYTES);

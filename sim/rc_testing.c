@@ -88,9 +88,9 @@ static void make_host(struct rc_pair *pair, unsigned i)
     uint32_t ifindex = sim_stack_add_port(end->stack, end->port, &gids);
     ck_assert_int_eq(sim_stack_add_address(end->stack, ifindex, &address), 0);
     end->memlock_left = pair->options.memlock_bytes;
-    end->nic = sim_nic_create(pair->engine, hosts[i], "p0", &pair->profile, end->stack,
-                              &end->port, 1,
-                              pair->options.memlock_bytes != 0 ? &end->memlock_left : NULL);
+    end->nic = sim_nic_create(
+        pair->engine, hosts[i], "p0", &pair->profile, end->stack, &end->port, 1,
+        pair->options.memlock_bytes != 0 ? &end->memlock_left : NULL);
     sim_port_attach(end->port, end->nic, end->stack);
     sim_nic_async_waker(end->nic, (struct sim_waker){count_wake, &end->n_async_wakes});
 }
@@ -156,8 +156,10 @@ static void make_objects(struct rc_pair *pair, unsigned i)
 
 void rc_pair_init(struct rc_pair *pair, const struct rc_options *options)
 {
-    struct sim_cable_config cable = {
-        .name = "a:p0-b:p0", .rate_bps = 100000000000u, .delay_ps = RC_PS_PER_US, .up = true};
+    struct sim_cable_config cable = {.name = "a:p0-b:p0",
+                                     .rate_bps = 100000000000u,
+                                     .delay_ps = RC_PS_PER_US,
+                                     .up = true};
     memset(pair, 0, sizeof(*pair));
     if (options != NULL) {
         pair->options = *options;
@@ -225,7 +227,8 @@ struct ibv_qp_attr rc_init_attr(const struct rc_pair *pair)
     };
 }
 
-struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end, uint32_t dest_qpn)
+struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end,
+                               uint32_t dest_qpn)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,

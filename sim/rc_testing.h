@@ -16,26 +16,26 @@
 
 /* Zero is the default in brackets. */
 struct rc_options {
-    const char *profile;          /* [mlx5] */
-    const char *overrides[6][2];  /* of the profile: field and value */
-    uint64_t seed;                /* [1] */
-    uint32_t mtu_bytes;           /* of the netdevs [9000] */
-    enum ibv_mtu path_mtu;        /* [4096] */
-    uint8_t timeout;              /* [14]; RC_NO_TIMEOUT: 0 */
-    uint8_t retry_cnt;            /* [7]; RC_NONE: 0 */
-    uint8_t rnr_retry;            /* [7]; RC_NONE: 0 */
-    uint8_t min_rnr_timer;        /* [12] */
-    uint8_t max_rd_atomic;        /* [16]; RC_NONE: 0 */
-    uint8_t max_dest_rd_atomic;   /* [16]; RC_NONE: 0 */
-    uint32_t depth;               /* of both queues [64] */
-    int cqe;                      /* [256] */
-    int qp_access, mr_access;     /* [all] */
-    uint32_t max_inline;          /* [0] */
-    uint32_t sq_psn[2];           /* of each end [0x100, 0x200] */
-    enum weft_trace_level level;  /* [STORY] */
-    int64_t memlock_bytes;        /* [unlimited] */
-    bool is_unconnected;          /* leave the QPs in RESET */
-    bool is_ipv6;                 /* connect by link-local GIDs */
+    const char *profile;         /* [mlx5] */
+    const char *overrides[6][2]; /* of the profile: field and value */
+    uint64_t seed;               /* [1] */
+    uint32_t mtu_bytes;          /* of the netdevs [9000] */
+    enum ibv_mtu path_mtu;       /* [4096] */
+    uint8_t timeout;             /* [14]; RC_NO_TIMEOUT: 0 */
+    uint8_t retry_cnt;           /* [7]; RC_NONE: 0 */
+    uint8_t rnr_retry;           /* [7]; RC_NONE: 0 */
+    uint8_t min_rnr_timer;       /* [12] */
+    uint8_t max_rd_atomic;       /* [16]; RC_NONE: 0 */
+    uint8_t max_dest_rd_atomic;  /* [16]; RC_NONE: 0 */
+    uint32_t depth;              /* of both queues [64] */
+    int cqe;                     /* [256] */
+    int qp_access, mr_access;    /* [all] */
+    uint32_t max_inline;         /* [0] */
+    uint32_t sq_psn[2];          /* of each end [0x100, 0x200] */
+    enum weft_trace_level level; /* [STORY] */
+    int64_t memlock_bytes;       /* [unlimited] */
+    bool is_unconnected;         /* leave the QPs in RESET */
+    bool is_ipv6;                /* connect by link-local GIDs */
 };
 #define RC_NONE 0xff
 
@@ -77,7 +77,8 @@ int rc_to_state(struct rc_pair *pair, unsigned end, struct ibv_qp *qp,
                 enum ibv_qp_state state);
 /* The attributes of the three steps, as the options say. */
 struct ibv_qp_attr rc_init_attr(const struct rc_pair *pair);
-struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end, uint32_t dest_qpn);
+struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end,
+                               uint32_t dest_qpn);
 struct ibv_qp_attr rc_rts_attr(const struct rc_pair *pair, unsigned end);
 extern const int rc_init_mask, rc_rtr_mask, rc_rts_mask;
 /* RESET to RTS. */

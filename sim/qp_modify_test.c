@@ -1,0 +1,427 @@
+/* The state table and the order of errno of ibv_modify_qp, row by row. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/rc_testing.h"
+
+static struct rc_pair pair;
+
+static void setup(void)
+{
+    rc_pair_init(&pair, &(struct rc_options){.is_unconnected = true});
+}
+
+static void teardown(void)
+{
+    rc_pair_fini(&pair);
+}
+
+static struct ibv_qp_attr all_attrs(enum ibv_qp_state to)
+{
+    struct ibv_qp_attr attr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
+    attr.qp_state = to;
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    attr.timeout = rts.timeout;
+    attr.retry_cnt = rts.retry_cnt;
+    attr.rnr_retry = rts.rnr_retry;
+    attr.sq_psn = rts.sq_psn;
+    attr.max_rd_atomic = rts.max_rd_atomic;
+    return attr;
+}
+
+/* Brings a fresh QP to `state` by legal steps. */
+static struct ibv_qp *qp_in(enum ibv_qp_state state)
+{
+    struct ibv_qp *qp = rc_make_qp(&pair, 0);
+    struct ibv_qp_attr init = rc_init_attr(&pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
+    if (state == IBV_QPS_RESET) {
+        return qp;
+    }
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &init, rc_init_mask), 0);
+    if (state == IBV_QPS_ERR) {
+        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_ERR), 0);
+        return qp;
+    }
+    if (state >= IBV_QPS_RTR) {
+        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
+    }
+    if (state >= IBV_QPS_RTS) {
+        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rts, rc_rts_mask), 0);
+    }
+    if (state == IBV_QPS_SQD) {
+        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_SQD), 0);
+    }
+    return qp;
+}
+
+static void destroy(struct ibv_qp *qp)
+{
+    struct sim_request request = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
+    ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
+}
+
+/* Every pair of states: legal exactly where the table says, with exactly its masks. Written
+ * from ibv_modify_qp(3), not from our table. */
+static int required_mask(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+    if (from != IBV_QPS_RESET && (to == IBV_QPS_RESET || to == IBV_QPS_ERR)) {
+        return IBV_QP_STATE;
+    }
+    if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) {
+        return rc_init_mask;
+    }
+    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) {
+        return rc_rtr_mask;
+    }
+    if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) {
+        return rc_rts_mask;
+    }
+    bool is_plain = (from == to && (from == IBV_QPS_RESET || from == IBV_QPS_INIT ||
+                                    from == IBV_QPS_RTS || from == IBV_QPS_SQD)) ||
+                    (from == IBV_QPS_RTS && to == IBV_QPS_SQD) ||
+                    (from == IBV_QPS_SQD && to == IBV_QPS_RTS);
+    return is_plain ? IBV_QP_STATE : 0;
+}
+
+static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+                                           IBV_QPS_RTS,   IBV_QPS_SQD,  IBV_QPS_ERR};
+
+START_TEST(transitions_are_those_of_the_table)
+{
+    enum ibv_qp_state from = states[_i];
+    for (size_t i = 0; i < WEFT_LENGTH(states); i++) {
+        enum ibv_qp_state to = states[i];
+        struct ibv_qp_attr attr = all_attrs(to);
+        int required = required_mask(from, to);
+        struct ibv_qp *qp = qp_in(from);
+        if (required == 0) {
+            for (unsigned m = 0; m < 3; m++) {
+                const int masks[] = {rc_init_mask, rc_rtr_mask, rc_rts_mask};
+                int error = rc_modify(&pair, 0, qp, &attr, masks[m]);
+                ck_assert_msg(error == EINVAL, "%d -> %d gave %d", from, to, error);
+            }
+            ck_assert_int_eq(rc_modify(&pair, 0, qp, &attr, IBV_QP_STATE), EINVAL);
+            ck_assert_int_eq(qp->state, from);
+        } else {
+            /* One bit too few, in turn; then exactly enough. */
+            for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
+                if ((required & bit) != 0 && bit != IBV_QP_STATE) {
+                    int error = rc_modify(&pair, 0, qp, &attr, required & ~bit);
+                    ck_assert_msg(error == EINVAL, "%d -> %d without %d", from, to, bit);
+                    ck_assert_int_eq(qp->state, from);
+                }
+            }
+            ck_assert_int_eq(rc_modify(&pair, 0, qp, &attr, required | IBV_QP_QKEY),
+                             EINVAL);
+            ck_assert_int_eq(rc_modify(&pair, 0, qp, &attr, required), 0);
+            ck_assert_int_eq(qp->state, to);
+        }
+        destroy(qp);
+    }
+}
+END_TEST
+
+struct errno_row {
+    const char *what;
+    int expected;
+    enum ibv_qp_state from;
+    void (*change)(struct ibv_qp_attr *attr, int *mask);
+};
+
+static void bad_port(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->port_num = 2;
+}
+static void bad_av_port(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->ah_attr.port_num = 2;
+}
+static void no_grh(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->ah_attr.is_global = 0;
+}
+static void gid_last(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->ah_attr.grh.sgid_index = 255;
+}
+static void gid_empty(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->ah_attr.grh.sgid_index = 9;
+}
+static void nobody_there(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->ah_attr.grh.dgid.raw[15] = 77;
+}
+static void nobody_there_and_bad_mask(struct ibv_qp_attr *attr, int *mask)
+{
+    attr->ah_attr.grh.dgid.raw[15] = 78;
+    *mask &= ~IBV_QP_PATH_MTU;
+}
+static void alternate_path(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)attr;
+    *mask |= IBV_QP_ALT_PATH;
+}
+static void unknown_bit(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)attr;
+    *mask |= IBV_QP_RATE_LIMIT;
+}
+static void privileged_qkey(struct ibv_qp_attr *attr, int *mask)
+{
+    attr->qkey = 0x80000001u;
+    *mask |= IBV_QP_QKEY;
+}
+static void bad_mtu(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->path_mtu = (enum ibv_mtu)6;
+}
+static void no_mtu(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->path_mtu = (enum ibv_mtu)0;
+}
+static void many_dest_reads(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->max_dest_rd_atomic = 17;
+}
+static void long_rnr_timer(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->min_rnr_timer = 32;
+}
+static void bad_pkey(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->pkey_index = 1;
+}
+static void many_reads(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->max_rd_atomic = 17;
+}
+static void long_timeout(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->timeout = 32;
+}
+static void many_retries(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->retry_cnt = 8;
+}
+static void many_rnr_retries(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->rnr_retry = 8;
+}
+static void false_claim(struct ibv_qp_attr *attr, int *mask)
+{
+    attr->cur_qp_state = IBV_QPS_INIT;
+    *mask |= IBV_QP_CUR_STATE;
+}
+static void impossible_claim(struct ibv_qp_attr *attr, int *mask)
+{
+    attr->cur_qp_state = (enum ibv_qp_state)9;
+    *mask |= IBV_QP_CUR_STATE;
+}
+static void impossible_state(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)mask;
+    attr->qp_state = (enum ibv_qp_state)9;
+}
+static void no_state(struct ibv_qp_attr *attr, int *mask)
+{
+    (void)attr;
+    *mask &= ~IBV_QP_STATE;
+}
+
+static const struct errno_row rows[] = {
+    {"port", EINVAL, IBV_QPS_RESET, bad_port},
+    {"p_key", EINVAL, IBV_QPS_RESET, bad_pkey},
+    {"port of the AV", EINVAL, IBV_QPS_INIT, bad_av_port},
+    {"no GRH", EINVAL, IBV_QPS_INIT, no_grh},
+    {"the last slot, empty", ENODATA, IBV_QPS_INIT, gid_last},
+    {"empty slot", ENODATA, IBV_QPS_INIT, gid_empty},
+    {"nobody answers", ETIMEDOUT, IBV_QPS_INIT, nobody_there},
+    {"resolution comes before masks", ETIMEDOUT, IBV_QPS_INIT, nobody_there_and_bad_mask},
+    {"alternate path", EINVAL, IBV_QPS_INIT, alternate_path},
+    {"unknown bit", EOPNOTSUPP, IBV_QPS_INIT, unknown_bit},
+    {"privileged Q_Key", EPERM, IBV_QPS_INIT, privileged_qkey},
+    {"path MTU", EINVAL, IBV_QPS_INIT, bad_mtu},
+    {"no path MTU", EINVAL, IBV_QPS_INIT, no_mtu},
+    {"READs to answer", EINVAL, IBV_QPS_INIT, many_dest_reads},
+    {"RNR timer", EINVAL, IBV_QPS_INIT, long_rnr_timer},
+    {"READs", EINVAL, IBV_QPS_RTR, many_reads},
+    {"timeout", EINVAL, IBV_QPS_RTR, long_timeout},
+    {"retries", EINVAL, IBV_QPS_RTR, many_retries},
+    {"RNR retries", EINVAL, IBV_QPS_RTR, many_rnr_retries},
+    {"false claim", EINVAL, IBV_QPS_RTR, false_claim},
+    {"impossible claim", EINVAL, IBV_QPS_RTR, impossible_claim},
+    {"impossible state", EINVAL, IBV_QPS_RTR, impossible_state},
+    {"no state", EINVAL, IBV_QPS_RTR, no_state},
+};
+
+START_TEST(each_mistake_has_its_errno_and_changes_nothing)
+{
+    const struct errno_row *row = &rows[_i];
+    struct ibv_qp *qp = qp_in(row->from);
+    int masks[] = {rc_init_mask, rc_rtr_mask, rc_rts_mask};
+    const enum ibv_qp_state next[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+    int mask = masks[row->from];
+    struct ibv_qp_attr attr = all_attrs(next[row->from]);
+    struct ibv_qp_attr before;
+    struct ibv_qp_attr after;
+    row->change(&attr, &mask);
+    sim_nic_query_qp(qp, &before);
+    int error = rc_modify(&pair, 0, qp, &attr, mask);
+    ck_assert_msg(error == row->expected, "%s: %d", row->what, error);
+    sim_nic_query_qp(qp, &after);
+    ck_assert_mem_eq(&before, &after, sizeof(before));
+}
+END_TEST
+
+START_TEST(resolution_spends_its_second)
+{
+    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
+    struct ibv_qp_attr attr = all_attrs(IBV_QPS_RTR);
+    attr.ah_attr.grh.dgid.raw[15] = 99;
+    weft_ps before = sim_now(pair.engine);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &attr, rc_rtr_mask), ETIMEDOUT);
+    weft_ps spent = sim_now(pair.engine) - before;
+    ck_assert_int_ge(spent, RC_PS_PER_S);
+    ck_assert_int_lt(spent, RC_PS_PER_S + RC_PS_PER_MS);
+}
+END_TEST
+
+START_TEST(a_modify_can_be_abandoned_while_it_resolves)
+{
+    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
+    struct sim_request request = {.verb = SIM_VERB_MODIFY_QP};
+    request.arg.modify_qp.qp = qp;
+    request.arg.modify_qp.attr = all_attrs(IBV_QPS_RTR);
+    request.arg.modify_qp.attr.ah_attr.grh.dgid.raw[15] = 99;
+    request.arg.modify_qp.mask = rc_rtr_mask;
+    ck_assert_int_eq(sim_nic_submit(pair.ends[0].nic, &request), 0);
+    rc_run(&pair, 100 * RC_PS_PER_MS);
+    ck_assert(!request.is_done);
+    /* Meanwhile nobody may destroy it. */
+    struct sim_request other = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
+    ck_assert_int_eq(rc_verb(&pair, 0, &other), EBUSY);
+    sim_nic_cancel(pair.ends[0].nic, &request);
+    sim_nic_cancel(pair.ends[0].nic, &request);
+    rc_run(&pair, 5 * RC_PS_PER_S);
+    ck_assert(!request.is_done);
+    ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+    destroy(qp);
+}
+END_TEST
+
+START_TEST(psns_are_masked_and_read_back)
+{
+    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
+    struct ibv_qp_attr rtr = all_attrs(IBV_QPS_RTR);
+    struct ibv_qp_attr rts = all_attrs(IBV_QPS_RTS);
+    struct ibv_qp_attr seen;
+    rtr.rq_psn = 0xab000001;
+    rts.sq_psn = 0xcd000002;
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &rts, rc_rts_mask), 0);
+    ck_assert_int_eq(sim_nic_query_qp(qp, &seen), 0);
+    ck_assert_uint_eq(seen.rq_psn, 1);
+    ck_assert_uint_eq(seen.sq_psn, 2);
+    ck_assert_int_eq(seen.qp_state, IBV_QPS_RTS);
+    ck_assert_int_eq(seen.path_mtu, IBV_MTU_4096);
+    ck_assert_uint_eq(seen.timeout, 14);
+    ck_assert_uint_eq(seen.cap.max_send_wr, 64);
+}
+END_TEST
+
+START_TEST(hip08_has_its_own_mind)
+{
+    struct rc_pair hns;
+    rc_pair_init(&hns, &(struct rc_options){
+                           .profile = "hns-hip08", .timeout = 21, .min_rnr_timer = 20});
+    struct ibv_qp_attr seen;
+    struct ibv_qp_attr claim = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
+    ck_assert_int_eq(sim_nic_query_qp(hns.ends[0].qp, &seen), 0);
+    ck_assert_uint_eq(seen.timeout, 0);       /* 21 was ignored, with success */
+    ck_assert_uint_eq(seen.min_rnr_timer, 1); /* whatever was asked */
+    ck_assert_uint_eq(seen.cap.max_send_wr, 64);
+    ck_assert_int_eq(rc_to_state(&hns, 0, hns.ends[0].qp, IBV_QPS_SQD), EINVAL);
+    ck_assert_int_eq(
+        rc_modify(&hns, 0, hns.ends[0].qp, &claim, IBV_QP_STATE | IBV_QP_CUR_STATE),
+        EINVAL);
+    rc_pair_fini(&hns);
+}
+END_TEST
+
+START_TEST(a_slot_beyond_the_table_is_invalid)
+{
+    struct rc_pair hns;
+    rc_pair_init(&hns, &(struct rc_options){.profile = "hns-hip08", .is_unconnected = true});
+    struct ibv_qp_attr init = rc_init_attr(&hns);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&hns, 0, hns.ends[1].qp->qp_num);
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &init, rc_init_mask), 0);
+    rtr.ah_attr.grh.sgid_index = 16;
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &rtr, rc_rtr_mask), EINVAL);
+    rtr.ah_attr.grh.sgid_index = 15;
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &rtr, rc_rtr_mask), ENODATA);
+    rc_pair_fini(&hns);
+}
+END_TEST
+
+START_TEST(hns_refuses_a_path_mtu_above_the_active_one)
+{
+    struct rc_pair hns;
+    rc_pair_init(&hns, &(struct rc_options){.profile = "hns-hip09",
+                                            .mtu_bytes = 1500,
+                                            .is_unconnected = true});
+    struct ibv_qp_attr init = rc_init_attr(&hns);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&hns, 0, hns.ends[1].qp->qp_num);
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &init, rc_init_mask), 0);
+    rtr.path_mtu = IBV_MTU_2048;
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &rtr, rc_rtr_mask), EINVAL);
+    rtr.path_mtu = IBV_MTU_1024;
+    ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &rtr, rc_rtr_mask), 0);
+    rc_pair_fini(&hns);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("qp_modify");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_loop_test(all, transitions_are_those_of_the_table, 0,
+                        (int)WEFT_LENGTH(states));
+    tcase_add_loop_test(all, each_mistake_has_its_errno_and_changes_nothing, 0,
+                        (int)WEFT_LENGTH(rows));
+    tcase_add_test(all, resolution_spends_its_second);
+    tcase_add_test(all, a_modify_can_be_abandoned_while_it_resolves);
+    tcase_add_test(all, psns_are_masked_and_read_back);
+    tcase_add_test(all, hip08_has_its_own_mind);
+    tcase_add_test(all, a_slot_beyond_the_table_is_invalid);
+    tcase_add_test(all, hns_refuses_a_path_mtu_above_the_active_one);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
