@@ -131,7 +131,7 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     slot->visible_at = sim_now(engine) + cq->nic->profile.cqe_overhead_ps;
     cq->n++;
     bool wakes = cq->is_armed && (!cq->armed_solicited || cqe->is_solicited);
-    if (wakes && cq->notify.node.index == WEFT_HEAP_OUT) {
+    if (wakes && !sim_is_scheduled(&cq->notify)) {
         sim_schedule(engine, &cq->notify, slot->visible_at);
     }
 }

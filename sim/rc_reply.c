@@ -62,7 +62,7 @@ static void queue_resource(struct sim_qp *qp, struct rc_resource *resource)
         rq->n_pending++;
         resource->is_pending = true;
     }
-    if (rq->due.node.index == WEFT_HEAP_OUT) {
+    if (!sim_is_scheduled(&rq->due)) {
         sim_schedule(qp->nic->engine, &rq->due, resource->ready_at);
     }
 }

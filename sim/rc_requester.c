@@ -35,7 +35,7 @@ void rc_arm_doorbell(struct sim_qp *qp)
     struct rc_requester *sq = &qp->sq;
     struct sim_engine *engine = qp->nic->engine;
     if (sq->send == sq->post || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
-        sq->doorbell.node.index != WEFT_HEAP_OUT) {
+        sim_is_scheduled(&sq->doorbell)) {
         return;
     }
     weft_ps at = wqe_at(sq, sq->send)->ready_at;
@@ -89,7 +89,7 @@ void rc_set_deadline(struct sim_qp *qp)
     weft_ps time = (weft_ps)4096000 << qp->attr.timeout; /* 4.096 us * 2^timeout */
     sq->deadline = sim_now(engine) + time;
     /* A pending event that is too early moves on when it fires. */
-    if (sq->retry.node.index == WEFT_HEAP_OUT) {
+    if (!sim_is_scheduled(&sq->retry)) {
         sim_schedule(engine, &sq->retry, sq->deadline);
     }
 }

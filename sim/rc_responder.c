@@ -12,7 +12,7 @@ void rc_reply_due(struct sim_event *event)
 /* Wakes the sender when the reply may leave. */
 static void arm_due(struct sim_qp *qp, weft_ps at)
 {
-    if (qp->rq.due.node.index == WEFT_HEAP_OUT) {
+    if (!sim_is_scheduled(&qp->rq.due)) {
         sim_schedule(qp->nic->engine, &qp->rq.due, at);
     }
 }
