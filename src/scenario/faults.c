@@ -236,10 +236,28 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
     return true;
 }
 
+/* The ports that are meant; faults of a cable leave out those without one. */
+static uint32_t list_ports(const struct loader *loader, const struct fault_in *in,
+                           uint32_t *out)
+{
+    const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
+    bool is_whole_host = in->kind->target == ON_PORT && in->place.n_ports == 0;
+    bool needs_cable = in->kind->target == ON_PORT && in->kind->kind != WORLD_FAULT_MTU;
+    uint32_t n_named = is_whole_host ? host->n_ports : in->place.n_ports, n = 0;
+    for (uint32_t i = 0; i < n_named; i++) {
+        uint32_t port = is_whole_host ? i : in->place.ports[i];
+        if (!needs_cable || host->ports[port].link >= 0) {
+            out[n++] = port;
+        }
+    }
+    return n;
+}
+
 static bool check_target(struct loader *loader, const struct fault_in *in)
 {
     const struct topology_place *place = &in->place;
     const char *text = in->on->text, *kind = in->kind->name;
+    uint32_t ports[TOPOLOGY_PORTS_MAX];
     if (in->kind->target == ON_HOST && place->n_ports > 0) {
         return complain(loader, in->on->mark, "on: fault %s is of a node, '%s' is a port",
                         kind, text);
@@ -249,9 +267,8 @@ static bool check_target(struct loader *loader, const struct fault_in *in)
         return complain(loader, in->on->mark, "on: fault %s is of a port, '%s' is a %s",
                         kind, text, place->n_ports == 0 ? "node" : "cage");
     }
-    if (in->kind->target == ON_PORT && place->n_ports == 0 &&
-        loader->scenario->hosts[place->node].n_ports == 0) {
-        return complain(loader, in->on->mark, "on: node '%s' has no ports", text);
+    if (in->kind->target == ON_PORT && list_ports(loader, in, ports) == 0) {
+        return complain(loader, in->on->mark, "fault %s: '%s' has no cable", kind, text);
     }
     return true;
 }
@@ -345,15 +362,14 @@ static void add(struct fault_list *list, const struct fault_in *in,
 /* One fault per port that is meant. */
 static void add_all(struct fault_list *list, const struct fault_in *in)
 {
-    const struct scenario_host *host = &list->loader->scenario->hosts[in->place.node];
+    uint32_t ports[TOPOLOGY_PORTS_MAX];
+    uint32_t n = list_ports(list->loader, in, ports);
     struct world_fault spec = in->spec;
-    bool is_all_ports = in->kind->target == ON_PORT && in->place.n_ports == 0;
-    uint32_t n = is_all_ports ? host->n_ports : in->place.n_ports;
     spec.kind = in->kind->kind;
     spec.host = in->place.node;
     spec.has_port = n > 0;
     if (in->kind->kind == ADDR_CHANGE) {
-        spec.port = in->place.ports[0];
+        spec.port = ports[0];
         spec.kind = WORLD_FAULT_ADDR_DEL;
         spec.address = in->old_address;
         add(list, in, &spec);
@@ -366,7 +382,7 @@ static void add_all(struct fault_list *list, const struct fault_in *in)
         add(list, in, &spec);
     }
     for (uint32_t i = 0; i < n; i++) {
-        spec.port = is_all_ports ? i : in->place.ports[i];
+        spec.port = ports[i];
         add(list, in, &spec);
     }
 }

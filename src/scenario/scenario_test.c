@@ -339,6 +339,8 @@ START_TEST(what_cannot_run_yet_is_named)
         {"topology.nodes.a.gpu={topology: x.xml}", "topology.nodes.a.gpu"},
         {"jobs=[send_recv: {bytes: 8, dtype: uint8}]", NULL},
         {"jobs=[all_reduce: {bytes: 8, dtype: int32, algorithm: rings}]", NULL},
+        {"topology.links.0.pause=on", "topology.links.0.pause"},
+        {"faults=[{on: a, kind: stop, for: 1ms}]", NULL},
         {"jobs=[barrier: {}]", "jobs.0.barrier"},
         {"jobs=[all_reduce: {bytes: 8, algorithm: tree}]",
          "jobs.0.all_reduce.algorithm: tree"},

@@ -26,7 +26,6 @@ static const bool has_reduction_dtype[WEFT_N_DTYPES] = {
 };
 
 static const char *const missing_faults[WORLD_N_FAULTS] = {
-    [WORLD_FAULT_STOP] = "stop",
     [WORLD_FAULT_RESTART] = "restart",
     [WORLD_FAULT_CLOCK] = "clock",
     [WORLD_FAULT_PAUSE] = "pause",
@@ -96,6 +95,11 @@ bool scenario_not_implemented(const struct scenario *scenario, const char **out_
     }
     if (is_host_unsupported(scenario, out_key)) {
         return true;
+    }
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        if (scenario->links[i].pause) {
+            return say(scenario, out_key, "topology.links", i, "pause");
+        }
     }
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         if (is_job_unsupported(scenario, i, out_key)) {
