@@ -47,9 +47,11 @@ static weft_status start_rail(struct conn *conn, uint32_t i)
     weft_status status;
     int result;
 
+    /* The peer writes its clear-to-sends here, and reads to flush what it received. */
     status = rdma_mr_get(mrs, device, conn->window, conn->config.window_bytes,
-                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &conn->task,
-                         &rail->window_mr, &conn->error);
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                             IBV_ACCESS_REMOTE_READ,
+                         &conn->task, &rail->window_mr, &conn->error);
     if (status == WEFT_OK) {
         status = rdma_mr_get(mrs, device, private->probe, slots_bytes(conn),
                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
