@@ -1,0 +1,532 @@
+/* One fault each: which status both ends see, what is flushed, and what the states are. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/rc_testing.h"
+
+enum { NO_COMPLETION = -1 };
+
+struct row {
+    const char *what;
+    const char *profile;
+    void (*act)(struct rc_pair *pair); /* posts on end 0 a WR with wr_id 1 */
+    int sender, receiver;              /* statuses, or NO_COMPLETION */
+    int sender_state, receiver_state;
+};
+
+static struct ibv_sge sge_of(struct rc_pair *pair, unsigned end, size_t offset,
+                             uint32_t bytes)
+{
+    return (struct ibv_sge){(uintptr_t)pair->ends[end].memory + offset, bytes,
+                            pair->ends[end].mr->lkey};
+}
+
+static struct ibv_send_wr write_of(struct rc_pair *pair, struct ibv_sge *sge)
+{
+    struct ibv_send_wr wr = {.wr_id = 1,
+                             .sg_list = sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED};
+    wr.wr.rdma.remote_addr = (uintptr_t)pair->ends[1].memory;
+    wr.wr.rdma.rkey = pair->ends[1].mr->rkey;
+    return wr;
+}
+
+static void post(struct rc_pair *pair, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad = NULL;
+    ck_assert_int_eq(sim_nic_post_send(pair->ends[0].qp, wr, &bad), 0);
+}
+
+static void too_long_a_send(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post_recv(pair, 1, 1, 0, 5000), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_SEND, 1, 0, 5001, 0), 0);
+}
+
+static void bad_send_key(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    sge.lkey ^= 1;
+    post(pair, &wr);
+}
+
+static void bad_landing_key(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.opcode = IBV_WR_RDMA_READ;
+    sge.lkey ^= 1;
+    post(pair, &wr);
+}
+
+static void bad_receive_key(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 1, 0, 100);
+    struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad = NULL;
+    sge.lkey ^= 1;
+    ck_assert_int_eq(sim_nic_post_recv(pair->ends[1].qp, &wr, &bad), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_SEND, 1, 0, 100, 0), 0);
+}
+
+static void bad_remote_key(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.wr.rdma.rkey ^= 1;
+    post(pair, &wr);
+}
+
+static void beyond_the_region(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 100, RC_MEMORY_BYTES - 99),
+                     0);
+}
+
+static void before_the_region(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.wr.rdma.remote_addr--;
+    post(pair, &wr);
+}
+
+static void wraps_around(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.wr.rdma.remote_addr = UINT64_MAX - 50;
+    post(pair, &wr);
+}
+
+static void read_beyond(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, 100, RC_MEMORY_BYTES - 99),
+                     0);
+}
+
+static void atomic_beyond(struct rc_pair *pair)
+{
+    ck_assert_int_eq(
+        rc_post(pair, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8, RC_MEMORY_BYTES), 0);
+}
+
+static void set_access(struct rc_pair *pair, unsigned access)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qp_access_flags = access};
+    ck_assert_int_eq(
+        rc_modify(pair, 1, pair->ends[1].qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS),
+        0);
+}
+
+static void write_not_enabled(struct rc_pair *pair)
+{
+    set_access(pair, IBV_ACCESS_REMOTE_READ);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 100, 0), 0);
+}
+
+static void read_not_enabled(struct rc_pair *pair)
+{
+    set_access(pair, IBV_ACCESS_REMOTE_WRITE);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, 100, 0), 0);
+}
+
+static void atomic_not_enabled(struct rc_pair *pair)
+{
+    set_access(pair, IBV_ACCESS_REMOTE_WRITE);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 0, 8, 0), 0);
+}
+
+static struct ibv_mr *reg(struct rc_pair *pair, unsigned end, struct ibv_pd *pd,
+                          int access)
+{
+    struct sim_request request = {.verb = SIM_VERB_REG_MR};
+    request.arg.reg_mr.pd = pd;
+    request.arg.reg_mr.addr = pair->ends[end].memory;
+    request.arg.reg_mr.length = RC_MEMORY_BYTES;
+    request.arg.reg_mr.access = access;
+    ck_assert_int_eq(rc_verb(pair, end, &request), 0);
+    return request.out.mr;
+}
+
+static void dereg(struct rc_pair *pair, unsigned end)
+{
+    struct sim_request request = {.verb = SIM_VERB_DEREG_MR,
+                                  .arg.mr = pair->ends[end].mr};
+    ck_assert_int_eq(rc_verb(pair, end, &request), 0);
+}
+
+static void region_not_writable(struct rc_pair *pair)
+{
+    struct ibv_mr *mr = reg(pair, 1, pair->ends[1].pd, IBV_ACCESS_REMOTE_READ);
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.wr.rdma.rkey = mr->rkey;
+    post(pair, &wr);
+}
+
+static void other_protection_domain(struct rc_pair *pair)
+{
+    struct sim_request request = {.verb = SIM_VERB_ALLOC_PD};
+    ck_assert_int_eq(rc_verb(pair, 1, &request), 0);
+    struct ibv_mr *mr =
+        reg(pair, 1, request.out.pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    wr.wr.rdma.rkey = mr->rkey;
+    post(pair, &wr);
+}
+
+static void deregistered_there(struct rc_pair *pair)
+{
+    struct ibv_sge sge = sge_of(pair, 0, 0, 100);
+    struct ibv_send_wr wr = write_of(pair, &sge);
+    dereg(pair, 1);
+    post(pair, &wr);
+}
+
+/* The key dies between the packets of one message. */
+static void deregistered_midway(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, RC_MEMORY_BYTES, 0), 0);
+    dereg(pair, 1);
+}
+
+static void deregistered_while_read(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, RC_MEMORY_BYTES, 0), 0);
+    dereg(pair, 1);
+}
+
+static void deregistered_here(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, RC_MEMORY_BYTES, 0), 0);
+    dereg(pair, 0);
+}
+
+static void landing_deregistered(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, RC_MEMORY_BYTES, 0), 0);
+    dereg(pair, 0);
+}
+
+static void nothing_to_receive(struct rc_pair *pair)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .rnr_retry = 2};
+    ck_assert_int_eq(rc_to_state(pair, 0, pair->ends[0].qp, IBV_QPS_SQD), 0);
+    ck_assert_int_eq(
+        rc_modify(pair, 0, pair->ends[0].qp, &attr, IBV_QP_STATE | IBV_QP_RNR_RETRY), 0);
+    ck_assert_int_eq(rc_to_state(pair, 0, pair->ends[0].qp, IBV_QPS_RTS), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_SEND, 1, 0, 100, 0), 0);
+}
+
+static void cable_cut(struct rc_pair *pair)
+{
+    sim_port_set_down(pair->ends[0].port, true, true, true);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 100, 0), 0);
+}
+
+static void peer_in_error(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_to_state(pair, 1, pair->ends[1].qp, IBV_QPS_ERR), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, 100, 0), 0);
+}
+
+static void peer_reset(struct rc_pair *pair)
+{
+    ck_assert_int_eq(rc_to_state(pair, 1, pair->ends[1].qp, IBV_QPS_RESET), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 100, 0), 0);
+}
+
+static void path_limit(struct rc_pair *pair)
+{
+    sim_port_set_path_limit(pair->ends[0].port, 1500);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0), 0);
+}
+
+static void small_netdev(struct rc_pair *pair)
+{
+    sim_port_set_mtu(pair->ends[1].port, 1500);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0), 0);
+}
+
+static void smaller_path_mtu_there(struct rc_pair *pair)
+{
+    struct ibv_qp_attr init = rc_init_attr(pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(pair, 1, pair->ends[0].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(pair, 1);
+    struct ibv_qp *qp = pair->ends[1].qp;
+    rtr.path_mtu = IBV_MTU_1024;
+    ck_assert_int_eq(rc_to_state(pair, 1, qp, IBV_QPS_RESET), 0);
+    ck_assert_int_eq(rc_modify(pair, 1, qp, &init, rc_init_mask), 0);
+    ck_assert_int_eq(rc_modify(pair, 1, qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_modify(pair, 1, qp, &rts, rc_rts_mask), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 2000, 0), 0);
+}
+
+static void wrong_psn(struct rc_pair *pair)
+{
+    struct ibv_qp_attr init = rc_init_attr(pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(pair, 1, pair->ends[0].qp->qp_num);
+    struct ibv_qp *qp = pair->ends[1].qp;
+    rtr.rq_psn += 1000;
+    ck_assert_int_eq(rc_to_state(pair, 1, qp, IBV_QPS_RESET), 0);
+    ck_assert_int_eq(rc_modify(pair, 1, qp, &init, rc_init_mask), 0);
+    ck_assert_int_eq(rc_modify(pair, 1, qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, 2000, 0), 0);
+}
+
+#define RTS IBV_QPS_RTS
+#define ERR IBV_QPS_ERR
+
+static const struct row rows[] = {
+    {"too long a SEND", "mlx5", too_long_a_send, IBV_WC_REM_INV_REQ_ERR,
+     IBV_WC_LOC_LEN_ERR, ERR, ERR},
+    {"too long a SEND, rxe", "rxe", too_long_a_send, IBV_WC_REM_OP_ERR,
+     IBV_WC_LOC_QP_OP_ERR, ERR, ERR},
+    {"bad key to send from", "mlx5", bad_send_key, IBV_WC_LOC_PROT_ERR, NO_COMPLETION,
+     ERR, RTS},
+    {"bad key to send from, rxe", "rxe", bad_send_key, IBV_WC_LOC_QP_OP_ERR,
+     NO_COMPLETION, ERR, RTS},
+    {"bad key to read into", "mlx5", bad_landing_key, IBV_WC_LOC_PROT_ERR, NO_COMPLETION,
+     ERR, RTS},
+    {"bad key to read into, rxe", "rxe", bad_landing_key, IBV_WC_LOC_PROT_ERR,
+     NO_COMPLETION, ERR, RTS},
+    {"bad key to receive into", "mlx5", bad_receive_key, IBV_WC_REM_OP_ERR,
+     IBV_WC_LOC_PROT_ERR, ERR, ERR},
+    {"bad key to receive into, rxe", "rxe", bad_receive_key, IBV_WC_REM_OP_ERR,
+     IBV_WC_LOC_QP_OP_ERR, ERR, ERR},
+    {"bad remote key", "mlx5", bad_remote_key, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION, ERR,
+     ERR},
+    {"beyond the region", "mlx5", beyond_the_region, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION,
+     ERR, ERR},
+    {"before the region", "mlx5", before_the_region, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION,
+     ERR, ERR},
+    {"address wraps", "mlx5", wraps_around, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION, ERR,
+     ERR},
+    {"READ beyond", "mlx5", read_beyond, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION, ERR, ERR},
+    {"atomic beyond", "mlx5", atomic_beyond, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION, ERR,
+     ERR},
+    {"WRITE not enabled", "mlx5", write_not_enabled, IBV_WC_REM_INV_REQ_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"READ not enabled", "mlx5", read_not_enabled, IBV_WC_REM_INV_REQ_ERR, NO_COMPLETION,
+     ERR, ERR},
+    {"atomic not enabled", "mlx5", atomic_not_enabled, IBV_WC_REM_INV_REQ_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"region not writable", "mlx5", region_not_writable, IBV_WC_REM_ACCESS_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"other PD", "mlx5", other_protection_domain, IBV_WC_REM_ACCESS_ERR, NO_COMPLETION,
+     ERR, ERR},
+    {"deregistered there", "mlx5", deregistered_there, IBV_WC_REM_ACCESS_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"deregistered midway", "mlx5", deregistered_midway, IBV_WC_REM_ACCESS_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"deregistered while read", "mlx5", deregistered_while_read, IBV_WC_REM_ACCESS_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"deregistered here", "mlx5", deregistered_here, IBV_WC_LOC_PROT_ERR, NO_COMPLETION,
+     ERR, RTS},
+    {"landing deregistered", "mlx5", landing_deregistered, IBV_WC_LOC_PROT_ERR,
+     NO_COMPLETION, ERR, RTS},
+    {"nothing to receive", "mlx5", nothing_to_receive, IBV_WC_RNR_RETRY_EXC_ERR,
+     NO_COMPLETION, ERR, RTS},
+    {"cable cut", "mlx5", cable_cut, IBV_WC_RETRY_EXC_ERR, NO_COMPLETION, ERR, RTS},
+    {"peer in ERR", "mlx5", peer_in_error, IBV_WC_RETRY_EXC_ERR, NO_COMPLETION, ERR, ERR},
+    {"peer reset", "mlx5", peer_reset, IBV_WC_RETRY_EXC_ERR, NO_COMPLETION, ERR,
+     IBV_QPS_RESET},
+    {"path limit", "mlx5", path_limit, IBV_WC_RETRY_EXC_ERR, NO_COMPLETION, ERR, RTS},
+    {"smaller netdev MTU there", "mlx5", small_netdev, IBV_WC_RETRY_EXC_ERR,
+     NO_COMPLETION, ERR, RTS},
+    {"smaller path MTU there", "mlx5", smaller_path_mtu_there, IBV_WC_REM_INV_REQ_ERR,
+     NO_COMPLETION, ERR, ERR},
+    {"wrong PSN", "mlx5", wrong_psn, IBV_WC_RETRY_EXC_ERR, NO_COMPLETION, ERR,
+     IBV_QPS_RTR},
+};
+
+START_TEST(fault_has_its_status)
+{
+    const struct row *row = &rows[_i];
+    struct rc_pair pair;
+    struct ibv_wc wc[16];
+    struct rc_options options = {.profile = row->profile, .timeout = 10, .retry_cnt = 3};
+    rc_pair_init(&pair, &options);
+    row->act(&pair);
+    /* Behind it: another WR, and a receive. */
+    ck_assert_int_eq(rc_post_recv(&pair, 0, 9, 0, 100), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 64, 0), 0);
+    rc_run(&pair, 10 * RC_PS_PER_S);
+    int n = rc_poll(&pair, 0, wc, 16);
+    ck_assert_msg(n == 3, "%s: %d completions\n%s", row->what, n, pair.story.bytes);
+    ck_assert_msg((int)wc[0].status == row->sender, "%s: %d", row->what, wc[0].status);
+    ck_assert_uint_eq(wc[0].wr_id, 1);
+    ck_assert_int_eq(wc[1].status, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_uint_eq(wc[1].wr_id, 2);
+    ck_assert_int_eq(wc[2].status, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_uint_eq(wc[2].wr_id, 9);
+    n = rc_poll(&pair, 1, wc, 16);
+    ck_assert_msg(n == (row->receiver == NO_COMPLETION ? 0 : 1), "%s: %d there",
+                  row->what, n);
+    if (n == 1) {
+        ck_assert_msg((int)wc[0].status == row->receiver, "%s: %d", row->what,
+                      wc[0].status);
+    }
+    ck_assert_int_eq((int)pair.ends[0].qp->state, row->sender_state);
+    ck_assert_int_eq((int)pair.ends[1].qp->state, row->receiver_state);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(zero_bytes_need_no_key)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+                                                 IBV_WR_SEND};
+    struct rc_pair pair;
+    rc_pair_init(&pair, NULL);
+    pair.ends[1].mr->rkey ^= 1; /* what rc_post will use */
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 5, 0, 0), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(rc_post(&pair, 0, opcodes[i], i, 0, 0, 0), 0);
+        struct ibv_wc wc = rc_wait(&pair, 0);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+        ck_assert_uint_eq(wc.wr_id, i);
+    }
+    struct ibv_wc received = rc_wait(&pair, 1);
+    ck_assert_uint_eq(received.byte_len, 0);
+    pair.ends[1].mr->rkey ^= 1;
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+/* An earlier WR that is still unacknowledged completes before the one that failed here. */
+START_TEST(a_local_fault_waits_for_its_turn)
+{
+    struct rc_pair pair;
+    rc_pair_init(&pair, NULL);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 0, 0, 50000, 0), 0);
+    bad_send_key(&pair);
+    struct ibv_wc first = rc_wait(&pair, 0);
+    struct ibv_wc second = rc_wait(&pair, 0);
+    ck_assert_uint_eq(first.wr_id, 0);
+    ck_assert_int_eq(first.status, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(second.wr_id, 1);
+    ck_assert_int_eq(second.status, IBV_WC_LOC_PROT_ERR);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(reads_without_leave_fail)
+{
+    struct rc_pair pair;
+    struct rc_options options = {.max_rd_atomic = RC_NONE};
+    rc_pair_init(&pair, &options);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_READ, 1, 0, 100, 0), 0);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_LOC_QP_OP_ERR);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(more_reads_than_the_peer_takes_are_invalid)
+{
+    struct rc_pair pair;
+    struct rc_options options = {.max_dest_rd_atomic = 2, .max_rd_atomic = 8};
+    rc_pair_init(&pair, &options);
+    for (unsigned i = 0; i < 8; i++) {
+        ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_READ, i, 0, 100000, 0), 0);
+    }
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert(rc_told(&pair, "refuse syndrome=97"));
+    ck_assert(rc_told(&pair, "status=REM_INV_REQ_ERR"));
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(posts_after_the_error_flush_too)
+{
+    struct rc_pair pair;
+    rc_pair_init(&pair, NULL);
+    ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_ERR), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_SEND, 3, 0, 10, 0), 0);
+    ck_assert_int_eq(rc_post_recv(&pair, 0, 4, 0, 10), 0);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_WR_FLUSH_ERR);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(hip08_flushes_only_when_the_error_was_polled)
+{
+    struct rc_pair pair;
+    struct ibv_wc wc[4];
+    rc_pair_init(&pair, &(struct rc_options){.profile = "hns-hip08"});
+    bad_remote_key(&pair);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 64, 0), 0);
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert_uint_eq(rc_times_told(&pair, "opcode=RDMA_WRITE status="), 1);
+    ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 1);
+    ck_assert_int_eq(wc[0].status, IBV_WC_REM_ACCESS_ERR);
+    rc_run(&pair, RC_PS_PER_US);
+    ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 1);
+    ck_assert_int_eq(wc[0].status, IBV_WC_WR_FLUSH_ERR);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(hip08_flushes_when_the_user_says_so)
+{
+    struct rc_pair pair;
+    struct ibv_wc wc[4];
+    rc_pair_init(&pair, &(struct rc_options){.profile = "hns-hip08"});
+    bad_remote_key(&pair);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 64, 0), 0);
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_ERR), 0);
+    rc_run(&pair, RC_PS_PER_US);
+    ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 2);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+START_TEST(the_responder_tells_its_user)
+{
+    struct rc_pair pair;
+    struct ibv_async_event event;
+    rc_pair_init(&pair, NULL);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+    bad_remote_key(&pair);
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert_int_eq(pair.ends[1].n_async_wakes, 1);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), 0);
+    ck_assert_int_eq(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+    ck_assert_ptr_eq(event.element.qp, pair.ends[1].qp);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rc_status");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 30);
+    tcase_add_loop_test(all, fault_has_its_status, 0, (int)WEFT_LENGTH(rows));
+    tcase_add_test(all, zero_bytes_need_no_key);
+    tcase_add_test(all, a_local_fault_waits_for_its_turn);
+    tcase_add_test(all, reads_without_leave_fail);
+    tcase_add_test(all, more_reads_than_the_peer_takes_are_invalid);
+    tcase_add_test(all, posts_after_the_error_flush_too);
+    tcase_add_test(all, hip08_flushes_only_when_the_error_was_polled);
+    tcase_add_test(all, hip08_flushes_when_the_user_says_so);
+    tcase_add_test(all, the_responder_tells_its_user);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
