@@ -184,6 +184,18 @@ static void name_device(struct sim_device *device, uint32_t index, uint32_t firs
     device->io.guid = guid_of(mac_of(device->host->index, first_port + 1));
 }
 
+static void on_gids_changed(void *context, struct sim_port *port)
+{
+    const struct sim_device *device = context;
+    sim_nic_gid_changed(device->nic, port);
+}
+
+static void on_async_event(void *context)
+{
+    const struct sim_device *device = context;
+    io_task_wake(device->io.async_task);
+}
+
 static weft_status build_devices(struct sim_host *host, const struct sim_profile *profile,
                                  struct weft_error *error)
 {
@@ -222,8 +234,10 @@ static weft_status build_devices(struct sim_host *host, const struct sim_profile
         device->nic = sim_nic_create(
             host->world->engine, spec->name, device->io.name, profile, host->stack,
             device->ports, device->io.n_ports, is_limited ? &host->pinned_limit : NULL);
+        sim_nic_async_waker(device->nic, (struct sim_waker){on_async_event, device});
         for (uint8_t j = 0; j < device->io.n_ports; j++) {
             sim_port_attach(device->ports[j], device->nic, host->stack);
+            sim_stack_watch_gids(host->stack, device->ports[j], on_gids_changed, device);
         }
         host->env.devices[i] = &device->io;
     }

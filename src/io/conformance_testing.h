@@ -1,0 +1,61 @@
+/* The waist's contract as tests that any backend runs: give the suite a world_ops, and every
+ * clause of io/oob.h, io/verbs.h, io/gpu.h, io/env.h and io/world.h that a program can observe
+ * becomes one story. The stories make no assumption on how long anything takes. */
+#ifndef WEFT_IO_CONFORMANCE_TESTING_H
+#define WEFT_IO_CONFORMANCE_TESTING_H
+
+#include <check.h>
+
+#include "io/world.h"
+
+/* Adds all cases. `ops` must be able to build two hosts, "left" (10.77.0.1/24) and "right"
+ * (10.77.0.2/24), with one cable of MTU 4200 and a management network 10.88.0.0/24. */
+void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile);
+
+/* ---- for the files of the suite only ---- */
+
+enum { LEFT, RIGHT };
+
+/* Tags of the tasks that stories wait with. */
+enum { TASK_LISTENER, TASK_CLIENT, TASK_SERVER, TASK_OP, TASK_CQ, TASK_OTHER, N_TASKS };
+
+struct conformance {
+    struct world *world;
+    struct io_env *env[2];
+    struct io_loop *loop;
+    struct io_task task[2][N_TASKS];
+    unsigned n_woken[2][N_TASKS];
+};
+
+extern struct conformance now_testing;
+
+void conformance_start(void);
+void conformance_stop(void);
+/* Lets a little time pass, and counts who was woken. False once `until` is past. */
+bool conformance_step(weft_ns until);
+
+#define WAIT_FOR(condition)                                                              \
+    do {                                                                                 \
+        weft_ns limit_ = io_now(now_testing.env[LEFT]) + 60 * (weft_ns)1000000000;       \
+        while (!(condition)) {                                                           \
+            ck_assert_msg(conformance_step(limit_), "never came true: %s", #condition);  \
+        }                                                                                \
+    } while (0)
+
+/* Runs `op` on the first device of `host` to its end, and returns its error. */
+int conformance_op(int host, struct io_op *op);
+struct ibv_pd *conformance_pd(int host);
+struct ibv_cq *conformance_cq(int host, int cqe);
+struct ibv_mr *conformance_mr(int host, struct ibv_pd *pd, void *at, size_t n_bytes);
+struct ibv_qp *conformance_qp(int host, struct ibv_pd *pd, struct ibv_cq *cq);
+/* One step of `host`'s QP towards the other host's; 0 or an errno. */
+int conformance_to_init(int host, struct ibv_qp *qp);
+int conformance_to_rtr(int host, struct ibv_qp *qp, uint32_t peer_qpn, struct io_ip peer);
+int conformance_to_rts(int host, struct ibv_qp *qp);
+
+TCase *conformance_streams(void);
+TCase *conformance_objects(void);
+TCase *conformance_data(void);
+TCase *conformance_env(void);
+
+#endif
