@@ -188,7 +188,7 @@ bool fabric_step(struct fabric *fabric, weft_ns until)
         return fabric->world->ops->step(fabric->world, until) == WEFT_OK;
     }
     for (; task != NULL; task = io_loop_pop(fabric->loop)) {
-        fabric->n_wakes++;
+        fabric->woken |= 1u << task->host;
         dispatch(fabric, task);
     }
     return true;

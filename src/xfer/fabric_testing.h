@@ -56,7 +56,7 @@ struct fabric {
     struct fabric_host hosts[FABRIC_HOSTS_MAX];
     struct fabric_link links[FABRIC_HOSTS_MAX][FABRIC_HOSTS_MAX]; /* [from][to] */
     struct fabric_spec *spec;                                     /* Owned */
-    uint64_t n_wakes;
+    uint32_t woken; /* bit h: a task of host h ran since the test last cleared it */
 };
 
 /* Builds the world and brings every connection up. */
