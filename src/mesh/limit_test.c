@@ -303,6 +303,20 @@ START_TEST(the_least_cut_is_least)
 }
 END_TEST
 
+/* The shortest way 0-1-2-7 blocks both of the two that fit together, 0-1-5-6-7 and 0-3-4-2-7:
+ * what was pushed over 1-2 has to be taken back. */
+START_TEST(flow_is_taken_back)
+{
+    static const struct mesh_arc arcs[] = {{0, 1, 1}, {1, 2, 1}, {2, 7, 1},
+                                           {0, 3, 1}, {3, 4, 1}, {4, 2, 1},
+                                           {1, 5, 1}, {5, 6, 1}, {6, 7, 1}};
+    bool side[8];
+    ck_assert_uint_eq(mesh_least_cut(8, arcs, 9, 0, 7, side), 2);
+    /* Without the way around there is only one. */
+    ck_assert_uint_eq(mesh_least_cut(8, arcs, 8, 0, 7, side), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mesh/limit");
@@ -315,6 +329,7 @@ int main(void)
     tcase_add_test(tests, extremes_stay_in_range);
     tcase_add_test(tests, large_meshes);
     tcase_add_loop_test(tests, the_least_cut_is_least, 0, 200);
+    tcase_add_test(tests, flow_is_taken_back);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
