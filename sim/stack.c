@@ -49,6 +49,13 @@ void sim_stack_destroy(struct sim_stack *stack)
     free(stack);
 }
 
+void sim_stack_reset_streams(struct sim_stack *stack)
+{
+    if (!stack->is_dead) {
+        sim_tcp_reset_all(stack->tcp);
+    }
+}
+
 void sim_stack_kill(struct sim_stack *stack)
 {
     stack->is_dead = true;

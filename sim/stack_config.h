@@ -69,6 +69,8 @@ int sim_stack_add_gid(struct sim_stack *stack, uint32_t ifindex, const struct si
 int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
                         uint32_t ifindex, const struct sim_ip *gateway);
 
+/* Its process dies: the kernel resets its streams, which is what tells the peers. */
+void sim_stack_reset_streams(struct sim_stack *stack);
 /* The host dies: it sends nothing more, answers nothing, and no stream is ever woken. */
 void sim_stack_kill(struct sim_stack *stack);
 

@@ -63,6 +63,8 @@ void sim_tcp_close(struct sim_stream *stream, bool reset);
 /* For the stack. */
 struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes);
 void sim_tcp_destroy(struct sim_tcp *tcp);
+/* The process died: its kernel resets every stream. They stay, for sim_tcp_stop. */
+void sim_tcp_reset_all(struct sim_tcp *tcp);
 /* The host died: no timer runs, nobody is woken. */
 void sim_tcp_stop(struct sim_tcp *tcp);
 /* A packet for this host; `netdev` NULL: from itself. The packet stays the caller's. */

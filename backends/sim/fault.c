@@ -186,6 +186,7 @@ static void kill_host(struct sim_host *host)
         sim_nic_reset(host->devices[i].nic);
     }
     sim_gpu_device_stop(&host->gpu);
+    sim_stack_reset_streams(host->stack);
     sim_stack_kill(host->stack);
 }
 

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,20 @@ static const struct diag_port *port_by_ip(struct diag_ports ports, const struct 
     return found;
 }
 
+/* A route that was not found concerns the ports that would have made it. */
+static void find_facing(struct diag_case *c)
+{
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            if (diag_facing(&c->local.items[i], &c->remote.items[j]) == DIAG_YES) {
+                c->local_port = &c->local.items[i];
+                c->remote_port = &c->remote.items[j];
+                return;
+            }
+        }
+    }
+}
+
 static bool ip_value(const struct diag_case *c, const char *name, struct io_ip *out)
 {
     const char *text = diag_text(c, name);
@@ -114,6 +129,9 @@ void diag_case_init(struct diag_case *c, const struct diag_input *input,
     c->remote_port = port_by_name(c->remote, diag_text(c, "remote_port"));
     if (c->remote_port == NULL && c->has_remote_gid) {
         c->remote_port = port_by_ip(c->remote, &c->remote_gid);
+    }
+    if (failure->error.status == WEFT_ERR_ROUTE && c->local_port == NULL) {
+        find_facing(c);
     }
 }
 
@@ -221,6 +239,14 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
     return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
 }
 
+/* Its kernel closed or reset the control stream: a process that fails in order says goodbye. */
+static bool is_cut_off(const struct diag_error *error)
+{
+    return !error->is_hearsay &&
+           (error->error.status == WEFT_ERR_CLOSED ||
+            error->error.sys_errno == ECONNRESET || error->error.sys_errno == EPIPE);
+}
+
 enum diag_known diag_peer_died(const struct diag_case *c)
 {
     if (c->peer != NULL && c->peer->was_observed) {
@@ -232,8 +258,8 @@ enum diag_known diag_peer_died(const struct diag_case *c)
         for (uint32_t j = 0; j < host->n_errors; j++) {
             const struct diag_error *error = &host->errors[j];
 
-            if (error->error.status == WEFT_ERR_CLOSED && !error->is_hearsay &&
-                strcmp(error->peer, c->peer_name) == 0 && c->peer_name[0] != '\0') {
+            if (is_cut_off(error) && c->peer_name[0] != '\0' &&
+                strcmp(error->peer, c->peer_name) == 0) {
                 return DIAG_YES;
             }
         }

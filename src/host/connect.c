@@ -212,16 +212,24 @@ weft_status host_closing_progress(struct host *host)
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
+/* Says goodbye, so that the peer does not take it for a death, and is gone. */
+static void drop(struct conn **conn)
+{
+    if (*conn != NULL && (*conn)->state != CONN_CLOSED) {
+        conn_close(*conn);
+    }
+    conn_destroy(*conn);
+    *conn = NULL;
+}
+
 void host_drop_all(struct host *host)
 {
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
         struct host_peer *peer = &host->peers[rank];
 
         close_transfers(peer);
-        conn_destroy(peer->outgoing);
-        peer->outgoing = NULL;
-        conn_destroy(peer->incoming);
-        peer->incoming = NULL;
+        drop(&peer->outgoing);
+        drop(&peer->incoming);
     }
     conn_listener_close(host->listener);
     host->listener = NULL;
