@@ -23,7 +23,7 @@ VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
-        -Wno-string-conversion
+        $(if $(findstring clang,$(CC)),-Wno-string-conversion)
 CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
 CFLAGS_ALL = -std=c11 $(O) -g -fPIC -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
