@@ -111,8 +111,10 @@ static void describe(struct bed *bed)
             spec->hosts[h].n_settings = 1;
         }
     }
-    for (uint32_t i = 0; i < (config->triangle ? 3 : config->n_cables); i++) {
-        add_cable(spec, config, config->triangle ? i : 0, config->triangle ? (i + 1) % 3 : 1);
+    for (uint32_t i = 0; i < config->n_cables; i++) {
+        bool apart = config->triangle || config->line;
+
+        add_cable(spec, config, apart ? i : 0, apart ? (i + 1) % 3 : 1);
     }
     spec->spec.seed = config->seed;
     spec->spec.hosts = spec->hosts;
@@ -229,10 +231,11 @@ void bed_open(struct bed *bed, const struct bed_config *config)
 
     *bed = (struct bed){.config = *config};
     bed->spec = weft_calloc(1, sizeof(*bed->spec));
-    bed->config.n_hosts = config->triangle       ? 3
-                          : config->n_hosts != 0 ? config->n_hosts
-                                                 : 2;
-    bed->config.n_cables = config->n_cables != 0 ? config->n_cables : 1;
+    bed->config.n_hosts = config->triangle || config->line ? 3 : 2;
+    bed->config.n_cables = config->triangle        ? 3
+                           : config->line          ? 2
+                           : config->n_cables != 0 ? config->n_cables
+                                                   : 1;
     weft_trace_init(&bed->trace, WEFT_TRACE_STORY, on_line, bed);
     conn_config_default(&bed->conn);
     describe(bed);

@@ -17,9 +17,10 @@
 enum bed_kind { BED_KIND_RDMA = 1, BED_KIND_LISTENER, BED_KIND_CONN, BED_KIND_TEST };
 
 struct bed_config {
-    uint32_t n_hosts;  /* 2 unless told */
+    uint32_t n_hosts;  /* set by bed_open: 2, or 3 */
     uint32_t n_cables; /* between hosts 0 and 1; 1 unless told */
     bool triangle;     /* instead: 0-1, 1-2, 2-0 */
+    bool line;         /* instead: 0-1, 1-2 */
     const char *profile;
     const char *tcp_chunk; /* WEFT_SIM_TCP_CHUNK */
     uint32_t mtu_bytes[BED_HOSTS_MAX]; /* of the netdevs; 9000 unless told */

@@ -1,33 +1,419 @@
-/* Two hosts and a cable: the happy path as a whole. */
+/* How connections come up and go, told whole. */
 #include <check.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "conn/conn_testing.h"
+#include "conn/private.h"
+
+static const char happy_story[] = "titanic c:connector tcp from=new\n"
+                                  "titanic c:connector hello from=tcp\n"
+                                  "titanic c:connector challenge from=hello\n"
+                                  "titanic c:connector auth from=challenge\n"
+                                  "iceberg c:acceptor auth from=new\n"
+                                  "iceberg c:acceptor meta from=auth\n"
+                                  "titanic c:connector qps from=auth\n"
+                                  "titanic c:connector meta from=qps\n"
+                                  "iceberg c:acceptor qps from=meta\n"
+                                  "iceberg c:acceptor connect_qps from=qps\n"
+                                  "titanic c:connector connect_qps from=meta\n"
+                                  "iceberg c:acceptor ready from=connect_qps\n"
+                                  "titanic c:connector ready from=connect_qps\n"
+                                  "titanic c:connector probe from=ready\n"
+                                  "iceberg c:acceptor probe from=ready\n"
+                                  "iceberg c:acceptor up from=probe\n"
+                                  "titanic c:connector up from=probe\n";
+
+/* The lines of one host: how the hosts' lines interleave is a matter of time. */
+static char *lines_of(const struct bed *bed, const char *host)
+{
+    struct weft_text text = {0};
+    const char *line = bed->story.bytes;
+    size_t n_host = strlen(host);
+
+    while (*line != '\0') {
+        const char *end = strchr(line, '\n') + 1;
+
+        if (strncmp(line, host, n_host) == 0) {
+            weft_text_add_bytes(&text, line, (size_t)(end - line));
+        }
+        line = end;
+    }
+    return text.bytes;
+}
+
+static void connect_pair(struct bed *bed)
+{
+    bed_listen(bed, 1);
+    bed_connect(bed, 0, 1);
+    ck_assert(bed_run(bed, 40 * BED_S, bed_all_up));
+}
 
 START_TEST(two_hosts_connect)
 {
     struct bed bed;
 
     bed_open(&bed, &(struct bed_config){.seed = 1});
-    bed_listen(&bed, 1);
-    bed_connect(&bed, 0, 1);
-    bed_run(&bed, 5 * BED_S, bed_all_up);
-    fputs(bed.story.bytes, stderr);
+    connect_pair(&bed);
+    ck_assert_str_eq(bed.story.bytes, happy_story);
+    ck_assert_uint_eq(bed_conn(&bed, 0)->id, bed_conn(&bed, 1)->id);
+    ck_assert_str_eq(bed_conn(&bed, 0)->peer.host, "iceberg");
+    ck_assert_str_eq(bed_conn(&bed, 1)->peer.host, "titanic");
     for (uint32_t h = 0; h < 2; h++) {
-        struct conn *conn = bed_conn(&bed, h);
-        char text[300];
+        const struct conn *conn = bed_conn(&bed, h), *peer = bed_conn(&bed, 1 - h);
 
-        weft_error_format(&conn->error, text, sizeof(text));
-        fprintf(stderr, "%u %s %s up %lld rtt %lld\n", h, conn_state_name(conn->state), text,
-                (long long)(conn->up_ns - conn->started_ns), (long long)conn->probe_rtt_ns);
-        for (unsigned i = 0; i < conn->error.n_values; i++) {
-            fprintf(stderr, "   %s=%lld %s\n", conn->error.values[i].name,
-                    (long long)conn->error.values[i].number, conn->error.values[i].text);
+        ck_assert_uint_eq(conn->n_rails, 1);
+        ck_assert_uint_eq(conn->n_qps, 2);
+        ck_assert_uint_eq(conn->rails[0].path_mtu, 4096);
+        ck_assert_mem_eq(&conn->rails[0].local_gid, &peer->rails[0].remote_gid, 16);
+        ck_assert_int_eq(conn->rails[0].gid_type, IBV_GID_TYPE_ROCE_V2);
+        ck_assert_uint_eq(conn->rails[0].remote_window, (uintptr_t)peer->window);
+        ck_assert_uint_eq(conn->rails[0].remote_rkey, peer->rails[0].window_mr.rkey);
+        ck_assert_uint_eq(conn->recv_posted, 256);
+        ck_assert_uint_eq(conn->max_inline_bytes, 128);
+        ck_assert_uint_ge(conn->max_msg_bytes, 1u << 30);
+        ck_assert_int_gt(conn->probe_rtt_ns, 0);
+        ck_assert_int_lt(conn->up_ns - conn->started_ns, 10 * BED_MS);
+        for (uint32_t i = 0; i < conn->config.window_bytes; i++) {
+            ck_assert_uint_eq(conn->window[i], 0);
+        }
+        for (uint32_t i = 0; i < conn->n_qps; i++) {
+            ck_assert_uint_eq(conn->qps[i].remote.qpn, peer->qps[i].qp->qp_num);
+            ck_assert_uint_eq(conn->qps[i].remote.psn, peer->qps[i].config.psn);
+            ck_assert_uint_ne(conn->qps[i].config.psn, 0);
+            ck_assert_uint_ne(conn->qps[i].config.psn, conn->qps[1 - i].config.psn);
+            ck_assert_uint_ne(conn->qps[i].config.psn, peer->qps[i].config.psn);
+        }
+        /* A CQ, two QPs, the window: the probe's memory is given back. */
+        ck_assert_int_eq(bed_objects(&bed, h), 4);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+/* One WRITE_WITH_IMM from h's queue pair q into its peer's window. */
+static void write_across(struct bed *bed, uint32_t h, uint32_t q)
+{
+    struct conn *conn = bed_conn(bed, h), *peer = bed_conn(bed, 1 - h);
+    struct ibv_wc wc[8];
+    struct ibv_sge sge = {.addr = (uintptr_t)"weft", .length = 4};
+    struct ibv_send_wr *bad,
+        wr = {.wr_id = 42,
+              .sg_list = &sge,
+              .num_sge = 1,
+              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+              .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+              .imm_data = 0x01020304};
+    int n = 0;
+
+    wr.wr.rdma.remote_addr = conn->rails[0].remote_window + 64 * q;
+    wr.wr.rdma.rkey = conn->rails[0].remote_rkey;
+    ck_assert_int_eq(conn->rails[0].port->device->ops->post_send(conn->qps[q].qp, &wr, &bad),
+                     0);
+    bed_run(bed, BED_MS, NULL);
+    ck_assert_int_eq(
+        conn->rails[0].port->device->ops->poll_cq(conn->rails[0].cq, 8, wc, &n), 0);
+    ck_assert_int_eq(n, 1);
+    ck_assert_uint_eq(wc[0].wr_id, 42);
+    ck_assert_int_eq(wc[0].status, IBV_WC_SUCCESS);
+    ck_assert_int_eq(
+        peer->rails[0].port->device->ops->poll_cq(peer->rails[0].cq, 8, wc, &n), 0);
+    ck_assert_int_eq(n, 1);
+    ck_assert_uint_eq(wc[0].wr_id, CONN_WR_RECV);
+    ck_assert_int_eq(wc[0].status, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(wc[0].imm_data, 0x01020304);
+    ck_assert_mem_eq(peer->window + 64 * q, "weft", 4);
+}
+
+START_TEST(what_is_up_carries_data_both_ways_on_every_queue_pair)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 2});
+    connect_pair(&bed);
+    for (uint32_t q = 0; q < 2; q++) {
+        write_across(&bed, 0, q);
+        write_across(&bed, 1, q);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+static bool all_closed_or_failed(const struct bed *bed)
+{
+    for (uint32_t h = 0; h < 2; h++) {
+        enum conn_state state = bed_conn(bed, h)->state;
+
+        if (state != CONN_CLOSED && state != CONN_FAILED) {
+            return false;
         }
     }
+    return true;
+}
+
+/* `first` closes; the other end learns it, may still use what is left, then closes too. */
+static void close_pair(struct bed *bed, uint32_t first)
+{
+    struct conn *other = bed_conn(bed, 1 - first);
+
+    conn_close(bed_conn(bed, first));
+    conn_close(bed_conn(bed, first));
+    ck_assert(bed_run(bed, 3 * BED_S, all_closed_or_failed));
+    ck_assert_int_eq(bed_conn(bed, first)->state, CONN_CLOSED);
+    ck_assert_int_eq(bed_objects(bed, first), 0);
+    ck_assert_int_eq(other->state, CONN_FAILED);
+    ck_assert_int_eq(other->error.status, WEFT_ERR_CLOSED);
+    ck_assert_str_eq(other->error.message, "the peer closed the connection");
+    ck_assert_int_eq(conn_progress(other), WEFT_ERR_CLOSED);
+    ck_assert_ptr_nonnull(other->rails[0].cq);
+    conn_close(other);
+    ck_assert(bed_run(bed, 3 * BED_S, all_closed_or_failed));
+    ck_assert_int_eq(other->state, CONN_CLOSED);
+    ck_assert_int_eq(conn_progress(other), WEFT_OK);
+    ck_assert_int_eq(bed_objects(bed, 1 - first), 0);
+}
+
+START_TEST(either_end_closes)
+{
+    static const char *const profiles[] = {"mlx5", "rxe", "hns-hip08"};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 3, .profile = profiles[_i / 2]});
+    connect_pair(&bed);
+    close_pair(&bed, (uint32_t)_i % 2);
+    bed_close(&bed);
+}
+END_TEST
+
+/* A hundred connections one after the other leave nothing behind. */
+START_TEST(connections_come_and_go)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 4});
+    bed_listen(&bed, 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        bed_connect(&bed, 0, 1);
+        ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
+        close_pair(&bed, i % 2);
+        for (uint32_t h = 0; h < 2; h++) {
+            conn_destroy(bed_conn(&bed, h));
+            bed.hosts[h].n_conns = 0;
+        }
+    }
+    ck_assert_uint_eq(bed.hosts[1].listener->counters.clients, 100);
+    ck_assert_uint_eq(bed.hosts[1].listener->counters.accepted, 100);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Streams that take and give at most k bytes at a time: every message is split at every byte
+ * boundary by some k, and each end's story stays the same. */
+START_TEST(splitting_the_streams_changes_nothing)
+{
+    struct bed bed;
+    char chunk[16];
+    char *whole[2];
+
+    bed_open(&bed, &(struct bed_config){.seed = 5});
+    connect_pair(&bed);
+    whole[0] = lines_of(&bed, "titanic");
+    whole[1] = lines_of(&bed, "iceberg");
+    bed_close(&bed);
+    for (int k = 1; k <= 320; k += k < 130 ? 1 : 13) {
+        weft_format(chunk, sizeof(chunk), "%d", k);
+        bed_open(&bed, &(struct bed_config){.seed = 5, .tcp_chunk = chunk});
+        connect_pair(&bed);
+        for (uint32_t h = 0; h < 2; h++) {
+            char *lines = lines_of(&bed, bed.hosts[h].env->name);
+
+            ck_assert_str_eq(lines, whole[h]);
+            free(lines);
+        }
+        bed_close(&bed);
+    }
+    free(whole[0]);
+    free(whole[1]);
+}
+END_TEST
+
+START_TEST(in_a_triangle_each_pair_takes_its_own_cable)
+{
+    static const uint8_t cable[3][3] = {{0, 101, 103}, {101, 0, 102}, {103, 102, 0}};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 6, .triangle = true});
+    for (uint32_t h = 0; h < 3; h++) {
+        bed_listen(&bed, h);
+    }
+    for (uint32_t h = 0; h < 3; h++) {
+        bed_connect(&bed, h, (h + 1) % 3);
+        bed_connect(&bed, (h + 1) % 3, h); /* crossing: both are wanted */
+    }
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
+    bed_run(&bed, 10 * BED_MS, NULL);
+    ck_assert(bed_all_up(&bed));
+    for (uint32_t h = 0; h < 3; h++) {
+        ck_assert_uint_eq(bed.hosts[h].n_conns, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            const struct conn *conn = bed.hosts[h].conns[i];
+            uint32_t peer = (uint32_t)(conn->peer.host[0] == 't'   ? 0
+                                       : conn->peer.host[0] == 'i' ? 1
+                                                                   : 2);
+
+            ck_assert_uint_eq(conn->rails[0].local_gid.raw[14], cable[h][peer]);
+            ck_assert_uint_eq(conn->rails[0].remote_gid.raw[14], cable[h][peer]);
+        }
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(two_cables_are_two_rails)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 7, .n_cables = 2});
+    connect_pair(&bed);
+    for (uint32_t h = 0; h < 2; h++) {
+        const struct conn *conn = bed_conn(&bed, h);
+
+        ck_assert_uint_eq(conn->n_rails, 2);
+        ck_assert_uint_eq(conn->n_qps, 4);
+        ck_assert_ptr_ne(conn->rails[0].port, conn->rails[1].port);
+        ck_assert_ptr_ne(conn->rails[0].cq, conn->rails[1].cq);
+        for (uint32_t q = 0; q < 4; q++) {
+            ck_assert_ptr_eq(conn->qps[q].config.port, conn->rails[q % 2].port);
+        }
+    }
+    close_pair(&bed, 0);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(the_lesser_mtu_is_used_by_both)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 8,
+                                        .mtu_bytes = {_i == 0 ? 9000 : 1500,
+                                                      _i == 0 ? 1500 : 9000}});
+    connect_pair(&bed);
+    ck_assert_uint_eq(bed_conn(&bed, 0)->rails[0].path_mtu, 1024);
+    ck_assert_uint_eq(bed_conn(&bed, 1)->rails[0].path_mtu, 1024);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(the_cable_alone_is_enough_and_so_is_management_for_tcp)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 9, .no_management = true});
+    connect_pair(&bed);
+    bed_close(&bed);
+
+    bed_open(&bed, &(struct bed_config){.seed = 9});
+    bed.conn.over_management = true;
+    connect_pair(&bed);
+    ck_assert_uint_eq(bed_conn(&bed, 0)->private->dial.n_ways, 1);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(other_programs_policies_connect_a_pair)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 10});
+    bed.conn.policy = (enum rdma_policy)_i;
+    connect_pair(&bed);
+    close_pair(&bed, 0);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(fewer_capabilities_are_agreed_on)
+{
+    static const struct world_setting overrides[] = {{"max_inline", "0"},
+                                                     {"max_qp_wr", "64"}};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){
+                       .seed = 11, .overrides = overrides, .n_overrides = 2});
+    connect_pair(&bed);
+    ck_assert_uint_eq(bed_conn(&bed, 0)->max_inline_bytes, 0);
+    ck_assert_uint_lt(bed_conn(&bed, 0)->recv_posted, 64);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_stream_that_ends_after_ready_leaves_the_connection_usable)
+{
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 12});
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    while (conn->state != CONN_PROBE) {
+        ck_assert(bed_run(&bed, 1000, NULL));
+    }
+    /* As if something between the ends had reset, or closed, the stream under both. */
+    frame_close(&conn->private->link, _i == 0);
+    conn->private->is_alone = true;
+    conn->private->alone_ns = bed_now(&bed) + 600 * BED_MS;
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
+    ck_assert(bed_all_up(&bed));
+    write_across(&bed, 0, 0);
+    write_across(&bed, 1, 1);
+    bed_run(&bed, 5 * BED_S, NULL);
     ck_assert(bed_all_up(&bed));
     bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_peer_that_goes_is_noticed_by_its_stream)
+{
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 13});
+    connect_pair(&bed);
+    conn_destroy(bed_conn(&bed, 1));
+    bed.hosts[1].n_conns = 0;
+    bed_run(&bed, 10 * BED_MS, NULL);
+    conn = bed_conn(&bed, 0);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_CLOSED);
+    ck_assert_str_eq(conn->error.phase, "stream");
+    ck_assert_str_eq(weft_error_value(&conn->error, "peer")->text, "iceberg");
+    ck_assert_int_eq(bed_objects(&bed, 1), 0);
+    conn_destroy(conn);
+    bed.hosts[0].n_conns = 0;
+    ck_assert_int_eq(bed_objects(&bed, 0), 0);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(names_and_defaults)
+{
+    struct conn_config config;
+
+    for (int s = CONN_NEW; s <= CONN_FAILED; s++) {
+        ck_assert_str_ne(conn_state_name((enum conn_state)s), "?");
+    }
+    ck_assert_str_eq(conn_state_name((enum conn_state)99), "?");
+    conn_config_default(&config);
+    ck_assert_int_eq(config.authenticate_ns, 5 * BED_S);
+    ck_assert_int_eq(config.total_ns, 30 * BED_S);
+    ck_assert_int_eq(config.patience_ns, 900 * BED_S);
+    ck_assert_int_eq(config.probe_ns * config.probe_tries, 300 * BED_MS);
+    ck_assert_uint_eq(config.pending_max, 64);
+    conn_destroy(NULL);
+    conn_listener_close(NULL);
 }
 END_TEST
 
@@ -39,7 +425,22 @@ int main(void)
     int failed;
 
     suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, two_hosts_connect);
+    tcase_add_test(tcase, what_is_up_carries_data_both_ways_on_every_queue_pair);
+    tcase_add_loop_test(tcase, either_end_closes, 0, 6);
+    tcase_add_test(tcase, connections_come_and_go);
+    tcase_add_test(tcase, splitting_the_streams_changes_nothing);
+    tcase_add_test(tcase, in_a_triangle_each_pair_takes_its_own_cable);
+    tcase_add_test(tcase, two_cables_are_two_rails);
+    tcase_add_loop_test(tcase, the_lesser_mtu_is_used_by_both, 0, 2);
+    tcase_add_test(tcase, the_cable_alone_is_enough_and_so_is_management_for_tcp);
+    tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0, RDMA_N_POLICIES);
+    tcase_add_test(tcase, fewer_capabilities_are_agreed_on);
+    tcase_add_loop_test(tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable,
+                        0, 2);
+    tcase_add_test(tcase, a_peer_that_goes_is_noticed_by_its_stream);
+    tcase_add_test(tcase, names_and_defaults);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

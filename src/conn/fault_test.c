@@ -1,0 +1,338 @@
+/* What goes wrong in the fabric or on a device: both ends get a typed error within their
+ * deadlines, everything is given back, and the next connection works. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "conn/conn_testing.h"
+#include "conn/private.h"
+
+static const char *text_of(const struct conn *conn, const char *name)
+{
+    const struct weft_value *value = weft_error_value(&conn->error, name);
+
+    ck_assert_msg(value != NULL, "no value %s in: %s: %s", name, conn->error.phase,
+                  conn->error.message);
+    return value->text;
+}
+
+static int64_t int_of(const struct conn *conn, const char *name)
+{
+    const struct weft_value *value = weft_error_value(&conn->error, name);
+
+    ck_assert_msg(value != NULL, "no value %s in: %s: %s", name, conn->error.phase,
+                  conn->error.message);
+    return value->number;
+}
+
+static void forget_conns(struct bed *bed)
+{
+    for (uint32_t h = 0; h < bed->config.n_hosts; h++) {
+        for (uint32_t i = 0; i < bed->hosts[h].n_conns; i++) {
+            conn_destroy(bed->hosts[h].conns[i]);
+        }
+        bed->hosts[h].n_conns = 0;
+    }
+    bed_run(bed, 20 * BED_MS, NULL);
+}
+
+/* Nothing is left, and the next connection works. */
+static void check_recovery(struct bed *bed)
+{
+    forget_conns(bed);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(bed_objects(bed, h), 0);
+    }
+    ck_assert_uint_eq(bed->hosts[1].listener->counters.pending, 0);
+    bed_connect(bed, 0, 1);
+    ck_assert(bed_run(bed, 40 * BED_S, bed_all_up));
+}
+
+static void check_failed(const struct bed *bed, weft_ns since, weft_ns within)
+{
+    for (uint32_t h = 0; h < 2; h++) {
+        for (uint32_t i = 0; i < bed->hosts[h].n_conns; i++) {
+            const struct conn *conn = bed->hosts[h].conns[i];
+
+            ck_assert_int_eq(conn->state, CONN_FAILED);
+            ck_assert_int_lt(conn->error.status, 0);
+            ck_assert_str_ne(conn->error.phase, "");
+            ck_assert_str_ne(conn->error.message, "");
+        }
+        ck_assert_int_eq(bed_objects(bed, h), 0);
+    }
+    ck_assert_int_le(bed_now(bed) - since, within);
+}
+
+struct verb_case {
+    int verb;
+    uint32_t n; /* of these on one end */
+    int error;
+};
+
+static const struct verb_case verb_cases[] = {
+    {IO_OP_CREATE_QP, 4, ENOMEM}, {IO_OP_REG_MR, 6, ENOMEM},   {IO_OP_REG_MR, 6, EFAULT},
+    {IO_OP_CREATE_CQ, 2, ENOMEM}, {IO_OP_MODIFY_QP, 12, EINVAL}, {-1, 8, EINVAL},
+    {-2, 30, ENOMEM},
+};
+
+/* The k-th verb of each kind fails, on each end, on connections of two rails. */
+START_TEST(any_verb_may_fail)
+{
+    const struct verb_case *verb_case = &verb_cases[_i / 2];
+    uint32_t host = (uint32_t)_i % 2;
+
+    for (uint32_t nth = 1; nth <= verb_case->n / 2; nth++) {
+        for (uint32_t port = 0; port < 2; port++) {
+            struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                        .host = host,
+                                        .has_port = true,
+                                        .port = port,
+                                        .verb = verb_case->verb,
+                                        .nth = nth,
+                                        .error = verb_case->error};
+            struct bed bed;
+            weft_ns since;
+
+            bed_open(&bed, &(struct bed_config){.seed = 20, .n_cables = 2});
+            ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+            bed_listen(&bed, 1);
+            since = bed_now(&bed);
+            bed_connect(&bed, 0, 1);
+            ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+            bed_run(&bed, 100 * BED_MS, bed_all_up);
+            check_failed(&bed, since, BED_S);
+            ck_assert_int_eq(bed_conn(&bed, host)->error.sys_errno, verb_case->error);
+            ck_assert_str_eq(bed_conn(&bed, 1 - host)->error.phase, "peer");
+            ck_assert_int_eq(int_of(bed_conn(&bed, 1 - host), "peer_errno"),
+                             verb_case->error);
+            ck_assert_str_eq(text_of(bed_conn(&bed, 1 - host), "peer_phase"),
+                             bed_conn(&bed, host)->error.phase);
+            check_recovery(&bed);
+            bed_close(&bed);
+        }
+    }
+}
+END_TEST
+
+static void run_until(struct bed *bed, const struct conn *conn, enum conn_state state)
+{
+    for (int i = 0; i < 100000 && conn->state != state; i++) {
+        bed_run(bed, 1000, NULL);
+    }
+    ck_assert_int_eq(conn->state, state);
+}
+
+START_TEST(a_gid_that_vanishes_before_rtr_is_named)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(192, 168, 101, 1), .prefix_len = 24}};
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 21});
+    bed.conn.over_management = true;
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    run_until(&bed, conn, CONN_META);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    bed_run(&bed, 100 * BED_MS, NULL);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_SYSTEM);
+    ck_assert_str_eq(conn->error.phase, "rtr");
+    ck_assert_int_eq(conn->error.sys_errno, ENODATA);
+    ck_assert_str_eq(text_of(conn, "local_gid"), "192.168.101.1");
+    ck_assert_str_eq(text_of(conn, "remote_gid"), "192.168.101.2");
+    ck_assert_str_eq(text_of(conn, "local_port"), "p0");
+    ck_assert_str_eq(text_of(conn, "remote_port"), "p0");
+    ck_assert_int_eq(int_of(conn, "path_mtu"), 4096);
+    ck_assert_int_eq(int_of(conn, "local_mtu"), 9000);
+    ck_assert_int_eq(int_of(conn, "remote_active_mtu"), 4096);
+    ck_assert_int_eq(int_of(conn, "remote_prefix_len"), 24);
+    conn = bed_conn(&bed, 1);
+    ck_assert_str_eq(conn->error.phase, "peer");
+    ck_assert_str_eq(conn->error.message, "peer failed in rtr: errno 61");
+    ck_assert_str_eq(text_of(conn, "peer"), "titanic");
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 22, .path_limit_bytes = 1500});
+    bed.conn.timeout = (uint8_t)(_i == 0 ? 14 : 8); /* 67 ms, or 1 ms: the NIC gives up */
+    bed_listen(&bed, 1);
+    bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    bed_run(&bed, BED_S, NULL);
+    for (uint32_t h = 0; h < 2; h++) {
+        const struct conn *conn = bed_conn(&bed, h);
+
+        ck_assert_int_eq(conn->state, CONN_FAILED);
+        if (strcmp(conn->error.phase, "peer") == 0) {
+            ck_assert_str_eq(text_of(conn, "peer_phase"), "probe");
+            continue;
+        }
+        ck_assert_str_eq(conn->error.phase, "probe");
+        ck_assert_int_eq(conn->error.status,
+                         _i == 0 ? WEFT_ERR_TIMEOUT : WEFT_ERR_COMPLETION);
+        ck_assert_int_eq(conn->error.wc_status, _i == 0 ? 0 : IBV_WC_RETRY_EXC_ERR);
+        ck_assert_int_eq(int_of(conn, "small_passed"), 1);
+        ck_assert_int_eq(int_of(conn, "probe_bytes"), 4096);
+        ck_assert_int_eq(int_of(conn, "path_mtu"), 4096);
+        ck_assert_ptr_nonnull(strstr(conn->error.message, "small frames pass"));
+    }
+    ck_assert(strcmp(bed_conn(&bed, 0)->error.phase, "probe") == 0 ||
+              strcmp(bed_conn(&bed, 1)->error.phase, "probe") == 0);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true};
+    struct bed bed;
+    struct conn *conn;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 23});
+    bed.conn.over_management = true;
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    run_until(&bed, conn, CONN_READY);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    since = bed_now(&bed);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    bed_run(&bed, 10 * BED_MS, NULL);
+    ck_assert_int_le(bed_now(&bed) - since, 400 * BED_MS);
+    ck_assert_str_eq(conn->error.phase, "probe");
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(int_of(conn, "small_passed"), 0);
+    ck_assert_int_eq(int_of(conn, "probe_bytes"), 16);
+    ck_assert_str_eq(text_of(conn, "local_gid"), "192.168.101.1");
+    ck_assert_str_eq(text_of(conn, "remote_gid"), "192.168.101.2");
+    ck_assert_int_eq(bed_conn(&bed, 1)->state, CONN_FAILED);
+    check_failed(&bed, since, 400 * BED_MS);
+    bed_close(&bed);
+}
+END_TEST
+
+/* A host dies `_i` x 20 us into the set-up: the other gives everything back in its deadline. */
+START_TEST(a_host_may_die_at_any_time)
+{
+    for (uint32_t dead = 0; dead < 2; dead++) {
+        struct world_fault fault = {.kind = WORLD_FAULT_KILL, .host = dead};
+        struct bed bed;
+        weft_ns since;
+
+        bed_open(&bed, &(struct bed_config){.seed = 24});
+        bed.conn.total_ns = 3 * BED_S;
+        bed.conn.patience_ns = 5 * BED_S;
+        bed_listen(&bed, 1);
+        since = bed_now(&bed);
+        bed_connect(&bed, 0, 1);
+        bed_run(&bed, _i * 20000, NULL);
+        ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+        bed_run(&bed, 60 * BED_S, NULL);
+        for (uint32_t i = 0; i < bed.hosts[1 - dead].n_conns; i++) {
+            struct conn *conn = bed.hosts[1 - dead].conns[i];
+
+            /* A stream on which nobody speaks hides the death of a peer that is UP. */
+            if (conn->state == CONN_UP) {
+                continue;
+            }
+            ck_assert_int_eq(conn->state, CONN_FAILED);
+            ck_assert_int_lt(conn->error.status, 0);
+        }
+        for (uint32_t h = 0; h < 2; h++) {
+            for (uint32_t i = 0; i < bed.hosts[h].n_conns; i++) {
+                conn_destroy(bed.hosts[h].conns[i]);
+            }
+            bed.hosts[h].n_conns = 0;
+        }
+        ck_assert_int_eq(bed_objects(&bed, 1 - dead), 0);
+        if (dead == 0) {
+            ck_assert_uint_eq(bed.hosts[1].listener->counters.pending, 0);
+        }
+        ck_assert_int_gt(bed_now(&bed), since);
+        bed_close(&bed);
+    }
+}
+END_TEST
+
+/* Given up or closed `_i` x 10 us into the set-up by either end, nothing is left of it. */
+START_TEST(either_end_may_give_up_at_any_time)
+{
+    for (uint32_t way = 0; way < 4; way++) {
+        uint32_t h = way % 2;
+        struct bed bed;
+
+        bed_open(&bed, &(struct bed_config){.seed = 25});
+        bed_listen(&bed, 1);
+        bed_connect(&bed, 0, 1);
+        bed_run(&bed, _i * 10000, NULL);
+        if (bed.hosts[h].n_conns == 0) {
+            bed_close(&bed);
+            continue;
+        }
+        if (way < 2) {
+            conn_destroy(bed_conn(&bed, h));
+            bed.hosts[h].n_conns = 0;
+        } else {
+            conn_close(bed_conn(&bed, h));
+        }
+        ck_assert(bed_run(&bed, 50 * BED_S, bed_all_settled) || bed.hosts[0].n_conns == 0 ||
+                  bed.hosts[1].n_conns == 0);
+        bed_run(&bed, 6 * BED_S, NULL);
+        ck_assert_int_eq(bed_objects(&bed, h), 0);
+        check_recovery(&bed);
+        bed_close(&bed);
+    }
+}
+END_TEST
+
+START_TEST(no_shared_subnet_is_told_with_both_ends_addresses)
+{
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 26, .line = true});
+    bed_listen(&bed, 2);
+    conn = bed_connect(&bed, 0, 2);
+    bed_run(&bed, BED_S, NULL);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_ROUTE);
+    ck_assert_str_eq(conn->error.phase, "route");
+    ck_assert_str_eq(bed_conn(&bed, 2)->error.message, "peer failed in route: route");
+    bed_close(&bed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fault");
+    TCase *tcase = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, any_verb_may_fail, 0, 2 * (int)WEFT_LENGTH(verb_cases));
+    tcase_add_test(tcase, a_gid_that_vanishes_before_rtr_is_named);
+    tcase_add_loop_test(tcase,
+                        frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
+    tcase_add_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing);
+    tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
+    tcase_add_loop_test(tcase, either_end_may_give_up_at_any_time, 0, 40);
+    tcase_add_test(tcase, no_shared_subnet_is_told_with_both_ends_addresses);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
