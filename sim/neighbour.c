@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/stack_impl.h"
+#include "sim/neighbour_impl.h"
 
 #define SECOND_PS ((weft_ps)1000000000000)
 
@@ -15,31 +15,8 @@
 #define N_PROBES 3                     /* mcast_solicit, ucast_solicit */
 #define REACHABLE_PS (30 * SECOND_PS)  /* base_reachable_time_ms, not randomised */
 #define DELAY_PROBE_PS (5 * SECOND_PS) /* delay_first_probe_time */
-#define LOCK_PS SECOND_PS              /* locktime: the first of many answers wins */
 #define RESOLVE_TIMEOUT_PS SECOND_PS   /* rdma_resolve_ip's 1000 ms in core/addr.c */
 #define QUEUE_PACKETS_MAX 101          /* unres_qlen; then the oldest is dropped */
-
-struct waiting {
-    struct waiting *next;
-    struct sim_packet *packet;
-};
-
-struct sim_neighbour {
-    struct sim_netdev *netdev;
-    struct sim_neighbour *next;        /* in the table */
-    struct sim_neighbour *bucket_next; /* in the bucket */
-    struct sim_ip ip;
-    enum sim_neigh_state state;
-    uint64_t mac;
-    weft_ps confirmed_at;
-    weft_ps updated_at;
-    unsigned n_probes;
-    struct sim_event timer;
-    struct sim_resolve *resolves; /* Not owned; in the order of asking */
-    struct waiting *queue_first;  /* Owned */
-    struct waiting *queue_last;
-    unsigned n_queued;
-};
 
 static struct sim_engine *engine_of(const struct sim_netdev *netdev)
 {
@@ -55,8 +32,8 @@ static unsigned bucket_of(const struct sim_ip *ip)
     return (hash ^ hash >> 16) % SIM_NEIGH_BUCKETS;
 }
 
-static struct sim_neighbour *find(const struct sim_netdev *netdev,
-                                  const struct sim_ip *ip)
+struct sim_neighbour *sim_neigh_find(const struct sim_netdev *netdev,
+                                     const struct sim_ip *ip)
 {
     struct sim_neighbour *entry = netdev->neighbours.buckets[bucket_of(ip)];
     while (entry != NULL && !sim_ip_equal(&entry->ip, ip)) {
@@ -65,7 +42,7 @@ static struct sim_neighbour *find(const struct sim_netdev *netdev,
     return entry;
 }
 
-static bool is_valid(enum sim_neigh_state state)
+bool sim_neigh_is_valid(enum sim_neigh_state state)
 {
     return state == SIM_NEIGH_REACHABLE || state == SIM_NEIGH_STALE ||
            state == SIM_NEIGH_DELAY || state == SIM_NEIGH_PROBE;
@@ -96,7 +73,7 @@ static void enter(struct sim_neighbour *entry, enum sim_neigh_state state)
                      sim_port_name(entry->netdev->port), "neigh");
     weft_trace_text(trace, "ip", sim_ip_format(&entry->ip, ip));
     weft_trace_text(trace, "state", state_name(state));
-    if (is_valid(state)) {
+    if (sim_neigh_is_valid(state)) {
         char mac[16];
         weft_format(mac, sizeof mac, "%012llx", (unsigned long long)entry->mac);
         weft_trace_text(trace, "mac", mac);
@@ -104,72 +81,12 @@ static void enter(struct sim_neighbour *entry, enum sim_neigh_state state)
     weft_trace_end(trace);
 }
 
-/* ---- probes and answers ---- */
-
-static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
-                        const struct sim_neigh_packet *body)
-{
-    /* ARP: 28 bytes, padded to the least frame; discovery: IPv6, 24 bytes and one option.
-     */
-    bool is_v4 = sim_ip_is_v4(&body->target);
-    struct sim_packet *packet = weft_calloc(1, sizeof *packet);
-    packet->kind = SIM_FRAME_NEIGH;
-    packet->source_mac = netdev->mac;
-    packet->destination_mac = destination_mac;
-    packet->ip_bytes = is_v4 ? 0 : 72;
-    packet->wire_bytes = sim_frame_bytes(is_v4 ? 28 : 72);
-    packet->n_payload = sizeof *body;
-    packet->payload = weft_alloc(sizeof *body);
-    memcpy(packet->payload, body, sizeof *body);
-    sim_port_send(netdev->port, packet);
-}
-
-/* The sender address of a probe: what is waiting wants to speak as, if arp_announce lets
- * it (level 0: any; 1: only if the target is in its subnet; 2: never), else the
- * interface's best. */
-static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
-{
-    const struct sim_netdev *netdev = entry->netdev;
-    if (entry->queue_first != NULL) {
-        int announce = sim_ip_is_v4(&entry->ip) ? netdev->stack->sysctl.arp_announce : 1;
-        const struct sim_tcp_segment *segment = entry->queue_first->packet->payload;
-        bool is_ours = sim_stack_owner(netdev->stack, &segment->source.ip) != NULL;
-        bool is_near = false;
-        for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-            const struct sim_prefix *own = &netdev->addresses[i];
-            is_near =
-                is_near || (sim_ip_equal(&own->ip, &segment->source.ip) &&
-                            sim_ip_in_prefix(&entry->ip, &own->ip, own->prefix_len));
-        }
-        if (is_ours && (announce == 0 || (announce == 1 && is_near))) {
-            *out = segment->source.ip;
-            return true;
-        }
-    }
-    if (sim_netdev_select(netdev, &entry->ip, out)) {
-        return true;
-    }
-    /* inet_select_addr goes on to the other interfaces. */
-    for (uint32_t i = 0; i < netdev->stack->n_netdevs; i++) {
-        if (sim_netdev_select(netdev->stack->netdevs[i], &entry->ip, out)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void send_probe(struct sim_neighbour *entry)
 {
-    struct sim_neigh_packet body = {.target = entry->ip,
-                                    .sender_mac = entry->netdev->mac};
-    bool to_one = entry->state == SIM_NEIGH_PROBE;
-
     entry->n_probes++;
     sim_schedule(engine_of(entry->netdev), &entry->timer,
                  sim_now(engine_of(entry->netdev)) + RETRANS_PS);
-    if (probe_source(entry, &body.sender)) {
-        send_packet(entry->netdev, to_one ? entry->mac : SIM_MAC_BROADCAST, &body);
-    }
+    sim_neigh_ask(entry);
 }
 
 /* ---- the entry ---- */
@@ -241,9 +158,9 @@ static void on_timer(struct sim_event *event)
     send_probe(entry);
 }
 
-static struct sim_neighbour *get(struct sim_netdev *netdev, const struct sim_ip *ip)
+struct sim_neighbour *sim_neigh_get(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    struct sim_neighbour *entry = find(netdev, ip);
+    struct sim_neighbour *entry = sim_neigh_find(netdev, ip);
     if (entry != NULL) {
         return entry;
     }
@@ -282,10 +199,11 @@ static void age(struct sim_neighbour *entry)
     }
 }
 
-static void learn(struct sim_neighbour *entry, uint64_t mac, enum sim_neigh_state state)
+void sim_neigh_learn(struct sim_neighbour *entry, uint64_t mac,
+                     enum sim_neigh_state state)
 {
     struct sim_engine *engine = engine_of(entry->netdev);
-    bool is_known = is_valid(entry->state) && entry->mac == mac;
+    bool is_known = sim_neigh_is_valid(entry->state) && entry->mac == mac;
 
     age(entry);
     if (state == SIM_NEIGH_STALE && is_known) {
@@ -320,11 +238,11 @@ static void on_resolve_timeout(struct sim_event *event)
 int sim_neigh_resolve(struct sim_netdev *netdev, const struct sim_ip *ip,
                       struct sim_resolve *resolve)
 {
-    struct sim_neighbour *entry = get(netdev, ip);
+    struct sim_neighbour *entry = sim_neigh_get(netdev, ip);
     bool had_failed = entry->state == SIM_NEIGH_FAILED;
 
     age(entry);
-    if (is_valid(entry->state)) {
+    if (sim_neigh_is_valid(entry->state)) {
         resolve->destination_mac = entry->mac;
         return 0;
     }
@@ -365,14 +283,14 @@ void sim_neigh_cancel(struct sim_resolve *resolve)
 void sim_neigh_send(struct sim_netdev *netdev, const struct sim_ip *ip,
                     struct sim_packet *packet)
 {
-    struct sim_neighbour *entry = get(netdev, ip);
+    struct sim_neighbour *entry = sim_neigh_get(netdev, ip);
     age(entry);
     if (entry->state == SIM_NEIGH_STALE) {
         enter(entry, SIM_NEIGH_DELAY);
         sim_schedule(engine_of(netdev), &entry->timer,
                      sim_now(engine_of(netdev)) + DELAY_PROBE_PS);
     }
-    if (is_valid(entry->state)) {
+    if (sim_neigh_is_valid(entry->state)) {
         transmit(entry, packet);
         return;
     }
@@ -393,8 +311,8 @@ void sim_neigh_send(struct sim_netdev *netdev, const struct sim_ip *ip,
 
 void sim_neigh_confirm(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    struct sim_neighbour *entry = find(netdev, ip);
-    if (entry == NULL || !is_valid(entry->state)) {
+    struct sim_neighbour *entry = sim_neigh_find(netdev, ip);
+    if (entry == NULL || !sim_neigh_is_valid(entry->state)) {
         return;
     }
     sim_cancel(engine_of(netdev), &entry->timer);
@@ -402,82 +320,11 @@ void sim_neigh_confirm(struct sim_netdev *netdev, const struct sim_ip *ip)
     enter(entry, SIM_NEIGH_REACHABLE);
 }
 
-/* ---- the wire ---- */
-
-/* arp_ignore: 0 answers for any address of the host on any interface (ARP flux), 1 only
- * for the interface's own, 2 besides only to its subnet, 8 never. Discovery: only its
- * own. */
-static bool answers(const struct sim_netdev *netdev, const struct sim_neigh_packet *body)
-{
-    int ignore = netdev->stack->sysctl.arp_ignore;
-    if (!sim_ip_is_v4(&body->target)) {
-        return sim_netdev_owns(netdev, &body->target);
-    }
-    if (sim_stack_owner(netdev->stack, &body->target) == NULL || ignore >= 8) {
-        return false;
-    }
-    if (!sim_ip_is_zero(&body->sender) && !sim_source_is_valid(netdev, &body->sender)) {
-        return false;
-    }
-    if (ignore == 0) {
-        return true;
-    }
-    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        const struct sim_prefix *own = &netdev->addresses[i];
-        if (sim_ip_equal(&own->ip, &body->target)) {
-            return ignore == 1 ||
-                   sim_ip_in_prefix(&body->sender, &own->ip, own->prefix_len);
-        }
-    }
-    return false;
-}
-
-static void on_request(struct sim_netdev *netdev, const struct sim_neigh_packet *body)
-{
-    if (!answers(netdev, body)) {
-        return;
-    }
-    learn(get(netdev, &body->sender), body->sender_mac, SIM_NEIGH_STALE);
-    struct sim_neigh_packet reply = {.is_reply = true,
-                                     .sender = body->target,
-                                     .sender_mac = netdev->mac,
-                                     .target = body->sender,
-                                     .target_mac = body->sender_mac};
-    send_packet(netdev, body->sender_mac, &reply);
-}
-
-static void on_reply(struct sim_netdev *netdev, const struct sim_neigh_packet *body)
-{
-    struct sim_neighbour *entry = find(netdev, &body->sender);
-    if (entry == NULL) {
-        return;
-    }
-    weft_ps now = sim_now(engine_of(netdev));
-    bool differs = is_valid(entry->state) && entry->mac != body->sender_mac;
-    if (differs && now - entry->updated_at < LOCK_PS) {
-        return;
-    }
-    learn(entry, body->sender_mac, SIM_NEIGH_REACHABLE);
-}
-
-void sim_neigh_input(struct sim_netdev *netdev, struct sim_packet *packet)
-{
-    struct sim_neigh_packet body;
-    weft_check(packet->n_payload == sizeof body);
-    memcpy(&body, packet->payload, sizeof body);
-    if (body.is_reply) {
-        on_reply(netdev, &body);
-    } else {
-        on_request(netdev, &body);
-    }
-    sim_packet_free(packet);
-}
-
 void sim_neigh_flush(struct sim_netdev *netdev)
 {
     struct sim_neighbour *entry = netdev->neighbours.first;
     for (; entry != NULL; entry = entry->next) {
-        if (is_valid(entry->state) || entry->state == SIM_NEIGH_FAILED) {
+        if (sim_neigh_is_valid(entry->state) || entry->state == SIM_NEIGH_FAILED) {
             sim_cancel(engine_of(netdev), &entry->timer);
             entry->state = SIM_NEIGH_NONE;
         }
@@ -514,6 +361,6 @@ void sim_neigh_fini(struct sim_netdev *netdev)
 enum sim_neigh_state sim_neigh_state(const struct sim_netdev *netdev,
                                      const struct sim_ip *ip)
 {
-    const struct sim_neighbour *entry = find(netdev, ip);
+    const struct sim_neighbour *entry = sim_neigh_find(netdev, ip);
     return entry == NULL ? SIM_NEIGH_NONE : entry->state;
 }
