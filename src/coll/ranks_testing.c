@@ -1,0 +1,154 @@
+#include "coll/ranks_testing.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+struct fabric fabric;
+struct rank ranks[FABRIC_HOSTS_MAX];
+uint32_t n_ranks;
+static size_t room;
+
+static struct coll_cost_input cost_of_fabric(void)
+{
+    return (struct coll_cost_input){.n_ranks = n_ranks,
+                                    .rate_bps = UINT64_C(100000000000),
+                                    .delay_ps = fabric.config.delay_ps,
+                                    .path_mtu = 4096,
+                                    .neighbours = {true, false}};
+}
+
+void ranks_open(const struct fabric_config *config, size_t n_bytes)
+{
+    struct fabric_config wanted = *config;
+    struct weft_error error = {0};
+
+    n_ranks = config->n_hosts;
+    room = n_bytes;
+    memset(ranks, 0, sizeof(ranks));
+    wanted.n_hosts = n_ranks == 1 ? 2 : n_ranks;
+    fabric_open(&fabric, &wanted);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        struct rank *rank = &ranks[r];
+        struct coll_links links = {.rank = r,
+                                   .n_ranks = n_ranks,
+                                   .send_to = rank->send_to,
+                                   .receive_from = rank->receive_from};
+        struct io_gpu *gpu = fabric.hosts[r].env->gpu;
+        void *memory;
+
+        for (uint32_t peer = 0; peer < n_ranks; peer++) {
+            rank->send_to[peer] = fabric.links[r][peer].out;
+            rank->receive_from[peer] = fabric.links[peer][r].in;
+        }
+        ck_assert_int_eq(coll_exec_open(fabric.hosts[r].env, &links,
+                                        &fabric.hosts[r].task, &rank->exec, &error),
+                         WEFT_OK);
+        ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, n_bytes, &memory), 0);
+        rank->input = memory;
+        ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, n_bytes, &memory), 0);
+        rank->output = memory;
+    }
+}
+
+void ranks_close(void)
+{
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        struct io_gpu *gpu = fabric.hosts[r].env->gpu;
+
+        coll_exec_stop(ranks[r].exec);
+        coll_exec_close(ranks[r].exec);
+        gpu->ops->free(gpu, ranks[r].input);
+        gpu->ops->free(gpu, ranks[r].output);
+    }
+    fabric_close(&fabric);
+}
+
+void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
+{
+    struct coll_cost_input cost = cost_of_fabric();
+    struct weft_error error = {0};
+
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        struct rank *rank = &ranks[r];
+        struct coll_buffers buffers = {
+            .input = job->in_place ? rank->output : rank->input, .output = rank->output};
+
+        oracle_buffer_bytes(job, n_ranks, &buffers.input_bytes, &buffers.output_bytes);
+        ck_assert_uint_le(buffers.output_bytes, room);
+        memset(rank->output, 0xa5, buffers.output_bytes);
+        oracle_fill(job, seed, r, n_ranks, buffers.input, buffers.input_bytes);
+        ck_assert_int_eq(coll_exec_buffers(rank->exec, &buffers, &error), WEFT_OK);
+        ck_assert_int_eq(coll_plan_make(job, r, n_ranks, &cost, &rank->plan, &error),
+                         WEFT_OK);
+        coll_exec_start(rank->exec, job, &rank->plan, iterations);
+        rank->is_done = false;
+    }
+    fabric.woken = UINT32_MAX;
+}
+
+weft_status ranks_run(weft_ns for_ns, struct weft_error *error)
+{
+    weft_ns until = fabric_now(&fabric) + for_ns;
+    uint32_t n_done = 0;
+
+    while (n_done < n_ranks) {
+        for (uint32_t r = 0; r < n_ranks; r++) {
+            weft_status status = WEFT_AGAIN;
+
+            if ((fabric.woken >> r & 1) != 0 && !ranks[r].is_done) {
+                status = coll_exec_progress(ranks[r].exec, error);
+            }
+            if (status < 0) {
+                return status;
+            }
+            ranks[r].is_done = ranks[r].is_done || status == WEFT_OK;
+            n_done += status == WEFT_OK;
+        }
+        fabric.woken = 0;
+        if (n_done < n_ranks && !fabric_step(&fabric, until)) {
+            return WEFT_ERR_TIMEOUT;
+        }
+    }
+    return WEFT_OK;
+}
+
+void ranks_verify(const struct coll_job *job, uint64_t seed)
+{
+    size_t input_bytes, output_bytes;
+    uint64_t first = 0;
+
+    oracle_buffer_bytes(job, n_ranks, &input_bytes, &output_bytes);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        uint64_t n_wrong =
+            oracle_check(job, seed, r, n_ranks, ranks[r].output, output_bytes, &first);
+
+        ck_assert_msg(n_wrong == 0,
+                      "%s %s %s %s count %llu in_place %d: rank %u: %llu wrong from %llu",
+                      coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
+                      weft_dtype_name(job->dtype), weft_redop_name(job->op),
+                      (unsigned long long)job->count, job->in_place, r,
+                      (unsigned long long)n_wrong, (unsigned long long)first);
+    }
+}
+
+void ranks_fini_plans(void)
+{
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        coll_plan_fini(&ranks[r].plan);
+    }
+}
+
+weft_ns ranks_finished(uint32_t iteration)
+{
+    weft_ns last = 0;
+
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        weft_ns at = coll_exec_finished_ns(ranks[r].exec, iteration);
+
+        last = at > last ? at : last;
+    }
+    return last;
+}

@@ -1,0 +1,34 @@
+/* A rank with an executor on every host of a simulated fabric, driven together. */
+#ifndef WEFT_COLL_RANKS_TESTING_H
+#define WEFT_COLL_RANKS_TESTING_H
+
+#include "coll/oracle.h"
+#include "xfer/fabric_testing.h"
+
+struct rank {
+    struct coll_exec *exec;
+    struct xfer *send_to[FABRIC_HOSTS_MAX], *receive_from[FABRIC_HOSTS_MAX];
+    struct coll_plan plan;
+    uint8_t *input, *output;
+    bool is_done;
+};
+
+/* Tests run in processes of their own: one set of ranks each. */
+extern struct fabric fabric;
+extern struct rank ranks[FABRIC_HOSTS_MAX];
+extern uint32_t n_ranks;
+
+/* A rank on every host, buffers of n_bytes; a single rank has the host next to it for company. */
+void ranks_open(const struct fabric_config *config, size_t n_bytes);
+void ranks_close(void);
+/* Fills inputs, makes the plans and starts them. */
+void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations);
+/* Progresses the ranks whose host was woken; the first error ends it. */
+weft_status ranks_run(weft_ns for_ns, struct weft_error *error);
+/* Every byte of every output is the oracle's. */
+void ranks_verify(const struct coll_job *job, uint64_t seed);
+void ranks_fini_plans(void);
+/* Time at which the last rank had iteration i. */
+weft_ns ranks_finished(uint32_t iteration);
+
+#endif
