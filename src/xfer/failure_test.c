@@ -1,0 +1,401 @@
+/* What breaks, and what the peer forbids: typed errors on both ends, nothing left behind. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "xfer/fabric_testing.h"
+#include "xfer/wire.h"
+
+static struct fabric fabric;
+static struct fabric_link *pair;
+static struct fabric_memory from, to;
+
+#define ROOM (1u << 20)
+
+static void open_pair(uint32_t n_rails)
+{
+    fabric_open(&fabric, &(struct fabric_config){
+                             .n_hosts = 2, .one_way = true, .n_rails = n_rails});
+    pair = &fabric.links[0][1];
+    fabric_memory_open(&fabric, 0, pair->out, ROOM, &from);
+    fabric_memory_open(&fabric, 1, pair->in, ROOM, &to);
+}
+
+static void close_pair(void)
+{
+    fabric_memory_close(&fabric, 0, pair->out, &from);
+    fabric_memory_close(&fabric, 1, pair->in, &to);
+    fabric_close(&fabric);
+}
+
+static weft_status try_receive(size_t size, struct xfer_request **out)
+{
+    const struct xfer_memory *memory = &to.registered;
+    uint32_t tag = 1;
+    void *data = to.bytes;
+
+    return xfer_irecv(pair->in, 1, &data, &size, &tag, &memory, out);
+}
+
+static weft_status try_send(size_t size, struct xfer_request **out)
+{
+    return xfer_isend(pair->out, from.bytes, size, 1, &from.registered, out);
+}
+
+static void grant(size_t size, struct xfer_request **out)
+{
+    ck_assert_int_eq(try_receive(size, out), WEFT_OK);
+    fabric_run(&fabric, FABRIC_MS);
+}
+
+/* The error has what a diagnosis needs. */
+static void check_values(const struct weft_error *error)
+{
+    static const char *const names[] = {"peer",       "rail",      "qp",
+                                        "local_port", "local_gid", "remote_gid",
+                                        "path_mtu",   "remote_qpn"};
+
+    ck_assert_str_eq(error->phase, "data");
+    ck_assert_str_ne(error->object, "");
+    for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
+        ck_assert_msg(weft_error_value(error, names[i]) != NULL, "no %s", names[i]);
+    }
+    ck_assert_int_eq(weft_error_value(error, "path_mtu")->number, 4096);
+}
+
+static void check_completion(const struct xfer *xfer, int wc_status, const char *work)
+{
+    const struct weft_error *error = xfer_error(xfer);
+
+    ck_assert_msg(error->status == WEFT_ERR_COMPLETION && error->wc_status == wc_status,
+                  "%s wc %d: %s", weft_status_name(error->status), error->wc_status,
+                  error->message);
+    check_values(error);
+    ck_assert_str_eq(weft_error_value(error, "work")->text, work);
+    ck_assert_ptr_nonnull(weft_error_value(error, "vendor_err"));
+    ck_assert_ptr_nonnull(weft_error_value(error, "bytes_sent"));
+}
+
+/* A dead connection answers everything with its error. */
+static void check_dead(struct xfer *xfer, struct xfer_request *request)
+{
+    weft_status status = xfer_error(xfer)->status;
+    struct xfer_request *none;
+
+    ck_assert_int_lt(status, 0);
+    ck_assert_int_eq(xfer_progress(xfer), status);
+    ck_assert_int_eq(xfer_test(xfer, request, NULL), status);
+    ck_assert_int_eq(xfer_iflush(xfer, NULL, 1, NULL, &none), status);
+    if (xfer == pair->out) {
+        ck_assert_int_eq(try_send(10, &none), status);
+    } else {
+        ck_assert_int_eq(try_receive(10, &none), status);
+    }
+    ck_assert_ptr_null(none);
+}
+
+/* ---- what breaks ---- */
+
+START_TEST(the_peers_queue_pair_dies)
+{
+    struct xfer_request *receiving, *sending;
+    struct rdma_qp *qp;
+
+    open_pair(1);
+    grant(100000, &receiving);
+    qp = &pair->receiver->qps[1];
+    rdma_qp_to_error(qp);
+    while (rdma_qp_progress(qp, NULL) == WEFT_AGAIN) {
+        ck_assert(fabric_step(&fabric, fabric_now(&fabric) + FABRIC_S));
+    }
+    ck_assert_int_eq(try_send(100000, &sending), WEFT_OK);
+    fabric_run(&fabric, 5 * FABRIC_S);
+    check_completion(pair->out, IBV_WC_RETRY_EXC_ERR, "data");
+    check_completion(pair->in, IBV_WC_WR_FLUSH_ERR, "receive");
+    check_dead(pair->out, sending);
+    check_dead(pair->in, receiving);
+    close_pair();
+}
+END_TEST
+
+START_TEST(the_sent_memory_is_not_registered)
+{
+    struct xfer_request *receiving, *sending;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    from.registered.mrs[0].lkey ^= 0x5a5a00;
+    ck_assert_int_eq(try_send(1000, &sending), WEFT_OK);
+    fabric_run(&fabric, 5 * FABRIC_S);
+    check_completion(pair->out, IBV_WC_LOC_PROT_ERR, "data");
+    check_dead(pair->out, sending);
+    from.registered.mrs[0].lkey ^= 0x5a5a00;
+    close_pair();
+}
+END_TEST
+
+START_TEST(the_posted_memory_is_gone)
+{
+    struct xfer_request *receiving, *sending;
+
+    open_pair(1);
+    to.registered.mrs[0].rkey ^= 0x5a5a00;
+    grant(1000, &receiving);
+    to.registered.mrs[0].rkey ^= 0x5a5a00;
+    ck_assert_int_eq(try_send(1000, &sending), WEFT_OK);
+    fabric_run(&fabric, 5 * FABRIC_S);
+    check_completion(pair->out, IBV_WC_REM_ACCESS_ERR, "data");
+    ck_assert_int_eq(xfer_error(pair->in)->status, WEFT_ERR_COMPLETION);
+    check_dead(pair->out, sending);
+    check_dead(pair->in, receiving);
+    close_pair();
+}
+END_TEST
+
+/* One of two cables: each end learns by what it had under way there. */
+START_TEST(a_cable_is_cut)
+{
+    struct xfer_request *receiving, *sending;
+    struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true};
+
+    open_pair(2);
+    grant(200000, &receiving);
+    ck_assert_int_eq(fabric.world->ops->inject(fabric.world, &fault), 0);
+    ck_assert_int_eq(try_send(200000, &sending), WEFT_OK);
+    /* The receiver's next clear-to-send goes by the dead cable, too. */
+    ck_assert_int_eq(try_receive(10, &receiving), WEFT_OK);
+    fabric_run(&fabric, 10 * FABRIC_S);
+    check_completion(pair->out, IBV_WC_RETRY_EXC_ERR, "data");
+    check_completion(pair->in, IBV_WC_RETRY_EXC_ERR, "clear_to_send");
+    ck_assert_int_eq(weft_error_value(xfer_error(pair->out), "rail")->number, 0);
+    check_dead(pair->out, sending);
+    check_dead(pair->in, receiving);
+    close_pair();
+}
+END_TEST
+
+START_TEST(a_post_is_refused)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .host = (uint32_t)_i,
+                                .verb = -1,
+                                .nth = 1,
+                                .error = ENOMEM};
+    struct xfer_request *receiving = NULL, *sending = NULL;
+    struct xfer *failed;
+
+    open_pair(1);
+    if (_i == 0) {
+        grant(1000, &receiving);
+    }
+    ck_assert_int_eq(fabric.world->ops->inject(fabric.world, &fault), 0);
+    failed = _i == 0 ? pair->out : pair->in;
+    ck_assert_int_eq(_i == 0 ? try_send(1000, &sending) : try_receive(1000, &receiving),
+                     WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(xfer_error(failed)->sys_errno, ENOMEM);
+    check_values(xfer_error(failed));
+    check_dead(failed, _i == 0 ? sending : receiving);
+    close_pair();
+}
+END_TEST
+
+/* Replenishing is refused, too: after enough messages that it begins. */
+START_TEST(a_receive_is_refused)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_VERB_ERROR, .host = 1, .verb = -2, .nth = 1, .error = EIO};
+    struct xfer_request *receiving, *sending;
+    weft_status status = WEFT_OK;
+
+    open_pair(1);
+    ck_assert_int_eq(fabric.world->ops->inject(fabric.world, &fault), 0);
+    for (int i = 0; i < 64 && status == WEFT_OK; i++) {
+        grant(10, &receiving);
+        ck_assert_int_eq(try_send(10, &sending), WEFT_OK);
+        fabric_run(&fabric, FABRIC_MS);
+        status = xfer_error(pair->in)->status;
+        if (status == WEFT_OK) {
+            ck_assert_int_eq(xfer_test(pair->in, receiving, NULL), WEFT_OK);
+            ck_assert_int_eq(xfer_test(pair->out, sending, NULL), WEFT_OK);
+        }
+    }
+    ck_assert_int_eq(status, WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(xfer_error(pair->in)->sys_errno, EIO);
+    close_pair();
+}
+END_TEST
+
+/* ---- what the peer may not send ---- */
+
+struct forgery {
+    bool to_sender;   /* from the acceptor: else from the connector */
+    bool from_second; /* on QP 1 */
+    uint32_t bits;    /* the immediate */
+    const char *message;
+};
+
+#define DATA(slot, index, n_parts, n_full, sequence)                                     \
+    (1u << 30 | (slot) << 25 | (index) << 22 | ((n_parts)-1u) << 18 | (n_full) << 10 |   \
+     (sequence))
+#define CTS(slot, n, group) (2u << 30 | (slot) << 25 | ((n)-1u) << 22 | (group))
+
+/* One receive of 1000 bytes is posted in slot 0. */
+static const struct forgery forgeries[] = {
+    {false, false, 0, "immediate 0 means nothing here"},
+    {false, false, 0xc0000000, "immediate 0xc0000000 means nothing here"},
+    {true, false, DATA(0u, 0u, 1u, 0u, 0u), "immediate 0x40000000 means nothing here"},
+    {false, false, CTS(0u, 1u, 0u), "a clear-to-send came where none may"},
+    {true, true, CTS(1u, 1u, 1u), "a clear-to-send came where none may"},
+    {false, false, DATA(0u, 0u, 1u, 0u, 1u),
+     "immediate 1 of this queue pair instead of 0"},
+    {false, false, DATA(1u, 0u, 1u, 0u, 0u),
+     "data for slot 1, buffer 0, which is not posted"},
+    {false, false, DATA(0u, 1u, 1u, 0u, 0u),
+     "data for slot 0, buffer 1, which is not posted"},
+    {false, false, DATA(0u, 0u, 3u, 0u, 0u),
+     "slot 0, buffer 0: part of 0 bytes of 3, buffer of 1000"},
+    {false, false, DATA(0u, 0u, 1u, 1u, 0u),
+     "slot 0, buffer 0: part of 1073741824 bytes of 1, buffer of 1000"},
+    {true, false, CTS(2u, 1u, 1u),
+     "clear-to-send of group 1 in slot 2 instead of group 1"},
+    {true, false, CTS(0u, 1u, 0u),
+     "clear-to-send of group 0 in slot 0 instead of group 1"},
+    {true, false, CTS(2u, 1u, 2u),
+     "clear-to-send of group 2 in slot 2 instead of group 1"},
+    {true, false, CTS(1u, 1u, 1u),
+     "entry 0 of group 1 is not the one announced (group 0, 0 of 0)"},
+};
+
+/* A WRITE_WITH_IMM of no bytes, past xfer. */
+static void forge(const struct conn *conn, uint32_t q, uint32_t bits)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .imm_data = xfer_network_order(bits)};
+    struct ibv_send_wr *bad;
+    struct io_device *device = conn->rails[0].port->device;
+
+    ck_assert_int_eq(device->ops->post_send(conn->qps[q].qp, &wr, &bad), 0);
+}
+
+START_TEST(forged_immediates_are_protocol_errors)
+{
+    const struct forgery *forgery = &forgeries[_i];
+    struct xfer *victim;
+    struct xfer_request *receiving;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    forge(forgery->to_sender ? pair->receiver : pair->sender, forgery->from_second,
+          forgery->bits);
+    fabric_run(&fabric, FABRIC_MS);
+    victim = forgery->to_sender ? pair->out : pair->in;
+    ck_assert_int_eq(xfer_error(victim)->status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(xfer_error(victim)->message, forgery->message);
+    check_values(xfer_error(victim));
+    close_pair();
+}
+END_TEST
+
+/* A part twice on one QP, and parts that disagree on how many there are. */
+START_TEST(parts_that_contradict_each_other)
+{
+    struct xfer_request *receiving;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    forge(pair->sender, 0, DATA(0u, 0u, 2u, 0u, 0u));
+    forge(pair->sender, (uint32_t)_i,
+          _i == 0 ? DATA(0u, 0u, 2u, 0u, 1u) : DATA(0u, 0u, 1u, 0u, 0u));
+    fabric_run(&fabric, FABRIC_MS);
+    ck_assert_int_eq(xfer_error(pair->in)->status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(xfer_error(pair->in)->message,
+                     _i == 0 ? "slot 0, buffer 0: this part came before"
+                             : "slot 0, buffer 0: 2 parts, then 1");
+    close_pair();
+}
+END_TEST
+
+/* A SEND consumes a receive but is no message of ours. */
+START_TEST(a_send_is_not_a_message)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+    struct xfer_request *receiving;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    ck_assert_int_eq(pair->sender->rails[0].port->device->ops->post_send(
+                         pair->sender->qps[0].qp, &wr, &bad),
+                     0);
+    fabric_run(&fabric, FABRIC_MS);
+    ck_assert_int_eq(xfer_error(pair->in)->status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(xfer_error(pair->in)->message,
+                     "a message that is not a WRITE with an immediate");
+    close_pair();
+}
+END_TEST
+
+/* ---- what cannot be opened or posted ---- */
+
+START_TEST(too_little_room_is_refused_at_open)
+{
+    struct weft_error error = {0};
+    struct xfer *xfer;
+    struct conn *conn;
+
+    open_pair(1);
+    conn = pair->sender;
+    conn->config.window_bytes -= 1;
+    ck_assert_int_eq(xfer_open(conn, &xfer, &error), WEFT_ERR_LIMIT);
+    ck_assert_str_eq(error.message, "window of 16383 bytes, 16384 needed");
+    ck_assert_ptr_null(xfer);
+    conn->config.window_bytes += 1;
+    conn->recv_posted = XFER_SLOTS;
+    ck_assert_int_eq(xfer_open(conn, &xfer, NULL), WEFT_ERR_LIMIT);
+    conn->recv_posted = 256;
+    conn->config.send_wr_max = 1;
+    ck_assert_int_eq(xfer_open(conn, &xfer, NULL), WEFT_ERR_LIMIT);
+    conn->config.send_wr_max = 512;
+    close_pair();
+}
+END_TEST
+
+START_TEST(a_buffer_over_a_gibibyte_is_refused)
+{
+    struct xfer_request *request;
+
+    open_pair(1);
+    ck_assert_int_eq(try_receive((UINT64_C(1) << 30) + 1, &request), WEFT_ERR_LIMIT);
+    ck_assert_int_eq(try_send((UINT64_C(1) << 30) + 1, &request), WEFT_ERR_LIMIT);
+    close_pair();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("xfer/failure");
+    TCase *tcase = tcase_create("failure");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, the_peers_queue_pair_dies);
+    tcase_add_test(tcase, the_sent_memory_is_not_registered);
+    tcase_add_test(tcase, the_posted_memory_is_gone);
+    tcase_add_test(tcase, a_cable_is_cut);
+    tcase_add_loop_test(tcase, a_post_is_refused, 0, 2);
+    tcase_add_test(tcase, a_receive_is_refused);
+    tcase_add_loop_test(tcase, forged_immediates_are_protocol_errors, 0,
+                        (int)WEFT_LENGTH(forgeries));
+    tcase_add_loop_test(tcase, parts_that_contradict_each_other, 0, 2);
+    tcase_add_test(tcase, a_send_is_not_a_message);
+    tcase_add_test(tcase, too_little_room_is_refused_at_open);
+    tcase_add_test(tcase, a_buffer_over_a_gibibyte_is_refused);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}

@@ -1,0 +1,174 @@
+/* The bytes of docs/wire.md, "Messages". */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "xfer/wire.h"
+
+static const struct xfer_cts sample = {.address = UINT64_C(0x0102030405060708),
+                                       .size = 0x1000,
+                                       .rkeys = {0xaabbccdd, 2, 3, 4},
+                                       .tag = 0x11223344,
+                                       .group = 69,
+                                       .slot = 5,
+                                       .index = 1,
+                                       .n = 3};
+
+START_TEST(an_entry_is_these_bytes)
+{
+    static const uint8_t want[XFER_CTS_BYTES] = {
+        1,    2,    3,    4,    5,   6,   7,    8,
+        0,    0,    0,    0,    0,   0,   0x10, 0, /* address, size */
+        0xaa, 0xbb, 0xcc, 0xdd, 0,   0,   0,    2,
+        0,    0,    0,    3,    0,   0,   0,    4, /* keys */
+        0x11, 0x22, 0x33, 0x44, 0,   0,   0,    69,
+        5,    1,    3,    0,    0,   0,   0,    0, /* tag, group ... */
+        0,    0,    0,    0,    0,   0,   0,    0,
+        0,    0,    0,    0,    'W', 'C', 'T',  'S'};
+    uint8_t bytes[XFER_CTS_BYTES];
+    struct xfer_cts back;
+
+    xfer_cts_encode(&sample, bytes);
+    ck_assert_mem_eq(bytes, want, sizeof(want));
+    ck_assert(xfer_cts_decode(bytes, &back));
+    ck_assert_uint_eq(back.address, sample.address);
+    ck_assert_uint_eq(back.size, sample.size);
+    ck_assert_mem_eq(back.rkeys, sample.rkeys, sizeof(back.rkeys));
+    ck_assert_uint_eq(back.tag, sample.tag);
+    ck_assert_uint_eq(back.group, sample.group);
+    ck_assert_uint_eq(back.slot, sample.slot);
+    ck_assert_uint_eq(back.index, sample.index);
+    ck_assert_uint_eq(back.n, sample.n);
+}
+END_TEST
+
+START_TEST(what_is_no_entry_is_refused)
+{
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } rows[] = {{40, 32}, {41, 3}, {42, 0}, {42, 9}, {43, 1},
+                {44, 1},  {59, 1}, {60, 0}, {63, 0}};
+    struct xfer_cts back;
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        uint8_t bytes[XFER_CTS_BYTES];
+
+        xfer_cts_encode(&sample, bytes);
+        bytes[rows[i].at] = rows[i].value;
+        ck_assert_msg(!xfer_cts_decode(bytes, &back), "row %zu was taken", i);
+    }
+}
+END_TEST
+
+START_TEST(immediates_are_these_bits)
+{
+    struct xfer_imm cts = {.kind = XFER_IMM_CTS, .slot = 5, .n = 3, .group = 69};
+    struct xfer_imm data = {.kind = XFER_IMM_DATA,
+                            .slot = 31,
+                            .index = 7,
+                            .n_parts = 16,
+                            .n_full = 255,
+                            .sequence = 1023};
+    struct xfer_imm back;
+
+    ck_assert_uint_eq(xfer_imm_encode(&cts), 0x80000000u | 5u << 25 | 2u << 22 | 69);
+    ck_assert_uint_eq(xfer_imm_encode(&data), 0x7fffffff);
+    back = xfer_imm_decode(0x80000000u | 5u << 25 | 2u << 22 | 69);
+    ck_assert_int_eq(back.kind, XFER_IMM_CTS);
+    ck_assert_uint_eq(back.slot, 5);
+    ck_assert_uint_eq(back.n, 3);
+    ck_assert_uint_eq(back.group, 69);
+    back = xfer_imm_decode(1u << 30 | 2u << 25 | 1u << 22 | 3u << 18 | 9u << 10 | 700);
+    ck_assert_int_eq(back.kind, XFER_IMM_DATA);
+    ck_assert_uint_eq(back.slot, 2);
+    ck_assert_uint_eq(back.index, 1);
+    ck_assert_uint_eq(back.n_parts, 4);
+    ck_assert_uint_eq(back.n_full, 9);
+    ck_assert_uint_eq(back.sequence, 700);
+    ck_assert_int_eq(xfer_imm_decode(0).kind, XFER_IMM_NONE);
+    ck_assert_int_eq(xfer_imm_decode(UINT32_MAX).kind, XFER_IMM_NONE);
+    /* Numbers wrap where their bits end. */
+    cts.group = XFER_IMM_GROUP_MASK + 2;
+    ck_assert_uint_eq(xfer_imm_decode(xfer_imm_encode(&cts)).group, 1);
+    data.sequence = 1024 + 3;
+    ck_assert_uint_eq(xfer_imm_decode(xfer_imm_encode(&data)).sequence, 3);
+    /* In the packet: most significant byte first. */
+    uint32_t ordered = xfer_network_order(0x01020304);
+    ck_assert_mem_eq(&ordered, "\x01\x02\x03\x04", 4);
+}
+END_TEST
+
+/* Parts lie end to end, cover the message, are multiples of 128 bytes but for the last, and are
+ * never empty; their pieces' lengths follow from the last one's. */
+static void check_stripes(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
+{
+    uint32_t n_parts = xfer_n_parts(n_bytes, n_qps);
+    uint64_t at = 0;
+
+    ck_assert_uint_ge(n_parts, 1);
+    ck_assert_uint_le(n_parts, n_qps);
+    for (uint32_t i = 0; i < n_parts; i++) {
+        uint64_t begin, end, last;
+        uint32_t n_pieces;
+
+        xfer_part(n_bytes, n_qps, i, &begin, &end);
+        ck_assert_uint_eq(begin, at);
+        ck_assert(end > begin || n_bytes == 0);
+        ck_assert(i + 1 == n_parts || (end - begin) % XFER_PART_ALIGN == 0);
+        n_pieces = xfer_n_pieces(end - begin, max_msg);
+        last = end - begin - (uint64_t)(n_pieces - 1) * max_msg;
+        ck_assert_uint_le(last, max_msg);
+        ck_assert(last > 0 || n_bytes == 0);
+        at = end;
+    }
+    ck_assert_uint_eq(at, n_bytes);
+    if (n_bytes <= XFER_STRIPE_BYTES) {
+        ck_assert_uint_eq(n_parts, 1);
+    }
+}
+
+START_TEST(stripes_cover_the_message)
+{
+    struct weft_rng rng;
+
+    weft_rng_init(&rng, 1, "stripes");
+    for (uint32_t n_qps = 1; n_qps <= CONN_QPS_MAX; n_qps++) {
+        for (uint64_t n = 0; n < 400; n++) {
+            check_stripes(n, n_qps, 4096);
+            check_stripes(XFER_STRIPE_BYTES - 200 + n, n_qps, 4096);
+        }
+        for (int i = 0; i < 1000; i++) {
+            check_stripes(weft_rng_below(&rng, (1u << 30) + 1), n_qps,
+                          4096u << weft_rng_below(&rng, 18));
+        }
+    }
+    /* By hand: 100 000 bytes on 3 QPs are 33 408 + 33 408 + 33 184. */
+    uint64_t begin, end;
+    xfer_part(100000, 3, 2, &begin, &end);
+    ck_assert_uint_eq(begin, 66816);
+    ck_assert_uint_eq(end, 100000);
+    ck_assert_uint_eq(xfer_n_bytes_max(4096), 1u << 20);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("xfer/wire");
+    TCase *tcase = tcase_create("wire");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(tcase, an_entry_is_these_bytes);
+    tcase_add_test(tcase, what_is_no_entry_is_refused);
+    tcase_add_test(tcase, immediates_are_these_bits);
+    tcase_add_test(tcase, stripes_cover_the_message);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
