@@ -218,8 +218,10 @@ static weft_status exchange(struct boot *boot)
         }
     } while (received == WEFT_OK && status == WEFT_AGAIN);
     if (received == WEFT_AGAIN) {
-        send_blob(boot);
-        received = frame_flush(&client->stream.link, &why);
+        do {
+            send_blob(boot);
+            received = frame_flush(&client->stream.link, &why);
+        } while (received == WEFT_OK && boot->is_active && !client->blob_sent);
     }
     if (status != WEFT_AGAIN) {
         return status;

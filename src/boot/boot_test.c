@@ -1,0 +1,465 @@
+/* Ranks find each other, gather, and learn who is missing, dead or gave up. */
+#include "boot/boot.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "boot/private.h"
+#include "conn/conn_testing.h"
+
+#define RANKS 3
+#define KIND BED_KIND_TEST
+
+struct job {
+    struct bed bed;
+    struct boot_config config;
+    struct boot *boots[RANKS];
+    weft_status status[RANKS]; /* of the last progress */
+    struct weft_error errors[RANKS];
+};
+
+static void on_task(struct bed *bed, struct io_task *task)
+{
+    struct job *job = bed->user;
+    uint32_t r = task->host;
+
+    if (job->boots[r] == NULL || task != boot_task(job->boots[r])) {
+        return;
+    }
+    weft_error_clear(&job->errors[r]);
+    job->status[r] = boot_progress(job->boots[r], &job->errors[r]);
+}
+
+static void job_open(struct job *job, const char *chunk, uint64_t seed)
+{
+    *job = (struct job){.config = {.n_ranks = RANKS,
+                                   .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
+                                   .patience_ns = 60 * BED_S,
+                                   .step_ns = 30 * BED_S}};
+    memset(job->config.job_key, 7, sizeof(job->config.job_key));
+    bed_open(&job->bed,
+             &(struct bed_config){.seed = seed, .triangle = true, .tcp_chunk = chunk});
+    job->bed.user = job;
+    job->bed.on_task = on_task;
+}
+
+static void rank_open(struct job *job, uint32_t r)
+{
+    struct weft_error error = {0};
+
+    job->config.rank = r;
+    job->status[r] = WEFT_AGAIN;
+    ck_assert_int_eq(
+        boot_open(job->bed.hosts[r].env, &job->config, KIND, &job->boots[r], &error),
+        WEFT_OK);
+}
+
+static void open_all(struct job *job)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        rank_open(job, r);
+    }
+}
+
+static void rank_close(struct job *job, uint32_t r)
+{
+    boot_close(job->boots[r]);
+    job->boots[r] = NULL;
+}
+
+static void job_close(struct job *job)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        rank_close(job, r);
+    }
+    bed_close(&job->bed);
+}
+
+static void gather(struct job *job, uint32_t r, uint8_t round, size_t n_bytes)
+{
+    uint8_t *mine = weft_alloc(n_bytes + 1);
+
+    memset(mine, (int)(16 * round + r), n_bytes);
+    job->status[r] = WEFT_AGAIN;
+    boot_gather(job->boots[r], mine, n_bytes);
+    free(mine);
+}
+
+static bool all_there(const struct bed *bed)
+{
+    const struct job *job = bed->user;
+
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (job->boots[r] != NULL && job->status[r] == WEFT_AGAIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_result(const struct job *job, uint32_t r, uint8_t round, size_t n_bytes)
+{
+    const uint8_t *result = boot_result(job->boots[r]);
+
+    ck_assert_int_eq(job->status[r], WEFT_OK);
+    for (size_t i = 0; i < RANKS * n_bytes; i++) {
+        ck_assert_uint_eq(result[i], 16u * round + i / n_bytes);
+    }
+}
+
+static void round_of_all(struct job *job, uint8_t round, size_t n_bytes)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(job, r, round, n_bytes);
+    }
+    ck_assert(bed_run(&job->bed, 10 * BED_S, all_there));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(job, r, round, n_bytes);
+    }
+}
+
+START_TEST(ranks_gather_blobs_of_any_size)
+{
+    static const size_t sizes[] = {1, 0, 128, 4000, 4017, 65536, 0, 17};
+    struct job job;
+
+    job_open(&job, NULL, 60);
+    open_all(&job);
+    for (uint8_t i = 0; i < WEFT_LENGTH(sizes); i++) {
+        round_of_all(&job, i, sizes[i]);
+    }
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(splitting_the_streams_changes_nothing)
+{
+    static const char *const chunks[] = {"1", "2", "3", "7", "11", "12", "13", "59", "61"};
+    struct job job;
+
+    job_open(&job, chunks[_i], 61);
+    open_all(&job);
+    round_of_all(&job, 1, 100);
+    round_of_all(&job, 2, 0);
+    job_close(&job);
+}
+END_TEST
+
+/* Rank 0 comes last, rank 2 gathers early, and a fast rank is a round ahead of a slow one. */
+START_TEST(the_order_of_coming_does_not_matter)
+{
+    struct job job;
+
+    job_open(&job, NULL, 62);
+    rank_open(&job, 2);
+    gather(&job, 2, 1, 8);
+    bed_run(&job.bed, 10 * BED_S, NULL);
+    rank_open(&job, 1);
+    gather(&job, 1, 1, 8);
+    bed_run(&job.bed, 10 * BED_S, NULL);
+    rank_open(&job, 0);
+    bed_run(&job.bed, 5 * BED_S, NULL);
+    gather(&job, 0, 1, 8);
+    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(&job, r, 1, 8);
+    }
+    gather(&job, 1, 2, 12);
+    gather(&job, 2, 2, 12);
+    bed_run(&job.bed, BED_S, NULL);
+    gather(&job, 0, 2, 12);
+    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(&job, r, 2, 12);
+    }
+    job_close(&job);
+}
+END_TEST
+
+static int64_t rank_of(const struct job *job, uint32_t r)
+{
+    const struct weft_value *value = weft_error_value(&job->errors[r], "rank");
+
+    ck_assert_msg(value != NULL, "rank %u: %s", r, job->errors[r].message);
+    return value->number;
+}
+
+START_TEST(who_does_not_come_is_named_to_all)
+{
+    struct job job;
+    weft_ns since;
+
+    job_open(&job, NULL, 63);
+    since = bed_now(&job.bed);
+    rank_open(&job, 0);
+    rank_open(&job, 2);
+    gather(&job, 0, 1, 8);
+    gather(&job, 2, 1, 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_le(bed_now(&job.bed) - since, 62 * BED_S);
+    ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(rank_of(&job, 0), 1);
+    ck_assert_str_eq(weft_error_value(&job.errors[0], "missing")->text, "1");
+    ck_assert_int_eq(job.status[2], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(rank_of(&job, 2), 1);
+    ck_assert_ptr_nonnull(strstr(job.errors[2].message, "did not come"));
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
+{
+    struct job job;
+
+    job_open(&job, NULL, 64);
+    rank_open(&job, 1);
+    gather(&job, 1, 1, 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(rank_of(&job, 1), 0);
+    ck_assert_str_eq(weft_error_value(&job.errors[1], "missing")->text, "0");
+    ck_assert_int_eq(job.errors[1].sys_errno, ECONNREFUSED);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(who_is_late_is_named_to_all)
+{
+    struct job job;
+    weft_ns since;
+
+    job_open(&job, NULL, 65);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    since = bed_now(&job.bed);
+    gather(&job, 0, 2, 4);
+    gather(&job, 1, 2, 4);
+    ck_assert(!bed_run(&job.bed, 29 * BED_S, all_there));
+    bed_run(&job.bed, 5 * BED_S, NULL);
+    ck_assert_int_le(bed_now(&job.bed) - since, 35 * BED_S);
+    ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(rank_of(&job, 0), 2);
+    ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(rank_of(&job, 1), 2);
+    ck_assert_int_eq(boot_progress(job.boots[0], NULL), WEFT_ERR_TIMEOUT);
+    job_close(&job);
+}
+END_TEST
+
+/* A rank goes without a word, by BYE, or gives up: the others know which and why. */
+START_TEST(who_goes_is_named_to_all)
+{
+    uint32_t gone = (uint32_t)_i % RANKS;
+    int way = _i / RANKS;
+    struct job job;
+    weft_ns since;
+
+    job_open(&job, NULL, 66);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            gather(&job, r, 2, 4);
+        }
+    }
+    since = bed_now(&job.bed);
+    if (way == 0) {
+        struct world_fault fault = {.kind = WORLD_FAULT_KILL, .host = gone};
+
+        ck_assert_int_eq(job.bed.world->ops->inject(job.bed.world, &fault), 0);
+        job.status[gone] = WEFT_OK;
+    } else if (way == 1) {
+        rank_close(&job, gone);
+    } else {
+        boot_abort(job.boots[gone], "out of luck");
+        ck_assert_int_eq(boot_progress(job.boots[gone], &job.errors[gone]),
+                         WEFT_ERR_CLOSED);
+        ck_assert_int_eq(rank_of(&job, gone), gone);
+        job.status[gone] = WEFT_ERR_CLOSED;
+    }
+    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert_int_le(bed_now(&job.bed) - since, 61 * BED_S);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            ck_assert_int_lt(job.status[r], 0);
+            ck_assert_int_eq(rank_of(&job, r), gone);
+        }
+        if (r != gone && way == 2) {
+            ck_assert_str_eq(weft_error_value(&job.errors[r], "reason")->text, "out of luck");
+        }
+    }
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(leaving_when_all_is_done_is_no_failure)
+{
+    struct job job;
+
+    job_open(&job, NULL, 67);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    rank_close(&job, 1);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    rank_close(&job, 0);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_ge(job.status[2], 0);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(another_job_key_does_not_get_in)
+{
+    struct job job;
+
+    job_open(&job, NULL, 68);
+    rank_open(&job, 0);
+    rank_open(&job, 1);
+    job.config.job_key[0] ^= 1;
+    rank_open(&job, 2);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[2], WEFT_ERR_AUTH);
+    ck_assert_int_eq(rank_of(&job, 2), 0);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    rank_close(&job, 2);
+    job.config.job_key[0] ^= 1;
+    rank_open(&job, 2);
+    round_of_all(&job, 1, 4);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(a_rank_that_is_wrong_about_the_job_does_not_get_in)
+{
+    struct job job;
+
+    job_open(&job, NULL, 69);
+    rank_open(&job, 0);
+    rank_open(&job, 1);
+    if (_i == 0) {
+        job.config.n_ranks = 4; /* another job of the same key */
+    }
+    job.config.rank = 1; /* and a rank that is here already */
+    job.status[2] = WEFT_AGAIN;
+    ck_assert_int_eq(
+        boot_open(job.bed.hosts[2].env, &job.config, KIND, &job.boots[2], NULL), WEFT_OK);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_lt(job.status[2], 0);
+    rank_close(&job, 2);
+    job.config.n_ranks = RANKS;
+    rank_open(&job, 2);
+    round_of_all(&job, 1, 4);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(blobs_of_different_sizes_are_told)
+{
+    struct job job;
+
+    job_open(&job, NULL, 70);
+    open_all(&job);
+    gather(&job, 0, 1, _i == 0 ? 8 : 4);
+    gather(&job, 1, 1, _i == 0 ? 4 : 8);
+    gather(&job, 2, 1, _i == 0 ? 8 : 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_int_lt(job.status[r], 0);
+    }
+    ck_assert_int_eq(job.status[0], WEFT_ERR_PROTOCOL);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(strangers_do_not_disturb)
+{
+    struct job job;
+    struct io_stream *streams[100];
+    struct io_task task;
+    struct io_env *env;
+
+    job_open(&job, NULL, 71);
+    rank_open(&job, 0);
+    env = job.bed.hosts[1].env;
+    io_task_init(&task, job.bed.loop, 1, KIND);
+    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
+        size_t n;
+
+        ck_assert_int_eq(
+            env->oob->connect(env, NULL, &job.config.rendezvous, &task, &streams[i]), 0);
+        bed_run(&job.bed, BED_MS, NULL);
+        if (i % 2 == 0 && env->oob->connected(streams[i]) == 0) {
+            (void)env->oob->send(streams[i], "GET /", 5, &n);
+        }
+    }
+    rank_open(&job, 1);
+    rank_open(&job, 2);
+    round_of_all(&job, 1, 4);
+    bed_run(&job.bed, 10 * BED_S, NULL);
+    round_of_all(&job, 2, 4);
+    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
+        env->oob->close(streams[i], true);
+    }
+    io_task_fini(&task);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(one_rank_is_a_job_and_a_bad_rank_is_none)
+{
+    struct job job;
+    struct weft_error error = {0};
+
+    job_open(&job, NULL, 72);
+    job.config.n_ranks = 1;
+    rank_open(&job, 0);
+    gather(&job, 0, 3, 5);
+    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert_mem_eq(boot_result(job.boots[0]), "\x30\x30\x30\x30\x30", 5);
+    job.config.rank = 1;
+    ck_assert_int_eq(
+        boot_open(job.bed.hosts[1].env, &job.config, KIND, &job.boots[1], &error),
+        WEFT_ERR_INPUT);
+    job.config.rank = 0;
+    weft_error_clear(&error);
+    ck_assert_int_eq(
+        boot_open(job.bed.hosts[1].env, &job.config, KIND, &job.boots[1], &error),
+        WEFT_ERR_SYSTEM); /* not this host's address */
+    ck_assert_int_eq(error.sys_errno, EADDRNOTAVAIL);
+    boot_close(NULL);
+    job_close(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("boot");
+    TCase *tcase = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, ranks_gather_blobs_of_any_size);
+    tcase_add_loop_test(tcase, splitting_the_streams_changes_nothing, 0, 9);
+    tcase_add_test(tcase, the_order_of_coming_does_not_matter);
+    tcase_add_test(tcase, who_does_not_come_is_named_to_all);
+    tcase_add_test(tcase, a_rendezvous_that_is_not_there_is_rank_0s);
+    tcase_add_test(tcase, who_is_late_is_named_to_all);
+    tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
+    tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
+    tcase_add_test(tcase, another_job_key_does_not_get_in);
+    tcase_add_loop_test(tcase, a_rank_that_is_wrong_about_the_job_does_not_get_in, 0, 2);
+    tcase_add_loop_test(tcase, blobs_of_different_sizes_are_told, 0, 2);
+    tcase_add_test(tcase, strangers_do_not_disturb);
+    tcase_add_test(tcase, one_rank_is_a_job_and_a_bad_rank_is_none);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,276 @@
+/* The connector's side of what can go wrong before a listener is authenticated. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "conn/conn_testing.h"
+#include "conn/private.h"
+
+START_TEST(a_peer_that_is_not_there_is_waited_for)
+{
+    struct bed bed;
+    struct conn *conn;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 50});
+    bed_listen(&bed, 1);
+    conn_listener_close(bed.hosts[1].listener);
+    bed.hosts[1].listener = NULL;
+    bed.conn.patience_ns = 20 * BED_S;
+    since = bed_now(&bed);
+    conn = bed_connect(&bed, 0, 1);
+    bed_run(&bed, 19 * BED_S, NULL);
+    ck_assert_int_eq(conn->state, CONN_TCP);
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
+    ck_assert_int_ge(bed_now(&bed) - since, 20 * BED_S);
+    ck_assert_int_le(bed_now(&bed) - since, 22 * BED_S);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_SYSTEM);
+    ck_assert_str_eq(conn->error.phase, "tcp");
+    ck_assert_int_eq(conn->error.sys_errno, ECONNREFUSED);
+    ck_assert_int_eq(weft_error_value(&conn->error, "ways")->number, 2);
+    ck_assert_str_eq(weft_error_value(&conn->error, "local_address_0")->text,
+                     "192.168.101.1/24");
+    ck_assert_str_eq(weft_error_value(&conn->error, "remote_address_1")->text,
+                     "192.168.101.2/24");
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(another_secret_is_told_at_both_ends)
+{
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 51});
+    bed.conn.has_secret = _i > 0;
+    bed.conn.secret[0] = 1;
+    bed_listen(&bed, 1);
+    bed.conn.has_secret = true;
+    bed.conn.secret[0] = (uint8_t)(_i == 2 ? 1 : 2);
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 5 * BED_S, _i == 2 ? bed_all_up : bed_all_settled));
+    bed_run(&bed, 10 * BED_MS, NULL);
+    if (_i < 2) {
+        ck_assert_int_eq(conn->error.status, WEFT_ERR_AUTH);
+        ck_assert_str_eq(conn->error.phase, "auth");
+        ck_assert_uint_eq(bed.hosts[1].listener->counters.rejected, 1);
+        ck_assert_uint_eq(bed.hosts[1].listener->counters.pending, 0);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_stale_handle_is_refused_at_once)
+{
+    struct bed bed;
+    struct conn *conn;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 52});
+    bed_listen(&bed, 1);
+    if (_i == 0) {
+        bed.hosts[1].handle[43] ^= 1; /* epoch */
+    } else if (_i == 1) {
+        bed.hosts[1].handle[30] ^= 1; /* cookie */
+    } else {
+        bed.hosts[1].handle[8] ^= 1; /* host id */
+    }
+    since = bed_now(&bed);
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
+    ck_assert_int_lt(bed_now(&bed) - since, 10 * BED_MS);
+    ck_assert_int_eq(conn->error.status, _i == 2 ? WEFT_ERR_PROTOCOL : WEFT_ERR_AUTH);
+    if (_i == 0) {
+        ck_assert_str_eq(weft_error_value(&conn->error, "peer_phase")->text, "stale");
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_handle_of_this_host_and_a_broken_one)
+{
+    struct bed bed;
+    struct conn *conn = NULL;
+    struct weft_error error = {0};
+
+    bed_open(&bed, &(struct bed_config){.seed = 53});
+    bed_listen(&bed, 0);
+    conn = bed_connect(&bed, 0, 0);
+    ck_assert(bed_run(&bed, BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_ROUTE);
+    ck_assert_str_eq(conn->error.message, "the handle is of this very host");
+    bed.hosts[0].handle[0] = 0;
+    ck_assert_int_eq(conn_connect(bed.hosts[0].rdma, &bed.conn, bed.hosts[0].handle,
+                                  BED_KIND_CONN, &conn, &error),
+                     WEFT_ERR_PROTOCOL);
+    ck_assert_ptr_null(conn);
+    ck_assert_str_eq(weft_error_value(&error, "field")->text, "magic");
+    bed_close(&bed);
+}
+END_TEST
+
+/* The listener's host is full for a while: clients wait in the backlog, members get in. */
+static int n_refusals;
+static int refusal;
+static const struct io_oob_ops *real_oob;
+
+static int failing_accept(struct io_listener *listener, struct io_task *task,
+                          struct io_stream **out)
+{
+    if (n_refusals > 0) {
+        n_refusals--;
+        return refusal;
+    }
+    return real_oob->accept(listener, task, out);
+}
+
+START_TEST(accept_may_fail_for_a_while)
+{
+    static const int errors[] = {EMFILE, ENOBUFS, ECONNABORTED, EINTR, ENOMEM};
+    struct io_oob_ops ops;
+    struct bed bed;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 54});
+    real_oob = bed.hosts[1].env->oob;
+    ops = *real_oob;
+    ops.accept = failing_accept;
+    bed.hosts[1].env->oob = &ops;
+    n_refusals = 5;
+    refusal = errors[_i];
+    bed_listen(&bed, 1);
+    since = bed_now(&bed);
+    bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
+    ck_assert_int_lt(bed_now(&bed) - since, BED_S);
+    ck_assert_int_eq(n_refusals, 0);
+    bed_close(&bed);
+}
+END_TEST
+
+/* A server that is not a listener: it says something else, or nothing. */
+static struct io_stream *accepted;
+static struct io_listener *foreign;
+static const char *greeting;
+
+static void serve_foreign(struct bed *bed, struct io_task *task)
+{
+    struct io_env *env = bed->hosts[1].env;
+    size_t n;
+
+    if (accepted == NULL && env->oob->accept(foreign, task, &accepted) == 0 &&
+        greeting != NULL) {
+        ck_assert_int_eq(env->oob->send(accepted, greeting, strlen(greeting), &n), 0);
+    }
+}
+
+struct foreign_case {
+    const char *greeting;
+    weft_status status;
+    const char *phase;
+};
+
+static const struct foreign_case foreign_cases[] = {
+    {"SSH-2.0-OpenSSH_9.2\r\n", WEFT_ERR_PROTOCOL, "header"},
+    {"WEFT\0", WEFT_ERR_SYSTEM, "tcp"}, /* and then nothing */
+    {NULL, WEFT_ERR_SYSTEM, "tcp"},
+};
+
+START_TEST(a_port_that_belongs_to_another_program)
+{
+    const struct foreign_case *given = &foreign_cases[_i];
+    struct io_endpoint at = {.ip = io_ip_v4(10, 0, 0, 2)}, real;
+    struct io_task task;
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 55});
+    bed.conn.over_management = true;
+    bed.conn.patience_ns = 2 * BED_S;
+    bed_listen(&bed, 1);
+    conn_listener_close(bed.hosts[1].listener);
+    bed.hosts[1].listener = NULL;
+    bed.on_task = serve_foreign;
+    accepted = NULL;
+    greeting = given->greeting;
+    io_task_init(&task, bed.loop, 1, BED_KIND_TEST);
+    ck_assert_int_eq(
+        bed.hosts[1].env->oob->listen(bed.hosts[1].env, &at, 1, &task, &foreign, &real), 0);
+    bed.hosts[1].handle[46] = (uint8_t)(real.port >> 8);
+    bed.hosts[1].handle[47] = (uint8_t)real.port;
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->error.status, given->status);
+    ck_assert_str_eq(conn->error.phase, given->phase);
+    if (accepted != NULL) {
+        bed.hosts[1].env->oob->close(accepted, true);
+    }
+    bed.hosts[1].env->oob->close_listener(foreign);
+    io_task_fini(&task);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_cable_that_is_down_is_gone_around)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true, .host = 1};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 56, .n_cables = 2});
+    bed_listen(&bed, 1);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_run(&bed, BED_MS, NULL);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(rdma_refresh(bed.hosts[h].rdma, NULL), WEFT_OK);
+    }
+    bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 30 * BED_S, bed_all_up));
+    ck_assert_uint_eq(bed_conn(&bed, 0)->n_rails, 1);
+    ck_assert_str_eq(bed_conn(&bed, 0)->rails[0].port->name, "p1");
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_host_without_addresses_cannot_listen)
+{
+    struct bed bed;
+    struct weft_error error = {0};
+    struct conn_listener *listener;
+
+    bed_open(&bed, &(struct bed_config){.seed = 57, .no_management = true});
+    bed.conn.over_management = true;
+    ck_assert_int_eq(conn_listen(bed.hosts[1].rdma, &bed.conn, BED_KIND_LISTENER,
+                                 BED_KIND_CONN, bed.hosts[1].handle, &listener, &error),
+                     WEFT_ERR_SYSTEM);
+    ck_assert_ptr_null(listener);
+    ck_assert_str_eq(error.phase, "listen");
+    ck_assert_int_eq(error.sys_errno, EADDRNOTAVAIL);
+    bed_close(&bed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("dial");
+    TCase *tcase = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_peer_that_is_not_there_is_waited_for);
+    tcase_add_loop_test(tcase, another_secret_is_told_at_both_ends, 0, 3);
+    tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
+    tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
+    tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
+    tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
+                        (int)WEFT_LENGTH(foreign_cases));
+    tcase_add_test(tcase, a_cable_that_is_down_is_gone_around);
+    tcase_add_test(tcase, a_host_without_addresses_cannot_listen);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
