@@ -55,30 +55,32 @@ static struct diag_ports ports_of_peer(const struct diag_case *c)
     return (struct diag_ports){NULL, 0};
 }
 
-static const struct diag_port *port_by_name(struct diag_ports ports, const char *name)
+static const struct diag_port *port_by_name(const struct diag_ports *ports,
+                                            const char *name)
 {
-    for (uint32_t i = 0; name != NULL && i < ports.n; i++) {
-        if (strcmp(ports.items[i].name, name) == 0) {
-            return &ports.items[i];
+    for (uint32_t i = 0; name != NULL && i < ports->n; i++) {
+        if (strcmp(ports->items[i].name, name) == 0) {
+            return &ports->items[i];
         }
     }
     return NULL;
 }
 
 /* The one port that has this address; NULL if none or several (fe80::1 on each). */
-static const struct diag_port *port_by_ip(struct diag_ports ports, const struct io_ip *ip)
+static const struct diag_port *port_by_ip(const struct diag_ports *ports,
+                                          const struct io_ip *ip)
 {
     const struct diag_port *found = NULL;
 
-    for (uint32_t i = 0; i < ports.n; i++) {
-        for (uint32_t j = 0; j < ports.items[i].n_gids; j++) {
-            if (!io_ip_equal(&ports.items[i].gids[j].ip, ip)) {
+    for (uint32_t i = 0; i < ports->n; i++) {
+        for (uint32_t j = 0; j < ports->items[i].n_gids; j++) {
+            if (!io_ip_equal(&ports->items[i].gids[j].ip, ip)) {
                 continue;
             }
-            if (found != NULL && found != &ports.items[i]) {
+            if (found != NULL && found != &ports->items[i]) {
                 return NULL;
             }
-            found = &ports.items[i];
+            found = &ports->items[i];
         }
     }
     return found;
@@ -122,13 +124,13 @@ void diag_case_init(struct diag_case *c, const struct diag_input *input,
     c->local_type = diag_text(c, "local_gid_type");
     c->remote_type = diag_text(c, "remote_gid_type");
     c->path_mtu = diag_number(c, "path_mtu");
-    c->local_port = port_by_name(c->local, diag_text(c, "local_port"));
+    c->local_port = port_by_name(&c->local, diag_text(c, "local_port"));
     if (c->local_port == NULL && c->has_local_gid) {
-        c->local_port = port_by_ip(c->local, &c->local_gid);
+        c->local_port = port_by_ip(&c->local, &c->local_gid);
     }
-    c->remote_port = port_by_name(c->remote, diag_text(c, "remote_port"));
+    c->remote_port = port_by_name(&c->remote, diag_text(c, "remote_port"));
     if (c->remote_port == NULL && c->has_remote_gid) {
-        c->remote_port = port_by_ip(c->remote, &c->remote_gid);
+        c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
     }
     if (failure->error.status == WEFT_ERR_ROUTE && c->local_port == NULL) {
         find_facing(c);

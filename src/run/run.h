@@ -15,26 +15,27 @@
 #include "scenario/scenario.h"
 
 struct run_progress {
-    uint32_t job, n_jobs;       /* list elements expanded: one per printed row */
+    uint32_t job, n_jobs;             /* list elements expanded: one per printed row */
     uint64_t bytes_done, bytes_total; /* of the whole run, by nccl-tests' size column */
-    weft_ns now;                /* world time */
+    weft_ns now;                      /* world time */
 };
 
 struct run_options {
-    const struct world_ops *backend;   /* never NULL */
+    const struct world_ops *backend; /* never NULL */
     bool has_policy;
-    enum rdma_policy policy;           /* overrides the file's */
+    enum rdma_policy policy; /* overrides the file's */
     bool has_seed;
-    uint64_t seed;                     /* overrides the file's */
-    enum weft_trace_level trace_level; /* STORY by default; the hash is always of STORY lines */
-    weft_trace_sink events;            /* receives the story; NULL: only the hash is kept */
+    uint64_t seed; /* overrides the file's */
+    enum weft_trace_level
+        trace_level;        /* STORY by default; the hash is always of STORY lines */
+    weft_trace_sink events; /* receives the story; NULL: only the hash is kept */
     void *events_context;
     void (*tap)(void *context, const struct world_frame *frame); /* capture, or NULL */
     void *tap_context;
     void (*progress)(void *context, const struct run_progress *progress); /* or NULL */
     void *progress_context;
-    struct weft_log *log;              /* or NULL */
-    const char *replay;                /* the command line that replays this, for the document */
+    struct weft_log *log; /* or NULL */
+    const char *replay;   /* the command line that replays this, for the document */
 };
 
 /* The verdict, beside the document; exit codes are the cli's. */
