@@ -109,6 +109,9 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
                          "gathered", "round=%u each=%u ranks=%u", boot->round, boot->each,
                          boot->config.n_ranks);
     }
+    if (status == WEFT_AGAIN && !boot->is_active && boot->round > 0) {
+        status = WEFT_OK; /* still complete: a wake-up may have come late */
+    }
     next = boot->server != NULL ? boot_server_deadline(boot) : boot_client_deadline(boot);
     io_task_deadline(&boot->task, next);
     return status;

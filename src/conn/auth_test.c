@@ -24,11 +24,13 @@ START_TEST(hkdf_gives_the_published_keys)
     memset(secret, 0x0b, sizeof(secret));
     from_hex("000102030405060708090a0b0c", salt);
     from_hex("f0f1f2f3f4f5f6f7f8f9", info);
-    from_hex("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf", expected);
+    from_hex("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf",
+             expected);
     auth_hkdf(salt, sizeof(salt), secret, sizeof(secret), info, sizeof(info), out);
     ck_assert_mem_eq(out, expected, 32);
 
-    from_hex("8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d", expected);
+    from_hex("8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d",
+             expected);
     auth_hkdf(NULL, 0, secret, sizeof(secret), "", 0, out);
     ck_assert_mem_eq(out, expected, 32);
 }

@@ -44,9 +44,11 @@ static struct codec_facts some_facts(void)
 
 static struct codec_meta some_meta(void)
 {
-    struct codec_meta meta = {
-        .n_rails = 2, .n_qps = 4, .max_rd_atomic = 16, .max_msg_bytes = 1u << 30,
-        .window_bytes = 16384};
+    struct codec_meta meta = {.n_rails = 2,
+                              .n_qps = 4,
+                              .max_rd_atomic = 16,
+                              .max_msg_bytes = 1u << 30,
+                              .window_bytes = 16384};
 
     for (uint32_t i = 0; i < meta.n_rails; i++) {
         meta.rails[i] = (struct codec_rail){
@@ -75,10 +77,10 @@ static struct codec_handle some_handle(void)
 
     memset(handle.host_id, 0x22, sizeof(handle.host_id));
     memset(handle.cookie, 0x33, sizeof(handle.cookie));
-    handle.endpoints[0] = (struct codec_endpoint){
-        .prefix = {.ip = io_ip_v4(10, 0, 0, 2), .prefix_len = 24},
-        .port = 40000,
-        .is_management = true};
+    handle.endpoints[0] =
+        (struct codec_endpoint){.prefix = {.ip = io_ip_v4(10, 0, 0, 2), .prefix_len = 24},
+                                .port = 40000,
+                                .is_management = true};
     ck_assert(io_ip_parse("fd00::2", &handle.endpoints[1].prefix.ip));
     handle.endpoints[1].prefix.prefix_len = 64;
     handle.endpoints[1].port = 40001;
@@ -90,8 +92,8 @@ static struct codec_handle some_handle(void)
 enum subject { HELLO, CHALLENGE, AUTH, FACTS, META, ABORT, HANDLE, N_SUBJECTS };
 
 /* Decodes; on success writes what it encodes to. */
-static weft_status recode(enum subject subject, const uint8_t *in, size_t n_in, uint8_t *out,
-                          size_t *out_n, struct weft_error *error)
+static weft_status recode(enum subject subject, const uint8_t *in, size_t n_in,
+                          uint8_t *out, size_t *out_n, struct weft_error *error)
 {
     union {
         struct codec_hello hello;
@@ -150,7 +152,8 @@ static size_t example(enum subject subject, uint8_t *out)
     struct codec_auth auth = {.proof = {3}};
     struct codec_facts facts = some_facts();
     struct codec_meta meta = some_meta();
-    struct codec_abort abort = {.phase = "rtr", .status = WEFT_ERR_SYSTEM, .sys_errno = 110};
+    struct codec_abort abort = {
+        .phase = "rtr", .status = WEFT_ERR_SYSTEM, .sys_errno = 110};
     struct codec_handle handle = some_handle();
 
     switch (subject) {
@@ -392,9 +395,9 @@ START_TEST(headers_are_judged_byte_by_byte)
         uint8_t value;
         const char *field;
     } bad[] = {
-        {0, 'w', "magic"},  {1, 'W', "magic"},  {2, 0, "magic"},    {3, 't', "magic"},
-        {5, 2, "version"},  {4, 1, "version"},  {7, 0, "type"},     {7, 10, "type"},
-        {6, 1, "type"},     {8, 0x80, "length"}, {8, 0xff, "length"}, {11, 1, "length"},
+        {0, 'w', "magic"}, {1, 'W', "magic"},   {2, 0, "magic"},     {3, 't', "magic"},
+        {5, 2, "version"}, {4, 1, "version"},   {7, 0, "type"},      {7, 10, "type"},
+        {6, 1, "type"},    {8, 0x80, "length"}, {8, 0xff, "length"}, {11, 1, "length"},
     };
 
     ck_assert_int_eq(codec_decode_header(http, 1, 4096, &out, &error), WEFT_ERR_PROTOCOL);

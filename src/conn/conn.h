@@ -1,10 +1,10 @@
-/* Connections: from an opaque handle to a proven set of queue pairs. The connector is the
- * sender, the acceptor the receiver of messages (xfer/); control flows both ways.
+/* Connections: from an opaque handle to a proven set of queue pairs. The connector is
+ * the sender, the acceptor the receiver of messages (xfer/); control flows both ways.
  *
- * Happy path: TCP -> HELLO, CHALLENGE, AUTH+facts, META (docs/wire.md) -> QPs RTR, RTS on both
- * ends -> READY -> probe (a WRITE and a full-MTU READ cross every QP in both directions) -> UP.
- * Failure at any step: both ends get a typed error within their deadline, everything is given
- * back, the listener lives on. */
+ * Happy path: TCP -> HELLO, CHALLENGE, AUTH+facts, META (docs/wire.md) -> QPs RTR, RTS
+ * on both ends -> READY -> probe (a WRITE and a full-MTU READ cross every QP in both
+ * directions) -> UP. Failure at any step: both ends get a typed error within their
+ * deadline, everything is given back, the listener lives on. */
 #ifndef WEFT_CONN_CONN_H
 #define WEFT_CONN_CONN_H
 
@@ -117,38 +117,41 @@ struct conn_listener {
     } counters;
 };
 
-/* Listens on every RDMA port's addresses and on the management address (or only there, by
- * policy). Fills `out_handle`, CONN_HANDLE_BYTES, to be carried to the connector by any means;
- * it holds no state, and knowing it proves membership of the job. `task_kind` tags the
- * listener's task; `conn_kind` that of the connections it accepts. */
+/* Listens on every RDMA port's addresses and on the management address (or only there,
+ * by policy). Fills `out_handle`, CONN_HANDLE_BYTES, to be carried to the connector by
+ * any means; it holds no state, and knowing it proves membership of the job.
+ * `task_kind` tags the listener's task; `conn_kind` that of the connections it
+ * accepts. */
 weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
                         int task_kind, int conn_kind,
                         uint8_t out_handle[CONN_HANDLE_BYTES], struct conn_listener **out,
                         struct weft_error *error) WEFT_MUST_CHECK;
 /* Serves clients; never fails: bad clients are counted, logged and dropped. */
 void conn_listener_progress(struct conn_listener *listener);
-/* Takes a connection that has authenticated (state META or later): now the caller's, to be
- * progressed and closed. NULL if there is none. */
+/* Takes a connection that has authenticated (state META or later): now the caller's,
+ * to be progressed and closed. NULL if there is none. */
 struct conn *conn_accept(struct conn_listener *listener);
 /* Resets pending clients. NULL is ignored. */
 void conn_listener_close(struct conn_listener *listener);
 
 /* ---- connecting ---- */
 
-/* Starts a connection to `handle`; it is the caller's to progress and close. Fails only on a
- * malformed handle or lack of memory. */
+/* Starts a connection to `handle`; it is the caller's to progress and close. Fails
+ * only on a malformed handle or lack of memory. */
 weft_status conn_connect(struct rdma *rdma, const struct conn_config *config,
                          const uint8_t handle[CONN_HANDLE_BYTES], int task_kind,
                          struct conn **out, struct weft_error *error) WEFT_MUST_CHECK;
 
-/* Does what can be done now, for either end. WEFT_OK: UP (or CLOSED after conn_close). AGAIN:
- * wait for the task, whose deadline is set. An error: FAILED, conn->error tells. */
+/* Does what can be done now, for either end. WEFT_OK: UP (or CLOSED after conn_close).
+ * AGAIN: wait for the task, whose deadline is set. An error: FAILED, conn->error
+ * tells. */
 weft_status conn_progress(struct conn *conn) WEFT_MUST_CHECK;
 
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */
 void conn_close(struct conn *conn);
-/* Frees the connection at once from any state; what is under way is abandoned. NULL ok. */
+/* Frees the connection at once from any state; what is under way is abandoned. NULL
+ * ok. */
 void conn_destroy(struct conn *conn);
 
 /* This end's ports as facts for the peer; returns how many of `cap`. */

@@ -20,7 +20,8 @@ struct bed_spec {
     uint64_t pcie_root_bps;
 };
 
-static const char *const host_names[] = {"titanic", "iceberg", "carpathia", "californian"};
+static const char *const host_names[] = {"titanic", "iceberg", "carpathia",
+                                         "californian"};
 static const char *const port_names[] = {"p0", "p1", "p2", "p3"};
 
 /* One line of the story: without its time, connection ids as "c". */
@@ -39,7 +40,8 @@ static void on_line(void *context, const char *line, size_t n_bytes)
     if (strncmp(object, "conn:", 5) == 0) {
         weft_text_add_bytes(&bed->story, at, (size_t)(object - at));
         weft_text_add(&bed->story, "c");
-        weft_text_add_bytes(&bed->story, object + 5 + 16, (size_t)(end - object - 5 - 16));
+        weft_text_add_bytes(&bed->story, object + 5 + 16,
+                            (size_t)(end - object - 5 - 16));
     } else if (strncmp(object, "listener", 8) == 0 || strncmp(object, "boot", 4) == 0) {
         weft_text_add_bytes(&bed->story, at, (size_t)(end - at));
     }
@@ -47,8 +49,8 @@ static void on_line(void *context, const char *line, size_t n_bytes)
 
 /* ---- the description ---- */
 
-static void add_port(struct bed_spec *spec, const struct bed_config *config, uint32_t host,
-                     uint32_t cable, uint32_t end)
+static void add_port(struct bed_spec *spec, const struct bed_config *config,
+                     uint32_t host, uint32_t cable, uint32_t end)
 {
     struct world_host *to = &spec->hosts[host];
     uint32_t p = to->n_ports++;
@@ -105,8 +107,8 @@ static void describe(struct bed *bed)
             spec->hosts[h].management_ip = io_ip_v4(10, 0, 0, (uint8_t)(h + 1));
         }
         if (config->tcp_chunk != NULL) {
-            spec->setting =
-                (struct world_setting){.name = "WEFT_SIM_TCP_CHUNK", .value = config->tcp_chunk};
+            spec->setting = (struct world_setting){.name = "WEFT_SIM_TCP_CHUNK",
+                                                   .value = config->tcp_chunk};
             spec->hosts[h].settings = &spec->setting;
             spec->hosts[h].n_settings = 1;
         }

@@ -22,7 +22,7 @@ struct bed_config {
     bool triangle;     /* instead: 0-1, 1-2, 2-0 */
     bool line;         /* instead: 0-1, 1-2 */
     const char *profile;
-    const char *tcp_chunk; /* WEFT_SIM_TCP_CHUNK */
+    const char *tcp_chunk;             /* WEFT_SIM_TCP_CHUNK */
     uint32_t mtu_bytes[BED_HOSTS_MAX]; /* of the netdevs; 9000 unless told */
     uint32_t path_limit_bytes;
     bool no_management;
@@ -51,7 +51,8 @@ struct bed {
     struct bed_host hosts[BED_HOSTS_MAX];
     struct conn_config conn; /* for the next listener or connection; the defaults */
     struct weft_trace trace;
-    struct weft_text story;  /* lines of conn/ and boot/, without time, connections as "c" */
+    struct weft_text
+        story; /* lines of conn/ and boot/, without time, connections as "c" */
     void (*on_task)(struct bed *bed, struct io_task *task); /* kinds of the test's own */
     void *user;
     struct bed_spec *spec; /* Owned */

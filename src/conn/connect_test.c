@@ -98,20 +98,19 @@ static void write_across(struct bed *bed, uint32_t h, uint32_t q)
 {
     struct conn *conn = bed_conn(bed, h), *peer = bed_conn(bed, 1 - h);
     struct ibv_wc wc[8];
-    struct ibv_sge sge = {.addr = (uintptr_t)"weft", .length = 4};
-    struct ibv_send_wr *bad,
-        wr = {.wr_id = 42,
-              .sg_list = &sge,
-              .num_sge = 1,
-              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-              .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
-              .imm_data = 0x01020304};
+    struct ibv_sge sge = {.addr = (uintptr_t) "weft", .length = 4};
+    struct ibv_send_wr *bad, wr = {.wr_id = 42,
+                                   .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                   .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+                                   .imm_data = 0x01020304};
     int n = 0;
 
     wr.wr.rdma.remote_addr = conn->rails[0].remote_window + 64 * q;
     wr.wr.rdma.rkey = conn->rails[0].remote_rkey;
-    ck_assert_int_eq(conn->rails[0].port->device->ops->post_send(conn->qps[q].qp, &wr, &bad),
-                     0);
+    ck_assert_int_eq(
+        conn->rails[0].port->device->ops->post_send(conn->qps[q].qp, &wr, &bad), 0);
     bed_run(bed, BED_MS, NULL);
     ck_assert_int_eq(
         conn->rails[0].port->device->ops->poll_cq(conn->rails[0].cq, 8, wc, &n), 0);
@@ -297,9 +296,9 @@ START_TEST(the_lesser_mtu_is_used_by_both)
 {
     struct bed bed;
 
-    bed_open(&bed, &(struct bed_config){.seed = 8,
-                                        .mtu_bytes = {_i == 0 ? 9000 : 1500,
-                                                      _i == 0 ? 1500 : 9000}});
+    bed_open(&bed,
+             &(struct bed_config){
+                 .seed = 8, .mtu_bytes = {_i == 0 ? 9000 : 1500, _i == 0 ? 1500 : 9000}});
     connect_pair(&bed);
     ck_assert_uint_eq(bed_conn(&bed, 0)->rails[0].path_mtu, 1024);
     ck_assert_uint_eq(bed_conn(&bed, 1)->rails[0].path_mtu, 1024);
@@ -341,8 +340,8 @@ START_TEST(fewer_capabilities_are_agreed_on)
                                                      {"max_qp_wr", "64"}};
     struct bed bed;
 
-    bed_open(&bed, &(struct bed_config){
-                       .seed = 11, .overrides = overrides, .n_overrides = 2});
+    bed_open(&bed,
+             &(struct bed_config){.seed = 11, .overrides = overrides, .n_overrides = 2});
     connect_pair(&bed);
     ck_assert_uint_eq(bed_conn(&bed, 0)->max_inline_bytes, 0);
     ck_assert_uint_lt(bed_conn(&bed, 0)->recv_posted, 64);
@@ -435,10 +434,11 @@ int main(void)
     tcase_add_test(tcase, two_cables_are_two_rails);
     tcase_add_loop_test(tcase, the_lesser_mtu_is_used_by_both, 0, 2);
     tcase_add_test(tcase, the_cable_alone_is_enough_and_so_is_management_for_tcp);
-    tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0, RDMA_N_POLICIES);
+    tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0,
+                        RDMA_N_POLICIES);
     tcase_add_test(tcase, fewer_capabilities_are_agreed_on);
-    tcase_add_loop_test(tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable,
-                        0, 2);
+    tcase_add_loop_test(
+        tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable, 0, 2);
     tcase_add_test(tcase, a_peer_that_goes_is_noticed_by_its_stream);
     tcase_add_test(tcase, names_and_defaults);
     srunner_run_all(runner, CK_ENV);

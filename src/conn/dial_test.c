@@ -197,7 +197,8 @@ START_TEST(a_port_that_belongs_to_another_program)
     greeting = given->greeting;
     io_task_init(&task, bed.loop, 1, BED_KIND_TEST);
     ck_assert_int_eq(
-        bed.hosts[1].env->oob->listen(bed.hosts[1].env, &at, 1, &task, &foreign, &real), 0);
+        bed.hosts[1].env->oob->listen(bed.hosts[1].env, &at, 1, &task, &foreign, &real),
+        0);
     bed.hosts[1].handle[46] = (uint8_t)(real.port >> 8);
     bed.hosts[1].handle[47] = (uint8_t)real.port;
     conn = bed_connect(&bed, 0, 1);

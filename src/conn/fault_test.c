@@ -73,8 +73,12 @@ struct verb_case {
 };
 
 static const struct verb_case verb_cases[] = {
-    {IO_OP_CREATE_QP, 4, ENOMEM}, {IO_OP_REG_MR, 6, ENOMEM},   {IO_OP_REG_MR, 6, EFAULT},
-    {IO_OP_CREATE_CQ, 2, ENOMEM}, {IO_OP_MODIFY_QP, 12, EINVAL}, {-1, 8, EINVAL},
+    {IO_OP_CREATE_QP, 4, ENOMEM},
+    {IO_OP_REG_MR, 6, ENOMEM},
+    {IO_OP_REG_MR, 6, EFAULT},
+    {IO_OP_CREATE_CQ, 2, ENOMEM},
+    {IO_OP_MODIFY_QP, 12, EINVAL},
+    {-1, 8, EINVAL},
     {-2, 30, ENOMEM},
 };
 
@@ -287,8 +291,8 @@ START_TEST(either_end_may_give_up_at_any_time)
         } else {
             conn_close(bed_conn(&bed, h));
         }
-        ck_assert(bed_run(&bed, 50 * BED_S, bed_all_settled) || bed.hosts[0].n_conns == 0 ||
-                  bed.hosts[1].n_conns == 0);
+        ck_assert(bed_run(&bed, 50 * BED_S, bed_all_settled) ||
+                  bed.hosts[0].n_conns == 0 || bed.hosts[1].n_conns == 0);
         bed_run(&bed, 6 * BED_S, NULL);
         ck_assert_int_eq(bed_objects(&bed, h), 0);
         check_recovery(&bed);
@@ -325,8 +329,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, any_verb_may_fail, 0, 2 * (int)WEFT_LENGTH(verb_cases));
     tcase_add_test(tcase, a_gid_that_vanishes_before_rtr_is_named);
-    tcase_add_loop_test(tcase,
-                        frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
+    tcase_add_loop_test(
+        tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
     tcase_add_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing);
     tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
     tcase_add_loop_test(tcase, either_end_may_give_up_at_any_time, 0, 40);

@@ -44,8 +44,8 @@ static void hand_open(struct hand *hand, struct bed *bed)
                               .port = hand->handle.endpoints[0].port};
     io_task_init(&hand->task, bed->loop, 0, BED_KIND_TEST);
     ck_assert_int_eq(env->oob->connect(env, NULL, &to, &hand->task, &stream), 0);
-    frame_init(&hand->link, env, stream, AUTH_CONNECTOR, hand->rx, sizeof(hand->rx), hand->tx,
-               sizeof(hand->tx));
+    frame_init(&hand->link, env, stream, AUTH_CONNECTOR, hand->rx, sizeof(hand->rx),
+               hand->tx, sizeof(hand->tx));
     bed_run(bed, 10 * BED_MS, NULL);
     ck_assert_int_eq(env->oob->connected(stream), 0);
 }
@@ -60,8 +60,7 @@ static void hand_write(struct hand *hand, const void *bytes, size_t n_bytes)
 {
     size_t n = 0;
 
-    ck_assert_int_eq(
-        hand->link.env->oob->send(hand->link.stream, bytes, n_bytes, &n), 0);
+    ck_assert_int_eq(hand->link.env->oob->send(hand->link.stream, bytes, n_bytes, &n), 0);
     ck_assert_uint_eq(n, n_bytes);
     bed_run(hand->bed, 10 * BED_MS, NULL);
 }
@@ -74,7 +73,8 @@ static void hand_flush(struct hand *hand)
 
 static void hand_hello(struct hand *hand, uint64_t id, uint32_t attempt)
 {
-    struct codec_hello hello = {.id = id, .attempt = attempt, .epoch = hand->handle.epoch};
+    struct codec_hello hello = {
+        .id = id, .attempt = attempt, .epoch = hand->handle.epoch};
 
     memcpy(hello.host_id, hand->host_id, sizeof(hello.host_id));
     prove_hello(&hand->link, &hello, hand->hello);
@@ -104,7 +104,8 @@ static void hand_send_facts(struct hand *hand, const struct codec_facts *facts)
 {
     uint8_t body[CODEC_BODY_MAX];
 
-    ck_assert(frame_send(&hand->link, CODEC_FACTS, body, codec_encode_facts(facts, body)));
+    ck_assert(
+        frame_send(&hand->link, CODEC_FACTS, body, codec_encode_facts(facts, body)));
     hand_flush(hand);
 }
 
@@ -120,7 +121,8 @@ static void hand_is_refused(struct hand *hand, const char *phase, weft_status st
         ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_OK);
     }
     ck_assert_int_eq(frame.type, CODEC_ABORT);
-    ck_assert_int_eq(codec_decode_abort(frame.body, frame.n_bytes, &abort, &error), WEFT_OK);
+    ck_assert_int_eq(codec_decode_abort(frame.body, frame.n_bytes, &abort, &error),
+                     WEFT_OK);
     ck_assert_str_eq(abort.phase, phase);
     ck_assert_int_eq(abort.status, status);
     ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_ERR_CLOSED);
@@ -224,9 +226,9 @@ END_TEST
 
 START_TEST(strangers_are_cut_off_without_a_word)
 {
-    static const char *const words[] = {"G", "GET /metrics HTTP/1.1\r\n\r\n",
-                                        "\x16\x03\x01\x02\x01\x01", "WEFX", "weft",
-                                        "SSH-2.0-OpenSSH_9.2\r\n"};
+    static const char *const words[] = {
+        "G",    "GET /metrics HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x01\x01", "WEFX",
+        "weft", "SSH-2.0-OpenSSH_9.2\r\n"};
     struct bed bed;
 
     open_listener(&bed, 32);
@@ -518,8 +520,11 @@ END_TEST
 
 static struct codec_meta hand_meta(const struct hand *hand)
 {
-    struct codec_meta meta = {.n_rails = 1, .n_qps = 1, .max_rd_atomic = 1,
-                              .max_msg_bytes = 1u << 20, .window_bytes = 4096};
+    struct codec_meta meta = {.n_rails = 1,
+                              .n_qps = 1,
+                              .max_rd_atomic = 1,
+                              .max_msg_bytes = 1u << 20,
+                              .window_bytes = 4096};
     struct io_ip local = io_ip_v4(192, 168, 101, 1), remote = io_ip_v4(192, 168, 101, 2);
 
     (void)hand;
@@ -535,7 +540,7 @@ static struct codec_meta hand_meta(const struct hand *hand)
 START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
 {
     static const char *const fields[] = {"remote_port", "local_port", "remote_gid",
-                                         "local_gid", "local_type", "remote_gid"};
+                                         "local_gid",   "local_type", "remote_gid"};
     struct bed bed;
     struct hand hand;
     struct codec_meta meta;
@@ -648,8 +653,8 @@ int main(void)
     tcase_add_test(tcase, a_connection_is_accepted_once);
     tcase_add_loop_test(tcase, a_broken_seal_is_refused, 0, 3);
     tcase_add_loop_test(tcase, facts_that_do_not_suit_are_refused, 0, 2);
-    tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field, 0,
-                        6);
+    tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
+                        0, 6);
     tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
     tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
     srunner_run_all(runner, CK_ENV);
