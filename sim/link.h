@@ -22,8 +22,8 @@ struct sim_queued_packet {
 };
 
 struct sim_packet_queue {
-    struct sim_queued_packet
-        *ring; /* Owned array of [cap], a power of two; packets too. */
+    /* Owned array of [cap], a power of two; packets too. */
+    struct sim_queued_packet *ring;
     uint32_t head, n, cap;
     uint64_t bytes;
 };

@@ -1,7 +1,7 @@
-/* The simulated RDMA NIC: verbs objects, the RC engine, and a device profile. One sim_nic is
- * one RDMA device with one or two ports. It exchanges RoCE frames with its ports and spends
- * virtual time where hardware does. Errors: positive errno, 0 on success. Facts and sources:
- * docs/fidelity.md. */
+/* The simulated RDMA NIC: verbs objects, the RC engine, and a device profile. One
+ * sim_nic is one RDMA device with one or two ports. It exchanges RoCE frames with its
+ * ports and spends virtual time where hardware does. Errors: positive errno, 0 on
+ * success. Facts and sources: docs/fidelity.md. */
 #ifndef WEFT_SIM_NIC_H
 #define WEFT_SIM_NIC_H
 
@@ -17,15 +17,16 @@
 
 struct sim_nic;
 
-/* `profile` is copied. `memlock_bytes` is shared by the host's NICs: what is pinned counts
- * against it (ENOMEM); NULL: unlimited. */
-struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host, const char *name,
-                               const struct sim_profile *profile, struct sim_stack *stack,
-                               struct sim_port *const *ports, uint8_t n_ports,
-                               int64_t *memlock_bytes);
+/* `profile` is copied. `memlock_bytes` is shared by the host's NICs: what is pinned
+ * counts against it (ENOMEM); NULL: unlimited. */
+struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
+                               const char *name, const struct sim_profile *profile,
+                               struct sim_stack *stack, struct sim_port *const *ports,
+                               uint8_t n_ports, int64_t *memlock_bytes);
 /* Frees the NIC and every object still on it. */
 void sim_nic_destroy(struct sim_nic *nic);
-/* A process of the host died: every object goes, without completions; peers see silence. */
+/* A process of the host died: every object goes, without completions; peers see
+ * silence. */
 void sim_nic_reset(struct sim_nic *nic);
 
 int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out);
@@ -34,12 +35,19 @@ int sim_nic_query_gid(struct sim_nic *nic, uint8_t port, uint32_t index,
                       struct sim_gid *out);
 const struct sim_profile *sim_nic_profile(const struct sim_nic *nic);
 
-/* Control verbs spend the profile's latency. The caller owns the request until it is done or
- * cancelled; `done` is woken once. */
+/* Control verbs spend the profile's latency. The caller owns the request until it is
+ * done or cancelled; `done` is woken once. */
 enum sim_verb {
-    SIM_VERB_ALLOC_PD, SIM_VERB_DEALLOC_PD, SIM_VERB_REG_MR, SIM_VERB_DEREG_MR,
-    SIM_VERB_CREATE_CQ, SIM_VERB_DESTROY_CQ, SIM_VERB_CREATE_QP, SIM_VERB_MODIFY_QP,
-    SIM_VERB_DESTROY_QP, SIM_N_VERBS
+    SIM_VERB_ALLOC_PD,
+    SIM_VERB_DEALLOC_PD,
+    SIM_VERB_REG_MR,
+    SIM_VERB_DEREG_MR,
+    SIM_VERB_CREATE_CQ,
+    SIM_VERB_DESTROY_CQ,
+    SIM_VERB_CREATE_QP,
+    SIM_VERB_MODIFY_QP,
+    SIM_VERB_DESTROY_QP,
+    SIM_N_VERBS
 };
 
 struct sim_request {
@@ -48,19 +56,19 @@ struct sim_request {
     bool is_done;
     int error; /* positive errno or 0, when done */
     union {
-        struct ibv_pd *pd;                                 /* DEALLOC_PD */
+        struct ibv_pd *pd; /* DEALLOC_PD */
         struct {
             struct ibv_pd *pd;
             void *addr;
             size_t length;
             int access;
         } reg_mr;
-        struct ibv_mr *mr;                                 /* DEREG_MR */
+        struct ibv_mr *mr; /* DEREG_MR */
         struct {
             int cqe;
             struct sim_waker waker; /* completions while armed */
         } create_cq;
-        struct ibv_cq *cq;                                 /* DESTROY_CQ */
+        struct ibv_cq *cq; /* DESTROY_CQ */
         struct {
             struct ibv_pd *pd;
             struct ibv_qp_init_attr init; /* granted caps when done */
@@ -70,7 +78,7 @@ struct sim_request {
             struct ibv_qp_attr attr;
             int mask;
         } modify_qp;
-        struct ibv_qp *qp;                                 /* DESTROY_QP */
+        struct ibv_qp *qp; /* DESTROY_QP */
     } arg;
     union {
         struct ibv_pd *pd;
@@ -78,20 +86,23 @@ struct sim_request {
         struct ibv_cq *cq;
         struct ibv_qp *qp;
     } out;
-    struct sim_event event;      /* the NIC's */
-    struct sim_resolve resolve;  /* the NIC's, during modify to RTR */
-    struct sim_nic *nic;         /* the NIC's */
-    struct sim_request *next;    /* the NIC's */
+    struct sim_event event;     /* the NIC's */
+    struct sim_resolve resolve; /* the NIC's, during modify to RTR */
+    struct sim_nic *nic;        /* the NIC's */
+    struct sim_request *next;   /* the NIC's */
 };
 
-/* Starts a verb; checks that hardware makes before it starts work may refuse it at once. The
- * object changes when the verb ends, not before; on failure nothing changed. */
+/* Starts a verb; checks that hardware makes before it starts work may refuse it at
+ * once. The object changes when the verb ends, not before; on failure nothing changed. */
 int sim_nic_submit(struct sim_nic *nic, struct sim_request *request);
-/* Takes a request that is not done out of the NIC, which undoes or finishes it silently. */
+/* Takes a request that is not done out of the NIC, which undoes or finishes it
+ * silently. */
 void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request);
 
-int sim_nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-int sim_nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int sim_nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                      struct ibv_send_wr **bad);
+int sim_nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+                      struct ibv_recv_wr **bad);
 int sim_nic_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n);
 int sim_nic_req_notify(struct ibv_cq *cq, bool solicited_only);
 /* The state and attributes of ibv_query_qp(3). */
@@ -105,7 +116,8 @@ void sim_nic_async_waker(struct sim_nic *nic, struct sim_waker waker);
  * (error 0). SIM_VERB_POST_SEND/RECV count too. */
 #define SIM_VERB_POST_SEND SIM_N_VERBS
 #define SIM_VERB_POST_RECV (SIM_N_VERBS + 1)
-void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error, weft_ps by);
+void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
+                        weft_ps by);
 
 /* Called by ports. A RoCE frame is in the port's receive FIFO; carrier changed. */
 struct sim_frame;

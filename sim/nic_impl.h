@@ -34,8 +34,8 @@ struct sim_cqe {
     struct ibv_wc wc;
     weft_ps visible_at;
     uint32_t qp_serial;
-    uint32_t
-        n_retired; /* position in the QP's queue that polling this entry frees up to */
+    /* position in the QP's queue that polling this entry frees up to */
+    uint32_t n_retired;
     bool is_send;
     bool is_solicited; /* or an error: wakes a CQ armed for solicited ones only */
 };
@@ -43,8 +43,8 @@ struct sim_cqe {
 struct sim_cq {
     struct ibv_cq ibv; /* first */
     struct sim_nic *nic;
-    struct sim_cqe
-        *ring; /* Owned array of [cap], a power of two that grows to the depth. */
+    /* Owned array of [cap], a power of two that grows to the depth. */
+    struct sim_cqe *ring;
     uint32_t head, n, cap;
     uint32_t n_qps;
     bool is_overrun;
@@ -90,7 +90,7 @@ struct rc_resource {
     weft_ps ready_at;
     bool is_known;   /* holds something */
     bool is_pending; /* responses are still to be sent */
-    bool is_repeat;      /* this run answers a duplicate */
+    bool is_repeat;  /* this run answers a duplicate */
     bool is_atomic;
 };
 
@@ -219,8 +219,8 @@ struct sim_nic {
     struct sim_cq *cqs;
     uint32_t n_cqs;
 
-    struct sim_mr_slot
-        *mrs; /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
+    /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
+    struct sim_mr_slot *mrs;
     uint32_t n_mr_slots, mr_cap, n_mrs, n_mr_free;
     uint32_t mr_free_first, mr_free_last;
     uint64_t mr_generation; /* grows when a key dies */

@@ -1,9 +1,10 @@
 /* Ports, cables and frames: layer 2 of the simulated fabric.
  *
- * A port is one Ethernet interface of a host: a RoCE port (with a sim_nic on top) or the
- * management interface. A cable joins two ports; the management network joins many. Frames are
- * serialised at the lesser of cable and PCIe-root rate, wait in the direction's FIFO for the
- * one-way delay, and are handed to the receiving port's NIC (RoCE) or host stack (the rest). */
+ * A port is one Ethernet interface of a host: a RoCE port (with a sim_nic on top) or
+ * the management interface. A cable joins two ports; the management network joins
+ * many. Frames are serialised at the lesser of cable and PCIe-root rate, wait in the
+ * direction's FIFO for the one-way delay, and are handed to the receiving port's NIC
+ * (RoCE) or host stack (the rest). */
 #ifndef WEFT_SIM_PORT_H
 #define WEFT_SIM_PORT_H
 
@@ -14,19 +15,21 @@
 #include "sim/engine.h"
 
 enum sim_frame_kind {
-    SIM_FRAME_ROCE,    /* consumed by the NIC; never seen by the host stack */
-    SIM_FRAME_NEIGH,   /* ARP or neighbour discovery; payload: struct sim_neigh_packet */
-    SIM_FRAME_TCP      /* payload: header and bytes, see sim/tcp.h */
+    SIM_FRAME_ROCE,  /* consumed by the NIC; never seen by the host stack */
+    SIM_FRAME_NEIGH, /* ARP or neighbour discovery; payload: struct sim_neigh_packet */
+    SIM_FRAME_TCP    /* payload: header and bytes, see sim/tcp.h */
 };
 
-/* What the host stack sends and receives. The payload belongs to whoever holds the frame. */
+/* What the host stack sends and receives. The payload belongs to whoever holds the
+ * frame. */
 struct sim_packet {
     enum sim_frame_kind kind;
     uint64_t source_mac;      /* 48 bits, host order */
     uint64_t destination_mac; /* all ones in 48 bits: broadcast */
-    uint32_t wire_bytes;      /* the whole Ethernet frame with FCS, preamble and gap excluded */
-    uint32_t ip_bytes;        /* the IP packet's length, against MTU and path limits; 0: none */
-    void *payload;            /* Owned by the packet: malloc'ed, freed by sim_packet_free */
+    /* the whole Ethernet frame with FCS, preamble and gap excluded */
+    uint32_t wire_bytes;
+    uint32_t ip_bytes; /* the IP packet's length, against MTU and path limits; 0: none */
+    void *payload;     /* Owned by the packet: malloc'ed, freed by sim_packet_free */
     size_t n_payload;
 };
 #define SIM_MAC_BROADCAST 0xffffffffffffull
@@ -38,11 +41,11 @@ struct sim_nic;
 struct sim_stack; /* sim/stack.h: a host's netdevs, addresses, neighbours, TCP */
 
 struct sim_port_config {
-    const char *host;         /* for the story; outlives the port */
-    const char *name;         /* "p0" */
+    const char *host; /* for the story; outlives the port */
+    const char *name; /* "p0" */
     uint64_t mac;
-    uint32_t mtu_bytes;       /* of IP packets */
-    uint64_t rate_bps;        /* the port's own limit (PCIe root); 0: none */
+    uint32_t mtu_bytes; /* of IP packets */
+    uint64_t rate_bps;  /* the port's own limit (PCIe root); 0: none */
 };
 
 struct sim_impairment {
@@ -50,11 +53,11 @@ struct sim_impairment {
 };
 
 struct sim_cable_config {
-    const char *name;         /* stable, for rng streams: "titanic:p0-iceberg:p1" */
+    const char *name; /* stable, for rng streams: "titanic:p0-iceberg:p1" */
     uint64_t rate_bps;
     weft_ps delay_ps;
     uint32_t path_limit_bytes; /* larger IP packets vanish; 0: none */
-    uint64_t queue_bytes;      /* host-stack packets wait at most this much; 0: unlimited */
+    uint64_t queue_bytes; /* host-stack packets wait at most this much; 0: unlimited */
     bool up;
     struct sim_impairment impairment;
 };
@@ -70,16 +73,16 @@ void sim_port_destroy(struct sim_port *port);
 /* Joins two ports; the cable lives until either port is destroyed with the fabric. */
 void sim_cable_connect(struct sim_engine *engine, const struct sim_cable_config *config,
                        struct sim_port *a, struct sim_port *b);
-/* Joins many ports through an ideal switch (the management network): each port sends at the
- * config's rate, what arrives does not queue, broadcasts reach everybody else. A port that is
- * taken down loses its own carrier only. */
+/* Joins many ports through an ideal switch (the management network): each port sends
+ * at the config's rate, what arrives does not queue, broadcasts reach everybody else.
+ * A port that is taken down loses its own carrier only. */
 void sim_network_connect(struct sim_engine *engine, const struct sim_cable_config *config,
                          struct sim_port *const *ports, size_t n_ports);
 /* Who gets what arrives. Both may be NULL (dropped). */
 void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack);
 
-/* Queues a host-stack packet behind what the port is sending; takes it over, also when it is
- * dropped (no cable, link down, queue full, larger than the MTU). */
+/* Queues a host-stack packet behind what the port is sending; takes it over, also when
+ * it is dropped (no cable, link down, queue full, larger than the MTU). */
 void sim_port_send(struct sim_port *port, struct sim_packet *packet);
 
 const char *sim_port_name(const struct sim_port *port);
@@ -92,22 +95,26 @@ uint64_t sim_port_rate(const struct sim_port *port);
 bool sim_port_is_up(const struct sim_port *port);
 struct sim_direction_stats sim_port_sent(const struct sim_port *port);
 
-/* Faults. The directions are seen from `port`; what is already on the wire still arrives
- * unless the cable goes down (then it is lost). Carrier changes raise PORT_ERR/PORT_ACTIVE on
- * both ports' NICs and tell both stacks. */
+/* Faults. The directions are seen from `port`; what is already on the wire still
+ * arrives unless the cable goes down (then it is lost). Carrier changes raise
+ * PORT_ERR/PORT_ACTIVE on both ports' NICs and tell both stacks. */
 void sim_port_set_down(struct sim_port *port, bool outwards, bool inwards, bool down);
 void sim_port_set_mtu(struct sim_port *port, uint32_t mtu_bytes);
 void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
                              const struct sim_impairment *impairment);
-void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards, weft_ps delay_ps,
-                        weft_ps jitter_ps);
+void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
+                        weft_ps delay_ps, weft_ps jitter_ps);
 void sim_port_set_rate(struct sim_port *port, uint64_t rate_bps);
 void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes);
 
-/* One-packet faults on RoCE frames leaving `port`, by order of QP creation on that port (from
- * 1), PSN relative to the first, and transmission (0: first). */
-enum sim_match_action { SIM_MATCH_DROP, SIM_MATCH_CORRUPT, SIM_MATCH_DUPLICATE,
-                        SIM_MATCH_DELAY };
+/* One-packet faults on RoCE frames leaving `port`, by order of QP creation on that
+ * port (from 1), PSN relative to the first, and transmission (0: first). */
+enum sim_match_action {
+    SIM_MATCH_DROP,
+    SIM_MATCH_CORRUPT,
+    SIM_MATCH_DUPLICATE,
+    SIM_MATCH_DELAY
+};
 struct sim_match {
     enum sim_match_action action;
     uint32_t qp, psn, iteration;
@@ -115,8 +122,9 @@ struct sim_match {
 };
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match);
 
-/* How a tap turns a host-stack packet into the bytes of its Ethernet frame without FCS: writes
- * at most `out_bytes` and returns how many. Without one, taps show RoCE frames only. */
+/* How a tap turns a host-stack packet into the bytes of its Ethernet frame without
+ * FCS: writes at most `out_bytes` and returns how many. Without one, taps show RoCE
+ * frames only. */
 typedef size_t (*sim_packet_encoder)(const struct sim_packet *packet, uint8_t *out,
                                      size_t out_bytes);
 void sim_port_set_encoder(struct sim_port *port, sim_packet_encoder encode);

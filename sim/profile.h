@@ -53,8 +53,8 @@ struct sim_profile {
     uint32_t n_ports;     /* ports of one device */
     uint32_t gid_tbl_len; /* slots of a port's GID table */
     bool has_roce_v1;     /* each address gets a v1 slot before its v2 slot */
-    uint32_t
-        mtu_overhead_bytes; /* active_mtu is the largest IB MTU <= netdev MTU - this */
+    /* active_mtu is the largest IB MTU <= netdev MTU - this */
+    uint32_t mtu_overhead_bytes;
     uint32_t max_mtu_bytes; /* largest path MTU: 4096 */
     uint32_t max_msg_bytes; /* longest message (ibv_port_attr.max_msg_sz) */
 
@@ -74,10 +74,10 @@ struct sim_profile {
     bool has_sqd;                /* SQD exists; else modify to it is EINVAL (hns) */
     bool post_check_strict;      /* post_send before RTS and post_recv in RESET: EINVAL */
     bool flush_on_poll; /* flush CQEs come only after an error CQE is polled (HIP08) */
-    uint32_t
-        min_rnr_timer_forced; /* used whatever modify_qp says; 0: the caller's (HIP08: 1) */
-    uint32_t
-        timeout_max; /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
+    /* used whatever modify_qp says; 0: the caller's (HIP08: 1) */
+    uint32_t min_rnr_timer_forced;
+    /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
+    uint32_t timeout_max;
     bool timeout_beyond_ignored; /* larger timeouts: ignored with success, else EINVAL */
     bool cur_state_checked;  /* a CUR_STATE that is not the real state: EINVAL (hns) */
     bool mig_req;            /* BTH.MigReq of what it sends */
@@ -85,9 +85,9 @@ struct sim_profile {
     bool raises_access_events; /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
     bool writes_in_order;      /* ibv_query_qp_data_in_order */
     bool has_dmabuf;           /* ibv_reg_dmabuf_mr */
-    bool
-        gid_checked_per_packet; /* a deleted GID stops traffic at once (rxe_recv.c), else the
-                                     QP keeps it, as cache.c keeps entries in use */
+    /* a deleted GID stops traffic at once (rxe_recv.c), else the QP keeps it, as
+     * cache.c keeps entries in use */
+    bool gid_checked_per_packet;
     uint32_t window_packets;    /* unacknowledged PSNs before the requester stops */
     uint32_t ack_req_packets;   /* AckReq at least every this many packets */
     bool path_mtu_needs_active; /* a path_mtu above active_mtu: EINVAL (hns) */

@@ -46,6 +46,7 @@ struct rc_end {
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_mr *mr;
+    struct ibv_mr gone; /* for tests that deregister `mr` and go on using its keys */
     struct ibv_qp *qp;
     uint8_t *memory; /* Owned; RC_MEMORY_BYTES, registered as `mr` */
     int n_wakes;     /* of the CQ */

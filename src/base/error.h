@@ -1,5 +1,5 @@
-/* Errors are data: the first place that knows fills a struct weft_error; callers pass it up
- * and may add who; text is made from it at the edge (CLI, plugin log, JSON). */
+/* Errors are data: the first place that knows fills a struct weft_error; callers pass
+ * it up and may add who; text is made from it at the edge (CLI, plugin log, JSON). */
 #ifndef WEFT_BASE_ERROR_H
 #define WEFT_BASE_ERROR_H
 
@@ -34,9 +34,10 @@ struct weft_error {
 /* Empties `error`. NULL is allowed and ignored, as in all functions below. */
 void weft_error_clear(struct weft_error *error);
 
-/* Fills `error` (unless it already holds an earlier failure, which is kept: the first place
- * that knows wins) and returns `status`, so that callers write `return weft_fail(...)`.
- * `error` may be NULL. `phase` and the text are truncated to their fields. */
+/* Fills `error` (unless it already holds an earlier failure, which is kept: the first
+ * place that knows wins) and returns `status`, so that callers write `return
+ * weft_fail(...)`. `error` may be NULL. `phase` and the text are truncated to their
+ * fields. */
 weft_status weft_fail(struct weft_error *error, weft_status status, const char *phase,
                       const char *format, ...) WEFT_PRINTF(4, 5);
 
@@ -62,7 +63,8 @@ void weft_error_text(struct weft_error *error, const char *name, const char *tex
 const struct weft_value *weft_error_value(const struct weft_error *error,
                                           const char *name);
 
-/* Writes "phase: message (errno 110 Connection timed out)" into `out`; always terminated. */
+/* Writes "phase: message (errno 110 Connection timed out)" into `out`; always
+ * terminated. */
 void weft_error_format(const struct weft_error *error, char *out, size_t out_bytes);
 
 #endif

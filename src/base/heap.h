@@ -1,5 +1,5 @@
-/* An intrusive 4-ary min-heap ordered by (key, sequence): equal keys leave in the order in
- * which they came, so that iteration never depends on addresses. */
+/* An intrusive 4-ary min-heap ordered by (key, sequence): equal keys leave in the
+ * order in which they came, so that iteration never depends on addresses. */
 #ifndef WEFT_BASE_HEAP_H
 #define WEFT_BASE_HEAP_H
 
@@ -30,8 +30,8 @@ struct weft_heap {
 void weft_heap_init(struct weft_heap *heap);
 /* Frees the array; nodes still inside are forgotten. */
 void weft_heap_fini(struct weft_heap *heap);
-/* Inserts `node`, or moves it if it is inside, with a fresh sequence number. Aborts when out
- * of memory: the array grows with the number of live objects only. */
+/* Inserts `node`, or moves it if it is inside, with a fresh sequence number. Aborts
+ * when out of memory: the array grows with the number of live objects only. */
 void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key);
 /* Takes `node` out if it is inside. */
 void weft_heap_remove(struct weft_heap *heap, struct weft_heap_node *node);

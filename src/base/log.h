@@ -1,5 +1,5 @@
-/* Diagnostics for people: leveled lines to whoever embeds us (stderr, NCCL's logger). Never
- * results, never part of the story, and never keys or secrets. */
+/* Diagnostics for people: leveled lines to whoever embeds us (stderr, NCCL's logger).
+ * Never results, never part of the story, and never keys or secrets. */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
 

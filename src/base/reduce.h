@@ -29,10 +29,10 @@ bool weft_dtype_parse(const char *name, enum weft_dtype *out);
 const char *weft_redop_name(enum weft_redop op);
 bool weft_redop_parse(const char *name, enum weft_redop *out);
 
-/* out[i] = a[i] op b[i] for `count` elements. `out` may be `a` or `b`, otherwise the ranges
- * do not overlap. float16 and bfloat16 are computed in float32 and rounded to nearest even
- * once per element; integers wrap. WEFT_AVG sums; the one division at the end is
- * weft_reduce_divide's. */
+/* out[i] = a[i] op b[i] for `count` elements. `out` may be `a` or `b`, otherwise the
+ * ranges do not overlap. float16 and bfloat16 are computed in float32 and rounded to
+ * nearest even once per element; integers wrap. WEFT_AVG sums; the one division at the
+ * end is weft_reduce_divide's. */
 void weft_reduce(enum weft_dtype dtype, enum weft_redop op, void *out, const void *a,
                  const void *b, size_t count);
 

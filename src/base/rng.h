@@ -1,5 +1,6 @@
-/* Seeded randomness (xoshiro256**, Blackman and Vigna 2018, seeded by splitmix64). Each user
- * derives a stream of its own by name, so that a new user never shifts another's numbers. */
+/* Seeded randomness (xoshiro256**, Blackman and Vigna 2018, seeded by splitmix64).
+ * Each user derives a stream of its own by name, so that a new user never shifts
+ * another's numbers. */
 #ifndef WEFT_BASE_RNG_H
 #define WEFT_BASE_RNG_H
 

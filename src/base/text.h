@@ -20,7 +20,8 @@ void weft_text_add_bytes(struct weft_text *text, const char *bytes, size_t n_byt
 /* snprintf that may cut, on purpose, without a warning; always terminates. */
 void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRINTF(3, 4);
 
-/* malloc, calloc and strdup that abort when memory is out: for set-up, never on data paths. */
+/* malloc, calloc and strdup that abort when memory is out: for set-up, never on data
+ * paths. */
 void *weft_alloc(size_t n_bytes);
 void *weft_calloc(size_t n, size_t each_bytes);
 void *weft_realloc(void *old, size_t n_bytes);

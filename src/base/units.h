@@ -1,5 +1,5 @@
-/* Quantities with units, as scenario files write them: parsed exactly, in integers, or not at
- * all. `200Gbps` is never 200. */
+/* Quantities with units, as scenario files write them: parsed exactly, in integers, or
+ * not at all. `200Gbps` is never 200. */
 #ifndef WEFT_BASE_UNITS_H
 #define WEFT_BASE_UNITS_H
 
@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 
-/* Each parses the whole of `text` and sets `*out` only on success; false otherwise (unknown
- * or missing unit, sign, overflow, a fraction finer than the smallest unit).
+/* Each parses the whole of `text` and sets `*out` only on success; false otherwise
+ * (unknown or missing unit, sign, overflow, a fraction finer than the smallest unit).
  * Rates: bps Kbps Mbps Gbps Tbps, 10^n bit/s. */
 bool weft_parse_rate_bps(const char *text, uint64_t *out);
 /* Sizes: B KiB MiB GiB TiB (2^10n), KB MB GB TB (10^3n); a bare integer is bytes. */

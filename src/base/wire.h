@@ -1,5 +1,5 @@
-/* Bounded byte codecs, network order. Both ends remember the first overrun in `bad`, so that
- * a message is written or read in a straight line and checked once. */
+/* Bounded byte codecs, network order. Both ends remember the first overrun in `bad`,
+ * so that a message is written or read in a straight line and checked once. */
 #ifndef WEFT_BASE_WIRE_H
 #define WEFT_BASE_WIRE_H
 

@@ -124,9 +124,10 @@ static int exit_code(enum run_result result)
 /* Runs with the capture's file open, when there is one. */
 static enum run_result run_captured(struct session *session,
                                     const struct scenario *scenario,
-                                    struct run_options *run, json_t **out_document,
+                                    const struct run_options *run, json_t **out_document,
                                     json_t **out_observations, struct weft_error *error)
 {
+    struct run_options captured = *run;
     struct scenario_world *world = NULL;
     struct pcapng pcapng;
     enum run_result result;
@@ -139,9 +140,9 @@ static enum run_result run_captured(struct session *session,
         return RUN_ERROR;
     }
     pcapng_open(&pcapng, session->pcap, &world->spec);
-    run->tap = pcapng_frame;
-    run->tap_context = &pcapng;
-    result = run_scenario(scenario, run, out_document, out_observations, error);
+    captured.tap = pcapng_frame;
+    captured.tap_context = &pcapng;
+    result = run_scenario(scenario, &captured, out_document, out_observations, error);
     if (!pcapng_close(&pcapng)) {
         fprintf(stderr, "weft: %s: the capture is incomplete\n", session->options->pcap);
         result = result == RUN_PASS ? RUN_ERROR : result;

@@ -1,4 +1,5 @@
-/* weft show: the mesh before anything runs: who faces whom, in which order, at what bound. */
+/* weft show: the mesh before anything runs: who faces whom, in which order, at what
+ * bound. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static const char *host_of(const struct view *view, uint32_t rank)
     return view->scenario->hosts[view->hosts[rank]].name;
 }
 
-/* The rails from rank `from` to rank `to` as "p0 → p1, c0 → c1", or how many hops there are. */
+/* The rails from rank `from` to rank `to` as "p0 → p1, c0 → c1", or how many hops
+ * there are. */
 static uint32_t describe_pair(const struct view *view, uint32_t from, uint32_t to,
                               json_t *rails, struct weft_text *out)
 {

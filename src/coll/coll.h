@@ -114,26 +114,27 @@ struct coll_buffers {
 
 struct coll_exec;
 
-/* Keeps staging memory and registrations across jobs. `task` is woken by GPU operations. The
- * owner calls coll_exec_progress whenever `task` or a connection's task was woken, after
- * xfer_progress of that connection: the executor itself polls no completion queue. */
+/* Keeps staging memory and registrations across jobs. `task` is woken by GPU
+ * operations. The owner calls coll_exec_progress whenever `task` or a connection's
+ * task was woken, after xfer_progress of that connection: the executor itself polls no
+ * completion queue. */
 weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
                            struct io_task *task, struct coll_exec **out,
                            struct weft_error *error) WEFT_MUST_CHECK;
-/* Lets go of registrations; call while the connections still exist. What is under way is given
- * up: the memory it uses stays until coll_exec_close. NULL is ignored. */
+/* Lets go of registrations; call while the connections still exist. What is under way
+ * is given up: the memory it uses stays until coll_exec_close. NULL is ignored. */
 void coll_exec_stop(struct coll_exec *exec);
-/* Stops, and frees. Neither a NIC nor the GPU may still use the executor's memory: everything
- * started has ended, or connections and world are gone. NULL is ignored. */
+/* Stops, and frees. Neither a NIC nor the GPU may still use the executor's memory:
+ * everything started has ended, or connections and world are gone. NULL is ignored. */
 void coll_exec_close(struct coll_exec *exec);
 /* Registers the buffers for the coming jobs (waits are AGAIN from coll_exec_progress).
  * The previous ones are let go. */
 weft_status coll_exec_buffers(struct coll_exec *exec, const struct coll_buffers *buffers,
                               struct weft_error *error) WEFT_MUST_CHECK;
-/* Starts `plan` `iterations` (1..) times back to back; `plan` outlives the run. In place, every
- * iteration starts from what the one before left. Receives of the
- * next iteration are posted ahead where the plan allows, so that from the second on no
- * one waits for a clear-to-send. */
+/* Starts `plan` `iterations` (1..) times back to back; `plan` outlives the run. In
+ * place, every iteration starts from what the one before left. Receives of the next
+ * iteration are posted ahead where the plan allows, so that from the second on no one
+ * waits for a clear-to-send. */
 void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
                      const struct coll_plan *plan, uint32_t iterations);
 /* WEFT_OK: all iterations are done. AGAIN: wait. An error: a connection failed. */

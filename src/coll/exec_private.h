@@ -5,8 +5,8 @@
 #include "coll/coll.h"
 #include "coll/plan_private.h"
 
-/* Messages in flight per queue: enough to hide the delay of a clear-to-send, the reduction and
- * an acknowledgement behind the wire. */
+/* Messages in flight per queue: enough to hide the delay of a clear-to-send, the
+ * reduction and an acknowledgement behind the wire. */
 #define EXEC_WINDOW 8
 
 enum exec_slot_state {
@@ -36,8 +36,8 @@ struct exec_queue {
     uint32_t *steps;   /* Owned [cap] */
     uint32_t n_steps, cap;
     uint32_t at, iteration; /* the next to start */
-    struct exec_slot
-        slots[EXEC_WINDOW]; /* a ring: step number n_started % EXEC_WINDOW next */
+    /* a ring: step number n_started % EXEC_WINDOW next */
+    struct exec_slot slots[EXEC_WINDOW];
     uint64_t n_started, n_ended;
     uint8_t *staging; /* Owned by the GPU; EXEC_RECEIVES with reductions; slot i's is
                                 * at i * COLL_SLICE_BYTES_MAX */
@@ -51,8 +51,8 @@ struct coll_exec {
     enum exec_state state;
     struct io_env *env;   /* Not owned. */
     struct io_task *task; /* Not owned. */
-    struct exec_queue
-        *queues; /* Owned [n_queues]: sends by peer, receives by peer, local */
+    /* Owned [n_queues]: sends by peer, receives by peer, local */
+    struct exec_queue *queues;
     uint32_t n_queues;
     uint32_t n_ranks, rank;
     struct coll_buffers buffers;
@@ -74,8 +74,8 @@ struct coll_exec {
 /* exec_steps.c: starts and ends what can be; sets *moved if anything did. */
 weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,
                                 bool *moved, struct weft_error *error) WEFT_MUST_CHECK;
-/* Whether the iteration's output waits for this step. Sends from an input that nobody writes
- * may end in the next iteration. */
+/* Whether the iteration's output waits for this step. Sends from an input that nobody
+ * writes may end in the next iteration. */
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step);
 bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue);
 

@@ -29,9 +29,10 @@ void oracle_values(uint64_t seed, uint32_t rank, enum weft_dtype dtype,
                    enum weft_redop op, struct oracle_range range, uint64_t first,
                    size_t n, int32_t *values);
 
-/* The same for sums, eight elements at a time: sums[k] = ORACLE_RESULT_MAX + the sum over ranks
- * first_rank .. first_rank + n_ranks - 1 of their inputs at first + k. `first` is a multiple of
- * 8; the array has room for n rounded up to 8. n_ranks at most ORACLE_SUM_RANKS_MAX. */
+/* The same for sums, eight elements at a time: sums[k] = ORACLE_RESULT_MAX + the sum
+ * over ranks first_rank .. first_rank + n_ranks - 1 of their inputs at first + k.
+ * `first` is a multiple of 8; the array has room for n rounded up to 8. n_ranks at
+ * most ORACLE_SUM_RANKS_MAX. */
 #define ORACLE_SUM_RANKS_MAX 250
 void oracle_sums(uint64_t seed, uint32_t first_rank, uint32_t n_ranks,
                  struct oracle_range range, uint64_t first, size_t n, uint16_t *sums);

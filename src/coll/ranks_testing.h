@@ -18,7 +18,8 @@ extern struct fabric fabric;
 extern struct rank ranks[FABRIC_HOSTS_MAX];
 extern uint32_t n_ranks;
 
-/* A rank on every host, buffers of n_bytes; a single rank has the host next to it for company. */
+/* A rank on every host, buffers of n_bytes; a single rank has the host next to it for
+ * company. */
 void ranks_open(const struct fabric_config *config, size_t n_bytes);
 void ranks_close(void);
 /* Fills inputs, makes the plans and starts them. */

@@ -39,8 +39,8 @@ struct diag_entry {
     const char *cause;     /* one sentence: what is wrong */
     const char *remedy;    /* one sentence: what to do */
     const char *reference; /* where it is described */
-    const char
-        *explanation; /* a few paragraphs for `weft explain` and docs/findings.md */
+    /* a few paragraphs for `weft explain` and docs/findings.md */
+    const char *explanation;
 };
 
 const struct diag_entry *diag_entry(enum diag_code id);

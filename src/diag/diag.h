@@ -95,8 +95,8 @@ struct diag_finding {
     char host[DIAG_NAME_BYTES];  /* where; "" if it has no place */
     char port[DIAG_NAME_BYTES];
     char peer[DIAG_NAME_BYTES];
-    struct weft_value
-        evidence[DIAG_EVIDENCE_MAX]; /* values from both ends; "unknown" is one */
+    /* values from both ends; "unknown" is one */
+    struct weft_value evidence[DIAG_EVIDENCE_MAX];
     uint32_t n_evidence;
     /* `undetermined` only: what it may be, likeliest first. */
     const struct diag_entry *candidates[DIAG_CANDIDATES_MAX];
@@ -104,8 +104,8 @@ struct diag_finding {
 };
 
 struct diag_findings {
-    struct diag_finding
-        *items; /* Owned [n]; most severe first, then in order of finding */
+    /* Owned [n]; most severe first, then in order of finding */
+    struct diag_finding *items;
     uint32_t n;
 };
 

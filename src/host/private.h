@@ -61,8 +61,8 @@ struct host_jobs {
 weft_status host_jobs_open(struct host *host) WEFT_MUST_CHECK;
 /* WEFT_OK: all rows are done. */
 weft_status host_jobs_progress(struct host *host) WEFT_MUST_CHECK;
-/* Ends execution while the connections are still there. Memory is kept: a NIC may use it until
- * the world stops. */
+/* Ends execution while the connections are still there. Memory is kept: a NIC may use
+ * it until the world stops. */
 void host_jobs_close(struct host *host);
 /* Frees the memory as well. */
 void host_jobs_fini(struct host *host);

@@ -1,4 +1,5 @@
-/* IP addresses in one form: 16 bytes, IPv4 as ::ffff:a.b.c.d, which is also its RoCE GID. */
+/* IP addresses in one form: 16 bytes, IPv4 as ::ffff:a.b.c.d, which is also its RoCE
+ * GID. */
 #ifndef WEFT_IO_ADDR_H
 #define WEFT_IO_ADDR_H
 
@@ -10,14 +11,15 @@ struct io_ip {
     uint8_t bytes[16];
 };
 
-/* An address on an interface. prefix_len counts within the address's own family: 0..32 for
- * IPv4, 0..128 for IPv6. */
+/* An address on an interface. prefix_len counts within the address's own family: 0..32
+ * for IPv4, 0..128 for IPv6. */
 struct io_prefix {
     struct io_ip ip;
     uint8_t prefix_len;
 };
 
-/* A TCP endpoint. `ifindex` scopes link-local addresses and binds to an interface; 0: any. */
+/* A TCP endpoint. `ifindex` scopes link-local addresses and binds to an interface; 0:
+ * any. */
 struct io_endpoint {
     struct io_ip ip;
     uint16_t port;
@@ -34,7 +36,8 @@ bool io_ip_equal(const struct io_ip *a, const struct io_ip *b);
 int io_ip_compare(const struct io_ip *a, const struct io_ip *b);
 /* Same family and equal in the first prefix_len bits of that family's address. */
 bool io_ip_same_subnet(const struct io_ip *a, const struct io_ip *b, unsigned prefix_len);
-/* "10.0.0.1" or "fe80::1" (RFC 5952); `out` gets at least IO_IP_TEXT_BYTES. Returns `out`. */
+/* "10.0.0.1" or "fe80::1" (RFC 5952); `out` gets at least IO_IP_TEXT_BYTES. Returns
+ * `out`. */
 char *io_ip_format(const struct io_ip *ip, char *out, size_t out_bytes);
 /* Parses "10.0.0.1" or "fe80::1"; false leaves `out` alone. No host names. */
 bool io_ip_parse(const char *text, struct io_ip *out);

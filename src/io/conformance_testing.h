@@ -1,6 +1,7 @@
-/* The waist's contract as tests that any backend runs: give the suite a world_ops, and every
- * clause of io/oob.h, io/verbs.h, io/gpu.h, io/env.h and io/world.h that a program can observe
- * becomes one story. The stories make no assumption on how long anything takes. */
+/* The waist's contract as tests that any backend runs: give the suite a world_ops, and
+ * every clause of io/oob.h, io/verbs.h, io/gpu.h, io/env.h and io/world.h that a
+ * program can observe becomes one story. The stories make no assumption on how long
+ * anything takes. */
 #ifndef WEFT_IO_CONFORMANCE_TESTING_H
 #define WEFT_IO_CONFORMANCE_TESTING_H
 
@@ -8,8 +9,9 @@
 
 #include "io/world.h"
 
-/* Adds all cases. `ops` must be able to build two hosts, "left" (10.77.0.1/24) and "right"
- * (10.77.0.2/24), with one cable of MTU 4200 and a management network 10.88.0.0/24. */
+/* Adds all cases. `ops` must be able to build two hosts, "left" (10.77.0.1/24) and
+ * "right" (10.77.0.2/24), with one cable of MTU 4200 and a management network
+ * 10.88.0.0/24. */
 void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile);
 
 /* ---- for the files of the suite only ---- */

@@ -1,5 +1,5 @@
-/* The environment: everything one host is given. Nothing in src/ reaches past it; that is what
- * makes a simulated host and a real one the same program. */
+/* The environment: everything one host is given. Nothing in src/ reaches past it; that
+ * is what makes a simulated host and a real one the same program. */
 #ifndef WEFT_IO_ENV_H
 #define WEFT_IO_ENV_H
 
@@ -20,7 +20,8 @@ struct io_env;
 struct io_env_ops {
     /* Monotonic; never goes back. */
     weft_ns (*now)(struct io_env *env);
-    /* Unpredictable bytes for nonces, cookies and PSNs (seeded, per host, in simulation). */
+    /* Unpredictable bytes for nonces, cookies and PSNs (seeded, per host, in
+     * simulation). */
     void (*random)(struct io_env *env, void *out, size_t n_bytes);
     /* A setting of this host's environment, or NULL. Valid for the life of the env. */
     const char *(*setting)(struct io_env *env, const char *name);
@@ -37,9 +38,9 @@ struct io_env {
     char name[64];              /* "titanic" */
     struct io_device **devices; /* [n_devices], in device order; Not owned by users. */
     uint32_t n_devices;
-    struct io_gpu *gpu;         /* never NULL: at least host memory */
-    struct weft_trace *trace;   /* may be NULL */
-    struct weft_log *log;       /* may be NULL */
+    struct io_gpu *gpu;       /* never NULL: at least host memory */
+    struct weft_trace *trace; /* may be NULL */
+    struct weft_log *log;     /* may be NULL */
 };
 
 /* Shorthands. */

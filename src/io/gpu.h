@@ -1,5 +1,5 @@
-/* Memory on which collectives work, and what computes there. One GPU, or the host memory that
- * stands in for it; the same contract for all. */
+/* Memory on which collectives work, and what computes there. One GPU, or the host
+ * memory that stands in for it; the same contract for all. */
 #ifndef WEFT_IO_GPU_H
 #define WEFT_IO_GPU_H
 
@@ -14,26 +14,27 @@ enum io_memory { IO_MEMORY_HOST, IO_MEMORY_DEVICE };
 
 enum io_gpu_op_kind { IO_GPU_COPY, IO_GPU_REDUCE };
 
-/* One asynchronous operation; owned by the caller at a stable address until done. Operations
- * of one GPU end in the order in which they were started. */
+/* One asynchronous operation; owned by the caller at a stable address until done.
+ * Operations of one GPU end in the order in which they were started. */
 struct io_gpu_op {
     enum io_gpu_op_kind kind;
     bool done;
-    int error;             /* positive errno or 0, once done */
-    struct io_task *task;  /* woken when done; Not owned; may be NULL */
+    int error;            /* positive errno or 0, once done */
+    struct io_task *task; /* woken when done; Not owned; may be NULL */
     void *out;
-    const void *a;         /* source of a copy, first operand of a reduction */
-    const void *b;         /* second operand */
-    size_t count;          /* bytes of a copy, elements of a reduction */
+    const void *a; /* source of a copy, first operand of a reduction */
+    const void *b; /* second operand */
+    size_t count;  /* bytes of a copy, elements of a reduction */
     enum weft_dtype dtype;
     enum weft_redop redop;
-    void *backend[4];      /* private to the backend until done */
+    void *backend[4]; /* private to the backend until done */
 };
 
 struct io_gpu;
 
 struct io_gpu_ops {
-    /* Page-aligned, zeroed memory, usable by every device of the host. ENOMEM, EOPNOTSUPP. */
+    /* Page-aligned, zeroed memory, usable by every device of the host. ENOMEM,
+     * EOPNOTSUPP. */
     int (*alloc)(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, void **out);
     /* NULL is ignored. No operation may still use it. */
     void (*free)(struct io_gpu *gpu, void *memory);
@@ -41,8 +42,9 @@ struct io_gpu_ops {
     int (*start)(struct io_gpu *gpu, struct io_gpu_op *op);
     /* EINPROGRESS until done; then op->error. */
     int (*poll)(struct io_gpu *gpu, struct io_gpu_op *op);
-    /* Makes what the NIC wrote into [memory, +n) visible to the GPU, where that is not given:
-     * EOPNOTSUPP says that the caller must read through the NIC (flush) instead. */
+    /* Makes what the NIC wrote into [memory, +n) visible to the GPU, where that is not
+     * given: EOPNOTSUPP says that the caller must read through the NIC (flush)
+     * instead. */
     int (*fence)(struct io_gpu *gpu, void *memory, size_t n_bytes);
     /* Fills or reads device memory from the host, for verification; slow is fine. */
     int (*upload)(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes);
@@ -51,7 +53,7 @@ struct io_gpu_ops {
 
 struct io_gpu {
     const struct io_gpu_ops *ops;
-    char name[64];       /* "sim GPU", "NVIDIA GB10" */
+    char name[64]; /* "sim GPU", "NVIDIA GB10" */
     char uuid[48];
     bool is_host_memory; /* pointers can be read and written by the CPU */
     bool rdma_direct;    /* device memory can be registered with the NIC */

@@ -1,5 +1,5 @@
-/* What one host knows of itself: interfaces, addresses, kernel settings and limits. Facts, not
- * judgements; "unknown" is a value. */
+/* What one host knows of itself: interfaces, addresses, kernel settings and limits.
+ * Facts, not judgements; "unknown" is a value. */
 #ifndef WEFT_IO_HOSTINFO_H
 #define WEFT_IO_HOSTINFO_H
 
@@ -14,13 +14,13 @@ struct io_netdev {
     uint32_t ifindex;
     char name[32];
     uint8_t mac[6];
-    uint32_t mtu_bytes;     /* of IP packets, as `ip link` prints it */
-    uint64_t speed_bps;     /* of the netdev, not what verbs says; 0: unknown */
-    bool is_up;             /* administratively up and carrier */
-    bool is_management;     /* reaches every host; never carries data under policy weft */
+    uint32_t mtu_bytes; /* of IP packets, as `ip link` prints it */
+    uint64_t speed_bps; /* of the netdev, not what verbs says; 0: unknown */
+    bool is_up;         /* administratively up and carrier */
+    bool is_management; /* reaches every host; never carries data under policy weft */
     struct io_prefix *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
-    int rp_filter;          /* effective values (max of all and interface), or IO_UNKNOWN */
+    int rp_filter; /* effective values (max of all and interface), or IO_UNKNOWN */
     int arp_ignore;
     int arp_announce;
     int accept_local;
@@ -28,14 +28,15 @@ struct io_netdev {
 
 struct io_hostinfo {
     char name[64];
-    uint8_t host_id[16];        /* stable per boot of a host: which processes share a machine */
-    struct io_netdev *netdevs;  /* [n_netdevs], in ifindex order */
+    uint8_t host_id[16]; /* stable per boot of a host: which processes share a machine */
+    struct io_netdev *netdevs; /* [n_netdevs], in ifindex order */
     uint32_t n_netdevs;
-    int64_t memlock_bytes;      /* RLIMIT_MEMLOCK; INT64_MAX: unlimited; IO_UNKNOWN */
-    int ip_forward;             /* or IO_UNKNOWN */
+    int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX: unlimited; IO_UNKNOWN */
+    int ip_forward;        /* or IO_UNKNOWN */
 };
 
 /* The netdev with `ifindex`, or NULL. */
-const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info, uint32_t ifindex);
+const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
+                                           uint32_t ifindex);
 
 #endif

@@ -1,10 +1,11 @@
-/* Tasks, their deadlines and who is ready: how a backend tells the one event loop which
- * machine to look at, so that idle ones are never visited.
+/* Tasks, their deadlines and who is ready: how a backend tells the one event loop
+ * which machine to look at, so that idle ones are never visited.
  *
- * A machine (listener, connector, rendezvous, executor ...) embeds a struct io_task and hands
- * its address to the operations it waits for. The backend wakes the task when a stream turns
- * readable or writable, an io_op or GPU operation ends, an armed CQ gets a completion, or an
- * async event comes. Waking is idempotent and means only "look again". */
+ * A machine (listener, connector, rendezvous, executor ...) embeds a struct io_task
+ * and hands its address to the operations it waits for. The backend wakes the task
+ * when a stream turns readable or writable, an io_op or GPU operation ends, an armed
+ * CQ gets a completion, or an async event comes. Waking is idempotent and means only
+ * "look again". */
 #ifndef WEFT_IO_LOOP_H
 #define WEFT_IO_LOOP_H
 
@@ -36,7 +37,7 @@ struct io_loop {
     uint64_t *is_ready;     /* Owned bitmap [n_hosts]: running, with a non-empty list. */
     uint64_t *is_paused;    /* Owned bitmap [n_hosts]. */
     uint32_t n_hosts;
-    uint32_t n_ready;       /* bits set in is_ready */
+    uint32_t n_ready; /* bits set in is_ready */
 };
 
 /* Aborts when out of memory. */
@@ -45,16 +46,16 @@ void io_loop_fini(struct io_loop *loop);
 
 /* Starts `task` for a machine of `host`: neither queued nor with a deadline. */
 void io_task_init(struct io_task *task, struct io_loop *loop, uint32_t host, int kind);
-/* Forgets it: out of the ready list and the heap. Waking it later is a bug of the backend's:
- * close what could wake it first. */
+/* Forgets it: out of the ready list and the heap. Waking it later is a bug of the
+ * backend's: close what could wake it first. */
 void io_task_fini(struct io_task *task);
 /* Queues `task` unless it is queued. NULL is ignored. */
 void io_task_wake(struct io_task *task);
 /* Sets when the task is to be woken if nothing else does; WEFT_NEVER removes it. */
 void io_task_deadline(struct io_task *task, weft_ns at);
 
-/* Holds back the tasks of `host` (it is stopped, or dead) until it is let go: they still get
- * queued, but io_loop_pop does not give them. For backends only. */
+/* Holds back the tasks of `host` (it is stopped, or dead) until it is let go: they
+ * still get queued, but io_loop_pop does not give them. For backends only. */
 void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused);
 
 /* Wakes every task whose deadline is at or before `now`; their deadlines are removed. */

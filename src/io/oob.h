@@ -1,5 +1,6 @@
-/* Out-of-band byte streams (TCP) for handshakes and rendezvous: never blocking, partial by
- * nature. Every operation returns 0 or a positive errno; EAGAIN means "wait for the task". */
+/* Out-of-band byte streams (TCP) for handshakes and rendezvous: never blocking,
+ * partial by nature. Every operation returns 0 or a positive errno; EAGAIN means "wait
+ * for the task". */
 #ifndef WEFT_IO_OOB_H
 #define WEFT_IO_OOB_H
 
@@ -15,13 +16,14 @@ struct io_listener;
 struct io_stream;
 
 struct io_oob_ops {
-    /* Listens on `at` (port 0: an ephemeral one; ip zero: every address). `*out_at` tells the
-     * real endpoint. `task` is woken when a client waits. EADDRINUSE, EADDRNOTAVAIL, ... */
+    /* Listens on `at` (port 0: an ephemeral one; ip zero: every address). `*out_at`
+     * tells the real endpoint. `task` is woken when a client waits. EADDRINUSE,
+     * EADDRNOTAVAIL, ... */
     int (*listen)(struct io_env *env, const struct io_endpoint *at, int backlog,
                   struct io_task *task, struct io_listener **out,
                   struct io_endpoint *out_at);
-    /* Takes one client; its stream wakes `task` from now on. EAGAIN if none waits. EMFILE,
-     * ENOBUFS, ECONNABORTED: the listener lives on. */
+    /* Takes one client; its stream wakes `task` from now on. EAGAIN if none waits.
+     * EMFILE, ENOBUFS, ECONNABORTED: the listener lives on. */
     int (*accept)(struct io_listener *listener, struct io_task *task,
                   struct io_stream **out);
     /* Resets clients not yet accepted. NULL is ignored. */
@@ -37,7 +39,8 @@ struct io_oob_ops {
     int (*connected)(struct io_stream *stream);
     /* Up to n_bytes; `*out_n` > 0 on success. EAGAIN if the buffer is full; EPIPE,
      * ECONNRESET, ETIMEDOUT when broken. */
-    int (*send)(struct io_stream *stream, const void *bytes, size_t n_bytes, size_t *out_n);
+    int (*send)(struct io_stream *stream, const void *bytes, size_t n_bytes,
+                size_t *out_n);
     /* Up to n_bytes; `*out_n` == 0 on success means end of stream. */
     int (*recv)(struct io_stream *stream, void *out, size_t n_bytes, size_t *out_n);
     /* Hands the stream's wake-ups to another task (NULL: nobody). */
@@ -45,8 +48,9 @@ struct io_oob_ops {
     /* The two ends' addresses; either may be NULL. */
     void (*endpoints)(const struct io_stream *stream, struct io_endpoint *out_local,
                       struct io_endpoint *out_remote);
-    /* Closes: bytes sent so far still arrive, then end of stream (a reset if bytes received
-     * were never read). `reset` drops both directions at once. NULL is ignored. */
+    /* Closes: bytes sent so far still arrive, then end of stream (a reset if bytes
+     * received were never read). `reset` drops both directions at once. NULL is
+     * ignored. */
     void (*close)(struct io_stream *stream, bool reset);
 };
 

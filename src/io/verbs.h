@@ -1,11 +1,11 @@
 /* RDMA as one host is given it: verbs-shaped operations over the types of libibverbs.
  *
- * Errors: every operation returns 0 or a positive errno, never -1, and gives objects through
- * out-parameters; src/rdma turns errno into weft errors once.
+ * Errors: every operation returns 0 or a positive errno, never -1, and gives objects
+ * through out-parameters; src/rdma turns errno into weft errors once.
  *
- * Objects are libibverbs' own structs (ibv_pd, ibv_mr, ibv_cq, ibv_qp), of which users read
- * only the documented fields: mr->lkey, mr->rkey, mr->addr, mr->length, cq->cqe, qp->qp_num,
- * qp->qp_type. They belong to the backend between create and destroy.
+ * Objects are libibverbs' own structs (ibv_pd, ibv_mr, ibv_cq, ibv_qp), of which users
+ * read only the documented fields: mr->lkey, mr->rkey, mr->addr, mr->length, cq->cqe,
+ * qp->qp_num, qp->qp_type. They belong to the backend between create and destroy.
  *
  * Threads: a device and all its objects are used from one thread at a time. */
 #ifndef WEFT_IO_VERBS_H
@@ -24,10 +24,11 @@ struct io_device_attr {
     uint32_t max_inline_bytes;  /* the most create_qp grants; 0: no inline */
     uint32_t max_msg_bytes;     /* longest message: ibv_port_attr.max_msg_sz */
     uint8_t retry_cnt_max;      /* largest retry_cnt that is finite: 7, on rxe 6 */
-    bool writes_in_order;       /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
-    bool has_dmabuf;            /* ibv_reg_dmabuf_mr works */
-    bool flush_on_poll;         /* flush completions appear only while polling (hns HIP08) */
-    const char *profile;        /* "mlx5", "rxe", "hns-hip08", ...; "unknown" if not told */
+    /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
+    bool writes_in_order;
+    bool has_dmabuf;     /* ibv_reg_dmabuf_mr works */
+    bool flush_on_poll;  /* flush completions appear only while polling (hns HIP08) */
+    const char *profile; /* "mlx5", "rxe", "hns-hip08", ...; "unknown" if not told */
 };
 
 /* One slot of the GID table, with ibv_query_gid_ex(3)'s facts. */
@@ -53,10 +54,11 @@ enum io_op_kind {
 
 enum io_op_state { IO_OP_IDLE, IO_OP_RUNNING, IO_OP_DONE };
 
-/* A verb that may stall for seconds on real hardware (modify to RTR resolves the neighbour).
- * Owned by the caller, at a stable address from submit until poll says it is done or abandon
- * was called. Fill `kind` and the member of `arg` for it, zero the rest, submit, and poll when
- * `task` is woken. Pointers in `arg` need to live only until submit returns. */
+/* A verb that may stall for seconds on real hardware (modify to RTR resolves the
+ * neighbour). Owned by the caller, at a stable address from submit until poll says it
+ * is done or abandon was called. Fill `kind` and the member of `arg` for it, zero the
+ * rest, submit, and poll when `task` is woken. Pointers in `arg` need to live only
+ * until submit returns. */
 struct io_op {
     enum io_op_kind kind;
     enum io_op_state state; /* the backend's from submit on */
@@ -78,7 +80,8 @@ struct io_op {
         struct ibv_cq *destroy_cq;
         struct {
             struct ibv_pd *pd;
-            struct ibv_qp_init_attr init; /* granted caps are read back into it when done */
+            /* granted caps are read back into it when done */
+            struct ibv_qp_init_attr init;
         } create_qp;
         struct {
             struct ibv_qp *qp;
@@ -117,13 +120,14 @@ struct io_device_ops {
     /* The netdev behind a port: its ifindex in hostinfo; 0 if none. */
     int (*port_netdev)(struct io_device *device, uint8_t port, uint32_t *out_ifindex);
 
-    /* Starts op->kind. 0: op is RUNNING or already DONE (with op->error). An errno: refused
-     * at once, op is IDLE. */
+    /* Starts op->kind. 0: op is RUNNING or already DONE (with op->error). An errno:
+     * refused at once, op is IDLE. */
     int (*submit)(struct io_device *device, struct io_op *op);
     /* EINPROGRESS while RUNNING; else op->error, and op is DONE. */
     int (*poll)(struct io_device *device, struct io_op *op);
-    /* Gives up a RUNNING op: the backend finishes it behind the scenes and undoes it (an
-     * object made is destroyed). `op` is free for reuse on return. No-op unless RUNNING. */
+    /* Gives up a RUNNING op: the backend finishes it behind the scenes and undoes it
+     * (an object made is destroyed). `op` is free for reuse on return. No-op unless
+     * RUNNING. */
     void (*abandon)(struct io_device *device, struct io_op *op);
 
     /* The data path: ibv_post_send(3), ibv_post_recv(3), ibv_poll_cq(3). */
@@ -141,16 +145,16 @@ struct io_device_ops {
 /* One RDMA device of one host. Belongs to the environment; lives as long as it. */
 struct io_device {
     const struct io_device_ops *ops;
-    char name[32];                /* "mlx5_0"; in a scenario the port's name, "p0" */
-    char pci_path[64];            /* sysfs path of the function, or "" */
-    uint64_t guid;                /* node GUID, host order; distinct per function */
-    uint8_t n_ports;              /* ports are 1..n_ports */
-    struct io_task *async_task;   /* set by the user; Not owned; may be NULL */
+    char name[32];              /* "mlx5_0"; in a scenario the port's name, "p0" */
+    char pci_path[64];          /* sysfs path of the function, or "" */
+    uint64_t guid;              /* node GUID, host order; distinct per function */
+    uint8_t n_ports;            /* ports are 1..n_ports */
+    struct io_task *async_task; /* set by the user; Not owned; may be NULL */
 };
 
 /* Names as the manuals print them: static text, "?" for values out of range. */
-const char *io_op_kind_name(enum io_op_kind kind);  /* "modify_qp" */
-const char *io_wc_status_name(int wc_status);       /* "RETRY_EXC_ERR" */
+const char *io_op_kind_name(enum io_op_kind kind);     /* "modify_qp" */
+const char *io_wc_status_name(int wc_status);          /* "RETRY_EXC_ERR" */
 const char *io_qp_state_name(enum ibv_qp_state state); /* "RTR" */
 
 #endif

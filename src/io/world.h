@@ -1,5 +1,5 @@
-/* A world: hosts, NICs, cables and timed faults, built by a backend from a plain description
- * with all numbers resolved. The runner is its only user. */
+/* A world: hosts, NICs, cables and timed faults, built by a backend from a plain
+ * description with all numbers resolved. The runner is its only user. */
 #ifndef WEFT_IO_WORLD_H
 #define WEFT_IO_WORLD_H
 
@@ -13,7 +13,8 @@
 #include "io/addr.h"
 #include "io/env.h"
 
-/* A name=value pair: an environment setting or a profile override ("max_inline" = "0"). */
+/* A name=value pair: an environment setting or a profile override ("max_inline" =
+ * "0"). */
 struct world_setting {
     const char *name;
     const char *value;
@@ -21,13 +22,13 @@ struct world_setting {
 
 /* An RDMA port with its netdev. Device names within a host are unique. */
 struct world_port {
-    const char *name;              /* "p0", "c0.1" */
-    uint32_t device;               /* index of the RDMA device on the host: ports of a
+    const char *name;   /* "p0", "c0.1" */
+    uint32_t device;    /* index of the RDMA device on the host: ports of a
                                     * two-port profile share one */
-    uint8_t port;                  /* port of that device, from 1 */
-    uint32_t pcie_root;            /* index into world_host.pcie_root_bps */
+    uint8_t port;       /* port of that device, from 1 */
+    uint32_t pcie_root; /* index into world_host.pcie_root_bps */
     uint64_t rate_bps;
-    uint32_t mtu_bytes;            /* of the netdev */
+    uint32_t mtu_bytes;                /* of the netdev */
     const struct io_prefix *addresses; /* [n_addresses], in the order added */
     uint32_t n_addresses;
 };
@@ -42,23 +43,24 @@ struct world_sysctl {
 
 struct world_host {
     const char *name;
-    const char *profile;                    /* "mlx5" */
-    const struct world_setting *overrides;  /* of the profile, by field name; [n_overrides] */
+    const char *profile; /* "mlx5" */
+    /* of the profile, by field name; [n_overrides] */
+    const struct world_setting *overrides;
     uint32_t n_overrides;
-    const struct world_port *ports;         /* [n_ports], in device order */
+    const struct world_port *ports; /* [n_ports], in device order */
     uint32_t n_ports;
-    const uint64_t *pcie_root_bps;          /* [n_pcie_roots]; 0: the profile's */
+    const uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
     uint32_t n_pcie_roots;
     uint32_t n_gpus;
     struct world_sysctl sysctl;
-    bool forward_accept;                    /* firewall: forward policy */
-    const char *const *input_drop;          /* "tcp:1024-65535"; [n_input_drop] */
+    bool forward_accept;           /* firewall: forward policy */
+    const char *const *input_drop; /* "tcp:1024-65535"; [n_input_drop] */
     uint32_t n_input_drop;
-    int64_t memlock_bytes;                  /* INT64_MAX: unlimited */
-    const struct world_setting *settings;   /* environment; [n_settings] */
+    int64_t memlock_bytes;                /* INT64_MAX: unlimited */
+    const struct world_setting *settings; /* environment; [n_settings] */
     uint32_t n_settings;
-    struct io_ip management_ip;             /* zero: not on the management network */
-    weft_ns start_ns;                       /* when its process starts */
+    struct io_ip management_ip; /* zero: not on the management network */
+    weft_ns start_ns;           /* when its process starts */
 };
 
 /* One end of a cable: a host's port, or a switch's. */
@@ -80,9 +82,9 @@ struct world_impairment {
 struct world_cable {
     struct world_end ends[2];
     uint64_t rate_bps;
-    weft_ps delay_ps;           /* one way */
-    uint32_t path_limit_bytes;  /* larger IP packets vanish; 0: no limit */
-    uint64_t queue_bytes;       /* per direction, then drop (or pause); 0: unlimited */
+    weft_ps delay_ps;          /* one way */
+    uint32_t path_limit_bytes; /* larger IP packets vanish; 0: no limit */
+    uint64_t queue_bytes;      /* per direction, then drop (or pause); 0: unlimited */
     bool pause;
     bool up;
     struct world_impairment impairment;
@@ -101,41 +103,58 @@ struct world_management {
 };
 
 enum world_fault_kind {
-    WORLD_FAULT_DOWN, WORLD_FAULT_UP, WORLD_FAULT_LOSS, WORLD_FAULT_CORRUPT,
-    WORLD_FAULT_DUPLICATE, WORLD_FAULT_REORDER, WORLD_FAULT_ECN, WORLD_FAULT_DELAY,
-    WORLD_FAULT_RATE, WORLD_FAULT_MTU, WORLD_FAULT_PATH_LIMIT, WORLD_FAULT_PAUSE,
-    WORLD_FAULT_DROP, WORLD_FAULT_KILL, WORLD_FAULT_STOP, WORLD_FAULT_RESTART,
-    WORLD_FAULT_CLOCK, WORLD_FAULT_GID_DELETE, WORLD_FAULT_GID_ADD, WORLD_FAULT_ADDR_ADD,
-    WORLD_FAULT_ADDR_DEL, WORLD_FAULT_VERB_ERROR, WORLD_FAULT_VERB_SLOW,
+    WORLD_FAULT_DOWN,
+    WORLD_FAULT_UP,
+    WORLD_FAULT_LOSS,
+    WORLD_FAULT_CORRUPT,
+    WORLD_FAULT_DUPLICATE,
+    WORLD_FAULT_REORDER,
+    WORLD_FAULT_ECN,
+    WORLD_FAULT_DELAY,
+    WORLD_FAULT_RATE,
+    WORLD_FAULT_MTU,
+    WORLD_FAULT_PATH_LIMIT,
+    WORLD_FAULT_PAUSE,
+    WORLD_FAULT_DROP,
+    WORLD_FAULT_KILL,
+    WORLD_FAULT_STOP,
+    WORLD_FAULT_RESTART,
+    WORLD_FAULT_CLOCK,
+    WORLD_FAULT_GID_DELETE,
+    WORLD_FAULT_GID_ADD,
+    WORLD_FAULT_ADDR_ADD,
+    WORLD_FAULT_ADDR_DEL,
+    WORLD_FAULT_VERB_ERROR,
+    WORLD_FAULT_VERB_SLOW,
     WORLD_N_FAULTS
 };
 
 enum world_direction { WORLD_BOTH_WAYS, WORLD_OUTWARDS, WORLD_INWARDS };
 
-/* A fault of a host or a port, from at_ns on. Which members count depends on `kind`; the table
- * is scenario.md's "Fault kinds and their keys". */
+/* A fault of a host or a port, from at_ns on. Which members count depends on `kind`;
+ * the table is scenario.md's "Fault kinds and their keys". */
 struct world_fault {
     weft_ns at_ns;
-    weft_ns for_ns;              /* 0: for good */
+    weft_ns for_ns; /* 0: for good */
     enum world_fault_kind kind;
     uint32_t host;
     bool has_port;
-    uint32_t port;               /* index into world_host.ports */
+    uint32_t port; /* index into world_host.ports */
     enum world_direction direction;
     uint32_t share_ppb;
     weft_ns delay_ns, jitter_ns;
     uint64_t rate_bps;
-    uint32_t size_bytes;         /* mtu, path_limit */
-    bool has_match;              /* one packet: the qp'th QP made on that port (from 1, in
+    uint32_t size_bytes; /* mtu, path_limit */
+    bool has_match;      /* one packet: the qp'th QP made on that port (from 1, in
                                   * order of creation), psn from the first, iteration'th
                                   * transmission (0: the first) */
     uint32_t match_qp, match_psn, match_iteration;
     struct io_prefix address;
-    int verb;                    /* enum io_op_kind, or -1 for post_send, -2 for post_recv */
-    uint32_t nth;                /* from 1 */
-    int error;                   /* positive errno */
-    weft_ns by_ns;               /* verb_slow */
-    weft_ns after_ns;            /* restart */
+    int verb;         /* enum io_op_kind, or -1 for post_send, -2 for post_recv */
+    uint32_t nth;     /* from 1 */
+    int error;        /* positive errno */
+    weft_ns by_ns;    /* verb_slow */
+    weft_ns after_ns; /* restart */
 };
 
 /* Everything in here outlives the world. */
@@ -165,18 +184,18 @@ struct world_frame {
 };
 
 struct world_cable_stats {
-    uint64_t bytes[2];   /* put on the wire by ends[0] and ends[1], headers included */
+    uint64_t bytes[2]; /* put on the wire by ends[0] and ends[1], headers included */
     uint64_t packets[2];
     uint64_t drops[2];
-    weft_ps busy_ps[2];  /* time the wire was occupied */
+    weft_ps busy_ps[2]; /* time the wire was occupied */
 };
 
 struct world;
 
 struct world_ops {
     const char *name; /* "sim" */
-    /* WEFT_ERR_ENVIRONMENT if this machine cannot; WEFT_ERR_UNSUPPORTED names what the backend
-     * cannot express. `spec` outlives the world. */
+    /* WEFT_ERR_ENVIRONMENT if this machine cannot; WEFT_ERR_UNSUPPORTED names what the
+     * backend cannot express. `spec` outlives the world. */
     weft_status (*create)(const struct world_spec *spec, struct world **out,
                           struct weft_error *error);
     /* The environment of host `host`; belongs to the world. */
@@ -190,9 +209,10 @@ struct world_ops {
     bool (*host_alive)(const struct world *world, uint32_t host);
     /* Sends every frame to `tap` (NULL: stop). EOPNOTSUPP. */
     int (*tap)(struct world *world,
-               void (*tap)(void *context, const struct world_frame *frame), void *context);
-    /* Lets time pass until a task is ready, the loop's next deadline or `until`, whichever is
-     * first. WEFT_AGAIN: `until` was reached and nothing is ready. */
+               void (*tap)(void *context, const struct world_frame *frame),
+               void *context);
+    /* Lets time pass until a task is ready, the loop's next deadline or `until`,
+     * whichever is first. WEFT_AGAIN: `until` was reached and nothing is ready. */
     weft_status (*step)(struct world *world, weft_ns until);
     void (*cable_stats)(const struct world *world, uint32_t cable,
                         struct world_cable_stats *out);

@@ -27,7 +27,8 @@ struct rdma_async {
 /* Wakes `task` for events of every device from now on; NULL stops it. */
 void rdma_async_start(struct rdma *rdma, struct io_task *task);
 
-/* Takes the next event, devices in order, and tells it in the story. False: there is none. */
+/* Takes the next event, devices in order, and tells it in the story. False: there is
+ * none. */
 bool rdma_async_next(struct rdma *rdma, struct rdma_async *out);
 
 /* "PORT_ERR" as ibv_get_async_event(3) has it; static text, "?" if unknown. */

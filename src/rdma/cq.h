@@ -1,5 +1,5 @@
-/* One completion queue shared by queue pairs: who a completion belongs to, and when it is safe
- * to sleep. */
+/* One completion queue shared by queue pairs: who a completion belongs to, and when it
+ * is safe to sleep. */
 #ifndef WEFT_RDMA_CQ_H
 #define WEFT_RDMA_CQ_H
 
@@ -13,7 +13,8 @@ struct rdma_cq_route {
     uint32_t index;
 };
 
-/* In place, owned by the user, at a stable address until closed. Fields are for reading. */
+/* In place, owned by the user, at a stable address until closed. Fields are for
+ * reading. */
 struct rdma_cq {
     struct rdma *rdma; /* Not owned. */
     uint32_t device_index;
@@ -27,8 +28,9 @@ struct rdma_cq {
     uint64_t n_strays; /* completions of queue pairs without a route: dropped */
 };
 
-/* Starts making a CQ of at least `cqe` entries (lowered to the device's most) on a device;
- * `task` is woken when it is made, and by completions after rdma_cq_next returned AGAIN. */
+/* Starts making a CQ of at least `cqe` entries (lowered to the device's most) on a
+ * device; `task` is woken when it is made, and by completions after rdma_cq_next
+ * returned AGAIN. */
 weft_status rdma_cq_open(struct rdma_cq *cq, struct rdma *rdma, uint32_t device_index,
                          uint32_t cqe, struct io_task *task,
                          struct weft_error *error) WEFT_MUST_CHECK;
@@ -43,8 +45,8 @@ void rdma_cq_route(struct rdma_cq *cq, uint32_t qpn, uint32_t index);
 /* Later completions of `qpn` are strays: numbers are reused. */
 void rdma_cq_unroute(struct rdma_cq *cq, uint32_t qpn);
 
-/* Hands out the next completion and its queue pair's index. AGAIN: there is none and the CQ is
- * armed, so that sleeping is safe: poll until empty, arm, poll again
+/* Hands out the next completion and its queue pair's index. AGAIN: there is none and
+ * the CQ is armed, so that sleeping is safe: poll until empty, arm, poll again
  * (ibv_req_notify_cq(3)). An error: the CQ overran (EIO), phase "poll_cq". */
 weft_status rdma_cq_next(struct rdma_cq *cq, struct ibv_wc *out, uint32_t *out_index,
                          struct weft_error *error) WEFT_MUST_CHECK;

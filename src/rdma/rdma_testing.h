@@ -1,5 +1,6 @@
-/* A host with scripted RDMA devices, for tests of rdma/ and of what stands on it: every verb
- * can be slow, fail or be given up, and every object is counted. It knows no network. */
+/* A host with scripted RDMA devices, for tests of rdma/ and of what stands on it:
+ * every verb can be slow, fail or be given up, and every object is counted. It knows
+ * no network. */
 #ifndef WEFT_RDMA_TESTING_H
 #define WEFT_RDMA_TESTING_H
 
@@ -69,11 +70,12 @@ struct fake_host {
 /* A host called "titanic" without devices. */
 void fake_host_init(struct fake_host *host);
 void fake_host_fini(struct fake_host *host);
-/* Adds a device with `n_ports` active ports at MTU 4096 and 100 Gbit/s, each with a netdev of
- * IP MTU 9000; GID tables are empty. */
+/* Adds a device with `n_ports` active ports at MTU 4096 and 100 Gbit/s, each with a
+ * netdev of IP MTU 9000; GID tables are empty. */
 struct fake_device *fake_device_add(struct fake_host *host, const char *name,
                                     uint8_t n_ports);
-/* Gives a port an address and, as the kernel does, fills the first free slots: v1 then v2. */
+/* Gives a port an address and, as the kernel does, fills the first free slots: v1 then
+ * v2. */
 void fake_address_add(struct fake_device *device, uint8_t port, const char *prefix);
 /* A slot as told; NULL text empties it. */
 void fake_slot_set(struct fake_device *device, uint8_t port, uint32_t slot,

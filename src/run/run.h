@@ -1,6 +1,6 @@
-/* Runs a scenario: builds a world on a backend, runs its jobs on hosts, injects its faults,
- * verifies the data, diagnoses failures and judges `expect`. The result is one JSON document,
- * from which everything else (tables, HTML, JUnit) is rendered. */
+/* Runs a scenario: builds a world on a backend, runs its jobs on hosts, injects its
+ * faults, verifies the data, diagnoses failures and judges `expect`. The result is one
+ * JSON document, from which everything else (tables, HTML, JUnit) is rendered. */
 #ifndef WEFT_RUN_RUN_H
 #define WEFT_RUN_RUN_H
 
@@ -26,8 +26,8 @@ struct run_options {
     enum rdma_policy policy; /* overrides the file's */
     bool has_seed;
     uint64_t seed; /* overrides the file's */
-    enum weft_trace_level
-        trace_level;        /* STORY by default; the hash is always of STORY lines */
+    /* STORY by default; the hash is always of STORY lines */
+    enum weft_trace_level trace_level;
     weft_trace_sink events; /* receives the story; NULL: only the hash is kept */
     void *events_context;
     void (*tap)(void *context, const struct world_frame *frame); /* capture, or NULL */
@@ -41,12 +41,13 @@ struct run_options {
 /* The verdict, beside the document; exit codes are the cli's. */
 enum run_result { RUN_PASS, RUN_FAIL, RUN_ERROR, RUN_ENVIRONMENT, RUN_TIMEOUT };
 
-/* Runs `scenario`. `*out_document` (the caller's reference) is the `--json` document of
- * docs/io.md's contract: schema_version, weft, scenario, backend, policy, seed, trace_hash,
- * result, symptom, connections, jobs, links, findings, expectations, counters, warnings; absent
- * values are null, never missing keys. `*out_observations` (may be NULL) is what
- * `weft diagnose` reads. RUN_PASS: as `expect` says (an expected failure included). RUN_ERROR
- * and RUN_ENVIRONMENT fill `error`; the document may then be NULL. */
+/* Runs `scenario`. `*out_document` (the caller's reference) is the `--json` document
+ * of docs/io.md's contract: schema_version, weft, scenario, backend, policy, seed,
+ * trace_hash, result, symptom, connections, jobs, links, findings, expectations,
+ * counters, warnings; absent values are null, never missing keys. `*out_observations`
+ * (may be NULL) is what `weft diagnose` reads. RUN_PASS: as `expect` says (an expected
+ * failure included). RUN_ERROR and RUN_ENVIRONMENT fill `error`; the document may then
+ * be NULL. */
 enum run_result run_scenario(const struct scenario *scenario,
                              const struct run_options *options, json_t **out_document,
                              json_t **out_observations, struct weft_error *error);

@@ -169,8 +169,8 @@ const char *scenario_algorithm_name(enum scenario_algorithm algorithm); /* "ring
 /* Runs once (repeat times) per element of `bytes`, in order. */
 struct scenario_job {
     enum scenario_job_kind kind;
-    uint64_t
-        *bytes; /* [n_bytes]; nccl-tests' size column, as written; a barrier has one 0 */
+    /* [n_bytes]; nccl-tests' size column, as written; a barrier has one 0 */
+    uint64_t *bytes;
     uint32_t n_bytes;
     enum weft_dtype dtype;
     enum weft_redop op;

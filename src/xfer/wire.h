@@ -43,8 +43,8 @@ struct xfer_imm {
     /* DATA: */
     uint32_t index;   /* bits 24..22: the buffer in its group */
     uint32_t n_parts; /* bits 21..18, less one: QPs that carry a part of this message */
-    uint32_t
-        n_full; /* bits 17..10: WRITEs of max_msg_bytes before this one, in this part */
+    /* bits 17..10: WRITEs of max_msg_bytes before this one, in this part */
+    uint32_t n_full;
     uint32_t sequence; /* bits 9..0: data immediates of this QP so far, modulo 2^10 */
 };
 

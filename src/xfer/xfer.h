@@ -1,7 +1,8 @@
-/* Messages over a proven connection, the way NCCL's net plugins move them: the receiver posts
- * buffers and writes clear-to-send entries into the sender's window; the sender writes the data
- * straight into the posted buffer, striped over the QPs, and the last piece on each QP carries
- * an immediate. Sizes come from completions. Nothing is allocated after open.
+/* Messages over a proven connection, the way NCCL's net plugins move them: the
+ * receiver posts buffers and writes clear-to-send entries into the sender's window;
+ * the sender writes the data straight into the posted buffer, striped over the QPs,
+ * and the last piece on each QP carries an immediate. Sizes come from completions.
+ * Nothing is allocated after open.
  *
  * Wire: docs/wire.md. The connector sends, the acceptor receives. */
 #ifndef WEFT_XFER_XFER_H
@@ -19,8 +20,8 @@
 struct xfer;
 struct xfer_request;
 
-/* Takes over a connection that is UP (its CQs, QPs, window); the connection stays the caller's
- * to close, after xfer_close. */
+/* Takes over a connection that is UP (its CQs, QPs, window); the connection stays the
+ * caller's to close, after xfer_close. */
 weft_status xfer_open(struct conn *conn, struct xfer **out,
                       struct weft_error *error) WEFT_MUST_CHECK;
 /* Forgets all requests. NULL is ignored. */
@@ -44,29 +45,31 @@ void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory);
 /* [addr, +length) is about to be freed: its registrations go with their last user. */
 void xfer_invalidate(struct xfer *xfer, const void *addr, size_t length);
 
-/* Starts sending [data, +n_bytes), 0 <= n_bytes <= 1 GiB, inside `memory`, to the receive that
- * was posted with `tag`. AGAIN: no matching clear-to-send yet, or all requests are in use: call
- * again when the connection's task was woken. Receives are matched in order, within a group by
- * tag. A message longer than the posted buffer is cut to it, as NCCL's net_ib does. */
+/* Starts sending [data, +n_bytes), 0 <= n_bytes <= 1 GiB, inside `memory`, to the
+ * receive that was posted with `tag`. AGAIN: no matching clear-to-send yet, or all
+ * requests are in use: call again when the connection's task was woken. Receives are
+ * matched in order, within a group by tag. A message longer than the posted buffer is
+ * cut to it, as NCCL's net_ib does. */
 weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
                        const struct xfer_memory *memory,
                        struct xfer_request **out) WEFT_MUST_CHECK;
-/* Posts n (1..XFER_MULTI_MAX) buffers as one group: done when all n messages are in. AGAIN: all
- * slots are in use. `memories[i]` covers data[i] (NULL for size 0). */
+/* Posts n (1..XFER_MULTI_MAX) buffers as one group: done when all n messages are in.
+ * AGAIN: all slots are in use. `memories[i]` covers data[i] (NULL for size 0). */
 weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
                        const struct xfer_memory *const *memories,
                        struct xfer_request **out) WEFT_MUST_CHECK;
-/* WEFT_OK: done, the request is gone, out_sizes (NULL or [n], 1 for sends) holds the bytes of
- * each message. AGAIN: not yet. An error: the connection failed. */
+/* WEFT_OK: done, the request is gone, out_sizes (NULL or [n], 1 for sends) holds the
+ * bytes of each message. AGAIN: not yet. An error: the connection failed. */
 weft_status xfer_test(struct xfer *xfer, struct xfer_request *request,
                       size_t *out_sizes) WEFT_MUST_CHECK;
-/* Polls completions and moves everything on. Call when the connection's task was woken; arms
- * the CQs before it returns. WEFT_OK or an error (the connection is dead; xfer_error). */
+/* Polls completions and moves everything on. Call when the connection's task was
+ * woken; arms the CQs before it returns. WEFT_OK or an error (the connection is dead;
+ * xfer_error). */
 weft_status xfer_progress(struct xfer *xfer) WEFT_MUST_CHECK;
 const struct weft_error *xfer_error(const struct xfer *xfer);
-/* Makes received bytes visible where they lie (GPU memory behind a NIC without the guarantee):
- * a READ through the connection. *out NULL: nothing to do. */
+/* Makes received bytes visible where they lie (GPU memory behind a NIC without the
+ * guarantee): a READ through the connection. *out NULL: nothing to do. */
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory,
                         struct xfer_request **out) WEFT_MUST_CHECK;
