@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/registry.h"
 #include "backends/sim/backend.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -101,12 +100,6 @@ static void run(weft_ns until)
 static const struct io_netdev *netdev(uint32_t host)
 {
     return &env(host)->ops->hostinfo(env(host))->netdevs[0];
-}
-
-static void story_has(const char *line)
-{
-    ck_assert_msg(strstr(story.bytes, line) != NULL, "no \"%s\" in:\n%s", line,
-                  story.bytes);
 }
 
 START_TEST(what_cannot_be_built_is_named)
@@ -224,10 +217,10 @@ START_TEST(faults_begin_and_end)
     ck_assert(netdev(0)->is_up && netdev(1)->is_up);
     run(6 * MS);
     ck_assert_uint_eq(netdev(1)->mtu_bytes, 1500);
-    story_has("0 b p0 fault kind=mtu\n");
-    story_has("2000000 a p0 fault kind=down\n");
-    story_has("3000000 a p0 fault_end kind=down\n");
-    story_has("5000000 b p0 fault_end kind=mtu\n");
+    ck_assert_ptr_nonnull(strstr(story.bytes, "0 b p0 fault kind=mtu\n"));
+    ck_assert_ptr_nonnull(strstr(story.bytes, "\n2000000 a p0 fault kind=down\n"));
+    ck_assert_ptr_nonnull(strstr(story.bytes, "\n3000000 a p0 fault_end kind=down\n"));
+    ck_assert_ptr_nonnull(strstr(story.bytes, "\n5000000 b p0 fault_end kind=mtu\n"));
 }
 END_TEST
 
@@ -259,9 +252,9 @@ START_TEST(each_property_of_a_cable_changes_and_comes_back)
         uint32_t share_ppb;
         int error; /* of dialling a port where nobody listens; usually refused */
     } table[] = {
-        {WORLD_FAULT_LOSS, WORLD_OUTWARDS, 1000000000, EHOSTUNREACH},
-        {WORLD_FAULT_LOSS, WORLD_INWARDS, 1000000000, EHOSTUNREACH},
-        {WORLD_FAULT_CORRUPT, WORLD_BOTH_WAYS, 1000000000, EHOSTUNREACH},
+        {WORLD_FAULT_LOSS, WORLD_OUTWARDS, 1000000000, ETIMEDOUT},
+        {WORLD_FAULT_LOSS, WORLD_INWARDS, 1000000000, ETIMEDOUT},
+        {WORLD_FAULT_CORRUPT, WORLD_BOTH_WAYS, 1000000000, ETIMEDOUT},
         {WORLD_FAULT_DUPLICATE, WORLD_BOTH_WAYS, 1000000000, ECONNREFUSED},
         {WORLD_FAULT_REORDER, WORLD_BOTH_WAYS, 1, ECONNREFUSED},
         {WORLD_FAULT_ECN, WORLD_BOTH_WAYS, 1000000000, ECONNREFUSED},
@@ -477,23 +470,6 @@ START_TEST(the_same_seed_tells_the_same_story)
 }
 END_TEST
 
-START_TEST(backends_are_found_by_name)
-{
-    ck_assert_ptr_eq(backend_find("sim"), &backend_sim);
-    ck_assert_ptr_null(backend_find("verbs"));
-    ck_assert(backend_is_known("verbs"));
-    ck_assert(!backend_is_known("simm"));
-    ck_assert_ptr_null(backend_find("simm"));
-    unsigned n = 0;
-    while (backend_at(n) != NULL) {
-        ck_assert_ptr_nonnull(backend_at(n)->description);
-        ck_assert_ptr_eq(backend_find(backend_at(n)->name), backend_at(n)->ops);
-        n++;
-    }
-    ck_assert_uint_eq(n, 4);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("backends/sim");
@@ -514,7 +490,6 @@ int main(void)
     tcase_add_test(tcase, taps_see_both_ends_until_stopped);
     tcase_add_test(tcase, nothing_to_wait_for_is_not_waited_for);
     tcase_add_test(tcase, the_same_seed_tells_the_same_story);
-    tcase_add_test(tcase, backends_are_found_by_name);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
