@@ -210,13 +210,11 @@ END_TEST
 
 START_TEST(groups_match_by_tag_in_any_order)
 {
-    static const uint32_t order[] = {5, 0, 7, 3, 3, 1, 6, 2};
     static const uint32_t tags[] = {10, 11, 12, 13, 13, 15, 16, 17};
     static const uint32_t by_order[] = {15, 10, 17, 13, 13, 11, 16, 12};
     size_t offsets[8], sizes[8], got[8];
     struct xfer_request *receiving, *second, *sending[8];
 
-    (void)order;
     open_pair((struct fabric_config){0});
     for (uint32_t i = 0; i < 8; i++) {
         offsets[i] = (size_t)i * 100000;
@@ -341,79 +339,100 @@ static void check_group(const struct model_group *group, const size_t *got)
     }
 }
 
-/* Any number of groups in flight, sends in a random order within each, on random QPs and rails,
- * over a cable that loses, duplicates and reorders: every byte arrives where it belongs. */
+struct model {
+    struct weft_rng rng;
+    struct model_group groups[XFER_SLOTS];
+    uint32_t n_posted, n_sending, n_done; /* groups */
+    struct xfer_request *sends[60 * XFER_MULTI_MAX];
+    size_t n_sends, n_sent;
+};
+
+static void model_post(struct model *model)
+{
+    struct model_group *group = &model->groups[model->n_posted % XFER_SLOTS];
+    void *data[XFER_MULTI_MAX];
+    const struct xfer_memory *memories[XFER_MULTI_MAX];
+    weft_status status;
+
+    plan_group(&model->rng, group, model->n_posted % XFER_SLOTS);
+    for (uint32_t i = 0; i < group->n; i++) {
+        data[i] = to.bytes + group->offsets[i];
+        memories[i] = &to.registered;
+    }
+    status = xfer_irecv(in, group->n, data, group->sizes, group->tags, memories,
+                        &group->request);
+    ck_assert(status == WEFT_OK || status == WEFT_AGAIN);
+    model->n_posted += status == WEFT_OK;
+}
+
+static void model_send(struct model *model)
+{
+    struct model_group *group = &model->groups[model->n_sending % XFER_SLOTS];
+    uint32_t i = group->order[group->n_sent];
+    weft_status status;
+
+    group->sent[i] = random_size(&model->rng);
+    group->sources[i] = weft_rng_below(&model->rng, ROOM - 200000);
+    status = xfer_isend(out, from.bytes + group->sources[i], group->sent[i],
+                        group->tags[i], &from.registered, &model->sends[model->n_sends]);
+    ck_assert(status == WEFT_OK || status == WEFT_AGAIN);
+    if (status == WEFT_OK) {
+        model->n_sends++;
+        model->n_sending += ++group->n_sent == group->n;
+    }
+}
+
+static void model_test(struct model *model)
+{
+    struct model_group *group = &model->groups[model->n_done % XFER_SLOTS];
+    size_t got[XFER_MULTI_MAX];
+
+    if (model->n_done < model->n_sending &&
+        xfer_test(in, group->request, got) == WEFT_OK) {
+        check_group(group, got);
+        model->n_done++;
+    }
+    while (model->n_sent < model->n_sends &&
+           xfer_test(out, model->sends[model->n_sent], NULL) == WEFT_OK) {
+        model->n_sent++;
+    }
+}
+
+/* Any number of groups in flight, sends in a random order within each, on random QPs and
+ * rails, over a cable that loses, duplicates and reorders: every byte arrives where it
+ * belongs. */
 START_TEST(random_messages_against_a_model)
 {
-    struct model_group groups[XFER_SLOTS];
-    struct xfer_request *sends[60 * XFER_MULTI_MAX] = {NULL};
-    struct weft_rng rng;
-    uint32_t n_posted = 0, n_done = 0, sending = 0, n_groups = 60;
-    size_t n_sends = 0, sends_done = 0;
+    static struct model model;
+    bool is_bad = _i % 2 == 1;
     weft_ns limit;
 
-    weft_rng_init(&rng, (uint64_t)_i, "xfer model");
-    open_pair(
-        (struct fabric_config){.qps_per_rail = 1 + (uint32_t)weft_rng_below(&rng, 4),
-                               .n_rails = 1 + (uint32_t)_i % 3,
-                               .seed = (uint64_t)_i,
-                               .recv_wr_max = _i % 4 == 3 ? 40 : 256,
-                               .impairment = {.loss_ppb = _i % 2 == 1 ? 2000000 : 0,
-                                              .duplicate_ppb = _i % 2 == 1 ? 1000000 : 0,
-                                              .reorder_ppb = _i % 4 == 1 ? 1000000 : 0}});
+    weft_rng_init(&model.rng, (uint64_t)_i, "xfer model");
+    open_pair((struct fabric_config){
+        .qps_per_rail = 1 + (uint32_t)weft_rng_below(&model.rng, 4),
+        .n_rails = 1 + (uint32_t)_i % 3,
+        .seed = (uint64_t)_i,
+        .recv_wr_max = _i % 4 == 3 ? 40 : 256,
+        .impairment = {.loss_ppb = is_bad ? 2000000 : 0,
+                       .duplicate_ppb = is_bad ? 1000000 : 0,
+                       .reorder_ppb = _i % 4 == 1 ? 1000000 : 0}});
     limit = fabric_now(&fabric) + 100 * FABRIC_S;
-    while (n_done < n_groups) {
-        struct model_group *group = &groups[sending % XFER_SLOTS];
-        size_t got[XFER_MULTI_MAX];
-
-        if (n_posted < n_groups && n_posted - n_done < XFER_SLOTS &&
-            weft_rng_below(&rng, 2) == 0) {
-            struct model_group *next = &groups[n_posted % XFER_SLOTS];
-            void *data[XFER_MULTI_MAX];
-            const struct xfer_memory *memories[XFER_MULTI_MAX];
-            weft_status status;
-
-            plan_group(&rng, next, n_posted % XFER_SLOTS);
-            for (uint32_t i = 0; i < next->n; i++) {
-                data[i] = to.bytes + next->offsets[i];
-                memories[i] = &to.registered;
-            }
-            status = xfer_irecv(in, next->n, data, next->sizes, next->tags, memories,
-                                &next->request);
-            ck_assert(status == WEFT_OK || status == WEFT_AGAIN);
-            n_posted += status == WEFT_OK;
+    while (model.n_done < 60) {
+        if (model.n_posted < 60 && model.n_posted - model.n_done < XFER_SLOTS &&
+            weft_rng_below(&model.rng, 2) == 0) {
+            model_post(&model);
         }
-        if (sending < n_posted && n_sends < WEFT_LENGTH(sends)) {
-            uint32_t i = group->order[group->n_sent];
-            weft_status status;
-
-            group->sent[i] = random_size(&rng);
-            group->sources[i] = weft_rng_below(&rng, ROOM - 200000);
-            status = xfer_isend(out, from.bytes + group->sources[i], group->sent[i],
-                                group->tags[i], &from.registered, &sends[n_sends]);
-            ck_assert(status == WEFT_OK || status == WEFT_AGAIN);
-            if (status == WEFT_OK) {
-                n_sends++;
-                sending += ++group->n_sent == group->n;
-            }
+        if (model.n_sending < model.n_posted) {
+            model_send(&model);
         }
-        if (n_done < n_posted &&
-            groups[n_done % XFER_SLOTS].n_sent == groups[n_done % XFER_SLOTS].n &&
-            xfer_test(in, groups[n_done % XFER_SLOTS].request, got) == WEFT_OK) {
-            check_group(&groups[n_done % XFER_SLOTS], got);
-            n_done++;
-        }
-        while (sends_done < n_sends &&
-               xfer_test(out, sends[sends_done], NULL) == WEFT_OK) {
-            sends_done++;
-        }
+        model_test(&model);
         fabric_step(&fabric, fabric_now(&fabric) + 1000);
         ck_assert_int_eq(xfer_error(in)->status, WEFT_OK);
         ck_assert_int_eq(xfer_error(out)->status, WEFT_OK);
         ck_assert_int_lt(fabric_now(&fabric), limit);
     }
-    for (; sends_done < n_sends; sends_done++) {
-        finish(out, sends[sends_done], NULL);
+    for (; model.n_sent < model.n_sends; model.n_sent++) {
+        finish(out, model.sends[model.n_sent], NULL);
     }
     close_pair();
 }
