@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "io/conformance_testing.h"
 
-#define N_BYTES 20000 /* several packets, and not a multiple of the MTU */
+#define N_BYTES 20000   /* several packets, and not a multiple of the MTU */
 #define IMM 0xcafe1234u /* carried as it is */
 
 static struct end {
