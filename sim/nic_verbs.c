@@ -13,7 +13,9 @@ static weft_ps latency(const struct sim_nic *nic, const struct sim_request *requ
     case SIM_VERB_DEALLOC_PD:
         return profile->dealloc_pd_ps;
     case SIM_VERB_REG_MR: {
+        /* What is longer than any memory will be refused, and not first waited for. */
         uint64_t pages = request->arg.reg_mr.length / SIM_PAGE_BYTES;
+        pages = pages < 1u << 31 ? pages : 0;
         return profile->reg_mr_ps + (weft_ps)pages * profile->reg_mr_page_ps;
     }
     case SIM_VERB_DEREG_MR:

@@ -188,9 +188,9 @@ START_TEST(roce_v1_has_a_grh_and_no_udp)
     frame.flags |= SIM_FRAME_ECN_CE;
     size_t n = sim_packet_encode(&frame, bytes, sizeof(bytes));
     ck_assert_uint_eq(n, 14 + 40 + 12 + 8 + 4);
-    ck_assert_uint_eq(bytes[12] << 8 | bytes[13], 0x8915);
+    ck_assert_int_eq(bytes[12] << 8 | bytes[13], 0x8915);
     ck_assert_uint_eq(bytes[14 + 6], 0x1b);
-    ck_assert_uint_eq(bytes[14] << 8 | bytes[15], 0x6031); /* CE in the traffic class */
+    ck_assert_int_eq(bytes[14] << 8 | bytes[15], 0x6031); /* CE in the traffic class */
     ck_assert_uint_eq(bytes[14 + 40], RC_SEND_ONLY);
 }
 END_TEST
