@@ -158,9 +158,11 @@ static struct ibv_mr *reg(struct rc_pair *pair, unsigned end, struct ibv_pd *pd,
 
 static void dereg(struct rc_pair *pair, unsigned end)
 {
-    struct sim_request request = {.verb = SIM_VERB_DEREG_MR,
-                                  .arg.mr = pair->ends[end].mr};
+    struct rc_end *at = &pair->ends[end];
+    struct sim_request request = {.verb = SIM_VERB_DEREG_MR, .arg.mr = at->mr};
+    at->gone = *at->mr;
     ck_assert_int_eq(rc_verb(pair, end, &request), 0);
+    at->mr = &at->gone;
 }
 
 static void region_not_writable(struct rc_pair *pair)
