@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 TRIANGLE = "scenarios/basic/triangle.yaml"
 
 # The mlx5 profile and the scenario: 300 ns from doorbell to first bit, 200 ns from last bit to

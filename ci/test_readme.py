@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 BLOCK = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)\n```$",
                    re.DOTALL | re.MULTILINE)
 
