@@ -110,6 +110,19 @@ START_TEST(a_dead_host_is_silent)
 }
 END_TEST
 
+START_TEST(a_killed_process_is_heard_of)
+{
+    struct sim_stream *client, *server;
+    duo_connect(&client, &server);
+    sim_stack_reset_streams(duo.net.hosts[1].stack);
+    sim_stack_kill(duo.net.hosts[1].stack);
+    sim_stack_reset_streams(duo.net.hosts[1].stack); /* the dead say nothing */
+    net_run(&duo.net, 20 * MS);
+    ck_assert_int_eq(sim_tcp_connected(client), ECONNRESET);
+    ck_assert_int_eq(sim_tcp_connected(server), 0);
+}
+END_TEST
+
 START_TEST(a_firewall_swallows_segments)
 {
     duo_stop();
@@ -147,6 +160,7 @@ int main(void)
     tcase_add_test(tcase, loss_delays_but_loses_nothing);
     tcase_add_test(tcase, an_unplugged_cable_times_out);
     tcase_add_test(tcase, a_dead_host_is_silent);
+    tcase_add_test(tcase, a_killed_process_is_heard_of);
     tcase_add_test(tcase, a_firewall_swallows_segments);
     tcase_add_test(tcase, an_orphan_waits_a_minute_for_the_other_end);
     suite_add_tcase(suite, tcase);
