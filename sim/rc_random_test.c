@@ -239,8 +239,8 @@ int main(void)
 {
     Suite *suite = suite_create("rc_random");
     TCase *random = tcase_create("random");
-    tcase_set_timeout(random, 60);
-    tcase_add_loop_test(random, memory_equals_the_model, 0, 400);
+    tcase_set_timeout(random, 120);
+    tcase_add_loop_test(random, memory_equals_the_model, 0, 120);
     tcase_add_test(random, the_same_seed_tells_the_same_story);
     suite_add_tcase(suite, random);
     SRunner *runner = srunner_create(suite);
