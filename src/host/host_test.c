@@ -1,0 +1,359 @@
+#include "host/host.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host_testing.h"
+
+#define MS INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+#define HOUR (3600 * SECOND)
+#define BIG_COUNT (16u << 20) /* 64 MiB: about 4 ms on a triangle */
+
+static struct mesh_test test;
+static struct weft_error error;
+static char states[64];
+
+static void make_big(void)
+{
+    test.rows[0].coll.count = BIG_COUNT;
+    test.rows[0].size_bytes = 4ull * BIG_COUNT;
+    test.rows[0].repeat = 1;
+}
+
+/* ---- good days ---- */
+
+START_TEST(a_pair_runs_its_row_and_closes)
+{
+    mesh_test_init(&test, 2);
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(test.story.bytes, "a rank0 state from=new to=discover\n"
+                                       "b rank1 state from=new to=discover\n"
+                                       "a rank0 state from=discover to=listen\n"
+                                       "a rank0 state from=listen to=boot\n"
+                                       "b rank1 state from=discover to=listen\n"
+                                       "b rank1 state from=listen to=boot\n"
+                                       "a rank0 state from=boot to=connect\n"
+                                       "b rank1 state from=boot to=connect\n"
+                                       "a rank0 state from=connect to=barrier\n"
+                                       "b rank1 state from=connect to=barrier\n"
+                                       "a rank0 state from=barrier to=jobs\n"
+                                       "a job0 start bytes=65536 algorithm=direct\n"
+                                       "b rank1 state from=barrier to=jobs\n"
+                                       "b job0 start bytes=65536 algorithm=direct\n"
+                                       "a job0 done bytes=65536 wrong=0\n"
+                                       "a rank0 state from=jobs to=close\n"
+                                       "b job0 done bytes=65536 wrong=0\n"
+                                       "b rank1 state from=jobs to=close\n"
+                                       "a rank0 state from=close to=done\n"
+                                       "b rank1 state from=close to=done\n");
+    for (int i = 0; i < 2; i++) {
+        const struct host_row_result *result = &test.hosts[i]->results[0];
+
+        ck_assert(result->is_done);
+        ck_assert_int_gt(result->finished_ns[1], result->finished_ns[0]);
+        ck_assert_int_gt(result->finished_ns[2], result->finished_ns[1]);
+        ck_assert_ptr_null(test.hosts[i]->rdma);
+        ck_assert_ptr_null(test.hosts[i]->boot);
+        ck_assert_uint_eq(test.hosts[i]->n_connections, 1);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_triangle_connects_every_pair_by_its_own_cable)
+{
+    static const char *const ports[3][3] = {
+        {"", "p0 p1", "p1 p0"}, {"p1 p0", "", "p0 p1"}, {"p0 p1", "p1 p0", ""}};
+
+    mesh_test_init(&test, 3);
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done done");
+    for (uint32_t from = 0; from < 3; from++) {
+        const struct host *host = test.hosts[from];
+
+        ck_assert_uint_eq(host->n_connections, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct host_connection *c = &host->connections[i];
+            char pair[96];
+
+            weft_format(pair, sizeof(pair), "%s %s", c->local_port, c->remote_port);
+            ck_assert_str_eq(pair, ports[from][c->to]);
+            ck_assert_uint_eq(c->path_mtu, 4096);
+            ck_assert_uint_eq(c->n_qps, 2);
+            ck_assert_int_gt(c->setup_ns, 0);
+        }
+        ck_assert_uint_eq(host->results[0].n_wrong, 0);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(rows_of_every_kind_of_run_are_verified)
+{
+    mesh_test_init(&test, 3);
+    test.rows[1] = test.rows[0];
+    test.rows[1].coll.in_place = true;
+    test.rows[1].repeat = 3;
+    test.rows[2] = test.rows[0];
+    test.rows[2].job = 1;
+    test.rows[2].coll.count = 4u << 20;
+    test.rows[2].size_bytes = 16u << 20;
+    test.rows[3] = test.rows[0];
+    test.rows[3].coll = (struct coll_job){.dtype = WEFT_INT32, .count = 1};
+    test.rows[3].size_bytes = 4;
+    test.config.n_rows = 4;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t row = 0; row < 4; row++) {
+            const struct host_row_result *result = &test.hosts[i]->results[row];
+
+            ck_assert(result->is_done);
+            ck_assert_uint_eq(result->n_wrong, 0);
+            for (uint32_t k = 0; k < test.rows[row].repeat; k++) {
+                ck_assert_int_gt(result->finished_ns[k + 1], result->finished_ns[k]);
+            }
+        }
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_host_that_starts_late_is_waited_for)
+{
+    mesh_test_init(&test, 3);
+    test.machines[1].start_ns = 5 * SECOND;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done done");
+    ck_assert_int_gt(test.hosts[0]->jobs_started_ns, 5 * SECOND);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_blink_of_a_cable_costs_time_only)
+{
+    mesh_test_init(&test, 3);
+    make_big();
+    *mesh_test_fault(&test, 4 * MS, WORLD_FAULT_DOWN, 0) = (struct world_fault){
+        .at_ns = 4 * MS, .for_ns = MS / 2, .kind = WORLD_FAULT_DOWN, .has_port = true};
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done done");
+    ck_assert_uint_eq(test.hosts[0]->n_events, 2);
+    ck_assert_int_eq(test.hosts[0]->events[0].type, IBV_EVENT_PORT_ERR);
+    ck_assert_int_eq(test.hosts[0]->events[1].type, IBV_EVENT_PORT_ACTIVE);
+    ck_assert_uint_eq(test.hosts[0]->events[0].device, 0);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+/* ---- bad days ---- */
+
+static void expect_given_back(const struct host *host)
+{
+    ck_assert_ptr_null(host->rdma);
+    ck_assert_ptr_null(host->boot);
+    ck_assert_ptr_null(host->listener);
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        ck_assert_ptr_null(host->peers[rank].outgoing);
+        ck_assert_ptr_null(host->peers[rank].incoming);
+    }
+}
+
+START_TEST(a_killed_peer_fails_the_others_at_once)
+{
+    mesh_test_init(&test, 3);
+    make_big();
+    mesh_test_fault(&test, 4 * MS, WORLD_FAULT_KILL, 1);
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)),
+                     "failed dead failed");
+    ck_assert_int_eq(test.hosts[0]->failed_in, HOST_JOBS);
+    ck_assert_int_eq(test.hosts[0]->error.sys_errno, ECONNRESET);
+    ck_assert_uint_eq(test.hosts[0]->error_peer, 1);
+    ck_assert(!test.hosts[0]->error_is_hearsay);
+    ck_assert_int_lt(test.hosts[2]->error_ns, 5 * MS);
+    expect_given_back(test.hosts[0]);
+    expect_given_back(test.hosts[2]);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_dead_cable_fails_its_ends_and_the_third_hears_of_it)
+{
+    mesh_test_init(&test, 3);
+    make_big();
+    mesh_test_fault(&test, 4 * MS, WORLD_FAULT_DOWN, 0)->has_port = true;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)),
+                     "failed failed failed");
+    /* The quicker end says what it saw; the others hear of it before their own tries end. */
+    ck_assert_int_eq(test.hosts[1]->error.wc_status, 12);
+    ck_assert_uint_eq(test.hosts[1]->error_peer, 0);
+    ck_assert(!test.hosts[1]->error_is_hearsay);
+    ck_assert(test.hosts[0]->error_is_hearsay);
+    ck_assert(!test.hosts[0]->ports[0].is_active);
+    ck_assert(test.hosts[0]->ports[1].is_active);
+    ck_assert(test.hosts[2]->error_is_hearsay);
+    for (int i = 0; i < 3; i++) {
+        expect_given_back(test.hosts[i]);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_peer_killed_in_any_state_is_noticed)
+{
+    /* Discovery takes some 100 us, connections until about 1.3 ms, the row until 6 ms. */
+    weft_ns at = 50000 + _i * 100000;
+
+    mesh_test_init(&test, 3);
+    make_big();
+    mesh_test_fault(&test, at, WORLD_FAULT_KILL, (uint32_t)_i % 3);
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(test.hosts[i]->state, i == _i % 3 ? HOST_DEAD : HOST_FAILED);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(without_the_management_network_the_rendezvous_times_out)
+{
+    static const char *const drop[] = {"tcp:29500"};
+
+    mesh_test_init(&test, 3);
+    test.machines[0].input_drop = drop;
+    test.machines[0].n_input_drop = 1;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)),
+                     "failed failed failed");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(test.hosts[i]->failed_in, HOST_BOOT);
+        ck_assert_str_eq(test.hosts[i]->error.phase, "boot");
+        ck_assert_int_ge(test.hosts[i]->error_ns, test.config.boot.patience_ns);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(memory_beyond_the_limit_fails_with_its_errno)
+{
+    mesh_test_init(&test, 3);
+    make_big();
+    test.machines[2].memlock_bytes = 1 << 20;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)),
+                     "failed failed failed");
+    ck_assert_int_eq(test.hosts[2]->error.sys_errno, ENOMEM);
+    ck_assert_str_eq(test.hosts[2]->error.phase, "register");
+    ck_assert(test.hosts[0]->error_is_hearsay);
+    ck_assert(test.hosts[1]->error_is_hearsay);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_row_that_takes_too_long_is_stuck)
+{
+    mesh_test_init(&test, 2);
+    make_big();
+    test.rows[0].limit_ns = MS;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "failed failed");
+    ck_assert_int_eq(test.hosts[0]->error.status, WEFT_ERR_TIMEOUT);
+    ck_assert_str_eq(test.hosts[0]->error.phase, "jobs");
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(a_host_without_devices_says_so)
+{
+    mesh_test_init(&test, 2);
+    test.machines[1].n_ports = 0;
+    test.spec.n_cables = 0;
+    test.config.boot.patience_ns = SECOND;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "failed failed");
+    ck_assert_int_eq(test.hosts[1]->error.status, WEFT_ERR_ENVIRONMENT);
+    ck_assert_int_eq(test.hosts[1]->failed_in, HOST_DISCOVER);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+/* ---- the loop ---- */
+
+START_TEST(the_loop_gives_up_at_its_limit)
+{
+    mesh_test_init(&test, 2);
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, MS / 10, &error), WEFT_ERR_TIMEOUT);
+    ck_assert(!host_is_over(test.hosts[0]));
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(the_loop_calls_a_stall_a_stall)
+{
+    mesh_test_init(&test, 2);
+    test.machines[0].start_ns = 2 * HOUR;
+    test.machines[1].start_ns = 2 * HOUR;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(weft_error_value(&error, "state")->text, "new");
+    mesh_test_fini(&test);
+}
+END_TEST
+
+START_TEST(hosts_are_destroyed_in_any_state)
+{
+    mesh_test_init(&test, 3);
+    make_big();
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, _i * 100000, &error), WEFT_ERR_TIMEOUT);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host");
+    TCase *tests = tcase_create("host");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_pair_runs_its_row_and_closes);
+    tcase_add_test(tests, a_triangle_connects_every_pair_by_its_own_cable);
+    tcase_add_test(tests, rows_of_every_kind_of_run_are_verified);
+    tcase_add_test(tests, a_host_that_starts_late_is_waited_for);
+    tcase_add_test(tests, a_blink_of_a_cable_costs_time_only);
+    tcase_add_test(tests, a_killed_peer_fails_the_others_at_once);
+    tcase_add_test(tests, a_dead_cable_fails_its_ends_and_the_third_hears_of_it);
+    tcase_add_loop_test(tests, a_peer_killed_in_any_state_is_noticed, 0, 24);
+    tcase_add_test(tests, without_the_management_network_the_rendezvous_times_out);
+    tcase_add_test(tests, memory_beyond_the_limit_fails_with_its_errno);
+    tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
+    tcase_add_test(tests, a_host_without_devices_says_so);
+    tcase_add_test(tests, the_loop_gives_up_at_its_limit);
+    tcase_add_test(tests, the_loop_calls_a_stall_a_stall);
+    tcase_add_loop_test(tests, hosts_are_destroyed_in_any_state, 1, 30);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,42 @@
+/* A small simulated mesh with a rank on each host, for tests of host/: written by
+ * hand, without a scenario file. */
+#ifndef WEFT_HOST_HOST_TESTING_H
+#define WEFT_HOST_HOST_TESTING_H
+
+#include "base/text.h"
+#include "host/loop.h"
+
+#define MESH_HOSTS_MAX 3
+
+/* Hosts a, b, c; with three, every pair has a cable: a:p0-b:p1, b:p0-c:p1, c:p0-a:p1;
+ * with two, a:p0-b:p1. Subnet of cable i: 10.i.0.0/24. 100 Gb/s, 1 us. */
+struct mesh_test {
+    struct io_prefix addresses[MESH_HOSTS_MAX][2];
+    struct world_port ports[MESH_HOSTS_MAX][2];
+    struct world_host machines[MESH_HOSTS_MAX];
+    struct world_cable cables[MESH_HOSTS_MAX];
+    struct world_fault faults[4];
+    struct world_spec spec;
+    struct weft_trace trace;
+    struct weft_text story; /* lines of ranks and jobs, without their times */
+    struct world *world;
+    struct host *hosts[MESH_HOSTS_MAX];
+    struct host_row rows[4];
+    struct host_config config; /* for mesh_test_start; rank and start are filled in */
+};
+
+/* Fills everything in; change what the test is about before mesh_test_start. One row:
+ * 64 KiB of float32, summed. */
+void mesh_test_init(struct mesh_test *test, uint32_t n_hosts);
+struct world_fault *mesh_test_fault(struct mesh_test *test, weft_ns at_ns,
+                                    enum world_fault_kind kind, uint32_t host);
+/* Makes the world and the hosts. */
+void mesh_test_start(struct mesh_test *test);
+/* Runs until all are over, or to the limit. */
+weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
+                          struct weft_error *error);
+/* "done failed done": the hosts' states. Valid until the next call. */
+const char *mesh_test_states(struct mesh_test *test, char *out, size_t out_bytes);
+void mesh_test_fini(struct mesh_test *test);
+
+#endif

@@ -1,0 +1,334 @@
+#include "run/run.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "base/text.h"
+#include "diag/diag.h"
+#include "diag/observations.h"
+
+/* Documents of small scenarios, written here so that every number can be checked. */
+#define TRIANGLE                                                                         \
+    "name: t\n"                                                                          \
+    "topology:\n"                                                                        \
+    "  defaults: {ports: [p0, p1], rate: 100Gbps, delay: 1us, mtu: 9000}\n"              \
+    "  nodes: {a: {}, b: {}, c: {}}\n"                                                   \
+    "  links:\n"                                                                         \
+    "    - {endpoints: ['a:p0', 'b:p1'], subnet: 10.1.0.0/24}\n"                         \
+    "    - {endpoints: ['b:p0', 'c:p1'], subnet: 10.2.0.0/24}\n"                         \
+    "    - {endpoints: ['c:p0', 'a:p1'], subnet: 10.3.0.0/24}\n"
+#define JOB "jobs: [{all_reduce: {bytes: [8, 1MiB]}}]\n"
+
+struct outcome {
+    enum run_result result;
+    json_t *document, *observations;
+    struct weft_text story;
+    struct weft_error error;
+};
+
+static void take_line(void *context, const char *line, size_t n_bytes)
+{
+    weft_text_add_bytes(context, line, n_bytes);
+}
+
+static struct outcome run_with(const char *text, const struct run_options *changes)
+{
+    struct outcome out = {.result = RUN_ERROR};
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    struct run_options options = *changes;
+
+    ck_assert_msg(scenario_load_text("t.yaml", text, strlen(text), NULL, 0, &scenario,
+                                     &diagnostics) == WEFT_OK,
+                  "%s", diagnostics.n > 0 ? diagnostics.items[0].text : "?");
+    options.backend = backend_find("sim");
+    options.trace_level = WEFT_TRACE_STORY;
+    options.events = take_line;
+    options.events_context = &out.story;
+    out.result =
+        run_scenario(scenario, &options, &out.document, &out.observations, &out.error);
+    scenario_free(scenario);
+    scenario_diagnostics_fini(&diagnostics);
+    return out;
+}
+
+static struct outcome run(const char *text)
+{
+    return run_with(text, &(struct run_options){.replay = "weft run t.yaml"});
+}
+
+static void outcome_fini(struct outcome *out)
+{
+    json_decref(out->document);
+    json_decref(out->observations);
+    weft_text_fini(&out->story);
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static json_int_t int_at(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+/* ---- the document ---- */
+
+START_TEST(the_document_has_every_key)
+{
+    static const char *const keys[] = {
+        "schema_version", "weft",       "scenario",    "backend",      "policy",
+        "seed",           "trace_hash", "result",      "symptom",      "connections",
+        "jobs",           "links",      "findings",    "expectations", "counters",
+        "warnings",       "replay",     "sim_time_ns",
+    };
+    struct outcome out = run(TRIANGLE JOB);
+    const json_t *document = out.document;
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        ck_assert_msg(json_object_get(document, keys[i]) != NULL, "%s", keys[i]);
+    }
+    ck_assert_int_eq(int_at(document, "schema_version"), 1);
+    ck_assert_str_eq(text_at(document, "scenario"), "t");
+    ck_assert_str_eq(text_at(document, "backend"), "sim");
+    ck_assert_str_eq(text_at(document, "policy"), "weft");
+    ck_assert_str_eq(text_at(document, "seed"), "1");
+    ck_assert_str_eq(text_at(document, "result"), "pass");
+    ck_assert_uint_eq(strlen(text_at(document, "trace_hash")), 64);
+    ck_assert(json_is_null(json_object_get(document, "symptom")));
+    ck_assert_uint_eq(json_array_size(json_object_get(document, "findings")), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(document, "expectations")), 3);
+    ck_assert_uint_eq(json_array_size(json_object_get(document, "links")), 6);
+    outcome_fini(&out);
+}
+END_TEST
+
+START_TEST(connections_are_told_per_direction)
+{
+    struct outcome out = run(TRIANGLE JOB);
+    const json_t *list = json_object_get(out.document, "connections");
+    const json_t *first = json_array_get(list, 0);
+    bool seen[3][3] = {{false}};
+
+    ck_assert_uint_eq(json_array_size(list), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *c = json_array_get(list, i);
+
+        seen[int_at(c, "from")][int_at(c, "to")] = true;
+    }
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++) {
+            ck_assert(seen[i][j] == (i != j));
+        }
+    }
+    ck_assert_str_eq(text_at(first, "from_host"), "a");
+    ck_assert_str_eq(text_at(first, "to_host"), "b");
+    ck_assert_str_eq(text_at(first, "local_port"), "p0");
+    ck_assert_str_eq(text_at(first, "remote_port"), "p1");
+    ck_assert_str_eq(text_at(first, "local_gid"), "10.1.0.1");
+    ck_assert_str_eq(text_at(first, "remote_gid"), "10.1.0.2");
+    ck_assert_str_eq(text_at(first, "gid_type"), "RoCE v2");
+    ck_assert_int_eq(int_at(first, "path_mtu"), 4096);
+    ck_assert_int_eq(int_at(first, "qps"), 2);
+    ck_assert_int_eq(int_at(first, "rail"), 0);
+    ck_assert_int_gt(int_at(first, "setup_ns"), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(first, "via")), 0);
+    outcome_fini(&out);
+}
+END_TEST
+
+START_TEST(rows_hold_their_rates_and_bounds)
+{
+    struct outcome out = run(TRIANGLE JOB);
+    const json_t *jobs = json_object_get(out.document, "jobs");
+    const json_t *row = json_array_get(jobs, 1);
+    double time = (double)int_at(row, "time_ns");
+    double limit = json_real_value(json_object_get(row, "limit_gBps"));
+    double bus = json_real_value(json_object_get(row, "bus_bw_gBps"));
+
+    ck_assert_uint_eq(json_array_size(jobs), 2);
+    ck_assert_int_eq(int_at(json_array_get(jobs, 0), "size_bytes"), 8);
+    ck_assert_str_eq(text_at(row, "job"), "all_reduce");
+    ck_assert_int_eq(int_at(row, "index"), 0);
+    ck_assert_int_eq(int_at(row, "size_bytes"), 1 << 20);
+    ck_assert_int_eq(int_at(row, "count"), 1 << 18);
+    ck_assert_str_eq(text_at(row, "dtype"), "float32");
+    ck_assert_str_eq(text_at(row, "op"), "sum");
+    ck_assert(json_is_null(json_object_get(row, "root")));
+    ck_assert_int_eq(int_at(row, "nwrong"), 0);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(row, "alg_bw_gBps")),
+                            (1 << 20) / time, 1e-9);
+    ck_assert_double_eq_tol(bus, 4.0 / 3 * (1 << 20) / time, 1e-9);
+    /* 2 x 100 Gb/s at 4096 of 4178 bytes. */
+    ck_assert_double_eq_tol(limit, 25.0 * 4096 / 4178, 0.03);
+    ck_assert_double_lt(bus, limit);
+    ck_assert_double_gt(bus, 0.85 * limit);
+    outcome_fini(&out);
+}
+END_TEST
+
+START_TEST(the_same_seed_gives_the_same_bytes)
+{
+    struct outcome a = run(TRIANGLE JOB);
+    struct outcome b = run(TRIANGLE JOB);
+    struct outcome c =
+        run_with(TRIANGLE JOB, &(struct run_options){.has_seed = true, .seed = 2});
+    char *first = json_dumps(a.document, JSON_SORT_KEYS);
+    char *second = json_dumps(b.document, JSON_SORT_KEYS);
+
+    ck_assert_uint_gt(a.story.n, 1000);
+    ck_assert_str_eq(a.story.bytes, b.story.bytes);
+    ck_assert_str_eq(first, second);
+    ck_assert_str_ne(text_at(a.document, "trace_hash"),
+                     text_at(c.document, "trace_hash"));
+    ck_assert_str_eq(text_at(c.document, "seed"), "2");
+    free(first);
+    free(second);
+    outcome_fini(&a);
+    outcome_fini(&b);
+    outcome_fini(&c);
+}
+END_TEST
+
+/* ---- failures ---- */
+
+START_TEST(pairing_by_index_fails_as_on_real_machines)
+{
+    struct outcome out =
+        run_with(TRIANGLE JOB, &(struct run_options){.has_policy = true,
+                                                     .policy = RDMA_POLICY_NCCL_2_25});
+    const json_t *symptom = json_object_get(out.document, "symptom");
+    const json_t *finding = json_array_get(json_object_get(out.document, "findings"), 0);
+    const json_t *row = json_array_get(json_object_get(out.document, "jobs"), 0);
+
+    ck_assert_int_eq(out.result, RUN_FAIL);
+    ck_assert_str_eq(text_at(out.document, "result"), "fail");
+    ck_assert_int_eq(int_at(symptom, "errno"), 110);
+    ck_assert(json_is_null(json_object_get(symptom, "wc_status")));
+    ck_assert_str_eq(text_at(finding, "code"), "route.wrong_nic");
+    ck_assert_str_eq(text_at(finding, "severity"), "error");
+    ck_assert(json_is_null(json_object_get(row, "time_ns")));
+    ck_assert(json_is_null(json_object_get(row, "nwrong")));
+    ck_assert_uint_eq(json_array_size(json_object_get(out.document, "warnings")), 1);
+    outcome_fini(&out);
+}
+END_TEST
+
+START_TEST(observations_diagnose_the_same)
+{
+    struct outcome out = run(TRIANGLE JOB "faults: [{at: 600us, on: b, kind: kill}]\n"
+                                          "expect: {result: fail, symptom: {errno: 104}, "
+                                          "findings: [peer.dead]}\n");
+    struct diag_input input;
+    struct diag_findings findings;
+    struct weft_error error = {0};
+    json_t *again;
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_int_eq(diag_observations_decode(out.observations, &input, &error), WEFT_OK);
+    diag(&input, &findings);
+    again = diag_findings_encode(&findings);
+    ck_assert_uint_eq(json_array_size(again), 1);
+    ck_assert_str_eq(text_at(json_array_get(again, 0), "code"), "peer.dead");
+    ck_assert(json_equal(again, json_object_get(out.document, "findings")));
+    json_decref(again);
+    diag_findings_fini(&findings);
+    diag_input_fini(&input);
+    outcome_fini(&out);
+}
+END_TEST
+
+/* ---- expectations ---- */
+
+static const struct {
+    const char *expect;
+    enum run_result result;
+    const char *got; /* of the first that is not met; NULL: all are */
+} judged[] = {
+    {"expect: {result: pass}\n", RUN_PASS, NULL},
+    {"expect: {result: fail}\n", RUN_FAIL, "pass"},
+    {"expect: {findings: [link.down]}\n", RUN_FAIL, "none"},
+    {"expect: {result: fail, symptom: {errno: 110}}\n", RUN_FAIL, "pass"},
+    {"expect: {result: fail, symptom: {wc_status: 12}}\n", RUN_FAIL, "pass"},
+    {"expect: {time: {at_most: 1s}}\n", RUN_PASS, NULL},
+    {"expect: {bus_bandwidth: {at_least: 0.5 of limit}}\n", RUN_PASS, NULL},
+    {"expect: {bus_bandwidth: {at_least: 10 GBps}}\n", RUN_PASS, NULL},
+    {"expect: {connections: [{from: 0, to: 1, port: p0, via: []}]}\n", RUN_PASS, NULL},
+    {"expect: {connections: [{from: 0, to: 1, port: p1}]}\n", RUN_FAIL,
+     "port p0, direct"},
+};
+
+START_TEST(expectations_are_judged)
+{
+    struct weft_text text = {NULL, 0, 0};
+    struct outcome out;
+    const json_t *expectation;
+    const char *got = NULL;
+    size_t i;
+
+    weft_text_add(&text, "%s%s", TRIANGLE JOB, judged[_i].expect);
+    out = run(text.bytes);
+    ck_assert_int_eq(out.result, judged[_i].result);
+    json_array_foreach(json_object_get(out.document, "expectations"), i, expectation)
+    {
+        if (got == NULL && !json_is_true(json_object_get(expectation, "ok"))) {
+            got = text_at(expectation, "got");
+        }
+    }
+    ck_assert((got == NULL) == (judged[_i].got == NULL));
+    if (got != NULL) {
+        ck_assert_str_eq(got, judged[_i].got);
+    }
+    outcome_fini(&out);
+    weft_text_fini(&text);
+}
+END_TEST
+
+START_TEST(bounds_that_cannot_be_met_are_not)
+{
+    static const char *const impossible[] = {
+        "expect: {time: {at_most: 1ns}}\n",
+        "expect: {bus_bandwidth: {at_least: 1.0 of limit}}\n",
+        "expect: {bus_bandwidth: {job: 0, bytes: 8, at_least: 0.5 of limit}}\n",
+        "expect: {bus_bandwidth: {at_least: 26 GBps}}\n",
+    };
+    struct weft_text text = {NULL, 0, 0};
+    struct outcome out;
+
+    weft_text_add(&text, "%s%s", TRIANGLE JOB, impossible[_i]);
+    out = run(text.bytes);
+    ck_assert_int_eq(out.result, RUN_FAIL);
+    outcome_fini(&out);
+    weft_text_fini(&text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run");
+    TCase *tests = tcase_create("run");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, the_document_has_every_key);
+    tcase_add_test(tests, connections_are_told_per_direction);
+    tcase_add_test(tests, rows_hold_their_rates_and_bounds);
+    tcase_add_test(tests, the_same_seed_gives_the_same_bytes);
+    tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
+    tcase_add_test(tests, observations_diagnose_the_same);
+    tcase_add_loop_test(tests, expectations_are_judged, 0,
+                        (int)(sizeof(judged) / sizeof(judged[0])));
+    tcase_add_loop_test(tests, bounds_that_cannot_be_met_are_not, 0, 4);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
