@@ -29,7 +29,8 @@ struct io_task *boot_task(struct boot *boot);
  * complete. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
 /* WEFT_OK: the gather is complete, `boot_result` holds n_ranks * n_bytes in rank
- * order; so it stays until the next is started. AGAIN: wait. An error names the rank that is missing, died or failed to
+ * order; so it stays until the next is started. AGAIN: wait. An error names the rank
+ * that is missing, died or failed to
  * authenticate (values "rank", "missing"). */
 weft_status boot_progress(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 /* Valid until the next boot_gather. */

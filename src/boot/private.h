@@ -84,6 +84,8 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
+/* admit.c: takes clients that wait, one step further. */
+void boot_server_welcome(struct boot *boot);
 /* Tells every rank that is there, but `rank` itself. */
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
 void boot_server_close(struct boot *boot);

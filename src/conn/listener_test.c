@@ -6,185 +6,21 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "conn/conn_testing.h"
-#include "conn/private.h"
-
-/* A client by hand. */
-struct hand {
-    struct bed *bed;
-    struct io_task task;
-    struct frame_link link;
-    uint8_t rx[CODEC_FRAME_MAX], tx[CONN_TX_BYTES];
-    uint8_t hello[PROVE_HELLO_BYTES];
-    struct codec_handle handle;
-    uint8_t key[AUTH_KEY_BYTES];
-    uint8_t host_id[16];
-};
-
-static void ignore_task(struct bed *bed, struct io_task *task)
-{
-    (void)bed;
-    (void)task;
-}
-
-static void hand_open(struct hand *hand, struct bed *bed)
-{
-    struct io_env *env = bed->hosts[0].env;
-    struct io_endpoint to;
-    struct io_stream *stream;
-    struct weft_error error = {0};
-
-    *hand = (struct hand){.bed = bed};
-    bed->on_task = ignore_task;
-    ck_assert_int_eq(codec_decode_handle(bed->hosts[1].handle, &hand->handle, &error),
-                     WEFT_OK);
-    auth_connection_key(hand->handle.cookie, NULL, hand->key);
-    memcpy(hand->host_id, env->ops->hostinfo(env)->host_id, sizeof(hand->host_id));
-    to = (struct io_endpoint){.ip = hand->handle.endpoints[0].prefix.ip,
-                              .port = hand->handle.endpoints[0].port};
-    io_task_init(&hand->task, bed->loop, 0, BED_KIND_TEST);
-    ck_assert_int_eq(env->oob->connect(env, NULL, &to, &hand->task, &stream), 0);
-    frame_init(&hand->link, env, stream, AUTH_CONNECTOR, hand->rx, sizeof(hand->rx),
-               hand->tx, sizeof(hand->tx));
-    bed_run(bed, 10 * BED_MS, NULL);
-    ck_assert_int_eq(env->oob->connected(stream), 0);
-}
-
-static void hand_close(struct hand *hand)
-{
-    frame_close(&hand->link, true);
-    io_task_fini(&hand->task);
-}
-
-static void hand_write(struct hand *hand, const void *bytes, size_t n_bytes)
-{
-    size_t n = 0;
-
-    ck_assert_int_eq(hand->link.env->oob->send(hand->link.stream, bytes, n_bytes, &n), 0);
-    ck_assert_uint_eq(n, n_bytes);
-    bed_run(hand->bed, 10 * BED_MS, NULL);
-}
-
-static void hand_flush(struct hand *hand)
-{
-    ck_assert_int_eq(frame_flush(&hand->link, NULL), WEFT_OK);
-    bed_run(hand->bed, 10 * BED_MS, NULL);
-}
-
-static void hand_hello(struct hand *hand, uint64_t id, uint32_t attempt)
-{
-    struct codec_hello hello = {
-        .id = id, .attempt = attempt, .epoch = hand->handle.epoch};
-
-    memcpy(hello.host_id, hand->host_id, sizeof(hello.host_id));
-    prove_hello(&hand->link, &hello, hand->hello);
-    hand_flush(hand);
-}
-
-static void hand_auth(struct hand *hand)
-{
-    struct weft_error error = {0};
-
-    ck_assert_int_eq(prove_answer(&hand->link, hand->key, hand->hello, &error), WEFT_OK);
-    hand_flush(hand);
-}
-
-static struct codec_facts hand_facts(struct hand *hand)
-{
-    struct codec_facts facts = {.policy = RDMA_POLICY_WEFT};
-
-    memcpy(facts.peer.host, "titanic", sizeof("titanic"));
-    memcpy(facts.peer.host_id, hand->host_id, sizeof(facts.peer.host_id));
-    facts.peer.n_ports =
-        conn_local_facts(hand->bed->hosts[0].rdma, facts.peer.ports, CODEC_PORTS_MAX);
-    return facts;
-}
-
-static void hand_send_facts(struct hand *hand, const struct codec_facts *facts)
-{
-    uint8_t body[CODEC_BODY_MAX];
-
-    ck_assert(
-        frame_send(&hand->link, CODEC_FACTS, body, codec_encode_facts(facts, body)));
-    hand_flush(hand);
-}
-
-/* What the listener answered: an ABORT in `phase`. */
-static void hand_is_refused(struct hand *hand, const char *phase, weft_status status)
-{
-    struct frame frame;
-    struct codec_abort abort;
-    struct weft_error error = {0};
-
-    ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_OK);
-    if (frame.type == CODEC_FACTS) {
-        ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_OK);
-    }
-    ck_assert_int_eq(frame.type, CODEC_ABORT);
-    ck_assert_int_eq(codec_decode_abort(frame.body, frame.n_bytes, &abort, &error),
-                     WEFT_OK);
-    ck_assert_str_eq(abort.phase, phase);
-    ck_assert_int_eq(abort.status, status);
-    ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_ERR_CLOSED);
-}
-
-/* Closed without a word. */
-static void hand_is_cut(struct hand *hand)
-{
-    struct frame frame;
-    struct weft_error error = {0};
-
-    ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_ERR_CLOSED);
-    ck_assert_uint_eq(hand->link.rx_n, 0);
-}
-
-static void check_counters(const struct bed *bed, uint64_t clients, uint64_t rejected,
-                           uint64_t timed_out)
-{
-    const struct conn_listener *listener = bed->hosts[1].listener;
-
-    ck_assert_uint_eq(listener->counters.clients, clients);
-    ck_assert_uint_eq(listener->counters.rejected, rejected);
-    ck_assert_uint_eq(listener->counters.timed_out, timed_out);
-    ck_assert_uint_eq(listener->counters.pending + listener->counters.accepted +
-                          listener->counters.rejected,
-                      clients);
-}
-
-/* A member still gets in, at once. */
-static void check_service(struct bed *bed)
-{
-    weft_ns since = bed_now(bed);
-    uint32_t n = bed->hosts[1].n_conns;
-
-    for (uint32_t i = 0; i < n; i++) {
-        conn_destroy(bed->hosts[1].conns[i]);
-    }
-    bed->hosts[1].n_conns = 0;
-    bed_connect(bed, 0, 1);
-    ck_assert(bed_run(bed, BED_S, bed_all_up));
-    ck_assert_int_lt(bed_now(bed) - since, BED_S);
-}
-
-static void open_listener(struct bed *bed, uint64_t seed)
-{
-    bed_open(bed, &(struct bed_config){.seed = seed});
-    bed_listen(bed, 1);
-}
+#include "conn/hand_testing.h"
 
 START_TEST(silence_costs_a_slot_for_five_seconds)
 {
     struct bed bed;
     struct hand hand;
 
-    open_listener(&bed, 30);
+    hand_open_listener(&bed, 30);
     hand_open(&hand, &bed);
     bed_run(&bed, 4 * BED_S, NULL);
     ck_assert_uint_eq(bed.hosts[1].listener->counters.pending, 1);
-    check_service(&bed);
+    hand_check_service(&bed);
     bed_run(&bed, BED_S, NULL);
     hand_is_refused(&hand, "authenticate", WEFT_ERR_TIMEOUT);
-    check_counters(&bed, 2, 1, 1);
+    hand_check_counters(&bed, 2, 1, 1);
     hand_close(&hand);
     bed_close(&bed);
 }
@@ -199,7 +35,7 @@ START_TEST(a_byte_at_a_time_gains_nothing)
     struct codec_header header = {.type = CODEC_HELLO, .n_bytes = CODEC_HELLO_BYTES};
     weft_ns since;
 
-    open_listener(&bed, 31);
+    hand_open_listener(&bed, 31);
     hand_open(&hand, &bed);
     codec_encode_header(&header, frame);
     codec_encode_hello(&hello, frame + CODEC_HEADER_BYTES);
@@ -217,9 +53,9 @@ START_TEST(a_byte_at_a_time_gains_nothing)
     }
     ck_assert_int_ge(bed_now(&bed) - since, 4900 * BED_MS);
     ck_assert_int_le(bed_now(&bed) - since, 5200 * BED_MS);
-    check_counters(&bed, 1, 1, 1);
+    hand_check_counters(&bed, 1, 1, 1);
     hand_close(&hand);
-    check_service(&bed);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -231,18 +67,18 @@ START_TEST(strangers_are_cut_off_without_a_word)
         "weft", "SSH-2.0-OpenSSH_9.2\r\n"};
     struct bed bed;
 
-    open_listener(&bed, 32);
+    hand_open_listener(&bed, 32);
     for (size_t i = 0; i < WEFT_LENGTH(words); i++) {
         struct hand hand;
 
         hand_open(&hand, &bed);
         hand_write(&hand, words[i], strlen(words[i]));
         hand_is_cut(&hand);
-        check_counters(&bed, i + 1, i + 1, 0);
+        hand_check_counters(&bed, i + 1, i + 1, 0);
         hand_close(&hand);
     }
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
-    check_service(&bed);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -254,7 +90,7 @@ START_TEST(a_hello_cut_at_any_byte_leaves_nothing)
     uint8_t frame[PROVE_HELLO_BYTES];
     struct codec_header header = {.type = CODEC_HELLO, .n_bytes = CODEC_HELLO_BYTES};
 
-    open_listener(&bed, 33);
+    hand_open_listener(&bed, 33);
     codec_encode_header(&header, frame);
     codec_encode_hello(&hello, frame + CODEC_HEADER_BYTES);
     for (size_t cut = 0; cut < sizeof(frame); cut++) {
@@ -266,11 +102,11 @@ START_TEST(a_hello_cut_at_any_byte_leaves_nothing)
         }
         frame_close(&hand.link, cut % 2 == 0);
         bed_run(&bed, 10 * BED_MS, NULL);
-        check_counters(&bed, cut + 1, cut + 1, 0);
+        hand_check_counters(&bed, cut + 1, cut + 1, 0);
         ck_assert_uint_eq(bed.hosts[1].listener->counters.pending, 0);
         hand_close(&hand);
     }
-    check_service(&bed);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -298,13 +134,13 @@ START_TEST(bad_headers_are_refused_before_anything_is_held)
     struct bed bed;
     struct hand hand;
 
-    open_listener(&bed, 34);
+    hand_open_listener(&bed, 34);
     hand_open(&hand, &bed);
     hand_write(&hand, bad_headers[_i].bytes, CODEC_HEADER_BYTES);
     hand_is_refused(&hand, bad_headers[_i].phase, WEFT_ERR_PROTOCOL);
-    check_counters(&bed, 1, 1, 0);
+    hand_check_counters(&bed, 1, 1, 0);
     hand_close(&hand);
-    check_service(&bed);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -319,8 +155,8 @@ START_TEST(a_thousand_silent_clients_delay_nobody)
     struct io_env *env;
     weft_ns since;
 
-    open_listener(&bed, 35);
-    bed.on_task = ignore_task;
+    hand_open_listener(&bed, 35);
+    bed.on_task = hand_ignore_task;
     env = bed.hosts[0].env;
     io_task_init(&task, bed.loop, 0, BED_KIND_TEST);
     ck_assert_int_eq(codec_decode_handle(bed.hosts[1].handle, &handle, &error), WEFT_OK);
@@ -362,7 +198,7 @@ START_TEST(a_recorded_handshake_is_worth_nothing)
     struct frame frame;
     struct weft_error error = {0};
 
-    open_listener(&bed, 36);
+    hand_open_listener(&bed, 36);
     hand_open(&hand, &bed);
     hand_hello(&hand, 77, 1);
     memcpy(hello, hand.hello, sizeof(hello));
@@ -377,7 +213,7 @@ START_TEST(a_recorded_handshake_is_worth_nothing)
     ck_assert_mem_ne(frame.body, hand.rx + CODEC_HEADER_BYTES, CODEC_NONCE_BYTES);
     hand_write(&replay, auth, sizeof(auth));
     hand_is_refused(&replay, "auth", WEFT_ERR_AUTH);
-    check_counters(&bed, 2, 1, 0);
+    hand_check_counters(&bed, 2, 1, 0);
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     hand_close(&replay);
     hand_close(&hand);
@@ -391,7 +227,7 @@ START_TEST(nothing_is_made_before_the_proof)
     struct hand hand;
     struct codec_auth auth = {.proof = {0}};
 
-    open_listener(&bed, 37);
+    hand_open_listener(&bed, 37);
     hand_open(&hand, &bed);
     hand_hello(&hand, 1, 1);
     ck_assert(frame_send(&hand.link, CODEC_AUTH, auth.proof, sizeof(auth.proof)));
@@ -399,8 +235,8 @@ START_TEST(nothing_is_made_before_the_proof)
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     ck_assert_uint_eq(bed.hosts[1].n_conns, 0);
     hand_close(&hand);
-    check_counters(&bed, 1, 1, 0);
-    check_service(&bed);
+    hand_check_counters(&bed, 1, 1, 0);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -411,7 +247,7 @@ START_TEST(hello_names_the_listener_and_another_host)
     struct hand hand;
     struct io_env *env;
 
-    open_listener(&bed, 38);
+    hand_open_listener(&bed, 38);
     hand_open(&hand, &bed);
     hand.handle.epoch ^= 1;
     hand_hello(&hand, 1, 1);
@@ -424,38 +260,27 @@ START_TEST(hello_names_the_listener_and_another_host)
     hand_hello(&hand, 1, 1);
     hand_is_refused(&hand, "self", WEFT_ERR_PROTOCOL);
     hand_close(&hand);
-    check_counters(&bed, 2, 2, 0);
-    check_service(&bed);
+    hand_check_counters(&bed, 2, 2, 0);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
-
-static void complete(struct hand *hand, struct bed *bed, uint64_t id, uint32_t attempt)
-{
-    struct codec_facts facts;
-
-    hand_open(hand, bed);
-    hand_hello(hand, id, attempt);
-    hand_auth(hand);
-    facts = hand_facts(hand);
-    hand_send_facts(hand, &facts);
-}
 
 START_TEST(a_connection_is_accepted_once)
 {
     struct bed bed;
     struct hand first, second, third, fourth;
 
-    open_listener(&bed, 39);
-    complete(&first, &bed, 5, 2);
+    hand_open_listener(&bed, 39);
+    hand_complete(&first, &bed, 5, 2);
     ck_assert_uint_eq(bed.hosts[1].n_conns, 1);
-    complete(&second, &bed, 5, 2);
+    hand_complete(&second, &bed, 5, 2);
     hand_is_refused(&second, "duplicate", WEFT_ERR_PROTOCOL);
-    complete(&third, &bed, 5, 1);
+    hand_complete(&third, &bed, 5, 1);
     hand_is_refused(&third, "duplicate", WEFT_ERR_PROTOCOL);
-    complete(&fourth, &bed, 5, 3);
+    hand_complete(&fourth, &bed, 5, 3);
     ck_assert_uint_eq(bed.hosts[1].n_conns, 2);
-    check_counters(&bed, 4, 2, 0);
+    hand_check_counters(&bed, 4, 2, 0);
     hand_close(&first);
     hand_close(&second);
     hand_close(&third);
@@ -475,7 +300,7 @@ START_TEST(a_broken_seal_is_refused)
     struct hand hand;
     struct codec_facts facts;
 
-    open_listener(&bed, 40);
+    hand_open_listener(&bed, 40);
     hand_open(&hand, &bed);
     hand_hello(&hand, 1, 1);
     hand_auth(&hand);
@@ -485,7 +310,7 @@ START_TEST(a_broken_seal_is_refused)
     hand_send_facts(&hand, &facts);
     hand.link.session[3] ^= (uint8_t)_i;
     hand_is_refused(&hand, "facts", WEFT_ERR_AUTH);
-    check_counters(&bed, 1, 1, 0);
+    hand_check_counters(&bed, 1, 1, 0);
     hand_close(&hand);
     bed_close(&bed);
 }
@@ -497,7 +322,7 @@ START_TEST(facts_that_do_not_suit_are_refused)
     struct hand hand;
     struct codec_facts facts;
 
-    open_listener(&bed, 41);
+    hand_open_listener(&bed, 41);
     hand_open(&hand, &bed);
     hand_hello(&hand, 1, 1);
     hand_auth(&hand);
@@ -509,124 +334,9 @@ START_TEST(facts_that_do_not_suit_are_refused)
     }
     hand_send_facts(&hand, &facts);
     hand_is_refused(&hand, "facts", WEFT_ERR_PROTOCOL);
-    check_counters(&bed, 1, 1, 0);
+    hand_check_counters(&bed, 1, 1, 0);
     hand_close(&hand);
-    check_service(&bed);
-    bed_close(&bed);
-}
-END_TEST
-
-/* ---- what a member must not send ---- */
-
-static struct codec_meta hand_meta(const struct hand *hand)
-{
-    struct codec_meta meta = {.n_rails = 1,
-                              .n_qps = 1,
-                              .max_rd_atomic = 1,
-                              .max_msg_bytes = 1u << 20,
-                              .window_bytes = 4096};
-    struct io_ip local = io_ip_v4(192, 168, 101, 1), remote = io_ip_v4(192, 168, 101, 2);
-
-    (void)hand;
-    meta.rails[0] = (struct codec_rail){.local_type = IBV_GID_TYPE_ROCE_V2,
-                                        .remote_type = IBV_GID_TYPE_ROCE_V2,
-                                        .path_mtu = 4096};
-    memcpy(meta.rails[0].local_gid.raw, local.bytes, 16);
-    memcpy(meta.rails[0].remote_gid.raw, remote.bytes, 16);
-    meta.qps[0] = (struct codec_qp){.qpn = 100, .psn = 5};
-    return meta;
-}
-
-START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
-{
-    static const char *const fields[] = {"remote_port", "local_port", "remote_gid",
-                                         "local_gid",   "local_type", "remote_gid"};
-    struct bed bed;
-    struct hand hand;
-    struct codec_meta meta;
-    uint8_t body[CODEC_BODY_MAX];
-    const struct conn *conn;
-
-    open_listener(&bed, 42);
-    complete(&hand, &bed, 9, 1);
-    meta = hand_meta(&hand);
-    switch (_i) {
-    case 0:
-        meta.rails[0].remote_port = 1;
-        break;
-    case 1:
-        meta.rails[0].local_port = 1;
-        break;
-    case 2:
-        meta.rails[0].remote_gid.raw[15] = 9;
-        break;
-    case 3:
-        meta.rails[0].local_gid.raw[15] = 9;
-        break;
-    case 4:
-        meta.rails[0].local_type = IBV_GID_TYPE_ROCE_V1;
-        break;
-    default:
-        meta.rails[0].remote_gid.raw[14] = 1;
-        meta.rails[0].remote_type = IBV_GID_TYPE_ROCE_V1;
-        break;
-    }
-    ck_assert(frame_send(&hand.link, CODEC_META, body, codec_encode_meta(&meta, body)));
-    hand_flush(&hand);
-    conn = bed_conn(&bed, 1);
-    ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(conn->error.phase, "meta");
-    ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, fields[_i]);
-    ck_assert_int_eq(bed_objects(&bed, 1), 0);
-    hand_is_refused(&hand, "meta", WEFT_ERR_PROTOCOL);
-    hand_close(&hand);
-    check_service(&bed);
-    bed_close(&bed);
-}
-END_TEST
-
-START_TEST(messages_out_of_order_end_the_connection)
-{
-    static const enum codec_type types[] = {CODEC_FACTS, CODEC_READY,     CODEC_PROBED,
-                                            CODEC_HELLO, CODEC_CHALLENGE, CODEC_JOIN,
-                                            CODEC_AUTH,  CODEC_META};
-    struct bed bed;
-    struct hand hand;
-    const struct conn *conn;
-
-    open_listener(&bed, 43);
-    complete(&hand, &bed, 9, 1);
-    ck_assert(frame_send(&hand.link, types[_i], NULL, 0));
-    hand_flush(&hand);
-    conn = bed_conn(&bed, 1);
-    ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
-    hand_is_refused(&hand, codec_type_name(types[_i]), WEFT_ERR_PROTOCOL);
-    hand_close(&hand);
-    check_service(&bed);
-    bed_close(&bed);
-}
-END_TEST
-
-START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
-{
-    struct bed bed;
-    struct hand hand;
-    struct conn *conn;
-    weft_ns since;
-
-    open_listener(&bed, 44);
-    complete(&hand, &bed, 9, 1);
-    conn = bed_conn(&bed, 1);
-    since = bed_now(&bed);
-    bed_run(&bed, 29 * BED_S, NULL);
-    ck_assert_int_eq(conn->state, CONN_META);
-    ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
-    ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
-    ck_assert_str_eq(conn->error.phase, "meta");
-    ck_assert_int_le(bed_now(&bed) - since, 30 * BED_S);
-    hand_close(&hand);
+    hand_check_service(&bed);
     bed_close(&bed);
 }
 END_TEST
@@ -653,10 +363,6 @@ int main(void)
     tcase_add_test(tcase, a_connection_is_accepted_once);
     tcase_add_loop_test(tcase, a_broken_seal_is_refused, 0, 3);
     tcase_add_loop_test(tcase, facts_that_do_not_suit_are_refused, 0, 2);
-    tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
-                        0, 6);
-    tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
-    tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -1,0 +1,139 @@
+/* What a client that has authenticated must not send. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "conn/hand_testing.h"
+
+static struct codec_meta hand_meta(const struct hand *hand)
+{
+    struct codec_meta meta = {.n_rails = 1,
+                              .n_qps = 1,
+                              .max_rd_atomic = 1,
+                              .max_msg_bytes = 1u << 20,
+                              .window_bytes = 4096};
+    struct io_ip local = io_ip_v4(192, 168, 101, 1), remote = io_ip_v4(192, 168, 101, 2);
+
+    (void)hand;
+    meta.rails[0] = (struct codec_rail){.local_type = IBV_GID_TYPE_ROCE_V2,
+                                        .remote_type = IBV_GID_TYPE_ROCE_V2,
+                                        .path_mtu = 4096};
+    memcpy(meta.rails[0].local_gid.raw, local.bytes, 16);
+    memcpy(meta.rails[0].remote_gid.raw, remote.bytes, 16);
+    meta.qps[0] = (struct codec_qp){.qpn = 100, .psn = 5};
+    return meta;
+}
+
+START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
+{
+    static const char *const fields[] = {"remote_port", "local_port", "remote_gid",
+                                         "local_gid",   "local_type", "remote_gid"};
+    struct bed bed;
+    struct hand hand;
+    struct codec_meta meta;
+    uint8_t body[CODEC_BODY_MAX];
+    const struct conn *conn;
+
+    hand_open_listener(&bed, 42);
+    hand_complete(&hand, &bed, 9, 1);
+    meta = hand_meta(&hand);
+    switch (_i) {
+    case 0:
+        meta.rails[0].remote_port = 1;
+        break;
+    case 1:
+        meta.rails[0].local_port = 1;
+        break;
+    case 2:
+        meta.rails[0].remote_gid.raw[15] = 9;
+        break;
+    case 3:
+        meta.rails[0].local_gid.raw[15] = 9;
+        break;
+    case 4:
+        meta.rails[0].local_type = IBV_GID_TYPE_ROCE_V1;
+        break;
+    default:
+        meta.rails[0].remote_gid.raw[14] = 1;
+        meta.rails[0].remote_type = IBV_GID_TYPE_ROCE_V1;
+        break;
+    }
+    ck_assert(frame_send(&hand.link, CODEC_META, body, codec_encode_meta(&meta, body)));
+    hand_flush(&hand);
+    conn = bed_conn(&bed, 1);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, fields[_i]);
+    ck_assert_int_eq(bed_objects(&bed, 1), 0);
+    hand_is_refused(&hand, "meta", WEFT_ERR_PROTOCOL);
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(messages_out_of_order_end_the_connection)
+{
+    static const enum codec_type types[] = {CODEC_FACTS, CODEC_READY,     CODEC_PROBED,
+                                            CODEC_HELLO, CODEC_CHALLENGE, CODEC_JOIN,
+                                            CODEC_AUTH,  CODEC_META};
+    struct bed bed;
+    struct hand hand;
+    const struct conn *conn;
+
+    hand_open_listener(&bed, 43);
+    hand_complete(&hand, &bed, 9, 1);
+    ck_assert(frame_send(&hand.link, types[_i], NULL, 0));
+    hand_flush(&hand);
+    conn = bed_conn(&bed, 1);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
+    hand_is_refused(&hand, codec_type_name(types[_i]), WEFT_ERR_PROTOCOL);
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
+START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
+{
+    struct bed bed;
+    struct hand hand;
+    struct conn *conn;
+    weft_ns since;
+
+    hand_open_listener(&bed, 44);
+    hand_complete(&hand, &bed, 9, 1);
+    conn = bed_conn(&bed, 1);
+    since = bed_now(&bed);
+    bed_run(&bed, 29 * BED_S, NULL);
+    ck_assert_int_eq(conn->state, CONN_META);
+    ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
+    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_int_le(bed_now(&bed) - since, 30 * BED_S);
+    hand_close(&hand);
+    bed_close(&bed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("member");
+    TCase *tcase = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
+                        0, 6);
+    tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
+    tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
