@@ -103,30 +103,33 @@ END_TEST
 
 /* Parts lie end to end, cover the message, are multiples of 128 bytes but for the last, and are
  * never empty; their pieces' lengths follow from the last one's. */
-static void check_stripes(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
+static bool is_covered(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
 {
     uint32_t n_parts = xfer_n_parts(n_bytes, n_qps);
     uint64_t at = 0;
+    bool ok =
+        n_parts >= 1 && n_parts <= n_qps && (n_bytes > XFER_STRIPE_BYTES || n_parts == 1);
 
-    ck_assert_uint_ge(n_parts, 1);
-    ck_assert_uint_le(n_parts, n_qps);
-    for (uint32_t i = 0; i < n_parts; i++) {
+    for (uint32_t i = 0; i < n_parts && ok; i++) {
         uint64_t begin, end, last;
         uint32_t n_pieces;
 
         xfer_part(n_bytes, n_qps, i, &begin, &end);
-        ck_assert_uint_eq(begin, at);
-        ck_assert(end > begin || n_bytes == 0);
-        ck_assert(i + 1 == n_parts || (end - begin) % XFER_PART_ALIGN == 0);
         n_pieces = xfer_n_pieces(end - begin, max_msg);
         last = end - begin - (uint64_t)(n_pieces - 1) * max_msg;
-        ck_assert_uint_le(last, max_msg);
-        ck_assert(last > 0 || n_bytes == 0);
+        ok = begin == at && (end > begin || n_bytes == 0) &&
+             (i + 1 == n_parts || (end - begin) % XFER_PART_ALIGN == 0) &&
+             last <= max_msg && (last > 0 || n_bytes == 0);
         at = end;
     }
-    ck_assert_uint_eq(at, n_bytes);
-    if (n_bytes <= XFER_STRIPE_BYTES) {
-        ck_assert_uint_eq(n_parts, 1);
+    return ok && at == n_bytes;
+}
+
+static void check_stripes(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
+{
+    if (!is_covered(n_bytes, n_qps, max_msg)) {
+        ck_abort_msg("%llu bytes on %u QPs in pieces of %u", (unsigned long long)n_bytes,
+                     n_qps, max_msg);
     }
 }
 
