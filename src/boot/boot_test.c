@@ -299,6 +299,42 @@ START_TEST(who_goes_is_named_to_all)
 }
 END_TEST
 
+/* A process that dies: its host closes its streams, without BYE. */
+START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
+{
+    uint32_t gone = (uint32_t)_i;
+    struct job job;
+    weft_ns since;
+
+    job_open(&job, NULL, 73);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            gather(&job, r, 2, 4);
+        }
+    }
+    since = bed_now(&job.bed);
+    if (gone == 0) {
+        for (uint32_t r = 1; r < RANKS; r++) {
+            frame_close(&job.boots[0]->server->ranks[r].stream->link, true);
+        }
+    } else {
+        frame_close(&job.boots[gone]->client->stream.link, true);
+    }
+    job.status[gone] = WEFT_ERR_CLOSED;
+    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert_int_lt(bed_now(&job.bed) - since, 10 * BED_MS);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            ck_assert_int_eq(job.status[r], WEFT_ERR_CLOSED);
+            ck_assert_int_eq(rank_of(&job, r), gone);
+        }
+    }
+    job_close(&job);
+}
+END_TEST
+
 START_TEST(leaving_when_all_is_done_is_no_failure)
 {
     struct job job;
@@ -455,6 +491,7 @@ int main(void)
     tcase_add_test(tcase, a_rendezvous_that_is_not_there_is_rank_0s);
     tcase_add_test(tcase, who_is_late_is_named_to_all);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
+    tcase_add_loop_test(tcase, a_stream_that_ends_is_a_death_and_known_at_once, 0, RANKS);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
     tcase_add_test(tcase, another_job_key_does_not_get_in);
     tcase_add_loop_test(tcase, a_rank_that_is_wrong_about_the_job_does_not_get_in, 0, 2);
