@@ -374,7 +374,8 @@ END_TEST
 START_TEST(a_slot_beyond_the_table_is_invalid)
 {
     struct rc_pair hns;
-    rc_pair_init(&hns, &(struct rc_options){.profile = "hns-hip08", .is_unconnected = true});
+    rc_pair_init(&hns,
+                 &(struct rc_options){.profile = "hns-hip08", .is_unconnected = true});
     struct ibv_qp_attr init = rc_init_attr(&hns);
     struct ibv_qp_attr rtr = rc_rtr_attr(&hns, 0, hns.ends[1].qp->qp_num);
     ck_assert_int_eq(rc_modify(&hns, 0, hns.ends[0].qp, &init, rc_init_mask), 0);

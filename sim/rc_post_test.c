@@ -1,0 +1,168 @@
+/* What may be posted, in which state, and what the states do with it. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/rc_testing.h"
+
+static struct rc_pair pair;
+
+static void setup(void)
+{
+    rc_pair_init(&pair, NULL);
+    rc_fill(&pair);
+}
+
+static void teardown(void)
+{
+    rc_pair_fini(&pair);
+}
+
+static struct ibv_send_wr *bad_wr;
+
+static int try_post(enum ibv_wr_opcode opcode, int num_sge, uint32_t length,
+                    unsigned flags, uint64_t remote)
+{
+    struct ibv_sge sges[8];
+    struct ibv_send_wr wr = {
+        .sg_list = sges, .num_sge = num_sge, .opcode = opcode, .send_flags = flags};
+    for (unsigned i = 0; i < 8; i++) {
+        sges[i] = (struct ibv_sge){(uintptr_t)pair.ends[0].memory, length,
+                                   pair.ends[0].mr->lkey};
+    }
+    wr.wr.rdma.remote_addr = remote;
+    return sim_nic_post_send(pair.ends[0].qp, &wr, &bad_wr);
+}
+
+START_TEST(what_cannot_be_posted_is_refused)
+{
+    ck_assert_int_eq(try_post(IBV_WR_SEND, 5, 8, 0, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_SEND, -1, 8, 0, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_LOCAL_INV, 1, 8, 0, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_SEND, 2, 1u << 30, 0, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_SEND, 1, 8, IBV_SEND_INLINE, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_RDMA_READ, 1, 0, IBV_SEND_INLINE, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 0, 0), EINVAL);
+    ck_assert_int_eq(try_post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 0, 4), EINVAL);
+    struct ibv_recv_wr *bad = NULL;
+    struct ibv_recv_wr recv = {.num_sge = 5};
+    ck_assert_int_eq(sim_nic_post_recv(pair.ends[0].qp, &recv, &bad), EINVAL);
+    for (unsigned i = 0; i < 64; i++) {
+        ck_assert_int_eq(rc_post_recv(&pair, 0, i, 0, 8), 0);
+    }
+    ck_assert_int_eq(rc_post_recv(&pair, 0, 64, 0, 8), ENOMEM);
+}
+END_TEST
+
+START_TEST(states_decide_what_may_be_posted)
+{
+    rc_pair_fini(&pair);
+    rc_pair_init(&pair, &(struct rc_options){.is_unconnected = true});
+    struct ibv_qp_attr init = rc_init_attr(&pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 0, 99);
+    struct ibv_qp *qp = pair.ends[0].qp;
+    ck_assert_int_eq(rc_post_recv(&pair, 0, 1, 0, 8), EINVAL);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_SEND, 1, 0, 8, 0), EINVAL);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &init, rc_init_mask), 0);
+    ck_assert_int_eq(rc_post_recv(&pair, 0, 1, 0, 8), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_SEND, 1, 0, 8, 0), EINVAL);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_SEND, 1, 0, 8, 0), EINVAL);
+}
+END_TEST
+
+START_TEST(a_device_that_does_not_check_sends_later)
+{
+    rc_pair_fini(&pair);
+    rc_pair_init(&pair,
+                 &(struct rc_options){.is_unconnected = true,
+                                      .overrides = {{"post_check_strict", "false"}}});
+    struct ibv_qp_attr init = rc_init_attr(&pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
+    struct ibv_qp *qp = pair.ends[0].qp;
+    rc_connect(&pair, 1, pair.ends[1].qp, qp->qp_num);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &init, rc_init_mask), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0), 0);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_modify(&pair, 0, qp, &rts, rc_rts_mask), 0);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+}
+END_TEST
+
+START_TEST(sqd_drains_and_goes_on)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+    struct ibv_async_event event;
+    struct ibv_wc wc[4];
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 800000, 0), 0);
+    rc_run(&pair, 2 * RC_PS_PER_US);
+    ck_assert_int_eq(rc_modify(&pair, 0, pair.ends[0].qp, &attr,
+                               IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+                     0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 8, 0), 0);
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 1);
+    ck_assert_uint_eq(wc[0].wr_id, 1);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[0].nic, &event), 0);
+    ck_assert_int_eq(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RTS), 0);
+    ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 2);
+}
+END_TEST
+
+START_TEST(reset_discards_and_the_pair_connects_again)
+{
+    struct ibv_wc wc[4];
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 800000, 0), 0);
+    rc_run(&pair, 2 * RC_PS_PER_US);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(rc_to_state(&pair, i, pair.ends[i].qp, IBV_QPS_RESET), 0);
+    }
+    rc_run(&pair, RC_PS_PER_S);
+    ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 0);
+    rc_connect(&pair, 0, pair.ends[0].qp, pair.ends[1].qp->qp_num);
+    rc_connect(&pair, 1, pair.ends[1].qp, pair.ends[0].qp->qp_num);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 9000, 0), 0);
+    ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 2);
+}
+END_TEST
+
+START_TEST(the_first_packet_in_rtr_is_an_event)
+{
+    struct ibv_async_event event;
+    rc_pair_fini(&pair);
+    rc_pair_init(&pair, &(struct rc_options){.is_unconnected = true});
+    struct ibv_qp_attr init = rc_init_attr(&pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 1, pair.ends[0].qp->qp_num);
+    rc_connect(&pair, 0, pair.ends[0].qp, pair.ends[1].qp->qp_num);
+    ck_assert_int_eq(rc_modify(&pair, 1, pair.ends[1].qp, &init, rc_init_mask), 0);
+    ck_assert_int_eq(rc_modify(&pair, 1, pair.ends[1].qp, &rtr, rc_rtr_mask), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0), 0);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), 0);
+    ck_assert_int_eq(event.event_type, IBV_EVENT_COMM_EST);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rc_post");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_test(all, what_cannot_be_posted_is_refused);
+    tcase_add_test(all, states_decide_what_may_be_posted);
+    tcase_add_test(all, a_device_that_does_not_check_sends_later);
+    tcase_add_test(all, sqd_drains_and_goes_on);
+    tcase_add_test(all, reset_discards_and_the_pair_connects_again);
+    tcase_add_test(all, the_first_packet_in_rtr_is_an_event);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
