@@ -47,6 +47,7 @@ static void connect_pair(struct io_stream **client, struct io_stream **server)
     start_listening(8);
     *client = dial();
     WAIT_FOR(oob->connected(*client) == 0);
+    WAIT_FOR(now_testing.n_woken[RIGHT][TASK_LISTENER] > 0);
     *server = accept_one();
 }
 
@@ -87,8 +88,7 @@ START_TEST(bytes_flow_both_ways)
     size_t n;
     char byte;
     connect_pair(&client, &server);
-    ck_assert_uint_ge(now_testing.n_woken[LEFT][TASK_CLIENT], 1);
-    ck_assert_uint_ge(now_testing.n_woken[RIGHT][TASK_LISTENER], 1);
+    WAIT_FOR(now_testing.n_woken[LEFT][TASK_CLIENT] >= 1);
     ck_assert_int_eq(oob->recv(server, &byte, 1, &n), EAGAIN);
     put(client, "ping");
     unsigned n_before = now_testing.n_woken[RIGHT][TASK_SERVER];

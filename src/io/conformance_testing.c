@@ -166,18 +166,18 @@ START_TEST(deadlines_wake_and_time_passes)
     struct io_task *first = &now_testing.task[RIGHT][TASK_OTHER];
     struct io_task *second = &now_testing.task[LEFT][TASK_OTHER];
     weft_ns start = io_now(now_testing.env[LEFT]);
-    io_task_deadline(first, start + 5 * MS);
-    io_task_deadline(second, start + 9 * MS);
+    io_task_deadline(first, start + 300 * MS);
+    io_task_deadline(second, start + 400 * MS);
     ck_assert_int_eq(backend->step(now_testing.world, start + 2 * MS), WEFT_AGAIN);
     ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 2 * MS);
     ck_assert_ptr_null(io_loop_pop(now_testing.loop));
 
     WAIT_FOR(now_testing.n_woken[RIGHT][TASK_OTHER] == 1);
     weft_ns at = io_now(now_testing.env[RIGHT]);
-    ck_assert_int_ge(at, start + 5 * MS);
-    ck_assert_int_eq(at, backend->now(now_testing.world));
+    ck_assert_int_ge(at, start + 300 * MS);
+    ck_assert_int_ge(backend->now(now_testing.world), at); /* one clock for all */
     WAIT_FOR(now_testing.n_woken[LEFT][TASK_OTHER] == 1);
-    ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 9 * MS);
+    ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 400 * MS);
     /* A task that is ready is reported before time passes. */
     io_task_wake(first);
     ck_assert_int_eq(backend->step(now_testing.world, WEFT_NEVER), WEFT_OK);
@@ -296,15 +296,26 @@ TCase *conformance_env(void)
     return tcase;
 }
 
+static void add(Suite *suite, TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, conformance_start, conformance_stop);
+    tcase_set_timeout(tcase, 60);
+    suite_add_tcase(suite, tcase);
+}
+
+void conformance_add_without_devices(Suite *suite, const struct world_ops *ops)
+{
+    backend = ops;
+    add(suite, conformance_env());
+    add(suite, conformance_streams());
+}
+
 void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile)
 {
-    TCase *tcases[] = {conformance_env(), conformance_streams(), conformance_objects(),
-                       conformance_data()};
-    backend = ops;
+    conformance_add_without_devices(suite, ops);
     device_profile = profile;
+    TCase *tcases[] = {conformance_objects(), conformance_data()};
     for (size_t i = 0; i < WEFT_LENGTH(tcases); i++) {
-        tcase_add_checked_fixture(tcases[i], conformance_start, conformance_stop);
-        tcase_set_timeout(tcases[i], 60);
-        suite_add_tcase(suite, tcases[i]);
+        add(suite, tcases[i]);
     }
 }

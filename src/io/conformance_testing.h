@@ -13,6 +13,8 @@
  * "right" (10.77.0.2/24), with one cable of MTU 4200 and a management network
  * 10.88.0.0/24. */
 void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile);
+/* Only the stories that need no RDMA device: environment, memory and streams. */
+void conformance_add_without_devices(Suite *suite, const struct world_ops *ops);
 
 /* ---- for the files of the suite only ---- */
 

@@ -1,0 +1,153 @@
+#define _GNU_SOURCE
+#include "backends/linux/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "backends/linux/private.h"
+#include "base/check.h"
+#include "base/text.h"
+
+struct linux_env *linux_env_of(struct io_env *env)
+{
+    return weft_container_of(env, struct linux_env, io);
+}
+
+static weft_ns env_now(struct io_env *io)
+{
+    return linux_loop_now(linux_env_of(io)->loop);
+}
+
+static void env_random(struct io_env *io, void *out, size_t n_bytes)
+{
+    (void)io;
+    size_t n = 0;
+    while (n < n_bytes) {
+        ssize_t got = getrandom((char *)out + n, n_bytes - n, 0);
+        weft_check(got > 0 || errno == EINTR); /* getrandom(2): no other way to fail */
+        n += got > 0 ? (size_t)got : 0;
+    }
+}
+
+static const char *env_setting(struct io_env *io, const char *name)
+{
+    const struct linux_env *env = linux_env_of(io);
+    for (uint32_t i = 0; i < env->n_settings; i++) {
+        if (strcmp(env->names[i], name) == 0) {
+            return env->values[i];
+        }
+    }
+    return env->only_given_settings ? NULL : getenv(name);
+}
+
+static const struct io_hostinfo *env_hostinfo(struct io_env *io)
+{
+    struct linux_env *env = linux_env_of(io);
+    int result = linux_netns_enter(&env->netns);
+    if (result != 0) {
+        weft_log(io->log, WEFT_LOG_ERROR, "cannot enter the host's namespace: %s",
+                 strerrordesc_np(result));
+        return &env->info; /* as it was */
+    }
+    linux_hostinfo_read(&env->info, env->management, io->log);
+    linux_netns_leave(&env->netns);
+    return &env->info;
+}
+
+static const struct io_env_ops env_ops = {
+    .now = env_now,
+    .random = env_random,
+    .setting = env_setting,
+    .hostinfo = env_hostinfo,
+};
+
+static void copy_settings(struct linux_env *env, const struct linux_env_config *config)
+{
+    env->only_given_settings = config->only_given_settings;
+    env->n_settings = config->n_settings;
+    env->names = weft_calloc((size_t)config->n_settings + 1, sizeof *env->names);
+    env->values = weft_calloc((size_t)config->n_settings + 1, sizeof *env->values);
+    for (uint32_t i = 0; i < config->n_settings; i++) {
+        env->names[i] = weft_strdup(config->settings[i].name);
+        env->values[i] = weft_strdup(config->settings[i].value);
+    }
+}
+
+weft_status linux_env_create(struct linux_loop *loop,
+                             const struct linux_env_config *config,
+                             struct linux_env **out, struct weft_error *error)
+{
+    struct linux_env *env = weft_calloc(1, sizeof *env);
+    char name[sizeof env->io.name] = "";
+    int result = linux_netns_init(&env->netns, config->netns_fd);
+    if (result == 0) {
+        result = linux_netns_enter(&env->netns);
+    }
+    if (result != 0) {
+        linux_netns_fini(&env->netns);
+        free(env);
+        weft_error_int(error, "errno", result);
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+                         "cannot enter the host's network namespace: %s",
+                         strerrordesc_np(result));
+    }
+    linux_netns_leave(&env->netns);
+    if (config->name == NULL && gethostname(name, sizeof name - 1) != 0) {
+        weft_format(name, sizeof name, "localhost");
+    }
+    env->loop = loop;
+    env->io = (struct io_env){.ops = &env_ops,
+                              .oob = &linux_oob_ops,
+                              .loop = linux_loop_io(loop),
+                              .host = config->host,
+                              .trace = config->trace,
+                              .log = config->log};
+    weft_format(env->io.name, sizeof env->io.name, "%s",
+                config->name != NULL ? config->name : name);
+    weft_format(env->info.name, sizeof env->info.name, "%s", env->io.name);
+    linux_env_set_management(env, config->management);
+    copy_settings(env, config);
+    *out = env;
+    return WEFT_OK;
+}
+
+void linux_env_destroy(struct linux_env *env)
+{
+    if (env == NULL) {
+        return;
+    }
+    linux_oob_close_all(env);
+    for (uint32_t i = 0; i < env->n_settings; i++) {
+        free(env->names[i]);
+        free(env->values[i]);
+    }
+    free(env->names);
+    free(env->values);
+    linux_hostinfo_fini(&env->info);
+    linux_netns_fini(&env->netns);
+    free(env);
+}
+
+struct io_env *linux_env_io(struct linux_env *env)
+{
+    return &env->io;
+}
+
+void linux_env_set_management(struct linux_env *env, const char *netdev)
+{
+    weft_format(env->management, sizeof env->management, "%s",
+                netdev == NULL ? "" : netdev);
+}
+
+int linux_env_enter(struct linux_env *env)
+{
+    return linux_netns_enter(&env->netns);
+}
+
+void linux_env_leave(struct linux_env *env)
+{
+    linux_netns_leave(&env->netns);
+}

@@ -1,0 +1,41 @@
+/* One host of the real world: this process (or one network namespace of it) with its clock,
+ * environment variables, TCP and host facts. Devices and the GPU are other backends': whoever
+ * composes a host puts them into the io_env. */
+#ifndef WEFT_BACKENDS_LINUX_ENV_H
+#define WEFT_BACKENDS_LINUX_ENV_H
+
+#include "backends/linux/loop.h"
+#include "base/error.h"
+#include "io/env.h"
+#include "io/world.h"
+
+struct linux_env;
+
+struct linux_env_config {
+    const char *name;         /* of the host; NULL: gethostname(2) */
+    uint32_t host;            /* index in the loop */
+    int netns_fd;             /* namespace to live in; -1: the process's own */
+    const char *management;   /* netdev that reaches every host; NULL: none */
+    bool only_given_settings; /* environment variables do not count */
+    const struct world_setting *settings; /* these count first; [n_settings]; copied */
+    uint32_t n_settings;
+    struct weft_trace *trace; /* may be NULL; Not owned */
+    struct weft_log *log;     /* may be NULL; Not owned */
+};
+
+/* WEFT_ERR_ENVIRONMENT if the namespace cannot be entered. `loop` outlives it. */
+weft_status linux_env_create(struct linux_loop *loop,
+                             const struct linux_env_config *config,
+                             struct linux_env **out, struct weft_error *error);
+/* Resets streams and closes listeners that are still open. NULL is ignored. */
+void linux_env_destroy(struct linux_env *env);
+
+/* What code above the waist is given; without devices and GPU until the composer sets them. */
+struct io_env *linux_env_io(struct linux_env *env);
+/* Names the management netdev (NULL: none) from now on; copied. */
+void linux_env_set_management(struct linux_env *env, const char *netdev);
+/* Into the host's namespace, and back: for backends that open devices in it. An errno. */
+int linux_env_enter(struct linux_env *env);
+void linux_env_leave(struct linux_env *env);
+
+#endif

@@ -1,0 +1,167 @@
+/* Host facts from the kernel: rtnetlink(7), ethtool, /proc. What cannot be read is IO_UNKNOWN
+ * (or 0, where the fact says so), never a guess. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backends/linux/private.h"
+#include "base/text.h"
+
+/* ---- /proc ---- */
+
+/* The first line of a file without its newline; false if there is none. */
+static bool read_line(const char *path, char *out, size_t out_bytes)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    bool got = fgets(out, (int)out_bytes, file) != NULL;
+    fclose(file);
+    if (got) {
+        out[strcspn(out, "\n")] = '\0';
+    }
+    return got;
+}
+
+static int read_number(const char *path)
+{
+    char line[32];
+    char *end;
+    if (!read_line(path, line, sizeof line)) {
+        return IO_UNKNOWN;
+    }
+    long number = strtol(line, &end, 10);
+    return end == line || number < 0 || number > INT_MAX ? IO_UNKNOWN : (int)number;
+}
+
+/* The kernel uses the greater of `all` and the interface's own value (ip-sysctl: rp_filter,
+ * arp_ignore, arp_announce) or either (accept_local), which for 0 and 1 is the same. */
+static int read_sysctl(const char *netdev, const char *name)
+{
+    char path[160];
+    weft_format(path, sizeof path, "/proc/sys/net/ipv4/conf/all/%s", name);
+    int all = read_number(path);
+    weft_format(path, sizeof path, "/proc/sys/net/ipv4/conf/%s/%s", netdev, name);
+    int own = read_number(path);
+    if (all == IO_UNKNOWN || own == IO_UNKNOWN) {
+        return IO_UNKNOWN;
+    }
+    return own > all ? own : all;
+}
+
+/* ---- ethtool ---- */
+
+/* What the netdev runs at, in bit/s; 0 if it does not say. Asked by ioctl on a socket, which
+ * answers for the namespace we are in; /sys shows that of whoever mounted it. */
+static uint64_t read_speed(int fd, const char *netdev)
+{
+    /* Three bitmaps of up to 127 words follow the header. */
+    union {
+        struct ethtool_link_settings head;
+        uint32_t words[sizeof(struct ethtool_link_settings) / 4 + 3 * 127];
+    } link = {.head = {.cmd = ETHTOOL_GLINKSETTINGS}};
+    struct ifreq request = {.ifr_data = (void *)&link};
+    weft_format(request.ifr_name, sizeof request.ifr_name, "%s", netdev);
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0 || link.head.link_mode_masks_nwords >= 0) {
+        return 0;
+    }
+    /* First it only says how long its bitmaps are, as a negative number (ethtool.h). */
+    link.head.cmd = ETHTOOL_GLINKSETTINGS;
+    link.head.link_mode_masks_nwords = (int8_t)-link.head.link_mode_masks_nwords;
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0 ||
+        link.head.speed == (uint32_t)SPEED_UNKNOWN) {
+        return 0;
+    }
+    return (uint64_t)link.head.speed * 1000000;
+}
+
+/* ---- the whole ---- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The boot's id mixed with the namespace's: two containers, or two namespaces that play two
+ * hosts, are two hosts. */
+static void read_host_id(uint8_t out[16])
+{
+    char text[64];
+    size_t n = 0;
+    uint64_t inode = linux_netns_inode();
+    memset(out, 0, 16);
+    if (read_line("/proc/sys/kernel/random/boot_id", text, sizeof text)) {
+        for (const char *at = text; *at != '\0' && n < 32; at++) {
+            int digit = hex_digit(*at);
+            if (digit >= 0) {
+                out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
+                n++;
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof inode; i++) {
+        out[8 + i] ^= (uint8_t)(inode >> 8 * i);
+    }
+}
+
+static int64_t read_memlock(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+        return IO_UNKNOWN;
+    }
+    return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT64_MAX
+               ? INT64_MAX
+               : (int64_t)limit.rlim_cur;
+}
+
+void linux_hostinfo_fini(struct io_hostinfo *info)
+{
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        free(info->netdevs[i].addresses);
+    }
+    free(info->netdevs);
+    info->netdevs = NULL;
+    info->n_netdevs = 0;
+}
+
+void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
+                         struct weft_log *log)
+{
+    linux_hostinfo_fini(info);
+    int error = linux_netlink_netdevs(&info->netdevs, &info->n_netdevs);
+    if (error != 0) {
+        weft_log(log, WEFT_LOG_ERROR, "cannot ask the kernel for its interfaces: %s",
+                 strerrordesc_np(error));
+    }
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        struct io_netdev *netdev = &info->netdevs[i];
+        netdev->speed_bps = fd < 0 ? 0 : read_speed(fd, netdev->name);
+        netdev->is_management = strcmp(netdev->name, management) == 0;
+        netdev->rp_filter = read_sysctl(netdev->name, "rp_filter");
+        netdev->arp_ignore = read_sysctl(netdev->name, "arp_ignore");
+        netdev->arp_announce = read_sysctl(netdev->name, "arp_announce");
+        netdev->accept_local = read_sysctl(netdev->name, "accept_local");
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    read_host_id(info->host_id);
+    info->memlock_bytes = read_memlock();
+    info->ip_forward = read_number("/proc/sys/net/ipv4/ip_forward");
+}

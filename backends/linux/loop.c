@@ -1,0 +1,243 @@
+#define _GNU_SOURCE
+#include "backends/linux/loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define EVENTS_PER_LOOK 64
+#define NS_PER_S ((weft_ns)1000000000)
+
+struct linux_watch {
+    struct linux_loop *loop;
+    struct linux_watch *next; /* in the list of the dead */
+    int fd;                   /* -1: unwatched, kept until the end of the step */
+    void (*ready)(void *context);
+    void *context;
+};
+
+struct linux_loop {
+    struct io_loop io;
+    int epoll_fd;
+    int event_fd; /* written by linux_loop_post */
+    struct linux_watch *event_watch;
+    struct linux_watch *dead; /* an event of theirs may be in the batch at hand */
+    uint32_t n_watches;
+    pthread_mutex_t lock; /* guards the two below */
+    struct linux_posting *first;
+    struct linux_posting *last;
+};
+
+/* ---- watches ---- */
+
+static struct epoll_event interest_of(struct linux_watch *watch)
+{
+    return (struct epoll_event){.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.ptr = watch};
+}
+
+int linux_loop_watch(struct linux_loop *loop, int fd, void (*ready)(void *context),
+                     void *context, struct linux_watch **out)
+{
+    struct linux_watch *watch = weft_calloc(1, sizeof *watch);
+    *watch =
+        (struct linux_watch){.loop = loop, .fd = fd, .ready = ready, .context = context};
+    struct epoll_event event = interest_of(watch);
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        int error = errno;
+        free(watch);
+        return error;
+    }
+    loop->n_watches++;
+    *out = watch;
+    return 0;
+}
+
+void linux_loop_rearm(struct linux_watch *watch)
+{
+    struct epoll_event event = interest_of(watch);
+    int result = epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event);
+    weft_check(result == 0);
+}
+
+void linux_loop_unwatch(struct linux_watch *watch)
+{
+    if (watch == NULL) {
+        return;
+    }
+    struct linux_loop *loop = watch->loop;
+    int result = epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    weft_check(result == 0);
+    watch->fd = -1;
+    watch->next = loop->dead;
+    loop->dead = watch;
+    loop->n_watches--;
+}
+
+static void bury(struct linux_loop *loop)
+{
+    while (loop->dead != NULL) {
+        struct linux_watch *watch = loop->dead;
+        loop->dead = watch->next;
+        free(watch);
+    }
+}
+
+/* ---- postings ---- */
+
+void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting)
+{
+    const uint64_t one = 1;
+    posting->next = NULL;
+    pthread_mutex_lock(&loop->lock);
+    bool was_empty = loop->first == NULL;
+    if (was_empty) {
+        loop->first = posting;
+    } else {
+        loop->last->next = posting;
+    }
+    loop->last = posting;
+    /* Under the lock, so that the loop is not torn down between the two. */
+    if (was_empty) {
+        ssize_t n = write(loop->event_fd, &one, sizeof one);
+        weft_check(n == sizeof one ||
+                   errno == EAGAIN); /* EAGAIN: full, so it is readable */
+    }
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void run_postings(void *context)
+{
+    struct linux_loop *loop = context;
+    uint64_t n_written;
+    if (read(loop->event_fd, &n_written, sizeof n_written) < 0 && errno != EAGAIN) {
+        weft_check(errno == EINTR);
+    }
+    pthread_mutex_lock(&loop->lock);
+    struct linux_posting *posting = loop->first;
+    loop->first = NULL;
+    loop->last = NULL;
+    pthread_mutex_unlock(&loop->lock);
+    while (posting != NULL) {
+        struct linux_posting *next = posting->next; /* running it may free it */
+        posting->run(posting->context);
+        posting = next;
+    }
+}
+
+/* ---- the loop ---- */
+
+static void close_all(struct linux_loop *loop)
+{
+    if (loop->event_fd >= 0) {
+        close(loop->event_fd);
+    }
+    if (loop->epoll_fd >= 0) {
+        close(loop->epoll_fd);
+    }
+}
+
+weft_status linux_loop_create(uint32_t n_hosts, struct linux_loop **out,
+                              struct weft_error *error)
+{
+    struct linux_loop *loop = weft_calloc(1, sizeof *loop);
+    int result;
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    result = loop->epoll_fd < 0 ? errno : 0;
+    loop->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    result = loop->event_fd < 0 && result == 0 ? errno : result;
+    if (result == 0) {
+        result = linux_loop_watch(loop, loop->event_fd, run_postings, loop,
+                                  &loop->event_watch);
+    }
+    if (result != 0) {
+        close_all(loop);
+        free(loop);
+        return weft_fail_errno(error, result, "start", "cannot make an event loop");
+    }
+    pthread_mutex_init(&loop->lock, NULL);
+    io_loop_init(&loop->io, n_hosts);
+    *out = loop;
+    return WEFT_OK;
+}
+
+void linux_loop_destroy(struct linux_loop *loop)
+{
+    if (loop == NULL) {
+        return;
+    }
+    linux_loop_unwatch(loop->event_watch);
+    weft_check(loop->n_watches == 0);
+    bury(loop);
+    pthread_mutex_lock(&loop->lock);
+    close_all(loop);
+    pthread_mutex_unlock(&loop->lock);
+    pthread_mutex_destroy(&loop->lock);
+    io_loop_fini(&loop->io);
+    free(loop);
+}
+
+struct io_loop *linux_loop_io(struct linux_loop *loop)
+{
+    return &loop->io;
+}
+
+weft_ns linux_loop_now(const struct linux_loop *loop)
+{
+    struct timespec now;
+    (void)loop;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (weft_ns)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* Sleeps up to `timeout_ns` (0: only looks) and tells the owners of what is ready.
+ * epoll_wait(2) counts in milliseconds, too coarse for a pacing deadline; an epoll descriptor
+ * can itself be polled, and ppoll(2) counts in nanoseconds. */
+static void look(struct linux_loop *loop, weft_ns timeout_ns)
+{
+    struct epoll_event events[EVENTS_PER_LOOK];
+    if (timeout_ns > 0) {
+        struct pollfd any = {.fd = loop->epoll_fd, .events = POLLIN};
+        struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+                                   .tv_nsec = (long)(timeout_ns % NS_PER_S)};
+        if (ppoll(&any, 1, timeout_ns == WEFT_NEVER ? NULL : &timeout, NULL) <= 0) {
+            return; /* late enough, or a signal: the caller reads the clock */
+        }
+    }
+    int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_LOOK, 0);
+    for (int i = 0; i < n; i++) {
+        struct linux_watch *watch = events[i].data.ptr;
+        if (watch->fd >= 0) {
+            watch->ready(watch->context);
+        }
+    }
+    bury(loop);
+}
+
+weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
+{
+    /* Once without sleeping: tasks that keep themselves ready must not starve the others. */
+    weft_ns timeout_ns = 0;
+    for (;;) {
+        look(loop, timeout_ns);
+        weft_ns now = linux_loop_now(loop);
+        io_loop_expire(&loop->io, now);
+        if (loop->io.n_ready > 0) {
+            return WEFT_OK;
+        }
+        if (now >= until) {
+            return WEFT_AGAIN;
+        }
+        weft_ns next = io_loop_next_deadline(&loop->io);
+        next = next < until ? next : until;
+        timeout_ns = next == WEFT_NEVER ? WEFT_NEVER : next - now;
+    }
+}

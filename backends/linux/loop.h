@@ -1,0 +1,51 @@
+/* The event loop on real time: sleeps in the kernel until a descriptor is ready, a deadline is
+ * due or another thread has something for us. Never spins.
+ *
+ * All functions but linux_loop_post are called from the loop's one thread. */
+#ifndef WEFT_BACKENDS_LINUX_LOOP_H
+#define WEFT_BACKENDS_LINUX_LOOP_H
+
+#include "base/error.h"
+#include "io/loop.h"
+
+struct linux_loop;
+
+/* A descriptor that the loop looks after. */
+struct linux_watch;
+
+/* A note from another thread; embedded in what it is about. */
+struct linux_posting {
+    struct linux_posting *next;
+    void (*run)(void *context); /* called on the loop's thread, inside linux_loop_step */
+    void *context;              /* Not owned. */
+};
+
+/* A loop for `n_hosts` hosts (1 but in tests). WEFT_ERR_SYSTEM: out of descriptors. */
+weft_status linux_loop_create(uint32_t n_hosts, struct linux_loop **out,
+                              struct weft_error *error);
+/* Postings not yet run are dropped. Watches are gone before. NULL is ignored. */
+void linux_loop_destroy(struct linux_loop *loop);
+
+struct io_loop *linux_loop_io(struct linux_loop *loop);
+/* CLOCK_MONOTONIC: the same origin for all processes of a machine, clock_gettime(2). */
+weft_ns linux_loop_now(const struct linux_loop *loop);
+
+/* As world_ops.step: lets time pass until a task is ready (WEFT_OK) or `until` is reached
+ * (WEFT_AGAIN). Signals do not end it. */
+weft_status linux_loop_step(struct linux_loop *loop, weft_ns until);
+
+/* Calls `ready` on every edge of `fd`: readable, writable, hung up (EPOLLET of epoll(7)), so
+ * whoever looks must read or write until EAGAIN. Does not own `fd`, which must stay open until
+ * unwatched. A positive errno, or 0. */
+int linux_loop_watch(struct linux_loop *loop, int fd, void (*ready)(void *context),
+                     void *context, struct linux_watch **out);
+/* Calls `ready` again soon if the descriptor is ready now: for a new owner. */
+void linux_loop_rearm(struct linux_watch *watch);
+/* `ready` is not called any more. NULL is ignored. */
+void linux_loop_unwatch(struct linux_watch *watch);
+
+/* From any thread: has `posting` run soon, in the order of posting. It stays the poster's, at
+ * a stable address, until it runs. */
+void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting);
+
+#endif

@@ -1,0 +1,473 @@
+/* Out-of-band streams over TCP, tcp(7). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backends/linux/private.h"
+#include "base/check.h"
+#include "base/text.h"
+
+/* A peer that is gone is noticed after 20 s at the latest, idle or not: what the simulated
+ * TCP does, and what layers above may rely on as an upper bound. */
+#define USER_TIMEOUT_MS 20000
+#define KEEPALIVE_IDLE_S 5
+#define KEEPALIVE_INTERVAL_S 5
+#define KEEPALIVE_PROBES 3
+
+/* An io_listener or an io_stream: opaque pointers, converted here only. */
+struct linux_socket {
+    struct linux_env *env;     /* Not owned. */
+    struct linux_socket *next; /* in the env's list */
+    struct linux_socket *previous;
+    struct linux_watch *watch;
+    struct io_task *task; /* Not owned; may be NULL */
+    int fd;
+    int error; /* why connecting failed */
+    bool is_connecting;
+};
+
+static struct linux_socket *of_stream(struct io_stream *stream)
+{
+    return (struct linux_socket *)(void *)stream;
+}
+
+static struct linux_socket *of_listener(struct io_listener *listener)
+{
+    return (struct linux_socket *)(void *)listener;
+}
+
+/* ---- addresses ---- */
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* For a socket of `family`; an IPv4 address also fits an IPv6 socket, mapped. */
+static socklen_t to_sockaddr(const struct io_endpoint *from, int family,
+                             union address *out)
+{
+    memset(out, 0, sizeof *out);
+    if (family == AF_INET) {
+        out->v4.sin_family = AF_INET;
+        out->v4.sin_port = htons(from->port);
+        if (!io_ip_is_zero(&from->ip)) {
+            memcpy(&out->v4.sin_addr, &from->ip.bytes[12], 4);
+        }
+        return sizeof out->v4;
+    }
+    out->v6.sin6_family = AF_INET6;
+    out->v6.sin6_port = htons(from->port);
+    if (!io_ip_is_zero(&from->ip)) {
+        memcpy(&out->v6.sin6_addr, from->ip.bytes, 16);
+    }
+    if (io_ip_is_link_local(&from->ip)) {
+        out->v6.sin6_scope_id = from->ifindex;
+    }
+    return sizeof out->v6;
+}
+
+static struct io_endpoint from_sockaddr(const union address *from)
+{
+    struct io_endpoint out = {.port = 0};
+    if (from->any.sa_family == AF_INET) {
+        uint8_t bytes[4];
+        memcpy(bytes, &from->v4.sin_addr, 4);
+        out.port = ntohs(from->v4.sin_port);
+        if (from->v4.sin_addr.s_addr != htonl(INADDR_ANY)) {
+            out.ip = io_ip_v4(bytes[0], bytes[1], bytes[2], bytes[3]);
+        }
+    } else if (from->any.sa_family == AF_INET6) {
+        memcpy(out.ip.bytes, &from->v6.sin6_addr, 16);
+        out.port = ntohs(from->v6.sin6_port);
+        out.ifindex = from->v6.sin6_scope_id;
+    }
+    return out;
+}
+
+static int family_of(const struct io_ip *ip)
+{
+    return io_ip_is_v4(ip) ? AF_INET : AF_INET6;
+}
+
+/* ---- sockets ---- */
+
+static int set_option(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
+}
+
+/* A non-blocking TCP socket in the host's namespace; `*out_fd` or an errno. */
+static int open_socket(struct linux_env *env, int family, int *out_fd)
+{
+    int error = linux_netns_enter(&env->netns);
+    if (error != 0) {
+        return error;
+    }
+    *out_fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    error = *out_fd < 0 ? errno : 0;
+    linux_netns_leave(&env->netns);
+    return error;
+}
+
+/* Keeps it on one interface. Not needed for reaching link-local addresses (their scope says
+ * it), so a kernel or sandbox that forbids it is no error. */
+static int bind_to_interface(int fd, uint32_t ifindex)
+{
+    if (ifindex == 0) {
+        return 0;
+    }
+    int error = set_option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, (int)ifindex);
+    return error == EPERM || error == ENOPROTOOPT ? 0 : error;
+}
+
+/* A hint to the kernel each; a stream without them works, only later. */
+static void tune(int fd)
+{
+    (void)set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    (void)set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+    (void)set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    (void)set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    (void)set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+    (void)set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+static void on_ready(void *context)
+{
+    struct linux_socket *self = context;
+    io_task_wake(self->task);
+}
+
+/* Takes over `fd`, also on failure. */
+static int adopt(struct linux_env *env, int fd, struct io_task *task,
+                 struct linux_socket **out)
+{
+    struct linux_socket *self = weft_calloc(1, sizeof *self);
+    *self = (struct linux_socket){.env = env, .task = task, .fd = fd};
+    int error = linux_loop_watch(env->loop, fd, on_ready, self, &self->watch);
+    if (error != 0) {
+        close(fd);
+        free(self);
+        return error;
+    }
+    self->next = env->sockets;
+    if (env->sockets != NULL) {
+        env->sockets->previous = self;
+    }
+    env->sockets = self;
+    *out = self;
+    return 0;
+}
+
+static void dispose(struct linux_socket *self)
+{
+    if (self->previous != NULL) {
+        self->previous->next = self->next;
+    } else {
+        self->env->sockets = self->next;
+    }
+    if (self->next != NULL) {
+        self->next->previous = self->previous;
+    }
+    linux_loop_unwatch(self->watch);
+    close(self->fd);
+    free(self);
+}
+
+/* ---- listeners ---- */
+
+static int bind_and_listen(int fd, int family, const struct io_endpoint *at, int backlog)
+{
+    union address address;
+    socklen_t n_bytes = to_sockaddr(at, family, &address);
+    /* A rendezvous port is free again at once after a run; two listeners still collide. */
+    int error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (error == 0) {
+        error = bind_to_interface(fd, at->ifindex);
+    }
+    if (error == 0 && family == AF_INET6) {
+        error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, io_ip_is_zero(&at->ip) ? 0 : 1);
+    }
+    if (error == 0 && bind(fd, &address.any, n_bytes) != 0) {
+        error = errno;
+    }
+    if (error == 0 && listen(fd, backlog) != 0) {
+        error = errno;
+    }
+    return error;
+}
+
+static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backlog,
+                      struct io_task *task, struct io_listener **out,
+                      struct io_endpoint *out_at)
+{
+    struct linux_env *env = linux_env_of(io);
+    struct linux_socket *self;
+    union address address;
+    socklen_t n_bytes = sizeof address;
+    int family = io_ip_is_zero(&at->ip) ? AF_INET6 : family_of(&at->ip);
+    int fd = -1;
+    int error = open_socket(env, family, &fd);
+    if (error == EAFNOSUPPORT && io_ip_is_zero(&at->ip)) {
+        family = AF_INET; /* a kernel without IPv6 */
+        error = open_socket(env, family, &fd);
+    }
+    if (error != 0) {
+        return error;
+    }
+    error = bind_and_listen(fd, family, at, backlog);
+    if (error == 0 && getsockname(fd, &address.any, &n_bytes) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        return error;
+    }
+    error = adopt(env, fd, task, &self);
+    if (error == 0) {
+        *out = (struct io_listener *)(void *)self;
+        *out_at = from_sockaddr(&address);
+        out_at->ifindex = at->ifindex;
+    }
+    return error;
+}
+
+/* Linux passes errors of the new connection on through accept(2), which says which. */
+static int accept_error(int error)
+{
+    switch (error) {
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+    case EINTR:
+        return ECONNABORTED;
+    default:
+        return error;
+    }
+}
+
+static int oob_accept(struct io_listener *io, struct io_task *task,
+                      struct io_stream **out)
+{
+    struct linux_socket *listener = of_listener(io);
+    struct linux_socket *self;
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return accept_error(errno);
+    }
+    tune(fd);
+    int error = adopt(listener->env, fd, task, &self);
+    if (error == 0) {
+        *out = (struct io_stream *)(void *)self;
+    }
+    return error;
+}
+
+static void oob_close_listener(struct io_listener *listener)
+{
+    if (listener != NULL) {
+        dispose(of_listener(listener)); /* the kernel resets who still waits */
+    }
+}
+
+/* ---- streams ---- */
+
+/* Whether connect(2) failing so means "refused at once", which io/oob.h wants to see in
+ * `connected`, as if it had come a little later. */
+static bool is_outcome(int error)
+{
+    return error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH ||
+           error == ECONNRESET;
+}
+
+static int start_connecting(int fd, const struct io_endpoint *from,
+                            const struct io_endpoint *to)
+{
+    union address address;
+    int family = family_of(&to->ip);
+    uint32_t ifindex = from != NULL && from->ifindex != 0 ? from->ifindex : to->ifindex;
+    int error = bind_to_interface(fd, ifindex);
+    if (error == 0 && from != NULL && !io_ip_is_zero(&from->ip) &&
+        family_of(&from->ip) != family) {
+        error = EADDRNOTAVAIL;
+    }
+    if (error == 0 && from != NULL) {
+        /* Ports of clients need to be unique per peer only: ip(7). */
+        (void)set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+        socklen_t n_bytes = to_sockaddr(from, family, &address);
+        error = bind(fd, &address.any, n_bytes) == 0 ? 0 : errno;
+    }
+    if (error != 0) {
+        return error;
+    }
+    socklen_t n_bytes = to_sockaddr(to, family, &address);
+    return connect(fd, &address.any, n_bytes) == 0 ? 0 : errno;
+}
+
+static int oob_connect(struct io_env *io, const struct io_endpoint *from,
+                       const struct io_endpoint *to, struct io_task *task,
+                       struct io_stream **out)
+{
+    struct linux_env *env = linux_env_of(io);
+    struct linux_socket *self;
+    int fd = -1;
+    int error = open_socket(env, family_of(&to->ip), &fd);
+    if (error != 0) {
+        return error;
+    }
+    tune(fd);
+    int outcome = start_connecting(fd, from, to);
+    if (outcome != 0 && outcome != EINPROGRESS && !is_outcome(outcome)) {
+        close(fd);
+        return outcome;
+    }
+    error = adopt(env, fd, task, &self);
+    if (error != 0) {
+        return error;
+    }
+    self->is_connecting = true;
+    if (is_outcome(outcome)) {
+        self->error = outcome;
+        self->is_connecting = false;
+        io_task_wake(task);
+    }
+    *out = (struct io_stream *)(void *)self;
+    return 0;
+}
+
+static int oob_connected(struct io_stream *io)
+{
+    struct linux_socket *stream = of_stream(io);
+    if (!stream->is_connecting) {
+        return stream->error;
+    }
+    struct pollfd poll_fd = {.fd = stream->fd, .events = POLLOUT};
+    if (poll(&poll_fd, 1, 0) <= 0) {
+        return EAGAIN;
+    }
+    socklen_t n_bytes = sizeof stream->error;
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &stream->error, &n_bytes) != 0) {
+        stream->error = errno;
+    }
+    stream->is_connecting = false;
+    return stream->error;
+}
+
+/* A closed stream may be told as EPIPE, ENOTCONN or ESHUTDOWN by send(2). */
+static int send_error(int error)
+{
+    if (error == EWOULDBLOCK || error == EINTR || error == ENOBUFS) {
+        return EAGAIN;
+    }
+    return error == ESHUTDOWN ? EPIPE : error;
+}
+
+static int oob_send(struct io_stream *stream, const void *bytes, size_t n_bytes,
+                    size_t *out_n)
+{
+    if (of_stream(stream)->is_connecting && oob_connected(stream) == EAGAIN) {
+        return EAGAIN;
+    }
+    if (of_stream(stream)->error != 0) {
+        return of_stream(stream)->error;
+    }
+    ssize_t n = send(of_stream(stream)->fd, bytes, n_bytes, MSG_NOSIGNAL);
+    if (n < 0) {
+        return send_error(errno);
+    }
+    *out_n = (size_t)n;
+    return 0;
+}
+
+static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t *out_n)
+{
+    if (of_stream(stream)->is_connecting && oob_connected(stream) == EAGAIN) {
+        return EAGAIN;
+    }
+    if (of_stream(stream)->error != 0) {
+        return of_stream(stream)->error;
+    }
+    ssize_t n = recv(of_stream(stream)->fd, out, n_bytes, 0);
+    if (n < 0) {
+        return errno == EINTR ? EAGAIN : errno;
+    }
+    *out_n = (size_t)n;
+    return 0;
+}
+
+static void oob_set_task(struct io_stream *io, struct io_task *task)
+{
+    struct linux_socket *stream = of_stream(io);
+    stream->task = task;
+    if (task != NULL) {
+        linux_loop_rearm(stream->watch);
+    }
+}
+
+static void oob_endpoints(const struct io_stream *io, struct io_endpoint *out_local,
+                          struct io_endpoint *out_remote)
+{
+    const struct linux_socket *stream = (const struct linux_socket *)(const void *)io;
+    union address address = {.any.sa_family = AF_UNSPEC};
+    socklen_t n_bytes = sizeof address;
+    if (out_local != NULL) {
+        (void)getsockname(stream->fd, &address.any, &n_bytes);
+        *out_local = from_sockaddr(&address);
+    }
+    address.any.sa_family = AF_UNSPEC; /* not connected: all zero */
+    n_bytes = sizeof address;
+    if (out_remote != NULL) {
+        (void)getpeername(stream->fd, &address.any, &n_bytes);
+        *out_remote = from_sockaddr(&address);
+    }
+}
+
+static void reset_on_close(int fd)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+static void oob_close(struct io_stream *stream, bool reset)
+{
+    if (stream == NULL) {
+        return;
+    }
+    if (reset) {
+        reset_on_close(of_stream(stream)->fd);
+    }
+    dispose(of_stream(stream));
+}
+
+void linux_oob_close_all(struct linux_env *env)
+{
+    while (env->sockets != NULL) {
+        reset_on_close(env->sockets->fd);
+        dispose(env->sockets);
+    }
+}
+
+const struct io_oob_ops linux_oob_ops = {
+    .listen = oob_listen,
+    .accept = oob_accept,
+    .close_listener = oob_close_listener,
+    .connect = oob_connect,
+    .connected = oob_connected,
+    .send = oob_send,
+    .recv = oob_recv,
+    .set_task = oob_set_task,
+    .endpoints = oob_endpoints,
+    .close = oob_close,
+};

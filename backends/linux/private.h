@@ -1,0 +1,41 @@
+/* Shared by the files of backends/linux only. */
+#ifndef WEFT_BACKENDS_LINUX_PRIVATE_H
+#define WEFT_BACKENDS_LINUX_PRIVATE_H
+
+#include "backends/linux/env.h"
+#include "backends/linux/netns.h"
+
+struct linux_socket;
+
+struct linux_env {
+    struct io_env io;
+    struct linux_socket *sockets; /* Owned: open listeners and streams */
+    struct linux_loop *loop;      /* Not owned. */
+    struct linux_netns netns;
+    struct io_hostinfo info; /* Owned: netdevs and their addresses */
+    char management[32];     /* "" for none */
+    bool only_given_settings;
+    char **names; /* Owned strings; [n_settings] */
+    char **values;
+    uint32_t n_settings;
+};
+
+/* The linux_env that embeds `env`. */
+struct linux_env *linux_env_of(struct io_env *env);
+
+extern const struct io_oob_ops linux_oob_ops;
+
+/* Resets every stream and closes every listener of `env` that is still open. */
+void linux_oob_close_all(struct linux_env *env);
+
+/* The netdevs of the calling thread's namespace but loopback, with addresses, in ifindex
+ * order, asked of rtnetlink(7): index, name, MAC, MTU, is_up, addresses; the rest is zero. The
+ * caller frees addresses and array. A positive errno, or 0. */
+int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n);
+
+/* Fills `info` with the facts of the calling thread's namespace; frees what it held. */
+void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
+                         struct weft_log *log);
+void linux_hostinfo_fini(struct io_hostinfo *info);
+
+#endif
