@@ -46,18 +46,17 @@ static void job_open(struct job *job, const char *chunk, uint64_t seed)
     job->bed.on_task = on_task;
 }
 
-static weft_status try_open(struct job *job, uint32_t r)
+static weft_status try_open(struct job *job, uint32_t r, struct weft_error *error)
 {
-    struct weft_error error = {0};
-
-    return boot_open(job->bed.hosts[r].env, &job->config, KIND, &job->boots[r], &error);
+    weft_error_clear(error);
+    return boot_open(job->bed.hosts[r].env, &job->config, KIND, &job->boots[r], error);
 }
 
 static void rank_open(struct job *job, uint32_t r)
 {
     job->config.rank = r;
     job->status[r] = WEFT_AGAIN;
-    ck_assert_int_eq(try_open(job, r), WEFT_OK);
+    ck_assert_int_eq(try_open(job, r, &job->errors[r]), WEFT_OK);
 }
 
 static void open_all(struct job *job)
@@ -218,7 +217,6 @@ END_TEST
 START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
 {
     struct job job;
-
     job_open(&job, NULL, 64);
     rank_open(&job, 1);
     gather(&job, 1, 1, 8);
@@ -462,9 +460,10 @@ START_TEST(one_rank_is_a_job_and_a_bad_rank_is_none)
     ck_assert(bed_run(&job.bed, BED_S, all_there));
     ck_assert_mem_eq(boot_result(job.boots[0]), "\x30\x30\x30\x30\x30", 5);
     job.config.rank = 1;
-    ck_assert_int_eq(try_open(&job, 1), WEFT_ERR_INPUT);
+    ck_assert_int_eq(try_open(&job, 1, &error), WEFT_ERR_INPUT);
     job.config.rank = 0;
-    ck_assert_int_eq(try_open(&job, 1), WEFT_ERR_SYSTEM); /* not this host's address */
+    ck_assert_int_eq(try_open(&job, 1, &error),
+                     WEFT_ERR_SYSTEM); /* not this host's address */
     ck_assert_int_eq(error.sys_errno, EADDRNOTAVAIL);
     boot_close(NULL);
     job_close(&job);
