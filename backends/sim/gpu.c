@@ -151,16 +151,25 @@ void sim_gpu_device_init(struct sim_host *host)
     host->env.gpu = &gpu->io;
 }
 
-void sim_gpu_device_stop(struct sim_gpu_device *gpu)
+/* What was under way is gone. Its owners may be gone too when a world ends with work under way:
+ * then they are not told. */
+static void drop_calls(struct sim_gpu_device *gpu, bool told)
 {
     sim_gpu_reset(gpu->clock);
     while (gpu->calls != NULL) {
         struct sim_gpu_call *call = gpu->calls;
         gpu->calls = call->next;
-        call->op->done = true;
-        call->op->error = EIO;
+        if (told) {
+            call->op->done = true;
+            call->op->error = EIO;
+        }
         free(call);
     }
+}
+
+void sim_gpu_device_stop(struct sim_gpu_device *gpu)
+{
+    drop_calls(gpu, true);
 }
 
 void sim_gpu_device_fini(struct sim_gpu_device *gpu)
@@ -168,7 +177,7 @@ void sim_gpu_device_fini(struct sim_gpu_device *gpu)
     if (gpu->clock == NULL) {
         return;
     }
-    sim_gpu_device_stop(gpu);
+    drop_calls(gpu, false);
     sim_gpu_destroy(gpu->clock);
     while (gpu->first != NULL) {
         gpu_free(&gpu->io, gpu->first->memory);
