@@ -1,0 +1,280 @@
+/* Control verbs on one worker thread per device: they may stall in the kernel for seconds
+ * (modify to RTR resolves the neighbour for up to one; hns frees MRs for up to four and a
+ * half), and the loop must not. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "backends/verbs/device.h"
+#include "base/check.h"
+#include "base/text.h"
+
+int verbs_result(int result)
+{
+    if (result == -1) {
+        return errno != 0 ? errno : EIO;
+    }
+    return result < 0 ? -result : result;
+}
+
+/* For functions that return an object: why there is none. */
+static int made(const void *object)
+{
+    if (object != NULL) {
+        return 0;
+    }
+    return errno != 0 ? errno : EIO;
+}
+
+/* ---- on the worker ---- */
+
+/* <infiniband/verbs.h> makes ibv_reg_mr a macro: access flags in the optional range need
+ * ibv_reg_mr_iova2, which leaves out those that the kernel does not know. */
+static struct ibv_mr *reg_mr(const struct verbs_library *library, struct io_op *work)
+{
+    void *addr = work->arg.reg_mr.addr;
+    size_t length = work->arg.reg_mr.length;
+    int access = work->arg.reg_mr.access;
+    if ((access & IBV_ACCESS_OPTIONAL_RANGE) != 0 && library->reg_mr_iova2 != NULL) {
+        return library->reg_mr_iova2(work->arg.reg_mr.pd, addr, length, (uintptr_t)addr,
+                                     (unsigned)access);
+    }
+    return library->reg_mr(work->arg.reg_mr.pd, addr, length,
+                           access & ~IBV_ACCESS_OPTIONAL_RANGE);
+}
+
+static int execute(struct verbs_call *call)
+{
+    struct verbs_device *device = call->device;
+    const struct verbs_library *library = device->library;
+    struct io_op *work = &call->work;
+    errno = 0;
+    switch (work->kind) {
+    case IO_OP_NONE:
+        return EINVAL;
+    case IO_OP_ALLOC_PD:
+        work->out.pd = library->alloc_pd(device->context);
+        return made(work->out.pd);
+    case IO_OP_DEALLOC_PD:
+        return verbs_result(library->dealloc_pd(work->arg.dealloc_pd));
+    case IO_OP_REG_MR:
+        work->out.mr = reg_mr(library, work);
+        return made(work->out.mr);
+    case IO_OP_DEREG_MR:
+        return verbs_result(library->dereg_mr(work->arg.dereg_mr));
+    case IO_OP_CREATE_CQ:
+        work->out.cq = library->create_cq(device->context, work->arg.create_cq.cqe,
+                                          call->cq, device->channel, 0);
+        return made(work->out.cq);
+    case IO_OP_DESTROY_CQ:
+        return verbs_result(library->destroy_cq(work->arg.destroy_cq));
+    case IO_OP_CREATE_QP:
+        work->out.qp =
+            library->create_qp(work->arg.create_qp.pd, &work->arg.create_qp.init);
+        return made(work->out.qp);
+    case IO_OP_MODIFY_QP:
+        return verbs_result(library->modify_qp(
+            work->arg.modify_qp.qp, &work->arg.modify_qp.attr, work->arg.modify_qp.mask));
+    case IO_OP_DESTROY_QP:
+        return verbs_result(library->destroy_qp(work->arg.destroy_qp));
+    }
+    return EINVAL;
+}
+
+static void *work(void *context)
+{
+    struct verbs_device *device = context;
+    struct verbs_worker *worker = &device->worker;
+    pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        struct verbs_call *call = worker->first;
+        if (call == NULL && worker->is_stopping) {
+            break;
+        }
+        if (call == NULL) {
+            pthread_cond_wait(&worker->changed, &worker->lock);
+            continue;
+        }
+        worker->first = call->next;
+        worker->is_busy = true;
+        pthread_mutex_unlock(&worker->lock);
+        call->work.error = execute(call);
+        linux_loop_post(device->loop, &call->posting);
+        pthread_mutex_lock(&worker->lock);
+        worker->is_busy = false;
+        pthread_cond_broadcast(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+/* ---- on the loop's thread ---- */
+
+static void enqueue(struct verbs_call *call, bool first)
+{
+    struct verbs_worker *worker = &call->device->worker;
+    pthread_mutex_lock(&worker->lock);
+    if (first || worker->first == NULL) {
+        call->next = worker->first;
+        worker->last = worker->first == NULL ? call : worker->last;
+        worker->first = call;
+    } else {
+        worker->last->next = call;
+        worker->last = call;
+    }
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void forget_cq(struct verbs_device *device, struct verbs_cq *cq)
+{
+    struct verbs_cq **at = &device->cqs;
+    while (*at != cq) {
+        at = &(*at)->next;
+    }
+    *at = cq->next;
+    free(cq);
+}
+
+/* Turns a finished creation that nobody waits for into its undoing. False: nothing to undo. */
+static bool turn_into_undo(struct io_op *work)
+{
+    struct io_op undo = {.kind = IO_OP_NONE};
+    if (work->error == 0 && work->kind == IO_OP_ALLOC_PD) {
+        undo = (struct io_op){.kind = IO_OP_DEALLOC_PD, .arg.dealloc_pd = work->out.pd};
+    } else if (work->error == 0 && work->kind == IO_OP_REG_MR) {
+        undo = (struct io_op){.kind = IO_OP_DEREG_MR, .arg.dereg_mr = work->out.mr};
+    } else if (work->error == 0 && work->kind == IO_OP_CREATE_CQ) {
+        undo = (struct io_op){.kind = IO_OP_DESTROY_CQ, .arg.destroy_cq = work->out.cq};
+    } else if (work->error == 0 && work->kind == IO_OP_CREATE_QP) {
+        undo = (struct io_op){.kind = IO_OP_DESTROY_QP, .arg.destroy_qp = work->out.qp};
+    }
+    *work = undo;
+    return undo.kind != IO_OP_NONE;
+}
+
+static void settle_cq(struct verbs_call *call)
+{
+    bool is_gone = (call->work.kind == IO_OP_CREATE_CQ && call->work.error != 0) ||
+                   (call->work.kind == IO_OP_DESTROY_CQ && call->work.error == 0);
+    if (is_gone) {
+        forget_cq(call->device, call->cq);
+        call->cq = NULL;
+    } else if (call->work.kind == IO_OP_DESTROY_CQ) {
+        call->cq->is_muted = false;
+    }
+}
+
+static void finish(void *context)
+{
+    struct verbs_call *call = context;
+    struct verbs_device *device = call->device;
+    struct io_op *op = call->op;
+    settle_cq(call);
+    if (op == NULL && turn_into_undo(&call->work)) {
+        enqueue(call, true); /* before what may depend on it, such as dealloc_pd */
+        return;
+    }
+    if (op != NULL) {
+        op->error = call->work.error;
+        op->out = call->work.out;
+        if (op->kind == IO_OP_CREATE_QP && op->error == 0) {
+            op->arg.create_qp.init = call->work.arg.create_qp.init;
+        }
+        op->state = IO_OP_DONE;
+        op->backend[0] = NULL;
+    }
+    device->n_calls--;
+    free(call);
+    if (op != NULL) {
+        io_task_wake(op->task);
+    }
+}
+
+int verbs_submit(struct io_device *io, struct io_op *op)
+{
+    struct verbs_device *device = verbs_device_of(io);
+    if (op->kind <= IO_OP_NONE || op->kind > IO_OP_DESTROY_QP) {
+        return EINVAL;
+    }
+    struct verbs_call *call = weft_calloc(1, sizeof *call);
+    *call = (struct verbs_call){.device = device, .op = op, .work = *op};
+    call->posting = (struct linux_posting){.run = finish, .context = call};
+    if (op->kind == IO_OP_CREATE_CQ) {
+        call->cq = weft_calloc(1, sizeof *call->cq);
+        call->cq->task = op->arg.create_cq.task;
+        call->cq->next = device->cqs;
+        device->cqs = call->cq;
+    } else if (op->kind == IO_OP_DESTROY_CQ) {
+        call->cq = op->arg.destroy_cq->cq_context;
+        call->cq->is_muted = true;
+    }
+    op->error = 0;
+    op->state = IO_OP_RUNNING;
+    op->backend[0] = call;
+    device->n_calls++;
+    enqueue(call, false);
+    return 0;
+}
+
+int verbs_poll(struct io_device *io, struct io_op *op)
+{
+    (void)io;
+    return op->state == IO_OP_RUNNING ? EINPROGRESS : op->error;
+}
+
+void verbs_abandon(struct io_device *io, struct io_op *op)
+{
+    (void)io;
+    if (op->state != IO_OP_RUNNING) {
+        return;
+    }
+    struct verbs_call *call = op->backend[0];
+    call->op = NULL;
+    if (op->kind == IO_OP_CREATE_CQ) {
+        call->cq->is_muted = true;
+    }
+    op->state = IO_OP_IDLE;
+    op->backend[0] = NULL;
+}
+
+/* ---- the thread ---- */
+
+int verbs_worker_start(struct verbs_device *device)
+{
+    struct verbs_worker *worker = &device->worker;
+    sigset_t all, before;
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_cond_init(&worker->changed, NULL);
+    /* Signals are for the thread that handles them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = pthread_create(&worker->thread, NULL, work, device);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result != 0) {
+        pthread_mutex_destroy(&worker->lock);
+        pthread_cond_destroy(&worker->changed);
+    }
+    return result;
+}
+
+void verbs_worker_stop(struct verbs_device *device)
+{
+    struct verbs_worker *worker = &device->worker;
+    while (device->n_calls > 0) { /* finishing one may start its undoing */
+        pthread_mutex_lock(&worker->lock);
+        while (worker->first != NULL || worker->is_busy) {
+            pthread_cond_wait(&worker->changed, &worker->lock);
+        }
+        pthread_mutex_unlock(&worker->lock);
+        (void)linux_loop_step(device->loop, 0);
+    }
+    pthread_mutex_lock(&worker->lock);
+    worker->is_stopping = true;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(worker->thread, NULL);
+    pthread_mutex_destroy(&worker->lock);
+    pthread_cond_destroy(&worker->changed);
+}

@@ -1,0 +1,259 @@
+#define _GNU_SOURCE
+#include "backends/verbs/device.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+struct verbs_device *verbs_device_of(struct io_device *device)
+{
+    return weft_container_of(device, struct verbs_device, io);
+}
+
+/* ---- data path: nothing but passing through ---- */
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    return verbs_result(qp->context->ops.post_send(qp, wr, bad));
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return verbs_result(qp->context->ops.post_recv(qp, wr, bad));
+}
+
+static int poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)
+{
+    int n = cq->context->ops.poll_cq(cq, n_max, wc);
+    *out_n = n < 0 ? 0 : n;
+    return n < 0 ? EIO : 0; /* ibv_poll_cq(3): negative on failure, no errno */
+}
+
+static int req_notify(struct ibv_cq *cq, int solicited_only)
+{
+    return verbs_result(cq->context->ops.req_notify_cq(cq, solicited_only));
+}
+
+/* ---- events ---- */
+
+/* Wakes the tasks of the CQs that got a completion while armed. Every event is acknowledged at
+ * once: an unacknowledged one would block destroy_cq, on the worker, for ever. */
+static void on_completion(void *context)
+{
+    struct verbs_device *device = context;
+    struct ibv_cq *cq;
+    void *cq_context;
+    while (device->library->get_cq_event(device->channel, &cq, &cq_context) == 0) {
+        struct verbs_cq *entry = cq_context;
+        struct io_task *task = entry->is_muted ? NULL : entry->task;
+        device->library->ack_cq_events(cq, 1);
+        io_task_wake(task);
+    }
+}
+
+static void on_async(void *context)
+{
+    struct verbs_device *device = context;
+    io_task_wake(device->io.async_task);
+}
+
+/* ibv_get_async_event(3): which member of `element` counts. Types newer than these headers
+ * concern no object of ours. */
+static struct io_async_event convert_event(const struct ibv_async_event *from)
+{
+    const uint64_t of_qp =
+        UINT64_C(1) << IBV_EVENT_QP_FATAL | UINT64_C(1) << IBV_EVENT_QP_REQ_ERR |
+        UINT64_C(1) << IBV_EVENT_QP_ACCESS_ERR | UINT64_C(1) << IBV_EVENT_COMM_EST |
+        UINT64_C(1) << IBV_EVENT_SQ_DRAINED | UINT64_C(1) << IBV_EVENT_PATH_MIG |
+        UINT64_C(1) << IBV_EVENT_PATH_MIG_ERR |
+        UINT64_C(1) << IBV_EVENT_QP_LAST_WQE_REACHED;
+    const uint64_t of_port =
+        UINT64_C(1) << IBV_EVENT_PORT_ACTIVE | UINT64_C(1) << IBV_EVENT_PORT_ERR |
+        UINT64_C(1) << IBV_EVENT_LID_CHANGE | UINT64_C(1) << IBV_EVENT_PKEY_CHANGE |
+        UINT64_C(1) << IBV_EVENT_SM_CHANGE | UINT64_C(1) << IBV_EVENT_CLIENT_REREGISTER |
+        UINT64_C(1) << IBV_EVENT_GID_CHANGE;
+    struct io_async_event out = {.type = from->event_type};
+    uint64_t bit = (unsigned)from->event_type < 64 ? UINT64_C(1) << from->event_type : 0;
+    if ((bit & of_qp) != 0) {
+        out.qp = from->element.qp;
+    } else if ((bit & of_port) != 0) {
+        out.port = (uint8_t)from->element.port_num;
+    } else if (from->event_type == IBV_EVENT_CQ_ERR) {
+        out.cq = from->element.cq;
+    }
+    return out;
+}
+
+static int async_event(struct io_device *io, struct io_async_event *out)
+{
+    struct verbs_device *device = verbs_device_of(io);
+    struct ibv_async_event event;
+    errno = 0;
+    if (device->library->get_async_event(device->context, &event) != 0) {
+        return errno == 0 || errno == EINTR ? EAGAIN : errno;
+    }
+    *out = convert_event(&event);
+    device->library->ack_async_event(&event);
+    return 0;
+}
+
+/* ---- facts ---- */
+
+static int query_device(struct io_device *io, struct io_device_attr *out)
+{
+    *out = verbs_device_of(io)->attr;
+    return 0;
+}
+
+static bool has_port(const struct io_device *io, uint8_t port)
+{
+    return port >= 1 && port <= io->n_ports;
+}
+
+static int query_port(struct io_device *io, uint8_t port, struct ibv_port_attr *out)
+{
+    return has_port(io, port) ? verbs_query_port(verbs_device_of(io), port, out) : EINVAL;
+}
+
+static int query_gid(struct io_device *io, uint8_t port, uint32_t index,
+                     struct io_gid_entry *out)
+{
+    return has_port(io, port) ? verbs_query_gid(verbs_device_of(io), port, index, out)
+                              : EINVAL;
+}
+
+static int port_netdev(struct io_device *io, uint8_t port, uint32_t *out_ifindex)
+{
+    if (!has_port(io, port)) {
+        return EINVAL;
+    }
+    *out_ifindex = verbs_device_of(io)->ifindexes[port - 1];
+    return 0;
+}
+
+static const struct io_device_ops device_ops = {
+    .query_device = query_device,
+    .query_port = query_port,
+    .query_gid = query_gid,
+    .port_netdev = port_netdev,
+    .submit = verbs_submit,
+    .poll = verbs_poll,
+    .abandon = verbs_abandon,
+    .post_send = post_send,
+    .post_recv = post_recv,
+    .poll_cq = poll_cq,
+    .req_notify = req_notify,
+    .async_event = async_event,
+};
+
+bool verbs_device_is_ours(const struct verbs_device *device)
+{
+    for (uint32_t i = 0; i < device->io.n_ports; i++) {
+        if (device->ifindexes[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- open and close ---- */
+
+static int watch_without_blocking(struct verbs_device *device, int fd,
+                                  void (*ready)(void *context), struct linux_watch **out)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+        return errno;
+    }
+    return linux_loop_watch(device->loop, fd, ready, device, out);
+}
+
+static int start(struct verbs_device *device, const struct verbs_device_config *config)
+{
+    int result = verbs_learn_facts(device, config);
+    if (result != 0) {
+        return result;
+    }
+    errno = 0;
+    device->channel = device->library->create_comp_channel(device->context);
+    if (device->channel == NULL) {
+        return errno != 0 ? errno : EIO;
+    }
+    result = watch_without_blocking(device, device->channel->fd, on_completion,
+                                    &device->channel_watch);
+    if (result == 0) {
+        result = watch_without_blocking(device, device->context->async_fd, on_async,
+                                        &device->async_watch);
+    }
+    return result != 0 ? result : verbs_worker_start(device);
+}
+
+/* Everything but the worker. */
+static void release(struct verbs_device *device)
+{
+    linux_loop_unwatch(device->channel_watch);
+    linux_loop_unwatch(device->async_watch);
+    if (device->channel != NULL) {
+        int result = verbs_result(device->library->destroy_comp_channel(device->channel));
+        if (result != 0) { /* CQs are left; closing the device ends them */
+            weft_log(device->log, WEFT_LOG_WARN, "%s: completion channel: errno %d",
+                     device->kernel_name, result);
+        }
+    }
+    device->library->close_device(device->context);
+    while (device->cqs != NULL) {
+        struct verbs_cq *cq = device->cqs;
+        device->cqs = cq->next;
+        free(cq);
+    }
+    free(device->gid_tbl_len);
+    free(device->ifindexes);
+    free(device);
+}
+
+weft_status verbs_device_open(const struct verbs_library *library,
+                              struct ibv_device *from,
+                              const struct verbs_device_config *config,
+                              struct verbs_device **out, struct weft_error *error)
+{
+    struct verbs_device *device = weft_calloc(1, sizeof *device);
+    device->library = library;
+    device->loop = config->loop;
+    device->log = config->log;
+    device->io.ops = &device_ops;
+    device->io.guid = be64toh(library->get_device_guid(from));
+    weft_format(device->kernel_name, sizeof device->kernel_name, "%s",
+                library->get_device_name(from));
+    weft_format(device->io.name, sizeof device->io.name, "%s", device->kernel_name);
+    weft_format(device->sysfs, sizeof device->sysfs, "%s/class/infiniband/%s",
+                config->sysfs, device->kernel_name);
+    weft_error_object(error, "%s", device->kernel_name);
+    errno = 0;
+    device->context = library->open_device(from);
+    if (device->context == NULL) {
+        int result = errno != 0 ? errno : EIO;
+        free(device);
+        return weft_fail_errno(error, result, "start", "cannot open the device");
+    }
+    int result = start(device, config);
+    if (result != 0) {
+        release(device);
+        return weft_fail_errno(error, result, "start", "cannot use the device");
+    }
+    *out = device;
+    return WEFT_OK;
+}
+
+void verbs_device_close(struct verbs_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    verbs_worker_stop(device);
+    release(device);
+}

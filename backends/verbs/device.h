@@ -1,0 +1,109 @@
+/* One RDMA device of libibverbs behind io/verbs.h. Private to backends/verbs and its tests.
+ *
+ *   facts.c    what the device is: attributes, GIDs, netdevs, capabilities by trying
+ *   calls.c    control verbs on a worker thread
+ *   device.c   open and close, data path, events
+ *
+ * The worker touches a verbs_call only between taking it from the queue and posting it to the
+ * loop; everything else belongs to the loop's thread. */
+#ifndef WEFT_BACKENDS_VERBS_DEVICE_H
+#define WEFT_BACKENDS_VERBS_DEVICE_H
+
+#include <pthread.h>
+
+#include "backends/linux/loop.h"
+#include "backends/verbs/library.h"
+#include "base/log.h"
+#include "io/hostinfo.h"
+#include "io/verbs.h"
+
+/* The cq_context of every CQ that we make. */
+struct verbs_cq {
+    struct verbs_cq *next;
+    struct io_task *task; /* Not owned; may be NULL */
+    bool is_muted;        /* being destroyed: its task may be gone */
+};
+
+struct verbs_call {
+    struct verbs_call *next; /* in the worker's queue */
+    struct linux_posting posting;
+    struct verbs_device *device;
+    struct io_op *op;    /* Not owned; NULL once abandoned */
+    struct io_op work;   /* what is asked, and its result */
+    struct verbs_cq *cq; /* of CREATE_CQ and DESTROY_CQ */
+};
+
+struct verbs_worker {
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    struct verbs_call *first;
+    struct verbs_call *last;
+    bool is_busy;
+    bool is_stopping;
+};
+
+struct verbs_device {
+    struct io_device io;
+    const struct verbs_library *library; /* Not owned. */
+    struct linux_loop *loop;             /* Not owned. */
+    struct weft_log *log;                /* Not owned; may be NULL */
+    struct ibv_context *context;
+    struct ibv_comp_channel *channel; /* of all its CQs */
+    struct linux_watch *channel_watch;
+    struct linux_watch *async_watch;
+    struct verbs_cq *cqs; /* Owned. */
+    struct verbs_worker worker;
+    uint32_t n_calls; /* submitted and not finished */
+    struct io_device_attr attr;
+    char kernel_name[64]; /* "rxe_ab", whatever io.name is */
+    char profile[32];
+    char sysfs[256];       /* "/sys/class/infiniband/rxe_ab" */
+    uint32_t *gid_tbl_len; /* Owned [n_ports]. */
+    uint32_t *ifindexes;   /* Owned [n_ports]; 0: no netdev of ours */
+};
+
+struct verbs_device_config {
+    struct linux_loop *loop;
+    struct weft_log *log;           /* may be NULL */
+    const struct io_hostinfo *info; /* of the namespace we are in; for the call only */
+    const char *sysfs;              /* "/sys" but in tests */
+};
+
+/* Opens `from`, learns its facts and starts its worker. The calling thread is in the host's
+ * namespace and may block for a moment. WEFT_ERR_ENVIRONMENT or WEFT_ERR_SYSTEM. */
+weft_status verbs_device_open(const struct verbs_library *library,
+                              struct ibv_device *from,
+                              const struct verbs_device_config *config,
+                              struct verbs_device **out, struct weft_error *error);
+/* Finishes what is under way, then closes. The users' objects are gone before; the kernel
+ * frees forgotten ones. NULL is ignored. */
+void verbs_device_close(struct verbs_device *device);
+/* Whether a port of it has a netdev in the host's namespace. */
+bool verbs_device_is_ours(const struct verbs_device *device);
+
+struct verbs_device *verbs_device_of(struct io_device *device);
+/* A verb's result as 0 or a positive errno: the manual says "errno", providers have returned
+ * -1 and -errno too. */
+int verbs_result(int result);
+
+/* ---- facts.c ---- */
+
+int verbs_query_port(struct verbs_device *device, uint8_t port,
+                     struct ibv_port_attr *out);
+int verbs_query_gid(struct verbs_device *device, uint8_t port, uint32_t index,
+                    struct io_gid_entry *out);
+/* Fills attr, profile, gid_tbl_len, ifindexes and io's n_ports, pci_path. An errno. */
+int verbs_learn_facts(struct verbs_device *device,
+                      const struct verbs_device_config *config);
+
+/* ---- calls.c ---- */
+
+int verbs_worker_start(struct verbs_device *device);
+/* Waits until nothing is under way, and ends the thread. */
+void verbs_worker_stop(struct verbs_device *device);
+int verbs_submit(struct io_device *io, struct io_op *op);
+int verbs_poll(struct io_device *io, struct io_op *op);
+void verbs_abandon(struct io_device *io, struct io_op *op);
+
+#endif
