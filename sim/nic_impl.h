@@ -179,6 +179,7 @@ struct sim_qp {
     const struct sim_path *path;     /* of what it sends */
     const struct sim_path *verified; /* incoming path that was found to match */
     uint16_t sport;
+    bool holds_gid; /* slot attr.ah_attr.grh.sgid_index of `port`: not refilled meanwhile */
 
     struct sim_qp *next_ready; /* of its port's list */
     bool is_ready;
@@ -342,6 +343,8 @@ int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);
 int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
                             int mask);
+/* The source GID's slot is free for others again; no-op if it is not held. */
+void sim_qp_release_gid(struct sim_qp *qp);
 void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   uint64_t destination_mac);
 enum ibv_qp_state sim_qp_target(const struct sim_qp *qp, const struct ibv_qp_attr *attr,

@@ -195,6 +195,7 @@ void sim_qp_free(struct sim_qp *qp)
 {
     struct sim_nic *nic = qp->nic;
     leave_ready_list(qp);
+    sim_qp_release_gid(qp);
     rc_fini(qp);
     sim_nic_forget_events(nic, qp);
     nic->qps[qp->ibv.handle] = NULL;

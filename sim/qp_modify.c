@@ -206,11 +206,21 @@ static bool is_mapped_ipv4(const union ibv_gid *gid)
     return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
 }
 
+void sim_qp_release_gid(struct sim_qp *qp)
+{
+    if (qp->holds_gid) {
+        qp->holds_gid = false;
+        sim_stack_gid_release(qp->nic->stack, qp->port->port,
+                              qp->attr.ah_attr.grh.sgid_index);
+    }
+}
+
 static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
                      uint64_t destination_mac)
 {
     struct sim_port *port = qp->port->port;
     struct sim_gid source;
+    sim_qp_release_gid(qp);
     int error = sim_stack_gid(qp->nic->stack, port, ah->grh.sgid_index, &source);
     if (error != 0) {
         /* The address went while its neighbour was resolved: frames go out from nowhere. */
@@ -236,6 +246,10 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
     qp->path = sim_port_path(port, &path);
     qp->verified = NULL;
     qp->attr.ah_attr = *ah;
+    if (error == 0) {
+        sim_stack_gid_hold(qp->nic->stack, port, ah->grh.sgid_index);
+        qp->holds_gid = true;
+    }
 }
 
 static void set_sport(struct sim_qp *qp)
@@ -252,6 +266,7 @@ static void bind_port(struct sim_qp *qp, uint8_t number)
 {
     struct sim_nic_port *port = &qp->nic->ports[number - 1];
     if (qp->port != port) {
+        sim_qp_release_gid(qp);
         port->n_bound++;
         qp->ordinal = port->n_bound;
     }
@@ -317,6 +332,7 @@ static void enter(struct sim_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
     }
     if (to == IBV_QPS_RESET) {
         rc_reset(qp);
+        sim_qp_release_gid(qp);
     }
     rc_set_state(qp, to);
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) {

@@ -148,6 +148,45 @@ START_TEST(the_first_packet_in_rtr_is_an_event)
 }
 END_TEST
 
+/* Adds 10.0.1.`last` to end 0 and tells where in the GID table its RoCE v2 entry is. */
+static uint32_t add_address(uint8_t last)
+{
+    struct sim_stack *stack = pair.ends[0].stack;
+    const struct sim_port *port = pair.ends[0].port;
+    struct sim_prefix address = {.ip = sim_ip_v4(10, 0, 1, last), .prefix_len = 24};
+    ck_assert_int_eq(
+        sim_stack_add_address(stack, sim_stack_ifindex(stack, port), &address), 0);
+    for (uint32_t i = 0; i < sim_stack_gid_length(stack, port); i++) {
+        struct sim_gid gid;
+        if (sim_stack_gid(stack, port, i, &gid) == 0 && gid.gid.raw[15] == last &&
+            gid.gid.raw[14] == 1 && gid.type == IBV_GID_TYPE_ROCE_V2) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* core/cache.c: an entry in use is pending delete, its slot is not for others. */
+START_TEST(a_connected_pair_keeps_the_slot_of_its_gid)
+{
+    struct sim_stack *stack = pair.ends[0].stack;
+    uint32_t ifindex = sim_stack_ifindex(stack, pair.ends[0].port);
+    const uint32_t used = 3; /* default v1, v2; address v1, v2 */
+    struct sim_ip own = sim_ip_v4(10, 0, 0, 1);
+    struct sim_request destroy = {.verb = SIM_VERB_DESTROY_QP};
+    struct sim_gid gid;
+    ck_assert_int_eq(sim_stack_gid(stack, pair.ends[0].port, used, &gid), 0);
+    ck_assert_int_eq(sim_stack_del_address(stack, ifindex, &own), 0);
+    ck_assert_int_eq(sim_stack_gid(stack, pair.ends[0].port, used, &gid), ENODATA);
+    ck_assert_uint_gt(add_address(1), used);
+    destroy.arg.qp = pair.ends[0].qp;
+    ck_assert_int_eq(rc_verb(&pair, 0, &destroy), 0);
+    ck_assert_uint_gt(add_address(2), used);
+    ck_assert_int_eq(sim_stack_gid(stack, pair.ends[0].port, used, &gid), 0);
+    ck_assert_uint_eq(gid.gid.raw[15], 2); /* its v1 entry took the first free slot */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rc_post");
@@ -159,6 +198,7 @@ int main(void)
     tcase_add_test(all, sqd_drains_and_goes_on);
     tcase_add_test(all, reset_discards_and_the_pair_connects_again);
     tcase_add_test(all, the_first_packet_in_rtr_is_an_event);
+    tcase_add_test(all, a_connected_pair_keeps_the_slot_of_its_gid);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
