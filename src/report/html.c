@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "report/escape.h"
 #include "report/json_read.h"
 #include "report/tables.h"
 
@@ -18,26 +19,6 @@ static const char page_head[] =
     ".pass{color:#0a7d32}.fail{color:#b3261e}\n"
     "svg text{font:11px ui-monospace,monospace;fill:#555}\n"
     "</style></head><body>\n";
-
-static void add_escaped(struct weft_text *out, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        switch (text[i]) {
-        case '&':
-            weft_text_add(out, "&amp;");
-            break;
-        case '<':
-            weft_text_add(out, "&lt;");
-            break;
-        case '>':
-            weft_text_add(out, "&gt;");
-            break;
-        default:
-            weft_text_add_bytes(out, &text[i], 1);
-            break;
-        }
-    }
-}
 
 /* A bar per row of the result table: bus bandwidth as a share of the bound. */
 static void add_bars(const json_t *jobs, struct weft_text *out)
@@ -84,7 +65,7 @@ static void add_run(const json_t *run, struct weft_text *out)
     report_run(run, &plain, &text);
     weft_text_add(out, "<pre>");
     if (text.n > 0) {
-        add_escaped(out, text.bytes, text.n);
+        report_escape(text.bytes, text.n, false, out);
     }
     weft_text_add(out, "</pre>\n");
     weft_text_fini(&text);
@@ -103,7 +84,7 @@ void report_html(const json_t *runs, const struct weft_text *story, struct weft_
     }
     weft_text_add(out, "<h2>Events</h2>\n<pre>");
     if (n_story > 0) {
-        add_escaped(out, story->bytes, n_story);
+        report_escape(story->bytes, n_story, false, out);
     }
     weft_text_add(out, "%s</pre>\n</body></html>\n",
                   story->n > n_story ? "... (the rest: --events FILE)\n" : "");

@@ -3,33 +3,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "report/escape.h"
 #include "report/json_read.h"
 
 static void add_escaped(struct weft_text *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '&':
-            weft_text_add(out, "&amp;");
-            break;
-        case '<':
-            weft_text_add(out, "&lt;");
-            break;
-        case '>':
-            weft_text_add(out, "&gt;");
-            break;
-        case '"':
-            weft_text_add(out, "&quot;");
-            break;
-        case '\n':
-            weft_text_add(out, "&#10;");
-            break;
-        default:
-            /* XML 1.0 has no other control characters. */
-            weft_text_add(out, "%c", (unsigned char)*text < 0x20 ? '?' : *text);
-            break;
-        }
-    }
+    report_escape(text, strlen(text), true, out);
 }
 
 static void add_case(struct weft_text *out, const char *suite, const json_t *expectation)

@@ -1,0 +1,32 @@
+#include "report/escape.h"
+
+static const char *entity_of(char byte, bool is_attribute)
+{
+    switch (byte) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return is_attribute ? "&quot;" : NULL;
+    case '\n':
+        return is_attribute ? "&#10;" : NULL;
+    default:
+        return is_attribute && (unsigned char)byte < 0x20 ? "?" : NULL;
+    }
+}
+
+void report_escape(const char *text, size_t n, bool is_attribute, struct weft_text *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *entity = entity_of(text[i], is_attribute);
+
+        if (entity != NULL) {
+            weft_text_add(out, "%s", entity);
+        } else {
+            weft_text_add_bytes(out, &text[i], 1);
+        }
+    }
+}
