@@ -1,0 +1,49 @@
+/* A libibverbs that a test scripts: what its devices say, which verb fails how, which stalls.
+ * Objects are counted, so that a test sees what was left. */
+#ifndef WEFT_BACKENDS_VERBS_FAKE_TESTING_H
+#define WEFT_BACKENDS_VERBS_FAKE_TESTING_H
+
+#include "backends/verbs/library.h"
+
+#define FAKE_DEVICES_MAX 4
+#define FAKE_GIDS 8
+
+struct fake_device {
+    const char *name;
+    uint64_t guid; /* host order */
+    uint32_t vendor_id;
+    uint32_t hw_ver;
+    uint32_t max_msg_bytes;
+    uint32_t max_inline_bytes; /* more is refused, unless lowers_inline */
+    bool lowers_inline;
+    bool cannot_open;                     /* EPERM */
+    struct ibv_gid_entry gids[FAKE_GIDS]; /* zero: empty */
+};
+
+struct fake {
+    struct verbs_library library;
+    struct fake_device devices[FAKE_DEVICES_MAX];
+    int n_devices;   /* -1: the list cannot be had, ENOSYS */
+    bool has_dmabuf; /* reg_dmabuf_mr says EBADF, else EOPNOTSUPP */
+    int create_qp_errno;
+    int modify_qp_result; /* returned as it is; -1 with errno EINVAL */
+    int destroy_cq_result;
+    int reg_mr_access; /* of the last reg_mr; with optional flags: of reg_mr_iova2 */
+    bool used_iova2;
+    int n_live; /* PDs, MRs, CQs, QPs, channels, contexts */
+};
+
+extern struct fake fake;
+
+/* An empty fake with all functions, and no device. */
+void fake_reset(void);
+/* PDs, MRs, CQs, QPs, channels and contexts that live. */
+int fake_n_live(void);
+/* From now on modify_qp and create_qp wait, until fake_go_on. */
+void fake_stall(void);
+void fake_go_on(void);
+/* A completion arrives: an event if `cq` is armed. */
+void fake_complete(struct ibv_cq *cq);
+void fake_async(struct ibv_context *context, enum ibv_event_type type, void *element);
+
+#endif
