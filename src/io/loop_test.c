@@ -103,6 +103,8 @@ START_TEST(fini_takes_a_task_out_of_everything)
     ck_assert_ptr_eq(io_loop_pop(&loop), &tasks[0]);
     ck_assert_ptr_eq(io_loop_pop(&loop), &another);
     ck_assert_ptr_null(io_loop_pop(&loop));
+    io_task_fini(&tasks[0]); /* popped, but its deadline is still the loop's */
+    ck_assert_int_eq(io_loop_next_deadline(&loop), WEFT_NEVER);
 }
 END_TEST
 
