@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,4 +64,9 @@ uint64_t linux_netns_inode(void)
 {
     struct stat status;
     return stat(OWN_NAMESPACE, &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+uint32_t linux_netdev_index(const char *name)
+{
+    return if_nametoindex(name);
 }

@@ -21,5 +21,7 @@ void linux_netns_leave(const struct linux_netns *netns);
 
 /* The inode that names the calling thread's namespace, or 0. */
 uint64_t linux_netns_inode(void);
+/* The index of the netdev `name` in the calling thread's namespace, or 0. */
+uint32_t linux_netdev_index(const char *name);
 
 #endif

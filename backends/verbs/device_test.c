@@ -4,10 +4,8 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/verbs/fake_testing.h"
@@ -212,36 +210,22 @@ START_TEST(gids_come_with_type_and_netdev)
 }
 END_TEST
 
-static void put_file(const char *root, const char *path, const char *text)
-{
-    char full[300];
-    weft_format(full, sizeof full, "%s/%s", root, path);
-    for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
-        *at = '\0';
-        ck_assert(mkdir(full, 0700) == 0 || errno == EEXIST);
-        *at = '/';
-    }
-    FILE *file = fopen(full, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 START_TEST(an_old_library_is_helped_by_sysfs)
 {
     char root[] = "/tmp/weft-sysfs-XXXXXX", command[80];
     struct weft_error error = {.status = WEFT_OK};
     struct io_gid_entry entry;
     ck_assert_ptr_nonnull(mkdtemp(root));
-    put_file(root, "class/infiniband/rxe_ab/parent", "v_ab\n");
-    put_file(root, "class/infiniband/rxe_ab/ports/1/gids/0",
-             "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
-    put_file(root, "class/infiniband/rxe_ab/ports/1/gid_attrs/types/0", "IB/RoCE v1\n");
-    put_file(root, "class/infiniband/rxe_ab/ports/1/gids/1",
-             "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
-    put_file(root, "class/infiniband/rxe_ab/ports/1/gid_attrs/types/1", "RoCE v2\n");
-    put_file(root, "class/infiniband/rxe_ab/ports/1/gids/2",
-             "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/parent", "v_ab\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/ports/1/gids/0",
+                  "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/ports/1/gid_attrs/types/0",
+                  "IB/RoCE v1\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/ports/1/gids/1",
+                  "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/ports/1/gid_attrs/types/1", "RoCE v2\n");
+    fake_put_file(root, "class/infiniband/rxe_ab/ports/1/gids/2",
+                  "0000:0000:0000:0000:0000:0000:0000:0000\n");
     fake.library.query_gid_ex = NULL;
     ck_assert_int_eq(open_with(root, &error), WEFT_OK);
     ck_assert_int_eq(device->io.ops->query_gid(&device->io, 1, 0, &entry), 0);

@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/linux/netns.h"
 #include "backends/verbs/device.h"
 #include "base/text.h"
 
@@ -116,7 +116,7 @@ static int query_gid_sysfs(struct verbs_device *device, uint8_t port, uint32_t i
     out->type =
         strcmp(text, "RoCE v2") == 0 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
     if (read_port_file(device, port, "gid_attrs/ndevs", index, text, sizeof text)) {
-        out->ifindex = if_nametoindex(text);
+        out->ifindex = linux_netdev_index(text);
     }
     return 0;
 }
@@ -227,7 +227,7 @@ static uint32_t netdev_by_name(const struct io_hostinfo *info, const char *name,
 static uint32_t netdev_by_parent(const struct verbs_device *device,
                                  const struct io_hostinfo *info)
 {
-    char path[300], name[IF_NAMESIZE + 1];
+    char path[300], name[32];
     weft_format(path, sizeof path, "%s/parent", device->sysfs);
     return read_file(path, name, sizeof name)
                ? netdev_by_name(info, name, &device->io.guid)

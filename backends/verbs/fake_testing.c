@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -434,4 +436,19 @@ void fake_async(struct ibv_context *context, enum ibv_event_type type, void *ele
     }
     int fd = ((struct fake_context *)(void *)context)->async_write_fd;
     weft_check(write(fd, &event, sizeof event) == sizeof event);
+}
+
+void fake_put_file(const char *root, const char *path, const char *text)
+{
+    char full[300];
+    weft_format(full, sizeof full, "%s/%s", root, path);
+    for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        weft_check(mkdir(full, 0700) == 0 || errno == EEXIST);
+        *at = '/';
+    }
+    FILE *file = fopen(full, "w");
+    weft_check(file != NULL);
+    fputs(text, file);
+    fclose(file);
 }

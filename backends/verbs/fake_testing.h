@@ -45,5 +45,7 @@ void fake_go_on(void);
 /* A completion arrives: an event if `cq` is armed. */
 void fake_complete(struct ibv_cq *cq);
 void fake_async(struct ibv_context *context, enum ibv_event_type type, void *element);
+/* Writes `text` to root/path, making folders; for a sysfs of one's own. */
+void fake_put_file(const char *root, const char *path, const char *text);
 
 #endif
