@@ -179,7 +179,8 @@ struct sim_qp {
     const struct sim_path *path;     /* of what it sends */
     const struct sim_path *verified; /* incoming path that was found to match */
     uint16_t sport;
-    bool holds_gid; /* slot attr.ah_attr.grh.sgid_index of `port`: not refilled meanwhile */
+    bool
+        holds_gid; /* slot attr.ah_attr.grh.sgid_index of `port`: not refilled meanwhile */
 
     struct sim_qp *next_ready; /* of its port's list */
     bool is_ready;
