@@ -3,6 +3,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backends/node.h"
+#include "backends/rxe/backend.h"
+#include "backends/rxe/fabric.h"
+#include "backends/rxe/guest.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/bench.h"
 #include "base/check.h"
@@ -10,7 +14,7 @@
 static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim},
     {"soft", "the simulated NIC engine on a real wire, in real time", NULL},
-    {"rxe", "the kernel's soft-RoCE in network namespaces", NULL},
+    {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe},
     {"verbs", "real RoCE v2 NICs through libibverbs", NULL},
 };
 
@@ -39,6 +43,39 @@ bool backend_is_known(const char *name)
 {
     return find(name) != NULL;
 }
+
+/* ---- backends with processes of their own ---- */
+
+bool backend_runs_elsewhere(const char *name, int *out_code)
+{
+    return strcmp(name, "rxe") == 0 && rxe_guest_instead(out_code);
+}
+
+weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
+                               struct world **out, struct weft_error *error)
+{
+    return node_world_create(spec, host, out, error);
+}
+
+weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,
+                              struct weft_error *error)
+{
+    const struct rxe_guest_options options = {.time_limit_s = time_limit_s};
+
+    return rxe_guest_run(&options, argv, out_code, error);
+}
+
+void backend_guest_init(void)
+{
+    rxe_guest_init();
+}
+
+unsigned backend_cleanup(struct weft_log *log)
+{
+    return rxe_guest_cleanup(log) + rxe_cleanup(log);
+}
+
+/* ---- benchmarks ---- */
 
 /* The workloads of peers' published figures: sizes and counts are theirs. */
 static const struct bench benches[] = {

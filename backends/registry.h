@@ -21,6 +21,20 @@ const struct world_ops *backend_find(const char *name);
 /* Whether `name` is one of ours at all: "not implemented yet" differs from a typing error. */
 bool backend_is_known(const char *name);
 
+/* Runs this process's whole command line where backend `name` can work, if that is not
+ * here, and tells its exit code; false: go on. */
+bool backend_runs_elsewhere(const char *name, int *out_code);
+/* A world of one host, this process, on the RDMA devices it has. */
+weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
+                               struct world **out, struct weft_error *error);
+/* `argv` in a guest with soft-RoCE; time_limit_s 0: the default. */
+weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,
+                              struct weft_error *error);
+/* Never returns in the first process of a guest; does nothing elsewhere. */
+void backend_guest_init(void);
+/* Removes what killed runs left; returns how many things. */
+unsigned backend_cleanup(struct weft_log *log);
+
 /* The `index`th benchmark, or NULL past the last. */
 const struct bench *bench_at(unsigned index);
 

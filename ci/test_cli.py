@@ -235,7 +235,7 @@ def test_wrong_usage_exits_2_with_a_message(args):
     assert weft(*args, code=2).stderr
 
 
-@pytest.mark.parametrize("backend", ["soft", "rxe", "verbs"])
+@pytest.mark.parametrize("backend", ["soft", "verbs"])
 def test_backends_to_come_say_so(backend):
     assert "not implemented yet" in weft("run", PAIR, "--backend", backend, code=3).stderr
 

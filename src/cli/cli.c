@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/registry.h"
 #include "base/check.h"
 
 struct verb_spec {
@@ -27,8 +28,9 @@ static const struct verb_spec verbs[] = {
     {"plugin", NULL, "", "the NCCL plugin's settings"},
     {"plugin-check", NULL, "[SO]", "drive a net plugin as NCCL does"},
     {"relayd", NULL, "", "relay for a host without a rank"},
-    {"node", NULL, "", "one rank of a multi-process run"},
-    {"cleanup", NULL, "", "remove what a killed run left"},
+    {"node", cli_node, "", "one rank of a multi-process run"},
+    {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
+    {"cleanup", cli_cleanup, "", "remove what a killed run left"},
 };
 
 int cli_worse(int a, int b)
@@ -120,6 +122,7 @@ int cli_main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
 
+    backend_guest_init();
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("weft %s\n", WEFT_VERSION);
         return CLI_OK;

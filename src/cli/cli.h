@@ -46,7 +46,10 @@ struct cli_options {
     bool quiet, verbose, dot, list;
     enum cli_colour colour;
     const char *nic;
-    char **operands; /* [n_operands], from argv */
+    const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
+    int64_t patience_s;                                /* 0: default */
+    int time_limit_s;                                  /* 0: default */
+    char **operands;                                   /* [n_operands], from argv */
     int n_operands;
     struct report_style style; /* for stdout */
     struct weft_log log;       /* to stderr */
@@ -67,6 +70,9 @@ int cli_show(struct cli_options *options);
 int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);
+int cli_node(struct cli_options *options);
+int cli_guest(struct cli_options *options);
+int cli_cleanup(struct cli_options *options);
 
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */

@@ -28,6 +28,12 @@ enum flag {
     FLAG_DOT,
     FLAG_LIST,
     FLAG_NIC,
+    FLAG_SCENARIO,
+    FLAG_NAME,
+    FLAG_RENDEZVOUS,
+    FLAG_RESULT,
+    FLAG_PATIENCE,
+    FLAG_TIME_LIMIT,
     FLAG_QUIET = 'q',
     FLAG_VERBOSE = 'v',
     FLAG_HELP = 'h'
@@ -44,10 +50,10 @@ struct flag_spec {
 
 static const struct flag_spec specs[] = {
     {FLAG_BACKEND, "backend", "NAME", "run", "sim (default), soft, rxe or verbs"},
-    {FLAG_POLICY, "policy", "NAME", "run show",
+    {FLAG_POLICY, "policy", "NAME", "run show node",
      "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01"},
-    {FLAG_SEED, "seed", "N", "run", "seed of all randomness; default: the file's"},
-    {FLAG_SET, "set", "PATH=VALUE", "run validate show list",
+    {FLAG_SEED, "seed", "N", "run node", "seed of all randomness; default: the file's"},
+    {FLAG_SET, "set", "PATH=VALUE", "run validate show list node",
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB"},
     {FLAG_JSON, "json", "[FILE]", "run show bench list validate diagnose",
      "one JSON document, to FILE or alone on stdout"},
@@ -62,6 +68,14 @@ static const struct flag_spec specs[] = {
     {FLAG_DOT, "dot", NULL, "show", "the mesh in Graphviz' language"},
     {FLAG_NIC, "nic", "HOST:PORT", "show", "what happened inside that NIC in a run"},
     {FLAG_LIST, "list", NULL, "bench", "the names of the benchmarks"},
+    {FLAG_SCENARIO, "scenario", "FILE", "node", "the scenario all ranks run"},
+    {FLAG_NAME, "name", "HOST", "node", "the host of it that this process is"},
+    {FLAG_RENDEZVOUS, "rendezvous", "ADDR:PORT", "node",
+     "where rank 0 serves; default: its management address"},
+    {FLAG_RESULT, "result", "FILE", "node", "what this rank did, as JSON"},
+    {FLAG_PATIENCE, "patience", "SECONDS", "node", "for ranks not started; default 900"},
+    {FLAG_TIME_LIMIT, "time-limit", "SECONDS", "guest",
+     "then it is killed; default 3600"},
     {FLAG_COLOR, "color", "WHEN", "*", "auto (default), always or never"},
     {FLAG_QUIET, "quiet", NULL, "*", "no progress, no tables; only failures"},
     {FLAG_VERBOSE, "verbose", NULL, "*", "log what is being done"},
@@ -124,6 +138,25 @@ static bool set_seed(struct cli_options *options, const char *verb, const char *
         return usage(verb, "seed", "not a number from 0 to 2^64-1", value);
     }
     options->has_seed = true;
+    return true;
+}
+
+/* Whole seconds, from 1 to a day. */
+static bool set_seconds(struct cli_options *options, const char *verb, int flag,
+                        const char *value)
+{
+    char *end = NULL;
+    long seconds = strtol(value, &end, 10);
+
+    if (end == value || *end != '\0' || seconds < 1 || seconds > 86400) {
+        return usage(verb, flag == FLAG_PATIENCE ? "patience" : "time-limit",
+                     "not 1 to 86400 seconds", value);
+    }
+    if (flag == FLAG_PATIENCE) {
+        options->patience_s = seconds;
+    } else {
+        options->time_limit_s = (int)seconds;
+    }
     return true;
 }
 
@@ -195,6 +228,16 @@ static const char **text_field(struct cli_options *options, enum flag flag)
         return &options->backend;
     case FLAG_NIC:
         return &options->nic;
+    case FLAG_SCENARIO:
+        return &options->scenario;
+    case FLAG_NAME:
+        return &options->name;
+    case FLAG_RENDEZVOUS:
+        return &options->rendezvous;
+    case FLAG_RESULT:
+        return &options->result;
+    case FLAG_PATIENCE:
+    case FLAG_TIME_LIMIT:
     case FLAG_NDJSON:
     case FLAG_EVENTS_LEVEL:
     case FLAG_POLICY:
@@ -238,6 +281,9 @@ static bool apply(struct cli_options *options, const char *verb, int flag,
     }
     if (flag == FLAG_SEED) {
         return set_seed(options, verb, value);
+    }
+    if (flag == FLAG_PATIENCE || flag == FLAG_TIME_LIMIT) {
+        return set_seconds(options, verb, flag, value);
     }
     if (flag == FLAG_SET) {
         return add_set(options, verb, value);

@@ -347,6 +347,9 @@ int cli_run(struct cli_options *options)
     if (!find_backend(&session)) {
         return backend_is_known(options->backend) ? CLI_ENVIRONMENT : CLI_USAGE;
     }
+    if (backend_runs_elsewhere(options->backend, &code)) {
+        return code;
+    }
     if (options->pcap != NULL && options->n_operands > 1) {
         fprintf(stderr, "weft run: --pcap takes one scenario at a time\n");
         return CLI_USAGE;

@@ -317,8 +317,9 @@ static struct symptom symptom_of(const struct weft_error *error)
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
     case WEFT_ERR_ENVIRONMENT:
-        return phase_is(error, "discover") ? SYMPTOM(no_device)
-                                           : (struct symptom){NULL, 0};
+        return phase_is(error, "discover") || phase_is(error, "start")
+                   ? SYMPTOM(no_device)
+                   : (struct symptom){NULL, 0};
     case WEFT_OK:
     case WEFT_AGAIN:
     case WEFT_ERR_INPUT:

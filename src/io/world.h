@@ -190,10 +190,25 @@ struct world_cable_stats {
     weft_ps busy_ps[2]; /* time the wire was occupied */
 };
 
+/* Where a process of a host writes its result: a descriptor it inherits. */
+#define WORLD_RESULT_FD 3
+
+/* How the process of a host ended, and what it left. */
+struct world_ending {
+    bool is_over;
+    int exit_code;      /* -1: a signal ended it */
+    int signal;         /* or 0 */
+    const char *result; /* [n_bytes] as written so far; belongs to the world */
+    size_t n_bytes;
+};
+
 struct world;
 
 struct world_ops {
     const char *name; /* "sim" */
+    /* Cables are as fast as this machine makes them, not as the scenario says: bounds on
+     * bandwidth and time mean nothing here. */
+    bool is_unpaced;
     /* WEFT_ERR_ENVIRONMENT if this machine cannot; WEFT_ERR_UNSUPPORTED names what the
      * backend cannot express. `spec` outlives the world. */
     weft_status (*create)(const struct world_spec *spec, struct world **out,
@@ -219,6 +234,13 @@ struct world_ops {
     /* Counters by name, for the report; `index` from 0, false past the end. */
     bool (*counter)(const struct world *world, uint32_t index, const char **out_name,
                     uint64_t *out_value);
+    /* Worlds whose hosts are processes of their own have these two, and neither host_env
+     * nor loop; others have NULL. `launch` runs this very program with `argv` (ends with
+     * NULL) in the place of `host`, whose devices and management netdev it finds in
+     * WEFT_DEVICES ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`. */
+    weft_status (*launch)(struct world *world, uint32_t host, char *const *argv,
+                          struct weft_error *error);
+    void (*ending)(struct world *world, uint32_t host, struct world_ending *out);
     /* Tears everything down; NULL is ignored. */
     void (*destroy)(struct world *world);
 };

@@ -253,7 +253,9 @@ json_t *run_document(const struct run *run)
     put(object, "backend", json_string(run->options->backend->name));
     put(object, "policy", json_string(rdma_policy_name(run->policy)));
     put(object, "seed", json_string(seed));
-    put(object, "trace_hash", json_string(hash));
+    /* Hosts in processes of their own tell no common story. */
+    put(object, "trace_hash",
+        text_or_null(run->world->ops->launch == NULL ? hash : NULL));
     put(object, "result",
         json_string(is_error           ? "error"
                     : run->as_expected ? "pass"

@@ -72,6 +72,25 @@ void run_rows_evaluate(struct run *run);
 double run_bus_bandwidth(const struct run *run, const struct host_row *row,
                          weft_ps time_ps);
 
+/* ---- run.c ---- */
+
+/* Every wait of a host has a deadline; this one is for what they forgot. */
+#define RUN_LIMIT_NS (4 * 3600 * INT64_C(1000000000))
+
+void run_init(struct run *run, const struct scenario *scenario,
+              const struct run_options *options);
+/* Ranks, graph and rows: all that can be known before there is a world. */
+weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
+/* What all ranks are told; `rank` and `start_ns` are the caller's to fill. */
+void run_configure(const struct run *run, struct host_config *config);
+/* Gives back what is there, the world included. */
+void run_fini(struct run *run);
+
+/* ---- gather.c ---- */
+
+/* Runs every rank in a process of its own; then run->hosts hold what they recorded. */
+weft_status run_gather(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
+
 /* ---- observe.c ---- */
 
 void run_observe(const struct run *run, struct diag_input *out);

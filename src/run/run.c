@@ -9,26 +9,31 @@
 #include "diag/observations.h"
 #include "host/loop.h"
 #include "run/private.h"
+#include "run/record.h"
 
-/* Every wait of a host has a deadline; this one is for what they forgot. */
-#define LIMIT_NS (4 * 3600 * INT64_C(1000000000))
 /* Where rank 0 serves the rendezvous. */
 #define RENDEZVOUS_PORT 29500
 
 /* ---- set-up ---- */
 
+void run_init(struct run *run, const struct scenario *scenario,
+              const struct run_options *options)
+{
+    bool is_known;
+
+    *run = (struct run){.scenario = scenario, .options = options};
+    run->seed = options->has_seed ? options->seed : scenario->seed;
+    is_known = rdma_policy_parse(scenario_policy_name(scenario->policy), &run->policy);
+    weft_check(is_known);
+    run->policy = options->has_policy ? options->policy : run->policy;
+    run_story_init(&run->story, options);
+}
+
 static weft_status create_world(struct run *run, struct weft_error *error)
 {
     const struct run_options *options = run->options;
-    weft_status status = scenario_to_world(run->scenario, &run->plan);
+    weft_status status = options->backend->create(&run->plan->spec, &run->world, error);
 
-    if (status != WEFT_OK) {
-        return weft_fail(error, status, "scenario", "it makes no world");
-    }
-    run->plan->spec.seed = run->seed;
-    run->plan->spec.trace = &run->story.trace;
-    run->plan->spec.log = options->log;
-    status = options->backend->create(&run->plan->spec, &run->world, error);
     if (status != WEFT_OK) {
         return status;
     }
@@ -60,7 +65,26 @@ static weft_status place_ranks(struct run *run, struct weft_error *error)
     return WEFT_OK;
 }
 
-static void configure(const struct run *run, struct host_config *config)
+weft_status run_plan(struct run *run, struct weft_error *error)
+{
+    weft_status status = scenario_to_world(run->scenario, &run->plan);
+
+    if (status != WEFT_OK) {
+        return weft_fail(error, status, "scenario", "it makes no world");
+    }
+    run->plan->spec.seed = run->seed;
+    run->plan->spec.trace = &run->story.trace;
+    run->plan->spec.log = run->options->log;
+    status = place_ranks(run, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    run_graph(&run->plan->spec, &run->graph);
+    run_rows_make(run);
+    return WEFT_OK;
+}
+
+void run_configure(const struct run *run, struct host_config *config)
 {
     struct weft_rng rng;
 
@@ -87,7 +111,7 @@ static void create_hosts(struct run *run)
 {
     struct host_config config;
 
-    configure(run, &config);
+    run_configure(run, &config);
     for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
         uint32_t index = run->rank_hosts[rank];
 
@@ -128,20 +152,25 @@ static bool any_failed(const struct run *run)
     return false;
 }
 
+/* All hosts in this process. */
 static void run_loop(struct run *run)
 {
     struct host_loop loop = {
         .world = run->world,
         .hosts = run->hosts,
         .n_hosts = run->n_hosts,
-        .limit_ns = LIMIT_NS,
+        .limit_ns = RUN_LIMIT_NS,
         .progress = run->options->progress != NULL ? report_progress : NULL,
         .progress_context = run,
     };
 
+    create_hosts(run);
     run->loop_status = host_loop_run(&loop, &run->loop_error);
-    run_story_end(&run->story);
     run->ended_ns = run->world->ops->now(run->world);
+}
+
+static void evaluate(struct run *run)
+{
     run_rows_evaluate(run);
     run->has_failed = any_failed(run);
     run_observe(run, &run->observations);
@@ -149,10 +178,19 @@ static void run_loop(struct run *run)
     run_judge(run);
 }
 
-static void destroy(struct run *run)
+static bool has_processes(const struct run *run)
+{
+    return run->world != NULL && run->world->ops->launch != NULL;
+}
+
+void run_fini(struct run *run)
 {
     for (uint32_t i = 0; i < run->n_hosts; i++) {
-        host_destroy(run->hosts[i]);
+        if (has_processes(run)) {
+            run_record_free(run->hosts[i]);
+        } else {
+            host_destroy(run->hosts[i]);
+        }
     }
     if (run->world != NULL) {
         run->world->ops->destroy(run->world);
@@ -193,38 +231,36 @@ enum run_result run_scenario(const struct scenario *scenario,
                              const struct run_options *options, json_t **out_document,
                              json_t **out_observations, struct weft_error *error)
 {
-    struct run run = {.scenario = scenario, .options = options};
+    struct run run;
     enum run_result result;
     weft_status status;
-    bool is_known;
 
     *out_document = NULL;
     if (out_observations != NULL) {
         *out_observations = NULL;
     }
     weft_error_clear(error);
-    run.seed = options->has_seed ? options->seed : scenario->seed;
-    is_known = rdma_policy_parse(scenario_policy_name(scenario->policy), &run.policy);
-    weft_check(is_known);
-    run.policy = options->has_policy ? options->policy : run.policy;
-    run_story_init(&run.story, options);
-    status = create_world(&run, error);
+    run_init(&run, scenario, options);
+    status = run_plan(&run, error);
     if (status == WEFT_OK) {
-        status = place_ranks(&run, error);
+        status = create_world(&run, error);
     }
     if (status != WEFT_OK) {
-        destroy(&run);
+        run_fini(&run);
         return result_of_setup(status);
     }
-    run_graph(&run.plan->spec, &run.graph);
-    run_rows_make(&run);
-    create_hosts(&run);
-    run_loop(&run);
+    if (has_processes(&run)) {
+        run.loop_status = run_gather(&run, &run.loop_error);
+    } else {
+        run_loop(&run);
+    }
+    run_story_end(&run.story);
+    evaluate(&run);
     *out_document = run_document(&run);
     if (out_observations != NULL) {
         *out_observations = diag_observations_encode(&run.observations);
     }
     result = result_of(&run, error);
-    destroy(&run);
+    run_fini(&run);
     return result;
 }

@@ -1,0 +1,134 @@
+#include "backends/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backends/linux/loop.h"
+#include "backends/verbs/host.h"
+#include "base/check.h"
+#include "base/text.h"
+
+struct node_world {
+    struct world base;
+    struct linux_loop *loop; /* Owned. */
+    struct verbs_host *host; /* Owned. */
+};
+
+static struct node_world *node_of(struct world *world)
+{
+    return weft_container_of(world, struct node_world, base);
+}
+
+static struct io_env *node_host_env(struct world *world, uint32_t host)
+{
+    weft_check(host == 0);
+    return verbs_host_env(node_of(world)->host);
+}
+
+static struct io_loop *node_loop(struct world *world)
+{
+    return linux_loop_io(node_of(world)->loop);
+}
+
+static weft_ns node_now(struct world *world)
+{
+    return linux_loop_now(node_of(world)->loop);
+}
+
+/* Faults come from outside: whoever built the cables injects them. */
+static int node_inject(struct world *world, const struct world_fault *fault)
+{
+    (void)world;
+    (void)fault;
+    return EOPNOTSUPP;
+}
+
+static bool node_host_alive(const struct world *world, uint32_t host)
+{
+    (void)world;
+    (void)host;
+    return true;
+}
+
+static int node_tap(struct world *world,
+                    void (*tap)(void *context, const struct world_frame *frame),
+                    void *context)
+{
+    (void)world;
+    (void)context;
+    return tap == NULL ? 0 : EOPNOTSUPP;
+}
+
+static weft_status node_step(struct world *world, weft_ns until)
+{
+    return linux_loop_step(node_of(world)->loop, until);
+}
+
+static void node_cable_stats(const struct world *world, uint32_t cable,
+                             struct world_cable_stats *out)
+{
+    (void)world;
+    (void)cable;
+    *out = (struct world_cable_stats){0};
+}
+
+static bool node_counter(const struct world *world, uint32_t index, const char **out_name,
+                         uint64_t *out_value)
+{
+    (void)world;
+    (void)index;
+    (void)out_name;
+    (void)out_value;
+    return false;
+}
+
+static void node_destroy(struct world *world)
+{
+    if (world != NULL) {
+        verbs_host_destroy(node_of(world)->host);
+        linux_loop_destroy(node_of(world)->loop);
+        free(node_of(world));
+    }
+}
+
+static const struct world_ops node_ops = {
+    .name = "node",
+    .is_unpaced = true,
+    .host_env = node_host_env,
+    .loop = node_loop,
+    .now = node_now,
+    .inject = node_inject,
+    .host_alive = node_host_alive,
+    .tap = node_tap,
+    .step = node_step,
+    .cable_stats = node_cable_stats,
+    .counter = node_counter,
+    .destroy = node_destroy,
+};
+
+weft_status node_world_create(const struct world_spec *spec, uint32_t host,
+                              struct world **out, struct weft_error *error)
+{
+    const struct world_host *self = &spec->hosts[host];
+    struct node_world *node = weft_calloc(1, sizeof(*node));
+    const struct verbs_host_config config = {
+        .env = {.name = self->name,
+                .netns_fd = -1,
+                .settings = self->settings,
+                .n_settings = self->n_settings,
+                .trace = spec->trace,
+                .log = spec->log},
+    };
+    weft_status status = linux_loop_create(1, &node->loop, error);
+
+    node->base.ops = &node_ops;
+    if (status == WEFT_OK) {
+        status = verbs_host_create(node->loop, &config, &node->host, error);
+    }
+    if (status != WEFT_OK) {
+        node_destroy(&node->base);
+        return status;
+    }
+    *out = &node->base;
+    return WEFT_OK;
+}

@@ -1,0 +1,13 @@
+/* A world of one host: this process, on whatever RDMA devices it has. What `weft node` runs
+ * on, whoever started it: backends/rxe, mpirun or a user. */
+#ifndef WEFT_BACKENDS_NODE_H
+#define WEFT_BACKENDS_NODE_H
+
+#include "io/world.h"
+
+/* This process as host `host` of `spec`, index 0 of its loop; its clock is the machine's
+ * monotonic one. WEFT_ERR_ENVIRONMENT: no libibverbs, no device, not those it was given. */
+weft_status node_world_create(const struct world_spec *spec, uint32_t host,
+                              struct world **out, struct weft_error *error);
+
+#endif

@@ -1,0 +1,89 @@
+/* The hosts and cables of a world as the kernel has them: a network namespace per host, a
+ * veth pair per cable with an rxe device on each end, a management network on a bridge.
+ *
+ * Names: namespaces are "weft-PID-HOST" under /run/netns, so ip-netns(8) shows them;
+ * interfaces are called as the scenario's ports; RDMA devices, whose names are one space
+ * for all namespaces, "weftPIDhXpY" (rxe_device_name tells which). */
+#ifndef WEFT_BACKENDS_RXE_FABRIC_H
+#define WEFT_BACKENDS_RXE_FABRIC_H
+
+#include "backends/rxe/netlink.h"
+#include "base/error.h"
+#include "io/world.h"
+
+#define RXE_NETNS_DIR "/run/netns"
+#define RXE_NAME_PREFIX "weft-"
+#define RXE_MANAGEMENT "mgmt0"
+#define RXE_NAME_BYTES 96
+
+/* A namespace and sockets that live in it. -1: not there. */
+struct rxe_place {
+    char name[RXE_NAME_BYTES]; /* "" if never made */
+    int netns_fd;
+    int route_fd;
+    int rdma_fd;
+};
+
+/* Counts the RoCE frames of an interface. */
+struct rxe_tap {
+    int fd;            /* -1: not there */
+    uint64_t n_frames; /* as of the last look */
+};
+
+/* An end of a cable, or a port without one. */
+struct rxe_port {
+    bool has_device;
+    struct rxe_tap tap;
+    bool has_cable;
+    uint32_t cable;
+    uint32_t peer_host, peer_port; /* if has_cable */
+    struct netlink_impairment impairment;
+    bool is_impaired; /* a qdisc of ours is there */
+    uint32_t mtu_bytes;
+};
+
+struct rxe_host {
+    struct rxe_place place;
+    struct rxe_port *ports; /* Owned [n_ports of the spec's host] */
+    struct rxe_tap management_tap;
+};
+
+struct rxe_fabric {
+    const struct world_spec *spec; /* Not owned. */
+    int owner;                     /* the process that names of ours carry */
+    int home_fd;                   /* the namespace we came from */
+    struct rxe_host *hosts;        /* Owned [n_hosts] */
+    struct rxe_place bridge;
+};
+
+/* "weft4711h0p1": the RDMA device of a port, in a world of process `owner`. */
+void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
+
+/* WEFT_ERR_ENVIRONMENT, with what is missing, if this kernel or user cannot have RoCE
+ * devices in network namespaces: user, RDMA, a release that can. */
+weft_status rxe_probe(struct weft_error *error) WEFT_MUST_CHECK;
+/* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that the kernel cannot express. */
+weft_status rxe_can_express(const struct world_spec *spec,
+                            struct weft_error *error) WEFT_MUST_CHECK;
+
+/* Builds everything. `with_devices` false leaves the RDMA devices out (tests on kernels
+ * without). On failure what was built is gone again. */
+weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
+                              struct rxe_fabric *out,
+                              struct weft_error *error) WEFT_MUST_CHECK;
+/* Takes everything down: devices, then interfaces, then namespaces. */
+void rxe_fabric_destroy(struct rxe_fabric *fabric);
+
+/* Into the place's namespace, and back. An errno. */
+int rxe_place_enter(const struct rxe_place *place);
+void rxe_fabric_go_home(const struct rxe_fabric *fabric);
+
+/* RoCE frames (UDP port 4791) that crossed an interface so far, both directions;
+ * `port` UINT32_MAX: the management network's. */
+uint64_t rxe_fabric_roce_frames(struct rxe_fabric *fabric, uint32_t host, uint32_t port);
+
+/* Removes namespaces, devices and interfaces that processes which are no more left
+ * behind. Returns how many namespaces; names are logged. */
+unsigned rxe_cleanup(struct weft_log *log);
+
+#endif

@@ -1,0 +1,45 @@
+/* A guest whose kernel has rdma_rxe: User Mode Linux, an ordinary program that needs
+ * neither root nor KVM. It sees this machine's own files (hostfs), so the very same
+ * program runs inside it with the same arguments; built by `make rxe-guest`.
+ *
+ * Everything about one guest is in a scratch folder, which goes when the guest does:
+ * argv, environ, cwd (what to run), out, err, exit (what came of it), console (what its
+ * kernel said), init (this program), pid and owner (for `weft cleanup`). */
+#ifndef WEFT_BACKENDS_RXE_GUEST_H
+#define WEFT_BACKENDS_RXE_GUEST_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+/* The variable that tells a guest's first process its folder. */
+#define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
+
+struct rxe_guest_options {
+    int time_limit_s; /* 0: one hour; then the guest is killed */
+    int memory_mib; /* 0: WEFT_GUEST_MEMORY or 1024; taken from the machine as touched */
+};
+
+/* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/
+ * uml-HASH/linux. WEFT_ERR_ENVIRONMENT names `make rxe-guest`. */
+weft_status rxe_guest_kernel(char *out, size_t n_bytes,
+                             struct weft_error *error) WEFT_MUST_CHECK;
+
+/* Runs `argv` in a guest, in this working directory and environment; its output goes to
+ * ours. `*out_code`: its exit code (128 + N after signal N, as a shell tells it).
+ * WEFT_ERR_TIMEOUT: killed after time_limit_s. */
+weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
+                          int *out_code, struct weft_error *error) WEFT_MUST_CHECK;
+
+/* Runs this whole process's command line in a guest if this kernel or user cannot have
+ * RoCE devices and a guest is there; false: go on here. */
+bool rxe_guest_instead(int *out_code);
+
+/* Never returns in the first process of a guest; does nothing elsewhere. */
+void rxe_guest_init(void);
+
+/* Ends guests whose owner is no more, and removes their folders. Returns how many. */
+unsigned rxe_guest_cleanup(struct weft_log *log);
+
+#endif

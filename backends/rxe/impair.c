@@ -1,0 +1,171 @@
+/* Impairments and faults of cables, as netem and link states. */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/rxe/private.h"
+#include "base/check.h"
+
+/* A veth takes some 20 us a frame and no wire rate: what is finer or faster than this
+ * cannot be added to it, and a scenario's defaults (1 us, 100 Gb/s) mean a good cable. */
+#define DELAY_FLOOR_NS 100000
+#define RATE_CEILING_BPS UINT64_C(10000000000)
+
+void rxe_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
+                         struct netlink_impairment *out)
+{
+    *out = (struct netlink_impairment){.random = cable->impairment};
+    if (cable->delay_ps / 1000 >= DELAY_FLOOR_NS) {
+        out->delay_ns = cable->delay_ps / 1000;
+    }
+    if (cable->rate_bps < RATE_CEILING_BPS) {
+        out->rate_bps = cable->rate_bps;
+    }
+    if (cable->queue_bytes != 0) {
+        uint64_t packets = cable->queue_bytes / (mtu_bytes + 1U) + 1;
+
+        out->queue_packets = packets > UINT32_MAX ? UINT32_MAX : (uint32_t)packets;
+    }
+}
+
+static bool is_nothing(const struct netlink_impairment *impairment)
+{
+    const struct world_impairment *random = &impairment->random;
+
+    return random->loss_ppb == 0 && random->corrupt_ppb == 0 &&
+           random->duplicate_ppb == 0 && random->reorder_ppb == 0 &&
+           impairment->delay_ns == 0 && impairment->jitter_ns == 0 &&
+           impairment->rate_bps == 0;
+}
+
+int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
+{
+    struct rxe_port *port = &fabric->hosts[host].ports[index];
+    bool is_needed = !is_nothing(&port->impairment);
+    int error;
+
+    if (!is_needed && !port->is_impaired) {
+        return 0;
+    }
+    error =
+        netlink_set_netem(fabric->hosts[host].place.route_fd,
+                          fabric->spec->hosts[host].ports[index].name, &port->impairment);
+    port->is_impaired = error == 0 ? is_needed : port->is_impaired;
+    return error;
+}
+
+/* ---- faults ---- */
+
+bool rxe_fault_is_possible(const struct world_fault *fault)
+{
+    if (fault->has_match) {
+        return false; /* netem cannot choose a packet */
+    }
+    switch (fault->kind) {
+    case WORLD_FAULT_DOWN:
+    case WORLD_FAULT_UP:
+        return fault->direction == WORLD_BOTH_WAYS || fault->kind == WORLD_FAULT_DOWN;
+    case WORLD_FAULT_LOSS:
+    case WORLD_FAULT_CORRUPT:
+    case WORLD_FAULT_DUPLICATE:
+    case WORLD_FAULT_REORDER:
+    case WORLD_FAULT_DELAY:
+    case WORLD_FAULT_RATE:
+    case WORLD_FAULT_MTU:
+    case WORLD_FAULT_KILL:
+    case WORLD_FAULT_STOP:
+    case WORLD_FAULT_ADDR_ADD:
+    case WORLD_FAULT_ADDR_DEL:
+        return true;
+    case WORLD_FAULT_ECN:
+    case WORLD_FAULT_PATH_LIMIT:
+    case WORLD_FAULT_PAUSE:
+    case WORLD_FAULT_DROP:
+    case WORLD_FAULT_RESTART:
+    case WORLD_FAULT_CLOCK:
+    case WORLD_FAULT_GID_DELETE:
+    case WORLD_FAULT_GID_ADD:
+    case WORLD_FAULT_VERB_ERROR:
+    case WORLD_FAULT_VERB_SLOW:
+    case WORLD_N_FAULTS:
+        break;
+    }
+    return false;
+}
+
+/* Changes what one end does to the frames it sends. */
+static int impair_end(struct rxe_fabric *fabric, uint32_t host, uint32_t index,
+                      const struct world_fault *fault, bool undo)
+{
+    struct rxe_port *port = &fabric->hosts[host].ports[index];
+    struct netlink_impairment *now = &port->impairment;
+    struct netlink_impairment base;
+
+    rxe_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
+    if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: all is lost */
+        now->random.loss_ppb = undo ? base.random.loss_ppb : 1000000000;
+    } else if (fault->kind == WORLD_FAULT_LOSS) {
+        now->random.loss_ppb = undo ? base.random.loss_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_CORRUPT) {
+        now->random.corrupt_ppb = undo ? base.random.corrupt_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_DUPLICATE) {
+        now->random.duplicate_ppb = undo ? base.random.duplicate_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_REORDER) {
+        now->random.reorder_ppb = undo ? base.random.reorder_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_DELAY) {
+        now->delay_ns = undo ? base.delay_ns : fault->delay_ns;
+        now->jitter_ns = undo ? base.jitter_ns : fault->jitter_ns;
+    } else if (fault->kind == WORLD_FAULT_RATE) {
+        now->rate_bps = undo ? base.rate_bps : fault->rate_bps;
+    }
+    return rxe_port_impair(fabric, host, index);
+}
+
+static int impair_cable(struct rxe_fabric *fabric, const struct world_fault *fault,
+                        bool undo)
+{
+    const struct rxe_port *port = &fabric->hosts[fault->host].ports[fault->port];
+    int error = 0;
+
+    if (!port->has_cable) {
+        return ENODEV;
+    }
+    if (fault->direction != WORLD_INWARDS) {
+        error = impair_end(fabric, fault->host, fault->port, fault, undo);
+    }
+    if (fault->direction != WORLD_OUTWARDS && error == 0) {
+        error = impair_end(fabric, port->peer_host, port->peer_port, fault, undo);
+    }
+    return error;
+}
+
+static int change_link(struct rxe_fabric *fabric, const struct world_fault *fault,
+                       bool undo)
+{
+    int fd = fabric->hosts[fault->host].place.route_fd;
+    const struct world_port *spec = &fabric->spec->hosts[fault->host].ports[fault->port];
+    struct rxe_port *port = &fabric->hosts[fault->host].ports[fault->port];
+    bool adds = (fault->kind == WORLD_FAULT_ADDR_ADD) != undo;
+
+    if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
+        return netlink_set_up(fd, spec->name, (fault->kind == WORLD_FAULT_UP) != undo);
+    }
+    if (fault->kind == WORLD_FAULT_MTU) {
+        port->mtu_bytes = undo ? spec->mtu_bytes : fault->size_bytes;
+        return netlink_set_mtu(fd, spec->name, port->mtu_bytes);
+    }
+    return adds ? netlink_add_address(fd, spec->name, &fault->address)
+                : netlink_delete_address(fd, spec->name, &fault->address);
+}
+
+int rxe_fault_apply(struct rxe_fabric *fabric, const struct world_fault *fault, bool undo)
+{
+    bool is_link =
+        fault->kind == WORLD_FAULT_UP || fault->kind == WORLD_FAULT_MTU ||
+        fault->kind == WORLD_FAULT_ADDR_ADD || fault->kind == WORLD_FAULT_ADDR_DEL ||
+        (fault->kind == WORLD_FAULT_DOWN && fault->direction == WORLD_BOTH_WAYS);
+
+    if (!rxe_fault_is_possible(fault) || !fault->has_port) {
+        return EOPNOTSUPP;
+    }
+    return is_link ? change_link(fabric, fault, undo) : impair_cable(fabric, fault, undo);
+}

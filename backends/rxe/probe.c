@@ -1,0 +1,146 @@
+/* What this kernel and user can, and what the kernel's soft-RoCE cannot express at all. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "backends/rxe/private.h"
+#include "base/text.h"
+
+/* The first release whose rdma_rxe resolves routes in its netdev's namespace; before, a
+ * device in a namespace can be made but not used: drivers/infiniband/sw/rxe/rxe_net.c. */
+#define FIRST_MAJOR 7
+#define FIRST_MINOR 1
+
+weft_status rxe_probe(struct weft_error *error)
+{
+    struct utsname name;
+    int major = 0;
+    int minor = 0;
+    int fd;
+    int problem = netlink_open(NETLINK_RDMA, &fd);
+
+    if (problem != 0) {
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+                         "this kernel has no RDMA: modprobe rdma_rxe, or make rxe-guest");
+    }
+    close(fd);
+    if (uname(&name) != 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
+        major < FIRST_MAJOR || (major == FIRST_MAJOR && minor < FIRST_MINOR)) {
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+                         "rdma_rxe in namespaces needs Linux %d.%d, this is %.40s: "
+                         "make rxe-guest",
+                         FIRST_MAJOR, FIRST_MINOR, name.release);
+    }
+    if (geteuid() != 0) {
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+                         "namespaces and devices need root: run as root, or make "
+                         "rxe-guest");
+    }
+    return WEFT_OK;
+}
+
+/* ---- what a scenario may ask ---- */
+
+static weft_status refuse(struct weft_error *error, const char *what, const char *of)
+{
+    return weft_fail(error, WEFT_ERR_UNSUPPORTED, "rxe", "backend rxe has no %s: %s",
+                     what, of);
+}
+
+static weft_status check_host(const struct world_host *host, struct weft_error *error)
+{
+    if (host->n_overrides > 0) {
+        return refuse(error, "profile_override", host->name);
+    }
+    if (host->n_input_drop > 0 || !host->forward_accept) {
+        return refuse(error, "firewall", host->name);
+    }
+    if (host->memlock_bytes != INT64_MAX) {
+        return refuse(error, "memlock", host->name); /* root is not held to it */
+    }
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (strlen(host->ports[i].name) >= IFNAMSIZ ||
+            strcmp(host->ports[i].name, RXE_MANAGEMENT) == 0) {
+            return refuse(error, "netdev of that name", host->ports[i].name);
+        }
+        if (host->ports[i].port != 1) {
+            return refuse(error, "device with two ports", host->name);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_cable(const struct world_spec *spec,
+                               const struct world_cable *cable, struct weft_error *error)
+{
+    const char *at =
+        cable->ends[0].is_switch ? "?" : spec->hosts[cable->ends[0].node].name;
+
+    if (cable->ends[0].is_switch || cable->ends[1].is_switch) {
+        return refuse(error, "switch", at);
+    }
+    if (cable->path_limit_bytes != 0) {
+        return refuse(error, "path_limit", at);
+    }
+    if (cable->pause) {
+        return refuse(error, "pause", at);
+    }
+    return cable->impairment.ecn_ppb != 0 ? refuse(error, "ecn", at) : WEFT_OK;
+}
+
+static const char *fault_name(enum world_fault_kind kind)
+{
+    static const char *const names[WORLD_N_FAULTS] = {
+        [WORLD_FAULT_DOWN] = "down",
+        [WORLD_FAULT_UP] = "up",
+        [WORLD_FAULT_LOSS] = "loss",
+        [WORLD_FAULT_CORRUPT] = "corrupt",
+        [WORLD_FAULT_DUPLICATE] = "duplicate",
+        [WORLD_FAULT_REORDER] = "reorder",
+        [WORLD_FAULT_ECN] = "ecn",
+        [WORLD_FAULT_DELAY] = "delay",
+        [WORLD_FAULT_RATE] = "rate",
+        [WORLD_FAULT_MTU] = "mtu",
+        [WORLD_FAULT_PATH_LIMIT] = "path_limit",
+        [WORLD_FAULT_PAUSE] = "pause",
+        [WORLD_FAULT_DROP] = "drop",
+        [WORLD_FAULT_KILL] = "kill",
+        [WORLD_FAULT_STOP] = "stop",
+        [WORLD_FAULT_RESTART] = "restart",
+        [WORLD_FAULT_CLOCK] = "clock",
+        [WORLD_FAULT_GID_DELETE] = "gid_delete",
+        [WORLD_FAULT_GID_ADD] = "gid_add",
+        [WORLD_FAULT_ADDR_ADD] = "addr_add",
+        [WORLD_FAULT_ADDR_DEL] = "addr_del",
+        [WORLD_FAULT_VERB_ERROR] = "verb_error",
+        [WORLD_FAULT_VERB_SLOW] = "verb_slow",
+    };
+
+    return kind < WORLD_N_FAULTS ? names[kind] : "?";
+}
+
+weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
+        status = check_host(&spec->hosts[i], error);
+    }
+    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
+        status = check_cable(spec, &spec->cables[i], error);
+    }
+    for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        if (!rxe_fault_is_possible(fault)) {
+            status = refuse(error, fault->has_match ? "fault of one packet" : "fault",
+                            fault_name(fault->kind));
+        }
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+/* The processes of hosts: each in its host's network namespace, with the /sys of that
+ * namespace, and gone when we are. */
+#ifndef WEFT_BACKENDS_RXE_PROCESS_H
+#define WEFT_BACKENDS_RXE_PROCESS_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "backends/rxe/fabric.h"
+
+struct rxe_process {
+    pid_t pid;     /* 0: never started */
+    int pid_fd;    /* -1: not running */
+    int result_fd; /* a memory file; -1: none */
+    bool is_over;
+    int wait_status; /* of waitpid(2) */
+    char *result;    /* Owned */
+    size_t n_result;
+};
+
+struct rxe_process *rxe_processes_create(uint32_t n);
+/* Kills what still runs and waits for it, for a bounded time. */
+void rxe_processes_destroy(struct rxe_process *processes, uint32_t n);
+
+/* This program with `argv` in `place`, WEFT_DEVICES=`devices`, signals masked by `mask`. */
+int rxe_process_start(struct rxe_process *process, const struct rxe_place *place,
+                      char *const *argv, const char *devices, const sigset_t *mask);
+/* ESRCH if it does not run. */
+int rxe_process_signal(const struct rxe_process *process, int signal_number);
+/* Notes which have ended; true if any did since the last call. */
+bool rxe_processes_reap(struct rxe_process *processes, uint32_t n);
+/* Sleeps until one ends, `other_fd` (or -1) is readable, or `for_ns` passed. */
+void rxe_processes_wait(const struct rxe_process *processes, uint32_t n, int other_fd,
+                        int64_t for_ns);
+void rxe_process_ending(struct rxe_process *process, struct world_ending *out);
+
+#endif

@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include "backends/rxe/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <linux/netlink.h>
+#include <linux/reboot.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/rxe/guest.h"
+#include "backends/rxe/netlink.h"
+#include "base/text.h"
+
+static const char *parent_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+
+    return folder != NULL && folder[0] == '/' && strlen(folder) < 200 ? folder : "/tmp";
+}
+
+void scratch_path(const char *scratch, const char *name, char out[SCRATCH_PATH_BYTES])
+{
+    weft_format(out, SCRATCH_PATH_BYTES, "%s/%s", scratch, name);
+}
+
+bool scratch_write(const char *scratch, const char *name, const void *bytes, size_t n)
+{
+    char path[SCRATCH_PATH_BYTES];
+    bool ok;
+    int fd;
+
+    scratch_path(scratch, name, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return false;
+    }
+    ok = n == 0 || write(fd, bytes, n) == (ssize_t)n;
+    return close(fd) == 0 && ok;
+}
+
+char *scratch_read(const char *scratch, const char *name, size_t *out_n)
+{
+    char path[SCRATCH_PATH_BYTES];
+    struct weft_text text = {NULL, 0, 0};
+    char bytes[4096];
+    ssize_t n;
+    int fd;
+
+    scratch_path(scratch, name, path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    weft_text_add(&text, "%s", "");
+    while ((n = read(fd, bytes, sizeof(bytes))) > 0) {
+        weft_text_add_bytes(&text, bytes, (size_t)n);
+    }
+    close(fd);
+    *out_n = text.n;
+    return text.bytes;
+}
+
+bool scratch_make(char out[SCRATCH_PATH_BYTES])
+{
+    char owner[16];
+
+    weft_format(out, SCRATCH_PATH_BYTES, "%s/%sXXXXXX", parent_folder(), SCRATCH_PREFIX);
+    if (mkdtemp(out) == NULL) {
+        return false;
+    }
+    weft_format(owner, sizeof(owner), "%d\n", (int)getpid());
+    return scratch_write(out, "owner", owner, strlen(owner));
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind,
+                      struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    remove(path);
+    return 0;
+}
+
+void scratch_remove(const char *scratch)
+{
+    nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* ---- what killed runs left ---- */
+
+static int number_in(const char *scratch, const char *name)
+{
+    size_t n;
+    char *text = scratch_read(scratch, name, &n);
+    int number = text != NULL ? atoi(text) : 0;
+
+    free(text);
+    return number;
+}
+
+/* Whether process `pid` is a guest of this folder, and not another that got its number. */
+static bool is_guest(int pid, const char *scratch)
+{
+    char folder[32];
+    char *bytes;
+    size_t n;
+    bool is_it;
+
+    weft_format(folder, sizeof(folder), "/proc/%d", pid);
+    bytes = scratch_read(folder, "cmdline", &n);
+    is_it = bytes != NULL && memmem(bytes, n, scratch, strlen(scratch)) != NULL;
+    free(bytes);
+    return is_it;
+}
+
+unsigned rxe_guest_cleanup(struct weft_log *log)
+{
+    DIR *folder = opendir(parent_folder());
+    struct dirent *entry;
+    unsigned n = 0;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char scratch[SCRATCH_PATH_BYTES];
+        struct stat status;
+        int owner;
+        int pid;
+
+        if (strncmp(entry->d_name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) != 0) {
+            continue;
+        }
+        scratch_path(parent_folder(), entry->d_name, scratch);
+        if (lstat(scratch, &status) != 0 || !S_ISDIR(status.st_mode) ||
+            status.st_uid != geteuid()) {
+            continue;
+        }
+        owner = number_in(scratch, "owner");
+        pid = number_in(scratch, "pid");
+        if (owner > 0 && (kill(owner, 0) == 0 || errno != ESRCH)) {
+            continue; /* a run that is alive */
+        }
+        if (pid > 0 && is_guest(pid, scratch)) {
+            kill(-pid, SIGKILL);
+            kill(pid, SIGKILL);
+        }
+        scratch_remove(scratch);
+        weft_log(log, WEFT_LOG_INFO, "removed guest %s", scratch);
+        n++;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return n;
+}
+
+/* ---- inside ---- */
+
+void guest_mount(void)
+{
+    int fd;
+
+    mount("proc", "/proc", "proc", 0, NULL);
+    mount("sys", "/sys", "sysfs", 0, NULL);
+    mount("dev", "/dev", "devtmpfs", 0, NULL); /* there already, on most kernels */
+    mkdir("/dev/shm", 01777);
+    mount("shm", "/dev/shm", "tmpfs", 0, NULL);
+    mount("run", "/run", "tmpfs", 0, "mode=755");
+    if (netlink_open(NETLINK_ROUTE, &fd) == 0) {
+        netlink_set_up(fd, "lo", true);
+        close(fd);
+    }
+}
+
+_Noreturn void guest_power_off(void)
+{
+    sync();
+    reboot(RB_POWER_OFF);
+    _exit(0); /* the first process's end is the guest's */
+}

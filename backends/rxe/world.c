@@ -1,0 +1,371 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/rxe/backend.h"
+#include "backends/rxe/private.h"
+#include "backends/rxe/process.h"
+#include "base/check.h"
+#include "base/text.h"
+
+#define SECOND INT64_C(1000000000)
+
+/* A fault's beginning or end. */
+struct timed {
+    weft_ns at_ns; /* of this world */
+    const struct world_fault *fault;
+    bool undo;
+    bool is_done;
+};
+
+struct rxe_world {
+    struct world base;
+    const struct world_spec *spec;
+    struct rxe_fabric fabric;
+    struct rxe_process *processes; /* Owned [n_hosts] */
+    struct timed *timed;           /* Owned [n_timed] */
+    uint32_t n_timed;
+    weft_ns origin_ns;
+    int signal_fd; /* of SIGINT, SIGTERM, SIGHUP: the world is taken down before they act */
+    int signal_number; /* that came, or 0 */
+    sigset_t old_mask;
+    char counter_name[RXE_NAME_BYTES * 2]; /* the last one asked for */
+};
+
+static struct rxe_world *world_of(struct world *world)
+{
+    return weft_container_of(world, struct rxe_world, base);
+}
+
+/* Looking counts frames, which changes nothing that anybody sees. */
+static struct rxe_world *look_into(const struct world *world)
+{
+    return world_of((struct world *)(uintptr_t)world);
+}
+
+static weft_ns clock_now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static weft_ns rxe_now(struct world *world)
+{
+    return clock_now() - world_of(world)->origin_ns;
+}
+
+/* ---- faults ---- */
+
+static int fault_of_host(struct rxe_world *world, const struct world_fault *fault,
+                         bool undo)
+{
+    struct rxe_process *process = &world->processes[fault->host];
+
+    if (fault->kind == WORLD_FAULT_KILL) {
+        return undo ? EOPNOTSUPP : rxe_process_signal(process, SIGKILL);
+    }
+    if (fault->kind == WORLD_FAULT_STOP) {
+        return rxe_process_signal(process, undo ? SIGCONT : SIGSTOP);
+    }
+    return EOPNOTSUPP;
+}
+
+static int apply(struct rxe_world *world, const struct world_fault *fault, bool undo)
+{
+    return fault->has_port ? rxe_fault_apply(&world->fabric, fault, undo)
+                           : fault_of_host(world, fault, undo);
+}
+
+static int rxe_inject(struct world *base, const struct world_fault *fault)
+{
+    return apply(world_of(base), fault, false);
+}
+
+static void plan_faults(struct rxe_world *world)
+{
+    const struct world_spec *spec = world->spec;
+
+    world->timed = weft_calloc(2 * (size_t)spec->n_faults + 1, sizeof(*world->timed));
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        world->timed[world->n_timed++] =
+            (struct timed){.at_ns = fault->at_ns, .fault = fault};
+        if (fault->for_ns != 0) {
+            world->timed[world->n_timed++] = (struct timed){
+                .at_ns = fault->at_ns + fault->for_ns, .fault = fault, .undo = true};
+        }
+    }
+}
+
+/* Does what is due; returns when the next is. */
+static weft_ns faults_due(struct rxe_world *world)
+{
+    weft_ns now = rxe_now(&world->base);
+    weft_ns next = WEFT_NEVER;
+
+    for (uint32_t i = 0; i < world->n_timed; i++) {
+        struct timed *timed = &world->timed[i];
+
+        if (timed->is_done) {
+            continue;
+        }
+        if (timed->at_ns > now) {
+            next = timed->at_ns < next ? timed->at_ns : next;
+            continue;
+        }
+        int problem = apply(world, timed->fault, timed->undo);
+
+        timed->is_done = true;
+        if (problem != 0) {
+            weft_log(world->spec->log, WEFT_LOG_WARN, "rxe: fault %u: %s", i,
+                     strerror(problem));
+        }
+    }
+    return next;
+}
+
+/* ---- time ---- */
+
+static bool was_interrupted(struct rxe_world *world)
+{
+    struct signalfd_siginfo info;
+
+    if (world->signal_fd >= 0 &&
+        read(world->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        world->signal_number = (int)info.ssi_signo;
+    }
+    return world->signal_number != 0;
+}
+
+static weft_status rxe_step(struct world *base, weft_ns until)
+{
+    struct rxe_world *world = world_of(base);
+
+    for (;;) {
+        weft_ns now = rxe_now(base);
+        weft_ns next = faults_due(world);
+
+        if (rxe_processes_reap(world->processes, world->spec->n_hosts)) {
+            return WEFT_OK;
+        }
+        if (was_interrupted(world)) {
+            return WEFT_ERR_CLOSED;
+        }
+        if (now >= until) {
+            return WEFT_AGAIN;
+        }
+        next = next < until ? next : until;
+        rxe_processes_wait(world->processes, world->spec->n_hosts, world->signal_fd,
+                           next == WEFT_NEVER ? WEFT_NEVER : next - now);
+    }
+}
+
+/* ---- hosts ---- */
+
+static struct io_env *rxe_host_env(struct world *base, uint32_t host)
+{
+    (void)base;
+    (void)host;
+    return NULL; /* in another process */
+}
+
+static struct io_loop *rxe_loop(struct world *base)
+{
+    (void)base;
+    return NULL;
+}
+
+static bool rxe_host_alive(const struct world *base, uint32_t host)
+{
+    struct rxe_world *world = look_into(base);
+
+    return !world->processes[host].is_over;
+}
+
+static void name_devices(const struct rxe_world *world, uint32_t host,
+                         struct weft_text *out)
+{
+    for (uint32_t i = 0; i < world->spec->hosts[host].n_ports; i++) {
+        char device[RXE_NAME_BYTES];
+
+        rxe_device_name(world->fabric.owner, host, i, device, sizeof(device));
+        weft_text_add(out, "%s%s=%s", i > 0 ? "," : "",
+                      world->spec->hosts[host].ports[i].name, device);
+    }
+}
+
+static weft_status rxe_launch(struct world *base, uint32_t host, char *const *argv,
+                              struct weft_error *error)
+{
+    struct rxe_world *world = world_of(base);
+    struct weft_text devices = {NULL, 0, 0};
+    int problem;
+
+    weft_text_add(&devices, "%s", "");
+    name_devices(world, host, &devices);
+    problem = rxe_process_start(&world->processes[host], &world->fabric.hosts[host].place,
+                                argv, devices.bytes, &world->old_mask);
+    weft_text_fini(&devices);
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, "launch",
+                                          "cannot start the process of %s",
+                                          world->spec->hosts[host].name);
+}
+
+static void rxe_ending(struct world *base, uint32_t host, struct world_ending *out)
+{
+    rxe_process_ending(&world_of(base)->processes[host], out);
+}
+
+/* ---- what is seen from outside ---- */
+
+static int rxe_tap(struct world *base,
+                   void (*tap)(void *context, const struct world_frame *frame),
+                   void *context)
+{
+    (void)base;
+    (void)context;
+    return tap == NULL ? 0 : EOPNOTSUPP;
+}
+
+static void rxe_cable_stats(const struct world *base, uint32_t cable,
+                            struct world_cable_stats *out)
+{
+    struct rxe_world *world = look_into(base);
+    const struct world_cable *spec = &world->spec->cables[cable];
+
+    *out = (struct world_cable_stats){0};
+    for (unsigned side = 0; side < 2; side++) {
+        const struct world_end *end = &spec->ends[side];
+        struct netlink_counters counters;
+
+        if (netlink_counters(world->fabric.hosts[end->node].place.route_fd,
+                             world->spec->hosts[end->node].ports[end->port].name,
+                             &counters) == 0) {
+            out->packets[side] = counters.tx_packets;
+            out->bytes[side] = counters.tx_bytes;
+            out->drops[side] = counters.tx_dropped;
+        }
+    }
+}
+
+/* RoCE frames at every port, then on the management network, host by host. */
+static bool rxe_counter(const struct world *base, uint32_t index, const char **out_name,
+                        uint64_t *out_value)
+{
+    struct rxe_world *world = look_into(base);
+
+    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+        const struct world_host *host = &world->spec->hosts[i];
+
+        if (index > host->n_ports) {
+            index -= host->n_ports + 1;
+            continue;
+        }
+        weft_format(world->counter_name, sizeof(world->counter_name), "roce_frames.%s.%s",
+                    host->name,
+                    index < host->n_ports ? host->ports[index].name : RXE_MANAGEMENT);
+        *out_name = world->counter_name;
+        *out_value = rxe_fabric_roce_frames(&world->fabric, i,
+                                            index < host->n_ports ? index : UINT32_MAX);
+        return true;
+    }
+    return false;
+}
+
+/* ---- life ---- */
+
+static void catch_signals(struct rxe_world *world)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigprocmask(SIG_BLOCK, &mask, &world->old_mask);
+    world->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void release_signals(struct rxe_world *world)
+{
+    if (world->signal_fd >= 0) {
+        (void)was_interrupted(world);
+        close(world->signal_fd);
+    }
+    sigprocmask(SIG_SETMASK, &world->old_mask, NULL);
+    if (world->signal_number != 0) {
+        raise(world->signal_number); /* now it may do what it does */
+    }
+}
+
+static weft_status rxe_create(const struct world_spec *spec, struct world **out,
+                              struct weft_error *error)
+{
+    struct rxe_world *world;
+    weft_status status = rxe_can_express(spec, error);
+
+    if (status == WEFT_OK) {
+        status = rxe_probe(error);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    world = weft_calloc(1, sizeof(*world));
+    world->base.ops = &backend_rxe;
+    world->spec = spec;
+    world->processes = rxe_processes_create(spec->n_hosts);
+    catch_signals(world);
+    status = rxe_fabric_create(spec, true, &world->fabric, error);
+    if (status != WEFT_OK) {
+        rxe_processes_destroy(world->processes, spec->n_hosts);
+        release_signals(world);
+        free(world);
+        return status;
+    }
+    plan_faults(world);
+    world->origin_ns = clock_now();
+    *out = &world->base;
+    return WEFT_OK;
+}
+
+static void rxe_destroy(struct world *base)
+{
+    struct rxe_world *world;
+
+    if (base == NULL) {
+        return;
+    }
+    world = world_of(base);
+    rxe_processes_destroy(world->processes, world->spec->n_hosts);
+    rxe_fabric_destroy(&world->fabric);
+    free(world->timed);
+    release_signals(world);
+    free(world);
+}
+
+const struct world_ops backend_rxe = {
+    .name = "rxe",
+    .is_unpaced = true,
+    .create = rxe_create,
+    .host_env = rxe_host_env,
+    .loop = rxe_loop,
+    .now = rxe_now,
+    .inject = rxe_inject,
+    .host_alive = rxe_host_alive,
+    .tap = rxe_tap,
+    .step = rxe_step,
+    .cable_stats = rxe_cable_stats,
+    .counter = rxe_counter,
+    .launch = rxe_launch,
+    .ending = rxe_ending,
+    .destroy = rxe_destroy,
+};

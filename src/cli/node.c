@@ -1,0 +1,165 @@
+/* weft node, guest, cleanup: runs whose hosts are processes of their own. */
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "cli/cli.h"
+#include "run/node.h"
+
+/* ---- node ---- */
+
+/* "10.0.0.1:29500" or "[fe80::1]:29500". */
+static bool parse_endpoint(const char *text, struct io_endpoint *out)
+{
+    const char *colon = strrchr(text, ':');
+    char address[IO_IP_TEXT_BYTES];
+    char *end = NULL;
+    size_t n;
+    unsigned long port;
+
+    if (colon == NULL) {
+        return false;
+    }
+    n = (size_t)(colon - text);
+    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+        text++;
+        n -= 2;
+    }
+    if (n >= sizeof(address)) {
+        return false;
+    }
+    memcpy(address, text, n);
+    address[n] = '\0';
+    port = strtoul(colon + 1, &end, 10);
+    out->port = (uint16_t)port;
+    return io_ip_parse(address, &out->ip) && end != colon + 1 && *end == '\0' &&
+           port > 0 && port <= UINT16_MAX;
+}
+
+static int exit_code(weft_status status)
+{
+    if (status == WEFT_OK) {
+        return CLI_OK;
+    }
+    if (status == WEFT_ERR_INPUT) {
+        return CLI_USAGE;
+    }
+    if (status == WEFT_ERR_ENVIRONMENT || status == WEFT_ERR_UNSUPPORTED) {
+        return CLI_ENVIRONMENT;
+    }
+    return status == WEFT_ERR_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+}
+
+/* The record in one write, so that nobody reads half of it from a process that lives. */
+static bool write_record(const char *path, json_t *record)
+{
+    char *text = json_dumps(record, JSON_COMPACT);
+    bool ok = text != NULL && cli_write_file(path, text, strlen(text));
+
+    free(text);
+    return ok;
+}
+
+static int run_one(const struct cli_options *options, const struct scenario *scenario)
+{
+    struct run_node_options node = {.name = options->name,
+                                    .world = backend_node_world,
+                                    .patience_ns = options->patience_s * 1000000000,
+                                    .has_seed = options->has_seed,
+                                    .seed = options->seed};
+    struct weft_log log = options->log;
+    struct weft_error error;
+    json_t *record = NULL;
+    weft_status status;
+    char text[512];
+
+    node.log = &log;
+    if (options->rendezvous != NULL) {
+        node.has_rendezvous = true;
+        if (!parse_endpoint(options->rendezvous, &node.rendezvous)) {
+            fprintf(stderr, "weft node: --rendezvous: not ADDRESS:PORT: %s\n",
+                    options->rendezvous);
+            return CLI_USAGE;
+        }
+    }
+    if (options->policy != NULL) {
+        node.has_policy = rdma_policy_parse(options->policy, &node.policy);
+    }
+    weft_error_clear(&error);
+    status = run_node(scenario, &node, &record, &error);
+    if (status != WEFT_OK) {
+        weft_error_format(&error, text, sizeof(text));
+        fprintf(stderr, "weft node: %s: %s\n", options->name, text);
+    }
+    if (record != NULL && options->result != NULL &&
+        !write_record(options->result, record)) {
+        status = status == WEFT_OK ? WEFT_ERR_INPUT : status;
+    }
+    json_decref(record);
+    return exit_code(status);
+}
+
+int cli_node(struct cli_options *options)
+{
+    struct scenario *scenario;
+    const char *key = NULL;
+    int code;
+
+    if (options->scenario == NULL || options->name == NULL || options->n_operands != 0) {
+        fprintf(stderr, "usage: weft node --scenario FILE --name HOST [flags]\n");
+        return CLI_USAGE;
+    }
+    scenario = cli_load(options, options->scenario);
+    if (scenario == NULL) {
+        return CLI_USAGE;
+    }
+    if (scenario_not_implemented(scenario, &key)) {
+        fprintf(stderr, "weft: %s: not implemented yet: %s\n", options->scenario, key);
+        code = CLI_ENVIRONMENT;
+    } else {
+        signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
+        code = run_one(options, scenario);
+    }
+    scenario_free(scenario);
+    return code;
+}
+
+/* ---- guest ---- */
+
+int cli_guest(struct cli_options *options)
+{
+    struct weft_error error;
+    char text[512];
+    int code = CLI_ENVIRONMENT;
+
+    if (options->n_operands == 0) {
+        fprintf(stderr, "usage: weft guest [flags] -- COMMAND...\n");
+        return CLI_USAGE;
+    }
+    weft_error_clear(&error);
+    if (backend_guest_run(options->operands, options->time_limit_s, &code, &error) !=
+        WEFT_OK) {
+        weft_error_format(&error, text, sizeof(text));
+        fprintf(stderr, "weft guest: %s\n", text);
+        return error.status == WEFT_ERR_TIMEOUT ? CLI_TIMEOUT : CLI_ENVIRONMENT;
+    }
+    return code;
+}
+
+/* ---- cleanup ---- */
+
+int cli_cleanup(struct cli_options *options)
+{
+    unsigned n = backend_cleanup(&options->log);
+
+    if (!options->quiet) {
+        char text[64];
+        int length = snprintf(text, sizeof(text), "%u removed\n", n);
+
+        cli_print(text, (size_t)length);
+    }
+    return CLI_OK;
+}

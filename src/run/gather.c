@@ -1,0 +1,245 @@
+/* Runs whose hosts are processes of their own: start each, wait for all, read what they
+ * left into run->hosts, where evaluation expects to find them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "run/private.h"
+#include "run/record.h"
+
+#define SECOND INT64_C(1000000000)
+/* All start together: one that has not come to the rendezvous by then does not come. */
+#define PATIENCE_S 30
+/* After an end, the next must come within this: more than any single deadline of a rank
+ * that lost its peer. Whoever is later than that hangs, and is killed. */
+#define HANG_NS (150 * SECOND)
+
+struct gathering {
+    struct run *run;
+    weft_ns origin_ns;     /* when the world was there */
+    weft_ns last_ended_ns; /* 0: nobody yet */
+    bool *launched;        /* Owned [n_ranks] */
+    bool *ended;           /* Owned [n_ranks] */
+    uint32_t n_ended;
+    struct host_config config;
+};
+
+/* ---- starting ---- */
+
+struct arguments {
+    char *items[64];
+    uint32_t n;
+};
+
+static void add(struct arguments *arguments, const char *text)
+{
+    weft_check(arguments->n + 1 < WEFT_LENGTH(arguments->items));
+    arguments->items[arguments->n++] = weft_strdup(text);
+}
+
+static void add_number(struct arguments *arguments, const char *flag, uint64_t number)
+{
+    char text[32];
+
+    weft_format(text, sizeof(text), "%llu", (unsigned long long)number);
+    add(arguments, flag);
+    add(arguments, text);
+}
+
+static weft_ns latest_start(const struct run *run)
+{
+    weft_ns latest = 0;
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        weft_ns start = run->plan->spec.hosts[run->rank_hosts[rank]].start_ns;
+
+        latest = start > latest ? start : latest;
+    }
+    return latest;
+}
+
+/* The command line of a rank: weft node, with everything that made this run what it is. */
+static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error *error)
+{
+    struct run *run = g->run;
+    const struct scenario *scenario = run->scenario;
+    uint32_t index = run->rank_hosts[rank];
+    struct arguments arguments = {.n = 0};
+    char result[32];
+    weft_status status;
+
+    if (scenario->n_sets > 16) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "launch", "more than 16 --set");
+    }
+    weft_format(result, sizeof(result), "/proc/self/fd/%d", WORLD_RESULT_FD);
+    add(&arguments, "weft");
+    add(&arguments, "node");
+    add(&arguments, "--scenario");
+    add(&arguments, scenario->file);
+    add(&arguments, "--name");
+    add(&arguments, run->plan->spec.hosts[index].name);
+    add(&arguments, "--result");
+    add(&arguments, result);
+    add(&arguments, "--policy");
+    add(&arguments, rdma_policy_name(run->policy));
+    add_number(&arguments, "--seed", run->seed);
+    add_number(&arguments, "--patience",
+               PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
+    for (size_t i = 0; i < scenario->n_sets; i++) {
+        add(&arguments, "--set");
+        add(&arguments, scenario->sets[i].text);
+    }
+    status = run->world->ops->launch(run->world, index, arguments.items, error);
+    for (uint32_t i = 0; i < arguments.n; i++) {
+        free(arguments.items[i]);
+    }
+    g->launched[rank] = status == WEFT_OK;
+    return status;
+}
+
+/* Starts whose time has come; tells when the next comes. */
+static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_next,
+                              struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    *out_next = WEFT_NEVER;
+    for (uint32_t rank = 0; rank < g->run->n_ranks && status == WEFT_OK; rank++) {
+        weft_ns start =
+            g->origin_ns + g->run->plan->spec.hosts[g->run->rank_hosts[rank]].start_ns;
+
+        if (g->launched[rank]) {
+            continue;
+        }
+        if (start <= now) {
+            status = launch(g, rank, error);
+        } else {
+            *out_next = start < *out_next ? start : *out_next;
+        }
+    }
+    return status;
+}
+
+/* ---- ending ---- */
+
+static void collect(struct gathering *g, uint32_t rank, const struct world_ending *ending)
+{
+    struct run *run = g->run;
+    uint32_t index = run->rank_hosts[rank];
+    const char *name = run->plan->spec.hosts[index].name;
+    json_error_t ignored;
+    struct weft_error error = {0};
+    /* One that a signal ended may have written half of it, or a record before it died. */
+    json_t *record = ending->signal == 0 && ending->n_bytes > 0
+                         ? json_loadb(ending->result, ending->n_bytes, 0, &ignored)
+                         : NULL;
+
+    g->config.rank = rank;
+    run->hosts[index] = run_record_decode(record, name, &g->config, g->origin_ns, &error);
+    json_decref(record);
+    if (run->hosts[index]->state == HOST_DEAD) {
+        weft_log(run->options->log, WEFT_LOG_WARN,
+                 "%s: its process ended without a record (exit code %d, signal %d)", name,
+                 ending->exit_code, ending->signal);
+    }
+    g->ended[rank] = true;
+    g->n_ended++;
+}
+
+static void collect_ended(struct gathering *g, weft_ns now)
+{
+    const struct world_ops *ops = g->run->world->ops;
+
+    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
+        struct world_ending ending;
+
+        if (!g->launched[rank] || g->ended[rank]) {
+            continue;
+        }
+        ops->ending(g->run->world, g->run->rank_hosts[rank], &ending);
+        if (ending.is_over) {
+            collect(g, rank, &ending);
+            g->last_ended_ns = now;
+        }
+    }
+}
+
+static void kill_hanging(struct gathering *g)
+{
+    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
+        const struct world_fault fault = {.kind = WORLD_FAULT_KILL,
+                                          .host = g->run->rank_hosts[rank]};
+
+        if (g->launched[rank] && !g->ended[rank]) {
+            weft_log(g->run->options->log, WEFT_LOG_WARN, "%s hangs, and is killed",
+                     g->run->plan->spec.hosts[fault.host].name);
+            g->run->world->ops->inject(g->run->world, &fault);
+        }
+    }
+}
+
+/* Whoever did not come to an end is dead as far as the others know. */
+static void bury(struct gathering *g)
+{
+    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
+        if (!g->ended[rank]) {
+            collect(g, rank, &(struct world_ending){.exit_code = -1});
+        }
+    }
+}
+
+/* ---- all of it ---- */
+
+static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
+{
+    struct world *world = g->run->world;
+    weft_ns limit = g->origin_ns + RUN_LIMIT_NS;
+
+    for (;;) {
+        weft_ns now = world->ops->now(world);
+        weft_ns until;
+        weft_status status = launch_due(g, now, &until, error);
+
+        collect_ended(g, now);
+        if (status != WEFT_OK || g->n_ended == g->run->n_ranks) {
+            return status;
+        }
+        if (now >= limit) {
+            return weft_fail(error, WEFT_ERR_TIMEOUT, "gather",
+                             "the run is not over after %lld ns",
+                             (long long)RUN_LIMIT_NS);
+        }
+        until = until < limit ? until : limit;
+        if (g->last_ended_ns != 0) {
+            weft_ns hang = g->last_ended_ns + HANG_NS;
+
+            if (now >= hang) {
+                kill_hanging(g);
+                hang = now + HANG_NS;
+            }
+            until = until < hang ? until : hang;
+        }
+        status = world->ops->step(world, until);
+        if (status < 0) {
+            return weft_fail(error, status, "gather", "the run was interrupted");
+        }
+    }
+}
+
+weft_status run_gather(struct run *run, struct weft_error *error)
+{
+    struct gathering g = {.run = run};
+    weft_status status;
+
+    run_configure(run, &g.config);
+    g.origin_ns = run->world->ops->now(run->world);
+    g.launched = weft_calloc(run->n_ranks, sizeof(*g.launched));
+    g.ended = weft_calloc(run->n_ranks, sizeof(*g.ended));
+    status = wait_for_all(&g, error);
+    bury(&g);
+    run->ended_ns = run->world->ops->now(run->world) - g.origin_ns;
+    free(g.launched);
+    free(g.ended);
+    return status;
+}

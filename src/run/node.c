@@ -1,0 +1,96 @@
+#include "run/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "host/loop.h"
+#include "run/private.h"
+#include "run/record.h"
+
+/* The rank that lives on host `name`, or UINT32_MAX. */
+static uint32_t rank_of(const struct run *run, const char *name)
+{
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        if (strcmp(run->plan->spec.hosts[run->rank_hosts[rank]].name, name) == 0) {
+            return rank;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* A rank that found no world to run in still has a record: that it did not. */
+static json_t *record_of_nothing(const char *name, const struct host_config *config,
+                                 const struct weft_error *error)
+{
+    struct host *host = run_record_decode(NULL, name, config, 0, NULL);
+    json_t *record;
+
+    host->state = HOST_FAILED;
+    host->failed_in = HOST_DISCOVER;
+    host->error = *error;
+    record = run_record_encode(host);
+    run_record_free(host);
+    return record;
+}
+
+static weft_status run_rank(struct run *run, uint32_t rank,
+                            const struct run_node_options *options, json_t **out_record,
+                            struct weft_error *error)
+{
+    struct host_config config;
+    struct host *host;
+    struct host_loop loop = {.hosts = &host, .n_hosts = 1};
+    weft_status status;
+
+    run_configure(run, &config);
+    config.rank = rank;
+    config.boot.rendezvous =
+        options->has_rendezvous ? options->rendezvous : config.boot.rendezvous;
+    config.boot.patience_ns =
+        options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
+    status = options->world(&run->plan->spec, run->rank_hosts[rank], &run->world, error);
+    if (status != WEFT_OK) {
+        *out_record = record_of_nothing(options->name, &config, error);
+        return status;
+    }
+    host = host_create(run->world->ops->host_env(run->world, 0), &config);
+    loop.world = run->world;
+    loop.limit_ns = run->world->ops->now(run->world) + RUN_LIMIT_NS;
+    status = host_loop_run(&loop, error);
+    if (status == WEFT_OK && host->state != HOST_DONE) {
+        *error = host->error;
+        status = host->error.status;
+    }
+    *out_record = run_record_encode(host);
+    host_destroy(host);
+    return status;
+}
+
+weft_status run_node(const struct scenario *scenario,
+                     const struct run_node_options *options, json_t **out_record,
+                     struct weft_error *error)
+{
+    const struct run_options run_options = {.has_policy = options->has_policy,
+                                            .policy = options->policy,
+                                            .has_seed = options->has_seed,
+                                            .seed = options->seed,
+                                            .log = options->log};
+    struct run run;
+    weft_status status;
+    uint32_t rank;
+
+    *out_record = NULL;
+    weft_error_clear(error);
+    run_init(&run, scenario, &run_options);
+    status = run_plan(&run, error);
+    if (status == WEFT_OK) {
+        rank = rank_of(&run, options->name);
+        status = rank != UINT32_MAX
+                     ? run_rank(&run, rank, options, out_record, error)
+                     : weft_fail(error, WEFT_ERR_INPUT, "node",
+                                 "the scenario has no rank on a host %s", options->name);
+    }
+    run_fini(&run);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* One rank of a run whose hosts are processes of their own: this process is the host. */
+#ifndef WEFT_RUN_NODE_H
+#define WEFT_RUN_NODE_H
+
+#include <jansson.h>
+
+#include "run/run.h"
+
+/* Makes a world of one host, index 0 of its loop: this process, as host `host` of `spec`. */
+typedef weft_status (*run_node_world)(const struct world_spec *spec, uint32_t host,
+                                      struct world **out, struct weft_error *error);
+
+struct run_node_options {
+    const char *name; /* of the host, as in the scenario */
+    run_node_world world;
+    bool has_rendezvous;
+    struct io_endpoint rendezvous; /* else where the scenario's rank 0 serves it */
+    weft_ns patience_ns;           /* for ranks that have not started yet; 0: default */
+    bool has_policy;
+    enum rdma_policy policy; /* overrides the file's */
+    bool has_seed;
+    uint64_t seed; /* overrides the file's */
+    struct weft_log *log;
+};
+
+/* Runs the rank on host `name` to its end. `*out_record` (the caller's reference, never
+ * NULL once the host is known) is what run_record_decode reads, of a failed rank as well.
+ * WEFT_ERR_INPUT: no such host. Otherwise WEFT_OK if the rank came to its end in order,
+ * else its error. */
+weft_status run_node(const struct scenario *scenario,
+                     const struct run_node_options *options, json_t **out_record,
+                     struct weft_error *error);
+
+#endif
