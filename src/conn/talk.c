@@ -71,8 +71,10 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_META:
         return state == CONN_META;
     case CODEC_READY:
+        /* The acceptor's META and READY may come in one segment. */
         return conn_got(conn, CODEC_META) &&
-               (state == CONN_CONNECT_QPS || state == CONN_READY);
+               (state == CONN_CONNECT_QPS || state == CONN_READY ||
+                (state == CONN_META && conn->is_connector));
     case CODEC_PROBED:
         return conn_got(conn, CODEC_READY) &&
                (state == CONN_READY || state == CONN_PROBE);
