@@ -1,0 +1,44 @@
+"""Tests that need rdma_rxe, in a guest that has it. Skipped by name where no guest kernel is built."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("WEFT_BUILD", "build")
+GUEST = ROOT / "ci" / "guest" / "conformance"
+
+
+def has_guest():
+    if os.environ.get("WEFT_GUEST_KERNEL"):
+        return True
+    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
+                          check=False).returncode == 0
+
+
+def in_guest(program):
+    if not has_guest():
+        pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
+    return subprocess.run([GUEST, BUILD / "test" / program], cwd=ROOT, timeout=400,
+                          capture_output=True, text=True, check=False)
+
+
+def test_the_waist_over_soft_roce():
+    done = in_guest("backends/verbs/conformance_test")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "SKIP" not in done.stdout
+    counts = re.search(r"100%: Checks: (\d+), Failures: 0, Errors: 0", done.stdout)
+    assert counts and int(counts[1]) >= 35, done.stdout[-2000:]
+
+
+def test_a_guest_that_does_not_end_is_ended():
+    if not has_guest():
+        pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
+    done = subprocess.run([GUEST, "/bin/sleep", "600"], cwd=ROOT, timeout=120,
+                          env={**os.environ, "WEFT_GUEST_SECONDS": "5"},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "without a result" in done.stderr
