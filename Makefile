@@ -54,8 +54,8 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 
-.PHONY: all demo test tidy asan clang bench coverage mutants fuzz soak install clean help \
-        tests fuzzers everything FORCE
+.PHONY: all demo rxe-guest test tidy asan clang bench coverage mutants fuzz soak \
+        install clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -72,6 +72,7 @@ help:
 	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
+	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make asan       build/asan/weft, for trying things by hand'
 	@echo 'make clean'
@@ -173,6 +174,10 @@ soak:
 bench: all
 	@build/weft bench --list
 	@build/weft bench $$(build/weft bench --list | awk '{print $$1}')
+
+# A guest kernel with soft-RoCE, in the user's cache; needed once, for backend rxe.
+rxe-guest:
+	@ci/rxe-guest
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \

@@ -254,6 +254,9 @@ enum diag_known diag_peer_died(const struct diag_case *c)
     if (c->peer != NULL && c->peer->was_observed) {
         return DIAG_NO; /* it lived to tell */
     }
+    if (c->peer != NULL && c->peer->has_vanished) {
+        return DIAG_YES;
+    }
     for (uint32_t i = 0; i < c->input->n_hosts; i++) {
         const struct diag_host *host = &c->input->hosts[i];
 

@@ -10,7 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 /* All start together: one that has not come to the rendezvous by then does not come. */
-#define PATIENCE_S 30
+#define PATIENCE_S 15
 /* After an end, the next must come within this: more than any single deadline of a rank
  * that lost its peer. Whoever is later than that hangs, and is killed. */
 #define HANG_NS (150 * SECOND)

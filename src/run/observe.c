@@ -132,6 +132,8 @@ static void observe_host(const struct run *run, const struct host *host,
     weft_format(out->name, sizeof(out->name), "%s", host->env->name);
     out->memlock_bytes = IO_UNKNOWN;
     if (host->state == HOST_DEAD) {
+        /* Where we started its process, we saw that; elsewhere only its peers can tell. */
+        out->has_vanished = run->world->ops->launch != NULL;
         return; /* the dead tell nothing */
     }
     out->was_observed = true;

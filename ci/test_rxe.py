@@ -1,0 +1,248 @@
+"""Scenarios over the Linux kernel's soft-RoCE, in a guest kernel, as an ordinary user."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# Sanitizers reserve more address space than a guest has.
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
+PAIR = "scenarios/basic/pair.yaml"
+TRIANGLE = "scenarios/basic/triangle.yaml"
+SMALL = ["--set", "jobs.0.all_reduce.bytes=1MiB",
+         "--set", "expect.bus_bandwidth.bytes=1MiB"]
+PROVIDERS = sorted(Path("/usr/lib").glob("*/libibverbs"))
+
+asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
+                       check=False)
+KERNEL = asked.stdout.strip()
+pytestmark = pytest.mark.skipif(
+    asked.returncode != 0, reason="no guest kernel; enable with: make rxe-guest")
+
+
+def is_sanitized(program):
+    return b"__asan_init" in Path(program).read_bytes()
+
+
+@pytest.fixture(scope="module", name="place")
+def fixture_place():
+    """A folder that an ordinary user can read, with the program, the kernel, scenarios."""
+    if is_sanitized(WEFT):
+        pytest.skip("only a sanitized build is there; enable with: make all")
+    folder = Path(tempfile.mkdtemp(prefix="weft-test-rxe."))
+    shutil.copy(WEFT, folder / "weft")
+    shutil.copy(KERNEL, folder / "linux")
+    shutil.copytree(ROOT / "scenarios", folder / "scenarios")
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def nobody():
+    """Arguments of subprocess that drop root, where there is any to drop."""
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+
+
+def environment(place):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
+    return {**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "NO_COLOR": "1", "HOME": "/"}
+
+
+def start(place, *args):
+    return subprocess.Popen(
+        [place / "weft", *map(str, args)], cwd=place, env=environment(place), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **nobody())
+
+
+def weft(place, *args, code=0, timeout=120):
+    process = start(place, *args)
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == code, (process.returncode, out[-3000:], err[-3000:])
+    return out, err
+
+
+def run_json(place, *args, **kwargs):
+    out, _ = weft(place, "run", "--backend", "rxe", *args, "--json", **kwargs)
+    return json.loads(out)
+
+
+def guests():
+    """Command lines of User Mode Linux processes, by pid."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"umid=guest" in line:
+            found[int(process.name)] = line
+    return found
+
+
+def remains():
+    return set(Path("/tmp").glob("weft-guest.*"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_remains():
+    before = remains(), guests()
+    yield
+    assert remains() <= before[0]
+    assert {pid: line for pid, line in guests().items() if pid not in before[1]} == {}
+
+
+def assert_on_the_wire(document):
+    """RoCE v2 frames crossed every cable and no management network."""
+    frames = {name: value for name, value in document["counters"].items()
+              if name.startswith("roce_frames.")}
+    assert frames
+    for name, value in frames.items():
+        assert (value == 0) == name.endswith(".mgmt0"), frames
+    for connection in document["connections"]:
+        assert connection["gid_type"] == "RoCE v2"
+        assert connection["path_mtu"] == 4096
+
+
+@pytest.mark.parametrize("path, extra, n_connections", [(PAIR, [], 2), (TRIANGLE, SMALL, 6)])
+def test_basic_scenarios_pass_as_an_ordinary_user(place, path, extra, n_connections):
+    began = time.monotonic()
+    document = run_json(place, path, *extra)
+    assert time.monotonic() - began < 10
+    assert document["result"] == "pass"
+    assert document["backend"] == "rxe"
+    assert document["trace_hash"] is None
+    assert [job["nwrong"] for job in document["jobs"]] == [0]
+    assert len(document["connections"]) == n_connections
+    assert_on_the_wire(document)
+
+
+def test_ports_and_gids_are_those_of_the_simulated_fabric(place):
+    def connections(backend):
+        out, _ = weft(place, "run", "--backend", backend, TRIANGLE, *SMALL, "--set",
+                      "expect={}", "--json")
+        return sorted(
+            [[c[key] for key in ("from", "to", "local_port", "remote_port", "local_gid",
+                                 "remote_gid", "gid_type", "path_mtu", "qps")]
+             for c in json.loads(out)["connections"]])
+
+    assert connections("rxe") == connections("sim")
+
+
+@pytest.mark.skipif(not PROVIDERS, reason="no libibverbs; enable with: ci/deps test")
+def test_without_the_provider_a_finding_names_it(place):
+    out, _ = weft(place, "guest", "--", "sh", "-c",
+                  f"mount -t tmpfs none {PROVIDERS[0]} && "
+                  f"exec ./weft run --backend rxe {PAIR} --json", code=1)
+    document = json.loads(out)
+    assert {finding["code"] for finding in document["findings"]} == {"host.no_device"}
+    assert set(name for name, value in document["counters"].items() if value) == set()
+
+
+KILLED = """
+name: killed
+topology:
+  nodes: {titanic: {ports: [p0, p1]}, iceberg: {ports: [p0, p1]}, carpathia: {ports: [p0, p1]}}
+  links:
+    - {endpoints: ["titanic:p0", "iceberg:p1"], subnet: 192.168.101.0/24}
+    - {endpoints: ["iceberg:p0", "carpathia:p1"], subnet: 192.168.100.0/24}
+    - {endpoints: ["carpathia:p0", "titanic:p1"], subnet: 192.168.102.0/24}
+jobs:
+  - all_reduce: {bytes: 4MiB, repeat: 200}
+faults:
+  - {at: 1s, on: iceberg, kind: kill}
+expect:
+  result: fail
+  findings: [peer.dead]
+"""
+
+
+@pytest.mark.parametrize("at", ["0s", "50ms", "150ms", "250ms", "350ms", "450ms", "600ms", "800ms",
+                                "1s", "1500ms"])
+def test_a_killed_host_is_named_and_nothing_remains(place, at):
+    (place / "killed.yaml").write_text(KILLED)
+    out, _ = weft(place, "guest", "--", "sh", "-c",
+                  f"./weft run --backend rxe killed.yaml --set faults.0.at={at} --json; "
+                  "echo; ls /run/netns /sys/class/infiniband /sys/class/net; ./weft cleanup")
+    document, rest = out.split("\n}\n", 1)
+    document = json.loads(document + "\n}")
+    assert document["result"] == "pass", document["expectations"]
+    assert [f["where"]["peer"] for f in document["findings"]] == ["iceberg"]
+    assert rest.split() == ["/run/netns:", "/sys/class/infiniband:", "/sys/class/net:", "lo",
+                            "0", "removed"]
+
+
+LOSSY = """
+name: lossy
+topology:
+  nodes: {titanic: {ports: [p0]}, iceberg: {ports: [p0]}}
+  links:
+    - {endpoints: ["titanic:p0", "iceberg:p0"], subnet: 192.168.101.0/24, %s}
+jobs:
+  - all_reduce: {bytes: 64KiB}
+"""
+
+
+@pytest.mark.parametrize("impairment", ["loss: 1%", "delay: 10ms", "rate: 100Mbps"])
+def test_netem_slows_and_drops_and_data_stays_exact(place, impairment):
+    (place / "lossy.yaml").write_text(LOSSY % impairment)
+    document = run_json(place, "lossy.yaml")
+    assert document["result"] == "pass"
+    assert_on_the_wire(document)
+    if impairment == "delay: 10ms":
+        assert document["jobs"][0]["time_ns"] >= 10_000_000
+
+
+def test_what_the_kernel_cannot_express_is_said(place):
+    (place / "lossy.yaml").write_text(LOSSY % "path_limit: 1500")
+    _, err = weft(place, "run", "--backend", "rxe", "lossy.yaml", code=3)
+    assert "backend rxe has no path_limit" in err
+
+
+def test_interrupted_it_leaves_nothing(place):
+    process = start(place, "run", "--backend", "rxe", PAIR, "--set",
+                    "jobs.0.all_reduce.repeat=100000")
+    wait_for(lambda: len(remains()) > 0)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode in (130, -signal.SIGINT)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_cleanup_removes_what_a_killed_run_left(place):
+    before = remains(), set(guests())
+    process = start(place, "run", "--backend", "rxe", PAIR, "--set",
+                    "jobs.0.all_reduce.repeat=100000")
+    wait_for(lambda: set(guests()) - before[1])
+    process.kill()
+    process.communicate(timeout=30)
+    wait_for(lambda: set(guests()) <= before[1])  # a guest dies with its owner
+    out, _ = weft(place, "cleanup")
+    assert out == "1 removed\n"
+
+
+def test_a_guest_has_a_time_limit(place):
+    _, err = weft(place, "guest", "--time-limit", "2", "--", "sleep", "60", code=124)
+    assert "not done within 2 s" in err
+
+
+def test_without_a_guest_it_says_how_to_get_one(place):
+    env = {**environment(place), "XDG_CACHE_HOME": "/nonexistent"}
+    del env["WEFT_GUEST_KERNEL"]
+    done = subprocess.run([place / "weft", "run", "--backend", "rxe", PAIR], cwd=place, env=env,
+                          capture_output=True, text=True, check=False, timeout=60, **nobody())
+    assert done.returncode == 3
+    assert "make rxe-guest" in done.stderr
