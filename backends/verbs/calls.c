@@ -127,6 +127,60 @@ static void enqueue(struct verbs_call *call, bool first)
     pthread_mutex_unlock(&worker->lock);
 }
 
+static void remember(struct verbs_device *device, enum io_op_kind kind, void *pointer)
+{
+    struct verbs_object *object = weft_calloc(1, sizeof *object);
+    *object =
+        (struct verbs_object){.next = device->objects, .kind = kind, .pointer = pointer};
+    device->objects = object;
+}
+
+static void forget(struct verbs_device *device, const void *pointer)
+{
+    struct verbs_object **at = &device->objects;
+    while (*at != NULL && (*at)->pointer != pointer) {
+        at = &(*at)->next;
+    }
+    weft_check(*at != NULL); /* destroyed twice, or never made here */
+    struct verbs_object *object = *at;
+    *at = object->next;
+    free(object);
+}
+
+/* Keeps the list of objects after a verb that succeeded. */
+static void account(struct verbs_device *device, const struct io_op *work)
+{
+    switch (work->kind) {
+    case IO_OP_ALLOC_PD:
+        remember(device, work->kind, work->out.pd);
+        return;
+    case IO_OP_REG_MR:
+        remember(device, work->kind, work->out.mr);
+        return;
+    case IO_OP_CREATE_CQ:
+        remember(device, work->kind, work->out.cq);
+        return;
+    case IO_OP_CREATE_QP:
+        remember(device, work->kind, work->out.qp);
+        return;
+    case IO_OP_DEALLOC_PD:
+        forget(device, work->arg.dealloc_pd);
+        return;
+    case IO_OP_DEREG_MR:
+        forget(device, work->arg.dereg_mr);
+        return;
+    case IO_OP_DESTROY_CQ:
+        forget(device, work->arg.destroy_cq);
+        return;
+    case IO_OP_DESTROY_QP:
+        forget(device, work->arg.destroy_qp);
+        return;
+    case IO_OP_NONE:
+    case IO_OP_MODIFY_QP:
+        return;
+    }
+}
+
 static void forget_cq(struct verbs_device *device, struct verbs_cq *cq)
 {
     struct verbs_cq **at = &device->cqs;
@@ -172,6 +226,9 @@ static void finish(void *context)
     struct verbs_device *device = call->device;
     struct io_op *op = call->op;
     settle_cq(call);
+    if (call->work.error == 0) {
+        account(device, &call->work);
+    }
     if (op == NULL && turn_into_undo(&call->work)) {
         enqueue(call, true); /* before what may depend on it, such as dealloc_pd */
         return;
@@ -277,4 +334,37 @@ void verbs_worker_stop(struct verbs_device *device)
     pthread_join(worker->thread, NULL);
     pthread_mutex_destroy(&worker->lock);
     pthread_cond_destroy(&worker->changed);
+}
+
+static int destroy_object(const struct verbs_library *library,
+                          struct verbs_object *object)
+{
+    if (object->kind == IO_OP_CREATE_QP) {
+        return library->destroy_qp(object->pointer);
+    }
+    if (object->kind == IO_OP_CREATE_CQ) {
+        return library->destroy_cq(object->pointer);
+    }
+    return object->kind == IO_OP_REG_MR ? library->dereg_mr(object->pointer)
+                                        : library->dealloc_pd(object->pointer);
+}
+
+void verbs_destroy_objects(struct verbs_device *device)
+{
+    /* Users before what they use. */
+    static const enum io_op_kind order[] = {IO_OP_CREATE_QP, IO_OP_CREATE_CQ,
+                                            IO_OP_REG_MR, IO_OP_ALLOC_PD};
+    for (size_t i = 0; i < WEFT_LENGTH(order); i++) {
+        for (struct verbs_object *at = device->objects; at != NULL; at = at->next) {
+            if (at->kind == order[i] && destroy_object(device->library, at) != 0) {
+                weft_log(device->log, WEFT_LOG_WARN, "%s: an object would not go",
+                         device->kernel_name);
+            }
+        }
+    }
+    while (device->objects != NULL) {
+        struct verbs_object *object = device->objects;
+        device->objects = object->next;
+        free(object);
+    }
 }

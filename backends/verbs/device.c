@@ -255,5 +255,6 @@ void verbs_device_close(struct verbs_device *device)
         return;
     }
     verbs_worker_stop(device);
+    verbs_destroy_objects(device);
     release(device);
 }

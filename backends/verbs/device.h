@@ -33,6 +33,13 @@ struct verbs_call {
     struct verbs_cq *cq; /* of CREATE_CQ and DESTROY_CQ */
 };
 
+/* What was made and not yet destroyed, so that closing leaves nothing. */
+struct verbs_object {
+    struct verbs_object *next;
+    enum io_op_kind kind; /* that made it */
+    void *pointer;
+};
+
 struct verbs_worker {
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
@@ -52,7 +59,8 @@ struct verbs_device {
     struct ibv_comp_channel *channel; /* of all its CQs */
     struct linux_watch *channel_watch;
     struct linux_watch *async_watch;
-    struct verbs_cq *cqs; /* Owned. */
+    struct verbs_cq *cqs;         /* Owned. */
+    struct verbs_object *objects; /* Owned. */
     struct verbs_worker worker;
     uint32_t n_calls; /* submitted and not finished */
     struct io_device_attr attr;
@@ -76,8 +84,7 @@ weft_status verbs_device_open(const struct verbs_library *library,
                               struct ibv_device *from,
                               const struct verbs_device_config *config,
                               struct verbs_device **out, struct weft_error *error);
-/* Finishes what is under way, then closes. The users' objects are gone before; the kernel
- * frees forgotten ones. NULL is ignored. */
+/* Finishes what is under way, destroys what users have left, closes. NULL is ignored. */
 void verbs_device_close(struct verbs_device *device);
 /* Whether a port of it has a netdev in the host's namespace. */
 bool verbs_device_is_ours(const struct verbs_device *device);
@@ -102,6 +109,8 @@ int verbs_learn_facts(struct verbs_device *device,
 int verbs_worker_start(struct verbs_device *device);
 /* Waits until nothing is under way, and ends the thread. */
 void verbs_worker_stop(struct verbs_device *device);
+/* Destroys what was not; after the worker has ended. */
+void verbs_destroy_objects(struct verbs_device *device);
 int verbs_submit(struct io_device *io, struct io_op *op);
 int verbs_poll(struct io_device *io, struct io_op *op);
 void verbs_abandon(struct io_device *io, struct io_op *op);

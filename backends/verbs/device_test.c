@@ -400,6 +400,8 @@ START_TEST(closing_waits_for_what_is_under_way)
     verbs_abandon(&device->io, &ops[0]);
     ck_assert_int_eq(verbs_submit(&device->io, &ops[1]), 0);
     verbs_abandon(&device->io, &ops[1]);
+    struct io_op qp = qp_op(make_pd(), make_cq()); /* and destroys what is left */
+    ck_assert_int_eq(run(&qp), 0);
     verbs_device_close(device);
     device = NULL;
     ck_assert_int_eq(fake_n_live(), 0);

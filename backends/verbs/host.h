@@ -24,7 +24,7 @@ struct verbs_host_config {
 weft_status verbs_host_create(struct linux_loop *loop,
                               const struct verbs_host_config *config,
                               struct verbs_host **out, struct weft_error *error);
-/* Objects that users forgot are freed with the devices. NULL is ignored. */
+/* Objects that users left are destroyed. NULL is ignored. */
 void verbs_host_destroy(struct verbs_host *host);
 
 struct io_env *verbs_host_env(struct verbs_host *host);
