@@ -39,6 +39,16 @@ const struct world_ops *backend_find(const char *name)
     return backend == NULL ? NULL : backend->ops;
 }
 
+bool backend_can_express(const struct backend *backend, const struct world_spec *spec)
+{
+    struct weft_error error = {0};
+
+    if (backend->ops == &backend_rxe) {
+        return rxe_can_express(spec, &error) == WEFT_OK;
+    }
+    return backend->ops != NULL;
+}
+
 bool backend_is_known(const char *name)
 {
     return find(name) != NULL;

@@ -18,6 +18,9 @@ struct backend {
 const struct backend *backend_at(unsigned index);
 /* The operations of `name`; NULL if there is no such backend, or not yet (backend_is_known). */
 const struct world_ops *backend_find(const char *name);
+/* Whether `backend` is built and has everything that a world like `spec` needs; says nothing
+ * of this machine. */
+bool backend_can_express(const struct backend *backend, const struct world_spec *spec);
 /* Whether `name` is one of ours at all: "not implemented yet" differs from a typing error. */
 bool backend_is_known(const char *name);
 

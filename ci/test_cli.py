@@ -259,6 +259,9 @@ def test_list_and_validate_know_every_scenario():
     listed = json.loads(weft("list", "--json").stdout)["scenarios"]
     files = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "scenarios").rglob("*.yaml"))
     assert [entry["file"] for entry in listed] == files
+    backends = {entry["file"]: entry["backends"] for entry in listed}
+    assert backends[PAIR] == ["sim", "rxe"]
+    assert backends["scenarios/faults/black-hole.yaml"] == ["sim"]
     checked = json.loads(weft("validate", *files, "--json").stdout)["files"]
     assert all(entry["valid"] for entry in checked)
     assert TRIANGLE in weft("list").stdout

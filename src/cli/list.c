@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backends/registry.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "report/columns.h"
@@ -64,6 +65,51 @@ static bool find_scenarios(const char *folder, int depth, struct paths *out)
     return true;
 }
 
+/* The names of the backends that can express `scenario`. */
+static json_t *backends_of(const struct scenario *scenario)
+{
+    json_t *names = json_array();
+    struct scenario_world *world = NULL;
+    const struct backend *backend;
+    const char *key = NULL;
+
+    if (scenario_not_implemented(scenario, &key) ||
+        scenario_to_world(scenario, &world) != WEFT_OK) {
+        return names;
+    }
+    for (unsigned i = 0; (backend = backend_at(i)) != NULL; i++) {
+        if (backend_can_express(backend, &world->spec)) {
+            json_array_append_new(names, json_string(backend->name));
+        }
+    }
+    scenario_world_free(world);
+    return names;
+}
+
+/* Adds one scenario to the table and to the document. */
+static void add_scenario(const char *path, const struct scenario *scenario,
+                         struct columns *columns, json_t *list)
+{
+    json_t *names = backends_of(scenario);
+    struct weft_text joined = {NULL, 0, 0};
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(names, i, name)
+    {
+        weft_text_add(&joined, "%s%s", i == 0 ? "" : " ", json_string_value(name));
+    }
+    columns_row(columns);
+    columns_cell(columns, "%s", path);
+    columns_cell(columns, "%s", scenario->name);
+    columns_cell(columns, "%s", joined.n > 0 ? joined.bytes : "-");
+    columns_cell(columns, "%s", scenario->description);
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "file", path, "name",
+                                          scenario->name, "description",
+                                          scenario->description, "backends", names));
+    weft_text_fini(&joined);
+}
+
 int cli_list(struct cli_options *options)
 {
     static const char *const heads[] = {"file", "name", "backends", "what it shows"};
@@ -80,22 +126,11 @@ int cli_list(struct cli_options *options)
     columns_init(&columns, heads, 4);
     for (size_t i = 0; i < paths.n; i++) {
         struct scenario *scenario = cli_load(options, paths.names[i]);
-        const char *key = NULL;
-        bool can_run = scenario != NULL && !scenario_not_implemented(scenario, &key);
 
         if (scenario == NULL) {
             code = CLI_USAGE;
         } else {
-            columns_row(&columns);
-            columns_cell(&columns, "%s", paths.names[i]);
-            columns_cell(&columns, "%s", scenario->name);
-            columns_cell(&columns, "%s", can_run ? "sim" : "-");
-            columns_cell(&columns, "%s", scenario->description);
-            json_array_append_new(
-                list,
-                json_pack("{s:s, s:s, s:s, s:o}", "file", paths.names[i], "name",
-                          scenario->name, "description", scenario->description,
-                          "backends", can_run ? json_pack("[s]", "sim") : json_array()));
+            add_scenario(paths.names[i], scenario, &columns, list);
         }
         scenario_free(scenario);
         free(paths.names[i]);
