@@ -22,7 +22,6 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define MARKER "WEFT_IN_GUEST"
 #define TIME_LIMIT_S 3600
 #define MEMORY_MIB 1024
 #define LOOK_MS 50
@@ -97,7 +96,7 @@ static bool write_commands(const char *scratch, char *const *argv)
     for (size_t i = 0; environ[i] != NULL; i++) {
         weft_text_add_bytes(&text, environ[i], strlen(environ[i]) + 1);
     }
-    weft_text_add_bytes(&text, MARKER "=1", sizeof(MARKER "=1"));
+    weft_text_add_bytes(&text, RXE_GUEST_MARKER "=1", sizeof(RXE_GUEST_MARKER "=1"));
     ok = scratch_write(scratch, "environ", text.bytes, text.n) && ok;
     weft_text_fini(&text);
     return getcwd(cwd, sizeof(cwd)) != NULL &&
@@ -361,7 +360,7 @@ bool rxe_guest_instead(int *out_code)
     char *bytes;
     size_t n;
 
-    if (getenv(MARKER) != NULL || rxe_probe(&error) == WEFT_OK) {
+    if (getenv(RXE_GUEST_MARKER) != NULL || rxe_probe(&error) == WEFT_OK) {
         return false;
     }
     weft_error_clear(&error);

@@ -15,6 +15,8 @@
 
 /* The variable that tells a guest's first process its folder. */
 #define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
+/* Set in the environment of everything that runs inside a guest. */
+#define RXE_GUEST_MARKER "WEFT_IN_GUEST"
 
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */

@@ -1,0 +1,272 @@
+/* The builder in plain namespaces: everything but RDMA devices, on any kernel with veth. */
+#define _GNU_SOURCE
+#include "backends/rxe/fabric.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/rxe/private.h"
+#include "base/check.h"
+
+/* ---- a pair of hosts, one cable, one port without ---- */
+
+static struct io_prefix addresses[2][2];
+static struct world_port ports[2][2];
+static struct world_host hosts[2];
+static struct world_cable cable;
+static struct world_spec spec;
+
+static void make_spec(void)
+{
+    static const char *const texts[2][2] = {{"192.168.101.1/24", "10.1.0.1/30"},
+                                            {"192.168.101.2/24", "10.1.0.2/30"}};
+
+    memset(hosts, 0, sizeof(hosts));
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 2; j++) {
+            bool ok = io_prefix_parse(texts[i][j], &addresses[i][j]);
+
+            weft_check(ok);
+        }
+        ports[i][0] = (struct world_port){.name = "p0",
+                                          .port = 1,
+                                          .mtu_bytes = 9000,
+                                          .addresses = addresses[i],
+                                          .n_addresses = 2};
+        ports[i][1] = (struct world_port){.name = "c0.1", .port = 1, .mtu_bytes = 1500};
+        hosts[i] =
+            (struct world_host){.name = i == 0 ? "titanic" : "iceberg",
+                                .ports = ports[i],
+                                .n_ports = i == 0 ? 2 : 1,
+                                .forward_accept = true,
+                                .memlock_bytes = INT64_MAX,
+                                .management_ip = io_ip_v4(10, 0, 0, (uint8_t)(i + 1))};
+    }
+    hosts[1].sysctl.arp_ignore = 1;
+    cable = (struct world_cable){.ends = {{.node = 0}, {.node = 1}},
+                                 .rate_bps = 100000000000,
+                                 .delay_ps = 1000000,
+                                 .up = true};
+    spec = (struct world_spec){.hosts = hosts,
+                               .n_hosts = 2,
+                               .cables = &cable,
+                               .n_cables = 1,
+                               .management = {.exists = true, .prefix_len = 24}};
+}
+
+/* Whether this user and kernel have namespaces and veth. */
+static bool can_build(void)
+{
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+
+    make_spec();
+    if (rxe_fabric_create(&spec, false, &fabric, &error) != WEFT_OK) {
+        printf("SKIP rxe fabric: %s; enable with: run as root\n", error.message);
+        return false;
+    }
+    rxe_fabric_destroy(&fabric);
+    return true;
+}
+
+static int count_namespaces(void)
+{
+    DIR *folder = opendir(RXE_NETNS_DIR);
+    struct dirent *entry;
+    char prefix[32];
+    int n = 0;
+
+    snprintf(prefix, sizeof(prefix), "%s%d-", RXE_NAME_PREFIX, (int)getpid());
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return n;
+}
+
+/* What /proc of a namespace says. */
+static int setting_in(const struct rxe_fabric *fabric, uint32_t host, const char *path)
+{
+    FILE *file;
+    int value = -1;
+
+    ck_assert_int_eq(rxe_place_enter(&fabric->hosts[host].place), 0);
+    file = fopen(path, "r");
+    rxe_fabric_go_home(fabric);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%d", &value), 1);
+    fclose(file);
+    return value;
+}
+
+/* ---- stories ---- */
+
+START_TEST(a_fabric_comes_and_goes)
+{
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+
+    make_spec();
+    ck_assert_int_eq(rxe_fabric_create(&spec, false, &fabric, &error), WEFT_OK);
+    ck_assert_int_eq(count_namespaces(), 3); /* two hosts, one for the bridge */
+    ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "p0"), 0);
+    ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "c0.1"), 0);
+    ck_assert_uint_ne(netlink_ifindex(fabric.hosts[1].place.route_fd, "p0"), 0);
+    ck_assert_uint_eq(netlink_ifindex(fabric.hosts[1].place.route_fd, "c0.1"), 0);
+    ck_assert_uint_ne(netlink_ifindex(fabric.hosts[1].place.route_fd, "mgmt0"), 0);
+    ck_assert_int_eq(setting_in(&fabric, 1, "/proc/sys/net/ipv4/conf/default/arp_ignore"),
+                     1);
+    ck_assert_int_eq(setting_in(&fabric, 0, "/proc/sys/net/ipv4/conf/default/arp_ignore"),
+                     0);
+    rxe_fabric_destroy(&fabric);
+    ck_assert_int_eq(count_namespaces(), 0);
+}
+END_TEST
+
+START_TEST(a_second_address_of_the_same_is_refused_by_the_kernel)
+{
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+
+    make_spec();
+    addresses[0][1] = addresses[0][0];
+    ck_assert_int_eq(rxe_fabric_create(&spec, false, &fabric, &error), WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(error.sys_errno, EEXIST);
+    ck_assert_str_eq(error.phase, "port");
+    ck_assert_int_eq(count_namespaces(), 0); /* what was built is gone again */
+}
+END_TEST
+
+START_TEST(faults_of_links_come_and_go)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true};
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+
+    make_spec();
+    ck_assert_int_eq(rxe_fabric_create(&spec, false, &fabric, &error), WEFT_OK);
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, true), 0);
+    fault.kind = WORLD_FAULT_MTU;
+    fault.size_bytes = 1500;
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
+    fault.kind = WORLD_FAULT_ADDR_DEL;
+    fault.address = addresses[0][1];
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), EADDRNOTAVAIL);
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, true), 0);
+    fault.kind = WORLD_FAULT_ECN;
+    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), EOPNOTSUPP);
+    rxe_fabric_destroy(&fabric);
+}
+END_TEST
+
+START_TEST(a_kernel_without_netem_or_rdma_says_so)
+{
+    const struct netlink_impairment slow = {.delay_ns = 10000000};
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+    int rdma_fd = -1;
+    int result;
+
+    make_spec();
+    ck_assert_int_eq(rxe_fabric_create(&spec, false, &fabric, &error), WEFT_OK);
+    result = netlink_set_netem(fabric.hosts[0].place.route_fd, "p0", &slow);
+    ck_assert(result == 0 || result == ENOENT || result == EOPNOTSUPP);
+    result = netlink_open(NETLINK_RDMA, &rdma_fd);
+    ck_assert(result == 0 || result == EPROTONOSUPPORT);
+    if (result == 0) {
+        ck_assert_int_eq(netlink_delete_rdma(rdma_fd, "weft-no-such"), ENODEV);
+        close(rdma_fd);
+    }
+    rxe_fabric_destroy(&fabric);
+}
+END_TEST
+
+START_TEST(cleanup_leaves_the_living_alone)
+{
+    struct rxe_fabric fabric;
+    struct weft_error error = {0};
+
+    make_spec();
+    ck_assert_int_eq(rxe_fabric_create(&spec, false, &fabric, &error), WEFT_OK);
+    rxe_cleanup(NULL);
+    ck_assert_int_eq(count_namespaces(), 3);
+    rxe_fabric_destroy(&fabric);
+}
+END_TEST
+
+START_TEST(what_cannot_be_expressed_is_named)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR};
+    struct weft_error error = {0};
+
+    make_spec();
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_OK);
+    spec.faults = &fault;
+    spec.n_faults = 1;
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "backend rxe has no fault: verb_error");
+    make_spec();
+    cable.path_limit_bytes = 1500;
+    weft_error_clear(&error);
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "backend rxe has no path_limit: titanic");
+}
+END_TEST
+
+START_TEST(good_cables_get_no_qdisc_and_bad_ones_their_own)
+{
+    struct netlink_impairment got;
+
+    make_spec();
+    rxe_base_impairment(&cable, 9000, &got);
+    ck_assert_int_eq(got.delay_ns, 0);
+    ck_assert_uint_eq(got.rate_bps, 0);
+    cable.delay_ps = 10000000000; /* 10 ms */
+    cable.rate_bps = 1000000000;
+    cable.impairment.loss_ppb = 10000000;
+    cable.queue_bytes = 1 << 20;
+    rxe_base_impairment(&cable, 9000, &got);
+    ck_assert_int_eq(got.delay_ns, 10000000);
+    ck_assert_uint_eq(got.rate_bps, 1000000000);
+    ck_assert_uint_eq(got.random.loss_ppb, 10000000);
+    ck_assert_uint_eq(got.queue_packets, 117);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backends/rxe/fabric");
+    TCase *pure = tcase_create("plans");
+    TCase *built = tcase_create("namespaces");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(pure, what_cannot_be_expressed_is_named);
+    tcase_add_test(pure, good_cables_get_no_qdisc_and_bad_ones_their_own);
+    suite_add_tcase(suite, pure);
+    if (can_build()) {
+        tcase_set_timeout(built, 60);
+        tcase_add_test(built, a_fabric_comes_and_goes);
+        tcase_add_test(built, a_second_address_of_the_same_is_refused_by_the_kernel);
+        tcase_add_test(built, faults_of_links_come_and_go);
+        tcase_add_test(built, a_kernel_without_netem_or_rdma_says_so);
+        tcase_add_test(built, cleanup_leaves_the_living_alone);
+        suite_add_tcase(suite, built);
+    }
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
