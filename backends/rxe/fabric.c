@@ -419,21 +419,34 @@ weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
     return status;
 }
 
+static void delete_devices(struct rxe_fabric *fabric, uint32_t index)
+{
+    struct rxe_host *host = &fabric->hosts[index];
+
+    for (uint32_t i = 0; i < fabric->spec->hosts[index].n_ports; i++) {
+        char device[RXE_NAME_BYTES];
+        int problem;
+
+        if (!host->ports[i].has_device) {
+            continue;
+        }
+        rxe_device_name(fabric->owner, index, i, device, sizeof(device));
+        problem = netlink_delete_rdma(host->place.rdma_fd, device);
+        if (problem != 0) {
+            weft_log(fabric->spec->log, WEFT_LOG_WARN, "rxe: %s stays: %s", device,
+                     strerror(problem));
+        }
+    }
+}
+
 static void destroy_host(struct rxe_fabric *fabric, uint32_t index)
 {
     const struct world_host *spec = &fabric->spec->hosts[index];
     struct rxe_host *host = &fabric->hosts[index];
 
     for (uint32_t i = 0; i < spec->n_ports; i++) {
-        struct rxe_port *port = &host->ports[i];
-        char device[RXE_NAME_BYTES];
-
-        rxe_device_name(fabric->owner, index, i, device, sizeof(device));
-        if (port->has_device) {
-            netlink_delete_rdma(host->place.rdma_fd, device);
-        }
-        if (port->tap.fd >= 0) {
-            close(port->tap.fd);
+        if (host->ports[i].tap.fd >= 0) {
+            close(host->ports[i].tap.fd);
         }
         if (host->place.route_fd >= 0) {
             netlink_delete_link(host->place.route_fd, spec->ports[i].name);
@@ -448,6 +461,11 @@ static void destroy_host(struct rxe_fabric *fabric, uint32_t index)
 
 void rxe_fabric_destroy(struct rxe_fabric *fabric)
 {
+    /* All devices first: an interface takes its cable's other end with it, and a device
+     * whose interface went is removed only some time later. */
+    for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
+        delete_devices(fabric, i);
+    }
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         destroy_host(fabric, i);
     }
