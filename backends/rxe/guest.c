@@ -246,7 +246,7 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
     char *console;
 
     if (text != NULL && n > 0) {
-        *out_code = atoi(text);
+        *out_code = scratch_number(text);
         free(text);
         return WEFT_OK;
     }
@@ -310,7 +310,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
 {
     const char *memory = getenv("WEFT_GUEST_MEMORY");
     int memory_mib = options->memory_mib != 0 ? options->memory_mib
-                     : memory != NULL         ? atoi(memory)
+                     : memory != NULL         ? scratch_number(memory)
                                               : MEMORY_MIB;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <linux/netlink.h>
 #include <linux/reboot.h>
 #include <signal.h>
@@ -69,6 +70,14 @@ char *scratch_read(const char *scratch, const char *name, size_t *out_n)
     return text.bytes;
 }
 
+int scratch_number(const char *text)
+{
+    char *end = NULL;
+    long number = strtol(text, &end, 10);
+
+    return end == text || number < 0 || number > INT_MAX ? 0 : (int)number;
+}
+
 bool scratch_make(char out[SCRATCH_PATH_BYTES])
 {
     char owner[16];
@@ -102,7 +111,7 @@ static int number_in(const char *scratch, const char *name)
 {
     size_t n;
     char *text = scratch_read(scratch, name, &n);
-    int number = text != NULL ? atoi(text) : 0;
+    int number = text != NULL ? scratch_number(text) : 0;
 
     free(text);
     return number;

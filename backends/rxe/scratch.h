@@ -17,6 +17,9 @@ bool scratch_write(const char *scratch, const char *name, const void *bytes, siz
 /* The whole file, terminated; free() it. NULL if it cannot be read. */
 char *scratch_read(const char *scratch, const char *name, size_t *out_n);
 
+/* The number at the start of a text; 0 if there is none. */
+int scratch_number(const char *text);
+
 /* Inside a guest, as its first process: /proc, /sys, /dev, /run; loopback. */
 void guest_mount(void);
 _Noreturn void guest_power_off(void);

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "host/host.h"
 
+#define RUN_RECORD_SCHEMA 1
+
 /* A new reference. Times are as the host's clock tells them. */
 json_t *run_record_encode(const struct host *host);
 

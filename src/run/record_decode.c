@@ -1,0 +1,388 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "run/record.h"
+
+#define PEER_PORTS_MAX WEFT_LENGTH(((struct host_peer *)NULL)->ports)
+
+/* The environment of a host that ran elsewhere: its name and its facts. */
+struct record_env {
+    struct io_env base;
+    struct io_hostinfo info;
+};
+
+/* ---- decoding: json_unpack_ex checks types, the rest is checked here ---- */
+
+struct decoder {
+    struct host *host;
+    weft_ns origin_ns;
+    const char *problem; /* the first, or NULL */
+};
+
+static void bad(struct decoder *decoder, const char *problem)
+{
+    decoder->problem = decoder->problem != NULL ? decoder->problem : problem;
+}
+
+static void copy_text(char *out, size_t n_bytes, const char *text)
+{
+    weft_format(out, n_bytes, "%s", text);
+}
+
+static bool parse_gid(const char *text, union ibv_gid *out)
+{
+    struct io_ip ip;
+
+    if (!io_ip_parse(text, &ip)) {
+        return false;
+    }
+    memcpy(out->raw, ip.bytes, sizeof(out->raw));
+    return true;
+}
+
+/* A moment of the host's clock, of which 0 means "never". */
+static weft_ns moment(const struct decoder *decoder, json_int_t at)
+{
+    return at == 0 ? 0 : at - decoder->origin_ns;
+}
+
+static void decode_port(struct decoder *decoder, json_t *from,
+                        struct rdma_port_facts *out)
+{
+    const char *name;
+    json_t *gids;
+    int device;
+    int active;
+    json_int_t active_mtu;
+    json_int_t netdev_mtu;
+    json_int_t rate;
+
+    if (json_unpack(from, "{s:s, s:i, s:b, s:I, s:I, s:I, s:o}", "name", &name, "device",
+                    &device, "active", &active, "active_mtu", &active_mtu, "netdev_mtu",
+                    &netdev_mtu, "rate_bps", &rate, "gids", &gids) != 0 ||
+        json_array_size(gids) > RDMA_FACTS_GIDS_MAX) {
+        bad(decoder, "port");
+        return;
+    }
+    copy_text(out->name, sizeof(out->name), name);
+    out->device = (uint32_t)device;
+    out->is_active = active != 0;
+    out->active_mtu = (uint32_t)active_mtu;
+    out->netdev_mtu = (uint32_t)netdev_mtu;
+    out->rate_bps = (uint64_t)rate;
+    for (size_t i = 0; i < json_array_size(gids); i++) {
+        const char *text;
+        int type;
+        int prefix_len;
+        int index;
+
+        if (json_unpack(json_array_get(gids, i), "{s:s, s:i, s:i, s:i}", "gid", &text,
+                        "type", &type, "prefix_len", &prefix_len, "index", &index) != 0 ||
+            !parse_gid(text, &out->gids[i].gid)) {
+            bad(decoder, "gid");
+            return;
+        }
+        out->gids[i].type = (uint8_t)type;
+        out->gids[i].prefix_len = (uint8_t)prefix_len;
+        out->gids[i].index = (uint32_t)index;
+        out->n_gids++;
+    }
+}
+
+static uint32_t decode_ports(struct decoder *decoder, json_t *from,
+                             struct rdma_port_facts *out)
+{
+    size_t n = json_array_size(from);
+
+    if (n > PEER_PORTS_MAX) {
+        bad(decoder, "ports");
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        decode_port(decoder, json_array_get(from, i), &out[i]);
+    }
+    return (uint32_t)n;
+}
+
+static void decode_error(struct decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+    struct weft_error *error = &host->error;
+    const char *texts[3];
+    json_t *values;
+    json_int_t peer;
+    json_int_t at;
+    int status;
+    int hearsay;
+
+    if (json_unpack(from, "{s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:I, s:b, s:I}", "status",
+                    &status, "phase", &texts[0], "object", &texts[1], "message",
+                    &texts[2], "errno", &error->sys_errno, "wc_status", &error->wc_status,
+                    "values", &values, "peer", &peer, "hearsay", &hearsay, "at_ns",
+                    &at) != 0 ||
+        status > WEFT_AGAIN || status < WEFT_ERR_ENVIRONMENT) {
+        bad(decoder, "error");
+        return;
+    }
+    error->status = (weft_status)status;
+    copy_text(error->phase, sizeof(error->phase), texts[0]);
+    copy_text(error->object, sizeof(error->object), texts[1]);
+    copy_text(error->message, sizeof(error->message), texts[2]);
+    host->error_peer = peer < host->config.n_ranks ? (uint32_t)peer : HOST_NOBODY;
+    host->error_is_hearsay = hearsay != 0;
+    host->error_ns = moment(decoder, at);
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const char *name =
+            json_string_value(json_array_get(json_array_get(values, i), 0));
+        json_t *value = json_array_get(json_array_get(values, i), 1);
+
+        if (name != NULL && json_is_integer(value)) {
+            weft_error_int(error, name, json_integer_value(value));
+        } else if (name != NULL && json_is_string(value)) {
+            weft_error_text(error, name, json_string_value(value));
+        } else {
+            bad(decoder, "error.values");
+        }
+    }
+}
+
+static void decode_row(struct decoder *decoder, json_t *from, uint32_t row)
+{
+    struct host_row_result *result = &decoder->host->results[row];
+    uint32_t n = decoder->host->config.rows[row].repeat + 1;
+    json_t *finished;
+    json_int_t wrong;
+    json_int_t first;
+    int algorithm;
+    int done;
+
+    result->finished_ns = weft_calloc(n, sizeof(*result->finished_ns));
+    if (json_unpack(from, "{s:b, s:i, s:o, s:I, s:I}", "done", &done, "algorithm",
+                    &algorithm, "finished_ns", &finished, "wrong", &wrong, "first_wrong",
+                    &first) != 0 ||
+        (json_array_size(finished) != n && (done || json_array_size(finished) != 0))) {
+        bad(decoder, "row");
+        return;
+    }
+    result->is_done = done != 0;
+    result->algorithm = (enum coll_algorithm)algorithm;
+    result->n_wrong = (uint64_t)wrong;
+    result->first_wrong = (uint64_t)first;
+    for (size_t i = 0; i < json_array_size(finished); i++) {
+        result->finished_ns[i] =
+            moment(decoder, json_integer_value(json_array_get(finished, i)));
+    }
+}
+
+static void decode_rows(struct decoder *decoder, json_t *from)
+{
+    if (json_array_size(from) != decoder->host->config.n_rows) {
+        bad(decoder, "rows");
+        return;
+    }
+    for (uint32_t row = 0; row < decoder->host->config.n_rows; row++) {
+        decode_row(decoder, json_array_get(from, row), row);
+    }
+}
+
+static void decode_connections(struct decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+    size_t n = json_array_size(from);
+
+    host->connections = weft_calloc(n + 1, sizeof(*host->connections));
+    for (size_t i = 0; i < n; i++) {
+        struct host_connection *out = &host->connections[i];
+        const char *texts[4];
+        json_int_t numbers[5];
+        int type;
+
+        if (json_unpack(json_array_get(from, i),
+                        "{s:I, s:I, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I}", "to",
+                        &numbers[0], "rail", &numbers[1], "local_port", &texts[0],
+                        "remote_port", &texts[1], "local_gid", &texts[2], "remote_gid",
+                        &texts[3], "gid_type", &type, "path_mtu", &numbers[2], "qps",
+                        &numbers[3], "setup_ns", &numbers[4]) != 0 ||
+            numbers[0] < 0 || numbers[0] >= host->config.n_ranks ||
+            !parse_gid(texts[2], &out->local_gid) ||
+            !parse_gid(texts[3], &out->remote_gid)) {
+            bad(decoder, "connection");
+            return;
+        }
+        out->to = (uint32_t)numbers[0];
+        out->rail = (uint32_t)numbers[1];
+        copy_text(out->local_port, sizeof(out->local_port), texts[0]);
+        copy_text(out->remote_port, sizeof(out->remote_port), texts[1]);
+        out->gid_type = (enum ibv_gid_type)type;
+        out->path_mtu = (uint32_t)numbers[2];
+        out->n_qps = (uint32_t)numbers[3];
+        out->setup_ns = numbers[4];
+        host->n_connections++;
+    }
+}
+
+static void decode_peers(struct decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+
+    host->has_peers = json_array_size(from) != 0;
+    if (host->has_peers && json_array_size(from) != host->config.n_ranks) {
+        bad(decoder, "peers");
+        host->has_peers = false;
+    }
+    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_ranks; rank++) {
+        struct host_peer *peer = &host->peers[rank];
+        const char *name;
+        json_t *ports;
+
+        if (json_unpack(json_array_get(from, rank), "{s:s, s:o}", "name", &name, "ports",
+                        &ports) != 0) {
+            bad(decoder, "peer");
+            return;
+        }
+        copy_text(peer->name, sizeof(peer->name), name);
+        peer->n_ports = decode_ports(decoder, ports, peer->ports);
+    }
+}
+
+static void decode_events(struct decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+
+    for (size_t i = 0; i < json_array_size(from) && i < HOST_EVENTS_MAX; i++) {
+        json_int_t at;
+        int type;
+        int device;
+        int port;
+
+        if (json_unpack(json_array_get(from, i), "{s:i, s:i, s:i, s:I}", "type", &type,
+                        "device", &device, "port", &port, "at_ns", &at) != 0) {
+            bad(decoder, "event");
+            return;
+        }
+        host->events[host->n_events++] = (struct host_event){
+            .type = (enum ibv_event_type)type,
+            .device = (uint32_t)device,
+            .port = (uint8_t)port,
+            .at_ns = moment(decoder, at),
+        };
+    }
+}
+
+static void decode(struct decoder *decoder, json_t *record)
+{
+    struct host *host = decoder->host;
+    struct record_env *env = weft_container_of(host->env, struct record_env, base);
+    json_t *parts[6];
+    json_int_t numbers[5];
+    int schema;
+    int state;
+    int failed_in;
+
+    if (json_unpack(
+            record,
+            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
+            "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
+            "failed_in", &failed_in, "memlock_bytes", &numbers[2], "error", &parts[0],
+            "ports", &parts[1], "rows", &parts[2], "connections", &parts[3], "peers",
+            &parts[4], "events", &parts[5], "jobs_started_ns", &numbers[3],
+            "jobs_ended_ns", &numbers[4]) != 0 ||
+        schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
+        state < HOST_NEW || state > HOST_DEAD) {
+        bad(decoder, "record");
+        return;
+    }
+    for (size_t i = 1; i < WEFT_LENGTH(parts); i++) {
+        if (!json_is_array(parts[i])) {
+            bad(decoder, "a list");
+            return;
+        }
+    }
+    host->row = (uint32_t)numbers[1];
+    host->state = (enum host_state)state;
+    host->failed_in = (enum host_state)failed_in;
+    env->info.memlock_bytes = numbers[2];
+    host->jobs_started_ns = moment(decoder, numbers[3]);
+    host->jobs_ended_ns = moment(decoder, numbers[4]);
+    decode_error(decoder, parts[0]);
+    host->n_ports = decode_ports(decoder, parts[1], host->ports);
+    decode_rows(decoder, parts[2]);
+    decode_connections(decoder, parts[3]);
+    decode_peers(decoder, parts[4]);
+    decode_events(decoder, parts[5]);
+}
+
+/* ---- life ---- */
+
+static const struct io_hostinfo *hostinfo_of(struct io_env *env)
+{
+    return &weft_container_of(env, struct record_env, base)->info;
+}
+
+static const struct io_env_ops record_env_ops = {.hostinfo = hostinfo_of};
+
+static struct host *create(const char *name, const struct host_config *config)
+{
+    struct host *host = weft_calloc(1, sizeof(*host));
+    struct record_env *env = weft_calloc(1, sizeof(*env));
+
+    env->base.ops = &record_env_ops;
+    env->info.memlock_bytes = IO_UNKNOWN;
+    copy_text(env->base.name, sizeof(env->base.name), name);
+    host->env = &env->base;
+    host->config = *config;
+    host->error_peer = HOST_NOBODY;
+    host->peers = weft_calloc(config->n_ranks, sizeof(*host->peers));
+    host->results = weft_calloc(config->n_rows + 1, sizeof(*host->results));
+    return host;
+}
+
+/* All that a dead host tells: nothing, but in the shape that others expect. */
+static struct host *create_dead(const char *name, const struct host_config *config)
+{
+    struct host *host = create(name, config);
+
+    host->state = HOST_DEAD;
+    for (uint32_t row = 0; row < config->n_rows; row++) {
+        host->results[row].finished_ns =
+            weft_calloc(config->rows[row].repeat + 1, sizeof(weft_ns));
+    }
+    return host;
+}
+
+struct host *run_record_decode(const json_t *record, const char *name,
+                               const struct host_config *config, weft_ns origin_ns,
+                               struct weft_error *error)
+{
+    struct decoder decoder = {.origin_ns = origin_ns};
+
+    if (record == NULL) {
+        return create_dead(name, config);
+    }
+    decoder.host = create(name, config);
+    decode(&decoder, (json_t *)(uintptr_t)record); /* json_unpack has no const */
+    if (decoder.problem == NULL) {
+        return decoder.host;
+    }
+    weft_fail(error, WEFT_ERR_PROTOCOL, "record", "%s of %s is malformed",
+              decoder.problem, name);
+    run_record_free(decoder.host);
+    return create_dead(name, config);
+}
+
+void run_record_free(struct host *host)
+{
+    if (host == NULL) {
+        return;
+    }
+    for (uint32_t row = 0; row < host->config.n_rows; row++) {
+        free(host->results[row].finished_ns);
+    }
+    free(host->results);
+    free(host->connections);
+    free(host->peers);
+    free(weft_container_of(host->env, struct record_env, base));
+    free(host);
+}

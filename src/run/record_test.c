@@ -1,0 +1,159 @@
+/* Records: what is written is read back, what is not a record is a dead host. */
+#include "run/record.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
+                                        {.repeat = 2, .size_bytes = 64}};
+static const struct host_config config = {
+    .rank = 1, .n_ranks = 2, .rows = rows, .n_rows = 2};
+
+/* A host that failed in its second row, with something in every field. */
+static struct host *make(void)
+{
+    struct host *host = run_record_decode(NULL, "iceberg", &config, 0, NULL);
+    struct rdma_port_facts *port = &host->ports[host->n_ports++];
+    struct host_connection *connection;
+
+    host->state = HOST_FAILED;
+    host->failed_in = HOST_JOBS;
+    host->row = 1;
+    host->jobs_started_ns = 1100;
+    host->error_ns = 1900;
+    host->error_peer = 0;
+    weft_fail_completion(&host->error, 12, "data", "the send failed");
+    weft_error_text(&host->error, "local_port", "p0");
+    weft_error_int(&host->error, "qp", 17);
+    host->results[0].is_done = true;
+    host->results[0].finished_ns[0] = 1200;
+    host->results[0].finished_ns[1] = 1300;
+    weft_format(port->name, sizeof(port->name), "p0");
+    port->is_active = true;
+    port->active_mtu = 4096;
+    port->netdev_mtu = 9000;
+    port->rate_bps = 100000000000;
+    port->n_gids = 1;
+    port->gids[0].gid.raw[10] = port->gids[0].gid.raw[11] = 0xff;
+    port->gids[0].gid.raw[12] = 10;
+    port->gids[0].type = 2;
+    port->gids[0].prefix_len = 24;
+    port->gids[0].index = 3;
+    host->has_peers = true;
+    weft_format(host->peers[0].name, sizeof(host->peers[0].name), "titanic");
+    host->peers[0].ports[0] = *port;
+    host->peers[0].n_ports = 1;
+    connection = weft_calloc(1, sizeof(*connection));
+    *connection = (struct host_connection){.to = 0,
+                                           .local_port = "p0",
+                                           .remote_port = "p1",
+                                           .local_gid = port->gids[0].gid,
+                                           .gid_type = IBV_GID_TYPE_ROCE_V2,
+                                           .path_mtu = 4096,
+                                           .n_qps = 2,
+                                           .setup_ns = 55};
+    free(host->connections);
+    host->connections = connection;
+    host->n_connections = 1;
+    host->events[host->n_events++] = (struct host_event){
+        .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .at_ns = 1850};
+    return host;
+}
+
+START_TEST(what_is_written_is_read_back)
+{
+    struct weft_error error = {0};
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+    struct host *got = run_record_decode(record, "iceberg", &config, 0, &error);
+    json_t *again = run_record_encode(got);
+
+    ck_assert_int_eq(error.status, WEFT_OK);
+    ck_assert(json_equal(record, again));
+    ck_assert_int_eq(got->state, HOST_FAILED);
+    ck_assert_int_eq(got->error.wc_status, 12);
+    ck_assert_str_eq(weft_error_value(&got->error, "local_port")->text, "p0");
+    ck_assert_mem_eq(got->ports, host->ports, sizeof(host->ports));
+    ck_assert_mem_eq(&got->connections[0], &host->connections[0],
+                     sizeof(host->connections[0]));
+    json_decref(record);
+    json_decref(again);
+    run_record_free(host);
+    run_record_free(got);
+}
+END_TEST
+
+START_TEST(times_are_counted_from_the_origin)
+{
+    struct weft_error error = {0};
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+    struct host *got = run_record_decode(record, "iceberg", &config, 1000, &error);
+
+    ck_assert_int_eq(got->jobs_started_ns, 100);
+    ck_assert_int_eq(got->jobs_ended_ns, 0); /* never, not before the origin */
+    ck_assert_int_eq(got->error_ns, 900);
+    ck_assert_int_eq(got->results[0].finished_ns[1], 300);
+    ck_assert_int_eq(got->events[0].at_ns, 850);
+    ck_assert_int_eq(got->connections[0].setup_ns, 55); /* a duration */
+    json_decref(record);
+    run_record_free(host);
+    run_record_free(got);
+}
+END_TEST
+
+/* Every member in turn is taken away, and replaced by something of another type. */
+START_TEST(what_is_malformed_is_a_dead_host)
+{
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(record, key, value)
+    {
+        for (int i = 0; i < 2; i++) {
+            json_t *broken = json_deep_copy(record);
+            struct weft_error error = {0};
+            struct host *got;
+
+            if (strcmp(key, "host") == 0) {
+                json_decref(broken);
+                continue; /* for people */
+            }
+            json_object_del(broken, key);
+            if (i == 1) {
+                json_object_set_new(broken, key, json_string("x"));
+            }
+            got = run_record_decode(broken, "iceberg", &config, 0, &error);
+            ck_assert_msg(got->state == HOST_DEAD, "%s", key);
+            ck_assert_int_eq(error.status, WEFT_ERR_PROTOCOL);
+            run_record_free(got);
+            json_decref(broken);
+        }
+    }
+    json_decref(record);
+    run_record_free(host);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run/record");
+    TCase *tcase = tcase_create("record");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(tcase, what_is_written_is_read_back);
+    tcase_add_test(tcase, times_are_counted_from_the_origin);
+    tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
