@@ -31,7 +31,7 @@ def has_guest():
 
 
 needs_guest = pytest.mark.skipif(
-    not has_guest(), reason="rdma_rxe: no guest kernel; enable with: make rxe-guest")
+    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
 
 
 def document(path, backend):

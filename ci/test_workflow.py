@@ -1,0 +1,169 @@
+"""What GitHub is told to run exists, and runs the same here."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+JOB = ROOT / "ci" / "job"
+
+
+def ask(*command, code=0, cwd=ROOT, **env):
+    kept = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
+    done = subprocess.run(command, cwd=cwd, env={**kept, **env}, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == code, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+NAMES = [line.split()[0] for line in ask(JOB, "--list").splitlines()]
+
+
+def matrix_of(job, key):
+    """All values that a key of a job's matrix can have, those of an expression included."""
+    matrix = job.get("strategy", {}).get("matrix", {})
+    values = matrix.get(key, [])
+    if isinstance(values, str):
+        values = [value for text in re.findall(r"'(\[.*?\])'", values) for value in json.loads(text)]
+    return [*values, *(row[key] for row in matrix.get("include", []) if key in row)]
+
+
+def commands():
+    """(job, command) of every `run:` line, with the matrix put in."""
+    for name, job in WORKFLOW["jobs"].items():
+        for step in job["steps"]:
+            for line in step.get("run", "").splitlines():
+                uses = re.findall(r"\$\{\{ matrix\.(\w+) \}\}", line)
+                assert len(uses) <= 1 and line.count("${{") == len(uses), line
+                for value in matrix_of(job, uses[0]) if uses else [""]:
+                    yield name, re.sub(r"\$\{\{.*?\}\}", value, line)
+
+
+def assert_exists(words):
+    """A command of ours names a script or a make target that is there."""
+    if words[0] == "make":
+        for word in words[1:]:
+            if not word.startswith("-") and "=" not in word and not word.startswith("build/"):
+                ask("make", "--dry-run", word, MAKEFLAGS="")
+    elif words[0].startswith("ci/"):
+        assert os.access(ROOT / words[0], os.X_OK), words
+        assert words[0] != "ci/job" or words[1] in NAMES, words
+    else:
+        assert words[:2] == ["sudo", "-n"], words
+
+
+def test_every_command_of_the_workflow_exists():
+    found = list(commands())
+    assert len(found) > 10
+    for _, line in found:
+        assert_exists(line.split())
+
+
+def test_every_job_runs_somewhere_on_github():
+    run = {line.split()[1] for _, line in commands() if line.startswith("ci/job ")}
+    assert run == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_job_says_what_it_would_run(name):
+    lines = ask(JOB, "--dry-run", name).splitlines()
+    assert lines
+    for line in lines:
+        if line.startswith("+ "):
+            assert_exists(line[2:].split())
+        else:
+            assert line.startswith("SKIP ") or line == "0 passed, 0 failed, 1 skipped"
+
+
+def test_jobs_are_bounded_and_may_only_read():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert WORKFLOW["concurrency"]["cancel-in-progress"] is True
+    for name, job in WORKFLOW["jobs"].items():
+        assert 0 < job["timeout-minutes"] <= 300, name
+        assert "permissions" not in job, name
+        uploads = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+        assert [step["if"] for step in uploads] == ["failure()"], name
+        assert "build/ci" in uploads[0]["with"]["path"].split(), name
+
+
+def test_soft_roce_is_tested_on_every_push_in_a_cached_guest():
+    job = WORKFLOW["jobs"]["rxe"]
+    assert "if" not in job
+    cache = next(step for step in job["steps"] if "cache/restore" in step.get("uses", ""))
+    for path in re.findall(r"'(.*?)'", cache["with"]["key"]):
+        assert (ROOT / path).is_file(), path
+    assert cache["with"]["path"] == "~/.cache/weft"
+
+
+def test_without_a_guest_its_job_fails_and_does_not_skip(tmp_path):
+    said = ask(ROOT / "ci" / "check-run", "--guest", "--build", "build", code=1,
+               XDG_CACHE_HOME=str(tmp_path), WEFT_GUEST_KERNEL="")
+    assert "every test in the guest must run" in said
+    assert re.search(r"^0 passed, [1-9]\d* failed", said, re.MULTILINE)
+
+
+def test_an_unknown_job_is_a_usage_error():
+    ask(JOB, "nosuchjob", code=2)
+    ask(JOB, code=2)
+    ask(ROOT / ".ci" / "run", "nosuchjob", code=2)
+    for script in ("job", "check-run", "evidence", "again", "seeds", "fuzz", "determinism"):
+        assert ask(ROOT / "ci" / script, "--help")
+
+
+def test_what_runs_in_the_guest_can_be_left_to_its_own_job():
+    text = (ROOT / "ci" / "check-run").read_text()
+    guest = re.search(r"^GUEST_TESTS = \((.*)\)$", text, re.MULTILINE)[1]
+    for path in re.findall(r'"(.*?)"', guest):
+        assert (ROOT / path).is_file(), path
+
+
+@pytest.fixture(name="tree")
+def fixture_tree(tmp_path):
+    """A tree with a Makefile of its own, in which `make tidy` fails."""
+    (tmp_path / "ci").mkdir()
+    for script in ("job", "evidence"):
+        shutil.copy(ROOT / "ci" / script, tmp_path / "ci" / script)
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "weft").symlink_to(os.environ.get("WEFT_FAST", ROOT / "build" / "weft"))
+    (tmp_path / "Makefile").write_text(
+        "tidy:\n"
+        "\t@echo 'skipped carp: no pond'\n"
+        "\t@build/weft run -q scenarios/basic/pair.yaml --seed 7 --set expect.result=fail || true\n"
+        "\t@echo '3 passed, 1 failed, 1 skipped'\n"
+        "\t@false\n")
+    return tmp_path
+
+
+def test_a_failed_job_leaves_its_log_a_summary_and_evidence(tree):
+    page = tree / "summary.md"
+    ask(tree / "ci" / "job", "tidy", code=2, cwd=tree, GITHUB_STEP_SUMMARY=str(page))
+    text = page.read_text()
+    assert re.search(r"^\| tidy \(\w+\) \| \*\*failed\*\* \(2\) \| 3 passed, 1 failed, 1 skipped \|",
+                     text, re.MULTILINE)
+    assert "skipped carp: no pond" in text
+    assert "replay: weft run scenarios/basic/pair.yaml" in text
+    assert "skipped carp" in (tree / "build" / "ci" / "tidy.log").read_text()
+
+    folder = tree / "build" / "ci" / "evidence" / "pair-sim-7"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "capture.pcapng", "events", "output", "replay.sh", "result.json", "scenario.yaml"]
+    assert all(path.stat().st_size > 0 for path in folder.iterdir())
+    document = json.loads((folder / "result.json").read_text())
+    assert (document["scenario"], document["seed"], document["result"]) == ("pair", "7", "fail")
+    ask("sh", folder / "replay.sh", code=1, cwd=tree)
+
+
+def test_a_command_is_repeated_until_it_fails(tmp_path):
+    again = ROOT / "ci" / "again"
+    assert ask(again, "3", "true") == "3 passed, 0 failed, 0 skipped\n"
+    count = tmp_path / "count"
+    said = ask(again, "9", "sh", "-c", f"echo x >>{count}; test $(wc -l <{count}) -lt 3", code=1)
+    assert said.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
