@@ -77,7 +77,9 @@ static const struct diag_entry entries[] = {
             "down "
             "while the connection was in use. Requests on the wire are not answered, so "
             "the sender's retries run out (completion status 12) after about 4.096 us x "
-            "2^timeout for each of retry_cnt + 1 tries.",
+            "2^timeout for each of retry_cnt + 1 tries. A device that sees its own port "
+            "go "
+            "down may give them up at once (status 5, or 2 on soft-RoCE of Linux 6.1).",
     },
     {
         .id = DIAG_LINK_MTU_MISMATCH,

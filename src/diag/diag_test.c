@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "diag/diag.h"
 
 #include <check.h>
@@ -218,6 +219,37 @@ START_TEST(both_ends_of_one_cause_are_one_finding)
 }
 END_TEST
 
+/* WR_FLUSH_ERR and LOC_QP_OP_ERR, and one that no port can cause. */
+START_TEST(a_device_that_gives_up_asks_for_its_own_port)
+{
+    static const struct {
+        int wc_status;
+        const char *down, *up;
+    } cases[] = {{5, "link.down", "undetermined"},
+                 {2, "link.down", "undetermined"},
+                 {4, "undetermined", "undetermined"}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        for (int is_down = 0; is_down <= 1; is_down++) {
+            struct scene s;
+            struct diag_findings findings;
+
+            scene_set(&s);
+            if (is_down) {
+                scene_down_here(&s);
+            }
+            s.failure->error.wc_status = cases[i].wc_status;
+            diag(&s.input, &findings);
+            ck_assert_uint_eq(findings.n, 1);
+            ck_assert_str_eq(findings.items[0].entry->code,
+                             is_down ? cases[i].down : cases[i].up);
+            diag_findings_fini(&findings);
+            diag_input_fini(&s.input);
+        }
+    }
+}
+END_TEST
+
 START_TEST(hearsay_counts_only_when_nobody_knows_better)
 {
     struct scene s;
@@ -288,6 +320,7 @@ int main(void)
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
+    tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

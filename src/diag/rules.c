@@ -11,6 +11,10 @@
 
 /* Of enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded". */
 #define RETRY_EXC 12
+/* IBV_WC_WR_FLUSH_ERR and IBV_WC_LOC_QP_OP_ERR: what rdma_rxe completes with when its own
+ * netdev goes down; the latter was seen on Linux 6.1. */
+#define WR_FLUSH 5
+#define LOC_QP_OP 2
 /* IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what a full packet adds to the path MTU. */
 #define PACKET_OVERHEAD 60
 
@@ -243,6 +247,9 @@ static const struct hypothesis lost[] = {
     {DIAG_LINK_BLACK_HOLE, black_hole},
 };
 
+/* The device itself gave the requests up, without a try that ran out. */
+static const struct hypothesis flushed[] = {{DIAG_LINK_DOWN, link_down}};
+
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
     {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
@@ -297,10 +304,23 @@ static struct symptom of_errno(const struct weft_error *error)
     }
 }
 
+static struct symptom of_completion(int wc_status)
+{
+    switch (wc_status) {
+    case RETRY_EXC:
+        return SYMPTOM(lost);
+    case WR_FLUSH:
+    case LOC_QP_OP:
+        return SYMPTOM(flushed);
+    default:
+        return (struct symptom){NULL, 0};
+    }
+}
+
 static struct symptom symptom_of(const struct weft_error *error)
 {
     if (error->wc_status != 0) {
-        return error->wc_status == RETRY_EXC ? SYMPTOM(lost) : (struct symptom){NULL, 0};
+        return of_completion(error->wc_status);
     }
     if (error->sys_errno != 0) {
         return of_errno(error);
