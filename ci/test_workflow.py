@@ -117,13 +117,6 @@ def test_an_unknown_job_is_a_usage_error():
         assert ask(ROOT / "ci" / script, "--help")
 
 
-def test_what_runs_in_the_guest_can_be_left_to_its_own_job():
-    text = (ROOT / "ci" / "check-run").read_text()
-    guest = re.search(r"^GUEST_TESTS = \((.*)\)$", text, re.MULTILINE)[1]
-    for path in re.findall(r'"(.*?)"', guest):
-        assert (ROOT / path).is_file(), path
-
-
 @pytest.fixture(name="tree")
 def fixture_tree(tmp_path):
     """A tree with a Makefile of its own, in which `make tidy` fails."""
