@@ -270,6 +270,26 @@ START_TEST(a_host_may_die_at_any_time)
 }
 END_TEST
 
+/* A process that is not scheduled for 2 ms, `_i` x 10 us into the set-up, finds all that came
+ * meanwhile at once: the acceptor's META and READY in one segment, too. */
+START_TEST(either_end_may_be_slow_at_any_time)
+{
+    for (uint32_t slow = 0; slow < 2; slow++) {
+        struct world_fault fault = {
+            .kind = WORLD_FAULT_STOP, .host = slow, .for_ns = 2 * BED_MS};
+        struct bed bed;
+
+        bed_open(&bed, &(struct bed_config){.seed = 26});
+        bed_listen(&bed, 1);
+        bed_connect(&bed, 0, 1);
+        bed_run(&bed, _i * 10000, NULL);
+        ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+        ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
+        bed_close(&bed);
+    }
+}
+END_TEST
+
 /* Given up or closed `_i` x 10 us into the set-up by either end, nothing is left of it. */
 START_TEST(either_end_may_give_up_at_any_time)
 {
@@ -333,6 +353,7 @@ int main(void)
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
     tcase_add_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing);
     tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
+    tcase_add_loop_test(tcase, either_end_may_be_slow_at_any_time, 0, 60);
     tcase_add_loop_test(tcase, either_end_may_give_up_at_any_time, 0, 40);
     tcase_add_test(tcase, no_shared_subnet_is_told_with_both_ends_addresses);
     srunner_run_all(runner, CK_ENV);
