@@ -22,7 +22,7 @@ asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=Tru
                        check=False)
 KERNEL = asked.stdout.strip()
 pytestmark = pytest.mark.skipif(
-    asked.returncode != 0, reason="no guest kernel; enable with: make rxe-guest")
+    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
 
 SCENARIO = """
 name: wire-fault
@@ -43,7 +43,7 @@ LONG = ("1MiB", 400)  # longer than the second after which the fault comes
 def fixture_place():
     """A folder that an ordinary user can read, with the program and its guest's kernel."""
     if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("only a sanitized build is there; enable with: make all")
+        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     folder = Path(tempfile.mkdtemp(prefix="weft-test-wire."))
     shutil.copy(WEFT, folder / "weft")
     shutil.copy(KERNEL, folder / "linux")
