@@ -54,8 +54,8 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 
-.PHONY: all demo rxe-guest test tidy asan clang bench coverage mutants fuzz soak \
-        install clean help tests fuzzers everything FORCE
+.PHONY: all demo rxe-guest test tidy asan clang bench bench-wire coverage mutants fuzz \
+        soak install clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -72,6 +72,7 @@ help:
 	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
+	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make asan       build/asan/weft, for trying things by hand'
@@ -169,11 +170,15 @@ soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@$(SUB) all
 	@ci/seeds --build build --seeds 200
+	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine
 
 bench: all
 	@build/weft bench --list
 	@build/weft bench $$(build/weft bench --list | awk '{print $$1}')
+
+bench-wire: all
+	@ci/bench-wire --build $(BUILD)
 
 # A guest kernel with soft-RoCE, in the user's cache; needed once, for backend rxe.
 rxe-guest:
