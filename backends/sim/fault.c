@@ -7,32 +7,6 @@
 #include "base/check.h"
 #include "base/text.h"
 
-static const char *const kind_names[WORLD_N_FAULTS] = {
-    [WORLD_FAULT_DOWN] = "down",
-    [WORLD_FAULT_UP] = "up",
-    [WORLD_FAULT_LOSS] = "loss",
-    [WORLD_FAULT_CORRUPT] = "corrupt",
-    [WORLD_FAULT_DUPLICATE] = "duplicate",
-    [WORLD_FAULT_REORDER] = "reorder",
-    [WORLD_FAULT_ECN] = "ecn",
-    [WORLD_FAULT_DELAY] = "delay",
-    [WORLD_FAULT_RATE] = "rate",
-    [WORLD_FAULT_MTU] = "mtu",
-    [WORLD_FAULT_PATH_LIMIT] = "path_limit",
-    [WORLD_FAULT_PAUSE] = "pause",
-    [WORLD_FAULT_DROP] = "drop",
-    [WORLD_FAULT_KILL] = "kill",
-    [WORLD_FAULT_STOP] = "stop",
-    [WORLD_FAULT_RESTART] = "restart",
-    [WORLD_FAULT_CLOCK] = "clock",
-    [WORLD_FAULT_GID_DELETE] = "gid_delete",
-    [WORLD_FAULT_GID_ADD] = "gid_add",
-    [WORLD_FAULT_ADDR_ADD] = "addr_add",
-    [WORLD_FAULT_ADDR_DEL] = "addr_del",
-    [WORLD_FAULT_VERB_ERROR] = "verb_error",
-    [WORLD_FAULT_VERB_SLOW] = "verb_slow",
-};
-
 static bool is_supported(const struct world_fault *fault)
 {
     bool never = fault->kind == WORLD_FAULT_PAUSE || fault->kind == WORLD_FAULT_RESTART ||
@@ -308,11 +282,12 @@ static int apply(struct sim_fault *fault, bool ending)
     const struct world_host *host = world->hosts[spec->host].spec;
     weft_trace_event(world->spec->trace, sim_now_ns(world->engine), host->name,
                      spec->has_port ? host->ports[spec->port].name : "host",
-                     ending ? "fault_end" : "fault", "kind=%s", kind_names[spec->kind]);
+                     ending ? "fault_end" : "fault", "kind=%s",
+                     world_fault_name(spec->kind));
     int error = change(world, spec, ending);
     if (error != 0) {
         weft_log(world->spec->log, WEFT_LOG_WARN,
-                 "fault %s on %s had no effect: errno %d", kind_names[spec->kind],
+                 "fault %s on %s had no effect: errno %d", world_fault_name(spec->kind),
                  host->name, error);
     }
     fault->is_active = !ending && has_end(spec);
@@ -337,7 +312,7 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
         if (!is_supported(&spec->faults[i])) {
             return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
                              "fault %s%s is not implemented yet on sim",
-                             kind_names[spec->faults[i].kind],
+                             world_fault_name(spec->faults[i].kind),
                              spec->faults[i].has_match ? " of inward packets" : "");
         }
     }

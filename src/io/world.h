@@ -129,6 +129,9 @@ enum world_fault_kind {
     WORLD_N_FAULTS
 };
 
+/* "down", "gid_delete" as in scenario files: static text, "?" for values out of range. */
+const char *world_fault_name(enum world_fault_kind kind);
+
 enum world_direction { WORLD_BOTH_WAYS, WORLD_OUTWARDS, WORLD_INWARDS };
 
 /* A fault of a host or a port, from at_ns on. Which members count depends on `kind`;
