@@ -1,0 +1,114 @@
+/* Messages from one rank to another, wherever it is: over the rails of a direct connection,
+ * or over relays; through failures of cables, exactly once. What a flow rests on is a lane
+ * per route; each lane is a connection with its xfer, replaced by another (the next epoch)
+ * when it fails or when more rails are there. docs/wire.md, "Flows".
+ *
+ *   direct     one lane, all rails; a message is one xfer message
+ *   relayed    up to FLOW_LANES_MAX lanes over disjoint routes; messages travel as fragments
+ *              of FLOW_FRAGMENT_BYTES, dealt out by the lanes' shares in an order that both
+ *              ends know; a send is done when the receiver has the data (a notice comes
+ *              back), for a relay may die with what it holds
+ *
+ * Failover: an end that sees its lane fail puts the lane's QPs into ERR, drains its
+ * completions and counts what is complete. The sender connects again, over what is left,
+ * with the next epoch in its purpose; the receiver answers with what it has, so nothing is
+ * sent twice into a buffer that is in use again. Epochs end deliberately when a better
+ * route is back for `hysteresis_ns`. */
+#ifndef WEFT_XFER_FLOW_H
+#define WEFT_XFER_FLOW_H
+
+#include "mesh/routes.h"
+#include "xfer/xfer.h"
+
+#define FLOW_LANES_MAX MESH_ROUTES_MAX
+#define FLOW_FRAGMENT_BYTES (128u * 1024)
+#define FLOW_DEVICES_MAX 16
+
+struct flow;
+struct flow_request;
+
+struct flow_config {
+    uint32_t from, to; /* ranks; which end this is shows in `is_sender` */
+    bool is_sender;
+    struct conn_config conn;
+    uint32_t n_lanes;
+    struct {
+        uint32_t share;      /* in 1/65536 */
+        uint32_t n_via;      /* 0: direct */
+        const uint32_t *via; /* members that relay, in order; copied */
+        /* sender: of the first relay, or of the receiver */
+        uint8_t handle[CONN_HANDLE_BYTES];
+    } lanes[FLOW_LANES_MAX];
+    uint32_t relay_buffers; /* per hop and lane: fragments a relay may hold, 1..; 8 */
+    bool may_fail_over;     /* else a failed lane is the flow's end */
+    weft_ns hysteresis_ns;  /* how long a better route must be there: 20 ms */
+    weft_ns failover_ns;    /* how long a flow may be without a lane: 30 s */
+    int task_kind;          /* of its connections' tasks */
+};
+
+/* A hold on memory on every device of the host. Owned by the caller. */
+struct flow_memory {
+    struct rdma_mr mrs[FLOW_DEVICES_MAX];
+    uint32_t n; /* 0: holds nothing */
+    uint8_t *addr;
+    size_t length;
+};
+
+/* Starts a flow; the sender connects its lanes, the receiver waits for flow_accept. `task`
+ * is woken by registrations. The purposes that its connections carry name both ranks. */
+weft_status flow_open(struct rdma *rdma, const struct flow_config *config,
+                      struct io_task *task, struct flow **out,
+                      struct weft_error *error) WEFT_MUST_CHECK;
+/* Hands an accepted connection to the receiving flow that its purpose names; the flow owns
+ * it. False: it is of another flow, or of an epoch that is over (the caller destroys it). */
+bool flow_accept(struct flow *flow, struct conn *conn);
+/* Whether `conn` is one of the flow's, past ones that are still closing included. */
+bool flow_owns(const struct flow *flow, const struct conn *conn);
+/* Does what can be done now: connections, completions, failover. Call when the task of one
+ * of its connections was woken. WEFT_OK; an error: the flow is dead (flow_error). */
+weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
+/* All lanes were up at least once. */
+bool flow_is_up(const struct flow *flow);
+const struct weft_error *flow_error(const struct flow *flow);
+/* A port of this host went down or came back. */
+void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up);
+/* Orderly end: progress until flow_is_closed. Requests are forgotten. */
+void flow_close(struct flow *flow);
+bool flow_is_closed(const struct flow *flow);
+/* Frees at once from any state. NULL is ignored. */
+void flow_destroy(struct flow *flow);
+
+/* As xfer_register and the others; see xfer.h. */
+weft_status flow_register(struct flow *flow, void *addr, size_t length,
+                          struct flow_memory *out,
+                          struct weft_error *error) WEFT_MUST_CHECK;
+weft_status flow_register_progress(struct flow *flow, struct flow_memory *memory,
+                                   struct weft_error *error) WEFT_MUST_CHECK;
+void flow_deregister(struct flow *flow, struct flow_memory *memory);
+void flow_invalidate(struct flow *flow, const void *addr, size_t length);
+weft_status flow_isend(struct flow *flow, const void *data, size_t n_bytes, uint32_t tag,
+                       const struct flow_memory *memory,
+                       struct flow_request **out) WEFT_MUST_CHECK;
+/* In relayed flows the buffers of a group are filled in the group's order. */
+weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
+                       const size_t *sizes, const uint32_t *tags,
+                       const struct flow_memory *const *memories,
+                       struct flow_request **out) WEFT_MUST_CHECK;
+weft_status flow_test(struct flow *flow, struct flow_request *request,
+                      size_t *out_sizes) WEFT_MUST_CHECK;
+weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
+                        const struct flow_memory *memory,
+                        struct flow_request **out) WEFT_MUST_CHECK;
+
+struct flow_counters {
+    struct xfer_counters xfer; /* of all epochs */
+    uint32_t epochs;           /* lanes that came up */
+    uint32_t failovers;        /* lanes that failed and were replaced */
+    uint32_t returns;          /* deliberate ones */
+    weft_ns without_lane_ns;   /* time in which data could not move */
+};
+void flow_counters(const struct flow *flow, struct flow_counters *out);
+/* The connection of a lane that is up, or NULL. */
+const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane);
+
+#endif

@@ -1,0 +1,44 @@
+/* Forwarding between two neighbours that share no cable: one relay per host and job, run by
+ * the host's first rank, or by a process without a rank. Every lane that passes has a
+ * connection in, a connection out and buffers of its own, reserved when it is set up; data
+ * enters only under a clear-to-send that came from the receiver, so that rings of relays
+ * cannot wait for each other. docs/wire.md, "Relays". */
+#ifndef WEFT_XFER_RELAY_H
+#define WEFT_XFER_RELAY_H
+
+#include "xfer/flow.h"
+
+struct relay;
+
+struct relay_config {
+    struct conn_config conn;
+    uint64_t memory_max; /* of all buffers: what admission refuses to exceed; 256 MiB */
+    uint32_t lanes_max;  /* 1024 */
+    int task_kind;
+    /* The handle of a member, which the connection out is made to; NULL: unknown. */
+    const uint8_t *(*handle_of)(void *context, uint32_t member);
+    void *context;
+};
+
+weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
+                       struct io_task *task, struct relay **out,
+                       struct weft_error *error) WEFT_MUST_CHECK;
+/* Takes an accepted connection whose purpose asks for forwarding; it is the relay's from
+ * now on. Refusals (memory, lanes, unknown member) close it with the reason, which the
+ * sender's flow reports. False: its purpose is another. */
+bool relay_accept(struct relay *relay, struct conn *conn);
+bool relay_owns(const struct relay *relay, const struct conn *conn);
+/* Never fails: a lane that fails is closed on both sides, with the reason. */
+void relay_progress(struct relay *relay);
+void relay_close(struct relay *relay);
+bool relay_is_closed(const struct relay *relay);
+void relay_destroy(struct relay *relay); /* NULL is ignored. */
+
+struct relay_counters {
+    uint32_t lanes, refused, failed;
+    uint64_t messages, bytes;     /* forwarded */
+    uint64_t memory, memory_peak; /* reserved */
+};
+void relay_counters(const struct relay *relay, struct relay_counters *out);
+
+#endif
