@@ -19,8 +19,9 @@ static struct node_world *node_of(struct world *world)
     return weft_container_of(world, struct node_world, base);
 }
 
-static struct io_env *node_host_env(struct world *world, uint32_t host)
+static struct io_env *node_host_env(struct world *world, uint32_t host, uint32_t process)
 {
+    (void)process;
     weft_check(host == 0);
     return verbs_host_env(node_of(world)->host);
 }

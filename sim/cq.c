@@ -25,9 +25,10 @@ static void notify(struct sim_event *event)
     sim_wake(&cq->waker);
 }
 
-int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
+int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *waker,
                   struct sim_cq **out)
 {
+    struct sim_nic *nic = user->nic;
     const struct sim_profile *profile = &nic->profile;
     if (cqe <= 0 || (uint32_t)cqe > profile->max_cqe) {
         return EINVAL;
@@ -43,6 +44,7 @@ int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
     }
     struct sim_cq *cq = weft_calloc(1, sizeof(*cq));
     cq->nic = nic;
+    cq->user = user;
     cq->ibv.cqe = (int)depth;
     cq->ibv.handle = nic->n_cqs;
     cq->waker = *waker;
@@ -61,7 +63,7 @@ int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
 void sim_cq_free(struct sim_cq *cq)
 {
     sim_cancel(cq->nic->engine, &cq->notify);
-    sim_nic_forget_events(cq->nic, cq);
+    sim_nic_forget_events(cq->user, cq);
     *cq->link = cq->next;
     if (cq->next != NULL) {
         cq->next->link = cq->link;

@@ -12,13 +12,15 @@ enum {
     NO_SLOT = 0
 };
 
-int sim_pd_alloc(struct sim_nic *nic, struct sim_pd **out)
+int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out)
 {
+    struct sim_nic *nic = user->nic;
     if (nic->n_pds >= nic->profile.max_pd) {
         return ENOMEM;
     }
     struct sim_pd *pd = weft_calloc(1, sizeof(*pd));
     pd->nic = nic;
+    pd->user = user;
     pd->ibv.handle = nic->n_pds;
     pd->link = &nic->pds;
     pd->next = nic->pds;
@@ -122,16 +124,17 @@ int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
                struct sim_mr **out)
 {
     struct sim_nic *nic = pd->nic;
+    int64_t *memlock_bytes = pd->user->memlock_bytes;
     int error = check_reg(nic, (uintptr_t)addr, length, access);
     if (error != 0) {
         return error;
     }
     int64_t pinned = pinned_bytes((uintptr_t)addr, length);
-    if (nic->memlock_bytes != NULL && pinned > *nic->memlock_bytes) {
+    if (memlock_bytes != NULL && pinned > *memlock_bytes) {
         return ENOMEM;
     }
-    if (nic->memlock_bytes != NULL) {
-        *nic->memlock_bytes -= pinned;
+    if (memlock_bytes != NULL) {
+        *memlock_bytes -= pinned;
     }
     struct sim_mr *mr = weft_calloc(1, sizeof(*mr));
     uint32_t slot = take_slot(nic);
@@ -162,8 +165,8 @@ void sim_mr_free(struct sim_mr *mr)
     nic->mr_generation++;
     nic->n_mrs--;
     mr->pd->n_children--;
-    if (nic->memlock_bytes != NULL) {
-        *nic->memlock_bytes += mr->pinned_bytes;
+    if (mr->pd->user->memlock_bytes != NULL) {
+        *mr->pd->user->memlock_bytes += mr->pinned_bytes;
     }
     free(mr);
 }

@@ -8,13 +8,7 @@
 #include "base/text.h"
 #include "sim/nic_impl.h"
 
-enum { QPN_BASE_MIN = 17, QPN_BASES = 200, ASYNC_RING_MIN = 8 };
-
-static void notify_async(struct sim_event *event)
-{
-    struct sim_nic *nic = weft_container_of(event, struct sim_nic, async_notify);
-    sim_wake(&nic->async_waker);
-}
+enum { QPN_BASE_MIN = 17, QPN_BASES = 200 };
 
 struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
                                const char *name, const struct sim_profile *profile,
@@ -30,7 +24,6 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     nic->profile = *profile;
     nic->stack = stack;
     nic->n_ports = n_ports;
-    nic->memlock_bytes = memlock_bytes;
     weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);
     weft_rng_init(&nic->rng, sim_seed(engine), stream);
     /* NICs number their QPs differently, so that the wrong end's number is nobody's. */
@@ -41,7 +34,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
         port->number = (uint8_t)(i + 1);
         port->ready_tail = &port->ready;
     }
-    sim_event_init(&nic->async_notify, notify_async);
+    (void)sim_nic_open(nic, memlock_bytes);
     return nic;
 }
 
@@ -71,8 +64,7 @@ void sim_nic_reset(struct sim_nic *nic)
     while (nic->pds != NULL) {
         sim_pd_free(nic->pds);
     }
-    nic->n_async = 0;
-    sim_cancel(nic->engine, &nic->async_notify);
+    sim_nic_forget_all_events(nic);
 }
 
 void sim_nic_destroy(struct sim_nic *nic)
@@ -88,7 +80,7 @@ void sim_nic_destroy(struct sim_nic *nic)
     }
     free(nic->mrs);
     free(nic->qps);
-    free(nic->async);
+    sim_nic_close_all(nic);
     free(nic->host);
     free(nic->name);
     free(nic);
@@ -247,87 +239,6 @@ int sim_nic_query_gid(struct sim_nic *nic, uint8_t number, uint32_t index,
         return EINVAL;
     }
     return sim_stack_gid(nic->stack, nic->ports[number - 1].port, index, out);
-}
-
-static void push_async(struct sim_nic *nic, const struct ibv_async_event *event)
-{
-    if (nic->n_async == nic->async_cap) {
-        uint32_t cap = nic->async_cap == 0 ? ASYNC_RING_MIN : nic->async_cap * 2;
-        struct ibv_async_event *ring = weft_alloc(cap * sizeof(*ring));
-        for (uint32_t i = 0; i < nic->n_async; i++) {
-            ring[i] = nic->async[(nic->async_head + i) & (nic->async_cap - 1)];
-        }
-        free(nic->async);
-        nic->async = ring;
-        nic->async_cap = cap;
-        nic->async_head = 0;
-    }
-    nic->async[(nic->async_head + nic->n_async) & (nic->async_cap - 1)] = *event;
-    nic->n_async++;
-    sim_schedule(nic->engine, &nic->async_notify, sim_now(nic->engine));
-}
-
-void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type)
-{
-    struct ibv_async_event event = {.event_type = type, .element.qp = &qp->ibv};
-    sim_qp_trace(qp, "async", "event=%s", sim_event_name(type));
-    push_async(qp->nic, &event);
-}
-
-void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type)
-{
-    struct ibv_async_event event = {.event_type = type, .element.cq = &cq->ibv};
-    push_async(cq->nic, &event);
-}
-
-void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type)
-{
-    struct ibv_async_event event = {.event_type = type, .element.port_num = port};
-    push_async(nic, &event);
-}
-
-static const void *object_of(const struct ibv_async_event *event)
-{
-    switch ((int)event->event_type) {
-    case IBV_EVENT_CQ_ERR:
-        return event->element.cq;
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_GID_CHANGE:
-        return NULL;
-    default:
-        return event->element.qp;
-    }
-}
-
-void sim_nic_forget_events(struct sim_nic *nic, const void *object)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < nic->n_async; i++) {
-        uint32_t mask = nic->async_cap - 1;
-        struct ibv_async_event event = nic->async[(nic->async_head + i) & mask];
-        if (object_of(&event) != object) {
-            nic->async[(nic->async_head + kept) & mask] = event;
-            kept++;
-        }
-    }
-    nic->n_async = kept;
-}
-
-int sim_nic_async_event(struct sim_nic *nic, struct ibv_async_event *out)
-{
-    if (nic->n_async == 0) {
-        return EAGAIN;
-    }
-    *out = nic->async[nic->async_head];
-    nic->async_head = (nic->async_head + 1) & (nic->async_cap - 1);
-    nic->n_async--;
-    return 0;
-}
-
-void sim_nic_async_waker(struct sim_nic *nic, struct sim_waker waker)
-{
-    nic->async_waker = waker;
 }
 
 static uint8_t port_number(const struct sim_nic *nic, const struct sim_port *port)

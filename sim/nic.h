@@ -17,12 +17,16 @@
 
 struct sim_nic;
 
-/* `profile` is copied. `memlock_bytes` is shared by the host's NICs: what is pinned
- * counts against it (ENOMEM); NULL: unlimited. */
+/* `profile` is copied. `memlock_bytes` is of the first process that has the device open,
+ * its user 0, which shares it among its NICs: what is pinned counts against it (ENOMEM);
+ * NULL: unlimited. */
 struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
                                const char *name, const struct sim_profile *profile,
                                struct sim_stack *stack, struct sim_port *const *ports,
                                uint8_t n_ports, int64_t *memlock_bytes);
+/* Another process opens the device: objects of its own, its own async events, its own
+ * limit of pinned memory (ib_umem_get counts per process). Returns its number. */
+uint32_t sim_nic_open(struct sim_nic *nic, int64_t *memlock_bytes);
 /* Frees the NIC and every object still on it. */
 void sim_nic_destroy(struct sim_nic *nic);
 /* A process of the host died: every object goes, without completions; peers see
@@ -52,6 +56,7 @@ enum sim_verb {
 
 struct sim_request {
     enum sim_verb verb;
+    uint32_t user; /* who asks; ALLOC_PD and CREATE_CQ: whose the object is */
     struct sim_waker done;
     bool is_done;
     int error; /* positive errno or 0, when done */
@@ -108,9 +113,10 @@ int sim_nic_req_notify(struct ibv_cq *cq, bool solicited_only);
 /* The state and attributes of ibv_query_qp(3). */
 int sim_nic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *out);
 
-/* Async events: EAGAIN if none. `waker` is told when one comes. */
-int sim_nic_async_event(struct sim_nic *nic, struct ibv_async_event *out);
-void sim_nic_async_waker(struct sim_nic *nic, struct sim_waker waker);
+/* Async events of a user: of its objects, and of all ports. EAGAIN if none. `waker` is
+ * told when one comes. */
+int sim_nic_async_event(struct sim_nic *nic, uint32_t user, struct ibv_async_event *out);
+void sim_nic_async_waker(struct sim_nic *nic, uint32_t user, struct sim_waker waker);
 
 /* Verb faults: the nth (from 1) `verb` from now fails with `error`, or takes `by` longer
  * (error 0). SIM_VERB_POST_SEND/RECV count too. */

@@ -8,10 +8,21 @@
 
 enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096 };
 
+/* A process that has the device open. */
+struct sim_nic_user {
+    struct sim_nic *nic;
+    int64_t *memlock_bytes;        /* what it may still pin; or NULL */
+    struct ibv_async_event *async; /* Owned array of [cap], a ring. */
+    uint32_t head, n, cap;
+    struct sim_waker waker;
+    struct sim_event notify;
+};
+
 struct sim_pd {
     struct ibv_pd ibv; /* first: users hold its address */
     struct sim_nic *nic;
-    uint32_t n_children; /* MRs and QPs */
+    struct sim_nic_user *user; /* who made it; MRs and QPs under it are that one's */
+    uint32_t n_children;       /* MRs and QPs */
     struct sim_pd *next, **link;
 };
 
@@ -43,6 +54,7 @@ struct sim_cqe {
 struct sim_cq {
     struct ibv_cq ibv; /* first */
     struct sim_nic *nic;
+    struct sim_nic_user *user;
     /* Owned array of [cap], a power of two that grows to the depth. */
     struct sim_cqe *ring;
     uint32_t head, n, cap;
@@ -213,7 +225,8 @@ struct sim_nic {
     struct sim_stack *stack;
     struct sim_nic_port ports[SIM_PORTS_MAX];
     uint8_t n_ports;
-    int64_t *memlock_bytes; /* what may still be pinned; or NULL */
+    struct sim_nic_user **users; /* Owned array of [n_users], and they. */
+    uint32_t n_users;
     struct weft_rng rng;
 
     struct sim_pd *pds;
@@ -232,11 +245,6 @@ struct sim_nic {
 
     struct sim_request *requests; /* in progress */
     struct sim_verb_fault *faults;
-
-    struct ibv_async_event *async; /* Owned array of [async_cap], a ring. */
-    uint32_t async_head, n_async, async_cap;
-    struct sim_waker async_waker;
-    struct sim_event async_notify;
 
     bool checks_payload; /* hash at send, compare at delivery */
     uint64_t n_payload_changes;
@@ -281,12 +289,12 @@ const char *sim_event_name(enum ibv_event_type type);
 uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port);
 
 /* Objects. The makers return a positive errno or 0. */
-int sim_pd_alloc(struct sim_nic *nic, struct sim_pd **out);
+int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out);
 int sim_pd_dealloc(struct sim_pd *pd);
 int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
                struct sim_mr **out);
 int sim_mr_dereg(struct sim_mr *mr);
-int sim_cq_create(struct sim_nic *nic, int cqe, const struct sim_waker *waker,
+int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *waker,
                   struct sim_cq **out);
 int sim_cq_destroy(struct sim_cq *cq);
 int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_qp **out);
@@ -334,8 +342,11 @@ struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn);
 void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type);
 void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type);
 void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type);
-/* Forgets events about an object that goes. */
-void sim_nic_forget_events(struct sim_nic *nic, const void *object);
+/* Forgets events about an object of the user's that goes. */
+void sim_nic_forget_events(struct sim_nic_user *user, const void *object);
+void sim_nic_forget_all_events(struct sim_nic *nic);
+/* The NIC goes, and everybody who had it open. */
+void sim_nic_close_all(struct sim_nic *nic);
 
 /* The nth verb fault: its errno (or 0), with its delay added to `*by`. */
 int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);

@@ -276,7 +276,7 @@ START_TEST(a_full_cq_is_never_silent)
     ck_assert_int_eq(pair.ends[0].qp->state, IBV_QPS_ERR);
     ck_assert_int_eq(pair.ends[0].n_wakes, 1);
     ck_assert_int_eq(sim_nic_poll_cq(pair.ends[0].cq, 8, wc, &n), EIO);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[0].nic, &event), 0);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[0].nic, 0, &event), 0);
     ck_assert_int_eq(event.event_type, IBV_EVENT_CQ_ERR);
     ck_assert_ptr_eq(event.element.cq, pair.ends[0].cq);
 }
@@ -454,10 +454,10 @@ START_TEST(events_queue_up_and_go_with_their_objects)
     ck_assert(rc_told(&pair, "async event=QP_ACCESS_ERR"));
     ck_assert_int_eq(destroy_qp(0, pair.ends[0].qp), 0);
     for (unsigned i = 0; i < 20; i++) {
-        ck_assert_int_eq(sim_nic_async_event(nic, &event), 0);
+        ck_assert_int_eq(sim_nic_async_event(nic, 0, &event), 0);
         ck_assert_int_eq(event.event_type, IBV_EVENT_GID_CHANGE);
     }
-    ck_assert_int_eq(sim_nic_async_event(nic, &event), EAGAIN);
+    ck_assert_int_eq(sim_nic_async_event(nic, 0, &event), EAGAIN);
 }
 END_TEST
 

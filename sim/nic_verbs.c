@@ -103,20 +103,21 @@ static int run_modify(struct sim_request *request)
 
 static int make_object(struct sim_nic *nic, struct sim_request *request)
 {
+    struct sim_nic_user *user = nic->users[request->user];
     struct sim_pd *pd = NULL;
     struct sim_mr *mr = NULL;
     struct sim_cq *cq = NULL;
     struct sim_qp *qp = NULL;
     int error = EINVAL;
     if (request->verb == SIM_VERB_ALLOC_PD) {
-        error = sim_pd_alloc(nic, &pd);
+        error = sim_pd_alloc(user, &pd);
         request->out.pd = error == 0 ? &pd->ibv : NULL;
     } else if (request->verb == SIM_VERB_REG_MR) {
         error = sim_mr_reg(sim_pd_of(request->arg.reg_mr.pd), request->arg.reg_mr.addr,
                            request->arg.reg_mr.length, request->arg.reg_mr.access, &mr);
         request->out.mr = error == 0 ? &mr->ibv : NULL;
     } else if (request->verb == SIM_VERB_CREATE_CQ) {
-        error = sim_cq_create(nic, request->arg.create_cq.cqe,
+        error = sim_cq_create(user, request->arg.create_cq.cqe,
                               &request->arg.create_cq.waker, &cq);
         request->out.cq = error == 0 ? &cq->ibv : NULL;
     } else if (request->verb == SIM_VERB_CREATE_QP) {

@@ -197,7 +197,7 @@ void sim_qp_free(struct sim_qp *qp)
     leave_ready_list(qp);
     sim_qp_release_gid(qp);
     rc_fini(qp);
-    sim_nic_forget_events(nic, qp);
+    sim_nic_forget_events(qp->pd->user, qp);
     nic->qps[qp->ibv.handle] = NULL;
     nic->n_qps--;
     qp->pd->n_children--;

@@ -307,10 +307,10 @@ START_TEST(a_short_cut_is_survived)
     ck_assert(rc_told(&pair, "a p0 port_down in_flight_lost="));
     ck_assert(rc_told(&pair, "b p0 port_up"));
     for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(sim_nic_async_event(pair.ends[i].nic, &event), 0);
+        ck_assert_int_eq(sim_nic_async_event(pair.ends[i].nic, 0, &event), 0);
         ck_assert_int_eq(event.event_type, IBV_EVENT_PORT_ERR);
         ck_assert_int_eq(event.element.port_num, 1);
-        ck_assert_int_eq(sim_nic_async_event(pair.ends[i].nic, &event), 0);
+        ck_assert_int_eq(sim_nic_async_event(pair.ends[i].nic, 0, &event), 0);
         ck_assert_int_eq(event.event_type, IBV_EVENT_PORT_ACTIVE);
     }
 }

@@ -73,14 +73,14 @@ START_TEST(the_responder_tells_its_user)
     struct rc_pair pair;
     struct ibv_async_event event;
     rc_pair_init(&pair, NULL);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, 0, &event), EAGAIN);
     fail_at_the_peer(&pair);
     rc_run(&pair, RC_PS_PER_S);
     ck_assert_int_eq(pair.ends[1].n_async_wakes, 1);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), 0);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, 0, &event), 0);
     ck_assert_int_eq(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
     ck_assert_ptr_eq(event.element.qp, pair.ends[1].qp);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, 0, &event), EAGAIN);
     rc_pair_fini(&pair);
 }
 END_TEST

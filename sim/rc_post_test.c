@@ -106,7 +106,7 @@ START_TEST(sqd_drains_and_goes_on)
     rc_run(&pair, RC_PS_PER_S);
     ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 1);
     ck_assert_uint_eq(wc[0].wr_id, 1);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[0].nic, &event), 0);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[0].nic, 0, &event), 0);
     ck_assert_int_eq(event.event_type, IBV_EVENT_SQ_DRAINED);
     ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RTS), 0);
     ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 2);
@@ -142,9 +142,9 @@ START_TEST(the_first_packet_in_rtr_is_an_event)
     ck_assert_int_eq(rc_modify(&pair, 1, pair.ends[1].qp, &rtr, rc_rtr_mask), 0);
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0), 0);
     ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), 0);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, 0, &event), 0);
     ck_assert_int_eq(event.event_type, IBV_EVENT_COMM_EST);
-    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, &event), EAGAIN);
+    ck_assert_int_eq(sim_nic_async_event(pair.ends[1].nic, 0, &event), EAGAIN);
 }
 END_TEST
 

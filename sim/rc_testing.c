@@ -92,7 +92,7 @@ static void make_host(struct rc_pair *pair, unsigned i)
         pair->engine, hosts[i], "p0", &pair->profile, end->stack, &end->port, 1,
         pair->options.memlock_bytes != 0 ? &end->memlock_left : NULL);
     sim_port_attach(end->port, end->nic, end->stack);
-    sim_nic_async_waker(end->nic, (struct sim_waker){count_wake, &end->n_async_wakes});
+    sim_nic_async_waker(end->nic, 0, (struct sim_waker){count_wake, &end->n_async_wakes});
 }
 
 int rc_verb(struct rc_pair *pair, unsigned end, struct sim_request *request)

@@ -70,8 +70,9 @@ static weft_status create(const struct world_spec *spec, struct world **out,
     return WEFT_OK;
 }
 
-static struct io_env *host_env(struct world *world, uint32_t host)
+static struct io_env *host_env(struct world *world, uint32_t host, uint32_t process)
 {
+    (void)process;
     return linux_env_io(of(world)->envs[host]);
 }
 

@@ -27,8 +27,10 @@ struct rxe_world {
     struct world base;
     const struct world_spec *spec;
     struct rxe_fabric fabric;
-    struct rxe_process *processes; /* Owned [n_hosts] */
-    struct timed *timed;           /* Owned [n_timed] */
+    struct rxe_process *processes; /* Owned [n_processes], in the order of hosts */
+    uint32_t *first;               /* Owned [n_hosts + 1]: of a host in `processes` */
+    uint32_t n_processes;
+    struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
     weft_ns origin_ns;
     int signal_fd; /* of SIGINT, SIGTERM, SIGHUP: the world is taken down before they act */
@@ -63,16 +65,27 @@ static weft_ns rxe_now(struct world *world)
 
 /* ---- faults ---- */
 
+/* To every process of the host that runs; ESRCH if none does. */
+static int signal_host(const struct rxe_world *world, uint32_t host, int signal_number)
+{
+    int problem = ESRCH;
+
+    for (uint32_t i = world->first[host]; i < world->first[host + 1]; i++) {
+        int one = rxe_process_signal(&world->processes[i], signal_number);
+
+        problem = problem == 0 || one == ESRCH ? problem : one;
+    }
+    return problem;
+}
+
 static int fault_of_host(struct rxe_world *world, const struct world_fault *fault,
                          bool undo)
 {
-    struct rxe_process *process = &world->processes[fault->host];
-
     if (fault->kind == WORLD_FAULT_KILL) {
-        return undo ? EOPNOTSUPP : rxe_process_signal(process, SIGKILL);
+        return undo ? EOPNOTSUPP : signal_host(world, fault->host, SIGKILL);
     }
     if (fault->kind == WORLD_FAULT_STOP) {
-        return rxe_process_signal(process, undo ? SIGCONT : SIGSTOP);
+        return signal_host(world, fault->host, undo ? SIGCONT : SIGSTOP);
     }
     return EOPNOTSUPP;
 }
@@ -153,7 +166,7 @@ static weft_status rxe_step(struct world *base, weft_ns until)
         weft_ns now = rxe_now(base);
         weft_ns next = faults_due(world);
 
-        if (rxe_processes_reap(world->processes, world->spec->n_hosts)) {
+        if (rxe_processes_reap(world->processes, world->n_processes)) {
             return WEFT_OK;
         }
         if (was_interrupted(world)) {
@@ -163,17 +176,18 @@ static weft_status rxe_step(struct world *base, weft_ns until)
             return WEFT_AGAIN;
         }
         next = next < until ? next : until;
-        rxe_processes_wait(world->processes, world->spec->n_hosts, world->signal_fd,
+        rxe_processes_wait(world->processes, world->n_processes, world->signal_fd,
                            next == WEFT_NEVER ? WEFT_NEVER : next - now);
     }
 }
 
 /* ---- hosts ---- */
 
-static struct io_env *rxe_host_env(struct world *base, uint32_t host)
+static struct io_env *rxe_host_env(struct world *base, uint32_t host, uint32_t process)
 {
     (void)base;
     (void)host;
+    (void)process;
     return NULL; /* in another process */
 }
 
@@ -187,7 +201,12 @@ static bool rxe_host_alive(const struct world *base, uint32_t host)
 {
     struct rxe_world *world = look_into(base);
 
-    return !world->processes[host].is_over;
+    for (uint32_t i = world->first[host]; i < world->first[host + 1]; i++) {
+        if (!world->processes[i].is_over) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void name_devices(const struct rxe_world *world, uint32_t host,
@@ -202,8 +221,15 @@ static void name_devices(const struct rxe_world *world, uint32_t host,
     }
 }
 
-static weft_status rxe_launch(struct world *base, uint32_t host, char *const *argv,
-                              struct weft_error *error)
+static struct rxe_process *process_at(const struct rxe_world *world, uint32_t host,
+                                      uint32_t process)
+{
+    weft_check(process < world->first[host + 1] - world->first[host]);
+    return &world->processes[world->first[host] + process];
+}
+
+static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t process,
+                              char *const *argv, struct weft_error *error)
 {
     struct rxe_world *world = world_of(base);
     struct weft_text devices = {NULL, 0, 0};
@@ -211,8 +237,9 @@ static weft_status rxe_launch(struct world *base, uint32_t host, char *const *ar
 
     weft_text_add(&devices, "%s", "");
     name_devices(world, host, &devices);
-    problem = rxe_process_start(&world->processes[host], &world->fabric.hosts[host].place,
-                                argv, devices.bytes, &world->old_mask);
+    problem = rxe_process_start(process_at(world, host, process),
+                                &world->fabric.hosts[host].place, argv, devices.bytes,
+                                &world->old_mask);
     weft_text_fini(&devices);
     return problem == 0 ? WEFT_OK
                         : weft_fail_errno(error, problem, "launch",
@@ -220,9 +247,10 @@ static weft_status rxe_launch(struct world *base, uint32_t host, char *const *ar
                                           world->spec->hosts[host].name);
 }
 
-static void rxe_ending(struct world *base, uint32_t host, struct world_ending *out)
+static void rxe_ending(struct world *base, uint32_t host, uint32_t process,
+                       struct world_ending *out)
 {
-    rxe_process_ending(&world_of(base)->processes[host], out);
+    rxe_process_ending(process_at(world_of(base), host, process), out);
 }
 
 /* ---- what is seen from outside ---- */
@@ -307,6 +335,18 @@ static void release_signals(struct rxe_world *world)
     }
 }
 
+static void make_processes(struct rxe_world *world)
+{
+    const struct world_spec *spec = world->spec;
+
+    world->first = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*world->first));
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        world->first[i + 1] = world->first[i] + world_host_processes(&spec->hosts[i]);
+    }
+    world->n_processes = world->first[spec->n_hosts];
+    world->processes = rxe_processes_create(world->n_processes);
+}
+
 static weft_status rxe_create(const struct world_spec *spec, struct world **out,
                               struct weft_error *error)
 {
@@ -322,12 +362,13 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
     world = weft_calloc(1, sizeof(*world));
     world->base.ops = &backend_rxe;
     world->spec = spec;
-    world->processes = rxe_processes_create(spec->n_hosts);
+    make_processes(world);
     catch_signals(world);
     status = rxe_fabric_create(spec, true, &world->fabric, error);
     if (status != WEFT_OK) {
-        rxe_processes_destroy(world->processes, spec->n_hosts);
+        rxe_processes_destroy(world->processes, world->n_processes);
         release_signals(world);
+        free(world->first);
         free(world);
         return status;
     }
@@ -345,9 +386,10 @@ static void rxe_destroy(struct world *base)
         return;
     }
     world = world_of(base);
-    rxe_processes_destroy(world->processes, world->spec->n_hosts);
+    rxe_processes_destroy(world->processes, world->n_processes);
     rxe_fabric_destroy(&world->fabric);
     free(world->timed);
+    free(world->first);
     release_signals(world);
     free(world);
 }

@@ -15,12 +15,6 @@ static uint64_t mac_of(uint32_t host, uint32_t port)
     return MAC_BASE | (uint64_t)(host & 0xffff) << 16 | port;
 }
 
-/* EUI-64 of a MAC, as mlx5 derives node GUIDs. */
-static uint64_t guid_of(uint64_t mac)
-{
-    return (mac >> 24 ^ 0x020000) << 40 | (uint64_t)0xfffe << 24 | (mac & 0xffffff);
-}
-
 /* ---- hosts ---- */
 
 /* "tcp:LO-HI" or "tcp:PORT". */
@@ -168,78 +162,58 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
     }
 }
 
-static void name_device(struct sim_device *device, uint32_t index, uint32_t first_port)
-{
-    const struct world_host *spec = device->host->spec;
-    const struct world_port *port = &spec->ports[first_port];
-    uint32_t function = 0;
-    for (uint32_t i = 0; i < first_port; i++) {
-        function += spec->ports[i].pcie_root == port->pcie_root &&
-                    spec->ports[i].device != index && spec->ports[i].port <= 1;
-    }
-    weft_format(device->io.name, sizeof device->io.name, "%s", port->name);
-    weft_format(device->io.pci_path, sizeof device->io.pci_path,
-                "/sys/devices/pci%04x:00/%04x:00:00.0/%04x:01:00.%x", port->pcie_root,
-                port->pcie_root, port->pcie_root, function);
-    device->io.guid = guid_of(mac_of(device->host->index, first_port + 1));
-}
-
 static void on_gids_changed(void *context, struct sim_port *port)
 {
-    const struct sim_device *device = context;
-    sim_nic_gid_changed(device->nic, port);
+    sim_nic_gid_changed(context, port);
 }
 
-static void on_async_event(void *context)
-{
-    const struct sim_device *device = context;
-    io_task_wake(device->io.async_task);
-}
-
-static weft_status build_devices(struct sim_host *host, const struct sim_profile *profile,
-                                 struct weft_error *error)
+/* The ports of device `index`, in the order of their numbers. */
+static weft_status device_ports(const struct sim_host *host, uint32_t index,
+                                struct sim_port *out[2], uint8_t *out_n,
+                                struct weft_error *error)
 {
     const struct world_host *spec = host->spec;
-    uint32_t n_devices = 0;
+    *out_n = 0;
     for (uint32_t i = 0; i < spec->n_ports; i++) {
-        n_devices =
-            spec->ports[i].device >= n_devices ? spec->ports[i].device + 1 : n_devices;
-    }
-    host->devices = weft_calloc(n_devices + 1, sizeof *host->devices);
-    host->env.devices = weft_calloc(n_devices + 1, sizeof(*host->env.devices));
-    host->env.n_devices = n_devices;
-    for (uint32_t i = 0; i < spec->n_ports; i++) {
-        struct sim_device *device = &host->devices[spec->ports[i].device];
-        uint8_t n = device->io.n_ports;
-        if (n == WEFT_LENGTH(device->ports) || spec->ports[i].port != n + 1u) {
+        const struct world_port *port = &spec->ports[i];
+        if (port->device != index) {
+            continue;
+        }
+        if (*out_n == 2 || port->port != *out_n + 1u) {
             return weft_fail(error, WEFT_ERR_INPUT, "world",
                              "%s:%s is port %u of a device that has %u so far",
-                             spec->name, spec->ports[i].name, spec->ports[i].port, n);
+                             spec->name, port->name, port->port, *out_n);
         }
-        device->host = host;
-        device->io.ops = &sim_device_ops;
-        device->profile = *profile;
-        if (n == 0) {
-            name_device(device, spec->ports[i].device, i);
-        }
-        device->ports[n] = host->ports[i];
-        device->ifindexes[n] = sim_stack_ifindex(host->stack, host->ports[i]);
-        device->io.n_ports++;
+        out[(*out_n)++] = host->ports[i];
     }
-    bool is_limited = spec->memlock_bytes != INT64_MAX && spec->memlock_bytes >= 0;
-    host->pinned_limit = spec->memlock_bytes;
-    for (uint32_t i = 0; i < n_devices; i++) {
-        struct sim_device *device = &host->devices[i];
-        weft_check(device->io.n_ports > 0);
-        device->nic = sim_nic_create(
-            host->world->engine, spec->name, device->io.name, profile, host->stack,
-            device->ports, device->io.n_ports, is_limited ? &host->pinned_limit : NULL);
-        sim_nic_async_waker(device->nic, (struct sim_waker){on_async_event, device});
-        for (uint8_t j = 0; j < device->io.n_ports; j++) {
-            sim_port_attach(device->ports[j], device->nic, host->stack);
-            sim_stack_watch_gids(host->stack, device->ports[j], on_gids_changed, device);
+    weft_check(*out_n > 0);
+    return WEFT_OK;
+}
+
+static weft_status build_nics(struct sim_host *host, const struct sim_profile *profile,
+                              struct weft_error *error)
+{
+    const struct world_host *spec = host->spec;
+    uint32_t n_nics = 0;
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
+        n_nics = spec->ports[i].device >= n_nics ? spec->ports[i].device + 1 : n_nics;
+    }
+    host->nics = weft_calloc(n_nics + 1, sizeof(*host->nics));
+    for (uint32_t i = 0; i < n_nics; i++) {
+        struct sim_port *ports[2];
+        uint8_t n_ports;
+        weft_status status = device_ports(host, i, ports, &n_ports, error);
+        if (status != WEFT_OK) {
+            return status;
         }
-        host->env.devices[i] = &device->io;
+        struct sim_nic *nic = sim_nic_create(
+            host->world->engine, spec->name, sim_port_name(ports[0]), profile,
+            host->stack, ports, n_ports, sim_process_memlock(&host->processes[0]));
+        host->nics[host->n_nics++] = nic;
+        for (uint8_t j = 0; j < n_ports; j++) {
+            sim_port_attach(ports[j], nic, host->stack);
+            sim_stack_watch_gids(host->stack, ports[j], on_gids_changed, nic);
+        }
     }
     return WEFT_OK;
 }
@@ -315,13 +289,15 @@ weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
 {
     const struct world_spec *spec = world->spec;
     weft_status status = WEFT_OK;
+    uint32_t n_tasks = 0;
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         struct sim_host *host = &world->hosts[i];
         host->world = world;
         host->spec = &spec->hosts[i];
         host->index = i;
-        sim_env_init(host);
-        sim_gpu_device_init(host);
+        host->first_task = n_tasks;
+        sim_processes_build(host);
+        n_tasks += host->n_processes;
         build_ports(host);
         status = build_stack(host, error);
     }
@@ -338,7 +314,8 @@ weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
         status = build_profile(host->spec, &profile, error);
         if (status == WEFT_OK) {
             add_netdevs(host, &profile);
-            status = build_devices(host, &profile, error);
+            status = build_nics(host, &profile, error);
+            sim_processes_open(host);
         }
     }
     return status;
@@ -349,14 +326,10 @@ static void teardown_host(struct sim_host *host)
     if (host->world == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < host->env.n_devices; i++) {
-        struct sim_device *device = &host->devices[i];
-        if (device->nic != NULL) {
-            sim_device_stop(device);
-            sim_nic_destroy(device->nic);
-        }
+    sim_processes_fini(host);
+    for (uint32_t i = 0; i < host->n_nics; i++) {
+        sim_nic_destroy(host->nics[i]);
     }
-    sim_gpu_device_fini(&host->gpu);
     for (uint32_t i = 0; i < host->spec->n_ports; i++) {
         sim_port_destroy(host->ports[i]);
     }
@@ -364,11 +337,10 @@ static void teardown_host(struct sim_host *host)
         sim_port_destroy(host->management);
     }
     sim_stack_destroy(host->stack);
-    sim_env_fini(host);
     free(host->ports);
     free(host->taps);
-    free(host->devices);
-    free(host->env.devices);
+    free(host->nics);
+    free(host->processes);
 }
 
 void sim_world_teardown(struct sim_world *world)

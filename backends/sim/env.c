@@ -1,4 +1,4 @@
-/* What a simulated host is given: clock, randomness, settings, facts. */
+/* What a process of a simulated host is given: clock, randomness, settings, facts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 
 static weft_ns env_now(struct io_env *env)
 {
-    return sim_now_ns(sim_host_of(env)->world->engine);
+    return sim_now_ns(sim_process_of(env)->host->world->engine);
 }
 
 static void env_random(struct io_env *env, void *out, size_t n_bytes)
 {
-    weft_rng_bytes(&sim_host_of(env)->rng, out, n_bytes);
+    weft_rng_bytes(&sim_process_of(env)->rng, out, n_bytes);
 }
 
 const char *sim_env_setting(const struct world_host *spec, const char *name)
@@ -28,7 +28,7 @@ const char *sim_env_setting(const struct world_host *spec, const char *name)
 
 static const char *env_setting(struct io_env *env, const char *name)
 {
-    return sim_env_setting(sim_host_of(env)->spec, name);
+    return sim_env_setting(sim_process_of(env)->host->spec, name);
 }
 
 static void free_netdevs(struct io_hostinfo *info)
@@ -67,8 +67,9 @@ static void fill_netdev(const struct world_sysctl *sysctl,
 
 static const struct io_hostinfo *env_hostinfo(struct io_env *env)
 {
-    struct sim_host *host = sim_host_of(env);
-    struct io_hostinfo *info = &host->info;
+    struct sim_process *process = sim_process_of(env);
+    const struct sim_host *host = process->host;
+    struct io_hostinfo *info = &process->info;
     free_netdevs(info);
     info->n_netdevs = sim_stack_n_netdevs(host->stack);
     info->netdevs = weft_calloc(info->n_netdevs + 1, sizeof *info->netdevs);
@@ -86,31 +87,36 @@ const struct io_env_ops sim_env_ops = {
     .hostinfo = env_hostinfo,
 };
 
-void sim_env_init(struct sim_host *host)
+void sim_env_init(struct sim_process *process)
 {
+    struct sim_host *host = process->host;
     const struct world_spec *spec = host->world->spec;
+    struct io_env *env = &process->env;
     char stream[96];
     struct weft_rng id_rng;
 
-    host->env.ops = &sim_env_ops;
-    host->env.oob = &sim_oob_ops;
-    host->env.loop = &host->world->loop;
-    host->env.host = host->index;
-    host->env.trace = spec->trace;
-    host->env.log = spec->log;
-    weft_format(host->env.name, sizeof host->env.name, "%s", host->spec->name);
-    weft_format(stream, sizeof stream, "env:%s", host->spec->name);
-    weft_rng_init(&host->rng, spec->seed, stream);
+    env->ops = &sim_env_ops;
+    env->oob = &sim_oob_ops;
+    env->loop = &host->world->loop;
+    env->host = host->first_task + process->index;
+    env->world_host = host->index;
+    env->process = process->index;
+    env->trace = spec->trace;
+    env->log = spec->log;
+    weft_format(env->name, sizeof env->name, "%s", host->spec->name);
+    weft_format(stream, sizeof stream, process->index == 0 ? "env:%s" : "env:%s/%u",
+                host->spec->name, process->index);
+    weft_rng_init(&process->rng, spec->seed, stream);
 
-    weft_format(host->info.name, sizeof host->info.name, "%s", host->spec->name);
+    weft_format(process->info.name, sizeof process->info.name, "%s", host->spec->name);
     weft_format(stream, sizeof stream, "boot:%s", host->spec->name);
     weft_rng_init(&id_rng, spec->seed, stream);
-    weft_rng_bytes(&id_rng, host->info.host_id, sizeof host->info.host_id);
-    host->info.memlock_bytes = host->spec->memlock_bytes;
-    host->info.ip_forward = host->spec->sysctl.ip_forward;
+    weft_rng_bytes(&id_rng, process->info.host_id, sizeof process->info.host_id);
+    process->info.memlock_bytes = host->spec->memlock_bytes;
+    process->info.ip_forward = host->spec->sysctl.ip_forward;
 }
 
-void sim_env_fini(struct sim_host *host)
+void sim_env_fini(struct sim_process *process)
 {
-    free_netdevs(&host->info);
+    free_netdevs(&process->info);
 }

@@ -154,12 +154,13 @@ static void kill_host(struct sim_host *host)
         return;
     }
     host->is_dead = true;
-    io_loop_pause(&host->world->loop, host->index, true);
-    for (uint32_t i = 0; i < host->env.n_devices; i++) {
-        sim_device_stop(&host->devices[i]);
-        sim_nic_reset(host->devices[i].nic);
+    sim_host_pause(host, true);
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        sim_process_stop(&host->processes[i]);
     }
-    sim_gpu_device_stop(&host->gpu);
+    for (uint32_t i = 0; i < host->n_nics; i++) {
+        sim_nic_reset(host->nics[i]);
+    }
     sim_stack_reset_streams(host->stack);
     sim_stack_kill(host->stack);
 }
@@ -218,9 +219,9 @@ static int fault_verb(struct sim_host *host, const struct world_fault *fault)
     if (verb < 0) {
         return EINVAL;
     }
-    for (uint32_t i = 0; i < host->env.n_devices; i++) {
+    for (uint32_t i = 0; i < host->n_nics; i++) {
         if (!fault->has_port || host->spec->ports[fault->port].device == i) {
-            sim_nic_fault_verb(host->devices[i].nic, verb, fault->nth,
+            sim_nic_fault_verb(host->nics[i], verb, fault->nth,
                                is_error ? fault->error : 0,
                                is_error ? 0 : sim_ps(fault->by_ns));
         }
@@ -236,7 +237,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
         kill_host(host);
         return 0;
     case WORLD_FAULT_STOP:
-        io_loop_pause(&world->loop, host->index, !ending || host->is_dead);
+        sim_host_pause(host, !ending || host->is_dead);
         return 0;
     case WORLD_FAULT_GID_DELETE:
     case WORLD_FAULT_GID_ADD:

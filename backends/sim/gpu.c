@@ -1,4 +1,4 @@
-/* The host's GPU: memory of this process, and sim/gpu for the time that work takes. */
+/* A process's GPU: memory of this process, and sim/gpu for the time that work takes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,16 +139,18 @@ static const struct io_gpu_ops gpu_ops = {
     .download = gpu_copy_now,
 };
 
-void sim_gpu_device_init(struct sim_host *host)
+void sim_gpu_device_init(struct sim_process *process)
 {
-    struct sim_gpu_device *gpu = &host->gpu;
+    const struct sim_host *host = process->host;
+    struct sim_gpu_device *gpu = &process->gpu;
     gpu->clock = sim_gpu_create(host->world->engine, &sim_gpu_default);
     gpu->io =
         (struct io_gpu){.ops = &gpu_ops, .is_host_memory = true, .rdma_direct = true};
     weft_format(gpu->io.name, sizeof gpu->io.name, "%s",
                 host->spec->n_gpus > 0 ? "sim GPU" : "host memory");
-    weft_format(gpu->io.uuid, sizeof gpu->io.uuid, "GPU-sim-%u-0", host->index);
-    host->env.gpu = &gpu->io;
+    weft_format(gpu->io.uuid, sizeof gpu->io.uuid, "GPU-sim-%u-%u", host->index,
+                process->index);
+    process->env.gpu = &gpu->io;
 }
 
 /* What was under way is gone. Its owners may be gone too when a world ends with work under way:

@@ -35,7 +35,7 @@ static int oob_listen(struct io_env *env, const struct io_endpoint *at, int back
     struct sim_endpoint asked = to_sim(at);
     struct sim_endpoint real;
     struct sim_listener *listener;
-    int error = sim_tcp_listen(sim_host_of(env)->stack, &asked, backlog,
+    int error = sim_tcp_listen(sim_process_of(env)->host->stack, &asked, backlog,
                                sim_task_waker(task), &listener, &real);
     if (error != 0) {
         return error;
@@ -71,8 +71,9 @@ static int oob_connect(struct io_env *env, const struct io_endpoint *from,
     if (from != NULL) {
         sim_from = to_sim(from);
     }
-    int error = sim_tcp_connect(sim_host_of(env)->stack, from == NULL ? NULL : &sim_from,
-                                &sim_to, sim_task_waker(task), &stream);
+    int error =
+        sim_tcp_connect(sim_process_of(env)->host->stack, from == NULL ? NULL : &sim_from,
+                        &sim_to, sim_task_waker(task), &stream);
     if (error == 0) {
         *out = (struct io_stream *)(void *)stream;
     }

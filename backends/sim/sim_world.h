@@ -12,11 +12,11 @@ struct sim_host;
 
 struct sim_verb_call; /* an io_op under way; verbs.c */
 
+/* An RDMA device as a process has it open. */
 struct sim_device {
     struct io_device io;
-    struct sim_host *host;
-    struct sim_nic *nic;
-    struct sim_profile profile;
+    struct sim_process *process;
+    struct sim_nic *nic;       /* Not owned */
     struct sim_port *ports[2]; /* Not owned */
     uint32_t ifindexes[2];
     struct sim_verb_call *calls; /* Owned; under way, newest first */
@@ -31,20 +31,30 @@ struct sim_gpu_device {
     struct sim_allocation *first; /* Owned; newest first */
 };
 
-struct sim_host {
+struct sim_process {
     struct io_env env;
+    struct sim_host *host;
+    uint32_t index;             /* of the host's processes; its number as a NIC's user */
+    struct sim_device *devices; /* Owned [env.n_devices] */
+    struct sim_gpu_device gpu;
+    int64_t pinned_limit; /* what its NICs count down */
+    struct weft_rng rng;
+    struct io_hostinfo info; /* rebuilt by each hostinfo() */
+};
+
+struct sim_host {
     struct sim_world *world;
     const struct world_host *spec;
     uint32_t index;
+    struct sim_process *processes; /* Owned [n_processes] */
+    uint32_t n_processes;
+    uint32_t first_task; /* index of its first process in the loop */
     bool is_dead;
     struct sim_stack *stack;
     struct sim_port **ports;     /* Owned [spec->n_ports] */
     struct sim_port *management; /* Owned; may be NULL */
-    struct sim_device *devices;  /* Owned [env.n_devices] */
-    struct sim_gpu_device gpu;
-    int64_t pinned_limit; /* what sim_nic_create counts down */
-    struct weft_rng rng;
-    struct io_hostinfo info;      /* rebuilt by each hostinfo() */
+    struct sim_nic **nics;       /* Owned [n_nics], and they */
+    uint32_t n_nics;
     struct sim_tap_context *taps; /* Owned [spec->n_ports] */
 };
 
@@ -92,9 +102,9 @@ static inline const struct sim_world *sim_world_of_const(const struct world *wor
     return (const struct sim_world *)(const void *)world; /* its first member */
 }
 
-static inline struct sim_host *sim_host_of(struct io_env *env)
+static inline struct sim_process *sim_process_of(struct io_env *env)
 {
-    return weft_container_of(env, struct sim_host, env);
+    return weft_container_of(env, struct sim_process, env);
 }
 
 /* Nanoseconds to picoseconds; what does not fit is never. */
@@ -128,10 +138,21 @@ static inline struct io_ip sim_ip_to_io(const struct sim_ip *ip)
 weft_status sim_world_build(struct sim_world *world, struct weft_error *error);
 void sim_world_teardown(struct sim_world *world);
 
+/* process.c: environments and GPUs first, devices once the host's NICs are there. */
+void sim_processes_build(struct sim_host *host);
+void sim_processes_open(struct sim_host *host);
+void sim_processes_fini(struct sim_host *host);
+/* What a NIC counts pinned memory down from; NULL: no limit. */
+int64_t *sim_process_memlock(struct sim_process *process);
+/* It died: everything under way ends with EIO, waking nobody. */
+void sim_process_stop(struct sim_process *process);
+/* Holds back, or lets go, every process of the host. */
+void sim_host_pause(struct sim_host *host, bool paused);
+
 /* env.c */
 extern const struct io_env_ops sim_env_ops;
-void sim_env_init(struct sim_host *host);
-void sim_env_fini(struct sim_host *host);
+void sim_env_init(struct sim_process *process);
+void sim_env_fini(struct sim_process *process);
 const char *sim_env_setting(const struct world_host *spec, const char *name);
 
 /* oob.c */
@@ -143,7 +164,7 @@ extern const struct io_device_ops sim_device_ops;
 void sim_device_stop(struct sim_device *device);
 
 /* gpu.c; stopping ends what is under way like sim_device_stop. */
-void sim_gpu_device_init(struct sim_host *host);
+void sim_gpu_device_init(struct sim_process *process);
 void sim_gpu_device_stop(struct sim_gpu_device *gpu);
 void sim_gpu_device_fini(struct sim_gpu_device *gpu);
 

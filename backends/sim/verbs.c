@@ -24,7 +24,7 @@ static struct sim_device *device_of(struct io_device *device)
 static int verbs_query_device(struct io_device *io, struct io_device_attr *out)
 {
     struct sim_device *device = device_of(io);
-    const struct sim_profile *profile = &device->profile;
+    const struct sim_profile *profile = sim_nic_profile(device->nic);
     *out =
         (struct io_device_attr){.max_inline_bytes = profile->max_inline_bytes,
                                 .max_msg_bytes = profile->max_msg_bytes,
@@ -158,7 +158,7 @@ static void on_done(void *context)
 static int verbs_submit(struct io_device *io, struct io_op *op)
 {
     struct sim_device *device = device_of(io);
-    if (device->host->is_dead) {
+    if (device->process->host->is_dead) {
         return EIO; /* what its process held is gone */
     }
     struct sim_verb_call *call = weft_calloc(1, sizeof *call);
@@ -169,6 +169,7 @@ static int verbs_submit(struct io_device *io, struct io_op *op)
     }
     call->op = op;
     call->device = device;
+    call->request.user = device->process->index;
     call->request.done = (struct sim_waker){on_done, call};
     call->next = device->calls;
     device->calls = call;
@@ -260,8 +261,9 @@ static void convert_event(const struct ibv_async_event *from, struct io_async_ev
 
 static int verbs_async_event(struct io_device *io, struct io_async_event *out)
 {
+    const struct sim_device *device = device_of(io);
     struct ibv_async_event event;
-    int error = sim_nic_async_event(device_of(io)->nic, &event);
+    int error = sim_nic_async_event(device->nic, device->process->index, &event);
     if (error == 0) {
         convert_event(&event, out);
     }

@@ -32,6 +32,15 @@ static void sim_world_destroy(struct world *base)
     free(world);
 }
 
+static uint32_t count_processes(const struct world_spec *spec)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        n += world_host_processes(&spec->hosts[i]);
+    }
+    return n;
+}
+
 static weft_status sim_world_create(const struct world_spec *spec, struct world **out,
                                     struct weft_error *error)
 {
@@ -49,7 +58,7 @@ static weft_status sim_world_create(const struct world_spec *spec, struct world 
     world->engine = sim_engine_create(spec->seed, spec->trace, spec->log);
     world->hosts = weft_calloc(spec->n_hosts + 1, sizeof *world->hosts);
     world->cables = weft_calloc(spec->n_cables + 1, sizeof *world->cables);
-    io_loop_init(&world->loop, spec->n_hosts);
+    io_loop_init(&world->loop, count_processes(spec));
     status = sim_world_build(world, error);
     if (status != WEFT_OK) {
         sim_world_destroy(&world->world);
@@ -60,9 +69,12 @@ static weft_status sim_world_create(const struct world_spec *spec, struct world 
     return WEFT_OK;
 }
 
-static struct io_env *sim_world_host_env(struct world *base, uint32_t host)
+static struct io_env *sim_world_host_env(struct world *base, uint32_t index,
+                                         uint32_t process)
 {
-    return &sim_world_of(base)->hosts[host].env;
+    struct sim_host *host = &sim_world_of(base)->hosts[index];
+    weft_check(process < host->n_processes);
+    return &host->processes[process].env;
 }
 
 static struct io_loop *sim_world_loop(struct world *base)
@@ -162,9 +174,9 @@ static void sum_counters(const struct sim_world *world, struct sim_nic_counters 
 {
     *out = (struct sim_nic_counters){0};
     for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
-        for (uint32_t j = 0; j < world->hosts[i].env.n_devices; j++) {
+        for (uint32_t j = 0; j < world->hosts[i].n_nics; j++) {
             struct sim_nic_counters one;
-            sim_nic_counters(world->hosts[i].devices[j].nic, &one);
+            sim_nic_counters(world->hosts[i].nics[j], &one);
             out->tx_packets += one.tx_packets;
             out->rx_packets += one.rx_packets;
             out->retransmits += one.retransmits;

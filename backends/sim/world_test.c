@@ -84,7 +84,7 @@ static void refuses(weft_status expected, const char *part)
 
 static struct io_env *env(uint32_t host)
 {
-    return backend_sim.host_env(world, host);
+    return backend_sim.host_env(world, host, 0);
 }
 
 /* Lets everything happen until `until`. */

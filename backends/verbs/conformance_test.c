@@ -143,8 +143,9 @@ static weft_status create(const struct world_spec *spec, struct world **out,
     return WEFT_OK;
 }
 
-static struct io_env *host_env(struct world *world, uint32_t host)
+static struct io_env *host_env(struct world *world, uint32_t host, uint32_t process)
 {
+    (void)process;
     return verbs_host_env(of(world)->hosts[host]);
 }
 

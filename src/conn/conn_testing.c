@@ -249,7 +249,7 @@ void bed_open(struct bed *bed, const struct bed_config *config)
     for (uint32_t h = 0; h < bed->config.n_hosts; h++) {
         struct bed_host *host = &bed->hosts[h];
 
-        host->env = bed->world->ops->host_env(bed->world, h);
+        host->env = bed->world->ops->host_env(bed->world, h, 0);
         io_task_init(&host->task, bed->loop, h, BED_KIND_RDMA);
         ck_assert_int_eq(rdma_open(host->env, &host->task, &host->rdma, &error), WEFT_OK);
     }

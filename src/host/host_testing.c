@@ -127,7 +127,7 @@ void mesh_test_start(struct mesh_test *test)
     for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
         test->config.rank = i;
         test->config.start_ns = test->machines[i].start_ns;
-        test->hosts[i] = host_create(sim->host_env(test->world, i), &test->config);
+        test->hosts[i] = host_create(sim->host_env(test->world, i, 0), &test->config);
     }
 }
 

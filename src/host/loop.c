@@ -22,7 +22,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         if (host == NULL || host_is_over(host)) {
             continue;
         }
-        if (!ops->host_alive(loop->world, i)) {
+        if (!ops->host_alive(loop->world, host->env->world_host)) {
             host_kill(host);
             continue;
         }

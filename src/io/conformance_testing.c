@@ -68,7 +68,7 @@ void conformance_start(void)
     ck_assert_msg(status == WEFT_OK, "%s", error.message);
     now_testing.loop = backend->loop(now_testing.world);
     for (uint32_t i = 0; i < 2; i++) {
-        now_testing.env[i] = backend->host_env(now_testing.world, i);
+        now_testing.env[i] = backend->host_env(now_testing.world, i, 0);
         for (int j = 0; j < N_TASKS; j++) {
             io_task_init(&now_testing.task[i][j], now_testing.loop, i, j);
         }

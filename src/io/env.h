@@ -34,7 +34,9 @@ struct io_env {
     const struct io_env_ops *ops;
     const struct io_oob_ops *oob;
     struct io_loop *loop;       /* Not owned. */
-    uint32_t host;              /* index in the world, and in the loop */
+    uint32_t host;              /* index in the loop: of the process, over all hosts */
+    uint32_t world_host;        /* index of its host in the world */
+    uint32_t process;           /* of that host, from 0 */
     char name[64];              /* "titanic" */
     struct io_device **devices; /* [n_devices], in device order; Not owned by users. */
     uint32_t n_devices;

@@ -60,8 +60,16 @@ struct world_host {
     const struct world_setting *settings; /* environment; [n_settings] */
     uint32_t n_settings;
     struct io_ip management_ip; /* zero: not on the management network */
-    weft_ns start_ns;           /* when its process starts */
+    weft_ns start_ns;           /* when its processes start */
+    /* 0 means 1. Processes of a host share NICs, addresses and TCP ports; each opens the
+     * devices for itself and has a GPU and memory of its own. */
+    uint32_t n_processes;
 };
+
+static inline uint32_t world_host_processes(const struct world_host *host)
+{
+    return host->n_processes == 0 ? 1 : host->n_processes;
+}
 
 /* One end of a cable: a host's port, or a switch's. */
 struct world_end {
@@ -216,9 +224,10 @@ struct world_ops {
      * backend cannot express. `spec` outlives the world. */
     weft_status (*create)(const struct world_spec *spec, struct world **out,
                           struct weft_error *error);
-    /* The environment of host `host`; belongs to the world. */
-    struct io_env *(*host_env)(struct world *world, uint32_t host);
-    /* The loop that all host environments of this process share. */
+    /* The environment of a host's process (from 0); belongs to the world. In the loop
+     * processes count over all hosts, in the order of hosts: io_env.host. */
+    struct io_env *(*host_env)(struct world *world, uint32_t host, uint32_t process);
+    /* The loop that all host environments of this program share. */
     struct io_loop *(*loop)(struct world *world);
     weft_ns (*now)(struct world *world);
     /* A fault now, at_ns ignored. EOPNOTSUPP where the backend cannot. */
@@ -239,11 +248,13 @@ struct world_ops {
                     uint64_t *out_value);
     /* Worlds whose hosts are processes of their own have these two, and neither host_env
      * nor loop; others have NULL. `launch` runs this very program with `argv` (ends with
-     * NULL) in the place of `host`, whose devices and management netdev it finds in
-     * WEFT_DEVICES ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`. */
-    weft_status (*launch)(struct world *world, uint32_t host, char *const *argv,
-                          struct weft_error *error);
-    void (*ending)(struct world *world, uint32_t host, struct world_ending *out);
+     * NULL) as a process (from 0) of `host`, whose devices and management netdev it finds
+     * in WEFT_DEVICES ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`.
+     */
+    weft_status (*launch)(struct world *world, uint32_t host, uint32_t process,
+                          char *const *argv, struct weft_error *error);
+    void (*ending)(struct world *world, uint32_t host, uint32_t process,
+                   struct world_ending *out);
     /* Tears everything down; NULL is ignored. */
     void (*destroy)(struct world *world);
 };

@@ -95,7 +95,7 @@ static void setup(void)
     ck_assert_int_eq(backend_sim.create(&spec, &world, &error), WEFT_OK);
     for (uint32_t h = 0; h < N_HOSTS; h++) {
         struct end *end = &ends[h];
-        end->env = world->ops->host_env(world, h);
+        end->env = world->ops->host_env(world, h, 0);
         io_task_init(&end->task, end->env->loop, h, 0);
         ck_assert_int_eq(rdma_open(end->env, &end->task, &end->rdma, &error), WEFT_OK);
         while (rdma_progress(end->rdma, &error) == WEFT_AGAIN) {

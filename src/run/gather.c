@@ -90,7 +90,7 @@ static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error 
         add(&arguments, "--set");
         add(&arguments, scenario->sets[i].text);
     }
-    status = run->world->ops->launch(run->world, index, arguments.items, error);
+    status = run->world->ops->launch(run->world, index, 0, arguments.items, error);
     for (uint32_t i = 0; i < arguments.n; i++) {
         free(arguments.items[i]);
     }
@@ -157,7 +157,7 @@ static void collect_ended(struct gathering *g, weft_ns now)
         if (!g->launched[rank] || g->ended[rank]) {
             continue;
         }
-        ops->ending(g->run->world, g->run->rank_hosts[rank], &ending);
+        ops->ending(g->run->world, g->run->rank_hosts[rank], 0, &ending);
         if (ending.is_over) {
             collect(g, rank, &ending);
             g->last_ended_ns = now;

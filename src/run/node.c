@@ -54,7 +54,7 @@ static weft_status run_rank(struct run *run, uint32_t rank,
         *out_record = record_of_nothing(options->name, &config, error);
         return status;
     }
-    host = host_create(run->world->ops->host_env(run->world, 0), &config);
+    host = host_create(run->world->ops->host_env(run->world, 0, 0), &config);
     loop.world = run->world;
     loop.limit_ns = run->world->ops->now(run->world) + RUN_LIMIT_NS;
     status = host_loop_run(&loop, error);

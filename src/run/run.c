@@ -118,7 +118,7 @@ static void create_hosts(struct run *run)
         config.rank = rank;
         config.start_ns = run->plan->spec.hosts[index].start_ns;
         run->hosts[index] =
-            host_create(run->world->ops->host_env(run->world, index), &config);
+            host_create(run->world->ops->host_env(run->world, index, 0), &config);
     }
 }
 

@@ -266,7 +266,7 @@ static void open_hosts(struct fabric *fabric)
     for (uint32_t h = 0; h < fabric->config.n_hosts; h++) {
         struct fabric_host *host = &fabric->hosts[h];
 
-        host->env = fabric->world->ops->host_env(fabric->world, h);
+        host->env = fabric->world->ops->host_env(fabric->world, h, 0);
         io_task_init(&host->rdma_task, fabric->loop, h, FABRIC_RDMA);
         io_task_init(&host->task, fabric->loop, h, FABRIC_USER);
         ck_assert_int_eq(rdma_open(host->env, &host->rdma_task, &host->rdma, &error),

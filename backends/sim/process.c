@@ -1,0 +1,123 @@
+/* The processes of a host: what each has open of the host's NICs, and its own GPU. */
+#include <stdlib.h>
+
+#include "backends/sim/sim_world.h"
+#include "base/text.h"
+
+void sim_processes_build(struct sim_host *host)
+{
+    host->n_processes = world_host_processes(host->spec);
+    host->processes = weft_calloc(host->n_processes, sizeof *host->processes);
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        struct sim_process *process = &host->processes[i];
+        process->host = host;
+        process->index = i;
+        process->pinned_limit = host->spec->memlock_bytes;
+        sim_env_init(process);
+        sim_gpu_device_init(process);
+    }
+}
+
+int64_t *sim_process_memlock(struct sim_process *process)
+{
+    int64_t limit = process->host->spec->memlock_bytes;
+    return limit != INT64_MAX && limit >= 0 ? &process->pinned_limit : NULL;
+}
+
+/* EUI-64 of a MAC, as mlx5 derives node GUIDs. */
+static uint64_t guid_of(uint64_t mac)
+{
+    return (mac >> 24 ^ 0x020000) << 40 | (uint64_t)0xfffe << 24 | (mac & 0xffffff);
+}
+
+static void name_device(struct sim_device *device, uint32_t index, uint32_t first_port)
+{
+    const struct world_host *spec = device->process->host->spec;
+    const struct world_port *port = &spec->ports[first_port];
+    uint32_t function = 0;
+    for (uint32_t i = 0; i < first_port; i++) {
+        function += spec->ports[i].pcie_root == port->pcie_root &&
+                    spec->ports[i].device != index && spec->ports[i].port <= 1;
+    }
+    weft_format(device->io.name, sizeof device->io.name, "%s", port->name);
+    weft_format(device->io.pci_path, sizeof device->io.pci_path,
+                "/sys/devices/pci%04x:00/%04x:00:00.0/%04x:01:00.%x", port->pcie_root,
+                port->pcie_root, port->pcie_root, function);
+    device->io.guid = guid_of(sim_port_mac(device->ports[0]));
+}
+
+static void on_async_event(void *context)
+{
+    const struct sim_device *device = context;
+    io_task_wake(device->io.async_task);
+}
+
+static void open_device(struct sim_process *process, uint32_t index)
+{
+    struct sim_host *host = process->host;
+    struct sim_device *device = &process->devices[index];
+    uint32_t first_port = UINT32_MAX;
+    device->process = process;
+    device->nic = host->nics[index];
+    device->io.ops = &sim_device_ops;
+    for (uint32_t i = 0; i < host->spec->n_ports; i++) {
+        if (host->spec->ports[i].device == index) {
+            first_port = i < first_port ? i : first_port;
+            device->ports[device->io.n_ports] = host->ports[i];
+            device->ifindexes[device->io.n_ports] =
+                sim_stack_ifindex(host->stack, host->ports[i]);
+            device->io.n_ports++;
+        }
+    }
+    name_device(device, index, first_port);
+    if (process->index > 0) {
+        uint32_t user = sim_nic_open(device->nic, sim_process_memlock(process));
+        weft_check(user == process->index);
+    }
+    sim_nic_async_waker(device->nic, process->index,
+                        (struct sim_waker){on_async_event, device});
+    process->env.devices[index] = &device->io;
+}
+
+void sim_processes_open(struct sim_host *host)
+{
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        struct sim_process *process = &host->processes[i];
+        process->devices = weft_calloc(host->n_nics + 1, sizeof *process->devices);
+        process->env.devices =
+            weft_calloc(host->n_nics + 1, sizeof(*process->env.devices));
+        process->env.n_devices = host->n_nics;
+        for (uint32_t j = 0; j < host->n_nics; j++) {
+            open_device(process, j);
+        }
+    }
+}
+
+void sim_process_stop(struct sim_process *process)
+{
+    for (uint32_t i = 0; i < process->env.n_devices; i++) {
+        sim_device_stop(&process->devices[i]);
+    }
+    sim_gpu_device_stop(&process->gpu);
+}
+
+void sim_host_pause(struct sim_host *host, bool paused)
+{
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        io_loop_pause(&host->world->loop, host->first_task + i, paused);
+    }
+}
+
+void sim_processes_fini(struct sim_host *host)
+{
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        struct sim_process *process = &host->processes[i];
+        for (uint32_t j = 0; j < process->env.n_devices; j++) {
+            sim_device_stop(&process->devices[j]);
+        }
+        sim_gpu_device_fini(&process->gpu);
+        sim_env_fini(process);
+        free(process->devices);
+        free(process->env.devices);
+    }
+}
