@@ -16,6 +16,21 @@ void sim_packet_free(struct sim_packet *packet)
     }
 }
 
+const char *sim_frame_kind_name(enum sim_frame_kind kind)
+{
+    switch (kind) {
+    case SIM_FRAME_ROCE:
+        return "roce";
+    case SIM_FRAME_NEIGH:
+        return "neighbour";
+    case SIM_FRAME_TCP:
+        return "tcp";
+    case SIM_FRAME_UDP:
+        return "udp";
+    }
+    return "?";
+}
+
 struct sim_port *sim_port_create(struct sim_engine *engine,
                                  const struct sim_port_config *config)
 {

@@ -17,15 +17,19 @@
 enum sim_frame_kind {
     SIM_FRAME_ROCE,  /* consumed by the NIC; never seen by the host stack */
     SIM_FRAME_NEIGH, /* ARP or neighbour discovery; payload: struct sim_neigh_packet */
-    SIM_FRAME_TCP    /* payload: header and bytes, see sim/tcp.h */
+    SIM_FRAME_TCP,   /* payload: header and bytes, see sim/tcp.h */
+    SIM_FRAME_UDP    /* payload: header and bytes, see sim/udp.h */
 };
+
+/* "neighbour", "tcp", "udp" */
+const char *sim_frame_kind_name(enum sim_frame_kind kind);
 
 /* What the host stack sends and receives. The payload belongs to whoever holds the
  * frame. */
 struct sim_packet {
     enum sim_frame_kind kind;
     uint64_t source_mac;      /* 48 bits, host order */
-    uint64_t destination_mac; /* all ones in 48 bits: broadcast */
+    uint64_t destination_mac; /* a group address (sim_mac_is_group): everybody */
     /* the whole Ethernet frame with FCS, preamble and gap excluded */
     uint32_t wire_bytes;
     uint32_t ip_bytes; /* the IP packet's length, against MTU and path limits; 0: none */
@@ -33,6 +37,12 @@ struct sim_packet {
     size_t n_payload;
 };
 #define SIM_MAC_BROADCAST 0xffffffffffffull
+
+/* Broadcast or multicast (IEEE 802: the first bit on the wire): networks flood it. */
+static inline bool sim_mac_is_group(uint64_t mac)
+{
+    return (mac >> 40 & 1) != 0;
+}
 
 void sim_packet_free(struct sim_packet *packet);
 

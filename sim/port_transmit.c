@@ -157,8 +157,7 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
         link->stats.drops++;
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "drop", "why=%s kind=%s bytes=%u", why,
-                         packet->kind == SIM_FRAME_TCP ? "tcp" : "neighbour",
-                         packet->wire_bytes);
+                         sim_frame_kind_name(packet->kind), packet->wire_bytes);
         sim_packet_free(packet);
         return;
     }
@@ -207,8 +206,7 @@ void sim_port_send(struct sim_port *port, struct sim_packet *packet)
         port->out.stats.drops++;
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "drop", "why=%s kind=%s bytes=%u", why,
-                         packet->kind == SIM_FRAME_TCP ? "tcp" : "neighbour",
-                         packet->wire_bytes);
+                         sim_frame_kind_name(packet->kind), packet->wire_bytes);
         sim_packet_free(packet);
         return;
     }
@@ -239,7 +237,7 @@ void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
         sim_packet_free(packet);
         return;
     }
-    if (packet->destination_mac != SIM_MAC_BROADCAST) {
+    if (!sim_mac_is_group(packet->destination_mac)) {
         struct sim_port *to = sim_network_find(from->network, packet->destination_mac);
         if (to == NULL) {
             sim_packet_free(packet);

@@ -35,6 +35,7 @@ void sim_stack_destroy(struct sim_stack *stack)
         return;
     }
     sim_tcp_destroy(stack->tcp);
+    sim_udp_destroy(stack);
     sim_stack_loopback_fini(stack);
     for (uint32_t i = 0; i < stack->n_netdevs; i++) {
         struct sim_netdev *netdev = stack->netdevs[i];
@@ -372,6 +373,8 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
         sim_packet_free(packet);
     } else if (packet->kind == SIM_FRAME_NEIGH) {
         sim_neigh_input(netdev, packet);
+    } else if (packet->kind == SIM_FRAME_UDP) {
+        sim_udp_input(netdev, packet);
     } else {
         sim_stack_tcp_input(netdev, packet);
     }

@@ -61,7 +61,7 @@ void sim_stack_watch_gids(struct sim_stack *stack, const struct sim_port *port,
                           void (*changed)(void *context, struct sim_port *port),
                           void *context);
 
-/* A packet of kind NEIGH or TCP arrived on `port`; the stack takes it over. */
+/* A packet of kind NEIGH, TCP or UDP arrived on `port`; the stack takes it over. */
 void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
                      struct sim_packet *packet);
 /* The carrier of `port` changed. */

@@ -1,5 +1,5 @@
-/* ARP (RFC 826), neighbour discovery (RFC 4861) and TCP (RFC 9293) as bytes, for
- * captures. */
+/* ARP (RFC 826), neighbour discovery (RFC 4861) TCP (RFC 9293) and UDP (RFC 768)
+ * as bytes, for captures. */
 #include <string.h>
 
 #include "base/wire.h"
@@ -9,6 +9,7 @@
 #define ETHERTYPE_ARP 0x0806
 #define ETHERTYPE_IPV6 0x86dd
 #define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
 #define PROTOCOL_ICMPV6 58
 #define TCP_DONT_FRAGMENT 0x4000
 
@@ -148,6 +149,24 @@ static void put_tcp(struct wire_writer *writer, const struct sim_tcp_segment *se
     }
 }
 
+/* Announcements only: they do not leave the link. */
+static void put_udp(struct wire_writer *writer, const struct sim_datagram *datagram)
+{
+    size_t n_bytes = 8 + (size_t)datagram->n_bytes;
+    put_ip(writer, &datagram->source.ip, &datagram->destination.ip, PROTOCOL_UDP, 1,
+           n_bytes);
+    uint8_t *udp = writer->at;
+    wire_put_u16(writer, datagram->source.port);
+    wire_put_u16(writer, datagram->destination.port);
+    wire_put_u16(writer, (uint16_t)n_bytes);
+    wire_put_u16(writer, 0);
+    wire_put_bytes(writer, datagram->bytes, datagram->n_bytes);
+    if (!writer->bad) {
+        put_checksum(udp, n_bytes, 6, &datagram->source.ip, &datagram->destination.ip,
+                     PROTOCOL_UDP);
+    }
+}
+
 size_t sim_stack_encode(const struct sim_packet *packet, uint8_t *out, size_t out_bytes)
 {
     struct wire_writer writer = wire_writer_init(out, out_bytes);
@@ -156,6 +175,11 @@ size_t sim_stack_encode(const struct sim_packet *packet, uint8_t *out, size_t ou
         bool is_v4 = sim_ip_is_v4(&segment->destination.ip);
         put_ethernet(&writer, packet, is_v4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
         put_tcp(&writer, segment);
+    } else if (packet->kind == SIM_FRAME_UDP) {
+        const struct sim_datagram *datagram = packet->payload;
+        bool is_v4 = sim_ip_is_v4(&datagram->destination.ip);
+        put_ethernet(&writer, packet, is_v4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+        put_udp(&writer, datagram);
     } else {
         const struct sim_neigh_packet *body = packet->payload;
         bool is_v4 = sim_ip_is_v4(&body->target);

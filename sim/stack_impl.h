@@ -6,6 +6,7 @@
 #include "sim/neighbour.h"
 #include "sim/stack.h"
 #include "sim/tcp.h"
+#include "sim/udp.h"
 
 #define SIM_ETHERNET_BYTES 18 /* header and FCS */
 #define SIM_FRAME_BYTES_MIN 64
@@ -48,7 +49,8 @@ struct sim_stack {
     struct sim_route *routes; /* Owned [n_routes], in the order added */
     uint32_t n_routes;
     struct sim_tcp *tcp;
-    struct sim_event loopback; /* the first of `looped` */
+    struct sim_announcer *announcers; /* Owned; in the order of opening */
+    struct sim_event loopback;        /* the first of `looped` */
     struct sim_looped *looped_first;
     struct sim_looped *looped_last;
 };
@@ -92,7 +94,7 @@ void sim_stack_tcp_input(struct sim_netdev *netdev, struct sim_packet *packet);
 void sim_stack_loopback_init(struct sim_stack *stack);
 void sim_stack_loopback_fini(struct sim_stack *stack);
 
-/* The bytes of a NEIGH or TCP packet's Ethernet frame, for taps; see sim_packet_encoder.
+/* The bytes of a NEIGH, TCP or UDP packet's Ethernet frame, for taps; see sim_packet_encoder.
  */
 size_t sim_stack_encode(const struct sim_packet *packet, uint8_t *out, size_t out_bytes);
 /* Length with FCS of the Ethernet frame that carries so many bytes. */

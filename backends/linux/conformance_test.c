@@ -37,6 +37,8 @@ static void lay_cables(const struct world_spec *spec, const int netns[2])
         weft_format(text, sizeof text, "%s/%u", io_ip_format(&prefix->ip, ip, sizeof ip),
                     prefix->prefix_len);
         netns_testing_address(netns[i], "p0", text);
+        weft_format(text, sizeof text, "fe80::%u/64", i + 1);
+        netns_testing_address(netns[i], "p0", text);
         weft_format(text, sizeof text, "%s/%u",
                     io_ip_format(&spec->hosts[i].management_ip, ip, sizeof ip),
                     spec->management.prefix_len);

@@ -457,6 +457,7 @@ void linux_oob_close_all(struct linux_env *env)
         reset_on_close(env->sockets->fd);
         dispose(env->sockets);
     }
+    linux_announce_close_all(env);
 }
 
 const struct io_oob_ops linux_oob_ops = {
@@ -470,4 +471,8 @@ const struct io_oob_ops linux_oob_ops = {
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,
+    .open_announcer = linux_announcer_open,
+    .announce = linux_announcer_send,
+    .hear = linux_announcer_hear,
+    .close_announcer = linux_announcer_close,
 };

@@ -6,11 +6,13 @@
 #include "backends/linux/netns.h"
 
 struct linux_socket;
+struct linux_announcer;
 
 struct linux_env {
     struct io_env io;
-    struct linux_socket *sockets; /* Owned: open listeners and streams */
-    struct linux_loop *loop;      /* Not owned. */
+    struct linux_socket *sockets;       /* Owned: open listeners and streams */
+    struct linux_announcer *announcers; /* Owned */
+    struct linux_loop *loop;            /* Not owned. */
     struct linux_netns netns;
     struct io_hostinfo info; /* Owned: netdevs and their addresses */
     char management[32];     /* "" for none */
@@ -27,6 +29,16 @@ extern const struct io_oob_ops linux_oob_ops;
 
 /* Resets every stream and closes every listener of `env` that is still open. */
 void linux_oob_close_all(struct linux_env *env);
+
+/* announce.c: for linux_oob_ops, as io/oob.h says. */
+int linux_announcer_open(struct io_env *io, uint32_t ifindex, uint16_t port,
+                         struct io_task *task, struct io_announcer **out);
+int linux_announcer_send(struct io_announcer *announcer, const void *bytes,
+                         size_t n_bytes);
+int linux_announcer_hear(struct io_announcer *announcer, void *out, size_t cap,
+                         size_t *out_n, struct io_endpoint *out_from);
+void linux_announcer_close(struct io_announcer *announcer);
+void linux_announce_close_all(struct linux_env *env);
 
 /* The netdevs of the calling thread's namespace but loopback, with addresses, in ifindex
  * order, asked of rtnetlink(7): index, name, MAC, MTU, is_up, addresses; the rest is zero. The

@@ -1,8 +1,10 @@
-/* Out-of-band streams over sim/tcp. An io_stream is a sim_stream, an io_listener a
- * sim_listener: opaque pointers, converted here only. */
+/* Out-of-band streams over sim/tcp, announcements over sim/udp. An io_stream is a sim_stream,
+ * an io_listener a sim_listener, an io_announcer a sim_announcer: opaque pointers, converted
+ * here only. */
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "sim/tcp.h"
+#include "sim/udp.h"
 
 static struct sim_endpoint to_sim(const struct io_endpoint *endpoint)
 {
@@ -120,6 +122,48 @@ static void oob_close(struct io_stream *stream, bool reset)
     sim_tcp_close(stream_of(stream), reset);
 }
 
+/* ---- announcements ---- */
+
+_Static_assert(SIM_DATAGRAM_MAX == IO_ANNOUNCEMENT_MAX, "the contract's limit");
+
+static struct sim_announcer *announcer_of(struct io_announcer *announcer)
+{
+    return (struct sim_announcer *)(void *)announcer;
+}
+
+static int oob_open_announcer(struct io_env *env, uint32_t ifindex, uint16_t port,
+                              struct io_task *task, struct io_announcer **out)
+{
+    struct sim_announcer *announcer;
+    int error = sim_udp_open(sim_process_of(env)->host->stack, ifindex, port,
+                             sim_task_waker(task), &announcer);
+    if (error == 0) {
+        *out = (struct io_announcer *)(void *)announcer;
+    }
+    return error;
+}
+
+static int oob_announce(struct io_announcer *announcer, const void *bytes, size_t n_bytes)
+{
+    return sim_udp_announce(announcer_of(announcer), bytes, n_bytes);
+}
+
+static int oob_hear(struct io_announcer *announcer, void *out, size_t cap, size_t *out_n,
+                    struct io_endpoint *out_from)
+{
+    struct sim_endpoint from;
+    int error = sim_udp_hear(announcer_of(announcer), out, cap, out_n, &from);
+    if (error == 0) {
+        *out_from = to_io(&from);
+    }
+    return error;
+}
+
+static void oob_close_announcer(struct io_announcer *announcer)
+{
+    sim_udp_close(announcer_of(announcer));
+}
+
 const struct io_oob_ops sim_oob_ops = {
     .listen = oob_listen,
     .accept = oob_accept,
@@ -131,4 +175,8 @@ const struct io_oob_ops sim_oob_ops = {
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,
+    .open_announcer = oob_open_announcer,
+    .announce = oob_announce,
+    .hear = oob_hear,
+    .close_announcer = oob_close_announcer,
 };

@@ -308,6 +308,7 @@ void conformance_add_without_devices(Suite *suite, const struct world_ops *ops)
     backend = ops;
     add(suite, conformance_env());
     add(suite, conformance_streams());
+    add(suite, conformance_announcements());
 }
 
 void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile)

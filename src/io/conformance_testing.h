@@ -13,7 +13,8 @@
  * "right" (10.77.0.2/24), with one cable of MTU 4200 and a management network
  * 10.88.0.0/24. */
 void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile);
-/* Only the stories that need no RDMA device: environment, memory and streams. */
+/* Only the stories that need no RDMA device: environment, memory, streams and
+ * announcements. */
 void conformance_add_without_devices(Suite *suite, const struct world_ops *ops);
 
 /* ---- for the files of the suite only ---- */
@@ -58,6 +59,7 @@ int conformance_to_rtr(int host, struct ibv_qp *qp, uint32_t peer_qpn, struct io
 int conformance_to_rts(int host, struct ibv_qp *qp);
 
 TCase *conformance_streams(void);
+TCase *conformance_announcements(void);
 TCase *conformance_objects(void);
 TCase *conformance_data(void);
 TCase *conformance_env(void);

@@ -1,6 +1,6 @@
-/* Out-of-band byte streams (TCP) for handshakes and rendezvous: never blocking,
- * partial by nature. Every operation returns 0 or a positive errno; EAGAIN means "wait
- * for the task". */
+/* Out-of-band byte streams (TCP) for handshakes and rendezvous, and datagrams to whoever is
+ * on the same link: never blocking, partial by nature. Every operation returns 0 or a
+ * positive errno; EAGAIN means "wait for the task". */
 #ifndef WEFT_IO_OOB_H
 #define WEFT_IO_OOB_H
 
@@ -14,6 +14,10 @@ struct io_env;
 /* Opaque; belong to the backend between open and close. */
 struct io_listener;
 struct io_stream;
+struct io_announcer;
+
+/* The longest datagram: what any link takes without cutting it up. */
+#define IO_ANNOUNCEMENT_MAX 1024
 
 struct io_oob_ops {
     /* Listens on `at` (port 0: an ephemeral one; ip zero: every address). `*out_at`
@@ -52,6 +56,25 @@ struct io_oob_ops {
      * received were never read). `reset` drops both directions at once. NULL is
      * ignored. */
     void (*close)(struct io_stream *stream, bool reset);
+
+    /* Opens datagrams between the neighbours on the link of netdev `ifindex`, or with
+     * `ifindex` 0 between the processes of this host, whether or not it has a link. `port`
+     * (not 0) is shared: any number of announcers of a host may have it. `task` is woken
+     * when one arrives. ENODEV, EADDRNOTAVAIL (the netdev has no address yet), EMFILE. */
+    int (*open_announcer)(struct io_env *env, uint32_t ifindex, uint16_t port,
+                          struct io_task *task, struct io_announcer **out);
+    /* Sends one datagram to every announcer of that port on the link, in every address family
+     * that the netdev has, so that it may come twice; lost, doubled or reordered as the link
+     * pleases. It does not leave the link. EMSGSIZE beyond IO_ANNOUNCEMENT_MAX; ENETDOWN,
+     * ENETUNREACH, EADDRNOTAVAIL while the link cannot; EAGAIN: no room now. */
+    int (*announce)(struct io_announcer *announcer, const void *bytes, size_t n_bytes);
+    /* Takes the next that arrived: its first `cap` bytes, and where it came from, with the
+     * ifindex that it came in on. EAGAIN if none waits; what is not taken in time is lost.
+     * On a link one's own do not come back; within a host they may. */
+    int (*hear)(struct io_announcer *announcer, void *out, size_t cap, size_t *out_n,
+                struct io_endpoint *out_from);
+    /* NULL is ignored. */
+    void (*close_announcer)(struct io_announcer *announcer);
 };
 
 #endif
