@@ -59,10 +59,16 @@ def environment(place):
     return {**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "NO_COLOR": "1", "HOME": "/"}
 
 
-def start(place, *args):
+def dispose(disposition):
+    """What SIGINT does to a child, whatever it does to us: a shell's background jobs ignore it."""
+    return lambda: signal.signal(signal.SIGINT, disposition)
+
+
+def start(place, *args, on_sigint=signal.SIG_DFL):
     return subprocess.Popen(
         [place / "weft", *map(str, args)], cwd=place, env=environment(place), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **nobody())
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=dispose(on_sigint), **nobody())
 
 
 def weft(place, *args, code=0, timeout=120):
@@ -155,6 +161,13 @@ def test_without_the_provider_a_finding_names_it(place):
     assert set(name for name, value in document["counters"].items() if value) == set()
 
 
+def assert_nothing_of_ours(words):
+    """Of ls /run/netns /sys/class/infiniband /sys/class/net; weft cleanup, in a guest."""
+    own = {"dummy0", "lo", "sit0", "bonding_masters"}
+    assert [word for word in words if word not in own] == [
+        "/run/netns:", "/sys/class/infiniband:", "/sys/class/net:", "0", "removed"]
+
+
 KILLED = """
 name: killed
 topology:
@@ -184,10 +197,7 @@ def test_a_killed_host_is_named_and_nothing_remains(place, at):
     document = json.loads(document + "\n}")
     assert document["result"] == "pass", document["expectations"]
     assert [f["where"]["peer"] for f in document["findings"]] == ["iceberg"]
-    # What is left is the guest kernel's own.
-    own = {"dummy0", "lo", "sit0", "bonding_masters"}
-    assert [word for word in rest.split() if word not in own] == [
-        "/run/netns:", "/sys/class/infiniband:", "/sys/class/net:", "0", "removed"]
+    assert_nothing_of_ours(rest.split())
 
 
 LOSSY = """
@@ -217,14 +227,40 @@ def test_what_the_kernel_cannot_express_is_said(place):
     assert "backend rxe has no path_limit" in err
 
 
-def test_interrupted_it_leaves_nothing(place):
-    process = start(place, "run", "--backend", "rxe", PAIR, "--set",
-                    "jobs.0.all_reduce.repeat=100000")
-    wait_for(lambda: folders(place))
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
+FOR_EVER = ["--set", "jobs.0.all_reduce.repeat=100000"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("when", ["booting", "running"])
+def test_interrupted_it_leaves_nothing(place, number, when):
+    process = start(place, "run", "--backend", "rxe", PAIR, *FOR_EVER)
+    if when == "booting":
+        wait_for(lambda: folders(place))
+    else:
+        assert process.stdout.readline().startswith("pair")  # said in the guest
+    process.send_signal(number)
     process.communicate(timeout=30)
-    assert process.returncode in (130, -signal.SIGINT)
+    assert process.returncode == -number
+
+
+def test_an_interrupt_that_is_ignored_is_ignored(place):
+    """As under nohup, and in the background of a shell."""
+    process = start(place, "run", "--backend", "rxe", PAIR, on_sigint=signal.SIG_IGN)
+    assert process.stdout.readline().startswith("pair")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+def test_interrupted_on_its_own_kernel_it_takes_the_world_down(place):
+    """As root on a kernel with soft-RoCE: the guest's. Both hosts run when the signal comes."""
+    out, err = weft(place, "guest", "--time-limit", "60", "--", "sh", "-c",
+                    f"./weft run --backend rxe {PAIR} {' '.join(FOR_EVER)} >/dev/null & "
+                    "until [ $(grep -alz '^node$' /proc/[0-9]*/cmdline | wc -l) = 2 ]; do :; done; "
+                    "kill -TERM $!; wait $!; echo $?; "
+                    "ls /run/netns /sys/class/infiniband /sys/class/net; ./weft cleanup")
+    assert out.split()[0] == "143", (out, err)
+    assert_nothing_of_ours(out.split()[1:])
 
 
 def test_cleanup_removes_what_a_killed_run_left(place):

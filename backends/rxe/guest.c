@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 
 #include "backends/rxe/private.h"
 #include "backends/rxe/scratch.h"
+#include "backends/rxe/signals.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -172,9 +172,9 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
 struct watched {
     const char *scratch;
     pid_t pid;
-    int pid_fd, signal_fd;
-    off_t seen[2];     /* of out and err */
-    int signal_number; /* that came for us, or 0 */
+    int pid_fd;
+    struct rxe_signals *signals; /* Not owned */
+    off_t seen[2];               /* of out and err */
 };
 
 /* What the guest wrote since the last look goes to our own stdout and stderr. */
@@ -202,16 +202,6 @@ static void pass_on(struct watched *w)
     }
 }
 
-static bool was_interrupted(struct watched *w)
-{
-    struct signalfd_siginfo info;
-
-    if (read(w->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        w->signal_number = (int)info.ssi_signo;
-    }
-    return w->signal_number != 0;
-}
-
 /* WEFT_OK once the kernel ended by itself. */
 static weft_status watch(struct watched *w, int time_limit_s, struct weft_error *error)
 {
@@ -221,14 +211,14 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
         struct pollfd fds[2] = {{.fd = w->pid_fd, .events = POLLIN},
-                                {.fd = w->signal_fd, .events = POLLIN}};
+                                {.fd = w->signals->fd, .events = POLLIN}};
 
         poll(fds, 2, LOOK_MS);
         pass_on(w);
         if ((fds[0].revents & POLLIN) != 0) {
             return WEFT_OK;
         }
-        if (was_interrupted(w)) {
+        if (rxe_signals_came(w->signals)) {
             return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -261,24 +251,17 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
 }
 
 static weft_status supervise(const char *kernel, const char *scratch, int memory_mib,
-                             int time_limit_s, int *out_code, struct weft_error *error)
+                             int time_limit_s, struct rxe_signals *signals, int *out_code,
+                             struct weft_error *error)
 {
-    struct watched w = {.scratch = scratch};
+    struct watched w = {.scratch = scratch, .signals = signals};
     weft_status status;
-    sigset_t mask;
-    sigset_t old;
     pid_t parent = getpid();
     char text[16];
 
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigprocmask(SIG_BLOCK, &mask, &old);
-    w.signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     w.pid = fork();
     if (w.pid == 0) {
-        sigprocmask(SIG_SETMASK, &old, NULL);
+        sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
         become_kernel(kernel, scratch, memory_mib, parent);
     }
     weft_format(text, sizeof(text), "%d\n", (int)w.pid);
@@ -296,13 +279,18 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
         status = read_exit(scratch, out_code, error);
     }
     close(w.pid_fd);
-    close(w.signal_fd);
-    sigprocmask(SIG_SETMASK, &old, NULL);
-    if (w.signal_number != 0) {
-        scratch_remove(scratch);
-        raise(w.signal_number);
-    }
     return status;
+}
+
+static weft_status run_in(const char *scratch, const char *kernel, int memory_mib,
+                          int time_limit_s, char *const *argv,
+                          struct rxe_signals *signals, int *out_code,
+                          struct weft_error *error)
+{
+    if (!write_commands(scratch, argv) || !link_init(scratch)) {
+        return weft_fail_errno(error, errno, "guest", "cannot write %s", scratch);
+    }
+    return supervise(kernel, scratch, memory_mib, time_limit_s, signals, out_code, error);
 }
 
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
@@ -312,8 +300,10 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
     int memory_mib = options->memory_mib != 0 ? options->memory_mib
                      : memory != NULL         ? scratch_number(memory)
                                               : MEMORY_MIB;
+    int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];
+    struct rxe_signals signals;
     weft_status status = rxe_guest_kernel(kernel, sizeof(kernel), error);
 
     if (status != WEFT_OK) {
@@ -323,17 +313,15 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
         return weft_fail(error, WEFT_ERR_INPUT, "guest",
                          "a guest needs at least 96 MiB, not %d", memory_mib);
     }
-    if (!scratch_make(scratch)) {
-        return weft_fail_errno(error, errno, "guest", "no scratch folder");
-    }
-    if (write_commands(scratch, argv) && link_init(scratch)) {
-        int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
-
-        status = supervise(kernel, scratch, memory_mib, limit, out_code, error);
+    rxe_signals_catch(&signals); /* before there is a folder that could be left */
+    if (scratch_make(scratch)) {
+        status =
+            run_in(scratch, kernel, memory_mib, limit, argv, &signals, out_code, error);
+        scratch_remove(scratch);
     } else {
-        status = weft_fail_errno(error, errno, "guest", "cannot write %s", scratch);
+        status = weft_fail_errno(error, errno, "guest", "no scratch folder");
     }
-    scratch_remove(scratch);
+    rxe_signals_release(&signals);
     return status;
 }
 

@@ -3,13 +3,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "backends/rxe/backend.h"
 #include "backends/rxe/private.h"
 #include "backends/rxe/process.h"
+#include "backends/rxe/signals.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -33,9 +33,7 @@ struct rxe_world {
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
     weft_ns origin_ns;
-    int signal_fd; /* of SIGINT, SIGTERM, SIGHUP: the world is taken down before they act */
-    int signal_number; /* that came, or 0 */
-    sigset_t old_mask;
+    struct rxe_signals signals;
     char counter_name[RXE_NAME_BYTES * 2]; /* the last one asked for */
 };
 
@@ -147,17 +145,6 @@ static weft_ns faults_due(struct rxe_world *world)
 
 /* ---- time ---- */
 
-static bool was_interrupted(struct rxe_world *world)
-{
-    struct signalfd_siginfo info;
-
-    if (world->signal_fd >= 0 &&
-        read(world->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        world->signal_number = (int)info.ssi_signo;
-    }
-    return world->signal_number != 0;
-}
-
 static weft_status rxe_step(struct world *base, weft_ns until)
 {
     struct rxe_world *world = world_of(base);
@@ -169,14 +156,14 @@ static weft_status rxe_step(struct world *base, weft_ns until)
         if (rxe_processes_reap(world->processes, world->n_processes)) {
             return WEFT_OK;
         }
-        if (was_interrupted(world)) {
+        if (rxe_signals_came(&world->signals)) {
             return WEFT_ERR_CLOSED;
         }
         if (now >= until) {
             return WEFT_AGAIN;
         }
         next = next < until ? next : until;
-        rxe_processes_wait(world->processes, world->n_processes, world->signal_fd,
+        rxe_processes_wait(world->processes, world->n_processes, world->signals.fd,
                            next == WEFT_NEVER ? WEFT_NEVER : next - now);
     }
 }
@@ -239,7 +226,7 @@ static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t proces
     name_devices(world, host, &devices);
     problem = rxe_process_start(process_at(world, host, process),
                                 &world->fabric.hosts[host].place, argv, devices.bytes,
-                                &world->old_mask);
+                                &world->signals.old_mask);
     weft_text_fini(&devices);
     return problem == 0 ? WEFT_OK
                         : weft_fail_errno(error, problem, "launch",
@@ -311,30 +298,6 @@ static bool rxe_counter(const struct world *base, uint32_t index, const char **o
 
 /* ---- life ---- */
 
-static void catch_signals(struct rxe_world *world)
-{
-    sigset_t mask;
-
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigprocmask(SIG_BLOCK, &mask, &world->old_mask);
-    world->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
-}
-
-static void release_signals(struct rxe_world *world)
-{
-    if (world->signal_fd >= 0) {
-        (void)was_interrupted(world);
-        close(world->signal_fd);
-    }
-    sigprocmask(SIG_SETMASK, &world->old_mask, NULL);
-    if (world->signal_number != 0) {
-        raise(world->signal_number); /* now it may do what it does */
-    }
-}
-
 static void make_processes(struct rxe_world *world)
 {
     const struct world_spec *spec = world->spec;
@@ -363,11 +326,11 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
     world->base.ops = &backend_rxe;
     world->spec = spec;
     make_processes(world);
-    catch_signals(world);
+    rxe_signals_catch(&world->signals);
     status = rxe_fabric_create(spec, true, &world->fabric, error);
     if (status != WEFT_OK) {
         rxe_processes_destroy(world->processes, world->n_processes);
-        release_signals(world);
+        rxe_signals_release(&world->signals);
         free(world->first);
         free(world);
         return status;
@@ -390,7 +353,7 @@ static void rxe_destroy(struct world *base)
     rxe_fabric_destroy(&world->fabric);
     free(world->timed);
     free(world->first);
-    release_signals(world);
+    rxe_signals_release(&world->signals);
     free(world);
 }
 

@@ -1,0 +1,102 @@
+/* Signals that end a command, in children that have one each. */
+#define _GNU_SOURCE
+#include "backends/rxe/signals.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+enum { NOT_SEEN = 10, LIVED_ON };
+
+/* Catches, gets `number`, releases; its wait status. */
+static int child_that_gets(int number, void (*disposition)(int))
+{
+    int wait_status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct rxe_signals signals;
+
+        signal(number, disposition);
+        rxe_signals_catch(&signals);
+        if (rxe_signals_came(&signals)) {
+            _exit(EXIT_FAILURE); /* nothing came yet */
+        }
+        raise(number);
+        if (rxe_signals_came(&signals) != (disposition != SIG_IGN) ||
+            signals.number != (disposition != SIG_IGN ? number : 0)) {
+            _exit(NOT_SEEN);
+        }
+        rxe_signals_release(&signals);
+        _exit(LIVED_ON);
+    }
+    ck_assert_int_eq(waitpid(child, &wait_status, 0), child);
+    return wait_status;
+}
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+START_TEST(a_signal_is_kept_until_it_may_act)
+{
+    int wait_status = child_that_gets(ending[_i], SIG_DFL);
+
+    ck_assert(WIFSIGNALED(wait_status));
+    ck_assert_int_eq(WTERMSIG(wait_status), ending[_i]);
+}
+END_TEST
+
+/* As nohup and a shell's background jobs have it: neither noticed nor acted upon. */
+START_TEST(what_is_ignored_stays_ignored)
+{
+    int wait_status = child_that_gets(ending[_i], SIG_IGN);
+
+    ck_assert(WIFEXITED(wait_status));
+    ck_assert_int_eq(WEXITSTATUS(wait_status), LIVED_ON);
+}
+END_TEST
+
+START_TEST(without_a_signal_the_mask_is_as_it_was)
+{
+    struct rxe_signals signals;
+    sigset_t before;
+    sigset_t during;
+    sigset_t after;
+
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    rxe_signals_catch(&signals);
+    sigprocmask(SIG_BLOCK, NULL, &during);
+    rxe_signals_release(&signals);
+    sigprocmask(SIG_BLOCK, NULL, &after);
+    for (size_t i = 0; i < WEFT_LENGTH(ending); i++) {
+        ck_assert_int_eq(sigismember(&before, ending[i]), 0);
+        ck_assert_int_eq(sigismember(&during, ending[i]), 1);
+        ck_assert_int_eq(sigismember(&after, ending[i]), 0);
+        ck_assert_int_eq(sigismember(&signals.old_mask, ending[i]), 0);
+    }
+    ck_assert_int_eq(signals.number, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backends/rxe/signals");
+    TCase *tcase = tcase_create("signals");
+    SRunner *runner;
+    int n_failed;
+
+    for (size_t i = 0; i < WEFT_LENGTH(ending); i++) {
+        signal(ending[i], SIG_DFL); /* whoever started the tests may ignore them */
+    }
+    tcase_add_loop_test(tcase, a_signal_is_kept_until_it_may_act, 0, 3);
+    tcase_add_loop_test(tcase, what_is_ignored_stays_ignored, 0, 3);
+    tcase_add_test(tcase, without_a_signal_the_mask_is_as_it_was);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
