@@ -20,7 +20,7 @@ SMALL = ["--set", "jobs.0.all_reduce.bytes=64KiB", "--set", "expect={}"]
 
 DOCUMENT_KEYS = {
     "schema_version", "weft", "scenario", "backend", "policy", "seed", "trace_hash",
-    "result", "symptom", "connections", "jobs", "links", "findings", "expectations",
+    "result", "symptom", "connections", "completions", "jobs", "links", "findings", "expectations",
     "counters", "warnings", "sim_time_ns", "replay",
 }
 CONNECTION_KEYS = {

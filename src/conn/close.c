@@ -104,6 +104,8 @@ static bool drain(struct conn *conn)
             for (int k = 0; k < n; k++) {
                 if (wc[k].wr_id == WR_MARK) {
                     conn->private->n_marks--;
+                } else if (wc[k].status == IBV_WC_SUCCESS) {
+                    conn_journal_note(conn, i, &wc[k]); /* done before the end */
                 }
             }
         }

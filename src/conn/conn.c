@@ -371,6 +371,7 @@ void conn_destroy(struct conn *conn)
     }
     frame_close(&conn->private->link, conn->state != CONN_CLOSED);
     conn_release(conn);
+    conn_journal_leave(conn);
     io_task_fini(&conn->task);
     auth_forget(&conn->private->dial, sizeof(conn->private->dial));
     free(conn->private);

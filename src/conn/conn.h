@@ -22,6 +22,8 @@
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
 
+struct conn_journal;
+
 struct conn_config {
     enum rdma_policy policy;
     uint32_t channel;      /* for policies that choose by channel */
@@ -40,6 +42,8 @@ struct conn_config {
     uint32_t probe_tries; /* 3 */
     uint32_t pending_max; /* clients not yet authenticated: 64 */
     bool over_management; /* TCP by the management network, not the cable */
+    /* What queues completed goes there; or NULL. Not owned. */
+    struct conn_journal *journal;
 };
 /* The defaults stated above; 2 QPs a rail. */
 void conn_config_default(struct conn_config *config);

@@ -2,10 +2,13 @@
 #ifndef WEFT_CONN_PRIVATE_H
 #define WEFT_CONN_PRIVATE_H
 
+#include <sodium.h>
+
 #include "conn/auth.h"
 #include "conn/codec.h"
 #include "conn/conn.h"
 #include "conn/frame.h"
+#include "conn/journal.h"
 #include "conn/prove.h"
 
 #define CONN_WAYS_MAX 16
@@ -60,6 +63,14 @@ struct conn_probe_qp {
     uint32_t tries;     /* deadlines that passed */
 };
 
+/* A queue's completions so far. */
+struct conn_sequence {
+    uint64_t n;
+    bool is_over; /* it failed */
+    struct conn_completion first[CONN_JOURNAL_FIRST];
+    crypto_hash_sha256_state hash;
+};
+
 struct conn_private {
     struct frame_link link;
     uint8_t rx[CODEC_FRAME_MAX];
@@ -83,8 +94,9 @@ struct conn_private {
     bool was_up;      /* the owner may still use what a failure leaves */
     weft_ns close_ns; /* limit of the close, absolute */
     uint32_t close_step;
-    uint32_t n_marks;              /* sentinels still to be flushed */
-    uint32_t marked[CONN_QPS_MAX]; /* bit 0: send sentinel posted, bit 1: receive */
+    uint32_t n_marks;                /* sentinels still to be flushed */
+    uint32_t marked[CONN_QPS_MAX];   /* bit 0: send sentinel posted, bit 1: receive */
+    struct conn_sequence *sequences; /* Owned [2 n_qps], send queues first; or NULL */
 };
 
 static inline struct io_env *conn_env(const struct conn *conn)
@@ -140,6 +152,9 @@ void conn_release_probe(struct conn *conn);
 /* probe.c */
 weft_status conn_probe(struct conn *conn) WEFT_MUST_CHECK;
 weft_ns conn_probe_deadline(const struct conn *conn);
+
+/* journal.c: leaves what the queues completed, once. */
+void conn_journal_leave(struct conn *conn);
 
 /* close.c */
 weft_status conn_step_closing(struct conn *conn) WEFT_MUST_CHECK;

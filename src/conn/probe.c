@@ -150,8 +150,10 @@ static weft_status poll(struct conn *conn)
                 return weft_fail_errno(&conn->error, result, "probe", "poll_cq");
             }
             for (int k = 0; k < n; k++) {
-                weft_status status = take(conn, &wc[k]);
+                weft_status status;
 
+                conn_journal_note(conn, i, &wc[k]);
+                status = take(conn, &wc[k]);
                 if (status != WEFT_OK) {
                     return status;
                 }

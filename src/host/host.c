@@ -426,6 +426,7 @@ struct host *host_create(struct io_env *env, const struct host_config *config)
     host->config = *config;
     host->config.boot.rank = config->rank;
     host->config.boot.n_ranks = config->n_ranks;
+    host->config.conn.journal = &host->journal;
     host->error_peer = HOST_NOBODY;
     host->private = weft_calloc(1, sizeof(*host->private));
     host->private->watchdog_ns = WEFT_NEVER;
@@ -475,6 +476,7 @@ void host_destroy(struct host *host)
     }
     free(host->results);
     free(host->connections);
+    conn_journal_fini(&host->journal);
     free(host->peers);
     free(host->private);
     free(host);

@@ -21,6 +21,7 @@
 #include "boot/boot.h"
 #include "coll/coll.h"
 #include "conn/conn.h"
+#include "conn/journal.h"
 #include "io/env.h"
 #include "rdma/rdma.h"
 #include "xfer/xfer.h"
@@ -135,6 +136,8 @@ struct host {
     uint32_t row;                        /* being run; n_rows when all are done */
     struct host_connection *connections; /* [n_connections] */
     uint32_t n_connections;
+    /* what the queues of its connections completed */
+    struct conn_journal journal;
     struct rdma_port_facts ports[16]; /* own, as discovered; last re-read at failure */
     uint32_t n_ports;
     struct host_event events[HOST_EVENTS_MAX];

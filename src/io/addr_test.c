@@ -191,6 +191,10 @@ START_TEST(names_are_the_manuals)
     ck_assert_str_eq(io_wc_status_name(IBV_WC_GENERAL_ERR), "GENERAL_ERR");
     ck_assert_str_eq(io_wc_status_name(IBV_WC_TM_RNDV_INCOMPLETE), "TM_RNDV_INCOMPLETE");
     ck_assert_str_eq(io_wc_status_name(-1), "?");
+    ck_assert_str_eq(io_wc_opcode_name(IBV_WC_SEND), "SEND");
+    ck_assert_str_eq(io_wc_opcode_name(IBV_WC_RDMA_READ), "RDMA_READ");
+    ck_assert_str_eq(io_wc_opcode_name(IBV_WC_RECV_RDMA_WITH_IMM), "RECV_RDMA_WITH_IMM");
+    ck_assert_str_eq(io_wc_opcode_name(77), "?");
     ck_assert_str_eq(io_wc_status_name(24), "?");
 }
 END_TEST

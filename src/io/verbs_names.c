@@ -63,6 +63,28 @@ const char *io_wc_status_name(int wc_status)
     return names[wc_status];
 }
 
+const char *io_wc_opcode_name(int wc_opcode)
+{
+    switch (wc_opcode) { /* enum ibv_wc_opcode, without IBV_WC_ */
+    case IBV_WC_SEND:
+        return "SEND";
+    case IBV_WC_RDMA_WRITE:
+        return "RDMA_WRITE";
+    case IBV_WC_RDMA_READ:
+        return "RDMA_READ";
+    case IBV_WC_COMP_SWAP:
+        return "COMP_SWAP";
+    case IBV_WC_FETCH_ADD:
+        return "FETCH_ADD";
+    case IBV_WC_RECV:
+        return "RECV";
+    case IBV_WC_RECV_RDMA_WITH_IMM:
+        return "RECV_RDMA_WITH_IMM";
+    default:
+        return "?";
+    }
+}
+
 const char *io_qp_state_name(enum ibv_qp_state state)
 {
     switch (state) {

@@ -80,6 +80,41 @@ static json_t *connections(const struct run *run)
     return array;
 }
 
+/* One queue's sequence, as its host polled it. */
+static json_t *sequence(const char *host, const struct conn_journal_entry *entry)
+{
+    json_t *first = json_array();
+
+    for (uint32_t i = 0; i < entry->n && i < CONN_JOURNAL_FIRST; i++) {
+        char text[64];
+
+        json_array_append_new(first, json_string(conn_completion_format(
+                                         &entry->first[i], text, sizeof(text))));
+    }
+    return json_pack(
+        "{s:s, s:o, s:s, s:I, s:I, s:I, s:s, s:I, s:s, s:o}", "host", host, "peer",
+        text_or_null(entry->peer), "role", entry->is_connector ? "connector" : "acceptor",
+        "epoch", (json_int_t)entry->epoch, "rail", (json_int_t)entry->rail, "qp",
+        (json_int_t)entry->qp, "queue", entry->is_send ? "send" : "receive", "count",
+        (json_int_t)entry->n, "digest", entry->digest, "first", first);
+}
+
+/* Of hosts that were killed nothing is told: they cannot tell. */
+static json_t *completions(const struct run *run)
+{
+    json_t *array = json_array();
+
+    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
+        const struct host *host = run->hosts[run->rank_hosts[rank]];
+
+        for (size_t i = 0; i < host->journal.n && host->state != HOST_DEAD; i++) {
+            json_array_append_new(
+                array, sequence(host_name(run, rank), &host->journal.entries[i]));
+        }
+    }
+    return array;
+}
+
 /* ---- rows ---- */
 
 static bool reduces(enum coll_kind kind)
@@ -264,6 +299,7 @@ json_t *run_document(const struct run *run)
     put(object, "replay", text_or_null(run->options->replay));
     put(object, "symptom", symptom(run));
     put(object, "connections", connections(run));
+    put(object, "completions", completions(run));
     put(object, "jobs", jobs(run));
     put(object, "links", links(run));
     put(object, "findings", diag_findings_encode(&run->findings));

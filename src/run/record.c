@@ -108,6 +108,35 @@ static json_t *encode_connections(const struct host *host)
     return array;
 }
 
+static json_t *encode_completion(const struct conn_completion *completion)
+{
+    return json_pack("[i, i, b, I, I]", completion->status, completion->opcode,
+                     completion->has_imm, (json_int_t)completion->imm,
+                     (json_int_t)completion->n_bytes);
+}
+
+static json_t *encode_completions(const struct host *host)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < host->journal.n; i++) {
+        const struct conn_journal_entry *entry = &host->journal.entries[i];
+        json_t *first = json_array();
+
+        for (uint32_t k = 0; k < entry->n && k < CONN_JOURNAL_FIRST; k++) {
+            json_array_append_new(first, encode_completion(&entry->first[k]));
+        }
+        json_array_append_new(
+            array,
+            json_pack("{s:o, s:b, s:I, s:I, s:I, s:b, s:I, s:s, s:o}", "peer",
+                      text_of(entry->peer), "connector", entry->is_connector, "epoch",
+                      (json_int_t)entry->epoch, "rail", (json_int_t)entry->rail, "qp",
+                      (json_int_t)entry->qp, "send", entry->is_send, "n",
+                      (json_int_t)entry->n, "digest", entry->digest, "first", first));
+    }
+    return array;
+}
+
 static json_t *encode_peers(const struct host *host)
 {
     json_t *array = json_array();
@@ -142,13 +171,15 @@ json_t *run_record_encode(const struct host *host)
     int64_t memlock = host->env->ops->hostinfo(host->env)->memlock_bytes;
 
     return json_pack(
-        "{s:i, s:s, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
+        "{s:i, s:s, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
+        "s:I}",
         "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
         (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
         (int)host->state, "failed_in", (int)host->failed_in, "memlock_bytes",
         (json_int_t)memlock, "error", encode_error(host), "ports",
         encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
-        "connections", encode_connections(host), "peers", encode_peers(host), "events",
-        encode_events(host), "jobs_started_ns", (json_int_t)host->jobs_started_ns,
-        "jobs_ended_ns", (json_int_t)host->jobs_ended_ns);
+        "connections", encode_connections(host), "completions", encode_completions(host),
+        "peers", encode_peers(host), "events", encode_events(host), "jobs_started_ns",
+        (json_int_t)host->jobs_started_ns, "jobs_ended_ns",
+        (json_int_t)host->jobs_ended_ns);
 }

@@ -223,6 +223,74 @@ static void decode_connections(struct decoder *decoder, json_t *from)
     }
 }
 
+static bool decode_completion(json_t *from, struct conn_completion *out)
+{
+    int status;
+    int opcode;
+    int has_imm;
+    json_int_t imm;
+    json_int_t n_bytes;
+
+    if (json_unpack(from, "[i, i, b, I, I]", &status, &opcode, &has_imm, &imm,
+                    &n_bytes) != 0) {
+        return false;
+    }
+    *out = (struct conn_completion){.status = (uint8_t)status,
+                                    .opcode = (uint8_t)opcode,
+                                    .has_imm = has_imm != 0,
+                                    .imm = (uint32_t)imm,
+                                    .n_bytes = (uint32_t)n_bytes};
+    return true;
+}
+
+static bool decode_queue(json_t *from, struct conn_journal_entry *out)
+{
+    const char *texts[2];
+    json_int_t numbers[4];
+    int connector;
+    int send;
+    json_t *first;
+
+    if (json_unpack(from, "{s:s, s:b, s:I, s:I, s:I, s:b, s:I, s:s, s:o}", "peer",
+                    &texts[0], "connector", &connector, "epoch", &numbers[0], "rail",
+                    &numbers[1], "qp", &numbers[2], "send", &send, "n", &numbers[3],
+                    "digest", &texts[1], "first", &first) != 0 ||
+        numbers[3] < 1 ||
+        json_array_size(first) !=
+            (size_t)(numbers[3] < CONN_JOURNAL_FIRST ? numbers[3] : CONN_JOURNAL_FIRST)) {
+        return false;
+    }
+    *out = (struct conn_journal_entry){.is_connector = connector != 0,
+                                       .epoch = (uint32_t)numbers[0],
+                                       .rail = (uint32_t)numbers[1],
+                                       .qp = (uint32_t)numbers[2],
+                                       .is_send = send != 0,
+                                       .n = (uint64_t)numbers[3]};
+    copy_text(out->peer, sizeof(out->peer), texts[0]);
+    copy_text(out->digest, sizeof(out->digest), texts[1]);
+    for (size_t k = 0; k < json_array_size(first); k++) {
+        if (!decode_completion(json_array_get(first, k), &out->first[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void decode_completions(struct decoder *decoder, json_t *from)
+{
+    struct conn_journal *journal = &decoder->host->journal;
+    size_t n = json_array_size(from);
+
+    journal->entries = weft_calloc(n + 1, sizeof(*journal->entries));
+    for (journal->n = 0; journal->n < n; journal->n++) {
+        if (!decode_queue(json_array_get(from, journal->n),
+                          &journal->entries[journal->n])) {
+            bad(decoder, "completions");
+            return;
+        }
+    }
+}
+
 static void decode_peers(struct decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
@@ -275,7 +343,7 @@ static void decode(struct decoder *decoder, json_t *record)
 {
     struct host *host = decoder->host;
     struct record_env *env = weft_container_of(host->env, struct record_env, base);
-    json_t *parts[6];
+    json_t *parts[7];
     json_int_t numbers[5];
     int schema;
     int state;
@@ -283,12 +351,12 @@ static void decode(struct decoder *decoder, json_t *record)
 
     if (json_unpack(
             record,
-            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
+            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
             "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
             "failed_in", &failed_in, "memlock_bytes", &numbers[2], "error", &parts[0],
             "ports", &parts[1], "rows", &parts[2], "connections", &parts[3], "peers",
-            &parts[4], "events", &parts[5], "jobs_started_ns", &numbers[3],
-            "jobs_ended_ns", &numbers[4]) != 0 ||
+            &parts[4], "events", &parts[5], "completions", &parts[6], "jobs_started_ns",
+            &numbers[3], "jobs_ended_ns", &numbers[4]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
         bad(decoder, "record");
@@ -312,6 +380,7 @@ static void decode(struct decoder *decoder, json_t *record)
     decode_connections(decoder, parts[3]);
     decode_peers(decoder, parts[4]);
     decode_events(decoder, parts[5]);
+    decode_completions(decoder, parts[6]);
 }
 
 /* ---- life ---- */
@@ -382,6 +451,7 @@ void run_record_free(struct host *host)
     }
     free(host->results);
     free(host->connections);
+    conn_journal_fini(&host->journal);
     free(host->peers);
     free(weft_container_of(host->env, struct record_env, base));
     free(host);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
@@ -58,6 +59,23 @@ static struct host *make(void)
     free(host->connections);
     host->connections = connection;
     host->n_connections = 1;
+    host->journal.entries = weft_calloc(2, sizeof(*host->journal.entries));
+    host->journal.n = 2;
+    host->journal.entries[0] = (struct conn_journal_entry){.peer = "titanic",
+                                                           .is_connector = true,
+                                                           .epoch = 3,
+                                                           .rail = 1,
+                                                           .qp = 2,
+                                                           .is_send = true,
+                                                           .n = 1,
+                                                           .digest = "0123456789abcdef",
+                                                           .first = {{.status = 12}}};
+    host->journal.entries[1] = (struct conn_journal_entry){
+        .peer = "titanic", .n = 900, .digest = "fedcba9876543210"};
+    for (uint32_t i = 0; i < CONN_JOURNAL_FIRST; i++) {
+        host->journal.entries[1].first[i] = (struct conn_completion){
+            .opcode = 129, .has_imm = true, .imm = 0x80000000 + i, .n_bytes = 64 * i};
+    }
     host->events[host->n_events++] = (struct host_event){
         .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .at_ns = 1850};
     return host;
@@ -79,6 +97,9 @@ START_TEST(what_is_written_is_read_back)
     ck_assert_mem_eq(got->ports, host->ports, sizeof(host->ports));
     ck_assert_mem_eq(&got->connections[0], &host->connections[0],
                      sizeof(host->connections[0]));
+    ck_assert_uint_eq(got->journal.n, 2);
+    ck_assert_mem_eq(got->journal.entries, host->journal.entries,
+                     2 * sizeof(*host->journal.entries));
     json_decref(record);
     json_decref(again);
     run_record_free(host);
@@ -140,6 +161,29 @@ START_TEST(what_is_malformed_is_a_dead_host)
 }
 END_TEST
 
+/* Of a queue with 900 completions the first eight are there, of one with one that one. */
+START_TEST(a_queue_tells_as_many_as_it_says)
+{
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+    json_t *queue = json_array_get(json_object_get(record, "completions"), 0);
+    static const int counts[] = {0, 2, -1};
+
+    for (size_t i = 0; i < WEFT_LENGTH(counts); i++) {
+        struct weft_error error = {0};
+        struct host *got;
+
+        json_object_set_new(queue, "n", json_integer(counts[i]));
+        got = run_record_decode(record, "iceberg", &config, 0, &error);
+        ck_assert_int_eq(got->state, HOST_DEAD);
+        ck_assert_int_eq(error.status, WEFT_ERR_PROTOCOL);
+        run_record_free(got);
+    }
+    json_decref(record);
+    run_record_free(host);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run/record");
@@ -150,6 +194,7 @@ int main(void)
     tcase_add_test(tcase, what_is_written_is_read_back);
     tcase_add_test(tcase, times_are_counted_from_the_origin);
     tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
+    tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

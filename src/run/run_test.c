@@ -84,7 +84,7 @@ START_TEST(the_document_has_every_key)
         "schema_version", "weft",       "scenario",    "backend",      "policy",
         "seed",           "trace_hash", "result",      "symptom",      "connections",
         "jobs",           "links",      "findings",    "expectations", "counters",
-        "warnings",       "replay",     "sim_time_ns",
+        "warnings",       "replay",     "sim_time_ns", "completions",
     };
     struct outcome out = run(TRIANGLE JOB);
     const json_t *document = out.document;
@@ -138,6 +138,57 @@ START_TEST(connections_are_told_per_direction)
     ck_assert_int_eq(int_at(first, "rail"), 0);
     ck_assert_int_gt(int_at(first, "setup_ns"), 0);
     ck_assert_uint_eq(json_array_size(json_object_get(first, "via")), 0);
+    outcome_fini(&out);
+}
+END_TEST
+
+/* The entry of one queue, or NULL if it completed nothing. */
+static const json_t *queue_of(const json_t *list, const char *host, const char *peer,
+                              const char *role, int qp, const char *queue)
+{
+    const json_t *entry;
+    size_t i;
+
+    json_array_foreach(list, i, entry)
+    {
+        if (strcmp(text_at(entry, "host"), host) == 0 &&
+            strcmp(text_at(entry, "peer"), peer) == 0 &&
+            strcmp(text_at(entry, "role"), role) == 0 && int_at(entry, "qp") == qp &&
+            strcmp(text_at(entry, "queue"), queue) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Every piece of data that a connector's queue completed beyond its four probes came out of
+ * the acceptor's receive queue of the same queue pair. */
+START_TEST(what_one_end_sent_the_other_received)
+{
+    static const char *const names[3] = {"a", "b", "c"};
+    struct outcome out = run(TRIANGLE JOB);
+    const json_t *list = json_object_get(out.document, "completions");
+    json_int_t n_received = 0;
+
+    for (int pair = 0; pair < 9; pair++) {
+        const char *from = names[pair / 3];
+        const char *to = names[pair % 3];
+
+        for (int qp = 0; qp < 2 && from != to; qp++) {
+            const json_t *sent = queue_of(list, from, to, "connector", qp, "send");
+            const json_t *got = queue_of(list, to, from, "acceptor", qp, "receive");
+
+            ck_assert(sent != NULL);
+            ck_assert_int_eq(int_at(sent, "count"),
+                             4 + (got == NULL ? 0 : int_at(got, "count")));
+            ck_assert_int_eq(int_at(sent, "epoch"), 0);
+            ck_assert_str_eq(
+                json_string_value(json_array_get(json_object_get(sent, "first"), 3)),
+                "RDMA_READ");
+            n_received += got == NULL ? 0 : int_at(got, "count");
+        }
+    }
+    ck_assert_int_gt(n_received, 0);
     outcome_fini(&out);
 }
 END_TEST
@@ -318,6 +369,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, the_document_has_every_key);
     tcase_add_test(tests, connections_are_told_per_direction);
+    tcase_add_test(tests, what_one_end_sent_the_other_received);
     tcase_add_test(tests, rows_hold_their_rates_and_bounds);
     tcase_add_test(tests, the_same_seed_gives_the_same_bytes);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);

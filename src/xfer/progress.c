@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "conn/journal.h"
 #include "xfer/private.h"
 
 #define POLL_MAX 32
@@ -156,8 +157,10 @@ static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
             return xfer_fail_post(xfer, rail, error, "the completion queue is broken");
         }
         for (int i = 0; i < n; i++) {
-            weft_status status = take(xfer, rail, &wcs[i]);
+            weft_status status;
 
+            conn_journal_note(xfer->conn, rail, &wcs[i]);
+            status = take(xfer, rail, &wcs[i]);
             if (status != WEFT_OK) {
                 return status;
             }
