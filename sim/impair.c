@@ -58,7 +58,7 @@ static const char *apply_chance(struct sim_link *link, struct sim_frame *frame,
         *duplicate = true;
     }
     if (weft_rng_chance(&link->rng, impairment->reorder_ppb)) {
-        *extra += REORDER_FRAMES * sim_link_time(link, FULL_FRAME_BYTES);
+        *extra += REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
     }
     if (weft_rng_chance(&link->rng, impairment->ecn_ppb)) {
         frame->flags |= SIM_FRAME_ECN_CE;

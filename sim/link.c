@@ -131,9 +131,7 @@ void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
         rate = to->root_bps;
     }
     link->cable_bps = cable_bps;
-    link->rate_bps = rate;
-    bool is_whole = 8ull * PS_PER_S % rate == 0;
-    link->ps_per_byte = is_whole ? 8ull * PS_PER_S / rate : 0;
+    link->rate = sim_rate_of(rate);
 }
 
 void sim_link_set_impairment(struct sim_link *link,
@@ -157,14 +155,20 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
     sim_link_set_rate(link, config->rate_bps, to);
 }
 
-weft_ps sim_link_time(const struct sim_link *link, uint32_t wire_bytes)
+struct sim_rate sim_rate_of(uint64_t bps)
 {
-    if (link->ps_per_byte != 0) {
-        return (weft_ps)(wire_bytes * link->ps_per_byte);
+    bool is_whole = 8ull * PS_PER_S % bps == 0;
+    return (struct sim_rate){.bps = bps,
+                             .ps_per_byte = is_whole ? 8ull * PS_PER_S / bps : 0};
+}
+
+weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes)
+{
+    if (rate->ps_per_byte != 0) {
+        return (weft_ps)(wire_bytes * rate->ps_per_byte);
     }
-    /* Frames are shorter than 2^16 B, so that the product stays below 2^60. */
-    return (weft_ps)((wire_bytes * 8ull * PS_PER_S + link->rate_bps - 1) /
-                     link->rate_bps);
+    /* Frames are shorter than 2^17 B, so that the product stays below 2^60. */
+    return (weft_ps)((wire_bytes * 8ull * PS_PER_S + rate->bps - 1) / rate->bps);
 }
 
 uint32_t sim_link_lose_all(struct sim_link *link)

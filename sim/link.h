@@ -14,6 +14,19 @@
 #include "sim/frame.h"
 #include "sim/nic.h"
 #include "sim/port.h"
+#include "sim/root.h"
+
+enum { SIM_PREAMBLE_AND_GAP_BYTES = 20 };
+
+struct sim_rate {
+    uint64_t bps;
+    uint64_t ps_per_byte; /* 0 if that is not a whole number */
+};
+
+/* `bps` > 0. */
+struct sim_rate sim_rate_of(uint64_t bps);
+/* Rounded up, so that nothing is ever faster than its rate. */
+weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes);
 
 /* Host-stack packets, oldest first. */
 struct sim_queued_packet {
@@ -34,8 +47,7 @@ struct sim_link {
 
     /* The medium. */
     uint64_t cable_bps;   /* 0: no cable */
-    uint64_t rate_bps;    /* the least of cable and both PCIe roots */
-    uint64_t ps_per_byte; /* 0 if that is not a whole number */
+    struct sim_rate rate; /* the least of cable and both PCIe roots */
     weft_ps delay_ps, jitter_ps;
     uint32_t path_limit_bytes;
     uint64_t queue_bytes;
@@ -70,7 +82,8 @@ struct sim_port {
     char *host, *name; /* Owned. */
     uint64_t mac;
     uint32_t mtu_bytes;
-    uint64_t root_bps; /* 0: no limit */
+    uint64_t root_bps;     /* the port's own limit and its root's; 0: none */
+    struct sim_root *root; /* Not owned; NULL: shared with nobody */
     struct sim_nic *nic;
     struct sim_stack *stack;
     struct sim_network *network; /* or NULL */
@@ -80,9 +93,12 @@ struct sim_port {
     /* The transmitter. */
     struct sim_link out;
     struct sim_link loop; /* to itself, inside the NIC */
+    bool has_loop_rate;   /* else as fast as `out` */
     weft_ps free_at;      /* when the last bit of the current frame has left */
     struct sim_event transmit;
-    bool host_turn; /* the host stack goes first if both have something */
+    bool host_turn;                /* the host stack goes first if both have something */
+    bool is_waiting;               /* for its turn at the root */
+    struct sim_port *next_waiting; /* of the root's list */
     struct sim_packet_queue waiting;
 
     struct sim_match_state *matches; /* Owned array of [n_matches]. */
@@ -104,8 +120,6 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
                         struct sim_port *to);
 void sim_link_set_impairment(struct sim_link *link,
                              const struct sim_impairment *impairment);
-/* Time on the wire; rounded up, so that a link is never faster than its rate. */
-weft_ps sim_link_time(const struct sim_link *link, uint32_t wire_bytes);
 /* Everything in flight is lost. Returns how many frames and packets that were. */
 uint32_t sim_link_lose_all(struct sim_link *link);
 /* Frame or packet whose last bit leaves at `sent_at`; takes its payload over. `extra` is how
@@ -137,9 +151,15 @@ const char *sim_link_impair_packet(struct sim_link *link, const struct sim_packe
 void sim_port_init_transmitter(struct sim_port *port);
 /* The NIC has, or may have, something to send. */
 void sim_port_kick(struct sim_port *port);
-/* What arrives at the end of a direction (sim/port_receive.c). */
+/* Sends one frame or packet, if there is one, and sees to the next. */
+void sim_port_transmit(struct sim_port *port);
+/* What arrives at the end of a direction (sim/port_receive.c); the packet is taken over. */
 void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame);
 void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet);
+/* ... and is through the PCIe root. */
+void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame);
+void sim_port_deliver_packet(struct sim_port *port, struct sim_packet *packet);
+struct sim_packet *sim_packet_copy(const struct sim_packet *packet);
 /* The interned equal of `path`. */
 const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path);
 /* Frames of `source_qpn` in flight no longer refer to memory of that QP's owner. */

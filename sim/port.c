@@ -41,9 +41,14 @@ struct sim_port *sim_port_create(struct sim_engine *engine,
     port->mac = config->mac;
     port->mtu_bytes = config->mtu_bytes;
     port->root_bps = config->rate_bps;
+    port->root = config->root;
     sim_link_init(&port->out, port);
     sim_link_init(&port->loop, port);
     port->loop.to = port;
+    port->has_loop_rate = config->loop_bps > 0;
+    if (port->has_loop_rate) {
+        port->loop.rate = sim_rate_of(config->loop_bps);
+    }
     sim_port_init_transmitter(port);
     return port;
 }
@@ -69,6 +74,9 @@ void sim_port_destroy(struct sim_port *port)
         return;
     }
     uncable(port);
+    if (port->root != NULL) {
+        sim_root_forget(port->root, port);
+    }
     sim_cancel(port->engine, &port->transmit);
     sim_link_fini(&port->out);
     sim_link_fini(&port->loop);

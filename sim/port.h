@@ -54,8 +54,10 @@ struct sim_port_config {
     const char *host; /* for the story; outlives the port */
     const char *name; /* "p0" */
     uint64_t mac;
-    uint32_t mtu_bytes; /* of IP packets */
-    uint64_t rate_bps;  /* the port's own limit (PCIe root); 0: none */
+    uint32_t mtu_bytes;    /* of IP packets */
+    uint64_t rate_bps;     /* the port's own limit, or its PCIe root's if less; 0: none */
+    uint64_t loop_bps;     /* of what the NIC loops back to the port; 0: as its cable */
+    struct sim_root *root; /* Not owned, outlives the port; NULL: shared with nobody */
 };
 
 struct sim_impairment {

@@ -144,16 +144,16 @@ START_TEST(a_link_is_never_faster_than_its_rate)
     struct sim_cable_config config = cable();
     config.rate_bps = 7000000000u; /* 8000/7 ps per byte: not whole */
     connect_ports(&config);
-    ck_assert_int_eq(sim_link_time(&wires.ports[0]->out, 1), 1143);
-    ck_assert_int_eq(sim_link_time(&wires.ports[0]->out, 7), 8000);
+    ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 1), 1143);
+    ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 7), 8000);
     ck_assert_uint_eq(sim_port_rate(wires.ports[0]), 7000000000u);
     sim_port_set_rate(wires.ports[0], 8000000000u);
-    ck_assert_int_eq(sim_link_time(&wires.ports[1]->out, 7), 7000);
+    ck_assert_int_eq(sim_rate_time(&wires.ports[1]->out.rate, 7), 7000);
     /* The PCIe root of either end is a limit for both directions. */
     wires.ports[1]->root_bps = 1000000000u;
     sim_port_set_rate(wires.ports[0], 8000000000u);
-    ck_assert_int_eq(sim_link_time(&wires.ports[0]->out, 1), 8000);
-    ck_assert_int_eq(sim_link_time(&wires.ports[1]->out, 1), 8000);
+    ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 1), 8000);
+    ck_assert_int_eq(sim_rate_time(&wires.ports[1]->out.rate, 1), 8000);
     ck_assert_uint_eq(sim_port_rate(wires.ports[0]), 8000000000u);
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include "sim/link.h"
 #include "sim/stack.h"
 
-enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PREAMBLE_AND_GAP_BYTES = 20 };
+enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
 
 static bool has_frames(const struct sim_port *port)
 {
@@ -46,11 +46,16 @@ static bool is_lost_in_darkness(struct sim_port *port)
 
 static void occupy(struct sim_port *port, struct sim_link *link, uint32_t wire_bytes)
 {
-    weft_ps time = sim_link_time(link, wire_bytes);
+    bool is_plain_loop = link == &port->loop && !port->has_loop_rate;
+    const struct sim_rate *rate = is_plain_loop ? &port->out.rate : &link->rate;
+    weft_ps time = sim_rate_time(rate, wire_bytes);
     port->free_at = sim_now(port->engine) + time;
-    port->out.stats.packets++;
-    port->out.stats.bytes += wire_bytes;
-    port->out.stats.busy_ps += time;
+    link->stats.packets++;
+    link->stats.bytes += wire_bytes;
+    link->stats.busy_ps += time;
+    if (port->root != NULL) {
+        sim_root_occupy(port->root, wire_bytes);
+    }
 }
 
 static void trace_sent(struct sim_port *port, const struct sim_frame *frame)
@@ -102,7 +107,7 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
 {
     bool is_loop = frame->path->destination_mac == port->mac;
     struct sim_link *link = is_loop ? &port->loop : &port->out;
-    occupy(port, &port->out, frame->wire_bytes);
+    occupy(port, link, frame->wire_bytes);
     trace_sent(port, frame);
     if (is_loop) {
         sim_link_put_frame(link, frame, port->free_at, 0);
@@ -130,23 +135,11 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     sim_link_put_frame(link, frame, port->free_at, 0);
 }
 
-static struct sim_packet *copy_packet(const struct sim_packet *packet)
-{
-    struct sim_packet *copy = weft_alloc(sizeof(*copy));
-    *copy = *packet;
-    copy->payload = NULL;
-    if (packet->n_payload > 0) {
-        copy->payload = weft_alloc(packet->n_payload);
-        memcpy(copy->payload, packet->payload, packet->n_payload);
-    }
-    return copy;
-}
-
 static void send_packet(struct sim_port *port, struct sim_packet *packet)
 {
     struct sim_link *link = &port->out;
     bool duplicate = false;
-    occupy(port, link, packet->wire_bytes + PREAMBLE_AND_GAP_BYTES);
+    occupy(port, link, packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
     if (is_lost_in_darkness(port)) {
         sim_packet_free(packet);
         return;
@@ -162,15 +155,13 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
         return;
     }
     if (duplicate) {
-        sim_link_put_packet(link, copy_packet(packet), port->free_at);
+        sim_link_put_packet(link, sim_packet_copy(packet), port->free_at);
     }
     sim_link_put_packet(link, packet, port->free_at);
 }
 
-/* Sends one frame or packet, and comes back when its last bit has left. */
-static void transmit(struct sim_event *event)
+void sim_port_transmit(struct sim_port *port)
 {
-    struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
     struct sim_frame frame;
     bool packet_first = port->waiting.n > 0 && (port->host_turn || !has_frames(port));
     if (packet_first) {
@@ -181,13 +172,22 @@ static void transmit(struct sim_event *event)
         send_frame(port, &frame);
     }
     if (port->waiting.n > 0 || has_frames(port)) {
-        sim_schedule(port->engine, event, port->free_at);
+        sim_schedule(port->engine, &port->transmit, port->free_at);
+    }
+}
+
+/* The last bit of what was sent has left, or there is something to send at last. */
+static void on_transmit(struct sim_event *event)
+{
+    struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
+    if (port->root == NULL || sim_root_may_send(port->root, port)) {
+        sim_port_transmit(port);
     }
 }
 
 void sim_port_init_transmitter(struct sim_port *port)
 {
-    sim_event_init(&port->transmit, transmit);
+    sim_event_init(&port->transmit, on_transmit);
 }
 
 void sim_port_send(struct sim_port *port, struct sim_packet *packet)
@@ -212,60 +212,4 @@ void sim_port_send(struct sim_port *port, struct sim_packet *packet)
     }
     sim_queue_push(&port->waiting, 0, packet);
     sim_port_kick(port);
-}
-
-/* Hands `packet` to the stack behind `to`, or drops it. */
-static void deliver(struct sim_port *to, struct sim_packet *packet)
-{
-    bool fits = packet->ip_bytes <= to->mtu_bytes;
-    sim_port_tap_packet(to, false, packet, fits ? NULL : "mtu");
-    if (!fits || to->stack == NULL || !sim_port_is_up(to)) {
-        sim_packet_free(packet);
-        return;
-    }
-    sim_stack_input(to->stack, to, packet);
-}
-
-void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
-{
-    struct sim_port *from = link->from;
-    if (link->to != NULL) {
-        deliver(link->to, packet);
-        return;
-    }
-    if (from->network == NULL) {
-        sim_packet_free(packet);
-        return;
-    }
-    if (!sim_mac_is_group(packet->destination_mac)) {
-        struct sim_port *to = sim_network_find(from->network, packet->destination_mac);
-        if (to == NULL) {
-            sim_packet_free(packet);
-            return;
-        }
-        deliver(to, packet);
-        return;
-    }
-    for (size_t i = 0; i < sim_network_size(from->network); i++) {
-        struct sim_port *to = sim_network_port(from->network, i);
-        if (to != from) {
-            deliver(to, copy_packet(packet));
-        }
-    }
-    sim_packet_free(packet);
-}
-
-void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
-{
-    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
-        sim_port_trace_drop(port, frame, "mtu");
-        sim_port_tap_frame(port, false, frame, "mtu");
-        return;
-    }
-    if (port->tap != NULL) {
-        sim_port_tap_frame(port, false, frame, NULL);
-    }
-    if (port->nic != NULL) {
-        sim_nic_input(port->nic, port, frame);
-    }
 }

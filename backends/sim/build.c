@@ -81,16 +81,37 @@ static weft_status build_stack(struct sim_host *host, struct weft_error *error)
     return WEFT_OK;
 }
 
-/* The lesser of the port's and its PCIe root's rate; 0: no limit. Ports of one root do not
- * share its rate: each has all of it. */
+/* 0: no limit. */
+static uint64_t root_rate(const struct world_host *spec, uint32_t root)
+{
+    return root < spec->n_pcie_roots ? spec->pcie_root_bps[root] : 0;
+}
+
+/* The lesser of the port's and its PCIe root's rate; 0: no limit. */
 static uint64_t port_rate(const struct world_host *spec, const struct world_port *port)
 {
-    uint64_t root =
-        port->pcie_root < spec->n_pcie_roots ? spec->pcie_root_bps[port->pcie_root] : 0;
+    uint64_t root = root_rate(spec, port->pcie_root);
     if (root == 0 || (port->rate_bps != 0 && port->rate_bps < root)) {
         return port->rate_bps;
     }
     return root;
+}
+
+/* Roots with a rate, where somebody could get in another's way: several ports, or what
+ * several processes loop back beside what comes by cable. */
+static void build_roots(struct sim_host *host)
+{
+    const struct world_host *spec = host->spec;
+    host->roots = weft_calloc(spec->n_pcie_roots + 1, sizeof(*host->roots));
+    for (uint32_t i = 0; i < spec->n_pcie_roots; i++) {
+        uint32_t n_ports = 0;
+        for (uint32_t j = 0; j < spec->n_ports; j++) {
+            n_ports += spec->ports[j].pcie_root == i;
+        }
+        if (spec->pcie_root_bps[i] > 0 && (n_ports > 1 || host->n_processes > 1)) {
+            host->roots[i] = sim_root_create(host->world->engine, spec->pcie_root_bps[i]);
+        }
+    }
 }
 
 static void build_ports(struct sim_host *host)
@@ -104,7 +125,11 @@ static void build_ports(struct sim_host *host)
                                          .name = port->name,
                                          .mac = mac_of(host->index, i + 1),
                                          .mtu_bytes = port->mtu_bytes,
-                                         .rate_bps = port_rate(spec, port)};
+                                         .rate_bps = port_rate(spec, port),
+                                         .loop_bps = root_rate(spec, port->pcie_root)};
+        if (port->pcie_root < spec->n_pcie_roots) {
+            config.root = host->roots[port->pcie_root];
+        }
         host->ports[i] = sim_port_create(host->world->engine, &config);
         host->taps[i] = (struct sim_tap_context){
             .world = host->world, .host = host->index, .port = i};
@@ -298,6 +323,7 @@ weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
         host->first_task = n_tasks;
         sim_processes_build(host);
         n_tasks += host->n_processes;
+        build_roots(host);
         build_ports(host);
         status = build_stack(host, error);
     }
@@ -337,6 +363,10 @@ static void teardown_host(struct sim_host *host)
         sim_port_destroy(host->management);
     }
     sim_stack_destroy(host->stack);
+    for (uint32_t i = 0; i < host->spec->n_pcie_roots; i++) {
+        sim_root_destroy(host->roots[i]);
+    }
+    free(host->roots);
     free(host->ports);
     free(host->taps);
     free(host->nics);

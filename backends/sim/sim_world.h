@@ -6,6 +6,7 @@
 #include "io/world.h"
 #include "sim/gpu.h"
 #include "sim/nic.h"
+#include "sim/root.h"
 #include "sim/stack.h"
 
 struct sim_host;
@@ -53,6 +54,7 @@ struct sim_host {
     struct sim_stack *stack;
     struct sim_port **ports;     /* Owned [spec->n_ports] */
     struct sim_port *management; /* Owned; may be NULL */
+    struct sim_root **roots;     /* Owned [spec->n_pcie_roots]; NULL: shared by nobody */
     struct sim_nic **nics;       /* Owned [n_nics], and they */
     uint32_t n_nics;
     struct sim_tap_context *taps; /* Owned [spec->n_ports] */

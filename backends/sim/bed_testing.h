@@ -1,0 +1,72 @@
+/* Worlds of any shape with queue pairs between any two processes: what tests of fabrics,
+ * switches, roots and processes build on. No handshake, no scenario. */
+#ifndef WEFT_BACKENDS_SIM_BED_TESTING_H
+#define WEFT_BACKENDS_SIM_BED_TESTING_H
+
+#include "base/text.h"
+#include "io/world.h"
+
+#define BED_HOSTS 4
+#define BED_PORTS 4
+#define BED_CABLES 8
+#define BED_GBPS UINT64_C(1000000000)
+
+struct bed {
+    struct io_prefix addresses[BED_HOSTS][BED_PORTS][2];
+    struct world_port ports[BED_HOSTS][BED_PORTS];
+    uint64_t roots[BED_HOSTS][BED_PORTS];
+    struct world_host hosts[BED_HOSTS];
+    struct world_switch switches[2];
+    struct world_cable cables[BED_CABLES];
+    struct world_fault faults[4];
+    struct world_spec spec;
+    struct weft_trace trace;
+    struct weft_text story;
+    struct world *world;
+};
+
+/* One end of a connection: a process's device, with a QP and 1 MiB. */
+struct bed_end {
+    struct bed *bed;
+    struct io_env *env;
+    struct io_device *device;
+    struct io_ip ip;
+    uint8_t port;
+    struct io_task task;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    struct ibv_qp *qp;
+    uint8_t *memory;
+};
+
+#define BED_BYTES (UINT32_C(1) << 20)
+
+/* No hosts, no cables; stories add them before bed_create. */
+void bed_init(struct bed *bed);
+void bed_fini(struct bed *bed);
+/* Adds a host ("h0", "h1" ...); its index. */
+uint32_t bed_host(struct bed *bed);
+/* Adds a port "pN" of 100 Gb/s and MTU 9000 with an address ("10.0.0.1/24", or
+ * "fd00::1/127"), behind a root; its index. Every port is a device. */
+uint32_t bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root);
+struct world_cable *bed_cable(struct bed *bed, struct world_end a, struct world_end b);
+void bed_create(struct bed *bed);
+/* Until `until`, or, with an end, until its CQ has something: true if it has. */
+bool bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
+             struct ibv_wc *wc);
+
+/* Opens the end's device and makes its objects. */
+void bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
+              uint32_t port);
+void bed_close(struct bed_end *end);
+/* Both QPs to RTS; the errno of RTR of the first, with both left in INIT or RTR. */
+int bed_connect(struct bed_end *a, struct bed_end *b);
+/* Posts WRITEs of so many bytes each from `from` into `to`'s memory. */
+void bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
+               uint32_t n);
+/* The time at which the nth completion of `end` came; all must succeed within 10 s. */
+weft_ns bed_wait(struct bed_end *end, uint32_t n);
+bool bed_told(const struct bed *bed, const char *text);
+
+#endif

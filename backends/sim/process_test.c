@@ -1,0 +1,306 @@
+/* Several processes on a host, and what they send each other. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "backends/sim/backend.h"
+#include "backends/sim/bed_testing.h"
+#include "base/check.h"
+
+#define MS ((weft_ns)1000000)
+
+static struct bed bed;
+static struct bed_end ends[4];
+
+/* h0 with two processes and two ports, h1 with one of each; h0:p0 -- h1:p0. */
+static void start(void)
+{
+    bed_init(&bed);
+    bed_host(&bed);
+    bed_host(&bed);
+    bed.hosts[0].n_processes = 2;
+    bed_port(&bed, 0, "10.0.0.1/24", 0);
+    bed_port(&bed, 0, "10.0.1.1/24", 0);
+    bed_port(&bed, 1, "10.0.0.2/24", 0);
+    bed_cable(&bed, (struct world_end){.node = 0}, (struct world_end){.node = 1});
+    memset(ends, 0, sizeof ends);
+}
+
+static void stop(void)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(ends); i++) {
+        if (ends[i].env != NULL) {
+            bed_close(&ends[i]);
+        }
+    }
+    bed_fini(&bed);
+}
+
+static struct io_env *env(uint32_t host, uint32_t process)
+{
+    return backend_sim.host_env(bed.world, host, process);
+}
+
+START_TEST(processes_share_a_host_and_nothing_else)
+{
+    bed_create(&bed);
+    struct io_env *a = env(0, 0), *b = env(0, 1), *c = env(1, 0);
+    uint64_t random[2];
+    ck_assert_uint_eq(a->host, 0);
+    ck_assert_uint_eq(b->host, 1);
+    ck_assert_uint_eq(c->host, 2);
+    ck_assert_uint_eq(b->world_host, 0);
+    ck_assert_uint_eq(b->process, 1);
+    ck_assert_uint_eq(c->world_host, 1);
+    ck_assert_uint_eq(c->process, 0);
+    ck_assert_str_eq(a->name, "h0");
+    ck_assert_str_eq(b->name, "h0");
+    ck_assert_mem_eq(a->ops->hostinfo(a)->host_id, b->ops->hostinfo(b)->host_id,
+                     sizeof a->ops->hostinfo(a)->host_id);
+    ck_assert_uint_eq(b->ops->hostinfo(b)->n_netdevs, 2);
+    a->ops->random(a, &random[0], sizeof random[0]);
+    b->ops->random(b, &random[1], sizeof random[1]);
+    ck_assert_uint_ne(random[0], random[1]);
+    ck_assert_str_ne(a->gpu->uuid, b->gpu->uuid);
+    ck_assert_uint_eq(b->n_devices, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_ptr_ne(a->devices[i], b->devices[i]);
+        ck_assert_str_eq(a->devices[i]->name, b->devices[i]->name);
+        ck_assert_uint_eq(a->devices[i]->guid, b->devices[i]->guid);
+    }
+}
+END_TEST
+
+static int next_event(const struct bed_end *end)
+{
+    struct io_async_event event;
+    int error = end->device->ops->async_event(end->device, &event);
+    ck_assert(error == 0 || error == EAGAIN);
+    return error == EAGAIN ? -1 : (int)event.type;
+}
+
+START_TEST(events_reach_whom_they_concern)
+{
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 0);
+    bed_open(&bed, &ends[1], 0, 1, 0);
+    bed_open(&bed, &ends[2], 1, 0, 0);
+    ck_assert_int_eq(bed_connect(&ends[1], &ends[2]), 0);
+    for (int i = 0; i < 2; i++) {
+        while (next_event(&ends[i]) >= 0) { /* GIDs, and communication established */
+        }
+    }
+    /* A QP's: its process only. The peer writes where it must not. */
+    ends[1].mr->rkey ^= 1;
+    bed_write(&ends[2], &ends[1], 8, 1);
+    ends[1].mr->rkey ^= 1;
+    bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
+    ck_assert_int_eq(next_event(&ends[0]), -1);
+    ck_assert_int_eq(next_event(&ends[1]), IBV_EVENT_QP_ACCESS_ERR);
+    ck_assert_int_eq(next_event(&ends[1]), -1);
+    /* A port's: all that have the device open, each waking its own task. */
+    ends[0].device->async_task = &ends[0].task;
+    ends[1].device->async_task = &ends[1].task;
+    struct world_fault down = {.kind = WORLD_FAULT_DOWN, .has_port = true};
+    ck_assert_int_eq(backend_sim.inject(bed.world, &down), 0);
+    ck_assert_int_eq(backend_sim.step(bed.world, backend_sim.now(bed.world) + MS),
+                     WEFT_OK);
+    ck_assert_ptr_eq(io_loop_pop(backend_sim.loop(bed.world)), &ends[0].task);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(next_event(&ends[i]), IBV_EVENT_PORT_ERR);
+        ck_assert_int_eq(next_event(&ends[i]), -1);
+    }
+    ends[0].device->async_task = NULL;
+    ends[1].device->async_task = NULL;
+}
+END_TEST
+
+START_TEST(memlock_counts_per_process)
+{
+    bed.hosts[0].memlock_bytes = BED_BYTES;
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 0); /* each pins all it may */
+    bed_open(&bed, &ends[1], 0, 1, 0);
+    struct io_op op = {.kind = IO_OP_REG_MR, .task = &ends[1].task};
+    op.arg.reg_mr.pd = ends[1].pd;
+    op.arg.reg_mr.addr = ends[1].memory;
+    op.arg.reg_mr.length = 4096;
+    op.arg.reg_mr.access = IBV_ACCESS_LOCAL_WRITE;
+    ck_assert_int_eq(ends[1].device->ops->submit(ends[1].device, &op), 0);
+    bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
+    ck_assert_int_eq(op.error, ENOMEM);
+}
+END_TEST
+
+START_TEST(a_fault_of_the_host_is_one_of_its_processes)
+{
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 0);
+    bed_open(&bed, &ends[1], 0, 1, 1);
+    struct io_loop *loop = backend_sim.loop(bed.world);
+    struct world_fault fault = {.kind = WORLD_FAULT_STOP, .for_ns = MS};
+    ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
+    io_task_wake(&ends[0].task);
+    io_task_wake(&ends[1].task);
+    ck_assert_ptr_null(io_loop_pop(loop));
+    weft_ns start = backend_sim.now(bed.world);
+    ck_assert_int_eq(backend_sim.step(bed.world, start + 2 * MS), WEFT_OK);
+    ck_assert_int_eq(backend_sim.now(bed.world), start + MS);
+    ck_assert_ptr_eq(io_loop_pop(loop), &ends[0].task);
+    ck_assert_ptr_eq(io_loop_pop(loop), &ends[1].task);
+    fault = (struct world_fault){.kind = WORLD_FAULT_KILL};
+    ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
+    ck_assert(!backend_sim.host_alive(bed.world, 0));
+    ck_assert(backend_sim.host_alive(bed.world, 1));
+    for (int i = 0; i < 2; i++) {
+        struct io_op op = {.kind = IO_OP_ALLOC_PD, .task = &ends[i].task};
+        ck_assert_int_eq(ends[i].device->ops->submit(ends[i].device, &op), EIO);
+        io_task_wake(&ends[i].task);
+    }
+    ck_assert_ptr_null(io_loop_pop(loop));
+}
+END_TEST
+
+/* ---- from one to the other ---- */
+
+/* Time of 64 WRITEs of 1 MiB over an open connection. */
+static weft_ns time_of_writes(struct bed_end *from, struct bed_end *to)
+{
+    weft_ns begin = backend_sim.now(bed.world);
+    memset(from->memory, 0x5a, BED_BYTES);
+    memset(to->memory, 0, BED_BYTES);
+    bed_write(from, to, BED_BYTES, 64);
+    weft_ns time = bed_wait(from, 64) - begin;
+    ck_assert_mem_eq(from->memory, to->memory, BED_BYTES);
+    return time;
+}
+
+/* 256 packets of 4096 bytes a MiB; a WRITE has 82 more on the wire, with 16 of RETH in the
+ * first. */
+static weft_ns wire_ns(uint64_t bps)
+{
+    uint64_t bytes = 64 * (256 * UINT64_C(4178) + 16);
+    return (weft_ns)(bytes * 8 * 1000000000 / bps);
+}
+
+static void expect_about(weft_ns time, weft_ns least)
+{
+    ck_assert_msg(time >= least && time < least + least / 20, "%lld of %lld ns",
+                  (long long)time, (long long)least);
+}
+
+START_TEST(an_own_address_is_looped_at_the_rate_of_pcie)
+{
+    bed.roots[0][0] = 250 * BED_GBPS;
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 0);
+    bed_open(&bed, &ends[1], 0, 1, 0);
+    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(250 * BED_GBPS));
+    /* Nothing of it was on the cable. */
+    struct world_cable_stats stats;
+    backend_sim.cable_stats(bed.world, 0, &stats);
+    ck_assert_uint_eq(stats.packets[0], 0);
+    ck_assert_uint_eq(stats.bytes[0], 0);
+}
+END_TEST
+
+START_TEST(the_loop_needs_no_cable)
+{
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 1);
+    bed_open(&bed, &ends[1], 0, 1, 1);
+    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(100 * BED_GBPS));
+}
+END_TEST
+
+START_TEST(one_process_may_talk_to_itself)
+{
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 1, 0, 0);
+    bed_open(&bed, &ends[1], 1, 0, 0);
+    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    (void)time_of_writes(&ends[0], &ends[1]);
+}
+END_TEST
+
+/* Two ports of a host, cabled to each other: as Linux, which takes an own address that came
+ * by cable for an impostor's unless accept_local says otherwise. */
+START_TEST(two_ports_of_a_host_meet_on_the_wire)
+{
+    bed.hosts[0].sysctl.accept_local = _i;
+    bed.hosts[0].sysctl.arp_ignore = 1;
+    bed.cables[0].ends[1] = (struct world_end){.node = 0, .port = 1};
+    bed_create(&bed);
+    bed_open(&bed, &ends[0], 0, 0, 0);
+    bed_open(&bed, &ends[1], 0, 1, 1);
+    if (_i == 0) {
+        ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), ETIMEDOUT);
+        return;
+    }
+    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(100 * BED_GBPS));
+    struct world_cable_stats stats;
+    backend_sim.cable_stats(bed.world, 0, &stats);
+    ck_assert_uint_ge(stats.packets[0], 64 * 256);
+}
+END_TEST
+
+START_TEST(tcp_connects_processes_of_a_host)
+{
+    bed_create(&bed);
+    struct io_env *server = env(0, 1), *client = env(0, 0);
+    struct io_endpoint at = {.ip = io_ip_v4(10, 0, 0, 1), .port = 4000}, real;
+    struct io_listener *listener;
+    struct io_stream *out, *in;
+    struct io_task tasks[3];
+    for (int i = 0; i < 3; i++) {
+        io_task_init(&tasks[i], server->loop, i == 0 ? client->host : server->host, i);
+    }
+    ck_assert_int_eq(server->oob->listen(server, &at, 4, &tasks[1], &listener, &real), 0);
+    ck_assert_int_eq(client->oob->connect(client, NULL, &at, &tasks[0], &out), 0);
+    bed_run(&bed, MS, NULL, NULL);
+    ck_assert_int_eq(client->oob->connected(out), 0);
+    ck_assert_int_eq(server->oob->accept(listener, &tasks[2], &in), 0);
+    size_t n;
+    char text[8] = "";
+    ck_assert_int_eq(client->oob->send(out, "hello", 6, &n), 0);
+    bed_run(&bed, 2 * MS, NULL, NULL);
+    ck_assert_int_eq(server->oob->recv(in, text, sizeof text, &n), 0);
+    ck_assert_str_eq(text, "hello");
+    /* A port that one process has is taken for the other. */
+    struct io_listener *second;
+    ck_assert_int_eq(client->oob->listen(client, &at, 4, &tasks[0], &second, &real),
+                     EADDRINUSE);
+    client->oob->close(out, false);
+    server->oob->close(in, false);
+    server->oob->close_listener(listener);
+    bed_run(&bed, 3 * MS, NULL, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backends/sim/process");
+    TCase *processes = tcase_create("processes");
+    tcase_add_checked_fixture(processes, start, stop);
+    tcase_add_test(processes, processes_share_a_host_and_nothing_else);
+    tcase_add_test(processes, events_reach_whom_they_concern);
+    tcase_add_test(processes, memlock_counts_per_process);
+    tcase_add_test(processes, a_fault_of_the_host_is_one_of_its_processes);
+    suite_add_tcase(suite, processes);
+    TCase *loop = tcase_create("loopback");
+    tcase_add_checked_fixture(loop, start, stop);
+    tcase_add_test(loop, an_own_address_is_looped_at_the_rate_of_pcie);
+    tcase_add_test(loop, the_loop_needs_no_cable);
+    tcase_add_test(loop, one_process_may_talk_to_itself);
+    tcase_add_loop_test(loop, two_ports_of_a_host_meet_on_the_wire, 0, 2);
+    tcase_add_test(loop, tcp_connects_processes_of_a_host);
+    suite_add_tcase(suite, loop);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? 0 : 1;
+}

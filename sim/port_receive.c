@@ -1,0 +1,94 @@
+/* What arrives at a port. */
+#include <string.h>
+
+#include "base/text.h"
+#include "sim/link.h"
+#include "sim/stack.h"
+
+enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
+
+struct sim_packet *sim_packet_copy(const struct sim_packet *packet)
+{
+    struct sim_packet *copy = weft_alloc(sizeof(*copy));
+    *copy = *packet;
+    copy->payload = NULL;
+    if (packet->n_payload > 0) {
+        copy->payload = weft_alloc(packet->n_payload);
+        memcpy(copy->payload, packet->payload, packet->n_payload);
+    }
+    return copy;
+}
+
+void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
+{
+    bool fits = packet->ip_bytes <= to->mtu_bytes;
+    sim_port_tap_packet(to, false, packet, fits ? NULL : "mtu");
+    if (!fits || to->stack == NULL || !sim_port_is_up(to)) {
+        sim_packet_free(packet);
+        return;
+    }
+    sim_stack_input(to->stack, to, packet);
+}
+
+/* Hands `packet` to the stack behind `to`, or drops it. */
+static void deliver(struct sim_port *to, struct sim_packet *packet)
+{
+    if (to->root != NULL) {
+        sim_root_receive_packet(to->root, to, packet);
+    } else {
+        sim_port_deliver_packet(to, packet);
+    }
+}
+
+void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
+{
+    struct sim_port *from = link->from;
+    if (link->to != NULL) {
+        deliver(link->to, packet);
+        return;
+    }
+    if (from->network == NULL) {
+        sim_packet_free(packet);
+        return;
+    }
+    if (!sim_mac_is_group(packet->destination_mac)) {
+        struct sim_port *to = sim_network_find(from->network, packet->destination_mac);
+        if (to == NULL) {
+            sim_packet_free(packet);
+            return;
+        }
+        deliver(to, packet);
+        return;
+    }
+    for (size_t i = 0; i < sim_network_size(from->network); i++) {
+        struct sim_port *to = sim_network_port(from->network, i);
+        if (to != from) {
+            deliver(to, sim_packet_copy(packet));
+        }
+    }
+    sim_packet_free(packet);
+}
+
+void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
+{
+    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
+        sim_port_trace_drop(port, frame, "mtu");
+        sim_port_tap_frame(port, false, frame, "mtu");
+        return;
+    }
+    if (port->tap != NULL) {
+        sim_port_tap_frame(port, false, frame, NULL);
+    }
+    if (port->nic != NULL) {
+        sim_nic_input(port->nic, port, frame);
+    }
+}
+
+void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
+{
+    if (port->root != NULL) {
+        sim_root_receive_frame(port->root, port, frame);
+    } else {
+        sim_port_deliver_frame(port, frame);
+    }
+}
