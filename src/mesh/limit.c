@@ -162,7 +162,7 @@ static bool consider(struct limit *limit)
 
 static bool consider_all(struct limit *limit)
 {
-    uint32_t n_hosts = limit->graph->n_hosts;
+    uint32_t n_hosts = mesh_n_nodes(limit->graph);
     for (uint32_t set = 1; set + 1 < 1u << n_hosts; set++) {
         for (uint32_t h = 0; h < n_hosts; h++) {
             limit->is_a[h] = (set >> h & 1) != 0;
@@ -176,7 +176,7 @@ static bool consider_all(struct limit *limit)
 
 static bool consider_some(struct limit *limit)
 {
-    uint32_t n_hosts = limit->graph->n_hosts;
+    uint32_t n_hosts = mesh_n_nodes(limit->graph);
     for (uint32_t i = 0; i < limit->n; i++) {
         for (int outwards = 0; outwards < 2; outwards++) {
             for (uint32_t h = 0; h < n_hosts; h++) {
@@ -204,7 +204,7 @@ static bool consider_some(struct limit *limit)
  * next. */
 static uint64_t sum_of_hops(const struct limit *limit, bool all_pairs)
 {
-    uint32_t *hops = weft_alloc(limit->graph->n_hosts * sizeof(*hops));
+    uint32_t *hops = weft_alloc(mesh_n_nodes(limit->graph) * sizeof(*hops));
     uint64_t sum = 0;
     for (uint32_t i = 0; i < limit->n; i++) {
         mesh_distances(limit->graph, limit->ranks[i], hops);
@@ -248,10 +248,10 @@ static u128 work_bound(const struct limit *limit)
 static u128 barrier_bound(const struct limit *limit)
 {
     const struct mesh_graph *graph = limit->graph;
-    weft_ps *delay = weft_alloc(graph->n_hosts * sizeof(*delay));
+    weft_ps *delay = weft_alloc(mesh_n_nodes(graph) * sizeof(*delay));
     weft_ps longest = 0;
     for (uint32_t i = 0; i < limit->n; i++) {
-        for (uint32_t h = 0; h < graph->n_hosts; h++) {
+        for (uint32_t h = 0; h < mesh_n_nodes(graph); h++) {
             delay[h] = h == limit->ranks[i] ? 0 : INT64_MAX;
         }
         bool changed = true;
@@ -279,7 +279,7 @@ static u128 bound(struct limit *limit)
 {
     const struct mesh_graph *graph = limit->graph;
     bool connected =
-        graph->n_hosts <= EXACT_HOSTS ? consider_all(limit) : consider_some(limit);
+        mesh_n_nodes(graph) <= EXACT_HOSTS ? consider_all(limit) : consider_some(limit);
     if (!connected) {
         return 0;
     }
@@ -310,12 +310,12 @@ weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
         .collective = collective,
         .size_bytes = size_bytes < SIZE_MAX_BYTES ? size_bytes : SIZE_MAX_BYTES,
         .arcs = weft_calloc(graph->n_edges + 1, sizeof(struct mesh_arc)),
-        .is_a = weft_calloc(graph->n_hosts + 1, sizeof(bool)),
+        .is_a = weft_calloc(mesh_n_nodes(graph) + 1, sizeof(bool)),
         .worst = weft_calloc(n_ranks, sizeof(u128)),
     };
     for (size_t e = 0; e < graph->n_edges; e++) {
         const struct mesh_edge *edge = &graph->edges[e];
-        weft_check(edge->from < graph->n_hosts && edge->to < graph->n_hosts);
+        weft_check(edge->from < mesh_n_nodes(graph) && edge->to < mesh_n_nodes(graph));
         limit.arcs[e] = (struct mesh_arc){
             .from = edge->from, .to = edge->to, .capacity = capacity_of(edge)};
     }

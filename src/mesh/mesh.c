@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "mesh/index.h"
 
 /* ---- facing addresses ---- */
 
@@ -72,34 +73,27 @@ size_t mesh_find_facing(const struct mesh_address *local, size_t n_local,
 void mesh_graph_fini(struct mesh_graph *graph)
 {
     free(graph->edges);
+    free(graph->roots);
     memset(graph, 0, sizeof(*graph));
+}
+
+uint32_t mesh_n_nodes(const struct mesh_graph *graph)
+{
+    return graph->n_nodes > graph->n_hosts ? graph->n_nodes : graph->n_hosts;
 }
 
 void mesh_distances(const struct mesh_graph *graph, uint32_t from, uint32_t *out)
 {
-    weft_check(from < graph->n_hosts);
-    for (uint32_t h = 0; h < graph->n_hosts; h++) {
-        out[h] = UINT32_MAX;
-    }
-    out[from] = 0;
-    /* A pass per ring of hosts: n passes at most, and meshes are shallow. */
-    bool changed = true;
-    for (uint32_t hops = 0; changed; hops++) {
-        changed = false;
-        for (size_t e = 0; e < graph->n_edges; e++) {
-            const struct mesh_edge *edge = &graph->edges[e];
-            if (out[edge->from] == hops && out[edge->to] == UINT32_MAX) {
-                out[edge->to] = hops + 1;
-                changed = true;
-            }
-        }
-    }
+    struct mesh_index index;
+    mesh_index_init(&index, graph);
+    mesh_index_distances(&index, from, out);
+    mesh_index_fini(&index);
 }
 
 uint32_t mesh_distance(const struct mesh_graph *graph, uint32_t from, uint32_t to)
 {
-    weft_check(to < graph->n_hosts);
-    uint32_t *hops = weft_alloc(graph->n_hosts * sizeof(*hops));
+    weft_check(to < mesh_n_nodes(graph));
+    uint32_t *hops = weft_alloc(mesh_n_nodes(graph) * sizeof(*hops));
     mesh_distances(graph, from, hops);
     uint32_t answer = hops[to];
     free(hops);

@@ -32,29 +32,50 @@ size_t mesh_find_facing(const struct mesh_address *local, size_t n_local,
                         const struct mesh_address *remote, size_t n_remote,
                         bool match_link_local, struct mesh_facing *out, size_t cap);
 
+#define MESH_NO_ROOT UINT32_MAX
+
 /* One direction of one cable (or of one rail of it). */
 struct mesh_edge {
-    uint32_t from, to; /* hosts */
-    uint32_t from_port, to_port;
-    uint32_t cable;    /* index of the cable; both directions share it */
-    uint64_t rate_bps; /* lesser of cable and PCIe caps */
+    uint32_t from, to;           /* nodes */
+    uint32_t from_port, to_port; /* indices into the host's ports; of a switch its port */
+    uint32_t cable;              /* index of the cable; both directions share it */
+    uint64_t rate_bps;           /* lesser of cable, ports and PCIe roots */
     weft_ps delay_ps;
     uint32_t mtu_bytes; /* lesser of both ends' */
     bool is_ipv6;
+    /* PCIe roots that it passes at its ends: indices into mesh_graph.roots. MESH_NO_ROOT,
+     * or any index not in there: none that matters. */
+    uint32_t from_root, to_root;
 };
 
+/* The link between a host and some of its ports: they share its rate, per direction. What
+ * a host relays passes it inwards and outwards. */
+struct mesh_root {
+    uint32_t host;
+    uint64_t rate_bps;
+};
+
+/* Nodes are hosts, then switches: what forwards between its ports at their rates, never
+ * holds a rank, and adds nothing up. */
 struct mesh_graph {
     uint32_t n_hosts;
+    uint32_t n_nodes;        /* hosts and switches; less than n_hosts means no switches */
     struct mesh_edge *edges; /* Owned [n_edges], both directions of every cable */
     size_t n_edges;
+    struct mesh_root *roots; /* Owned [n_roots] */
+    uint32_t n_roots;
 };
 
 void mesh_graph_fini(struct mesh_graph *graph);
 
-/* The least number of hops, or UINT32_MAX when there is no path. */
+/* How many nodes there are; at least n_hosts. */
+uint32_t mesh_n_nodes(const struct mesh_graph *graph);
+
+/* The least number of hops, or UINT32_MAX when there is no path. A hop ends in a host:
+ * two hosts on one switch are one hop apart. */
 uint32_t mesh_distance(const struct mesh_graph *graph, uint32_t from, uint32_t to);
 
-/* The same from one host to all: out[n_hosts]. */
+/* The same from one node to all: out[mesh_n_nodes]. */
 void mesh_distances(const struct mesh_graph *graph, uint32_t from, uint32_t *out);
 
 /* Largest RoCE path MTU (256..4096) that fits `ip_mtu_bytes` less `overhead_bytes`; 0 if

@@ -21,7 +21,7 @@ static uint64_t *all_hops(const struct mesh_graph *graph, const uint32_t *ranks,
                           uint32_t n)
 {
     uint64_t *hops = weft_alloc((size_t)n * n * sizeof(*hops));
-    uint32_t *from = weft_alloc(graph->n_hosts * sizeof(*from));
+    uint32_t *from = weft_alloc(mesh_n_nodes(graph) * sizeof(*from));
     for (uint32_t i = 0; i < n; i++) {
         mesh_distances(graph, ranks[i], from);
         for (uint32_t k = 0; k < n; k++) {

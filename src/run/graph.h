@@ -5,9 +5,11 @@
 #include "io/world.h"
 #include "mesh/mesh.h"
 
-/* Every cable between two hosts becomes two edges, at the lesser of the cable's and both
- * ports' rates and PCIe roots. Cables that are down are left out: the bound is of what is
- * there. Switches are not in the graph. The caller frees it with mesh_graph_fini. */
+/* Every cable becomes two edges, at the lesser of the cable's and both ports' rates and
+ * PCIe roots; switches are nodes behind the hosts. Roots have a rate where the scenario
+ * gives one: the profiles know of no limit, and then the cable is the limit. Cables that
+ * are down are left out: the bound is of what is there. The caller frees it with
+ * mesh_graph_fini. */
 void run_graph(const struct world_spec *spec, struct mesh_graph *out);
 
 #endif
