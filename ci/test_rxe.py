@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,47 @@ def test_a_killed_host_is_named_and_nothing_remains(place, at):
     assert document["result"] == "pass", document["expectations"]
     assert [f["where"]["peer"] for f in document["findings"]] == ["iceberg"]
     assert_nothing_of_ours(rest.split())
+
+
+def events_of(place, backend, scenario):
+    """(time, host, object, event, {key: value}) of each line of the story."""
+    out, _ = weft(place, "run", "--backend", backend, scenario, "--events", "-", "-q")
+    for line in out.splitlines():
+        at, host, what, event, *rest = line.split(" ")
+        yield int(at), host, what, event, dict(pair.split("=", 1) for pair in rest)
+
+
+def test_the_processes_tell_one_story(place):
+    """The same work requests and jobs as on the simulated fabric, in the order of time."""
+    told = {}
+    for backend in ("sim", "rxe"):
+        told[backend] = events = list(events_of(place, backend, PAIR))
+        times = [event[0] for event in events]
+        assert times == sorted(times) and times[0] >= 0
+
+    def counts(backend, event, *keys):
+        found = Counter((host, *(values[key] for key in keys))
+                        for _, host, _, name, values in told[backend] if name == event)
+        assert found
+        return found
+
+    for event, keys in (("post", ("opcode", "bytes")), ("start", ("bytes", "algorithm")),
+                        ("done", ("bytes", "wrong")), ("up", ("from",)), ("gathered", ("ranks",))):
+        assert counts("rxe", event, *keys) == counts("sim", event, *keys), event
+    polled = counts("rxe", "complete", "status")
+    assert {(host, "SUCCESS") for host in ("titanic", "iceberg")} <= set(polled)
+
+
+def test_a_killed_host_has_told_its_part(place):
+    (place / "killed.yaml").write_text(KILLED)
+    events = list(events_of(place, "rxe", "killed.yaml"))
+    [fault] = [event for event in events if event[3] == "fault"]
+    assert fault[1:] == ("iceberg", "host", "fault", {"kind": "kill"})
+    assert fault[0] >= 1_000_000_000
+    told = {host: {event[3] for event in events if event[1] == host}
+            for host in ("titanic", "iceberg", "carpathia")}
+    assert "post" in told["iceberg"] and "error" not in told["iceberg"]
+    assert "error" in told["titanic"] and "error" in told["carpathia"]
 
 
 LOSSY = """

@@ -22,7 +22,8 @@
 #define SECOND INT64_C(1000000000)
 /* A kernel that cleans up after a NIC may keep a killed process for a while. */
 #define KILL_PATIENCE_MS 10000
-#define RESULT_MAX (64 << 20)
+#define RESULT_MAX (64u << 20)
+#define STORY_MAX (256u << 20) /* a guest has little more memory than that */
 
 struct rxe_process *rxe_processes_create(uint32_t n)
 {
@@ -31,15 +32,32 @@ struct rxe_process *rxe_processes_create(uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         processes[i].pid_fd = -1;
         processes[i].result_fd = -1;
+        processes[i].story_fd = -1;
     }
     return processes;
 }
 
 /* ---- starting ---- */
 
+/* Under the numbers that a process of a host expects: out of each other's way first. */
+static int inherit(int result_fd, int story_fd)
+{
+    int high_result = fcntl(result_fd, F_DUPFD, WORLD_STORY_FD + 1);
+    int high_story = fcntl(story_fd, F_DUPFD, WORLD_STORY_FD + 1);
+
+    if (high_result < 0 || high_story < 0 || dup2(high_result, WORLD_RESULT_FD) < 0 ||
+        dup2(high_story, WORLD_STORY_FD) < 0) {
+        return -1;
+    }
+    close(high_result);
+    close(high_story);
+    return 0;
+}
+
 /* In the child. The namespace's interfaces and devices show in a sysfs mounted inside it
  * only; the mount is this process's alone. Returns an errno. */
-static int settle(const struct rxe_place *place, int result_fd, const char *devices)
+static int settle(const struct rxe_process *process, const struct rxe_place *place,
+                  const char *devices)
 {
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
@@ -49,7 +67,7 @@ static int settle(const struct rxe_place *place, int result_fd, const char *devi
     if (mount("weft", "/sys", "sysfs", 0, NULL) != 0) {
         return errno;
     }
-    if (dup2(result_fd, WORLD_RESULT_FD) < 0 || fcntl(WORLD_RESULT_FD, F_SETFD, 0) != 0) {
+    if (inherit(process->result_fd, process->story_fd) != 0) {
         return errno;
     }
     if (setenv("WEFT_DEVICES", devices, 1) != 0 ||
@@ -59,9 +77,9 @@ static int settle(const struct rxe_place *place, int result_fd, const char *devi
     return dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? errno : 0;
 }
 
-static _Noreturn void become(const struct rxe_place *place, int result_fd,
-                             char *const *argv, const char *devices, const sigset_t *mask,
-                             pid_t parent)
+static _Noreturn void become(const struct rxe_process *process,
+                             const struct rxe_place *place, char *const *argv,
+                             const char *devices, const sigset_t *mask, pid_t parent)
 {
     int problem;
 
@@ -70,7 +88,7 @@ static _Noreturn void become(const struct rxe_place *place, int result_fd,
         _exit(127); /* it is gone already */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
-    problem = settle(place, result_fd, devices);
+    problem = settle(process, place, devices);
     if (problem == 0) {
         execv("/proc/self/exe", argv);
         problem = errno;
@@ -86,12 +104,13 @@ int rxe_process_start(struct rxe_process *process, const struct rxe_place *place
     int problem = 0;
 
     process->result_fd = memfd_create("weft-result", MFD_CLOEXEC);
-    if (process->result_fd < 0) {
+    process->story_fd = memfd_create("weft-story", MFD_CLOEXEC);
+    if (process->result_fd < 0 || process->story_fd < 0) {
         return errno;
     }
     process->pid = fork();
     if (process->pid == 0) {
-        become(place, process->result_fd, argv, devices, mask, parent);
+        become(process, place, argv, devices, mask, parent);
     }
     if (process->pid < 0) {
         problem = errno;
@@ -154,29 +173,52 @@ void rxe_processes_wait(const struct rxe_process *processes, uint32_t n, int oth
     free(fds);
 }
 
-static void read_result(struct rxe_process *process)
+/* What is in a memory file, at most `n_max` bytes of it; NULL if nothing. */
+static char *read_all(int fd, size_t n_max, size_t *out_n)
 {
     struct stat status;
-    ssize_t n;
+    char *bytes;
+    size_t n;
 
-    if (process->result_fd < 0 || fstat(process->result_fd, &status) != 0 ||
-        status.st_size <= 0 || status.st_size > RESULT_MAX) {
-        return;
+    *out_n = 0;
+    if (fd < 0 || fstat(fd, &status) != 0 || status.st_size <= 0) {
+        return NULL;
     }
-    process->result = weft_alloc((size_t)status.st_size);
-    n = pread(process->result_fd, process->result, (size_t)status.st_size, 0);
-    process->n_result = n > 0 ? (size_t)n : 0;
+    n = (size_t)status.st_size < n_max ? (size_t)status.st_size : n_max;
+    bytes = weft_alloc(n);
+    while (*out_n < n) {
+        ssize_t now = pread(fd, bytes + *out_n, n - *out_n, (off_t)*out_n);
+
+        if (now <= 0) {
+            break;
+        }
+        *out_n += (size_t)now;
+    }
+    return bytes;
+}
+
+/* Once, when it is over. A result that was cut would be none. */
+static void read_leavings(struct rxe_process *process)
+{
+    process->result = read_all(process->result_fd, RESULT_MAX + 1, &process->n_result);
+    if (process->n_result > RESULT_MAX) {
+        process->n_result = 0;
+    }
+    process->story = read_all(process->story_fd, STORY_MAX, &process->n_story);
+    process->was_read = true;
 }
 
 void rxe_process_ending(struct rxe_process *process, struct world_ending *out)
 {
-    if (process->is_over && process->result == NULL) {
-        read_result(process);
+    if (process->is_over && !process->was_read) {
+        read_leavings(process);
     }
     *out = (struct world_ending){.is_over = process->is_over,
                                  .exit_code = -1,
                                  .result = process->result,
-                                 .n_bytes = process->n_result};
+                                 .n_bytes = process->n_result,
+                                 .story = process->story,
+                                 .n_story = process->n_story};
     if (process->is_over && WIFEXITED(process->wait_status)) {
         out->exit_code = WEXITSTATUS(process->wait_status);
     } else if (process->is_over && WIFSIGNALED(process->wait_status)) {
@@ -203,7 +245,11 @@ void rxe_processes_destroy(struct rxe_process *processes, uint32_t n)
         if (process->result_fd >= 0) {
             close(process->result_fd);
         }
+        if (process->story_fd >= 0) {
+            close(process->story_fd);
+        }
         free(process->result);
+        free(process->story);
     }
     free(processes);
 }

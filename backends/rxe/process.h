@@ -11,11 +11,15 @@
 struct rxe_process {
     pid_t pid;     /* 0: never started */
     int pid_fd;    /* -1: not running */
-    int result_fd; /* a memory file; -1: none */
+    int result_fd; /* memory files; -1: none */
+    int story_fd;
     bool is_over;
     int wait_status; /* of waitpid(2) */
+    bool was_read;   /* result and story are here */
     char *result;    /* Owned */
     size_t n_result;
+    char *story; /* Owned */
+    size_t n_story;
 };
 
 struct rxe_process *rxe_processes_create(uint32_t n);

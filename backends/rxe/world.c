@@ -17,7 +17,7 @@
 
 /* A fault's beginning or end. */
 struct timed {
-    weft_ns at_ns; /* of this world */
+    weft_ns at_ns; /* of this world's clock */
     const struct world_fault *fault;
     bool undo;
     bool is_done;
@@ -32,7 +32,6 @@ struct rxe_world {
     uint32_t n_processes;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
-    weft_ns origin_ns;
     struct rxe_signals signals;
     char counter_name[RXE_NAME_BYTES * 2]; /* the last one asked for */
 };
@@ -58,7 +57,8 @@ static weft_ns clock_now(void)
 
 static weft_ns rxe_now(struct world *world)
 {
-    return clock_now() - world_of(world)->origin_ns;
+    (void)world;
+    return clock_now(); /* as the hosts' processes do: their times need no translation */
 }
 
 /* ---- faults ---- */
@@ -102,18 +102,32 @@ static int rxe_inject(struct world *base, const struct world_fault *fault)
 static void plan_faults(struct rxe_world *world)
 {
     const struct world_spec *spec = world->spec;
+    weft_ns now = clock_now();
 
     world->timed = weft_calloc(2 * (size_t)spec->n_faults + 1, sizeof(*world->timed));
     for (uint32_t i = 0; i < spec->n_faults; i++) {
         const struct world_fault *fault = &spec->faults[i];
 
         world->timed[world->n_timed++] =
-            (struct timed){.at_ns = fault->at_ns, .fault = fault};
+            (struct timed){.at_ns = now + fault->at_ns, .fault = fault};
         if (fault->for_ns != 0) {
-            world->timed[world->n_timed++] = (struct timed){
-                .at_ns = fault->at_ns + fault->for_ns, .fault = fault, .undo = true};
+            world->timed[world->n_timed++] =
+                (struct timed){.at_ns = now + fault->at_ns + fault->for_ns,
+                               .fault = fault,
+                               .undo = true};
         }
     }
+}
+
+static void tell_fault(const struct rxe_world *world, const struct timed *timed)
+{
+    const struct world_fault *fault = timed->fault;
+    const struct world_host *host = &world->spec->hosts[fault->host];
+
+    weft_trace_event(world->spec->trace, clock_now(), host->name,
+                     fault->has_port ? host->ports[fault->port].name : "host",
+                     timed->undo ? "fault_end" : "fault", "kind=%s",
+                     world_fault_name(fault->kind));
 }
 
 /* Does what is due; returns when the next is. */
@@ -132,6 +146,7 @@ static weft_ns faults_due(struct rxe_world *world)
             next = timed->at_ns < next ? timed->at_ns : next;
             continue;
         }
+        tell_fault(world, timed);
         int problem = apply(world, timed->fault, timed->undo);
 
         timed->is_done = true;
@@ -336,7 +351,6 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
         return status;
     }
     plan_faults(world);
-    world->origin_ns = clock_now();
     *out = &world->base;
     return WEFT_OK;
 }

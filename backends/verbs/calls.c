@@ -260,6 +260,7 @@ int verbs_submit(struct io_device *io, struct io_op *op)
     call->posting = (struct linux_posting){.run = finish, .context = call};
     if (op->kind == IO_OP_CREATE_CQ) {
         call->cq = weft_calloc(1, sizeof *call->cq);
+        call->cq->device = device;
         call->cq->task = op->arg.create_cq.task;
         call->cq->next = device->cqs;
         device->cqs = call->cq;

@@ -3,6 +3,7 @@
  *   facts.c    what the device is: attributes, GIDs, netdevs, capabilities by trying
  *   calls.c    control verbs on a worker thread
  *   device.c   open and close, data path, events
+ *   story.c    the data path, told
  *
  * The worker touches a verbs_call only between taking it from the queue and posting it to the
  * loop; everything else belongs to the loop's thread. */
@@ -20,8 +21,9 @@
 /* The cq_context of every CQ that we make. */
 struct verbs_cq {
     struct verbs_cq *next;
-    struct io_task *task; /* Not owned; may be NULL */
-    bool is_muted;        /* being destroyed: its task may be gone */
+    struct verbs_device *device; /* whose it is */
+    struct io_task *task;        /* Not owned; may be NULL */
+    bool is_muted;               /* being destroyed: its task may be gone */
 };
 
 struct verbs_call {
@@ -66,9 +68,13 @@ struct verbs_device {
     struct io_device_attr attr;
     char kernel_name[64]; /* "rxe_ab", whatever io.name is */
     char profile[32];
-    char sysfs[256];       /* "/sys/class/infiniband/rxe_ab" */
-    uint32_t *gid_tbl_len; /* Owned [n_ports]. */
-    uint32_t *ifindexes;   /* Owned [n_ports]; 0: no netdev of ours */
+    char sysfs[256];                   /* "/sys/class/infiniband/rxe_ab" */
+    uint32_t *gid_tbl_len;             /* Owned [n_ports]. */
+    uint32_t *ifindexes;               /* Owned [n_ports]; 0: no netdev of ours */
+    struct weft_trace *story;          /* Not owned; NULL: nothing is told */
+    const struct io_device_ops *plain; /* what is told about, and then ... */
+    struct io_device_ops telling;      /* ... io.ops, in its place */
+    char host[64];                     /* in the story */
 };
 
 struct verbs_device_config {
@@ -88,6 +94,11 @@ weft_status verbs_device_open(const struct verbs_library *library,
 void verbs_device_close(struct verbs_device *device);
 /* Whether a port of it has a netdev in the host's namespace. */
 bool verbs_device_is_ours(const struct verbs_device *device);
+
+/* From now on, if anybody listens, the story of `host` has what is posted and polled. Once, and
+ * before there are users; io.name is set. */
+void verbs_device_tell(struct verbs_device *device, struct weft_trace *story,
+                       const char *host);
 
 struct verbs_device *verbs_device_of(struct io_device *device);
 /* A verb's result as 0 or a positive errno: the manual says "errno", providers have returned

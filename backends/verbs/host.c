@@ -224,6 +224,10 @@ static weft_status start(struct verbs_host *host, const struct verbs_host_config
         choose_management(host, config->env.management);
         env->devices = host->devices;
         env->n_devices = host->n_devices;
+        for (uint32_t i = 0; i < host->n_devices; i++) {
+            verbs_device_tell(verbs_device_of(host->devices[i]), config->env.trace,
+                              env->name);
+        }
     }
     return status;
 }

@@ -1,4 +1,5 @@
 /* weft node, guest, cleanup: runs whose hosts are processes of their own. */
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,6 +64,33 @@ static bool write_record(const char *path, json_t *record)
     return ok;
 }
 
+/* A line at a time: a host may be killed, and what it told until then is worth reading. */
+static bool open_events(const char *path, FILE **out)
+{
+    *out = path == NULL ? NULL : fopen(path, "wb");
+    if (path != NULL && *out == NULL) {
+        fprintf(stderr, "weft node: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    return *out == NULL || setvbuf(*out, NULL, _IOLBF, 1 << 12) == 0;
+}
+
+static void write_event(void *context, const char *line, size_t n_bytes)
+{
+    fwrite(line, 1, n_bytes, context);
+}
+
+static bool close_events(const char *path, FILE *events)
+{
+    bool is_whole = events == NULL || ferror(events) == 0;
+
+    if ((events != NULL && fclose(events) != 0) || !is_whole) {
+        fprintf(stderr, "weft node: %s: the event story is incomplete\n", path);
+        return false;
+    }
+    return true;
+}
+
 static int run_one(const struct cli_options *options, const struct scenario *scenario)
 {
     struct run_node_options node = {.name = options->name,
@@ -73,6 +101,7 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     struct weft_log log = options->log;
     struct weft_error error;
     json_t *record = NULL;
+    FILE *events = NULL;
     weft_status status;
     char text[512];
 
@@ -88,6 +117,11 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     if (options->policy != NULL) {
         node.has_policy = rdma_policy_parse(options->policy, &node.policy);
     }
+    if (!open_events(options->events, &events)) {
+        return CLI_USAGE;
+    }
+    node.events = events == NULL ? NULL : write_event;
+    node.events_context = events;
     weft_error_clear(&error);
     status = run_node(scenario, &node, &record, &error);
     if (status != WEFT_OK) {
@@ -96,6 +130,9 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     }
     if (record != NULL && options->result != NULL &&
         !write_record(options->result, record)) {
+        status = status == WEFT_OK ? WEFT_ERR_INPUT : status;
+    }
+    if (!close_events(options->events, events)) {
         status = status == WEFT_OK ? WEFT_ERR_INPUT : status;
     }
     json_decref(record);

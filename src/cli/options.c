@@ -62,7 +62,7 @@ static const struct flag_spec specs[] = {
     {FLAG_HTML, "html", "FILE", "run", "a self-contained page"},
     {FLAG_PCAP, "pcap", "FILE", "run", "capture every frame (pcapng)"},
     {FLAG_TRACE, "trace", "FILE", "run", "Chrome/Perfetto trace"},
-    {FLAG_EVENTS, "events", "FILE", "run", "the event story, one line per event"},
+    {FLAG_EVENTS, "events", "FILE", "run node", "the event story, one line per event"},
     {FLAG_EVENTS_LEVEL, "events-level", "LEVEL", "run", "story (default) or packet"},
     {FLAG_OBSERVATIONS, "observations", "FILE", "run", "what `weft diagnose` reads"},
     {FLAG_DOT, "dot", NULL, "show", "the mesh in Graphviz' language"},

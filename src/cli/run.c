@@ -42,6 +42,12 @@ static void interrupted(int signal_number)
     _exit(CLI_INTERRUPTED);
 }
 
+/* Kept in memory, for what is made of it at the end. */
+static bool wants_story(const struct cli_options *options)
+{
+    return options->trace != NULL || options->html != NULL;
+}
+
 static void take_event(void *context, const char *line, size_t n)
 {
     struct session *session = context;
@@ -49,7 +55,7 @@ static void take_event(void *context, const char *line, size_t n)
     if (session->events != NULL) {
         fwrite(line, 1, n, session->events);
     }
-    if (session->options->trace != NULL || session->options->html != NULL) {
+    if (wants_story(session->options)) {
         weft_text_add_bytes(&session->story, line, n);
     }
 }
@@ -157,17 +163,17 @@ static int run_loaded(struct session *session, const char *path,
     struct cli_options *options = session->options;
     char *replay = replay_command(options, path, scenario);
     struct progress_line progress = progress_line_start(!options->quiet);
-    struct run_options run = {.backend = session->backend,
-                              .has_seed = options->has_seed,
-                              .seed = options->seed,
-                              .trace_level = options->events_packet ? WEFT_TRACE_PACKET
-                                                                    : WEFT_TRACE_STORY,
-                              .events = take_event,
-                              .events_context = session,
-                              .progress = progress_line_update,
-                              .progress_context = &progress,
-                              .log = &options->log,
-                              .replay = replay};
+    struct run_options run = {
+        .backend = session->backend,
+        .has_seed = options->has_seed,
+        .seed = options->seed,
+        .trace_level = options->events_packet ? WEFT_TRACE_PACKET : WEFT_TRACE_STORY,
+        .events = wants_story(options) || session->events != NULL ? take_event : NULL,
+        .events_context = session,
+        .progress = progress_line_update,
+        .progress_context = &progress,
+        .log = &options->log,
+        .replay = replay};
     struct weft_error error;
     json_t *document = NULL;
     json_t *observations = NULL;

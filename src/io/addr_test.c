@@ -195,6 +195,10 @@ START_TEST(names_are_the_manuals)
     ck_assert_str_eq(io_wc_opcode_name(IBV_WC_RDMA_READ), "RDMA_READ");
     ck_assert_str_eq(io_wc_opcode_name(IBV_WC_RECV_RDMA_WITH_IMM), "RECV_RDMA_WITH_IMM");
     ck_assert_str_eq(io_wc_opcode_name(77), "?");
+    ck_assert_str_eq(io_wr_opcode_name(IBV_WR_RDMA_WRITE_WITH_IMM),
+                     "RDMA_WRITE_WITH_IMM");
+    ck_assert_str_eq(io_wr_opcode_name(IBV_WR_SEND), "SEND");
+    ck_assert_str_eq(io_wr_opcode_name(77), "?");
     ck_assert_str_eq(io_wc_status_name(24), "?");
 }
 END_TEST

@@ -155,6 +155,7 @@ struct io_device {
 /* Names as the manuals print them: static text, "?" for values out of range. */
 const char *io_op_kind_name(enum io_op_kind kind);     /* "modify_qp" */
 const char *io_wc_status_name(int wc_status);          /* "RETRY_EXC_ERR" */
+const char *io_wr_opcode_name(int wr_opcode);          /* "RDMA_WRITE_WITH_IMM" */
 const char *io_wc_opcode_name(int wc_opcode);          /* "RDMA_WRITE" */
 const char *io_qp_state_name(enum ibv_qp_state state); /* "RTR" */
 

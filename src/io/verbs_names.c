@@ -63,6 +63,28 @@ const char *io_wc_status_name(int wc_status)
     return names[wc_status];
 }
 
+const char *io_wr_opcode_name(int wr_opcode)
+{
+    switch (wr_opcode) { /* enum ibv_wr_opcode, without IBV_WR_ */
+    case IBV_WR_RDMA_WRITE:
+        return "RDMA_WRITE";
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return "RDMA_WRITE_WITH_IMM";
+    case IBV_WR_SEND:
+        return "SEND";
+    case IBV_WR_SEND_WITH_IMM:
+        return "SEND_WITH_IMM";
+    case IBV_WR_RDMA_READ:
+        return "RDMA_READ";
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return "ATOMIC_CMP_AND_SWP";
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return "ATOMIC_FETCH_AND_ADD";
+    default:
+        return "?";
+    }
+}
+
 const char *io_wc_opcode_name(int wc_opcode)
 {
     switch (wc_opcode) { /* enum ibv_wc_opcode, without IBV_WC_ */

@@ -201,8 +201,10 @@ struct world_cable_stats {
     weft_ps busy_ps[2]; /* time the wire was occupied */
 };
 
-/* Where a process of a host writes its result: a descriptor it inherits. */
+/* Where a process of a host writes its result, and its part of the event story if it is asked
+ * for one: descriptors it inherits. */
 #define WORLD_RESULT_FD 3
+#define WORLD_STORY_FD 4
 
 /* How the process of a host ended, and what it left. */
 struct world_ending {
@@ -211,6 +213,8 @@ struct world_ending {
     int signal;         /* or 0 */
     const char *result; /* [n_bytes] as written so far; belongs to the world */
     size_t n_bytes;
+    const char *story; /* [n_story] lines, the last may be half; belongs to the world */
+    size_t n_story;
 };
 
 struct world;

@@ -67,6 +67,7 @@ static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error 
     uint32_t index = run->rank_hosts[rank];
     struct arguments arguments = {.n = 0};
     char result[32];
+    char story[32];
     weft_status status;
 
     if (scenario->n_sets > 16) {
@@ -84,6 +85,11 @@ static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error 
     add(&arguments, "--policy");
     add(&arguments, rdma_policy_name(run->policy));
     add_number(&arguments, "--seed", run->seed);
+    if (run->story.sink != NULL) {
+        weft_format(story, sizeof(story), "/proc/self/fd/%d", WORLD_STORY_FD);
+        add(&arguments, "--events");
+        add(&arguments, story);
+    }
     add_number(&arguments, "--patience",
                PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
     for (size_t i = 0; i < scenario->n_sets; i++) {
@@ -138,6 +144,7 @@ static void collect(struct gathering *g, uint32_t rank, const struct world_endin
     g->config.rank = rank;
     run->hosts[index] = run_record_decode(record, name, &g->config, g->origin_ns, &error);
     json_decref(record);
+    run_story_add(&run->story, rank + 1, ending->story, ending->n_story);
     if (run->hosts[index]->state == HOST_DEAD) {
         weft_log(run->options->log, WEFT_LOG_WARN,
                  "%s: its process ended without a record (exit code %d, signal %d)", name,
@@ -234,10 +241,12 @@ weft_status run_gather(struct run *run, struct weft_error *error)
 
     run_configure(run, &g.config);
     g.origin_ns = run->world->ops->now(run->world);
+    run_story_gather(&run->story);
     g.launched = weft_calloc(run->n_ranks, sizeof(*g.launched));
     g.ended = weft_calloc(run->n_ranks, sizeof(*g.ended));
     status = wait_for_all(&g, error);
     bury(&g);
+    run_story_tell_gathered(&run->story, g.origin_ns);
     run->ended_ns = run->world->ops->now(run->world) - g.origin_ns;
     free(g.launched);
     free(g.ended);

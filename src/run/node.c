@@ -75,6 +75,9 @@ weft_status run_node(const struct scenario *scenario,
                                             .policy = options->policy,
                                             .has_seed = options->has_seed,
                                             .seed = options->seed,
+                                            .trace_level = WEFT_TRACE_STORY,
+                                            .events = options->events,
+                                            .events_context = options->events_context,
                                             .log = options->log};
     struct run run;
     weft_status status;
@@ -83,6 +86,9 @@ weft_status run_node(const struct scenario *scenario,
     *out_record = NULL;
     weft_error_clear(error);
     run_init(&run, scenario, &run_options);
+    if (options->events == NULL) {
+        run_story_end(&run.story); /* nobody wants its hash */
+    }
     status = run_plan(&run, error);
     if (status == WEFT_OK) {
         rank = rank_of(&run, options->name);

@@ -21,6 +21,9 @@ struct run_node_options {
     bool has_seed;
     uint64_t seed; /* overrides the file's */
     struct weft_log *log;
+    weft_trace_sink
+        events; /* receives this rank's part of the story; NULL: none is told */
+    void *events_context;
 };
 
 /* Runs the rank on host `name` to its end. `*out_record` (the caller's reference, never

@@ -17,6 +17,7 @@ struct run_story {
     crypto_hash_sha256_state hash;
     weft_trace_sink sink; /* the caller's; may be NULL */
     void *context;
+    struct story_parts *parts; /* Owned; while what is told is gathered */
 };
 
 void run_story_init(struct run_story *story, const struct run_options *options);
@@ -24,6 +25,19 @@ void run_story_init(struct run_story *story, const struct run_options *options);
 void run_story_end(struct run_story *story);
 /* 64 hex digits and a NUL. */
 void run_story_hash(const struct run_story *story, char out[65]);
+
+/* ---- gathered.c: a story that several processes tell ---- */
+
+/* From now on everything told is kept, until run_story_tell_gathered. Nothing if nobody
+ * listens. */
+void run_story_gather(struct run_story *story);
+/* Whole lines of process `teller` (from 1; 0 is this process); a last one without its newline
+ * is left out, and so are lines without a time. */
+void run_story_add(struct run_story *story, uint32_t teller, const char *lines,
+                   size_t n_bytes);
+/* Tells all that was kept in the order of time, then of tellers, then as each told it; times
+ * are counted from `origin_ns`. */
+void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns);
 
 /* ---- rows.c: what is run ---- */
 
