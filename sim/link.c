@@ -150,6 +150,7 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
     link->delay_ps = config->delay_ps;
     link->path_limit_bytes = config->path_limit_bytes;
     link->queue_bytes = config->queue_bytes;
+    link->pauses = config->pause;
     link->is_taken_down = !config->up;
     sim_link_set_impairment(link, &config->impairment);
     sim_link_set_rate(link, config->rate_bps, to);

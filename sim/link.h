@@ -15,6 +15,7 @@
 #include "sim/nic.h"
 #include "sim/port.h"
 #include "sim/root.h"
+#include "sim/switch.h"
 
 enum { SIM_PREAMBLE_AND_GAP_BYTES = 20 };
 
@@ -51,6 +52,7 @@ struct sim_link {
     weft_ps delay_ps, jitter_ps;
     uint32_t path_limit_bytes;
     uint64_t queue_bytes;
+    bool pauses; /* instead of dropping */
     bool is_taken_down;
     bool drop_was_told; /* the story has the first of the drops while down */
     bool is_impaired;   /* some share of `impairment` is not 0 */
@@ -87,6 +89,8 @@ struct sim_port {
     struct sim_nic *nic;
     struct sim_stack *stack;
     struct sim_network *network; /* or NULL */
+    struct sim_switch *bridge;   /* whose port this is; or NULL */
+    uint32_t bridge_index;       /* among its ports */
     bool inwards_down;           /* on a network, which has no link towards one port */
     bool was_up;                 /* the carrier that was last announced */
 
@@ -96,6 +100,8 @@ struct sim_port {
     bool has_loop_rate;   /* else as fast as `out` */
     weft_ps free_at;      /* when the last bit of the current frame has left */
     struct sim_event transmit;
+    bool is_paused; /* by the other end */
+    bool is_paused_by_fault;
     bool host_turn;                /* the host stack goes first if both have something */
     bool is_waiting;               /* for its turn at the root */
     struct sim_port *next_waiting; /* of the root's list */
@@ -160,6 +166,8 @@ void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet);
 void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame);
 void sim_port_deliver_packet(struct sim_port *port, struct sim_packet *packet);
 struct sim_packet *sim_packet_copy(const struct sim_packet *packet);
+/* A pause frame to the other end of the cable, ahead of everything that waits. */
+void sim_port_tell_pause(struct sim_port *port, bool is_pause);
 /* The interned equal of `path`. */
 const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path);
 /* Frames of `source_qpn` in flight no longer refer to memory of that QP's owner. */

@@ -27,6 +27,8 @@ const char *sim_frame_kind_name(enum sim_frame_kind kind)
         return "tcp";
     case SIM_FRAME_UDP:
         return "udp";
+    case SIM_FRAME_PAUSE:
+        return "pause";
     }
     return "?";
 }

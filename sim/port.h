@@ -18,10 +18,11 @@ enum sim_frame_kind {
     SIM_FRAME_ROCE,  /* consumed by the NIC; never seen by the host stack */
     SIM_FRAME_NEIGH, /* ARP or neighbour discovery; payload: struct sim_neigh_packet */
     SIM_FRAME_TCP,   /* payload: header and bytes, see sim/tcp.h */
-    SIM_FRAME_UDP    /* payload: header and bytes, see sim/udp.h */
+    SIM_FRAME_UDP,   /* payload: header and bytes, see sim/udp.h */
+    SIM_FRAME_PAUSE  /* from port to port; never seen by the host stack */
 };
 
-/* "neighbour", "tcp", "udp" */
+/* "neighbour", "tcp", "udp", "pause" */
 const char *sim_frame_kind_name(enum sim_frame_kind kind);
 
 /* What the host stack sends and receives. The payload belongs to whoever holds the
@@ -33,6 +34,7 @@ struct sim_packet {
     /* the whole Ethernet frame with FCS, preamble and gap excluded */
     uint32_t wire_bytes;
     uint32_t ip_bytes; /* the IP packet's length, against MTU and path limits; 0: none */
+    bool is_pause;     /* PAUSE: stop sending; false: go on */
     void *payload;     /* Owned by the packet: malloc'ed, freed by sim_packet_free */
     size_t n_payload;
 };
@@ -69,7 +71,11 @@ struct sim_cable_config {
     uint64_t rate_bps;
     weft_ps delay_ps;
     uint32_t path_limit_bytes; /* larger IP packets vanish; 0: none */
-    uint64_t queue_bytes; /* host-stack packets wait at most this much; 0: unlimited */
+    /* What a host's stack, or a switch, lets wait for each direction; 0: no limit. Beyond
+     * it is dropped; with `pause` a host holds it, and a switch pauses who sends to it
+     * over this cable. */
+    uint64_t queue_bytes;
+    bool pause;
     bool up;
     struct sim_impairment impairment;
 };
@@ -116,6 +122,8 @@ void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
                              const struct sim_impairment *impairment);
 void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
                         weft_ps delay_ps, weft_ps jitter_ps);
+/* Holds what is sent, as if the other end sent pause frames without end. */
+void sim_port_set_paused(struct sim_port *port, bool outwards, bool inwards, bool paused);
 void sim_port_set_rate(struct sim_port *port, uint64_t rate_bps);
 void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes);
 

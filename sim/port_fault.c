@@ -30,11 +30,15 @@ void sim_port_check_carrier(struct sim_port *port)
         return;
     }
     port->was_up = is_up;
+    port->is_paused = false; /* whoever paused it is gone */
     uint32_t n_lost = is_up ? 0 : sim_link_lose_all(&port->out);
     port->out.drop_was_told = false;
     weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                      port->name, is_up ? "port_up" : "port_down", "in_flight_lost=%u",
                      n_lost);
+    if (port->bridge != NULL && !is_up) {
+        sim_switch_carrier_lost(port->bridge, port);
+    }
     if (port->nic != NULL) {
         sim_nic_carrier(port->nic, port, is_up);
     }
@@ -56,6 +60,24 @@ void sim_port_set_down(struct sim_port *port, bool outwards, bool inwards, bool 
     sim_port_check_carrier(port);
     if (peer != NULL) {
         sim_port_check_carrier(peer);
+    }
+}
+
+static void set_paused(struct sim_port *port, bool paused)
+{
+    port->is_paused_by_fault = paused;
+    if (!paused) {
+        sim_port_kick(port);
+    }
+}
+
+void sim_port_set_paused(struct sim_port *port, bool outwards, bool inwards, bool paused)
+{
+    if (outwards) {
+        set_paused(port, paused);
+    }
+    if (inwards && port->out.to != NULL) {
+        set_paused(port->out.to, paused);
     }
 }
 

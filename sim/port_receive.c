@@ -30,27 +30,32 @@ void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
     sim_stack_input(to->stack, to, packet);
 }
 
+/* A switch that does not know where an address is sends to everybody, and NICs drop what
+ * is not for them. */
+static bool is_strangers(const struct sim_port *port, uint64_t destination_mac)
+{
+    const struct sim_port *peer = port->out.to;
+    return peer != NULL && peer->bridge != NULL && destination_mac != port->mac;
+}
+
 /* Hands `packet` to the stack behind `to`, or drops it. */
 static void deliver(struct sim_port *to, struct sim_packet *packet)
 {
-    if (to->root != NULL) {
+    uint64_t mac = packet->destination_mac;
+    if (to->bridge != NULL) {
+        sim_switch_packet(to->bridge, to, packet);
+    } else if (!sim_mac_is_group(mac) && is_strangers(to, mac)) {
+        sim_packet_free(packet);
+    } else if (to->root != NULL) {
         sim_root_receive_packet(to->root, to, packet);
     } else {
         sim_port_deliver_packet(to, packet);
     }
 }
 
-void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
+/* Of the management network: to whom it is for. */
+static void distribute(const struct sim_port *from, struct sim_packet *packet)
 {
-    struct sim_port *from = link->from;
-    if (link->to != NULL) {
-        deliver(link->to, packet);
-        return;
-    }
-    if (from->network == NULL) {
-        sim_packet_free(packet);
-        return;
-    }
     if (!sim_mac_is_group(packet->destination_mac)) {
         struct sim_port *to = sim_network_find(from->network, packet->destination_mac);
         if (to == NULL) {
@@ -67,6 +72,28 @@ void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
         }
     }
     sim_packet_free(packet);
+}
+
+static void take_pause(struct sim_port *port, struct sim_packet *packet)
+{
+    port->is_paused = packet->is_pause;
+    if (!port->is_paused) {
+        sim_port_kick(port);
+    }
+    sim_packet_free(packet);
+}
+
+void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
+{
+    if (link->to == NULL && link->from->network == NULL) {
+        sim_packet_free(packet);
+    } else if (link->to == NULL) {
+        distribute(link->from, packet);
+    } else if (packet->kind == SIM_FRAME_PAUSE) {
+        take_pause(link->to, packet);
+    } else {
+        deliver(link->to, packet);
+    }
 }
 
 void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
@@ -86,7 +113,11 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
 
 void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
 {
-    if (port->root != NULL) {
+    if (port->bridge != NULL) {
+        sim_switch_frame(port->bridge, port, frame);
+    } else if (is_strangers(port, frame->path->destination_mac)) {
+        return;
+    } else if (port->root != NULL) {
         sim_root_receive_frame(port->root, port, frame);
     } else {
         sim_port_deliver_frame(port, frame);

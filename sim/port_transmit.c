@@ -5,10 +5,13 @@
 #include "sim/link.h"
 #include "sim/stack.h"
 
-enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
+enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PAUSE_FRAME_BYTES = 64 };
 
 static bool has_frames(const struct sim_port *port)
 {
+    if (port->bridge != NULL) {
+        return sim_switch_has_frames(port->bridge, port);
+    }
     return port->nic != NULL && sim_nic_has_frames(port->nic, port);
 }
 
@@ -105,7 +108,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
 
 static void send_frame(struct sim_port *port, struct sim_frame *frame)
 {
-    bool is_loop = frame->path->destination_mac == port->mac;
+    bool is_loop = frame->path->destination_mac == port->mac && port->bridge == NULL;
     struct sim_link *link = is_loop ? &port->loop : &port->out;
     occupy(port, link, frame->wire_bytes);
     trace_sent(port, frame);
@@ -163,8 +166,21 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
 void sim_port_transmit(struct sim_port *port)
 {
     struct sim_frame frame;
+    struct sim_packet *packet = NULL;
+    if (port->is_paused || port->is_paused_by_fault) {
+        return; /* kicked when it may go on */
+    }
     bool packet_first = port->waiting.n > 0 && (port->host_turn || !has_frames(port));
-    if (packet_first) {
+    if (port->bridge != NULL) {
+        if (!sim_switch_pull(port->bridge, port, &frame, &packet)) {
+            return;
+        }
+        if (packet != NULL) {
+            send_packet(port, packet);
+        } else {
+            send_frame(port, &frame);
+        }
+    } else if (packet_first) {
         port->host_turn = false;
         send_packet(port, sim_queue_pop(&port->waiting));
     } else if (port->nic != NULL && sim_nic_pull(port->nic, port, &frame)) {
@@ -185,6 +201,26 @@ static void on_transmit(struct sim_event *event)
     }
 }
 
+void sim_port_tell_pause(struct sim_port *port, bool is_pause)
+{
+    struct sim_packet *packet = weft_calloc(1, sizeof(*packet));
+    weft_ps now = sim_now(port->engine);
+    weft_ps start = now > port->free_at ? now : port->free_at;
+    packet->kind = SIM_FRAME_PAUSE;
+    packet->is_pause = is_pause;
+    packet->wire_bytes = PAUSE_FRAME_BYTES;
+    if (!sim_port_is_up(port)) {
+        sim_packet_free(packet);
+        return;
+    }
+    weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
+                     port->name, is_pause ? "pause" : "resume", NULL);
+    sim_link_put_packet(
+        &port->out, packet,
+        start + sim_rate_time(&port->out.rate,
+                              PAUSE_FRAME_BYTES + SIM_PREAMBLE_AND_GAP_BYTES));
+}
+
 void sim_port_init_transmitter(struct sim_port *port)
 {
     sim_event_init(&port->transmit, on_transmit);
@@ -198,7 +234,7 @@ void sim_port_send(struct sim_port *port, struct sim_packet *packet)
         why = "no_carrier";
     } else if (packet->ip_bytes > port->mtu_bytes) {
         why = "mtu";
-    } else if (link->queue_bytes != 0 &&
+    } else if (link->queue_bytes != 0 && !link->pauses &&
                port->waiting.bytes + packet->wire_bytes > link->queue_bytes) {
         why = "queue_full";
     }

@@ -243,7 +243,62 @@ static weft_status build_nics(struct sim_host *host, const struct sim_profile *p
     return WEFT_OK;
 }
 
-/* ---- cables ---- */
+/* ---- switches and cables ---- */
+
+struct sim_port *sim_world_port(const struct sim_world *world,
+                                const struct world_end *end)
+{
+    return end->is_switch ? sim_switch_port(world->switches[end->node], end->port)
+                          : world->hosts[end->node].ports[end->port];
+}
+
+/* The switch that stands for all that are cabled together with `node`. */
+static uint32_t leader_of(uint32_t *leaders, uint32_t node)
+{
+    while (leaders[node] != node) {
+        node = leaders[node];
+    }
+    return node;
+}
+
+/* There is no spanning tree: a broadcast would go round for ever. */
+static weft_status check_loops(const struct world_spec *spec, struct weft_error *error)
+{
+    uint32_t *leaders = weft_calloc(spec->n_switches + 1, sizeof(*leaders));
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < spec->n_switches; i++) {
+        leaders[i] = i;
+    }
+    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
+        const struct world_end *ends = spec->cables[i].ends;
+        if (!ends[0].is_switch || !ends[1].is_switch) {
+            continue;
+        }
+        uint32_t a = leader_of(leaders, ends[0].node);
+        uint32_t b = leader_of(leaders, ends[1].node);
+        if (a == b) {
+            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+                               "cables between switches make a loop at %s: there is no "
+                               "spanning tree",
+                               spec->switches[ends[0].node].name);
+        }
+        leaders[a] = b;
+    }
+    free(leaders);
+    return status;
+}
+
+static weft_status build_switches(struct sim_world *world, struct weft_error *error)
+{
+    const struct world_spec *spec = world->spec;
+    weft_status status = check_loops(spec, error);
+    world->switches = weft_calloc(spec->n_switches + 1, sizeof(*world->switches));
+    for (uint32_t i = 0; i < spec->n_switches; i++) {
+        world->switches[i] = sim_switch_create(world->engine, spec->switches[i].name,
+                                               spec->switches[i].n_ports);
+    }
+    return status;
+}
 
 static struct sim_impairment impairment_of(const struct world_impairment *from)
 {
@@ -254,40 +309,30 @@ static struct sim_impairment impairment_of(const struct world_impairment *from)
                                    .ecn_ppb = from->ecn_ppb};
 }
 
-static weft_status build_cable(struct sim_world *world, uint32_t index,
-                               struct weft_error *error)
+static void build_cable(struct sim_world *world, uint32_t index)
 {
     const struct world_cable *cable = &world->spec->cables[index];
-    const struct world_end *a = &cable->ends[0];
-    const struct world_end *b = &cable->ends[1];
-    if (a->is_switch || b->is_switch) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
-                         "switches are not implemented yet");
+    char name[160], names[2][80];
+    for (int i = 0; i < 2; i++) {
+        const struct sim_port *port = sim_world_port(world, &cable->ends[i]);
+        weft_format(names[i], sizeof names[i], "%s:%s", sim_port_host(port),
+                    sim_port_name(port));
     }
-    if (cable->pause) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
-                         "pause frames are not implemented yet");
-    }
-    struct sim_host *host_a = &world->hosts[a->node];
-    struct sim_host *host_b = &world->hosts[b->node];
-    char name[160];
-    weft_format(name, sizeof name, "%s:%s-%s:%s", host_a->spec->name,
-                host_a->spec->ports[a->port].name, host_b->spec->name,
-                host_b->spec->ports[b->port].name);
+    weft_format(name, sizeof name, "%s-%s", names[0], names[1]);
     struct sim_cable_config config = {.name = name,
                                       .rate_bps = cable->rate_bps,
                                       .delay_ps = cable->delay_ps,
                                       .path_limit_bytes = cable->path_limit_bytes,
                                       .queue_bytes = cable->queue_bytes,
+                                      .pause = cable->pause,
                                       .up = cable->up,
                                       .impairment = impairment_of(&cable->impairment)};
-    sim_cable_connect(world->engine, &config, host_a->ports[a->port],
-                      host_b->ports[b->port]);
+    sim_cable_connect(world->engine, &config, sim_world_port(world, &cable->ends[0]),
+                      sim_world_port(world, &cable->ends[1]));
     for (int i = 0; i < 2; i++) {
         world->cables[index].impairment[i] = config.impairment;
         world->cables[index].delay_ps[i] = config.delay_ps;
     }
-    return WEFT_OK;
 }
 
 static void build_management(struct sim_world *world)
@@ -313,7 +358,7 @@ static void build_management(struct sim_world *world)
 weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
 {
     const struct world_spec *spec = world->spec;
-    weft_status status = WEFT_OK;
+    weft_status status = build_switches(world, error);
     uint32_t n_tasks = 0;
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         struct sim_host *host = &world->hosts[i];
@@ -329,7 +374,7 @@ weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
     }
     /* Cables before netdevs, so that speed and carrier are facts when addresses come. */
     for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
-        status = build_cable(world, i, error);
+        build_cable(world, i);
     }
     if (status == WEFT_OK) {
         build_management(world);
@@ -378,4 +423,8 @@ void sim_world_teardown(struct sim_world *world)
     for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
         teardown_host(&world->hosts[i]);
     }
+    for (uint32_t i = 0; i < world->spec->n_switches; i++) {
+        sim_switch_destroy(world->switches[i]);
+    }
+    free(world->switches);
 }

@@ -9,8 +9,7 @@
 
 static bool is_supported(const struct world_fault *fault)
 {
-    bool never = fault->kind == WORLD_FAULT_PAUSE || fault->kind == WORLD_FAULT_RESTART ||
-                 fault->kind == WORLD_FAULT_CLOCK;
+    bool never = fault->kind == WORLD_FAULT_RESTART || fault->kind == WORLD_FAULT_CLOCK;
     /* A packet is matched where its QP lives: on its way out. */
     bool match_inwards = fault->has_match && fault->direction == WORLD_INWARDS;
     return !never && !match_inwards;
@@ -116,6 +115,8 @@ static int change_port(struct sim_world *world, const struct world_fault *fault,
     if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
         sim_port_set_down(port, outwards, inwards,
                           (fault->kind == WORLD_FAULT_DOWN) != ending);
+    } else if (fault->kind == WORLD_FAULT_PAUSE) {
+        sim_port_set_paused(port, outwards, inwards, !ending);
     } else if (fault->kind == WORLD_FAULT_RATE) {
         sim_port_set_rate(port, ending ? spec->rate_bps : fault->rate_bps);
     } else if (fault->kind == WORLD_FAULT_PATH_LIMIT) {
@@ -247,7 +248,6 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     case WORLD_FAULT_VERB_ERROR:
     case WORLD_FAULT_VERB_SLOW:
         return ending ? 0 : fault_verb(host, fault);
-    case WORLD_FAULT_PAUSE:
     case WORLD_FAULT_RESTART:
     case WORLD_FAULT_CLOCK:
     case WORLD_N_FAULTS:
@@ -264,6 +264,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     case WORLD_FAULT_MTU:
     case WORLD_FAULT_PATH_LIMIT:
     case WORLD_FAULT_DROP:
+    case WORLD_FAULT_PAUSE:
         break;
     }
     return change_ports(world, fault, ending);

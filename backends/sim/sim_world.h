@@ -8,6 +8,7 @@
 #include "sim/nic.h"
 #include "sim/root.h"
 #include "sim/stack.h"
+#include "sim/switch.h"
 
 struct sim_host;
 
@@ -87,6 +88,7 @@ struct sim_world {
     struct sim_engine *engine;
     struct io_loop loop;
     struct sim_host *hosts;       /* Owned [spec->n_hosts] */
+    struct sim_switch **switches; /* Owned [spec->n_switches], and they */
     struct sim_cable_now *cables; /* Owned [spec->n_cables] */
     struct sim_fault *faults;     /* Owned [spec->n_faults] */
     struct sim_fault *injected;   /* Owned */
@@ -139,6 +141,8 @@ static inline struct io_ip sim_ip_to_io(const struct sim_ip *ip)
 /* build.c. On failure what was built is left for sim_world_teardown. */
 weft_status sim_world_build(struct sim_world *world, struct weft_error *error);
 void sim_world_teardown(struct sim_world *world);
+struct sim_port *sim_world_port(const struct sim_world *world,
+                                const struct world_end *end);
 
 /* process.c: environments and GPUs first, devices once the host's NICs are there. */
 void sim_processes_build(struct sim_host *host);

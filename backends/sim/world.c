@@ -48,10 +48,6 @@ static weft_status sim_world_create(const struct world_spec *spec, struct world 
     if (status != WEFT_OK) {
         return status;
     }
-    if (spec->n_switches > 0) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
-                         "switches are not implemented yet");
-    }
     struct sim_world *world = weft_calloc(1, sizeof *world);
     world->world.ops = &backend_sim;
     world->spec = spec;
@@ -160,9 +156,8 @@ static void sim_world_cable_stats(const struct world *base, uint32_t cable,
     const struct sim_world *world = sim_world_of_const(base);
     const struct world_cable *spec = &world->spec->cables[cable];
     for (int i = 0; i < 2; i++) {
-        const struct world_end *end = &spec->ends[i];
         struct sim_direction_stats sent =
-            sim_port_sent(world->hosts[end->node].ports[end->port]);
+            sim_port_sent(sim_world_port(world, &spec->ends[i]));
         out->bytes[i] = sent.bytes;
         out->packets[i] = sent.packets;
         out->drops[i] = sent.drops;

@@ -123,15 +123,6 @@ START_TEST(what_cannot_be_built_is_named)
     ports[0][0].port = 2;
     refuses(WEFT_ERR_INPUT, "a:p0 is port 2");
     ports[0][0].port = 1;
-    cable.pause = true;
-    refuses(WEFT_ERR_UNSUPPORTED, "pause");
-    cable.pause = false;
-    cable.ends[1].is_switch = true;
-    refuses(WEFT_ERR_UNSUPPORTED, "switches");
-    cable.ends[1].is_switch = false;
-    spec.n_switches = 1;
-    refuses(WEFT_ERR_UNSUPPORTED, "switches");
-    spec.n_switches = 0;
     spec.n_faults = 1;
     faults[0].kind = WORLD_FAULT_CLOCK;
     refuses(WEFT_ERR_UNSUPPORTED, "fault clock");

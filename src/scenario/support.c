@@ -28,7 +28,6 @@ static const bool has_reduction_dtype[WEFT_N_DTYPES] = {
 static const char *const missing_faults[WORLD_N_FAULTS] = {
     [WORLD_FAULT_RESTART] = "restart",
     [WORLD_FAULT_CLOCK] = "clock",
-    [WORLD_FAULT_PAUSE] = "pause",
 };
 
 static bool say(const struct scenario *scenario, const char **out_key,
@@ -85,21 +84,12 @@ static bool is_job_unsupported(const struct scenario *s, uint32_t i, const char 
 
 bool scenario_not_implemented(const struct scenario *scenario, const char **out_key)
 {
-    if (scenario->n_switches > 0) {
-        *out_key = "topology.switches";
-        return true;
-    }
     if (!scenario->management.exists) {
         *out_key = "topology.management: none";
         return true;
     }
     if (is_host_unsupported(scenario, out_key)) {
         return true;
-    }
-    for (uint32_t i = 0; i < scenario->n_links; i++) {
-        if (scenario->links[i].pause) {
-            return say(scenario, out_key, "topology.links", i, "pause");
-        }
     }
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         if (is_job_unsupported(scenario, i, out_key)) {
