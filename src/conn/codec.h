@@ -130,6 +130,7 @@ struct codec_meta {
     uint8_t max_rd_atomic;
     uint32_t max_msg_bytes;
     uint32_t window_bytes;
+    uint8_t answer[CONN_PURPOSE_BYTES];
     struct codec_rail rails[CONN_RAILS_MAX];
     struct codec_qp qps[CONN_QPS_MAX];
 };

@@ -173,6 +173,8 @@ size_t codec_encode_facts(const struct codec_facts *facts, uint8_t *out)
     wire_put_u8(&writer, (uint8_t)facts->policy);
     codec_put_name(&writer, peer->host);
     wire_put_bytes(&writer, peer->host_id, sizeof(peer->host_id));
+    wire_put_u8(&writer, peer->wants_answer ? 1 : 0);
+    wire_put_bytes(&writer, peer->purpose, sizeof(peer->purpose));
     wire_put_u8(&writer, (uint8_t)peer->n_ports);
     for (uint32_t i = 0; i < peer->n_ports; i++) {
         const struct rdma_port_facts *port = &peer->ports[i];
@@ -260,6 +262,7 @@ weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
     struct wire_reader reader = wire_reader_init(body, n_bytes);
     struct conn_peer *peer = &out->peer;
     uint8_t policy = wire_get_u8(&reader);
+    uint8_t wants_answer;
     weft_status status = WEFT_OK;
 
     memset(out, 0, sizeof(*out));
@@ -272,6 +275,12 @@ weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
                                "1 to 63 printable characters");
     }
     wire_get_bytes(&reader, peer->host_id, sizeof(peer->host_id));
+    wants_answer = wire_get_u8(&reader);
+    if (wants_answer > 1) {
+        return codec_bad_field(error, "facts", "wants_answer", wants_answer, "0 or 1");
+    }
+    peer->wants_answer = wants_answer == 1;
+    wire_get_bytes(&reader, peer->purpose, sizeof(peer->purpose));
     peer->n_ports = wire_get_u8(&reader);
     if (peer->n_ports > CODEC_PORTS_MAX) {
         return codec_bad_field(error, "facts", "n_ports", peer->n_ports, "at most 16");
@@ -301,6 +310,7 @@ size_t codec_encode_meta(const struct codec_meta *meta, uint8_t *out)
     wire_put_u8(&writer, meta->max_rd_atomic);
     wire_put_u32(&writer, meta->max_msg_bytes);
     wire_put_u32(&writer, meta->window_bytes);
+    wire_put_bytes(&writer, meta->answer, sizeof(meta->answer));
     for (uint32_t i = 0; i < meta->n_rails; i++) {
         const struct codec_rail *rail = &meta->rails[i];
 
@@ -402,6 +412,7 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
     out->max_rd_atomic = wire_get_u8(&reader);
     out->max_msg_bytes = wire_get_u32(&reader);
     out->window_bytes = wire_get_u32(&reader);
+    wire_get_bytes(&reader, out->answer, sizeof(out->answer));
     status = reader.bad ? WEFT_OK : check_meta(out, error);
     for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_rails; i++) {
         status = get_rail(&reader, &out->rails[i], error);

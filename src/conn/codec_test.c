@@ -180,7 +180,7 @@ static size_t example(enum subject subject, uint8_t *out)
 
 START_TEST(what_decodes_encodes_to_the_same_bytes)
 {
-    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 106, 159, 13, 128};
+    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 171, 223, 13, 128};
     uint8_t in[CODEC_BODY_MAX], out[CODEC_BODY_MAX];
     struct weft_error error = {0};
     size_t n, n_out = 0;
@@ -260,26 +260,27 @@ static const struct bad bad_fields[] = {
     {FACTS, 2, 1, ' ', "host"},
     {FACTS, 2, 1, 0x7f, "host"},
     {FACTS, 2, 1, 0, "host"},
-    {FACTS, 25, 1, 17, "n_ports"},
-    {FACTS, 25, 1, 255, "n_ports"},
-    {FACTS, 25, 1, 3, "length"},
-    {FACTS, 25, 1, 1, "length"},
-    {FACTS, 26, 1, 0, "port_name"},
-    {FACTS, 26, 1, 40, "port_name"},
-    {FACTS, 27, 1, '\n', "port_name"},
-    {FACTS, 30, 1, 2, "is_active"},
-    {FACTS, 31, 2, 0, "active_mtu"},
-    {FACTS, 31, 2, 1500, "active_mtu"},
-    {FACTS, 31, 2, 8192, "active_mtu"},
-    {FACTS, 45, 1, 9, "n_gids"},
-    {FACTS, 45, 1, 255, "n_gids"},
-    {FACTS, 58, 4, 0, "gid"},          /* 0.0.0.0 */
-    {FACTS, 58, 4, 0x7f000001, "gid"}, /* 127.0.0.1 */
-    {FACTS, 58, 4, 0xe0000001, "gid"}, /* 224.0.0.1 */
-    {FACTS, 46, 1, 0xff, "gid"},       /* ff00::/8 */
-    {FACTS, 62, 1, IBV_GID_TYPE_IB, "gid_type"},
-    {FACTS, 62, 1, 9, "gid_type"},
-    {FACTS, 63, 1, 33, "prefix_len"},
+    {FACTS, 25, 1, 2, "wants_answer"},
+    {FACTS, 90, 1, 17, "n_ports"},
+    {FACTS, 90, 1, 255, "n_ports"},
+    {FACTS, 90, 1, 3, "length"},
+    {FACTS, 90, 1, 1, "length"},
+    {FACTS, 91, 1, 0, "port_name"},
+    {FACTS, 91, 1, 40, "port_name"},
+    {FACTS, 92, 1, '\n', "port_name"},
+    {FACTS, 95, 1, 2, "is_active"},
+    {FACTS, 96, 2, 0, "active_mtu"},
+    {FACTS, 96, 2, 1500, "active_mtu"},
+    {FACTS, 96, 2, 8192, "active_mtu"},
+    {FACTS, 110, 1, 9, "n_gids"},
+    {FACTS, 110, 1, 255, "n_gids"},
+    {FACTS, 123, 4, 0, "gid"},          /* 0.0.0.0 */
+    {FACTS, 123, 4, 0x7f000001, "gid"}, /* 127.0.0.1 */
+    {FACTS, 123, 4, 0xe0000001, "gid"}, /* 224.0.0.1 */
+    {FACTS, 111, 1, 0xff, "gid"},       /* ff00::/8 */
+    {FACTS, 127, 1, IBV_GID_TYPE_IB, "gid_type"},
+    {FACTS, 127, 1, 9, "gid_type"},
+    {FACTS, 128, 1, 33, "prefix_len"},
     {META, 0, 1, 0, "n_rails"},
     {META, 0, 1, 5, "n_rails"},
     {META, 1, 1, 0, "n_qps"},
@@ -288,18 +289,18 @@ static const struct bad bad_fields[] = {
     {META, 1, 1, 6, "length"},
     {META, 2, 1, 0, "max_rd_atomic"},
     {META, 3, 4, 4095, "max_msg_bytes"},
-    {META, 11, 1, 16, "local_port"},
-    {META, 12, 1, 255, "remote_port"},
-    {META, 25, 4, 0, "local_gid"},
-    {META, 13, 1, 0xff, "local_gid"},
-    {META, 29, 1, IBV_GID_TYPE_IB, "local_type"},
-    {META, 42, 4, 0xefffffff, "remote_gid"},
-    {META, 46, 1, 3, "remote_type"},
-    {META, 47, 2, 0, "path_mtu"},
-    {META, 47, 2, 6, "path_mtu"},
-    {META, 47, 2, 4095, "path_mtu"},
-    {META, 135, 3, 0, "qpn"},
-    {META, 135, 3, 1, "qpn"},
+    {META, 75, 1, 16, "local_port"},
+    {META, 76, 1, 255, "remote_port"},
+    {META, 89, 4, 0, "local_gid"},
+    {META, 77, 1, 0xff, "local_gid"},
+    {META, 93, 1, IBV_GID_TYPE_IB, "local_type"},
+    {META, 106, 4, 0xefffffff, "remote_gid"},
+    {META, 110, 1, 3, "remote_type"},
+    {META, 111, 2, 0, "path_mtu"},
+    {META, 111, 2, 6, "path_mtu"},
+    {META, 111, 2, 4095, "path_mtu"},
+    {META, 199, 3, 0, "qpn"},
+    {META, 199, 3, 1, "qpn"},
     {ABORT, 0, 1, 0, "phase"},
     {ABORT, 0, 1, 24, "phase"},
     {ABORT, 1, 1, ' ', "phase"},

@@ -161,7 +161,8 @@ static weft_status step_meta(struct conn *conn)
 {
     weft_status status;
 
-    if (!conn_got(conn, CODEC_META)) {
+    if (!conn_got(conn, CODEC_META) ||
+        (!conn->is_connector && conn->peer.wants_answer && !conn->private->has_answer)) {
         return WEFT_AGAIN;
     }
     status = conn->is_connector ? conn_check_answer(conn) : conn_choose_rails(conn);
@@ -305,6 +306,24 @@ weft_status conn_fail(struct conn *conn)
         conn_release(conn);
     }
     return conn->error.status;
+}
+
+void conn_answer(struct conn *conn, const uint8_t answer[CONN_PURPOSE_BYTES])
+{
+    weft_check(!conn->is_connector && !conn->private->has_answer);
+    conn->private->has_answer = true;
+    memcpy(conn->answer, answer, sizeof(conn->answer));
+    io_task_wake(&conn->task);
+}
+
+void conn_refuse(struct conn *conn, const struct weft_error *why)
+{
+    if (conn->state == CONN_FAILED || conn->state == CONN_CLOSING ||
+        conn->state == CONN_CLOSED) {
+        return;
+    }
+    conn->error = *why;
+    conn_fail(conn);
 }
 
 /* When to look again if nothing wakes the task. */

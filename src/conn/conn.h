@@ -18,6 +18,8 @@
 #define CONN_QPS_MAX 16
 #define CONN_RAILS_MAX 4
 #define CONN_SECRET_BYTES 32
+#define CONN_PURPOSE_BYTES 64
+#define CONN_EXCLUDED_MAX 16
 
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
@@ -44,6 +46,15 @@ struct conn_config {
     bool over_management; /* TCP by the management network, not the cable */
     /* What queues completed goes there; or NULL. Not owned. */
     struct conn_journal *journal;
+    /* The connector's: what the connection is for, told under authentication. Opaque here. */
+    uint8_t purpose[CONN_PURPOSE_BYTES];
+    bool wants_answer; /* the acceptor waits for its owner's conn_answer before META */
+    /* Ports of this host that are not used, nor told as active: their owner suspects them. */
+    uint32_t n_excluded;
+    struct {
+        uint32_t device;
+        uint8_t port;
+    } excluded[CONN_EXCLUDED_MAX];
 };
 /* The defaults stated above; 2 QPs a rail. */
 void conn_config_default(struct conn_config *config);
@@ -84,6 +95,8 @@ struct conn_peer {
     uint8_t host_id[16];
     struct rdma_port_facts ports[16];
     uint32_t n_ports;
+    uint8_t purpose[CONN_PURPOSE_BYTES]; /* the connector's; zero if the peer accepted */
+    bool wants_answer;
 };
 
 /* A connection. Fields are for reading; set only by conn/. */
@@ -106,6 +119,7 @@ struct conn {
     weft_ns started_ns, up_ns; /* set-up time is the difference */
     weft_ns probe_rtt_ns;      /* of the last probe */
     struct weft_error error;   /* when FAILED */
+    uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                /* the owner's; never touched */
     struct conn_private *private;
 };
@@ -151,12 +165,22 @@ weft_status conn_connect(struct rdma *rdma, const struct conn_config *config,
  * tells. */
 weft_status conn_progress(struct conn *conn) WEFT_MUST_CHECK;
 
+/* The acceptor's owner answers a purpose that wants it, once, before the connection is up;
+ * the connector reads conn->answer when it is. */
+void conn_answer(struct conn *conn, const uint8_t answer[CONN_PURPOSE_BYTES]);
+/* Ends a connection that is not closing, from either end, telling the peer `why` (status,
+ * phase, errno): FAILED, unless it is already. */
+void conn_refuse(struct conn *conn, const struct weft_error *why);
+
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */
 void conn_close(struct conn *conn);
 /* Frees the connection at once from any state; what is under way is abandoned. NULL
  * ok. */
 void conn_destroy(struct conn *conn);
+
+/* Whether `config` excludes this port. */
+bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port);
 
 /* This end's ports as facts for the peer; returns how many of `cap`. */
 uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,

@@ -28,7 +28,8 @@ static uint32_t local_addresses(struct conn *conn, struct mesh_address *out,
     for (uint32_t p = 0; p < conn->rdma->n_ports; p++) {
         const struct rdma_port *port = &conn->rdma->ports[p];
         const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
-        bool seen = netdev == NULL || netdev->is_management;
+        bool seen = netdev == NULL || netdev->is_management ||
+                    conn_excludes(&conn->config, port->device_index, port->port);
 
         for (uint32_t q = 0; q < p; q++) {
             seen = seen || conn->rdma->ports[q].ifindex == port->ifindex;

@@ -89,6 +89,7 @@ struct conn_private {
     uint8_t *probe; /* per QP: target, source, landing; Owned */
     struct conn_probe_qp probes[CONN_QPS_MAX];
     bool probed_sent;
+    bool has_answer;  /* the owner's, if the peer wants one */
     bool is_alone;    /* the stream ended after READY */
     weft_ns alone_ns; /* until when the peer's probes may run, absolute */
     bool was_up;      /* the owner may still use what a failure leaves */

@@ -257,6 +257,7 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
     out->max_rd_atomic = UINT8_MAX;
     out->max_msg_bytes = UINT32_MAX;
     out->window_bytes = conn->config.window_bytes;
+    memcpy(out->answer, conn->answer, sizeof(out->answer));
     for (uint32_t i = 0; i < conn->n_rails; i++) {
         const struct conn_rail *rail = &conn->rails[i];
         const struct rdma_rail *chosen = &private->chosen[i];

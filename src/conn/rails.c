@@ -28,6 +28,16 @@ static void gid_facts(const struct rdma_port *port, struct rdma_port_facts *out)
     }
 }
 
+bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port)
+{
+    for (uint32_t i = 0; i < config->n_excluded; i++) {
+        if (config->excluded[i].device == device && config->excluded[i].port == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
                           uint32_t cap)
 {
@@ -56,7 +66,18 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
 
     memset(out, 0, sizeof(*out));
     private->n_local = conn_local_facts(conn->rdma, private->local, CODEC_PORTS_MAX);
+    for (uint32_t i = 0; i < private->n_local; i++) {
+        const struct rdma_port *port = &conn->rdma->ports[i];
+
+        if (conn_excludes(&conn->config, port->device_index, port->port)) {
+            private->local[i].is_active = false;
+        }
+    }
     out->policy = conn->config.policy;
+    if (conn->is_connector) {
+        memcpy(out->peer.purpose, conn->config.purpose, sizeof(out->peer.purpose));
+        out->peer.wants_answer = conn->config.wants_answer;
+    }
     weft_format(out->peer.host, sizeof(out->peer.host), "%s", env->name);
     memcpy(out->peer.host_id, env->ops->hostinfo(env)->host_id,
            sizeof(out->peer.host_id));
@@ -322,6 +343,7 @@ weft_status conn_check_answer(struct conn *conn)
     const struct codec_meta *mine = &conn->private->mine,
                             *theirs = &conn->private->theirs;
 
+    memcpy(conn->answer, theirs->answer, sizeof(conn->answer));
     if (theirs->n_rails != mine->n_rails) {
         return refuse(conn, theirs->n_rails, "n_rails", "differs from the proposal");
     }

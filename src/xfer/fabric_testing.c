@@ -19,8 +19,9 @@ struct fabric_spec {
     uint64_t pcie_root_bps;
 };
 
-static const char *const host_names[] = {"titanic", "iceberg", "carpathia", "californian",
-                                         "olympic"};
+static const char *const host_names[FABRIC_HOSTS_MAX] = {
+    "titanic", "iceberg", "carpathia", "californian",
+    "olympic", "baltic",  "celtic",    "oceanic"};
 static const char *const port_names[] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"};
 
 static void add_port(struct fabric_spec *spec, uint32_t host, uint32_t cable,
@@ -76,7 +77,10 @@ static void describe(struct fabric *fabric)
                                 .memlock_bytes = INT64_MAX,
                                 .management_ip = io_ip_v4(10, 0, 0, (uint8_t)(h + 1))};
     }
-    for (uint32_t a = 0; a < config->n_hosts; a++) {
+    for (uint32_t i = 0; i < config->n_cables; i++) {
+        add_cable(spec, config, config->cables[i].a, config->cables[i].b);
+    }
+    for (uint32_t a = 0; a < config->n_hosts && config->cables == NULL; a++) {
         for (uint32_t b = a + 1; b < config->n_hosts; b++) {
             for (uint32_t rail = 0; rail < config->n_rails; rail++) {
                 add_cable(spec, config, a, b);
@@ -121,6 +125,10 @@ static void accept_all(struct fabric *fabric, uint32_t host)
     }
     conn_listener_progress(listener);
     while ((conn = conn_accept(listener)) != NULL) {
+        if (fabric->config.on_accept != NULL) {
+            fabric->config.on_accept(fabric, host, conn);
+            continue;
+        }
         fabric->links[host_called(conn->peer.host)][host].receiver = conn;
         io_task_wake(&conn->task);
     }
@@ -145,6 +153,10 @@ static void dispatch_conn(struct fabric *fabric, struct io_task *task)
 {
     struct conn *conn = weft_container_of(task, struct conn, task);
 
+    if (fabric->config.on_conn != NULL) {
+        fabric->config.on_conn(fabric, conn);
+        return;
+    }
     for (uint32_t a = 0; a < fabric->config.n_hosts; a++) {
         for (uint32_t b = 0; b < fabric->config.n_hosts; b++) {
             struct fabric_link *link = &fabric->links[a][b];
@@ -168,6 +180,9 @@ static void dispatch(struct fabric *fabric, struct io_task *task)
     switch (task->kind) {
     case FABRIC_RDMA:
         ck_assert_int_ge(rdma_progress(fabric->hosts[task->host].rdma, &error), 0);
+        if (fabric->config.on_event != NULL && fabric->hosts[task->host].rdma->is_ready) {
+            fabric->config.on_event(fabric, task->host);
+        }
         break;
     case FABRIC_LISTENER:
         accept_all(fabric, task->host);
@@ -230,8 +245,8 @@ static bool all_ready(const struct fabric *fabric)
 
 static bool has_link(const struct fabric *fabric, uint32_t a, uint32_t b)
 {
-    return a != b && a < fabric->config.n_hosts && b < fabric->config.n_hosts &&
-           (!fabric->config.one_way || (a == 0 && b == 1));
+    return fabric->config.on_accept == NULL && a != b && a < fabric->config.n_hosts &&
+           b < fabric->config.n_hosts && (!fabric->config.one_way || (a == 0 && b == 1));
 }
 
 static bool all_up(const struct fabric *fabric)

@@ -7,7 +7,7 @@
 #include "io/world.h"
 #include "xfer/xfer.h"
 
-#define FABRIC_HOSTS_MAX 5
+#define FABRIC_HOSTS_MAX 8
 #define FABRIC_PORTS_MAX 8
 #define FABRIC_CABLES_MAX 16
 #define FABRIC_MS INT64_C(1000000)
@@ -15,8 +15,16 @@
 
 enum fabric_kind { FABRIC_RDMA = 1, FABRIC_LISTENER, FABRIC_CONN, FABRIC_USER };
 
+struct fabric;
+
+struct fabric_cable {
+    uint32_t a, b; /* hosts; their ports are numbered in the order of their cables */
+};
+
 struct fabric_config {
-    uint32_t n_hosts;      /* every pair has n_rails cables, each its own subnet */
+    uint32_t n_hosts; /* every pair has n_rails cables, each its own subnet ... */
+    const struct fabric_cable *cables; /* ... or these, n_cables, if not NULL */
+    uint32_t n_cables;
     uint32_t n_rails;      /* 1 unless told */
     uint32_t qps_per_rail; /* 2 unless told */
     weft_ps delay_ps;      /* 1 us unless told */
@@ -26,7 +34,13 @@ struct fabric_config {
     uint32_t n_overrides;
     const struct world_fault *faults;
     uint32_t n_faults;
-    bool one_way;                      /* only host 0 connects to host 1 */
+    bool one_way; /* only host 0 connects to host 1 */
+    /* No connections: these take what listeners accept, and what tasks of connections and of
+     * rdma (async events) are woken for. */
+    void (*on_accept)(struct fabric *fabric, uint32_t host, struct conn *conn);
+    void (*on_conn)(struct fabric *fabric, struct conn *conn);
+    void (*on_event)(struct fabric *fabric, uint32_t host);
+    void *user;
     uint32_t send_wr_max, recv_wr_max; /* conn's defaults unless told */
     uint64_t seed;
 };

@@ -5,14 +5,14 @@
  *
  *   direct     one lane, all rails; a message is one xfer message
  *   relayed    up to FLOW_LANES_MAX lanes over disjoint routes; messages travel as fragments
- *              of FLOW_FRAGMENT_BYTES, dealt out by the lanes' shares in an order that both
- *              ends know; a send is done when the receiver has the data (a notice comes
+ *              of FLOW_FRAGMENT_BYTES, which the receiver asks for on the lane that is behind
+ *              its share; a send is done when the receiver has the data (a notice comes
  *              back), for a relay may die with what it holds
  *
  * Failover: an end that sees its lane fail puts the lane's QPs into ERR, drains its
  * completions and counts what is complete. The sender connects again, over what is left,
- * with the next epoch in its purpose; the receiver answers with what it has, so nothing is
- * sent twice into a buffer that is in use again. Epochs end deliberately when a better
+ * with the next epoch in its purpose; the receiver asks again for what it has not, so nothing
+ * is sent twice into a buffer that is in use again. Epochs end deliberately when a better
  * route is back for `hysteresis_ns`. */
 #ifndef WEFT_XFER_FLOW_H
 #define WEFT_XFER_FLOW_H
@@ -22,7 +22,6 @@
 
 #define FLOW_LANES_MAX MESH_ROUTES_MAX
 #define FLOW_FRAGMENT_BYTES (128u * 1024)
-#define FLOW_DEVICES_MAX 16
 
 struct flow;
 struct flow_request;
@@ -44,14 +43,6 @@ struct flow_config {
     weft_ns hysteresis_ns;  /* how long a better route must be there: 20 ms */
     weft_ns failover_ns;    /* how long a flow may be without a lane: 30 s */
     int task_kind;          /* of its connections' tasks */
-};
-
-/* A hold on memory on every device of the host. Owned by the caller. */
-struct flow_memory {
-    struct rdma_mr mrs[FLOW_DEVICES_MAX];
-    uint32_t n; /* 0: holds nothing */
-    uint8_t *addr;
-    size_t length;
 };
 
 /* Starts a flow; the sender connects its lanes, the receiver waits for flow_accept. `task`
@@ -80,24 +71,24 @@ void flow_destroy(struct flow *flow);
 
 /* As xfer_register and the others; see xfer.h. */
 weft_status flow_register(struct flow *flow, void *addr, size_t length,
-                          struct flow_memory *out,
+                          struct xfer_memory *out,
                           struct weft_error *error) WEFT_MUST_CHECK;
-weft_status flow_register_progress(struct flow *flow, struct flow_memory *memory,
+weft_status flow_register_progress(struct flow *flow, struct xfer_memory *memory,
                                    struct weft_error *error) WEFT_MUST_CHECK;
-void flow_deregister(struct flow *flow, struct flow_memory *memory);
+void flow_deregister(struct flow *flow, struct xfer_memory *memory);
 void flow_invalidate(struct flow *flow, const void *addr, size_t length);
 weft_status flow_isend(struct flow *flow, const void *data, size_t n_bytes, uint32_t tag,
-                       const struct flow_memory *memory,
+                       const struct xfer_memory *memory,
                        struct flow_request **out) WEFT_MUST_CHECK;
 /* In relayed flows the buffers of a group are filled in the group's order. */
 weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
-                       const struct flow_memory *const *memories,
+                       const struct xfer_memory *const *memories,
                        struct flow_request **out) WEFT_MUST_CHECK;
 weft_status flow_test(struct flow *flow, struct flow_request *request,
                       size_t *out_sizes) WEFT_MUST_CHECK;
 weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
-                        const struct flow_memory *memory,
+                        const struct xfer_memory *memory,
                         struct flow_request **out) WEFT_MUST_CHECK;
 
 struct flow_counters {

@@ -12,7 +12,9 @@ enum xfer_wr_kind {
     XFER_WR_DATA = 1, /* a piece of a part */
     XFER_WR_LAST,     /* the last piece, with the immediate */
     XFER_WR_CTS,
-    XFER_WR_FLUSH
+    XFER_WR_FLUSH,
+    XFER_WR_NOTICE,
+    XFER_WR_MARK /* behind the last of a queue that flushes */
 };
 
 enum xfer_request_kind { XFER_FREE, XFER_SEND, XFER_RECV, XFER_FLUSH };
@@ -93,6 +95,14 @@ struct xfer {
     uint32_t next_group;
     uint32_t n_granted; /* buffers granted and not complete */
 
+    uint32_t notice; /* to be sent, or received last */
+    bool has_notice; /* sender: `notice` came; receiver: it is still to be sent */
+    bool notice_on_its_way;
+
+    bool is_draining;
+    uint32_t marked[CONN_QPS_MAX]; /* bit 0: send mark posted, bit 1: receive mark */
+    uint32_t n_marks;              /* that have not flushed yet */
+
     struct weft_error error;
     bool has_flushed;       /* a flush completion came, its cause not yet */
     struct ibv_wc flush_wc; /* the first one ... */
@@ -124,6 +134,11 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
 /* Sender: a CTS immediate came. Posts what waits for queue space. */
 weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm);
 weft_status xfer_pump(struct xfer *xfer);
+/* Takes what completed; arms every CQ. */
+weft_status xfer_poll_all(struct xfer *xfer);
+weft_status xfer_arm_all(struct xfer *xfer);
+/* Receiver: sends a notice that waits, if none is on its way. */
+weft_status xfer_pump_notice(struct xfer *xfer);
 /* Receiver: a part's last piece came, of `n_bytes`. */
 weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm,
                            uint32_t n_bytes);

@@ -82,6 +82,13 @@ static weft_status take_receive(struct xfer *xfer, uint32_t q, const struct ibv_
             return xfer_take_data(xfer, q, &imm, wc->byte_len);
         }
         break;
+    case XFER_IMM_NOTICE:
+        if (xfer->conn->is_connector && q == 0 && wc->byte_len == 0) {
+            xfer->notice = imm.number;
+            xfer->has_notice = true;
+            return WEFT_OK;
+        }
+        break;
     case XFER_IMM_NONE:
         break;
     }
@@ -105,6 +112,8 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     if (wr_id >> 56 == XFER_WR_LAST) {
         weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
         request->is_done = --request->as.send.n_pending == 0;
+    } else if (wr_id >> 56 == XFER_WR_NOTICE) {
+        xfer->notice_on_its_way = false;
     } else if (wr_id >> 56 == XFER_WR_FLUSH) {
         weft_check(request->kind == XFER_FLUSH && request->as.flush.n_pending > 0);
         request->is_done = --request->as.flush.n_pending == 0;
@@ -135,6 +144,10 @@ static weft_status take(struct xfer *xfer, uint32_t rail, const struct ibv_wc *w
         return xfer_fail_protocol(
             xfer, rail, "completion of queue pair %u, which is not ours", wc->qp_num);
     }
+    if (wc->status != IBV_WC_SUCCESS && xfer->is_draining) {
+        xfer->n_marks -= wc->wr_id != CONN_WR_RECV && wc->wr_id >> 56 == XFER_WR_MARK;
+        return WEFT_OK;
+    }
     if (wc->status != IBV_WC_SUCCESS) {
         return take_error(xfer, q, wc);
     }
@@ -148,6 +161,7 @@ static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
 {
     struct io_device *device = xfer->conn->rails[rail].port->device;
     struct ibv_wc wcs[POLL_MAX];
+    weft_status first = WEFT_OK;
     int n = POLL_MAX;
 
     while (n == POLL_MAX) {
@@ -156,20 +170,22 @@ static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
         if (error != 0) {
             return xfer_fail_post(xfer, rail, error, "the completion queue is broken");
         }
+        /* What was polled is gone from the queue: all of it counts, whatever failed first. */
         for (int i = 0; i < n; i++) {
             weft_status status;
 
             conn_journal_note(xfer->conn, rail, &wcs[i]);
             status = take(xfer, rail, &wcs[i]);
-            if (status != WEFT_OK) {
-                return status;
-            }
+            first = first == WEFT_OK ? status : first;
+        }
+        if (first != WEFT_OK) {
+            return first;
         }
     }
     return WEFT_OK;
 }
 
-static weft_status poll_all(struct xfer *xfer)
+weft_status xfer_poll_all(struct xfer *xfer)
 {
     for (uint32_t rail = 0; rail < xfer->conn->n_rails; rail++) {
         weft_status status = poll_rail(xfer, rail);
@@ -181,7 +197,7 @@ static weft_status poll_all(struct xfer *xfer)
     return WEFT_OK;
 }
 
-static weft_status arm_all(struct xfer *xfer)
+weft_status xfer_arm_all(struct xfer *xfer)
 {
     for (uint32_t rail = 0; rail < xfer->conn->n_rails; rail++) {
         struct io_device *device = xfer->conn->rails[rail].port->device;
@@ -201,13 +217,13 @@ weft_status xfer_progress(struct xfer *xfer)
     weft_status status = xfer->error.status;
 
     if (status == WEFT_OK) {
-        status = poll_all(xfer);
+        status = xfer_poll_all(xfer);
     }
     if (status == WEFT_OK) {
-        status = arm_all(xfer);
+        status = xfer_arm_all(xfer);
     }
     if (status == WEFT_OK) {
-        status = poll_all(xfer);
+        status = xfer_poll_all(xfer);
     }
     if (status == WEFT_OK && xfer->has_flushed) {
         status = xfer_fail_completion(xfer, xfer->flush_lane, &xfer->flush_wc);
@@ -217,6 +233,9 @@ weft_status xfer_progress(struct xfer *xfer)
     }
     if (status == WEFT_OK) {
         status = xfer_pump(xfer);
+    }
+    if (status == WEFT_OK) {
+        status = xfer_pump_notice(xfer);
     }
     return status;
 }

@@ -28,8 +28,10 @@ static bool is_retired(const struct xfer *xfer, uint32_t slot)
 
 static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *const *data,
                           const size_t *sizes, const uint32_t *tags,
-                          const struct xfer_memory *const *memories, uint8_t *at)
+                          const struct xfer_memory *const *memories,
+                          const struct xfer_hint *hints, uint8_t *at)
 {
+    struct conn *conn = xfer->conn;
     for (uint32_t i = 0; i < n; i++) {
         struct xfer_cts cts = {.size = sizes[i],
                                .tag = tags[i],
@@ -40,9 +42,12 @@ static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *co
 
         if (sizes[i] > 0) {
             cts.address = (uintptr_t)data[i];
-            for (uint32_t k = 0; k < memories[i]->n; k++) {
-                cts.rkeys[k] = memories[i]->mrs[k].rkey;
+            for (uint32_t k = 0; k < conn->n_rails; k++) {
+                cts.rkeys[k] = memories[i]->mrs[conn->rails[k].port->device_index].rkey;
             }
+        }
+        if (hints != NULL) {
+            cts.hint = hints[i];
         }
         xfer_cts_encode(&cts, at + (size_t)i * XFER_CTS_BYTES);
     }
@@ -81,7 +86,7 @@ static weft_status check_sizes(uint32_t n, const size_t *sizes)
 {
     weft_check(n >= 1 && n <= XFER_MULTI_MAX);
     for (uint32_t i = 0; i < n; i++) {
-        if (sizes[i] > UINT64_C(1) << 30) {
+        if (sizes[i] > XFER_SIZE_MAX) {
             return WEFT_ERR_LIMIT;
         }
     }
@@ -92,6 +97,14 @@ weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
                        const struct xfer_memory *const *memories,
                        struct xfer_request **out)
+{
+    return xfer_irecv_hinted(xfer, n, data, sizes, tags, memories, NULL, out);
+}
+
+weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
+                              const size_t *sizes, const uint32_t *tags,
+                              const struct xfer_memory *const *memories,
+                              const struct xfer_hint *hints, struct xfer_request **out)
 {
     uint32_t slot = xfer->next_group % XFER_SLOTS;
     struct xfer_request *request;
@@ -119,7 +132,7 @@ weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
     for (uint32_t i = 0; i < n; i++) {
         request->as.recv.buffers[i].size = sizes[i];
     }
-    write_entries(xfer, slot, n, data, sizes, tags, memories,
+    write_entries(xfer, slot, n, data, sizes, tags, memories, hints,
                   xfer->conn->window + (size_t)slot * XFER_MULTI_MAX * XFER_CTS_BYTES);
     xfer->slots[slot] = request;
     xfer->n_granted += n;
@@ -190,6 +203,47 @@ weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm 
     request->as.recv.n_missing--;
     request->is_done = request->as.recv.n_missing == 0;
     return WEFT_OK;
+}
+
+/* ---- notices ---- */
+
+weft_status xfer_notify(struct xfer *xfer, uint32_t number)
+{
+    weft_check(!xfer->conn->is_connector);
+    xfer->notice = number & XFER_IMM_NOTICE_MASK;
+    xfer->has_notice = true;
+    return xfer_pump_notice(xfer);
+}
+
+/* One at a time, so that a burst of them becomes one. */
+weft_status xfer_pump_notice(struct xfer *xfer)
+{
+    const struct conn_rail *rail = &xfer->conn->rails[0];
+    struct xfer_imm imm = {.kind = XFER_IMM_NOTICE, .number = xfer->notice};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .imm_data = xfer_network_order(xfer_imm_encode(&imm))};
+    unsigned flags;
+
+    if (xfer->error.status != WEFT_OK) {
+        return xfer->error.status;
+    }
+    if (xfer->conn->is_connector || !xfer->has_notice || xfer->notice_on_its_way ||
+        xfer_sq_free(xfer, 0) == 0) {
+        return WEFT_OK;
+    }
+    xfer->has_notice = false;
+    xfer->notice_on_its_way = true;
+    wr.wr_id = xfer_wr_id(xfer, 0, XFER_WR_NOTICE, 0, true, &flags);
+    wr.send_flags = flags;
+    wr.wr.rdma.remote_addr = rail->remote_window;
+    wr.wr.rdma.rkey = rail->remote_rkey;
+    return xfer_post(xfer, 0, &wr);
+}
+
+bool xfer_notice(const struct xfer *xfer, uint32_t *out)
+{
+    *out = xfer->notice;
+    return xfer->conn->is_connector && xfer->has_notice;
 }
 
 /* ---- flush ---- */

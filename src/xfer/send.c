@@ -44,24 +44,55 @@ weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *
 }
 
 /* The buffer of the oldest open group that waits for `tag`, or NULL. */
-static struct xfer_cts *match(struct xfer *xfer, uint32_t tag)
+static const struct xfer_cts *match(const struct xfer *xfer, uint32_t tag)
 {
-    struct xfer_group *group = &xfer->groups[xfer->head_group % XFER_SLOTS];
+    const struct xfer_group *group = &xfer->groups[xfer->head_group % XFER_SLOTS];
 
     if (xfer->head_group == xfer->n_groups) {
         return NULL;
     }
     for (uint32_t i = 0; i < group->n; i++) {
         if ((group->matched >> i & 1) == 0 && group->entries[i].tag == tag) {
-            group->matched |= 1u << i;
-            group->n_matched++;
-            if (group->n_matched == group->n) {
-                xfer->head_group++;
-            }
             return &group->entries[i];
         }
     }
     return NULL;
+}
+
+const struct xfer_cts *xfer_next_grant(const struct xfer *xfer,
+                                       struct xfer_cursor *cursor)
+{
+    if ((int32_t)(cursor->group - xfer->head_group) < 0) {
+        *cursor = (struct xfer_cursor){.group = xfer->head_group};
+    }
+    while (cursor->group != xfer->n_groups) {
+        const struct xfer_group *group = &xfer->groups[cursor->group % XFER_SLOTS];
+        uint32_t i = cursor->index++;
+
+        if (i >= group->n) {
+            *cursor = (struct xfer_cursor){.group = cursor->group + 1};
+        } else if ((group->matched >> i & 1) == 0) {
+            return &group->entries[i];
+        }
+    }
+    return NULL;
+}
+
+/* The buffer has its message. */
+static void use_up(struct xfer *xfer, const struct xfer_cts *cts)
+{
+    struct xfer_group *group = &xfer->groups[cts->slot];
+
+    weft_check((group->matched >> cts->index & 1) == 0);
+    group->matched |= 1u << cts->index;
+    group->n_matched++;
+    while (xfer->head_group != xfer->n_groups) {
+        group = &xfer->groups[xfer->head_group % XFER_SLOTS];
+        if (group->n_matched < group->n) {
+            break;
+        }
+        xfer->head_group++;
+    }
 }
 
 /* ---- data ---- */
@@ -158,23 +189,42 @@ weft_status xfer_pump(struct xfer *xfer)
     return WEFT_OK;
 }
 
-weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
-                       const struct xfer_memory *memory, struct xfer_request **out)
+static weft_status check_send(const struct xfer *xfer, size_t n_bytes)
 {
-    struct conn *conn = xfer->conn;
-    struct xfer_request *request;
-    const struct xfer_cts *cts;
-
-    *out = NULL;
-    weft_check(conn->is_connector);
+    weft_check(xfer->conn->is_connector);
     if (xfer->error.status != WEFT_OK) {
         return xfer->error.status;
     }
     if (n_bytes > xfer->n_bytes_max) {
         return WEFT_ERR_LIMIT;
     }
-    if (xfer->n_free == 0 || (cts = match(xfer, tag)) == NULL) {
-        return WEFT_AGAIN;
+    return xfer->n_free == 0 ? WEFT_AGAIN : WEFT_OK;
+}
+
+weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
+                       const struct xfer_memory *memory, struct xfer_request **out)
+{
+    const struct xfer_cts *cts = match(xfer, tag);
+    weft_status status = check_send(xfer, n_bytes);
+
+    *out = NULL;
+    if (status != WEFT_OK || cts == NULL) {
+        return status != WEFT_OK ? status : WEFT_AGAIN;
+    }
+    return xfer_isend_to(xfer, cts, data, n_bytes, memory, out);
+}
+
+weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *cts, const void *data,
+                          size_t n_bytes, const struct xfer_memory *memory,
+                          struct xfer_request **out)
+{
+    struct conn *conn = xfer->conn;
+    struct xfer_request *request;
+    weft_status status = check_send(xfer, n_bytes);
+
+    *out = NULL;
+    if (status != WEFT_OK) {
+        return status;
     }
     request = xfer_request_take(xfer, XFER_SEND);
     request->as.send.data = data;
@@ -184,8 +234,9 @@ weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint
     request->as.send.n_pending = request->as.send.n_parts;
     request->as.send.first_qp = xfer->n_messages++ % conn->n_qps;
     for (uint32_t i = 0; i < conn->n_rails && request->as.send.n_bytes > 0; i++) {
-        request->as.send.lkeys[i] = memory->mrs[i].lkey;
+        request->as.send.lkeys[i] = memory->mrs[conn->rails[i].port->device_index].lkey;
     }
+    use_up(xfer, cts);
     if (xfer->unposted == NULL) {
         xfer->unposted = request;
     } else {

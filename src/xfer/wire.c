@@ -11,6 +11,29 @@ _Static_assert(XFER_MULTI_MAX == 8, "immediates have three bits for a buffer");
 _Static_assert(CONN_QPS_MAX <= 16, "immediates have four bits for the parts");
 _Static_assert(CONN_RAILS_MAX == 4, "entries have room for four keys");
 
+/* Five bytes: message 20 bits, fragment 14, index 3, n 3. */
+static void put_hint(struct wire_writer *writer, const struct xfer_hint *hint)
+{
+    uint64_t bits = (uint64_t)(hint->message & XFER_MESSAGE_MASK) << 20 |
+                    (uint64_t)hint->fragment << 6 | (uint64_t)hint->index << 3 | hint->n;
+
+    weft_check(hint->fragment >> XFER_FRAGMENT_BITS == 0);
+    weft_check(hint->index < XFER_MULTI_MAX && hint->n < XFER_MULTI_MAX);
+    wire_put_u8(writer, (uint8_t)(bits >> 32));
+    wire_put_u32(writer, (uint32_t)bits);
+}
+
+static void get_hint(struct wire_reader *reader, struct xfer_hint *out)
+{
+    uint64_t bits = (uint64_t)wire_get_u8(reader) << 32;
+
+    bits |= wire_get_u32(reader);
+    out->message = (uint32_t)(bits >> 20) & XFER_MESSAGE_MASK;
+    out->fragment = (uint32_t)(bits >> 6) & ((1u << XFER_FRAGMENT_BITS) - 1);
+    out->index = (uint8_t)(bits >> 3 & 7);
+    out->n = (uint8_t)(bits & 7);
+}
+
 void xfer_cts_encode(const struct xfer_cts *cts, uint8_t out[XFER_CTS_BYTES])
 {
     struct wire_writer writer = wire_writer_init(out, XFER_CTS_BYTES);
@@ -25,9 +48,9 @@ void xfer_cts_encode(const struct xfer_cts *cts, uint8_t out[XFER_CTS_BYTES])
     wire_put_u8(&writer, cts->slot);
     wire_put_u8(&writer, cts->index);
     wire_put_u8(&writer, cts->n);
-    wire_put_u8(&writer, 0);
+    put_hint(&writer, &cts->hint);
     wire_put_u64(&writer, 0);
-    wire_put_u64(&writer, 0);
+    wire_put_u32(&writer, cts->hint.whole);
     wire_put_u32(&writer, XFER_CTS_MAGIC);
     weft_check(!writer.bad);
     weft_check(wire_written(&writer, out) == XFER_CTS_BYTES);
@@ -48,18 +71,22 @@ bool xfer_cts_decode(const uint8_t bytes[XFER_CTS_BYTES], struct xfer_cts *out)
     out->slot = wire_get_u8(&reader);
     out->index = wire_get_u8(&reader);
     out->n = wire_get_u8(&reader);
-    zero = wire_get_u8(&reader);
-    zero |= wire_get_u64(&reader);
-    zero |= wire_get_u64(&reader);
+    get_hint(&reader, &out->hint);
+    zero = wire_get_u64(&reader);
+    out->hint.whole = wire_get_u32(&reader);
     return wire_get_u32(&reader) == XFER_CTS_MAGIC && zero == 0 &&
            out->slot < XFER_SLOTS && out->n >= 1 && out->n <= XFER_MULTI_MAX &&
-           out->index < out->n;
+           out->index < out->n && out->size <= XFER_SIZE_MAX &&
+           out->hint.whole <= XFER_SIZE_MAX && out->hint.index <= out->hint.n;
 }
 
 uint32_t xfer_imm_encode(const struct xfer_imm *imm)
 {
     uint32_t bits = (uint32_t)imm->kind << 30 | imm->slot << 25;
 
+    if (imm->kind == XFER_IMM_NOTICE) {
+        return (uint32_t)imm->kind << 30 | (imm->number & XFER_IMM_NOTICE_MASK);
+    }
     weft_check(imm->slot < XFER_SLOTS);
     if (imm->kind == XFER_IMM_CTS) {
         weft_check(imm->n >= 1 && imm->n <= XFER_MULTI_MAX);
@@ -97,6 +124,10 @@ struct xfer_imm xfer_imm_decode(uint32_t bits)
         imm.n_parts = (bits >> 18 & 15) + 1;
         imm.n_full = bits >> 10 & 255;
         imm.sequence = bits & XFER_IMM_SEQUENCE_MASK;
+    } else if (bits >> 30 == XFER_IMM_NOTICE) {
+        imm.kind = XFER_IMM_NOTICE;
+        imm.slot = 0;
+        imm.number = bits & XFER_IMM_NOTICE_MASK;
     }
     return imm;
 }

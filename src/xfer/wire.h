@@ -11,6 +11,18 @@
 #define XFER_CTS_BYTES 64
 #define XFER_CTS_MAGIC UINT32_C(0x57435453) /* "WCTS" */
 
+/* What a buffer's owner says of it besides: which part of which message it is for. Zero with
+ * plain xfer; flows fill it (docs/wire.md, "Flows"). */
+struct xfer_hint {
+    uint32_t message;  /* number of the message in its flow, modulo 2^20 */
+    uint32_t fragment; /* where in the message, in FLOW_FRAGMENT_BYTES: 14 bits */
+    uint32_t whole;    /* size of the message's buffer, up to 2^30 */
+    uint8_t index, n;  /* the message in its grouped receive; n 0..7 stands for 1..8 */
+};
+#define XFER_MESSAGE_BITS 20
+#define XFER_MESSAGE_MASK UINT32_C(0xfffff)
+#define XFER_FRAGMENT_BITS 14
+
 /* One posted buffer, as its owner tells the sender. Offsets on the wire in comments. */
 struct xfer_cts {
     uint64_t address;               /*  0 */
@@ -21,17 +33,25 @@ struct xfer_cts {
     uint8_t slot;                   /* 40: group mod 32 */
     uint8_t index;                  /* 41: of this buffer in its group */
     uint8_t n;                      /* 42: buffers in the group, 1..8 */
-};                                  /* 43..59: zero; 60: magic */
+    struct xfer_hint hint;          /* 43: message 20 bits, fragment 14, index 3, n 3;
+                                     * 56: whole */
+};                                  /* 48..55: zero; 60: magic */
 
 void xfer_cts_encode(const struct xfer_cts *cts, uint8_t out[XFER_CTS_BYTES]);
 /* False: not a clear-to-send entry (magic, zeroes, ranges of the small fields). */
 bool xfer_cts_decode(const uint8_t bytes[XFER_CTS_BYTES], struct xfer_cts *out);
 
 /* Immediates, in host order here and in network order in the packet. Bits 31..30: kind. */
-enum xfer_imm_kind { XFER_IMM_NONE = 0, XFER_IMM_DATA = 1, XFER_IMM_CTS = 2 };
+enum xfer_imm_kind {
+    XFER_IMM_NONE = 0,
+    XFER_IMM_DATA = 1,
+    XFER_IMM_CTS = 2,
+    XFER_IMM_NOTICE = 3
+};
 
-#define XFER_IMM_GROUP_MASK UINT32_C(0x3fffff) /* 22 bits */
-#define XFER_IMM_SEQUENCE_MASK UINT32_C(0x3ff) /* 10 bits */
+#define XFER_IMM_NOTICE_MASK UINT32_C(0x3fffffff) /* 30 bits */
+#define XFER_IMM_GROUP_MASK UINT32_C(0x3fffff)    /* 22 bits */
+#define XFER_IMM_SEQUENCE_MASK UINT32_C(0x3ff)    /* 10 bits */
 #define XFER_IMM_PIECES_MAX 255u
 
 struct xfer_imm {
@@ -45,14 +65,51 @@ struct xfer_imm {
     uint32_t n_parts; /* bits 21..18, less one: QPs that carry a part of this message */
     /* bits 17..10: WRITEs of max_msg_bytes before this one, in this part */
     uint32_t n_full;
+    uint32_t number;   /* NOTICE: bits 29..0 */
     uint32_t sequence; /* bits 9..0: data immediates of this QP so far, modulo 2^10 */
 };
 
 uint32_t xfer_imm_encode(const struct xfer_imm *imm);
 /* Host to network order or back, for ibv_send_wr.imm_data and ibv_wc.imm_data. */
 uint32_t xfer_network_order(uint32_t bits);
-/* kind NONE for the two kinds that do not exist. */
+/* kind NONE for the kind that does not exist. */
 struct xfer_imm xfer_imm_decode(uint32_t bits);
+
+/* What a connection of a flow is for: the purpose that its connector tells. */
+#define FLOW_HOPS_MAX 12
+
+enum flow_purpose_kind {
+    FLOW_DELIVER = 1, /* the acceptor is the receiver */
+    FLOW_FORWARD =
+        2 /* the acceptor relays: to hops[0], or to the receiver if there is none */
+};
+
+struct flow_purpose {
+    enum flow_purpose_kind kind;
+    uint8_t lane;
+    uint32_t from, to; /* ranks; a rank is the member of the same number */
+    uint32_t epoch; /* of the lane, from 1; a higher one takes the place of a lower one */
+    uint32_t share; /* of the flow's data, in 1/65536 */
+    uint32_t fragment_bytes;
+    uint16_t relay_buffers; /* that each relay reserves, of fragment_bytes */
+    uint8_t n_hops;
+    uint16_t hops[FLOW_HOPS_MAX]; /* members that relay after the acceptor */
+};
+
+void flow_purpose_encode(const struct flow_purpose *purpose,
+                         uint8_t out[CONN_PURPOSE_BYTES]);
+/* False: it is of no flow. */
+bool flow_purpose_decode(const uint8_t bytes[CONN_PURPOSE_BYTES],
+                         struct flow_purpose *out);
+
+/* What the receiver answers. */
+struct flow_answer {
+    uint32_t epoch; /* of the purpose that it answers */
+    uint32_t base;  /* all messages before it are complete; modulo 2^20 */
+};
+void flow_answer_encode(const struct flow_answer *answer,
+                        uint8_t out[CONN_PURPOSE_BYTES]);
+bool flow_answer_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_answer *out);
 
 /* How a message is spread: part i is [begin, end) on the i'th of n_parts QPs. Messages up to
  * XFER_STRIPE_BYTES go on one QP; else parts are equal, rounded up to 128 B. */

@@ -7,26 +7,29 @@
 #include "base/rng.h"
 #include "xfer/wire.h"
 
-static const struct xfer_cts sample = {.address = UINT64_C(0x0102030405060708),
-                                       .size = 0x1000,
-                                       .rkeys = {0xaabbccdd, 2, 3, 4},
-                                       .tag = 0x11223344,
-                                       .group = 69,
-                                       .slot = 5,
-                                       .index = 1,
-                                       .n = 3};
+static const struct xfer_cts sample = {
+    .address = UINT64_C(0x0102030405060708),
+    .size = 0x1000,
+    .rkeys = {0xaabbccdd, 2, 3, 4},
+    .tag = 0x11223344,
+    .group = 69,
+    .slot = 5,
+    .index = 1,
+    .n = 3,
+    .hint = {
+        .message = 0x98765, .fragment = 0x2345, .whole = 0x3ffffff0, .index = 2, .n = 6}};
 
 START_TEST(an_entry_is_these_bytes)
 {
     static const uint8_t want[XFER_CTS_BYTES] = {
-        1,    2,    3,    4,    5,   6,   7,    8,
-        0,    0,    0,    0,    0,   0,   0x10, 0, /* address, size */
-        0xaa, 0xbb, 0xcc, 0xdd, 0,   0,   0,    2,
-        0,    0,    0,    3,    0,   0,   0,    4, /* keys */
-        0x11, 0x22, 0x33, 0x44, 0,   0,   0,    69,
-        5,    1,    3,    0,    0,   0,   0,    0, /* tag, group ... */
-        0,    0,    0,    0,    0,   0,   0,    0,
-        0,    0,    0,    0,    'W', 'C', 'T',  'S'};
+        1,    2,    3,    4,    5,    6,    7,    8,
+        0,    0,    0,    0,    0,    0,    0x10, 0, /* address, size */
+        0xaa, 0xbb, 0xcc, 0xdd, 0,    0,    0,    2,
+        0,    0,    0,    3,    0,    0,    0,    4, /* keys */
+        0x11, 0x22, 0x33, 0x44, 0,    0,    0,    69,
+        5,    1,    3,    0x98, 0x76, 0x58, 0xd1, 0x56, /* tag, group ... */
+        0,    0,    0,    0,    0,    0,    0,    0,
+        0x3f, 0xff, 0xff, 0xf0, 'W',  'C',  'T',  'S'};
     uint8_t bytes[XFER_CTS_BYTES];
     struct xfer_cts back;
 
@@ -41,6 +44,11 @@ START_TEST(an_entry_is_these_bytes)
     ck_assert_uint_eq(back.slot, sample.slot);
     ck_assert_uint_eq(back.index, sample.index);
     ck_assert_uint_eq(back.n, sample.n);
+    ck_assert_uint_eq(back.hint.message, sample.hint.message);
+    ck_assert_uint_eq(back.hint.fragment, sample.hint.fragment);
+    ck_assert_uint_eq(back.hint.whole, sample.hint.whole);
+    ck_assert_uint_eq(back.hint.index, sample.hint.index);
+    ck_assert_uint_eq(back.hint.n, sample.hint.n);
 }
 END_TEST
 
@@ -49,8 +57,8 @@ START_TEST(what_is_no_entry_is_refused)
     static const struct {
         size_t at;
         uint8_t value;
-    } rows[] = {{40, 32}, {41, 3}, {42, 0}, {42, 9}, {43, 1},
-                {44, 1},  {59, 1}, {60, 0}, {63, 0}};
+    } rows[] = {{40, 32},   {41, 3}, {42, 0}, {42, 9},    {8, 1},  {12, 0x41},
+                {47, 0x38}, {48, 1}, {55, 1}, {56, 0x40}, {60, 0}, {63, 0}};
     struct xfer_cts back;
 
     for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
@@ -89,7 +97,10 @@ START_TEST(immediates_are_these_bits)
     ck_assert_uint_eq(back.n_full, 9);
     ck_assert_uint_eq(back.sequence, 700);
     ck_assert_int_eq(xfer_imm_decode(0).kind, XFER_IMM_NONE);
-    ck_assert_int_eq(xfer_imm_decode(UINT32_MAX).kind, XFER_IMM_NONE);
+    back = xfer_imm_decode(0xc0000000u | 0x2abcdef0u);
+    ck_assert_int_eq(back.kind, XFER_IMM_NOTICE);
+    ck_assert_uint_eq(back.number, 0x2abcdef0);
+    ck_assert_uint_eq(xfer_imm_encode(&back), 0xeabcdef0);
     /* Numbers wrap where their bits end. */
     cts.group = XFER_IMM_GROUP_MASK + 2;
     ck_assert_uint_eq(xfer_imm_decode(xfer_imm_encode(&cts)).group, 1);

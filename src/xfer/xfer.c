@@ -78,9 +78,9 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
         xfer->free_requests[i] = (uint16_t)(XFER_REQUESTS_MAX - 1 - i);
     }
     xfer->n_free = XFER_REQUESTS_MAX;
-    xfer->n_bytes_max = xfer_n_bytes_max(conn->max_msg_bytes) < UINT64_C(1) << 30
+    xfer->n_bytes_max = xfer_n_bytes_max(conn->max_msg_bytes) < XFER_SIZE_MAX
                             ? xfer_n_bytes_max(conn->max_msg_bytes)
-                            : UINT64_C(1) << 30;
+                            : XFER_SIZE_MAX;
     status = check_depths(xfer, error);
     if (status != WEFT_OK) {
         free(xfer);
@@ -120,15 +120,20 @@ weft_status xfer_register(struct xfer *xfer, void *addr, size_t length,
     weft_check(length > 0);
     *out = (struct xfer_memory){.addr = addr, .length = length};
     for (uint32_t i = 0; i < conn->n_rails; i++) {
-        weft_status status =
-            rdma_mr_get(conn->rdma->mrs, conn->rails[i].port->device_index, addr, length,
-                        access, &conn->task, &out->mrs[i], error);
+        uint32_t device = conn->rails[i].port->device_index;
+        weft_status status;
 
+        weft_check(device < XFER_DEVICES_MAX);
+        if (out->mrs[device].entry != NULL) {
+            continue; /* two rails of one device */
+        }
+        status = rdma_mr_get(conn->rdma->mrs, device, addr, length, access, &conn->task,
+                             &out->mrs[device], error);
         if (status != WEFT_OK) {
             xfer_deregister(xfer, out);
             return status;
         }
-        out->n = i + 1;
+        out->n = device + 1 > out->n ? device + 1 : out->n;
     }
     return WEFT_OK;
 }
@@ -140,7 +145,9 @@ weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory
 
     for (uint32_t i = 0; i < memory->n; i++) {
         weft_status status =
-            rdma_mr_progress(xfer->conn->rdma->mrs, &memory->mrs[i], error);
+            memory->mrs[i].entry == NULL
+                ? WEFT_OK
+                : rdma_mr_progress(xfer->conn->rdma->mrs, &memory->mrs[i], error);
 
         if (status != WEFT_OK && status != WEFT_AGAIN) {
             return status;
@@ -155,7 +162,9 @@ weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory
 void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory)
 {
     for (uint32_t i = 0; i < memory->n; i++) {
-        rdma_mr_put(xfer->conn->rdma->mrs, &memory->mrs[i]);
+        if (memory->mrs[i].entry != NULL) {
+            rdma_mr_put(xfer->conn->rdma->mrs, &memory->mrs[i]);
+        }
     }
     *memory = (struct xfer_memory){0};
 }
@@ -293,6 +302,8 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
         what = "data";
     } else if (kind == XFER_WR_CTS) {
         what = "clear_to_send";
+    } else if (kind == XFER_WR_NOTICE) {
+        what = "notice";
     } else if (kind == XFER_WR_FLUSH) {
         what = "flush";
     }

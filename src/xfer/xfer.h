@@ -10,10 +10,13 @@
 
 #include "base/error.h"
 #include "conn/conn.h"
+#include "xfer/wire.h"
 
 #define XFER_SLOTS 32    /* receives in flight per connection */
 #define XFER_MULTI_MAX 8 /* buffers of one grouped receive */
 #define XFER_REQUESTS_MAX (XFER_SLOTS * XFER_MULTI_MAX)
+#define XFER_DEVICES_MAX 16
+#define XFER_SIZE_MAX (UINT64_C(1) << 30) /* of one message */
 /* What conn_config.window_bytes must be at least: the CTS ring. */
 #define XFER_WINDOW_BYTES (XFER_SLOTS * XFER_MULTI_MAX * 64)
 
@@ -27,10 +30,11 @@ weft_status xfer_open(struct conn *conn, struct xfer **out,
 /* Forgets all requests. NULL is ignored. */
 void xfer_close(struct xfer *xfer);
 
-/* A hold on memory on every device of the connection. Owned by the caller. */
+/* A hold on memory on devices of the host, those of the connection at least. Owned by the
+ * caller. */
 struct xfer_memory {
-    struct rdma_mr mrs[CONN_RAILS_MAX];
-    uint32_t n;
+    struct rdma_mr mrs[XFER_DEVICES_MAX]; /* by index of the device; some hold nothing */
+    uint32_t n;                           /* 0: holds nothing */
     uint8_t *addr;
     size_t length;
 };
@@ -59,6 +63,30 @@ weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
                        const struct xfer_memory *const *memories,
                        struct xfer_request **out) WEFT_MUST_CHECK;
+/* As xfer_irecv; the sender gets hints[i] with buffer i. */
+weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
+                              const size_t *sizes, const uint32_t *tags,
+                              const struct xfer_memory *const *memories,
+                              const struct xfer_hint *hints,
+                              struct xfer_request **out) WEFT_MUST_CHECK;
+/* Posted buffers that have no message yet, oldest first: `cursor` starts at zero and may be
+ * kept, to see only what is new. NULL: no more now. */
+struct xfer_cursor {
+    uint32_t group, index;
+};
+const struct xfer_cts *xfer_next_grant(const struct xfer *xfer,
+                                       struct xfer_cursor *cursor);
+/* As xfer_isend, into the buffer of a grant that was found so, whatever its tag. Groups that
+ * are skipped stay open. */
+weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *grant,
+                          const void *data, size_t n_bytes,
+                          const struct xfer_memory *memory,
+                          struct xfer_request **out) WEFT_MUST_CHECK;
+/* Receiver: tells the sender a number of 30 bits, soon; a newer one takes the place of one that
+ * was not sent yet. */
+weft_status xfer_notify(struct xfer *xfer, uint32_t number) WEFT_MUST_CHECK;
+/* Sender: the last number that came; false: none did. */
+bool xfer_notice(const struct xfer *xfer, uint32_t *out);
 /* WEFT_OK: done, the request is gone, out_sizes (NULL or [n], 1 for sends) holds the
  * bytes of each message. AGAIN: not yet. An error: the connection failed. */
 weft_status xfer_test(struct xfer *xfer, struct xfer_request *request,
@@ -73,6 +101,12 @@ const struct weft_error *xfer_error(const struct xfer *xfer);
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory,
                         struct xfer_request **out) WEFT_MUST_CHECK;
+
+/* After the queue pairs were told to go to ERR (conn_refuse, or a connection that failed by
+ * itself): takes what completed before, until the queues are empty or `deadline_ns` is past.
+ * AGAIN: wait for the connection's task. WEFT_OK: nothing moves any more; requests that
+ * completed are done, the others never will be. */
+weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns) WEFT_MUST_CHECK;
 
 struct xfer_counters {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received, cts_sent;

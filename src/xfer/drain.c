@@ -1,0 +1,87 @@
+/* The end of a connection that another will replace: its queues flush, and what completed before
+ * they did is counted. One marked work request goes behind the last of each queue; when all
+ * marks have flushed nothing of this connection can come any more, neither a completion nor a
+ * WRITE into a buffer. */
+#include "base/check.h"
+#include "xfer/private.h"
+
+#define MARK_SEND 1u
+#define MARK_RECV 2u
+
+/* Moves the queue pairs on to ERR; a broken one counts as at rest. */
+static bool all_at_rest(struct xfer *xfer)
+{
+    bool all = true;
+
+    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
+        struct weft_error ignored = {0};
+
+        rdma_qp_to_error(&xfer->conn->qps[q]);
+        all = rdma_qp_progress(&xfer->conn->qps[q], &ignored) != WEFT_AGAIN && all;
+    }
+    return all;
+}
+
+static bool is_in_error(const struct xfer *xfer, uint32_t q)
+{
+    return xfer->conn->qps[q].state == RDMA_QP_ERR;
+}
+
+/* Posts the marks that are missing; a full queue has room when something flushed. */
+static void post_marks(struct xfer *xfer)
+{
+    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
+        struct io_device *device =
+            xfer->conn->rails[q % xfer->conn->n_rails].port->device;
+        uint64_t id = (uint64_t)XFER_WR_MARK << 56 | (uint64_t)q << 48;
+        struct ibv_send_wr send = {.wr_id = id | MARK_SEND,
+                                   .opcode = IBV_WR_RDMA_WRITE,
+                                   .send_flags = IBV_SEND_SIGNALED};
+        struct ibv_recv_wr receive = {.wr_id = id | MARK_RECV};
+        struct ibv_send_wr *bad_send = NULL;
+        struct ibv_recv_wr *bad_receive = NULL;
+
+        if (!is_in_error(xfer, q)) {
+            continue;
+        }
+        if ((xfer->marked[q] & MARK_SEND) == 0 &&
+            device->ops->post_send(xfer->conn->qps[q].qp, &send, &bad_send) == 0) {
+            xfer->marked[q] |= MARK_SEND;
+            xfer->n_marks++;
+        }
+        if ((xfer->marked[q] & MARK_RECV) == 0 &&
+            device->ops->post_recv(xfer->conn->qps[q].qp, &receive, &bad_receive) == 0) {
+            xfer->marked[q] |= MARK_RECV;
+            xfer->n_marks++;
+        }
+    }
+}
+
+static bool is_drained(const struct xfer *xfer)
+{
+    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
+        if (is_in_error(xfer, q) && xfer->marked[q] != (MARK_SEND | MARK_RECV)) {
+            return false;
+        }
+    }
+    return xfer->n_marks == 0;
+}
+
+weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
+{
+    bool late = io_now(xfer->conn->rdma->env) >= deadline_ns;
+
+    xfer->is_draining = true;
+    if (!all_at_rest(xfer)) {
+        return late ? WEFT_OK : WEFT_AGAIN;
+    }
+    for (int look = 0; look < 2; look++) {
+        post_marks(xfer);
+        /* A queue that is broken tells nothing more. */
+        if (xfer_poll_all(xfer) != WEFT_OK || is_drained(xfer) ||
+            (look == 0 && xfer_arm_all(xfer) != WEFT_OK)) {
+            return WEFT_OK;
+        }
+    }
+    return late ? WEFT_OK : WEFT_AGAIN;
+}

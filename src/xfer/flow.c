@@ -1,0 +1,418 @@
+#include "xfer/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "xfer/flow_private.h"
+
+#define HYSTERESIS_NS INT64_C(20000000)
+#define FAILOVER_NS INT64_C(30000000000)
+#define RELAY_BUFFERS 8
+
+/* ---- pools and lists ---- */
+
+struct flow_request *flow_request_take(struct flow *flow, enum flow_request_kind kind)
+{
+    struct flow_request *request = flow->free;
+    struct flow_buffer *buffers;
+
+    if (request == NULL) {
+        return NULL;
+    }
+    flow->free = request->next;
+    buffers = flow->buffers == NULL
+                  ? NULL
+                  : &flow->buffers[(size_t)(request - flow->requests) * XFER_MULTI_MAX];
+    *request = (struct flow_request){.kind = kind};
+    if (kind == FLOW_RECV) {
+        request->as.recv.buffers = buffers;
+    }
+    return request;
+}
+
+void flow_request_give(struct flow *flow, struct flow_request *request)
+{
+    weft_check(request->kind != FLOW_FREE);
+    request->kind = FLOW_FREE;
+    request->next = flow->free;
+    flow->free = request;
+}
+
+struct flow_piece *flow_piece_take(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_piece *piece = flow->free_pieces;
+
+    if (piece == NULL) {
+        return NULL;
+    }
+    flow->free_pieces = piece->next;
+    *piece = (struct flow_piece){0};
+    if (lane->pieces == NULL) {
+        lane->pieces = piece;
+    } else {
+        lane->last_piece->next = piece;
+    }
+    lane->last_piece = piece;
+    return piece;
+}
+
+void flow_piece_give(struct flow *flow, struct flow_lane *lane, struct flow_piece *before,
+                     struct flow_piece *piece)
+{
+    if (before == NULL) {
+        lane->pieces = piece->next;
+    } else {
+        before->next = piece->next;
+    }
+    if (lane->last_piece == piece) {
+        lane->last_piece = before;
+    }
+    piece->next = flow->free_pieces;
+    flow->free_pieces = piece;
+}
+
+void flow_open_append(struct flow *flow, struct flow_request *request)
+{
+    request->next = NULL;
+    if (flow->open == NULL) {
+        flow->open = request;
+    } else {
+        flow->open_last->next = request;
+    }
+    flow->open_last = request;
+}
+
+void flow_open_remove(struct flow *flow, struct flow_request *request)
+{
+    struct flow_request *before = NULL;
+
+    for (struct flow_request *at = flow->open; at != request; at = at->next) {
+        weft_check(at != NULL);
+        before = at;
+    }
+    if (before == NULL) {
+        flow->open = request->next;
+    } else {
+        before->next = request->next;
+    }
+    if (flow->open_last == request) {
+        flow->open_last = before;
+    }
+    request->next = NULL;
+}
+
+/* ---- life ---- */
+
+static weft_status check_config(const struct flow_config *config,
+                                struct weft_error *error)
+{
+    bool ok = config->n_lanes >= 1 && config->n_lanes <= FLOW_LANES_MAX &&
+              config->from != config->to;
+
+    for (uint32_t i = 0; ok && i < config->n_lanes; i++) {
+        ok = config->lanes[i].n_via <= FLOW_HOPS_MAX + 1 &&
+             config->lanes[i].share <= 65536;
+        for (uint32_t k = 0; ok && k < config->lanes[i].n_via; k++) {
+            ok = config->lanes[i].via[k] <= UINT16_MAX;
+        }
+    }
+    return ok ? WEFT_OK
+              : weft_fail(error, WEFT_ERR_INPUT, "flow",
+                          "%u lanes from rank %u to %u: 1 to %u lanes of at most %u hops",
+                          config->n_lanes, config->from, config->to, FLOW_LANES_MAX,
+                          FLOW_HOPS_MAX + 1);
+}
+
+static void copy_config(struct flow *flow, const struct flow_config *config)
+{
+    flow->config = *config;
+    if (flow->config.relay_buffers == 0) {
+        flow->config.relay_buffers = RELAY_BUFFERS;
+    }
+    if (flow->config.hysteresis_ns == 0) {
+        flow->config.hysteresis_ns = HYSTERESIS_NS;
+    }
+    if (flow->config.failover_ns == 0) {
+        flow->config.failover_ns = FAILOVER_NS;
+    }
+    for (uint32_t i = 0; i < config->n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        lane->index = (uint8_t)i;
+        lane->share = config->lanes[i].share;
+        lane->n_via = config->lanes[i].n_via;
+        for (uint32_t k = 0; k < lane->n_via; k++) {
+            lane->via[k] = (uint16_t)config->lanes[i].via[k];
+        }
+        memcpy(lane->handle, config->lanes[i].handle, sizeof(lane->handle));
+        flow->config.lanes[i].via = NULL;
+    }
+}
+
+static void open_pools(struct flow *flow)
+{
+    flow->n_requests =
+        flow->config.is_sender ? FLOW_MESSAGES : FLOW_RECEIVES + FLOW_FLUSHES;
+    flow->n_pieces = flow->config.is_sender ? XFER_REQUESTS_MAX : FLOW_PIECES;
+    flow->requests = weft_calloc(flow->n_requests, sizeof(*flow->requests));
+    flow->pieces = weft_calloc(flow->n_pieces, sizeof(*flow->pieces));
+    for (uint32_t i = flow->n_requests; i-- > 0;) {
+        flow->requests[i].next = flow->free;
+        flow->free = &flow->requests[i];
+    }
+    for (uint32_t i = flow->n_pieces; i-- > 0;) {
+        flow->pieces[i].next = flow->free_pieces;
+        flow->free_pieces = &flow->pieces[i];
+    }
+    if (flow->config.is_sender) {
+        flow->messages = weft_calloc(FLOW_MESSAGES, sizeof(*flow->messages));
+    } else {
+        flow->buffers = weft_calloc((size_t)flow->n_requests * XFER_MULTI_MAX,
+                                    sizeof(*flow->buffers));
+    }
+}
+
+weft_status flow_open(struct rdma *rdma, const struct flow_config *config,
+                      struct io_task *task, struct flow **out, struct weft_error *error)
+{
+    struct flow *flow;
+    weft_status status = check_config(config, error);
+
+    *out = NULL;
+    if (status != WEFT_OK) {
+        return status;
+    }
+    flow = weft_calloc(1, sizeof(*flow));
+    flow->rdma = rdma;
+    flow->task = task;
+    copy_config(flow, config);
+    open_pools(flow);
+    status = flow_lanes_open(flow);
+    if (status < 0) {
+        if (error != NULL) {
+            *error = flow->error;
+        }
+        flow_destroy(flow);
+        return status;
+    }
+    *out = flow;
+    return WEFT_OK;
+}
+
+void flow_destroy(struct flow *flow)
+{
+    if (flow == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < FLOW_LANES_MAX; i++) {
+        xfer_close(flow->lanes[i].xfer);
+        conn_destroy(flow->lanes[i].conn);
+        conn_destroy(flow->lanes[i].next);
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
+        conn_destroy(flow->closing[i]);
+    }
+    free(flow->requests);
+    free(flow->buffers);
+    free(flow->pieces);
+    free(flow->messages);
+    free(flow);
+}
+
+void flow_close(struct flow *flow)
+{
+    if (flow->is_closing) {
+        return;
+    }
+    flow->is_closing = true;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        xfer_close(lane->xfer);
+        lane->xfer = NULL;
+        lane->state = FLOW_LANE_IDLE;
+        flow_retire(flow, lane->conn);
+        flow_retire(flow, lane->next);
+        lane->conn = NULL;
+        lane->next = NULL;
+    }
+}
+
+bool flow_is_closed(const struct flow *flow)
+{
+    bool closed = flow->is_closing;
+
+    for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
+        closed = closed && flow->closing[i] == NULL;
+    }
+    return closed;
+}
+
+bool flow_owns(const struct flow *flow, const struct conn *conn)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].conn == conn || flow->lanes[i].next == conn) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
+        if (flow->closing[i] == conn) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool flow_is_up(const struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (!flow->lanes[i].was_up &&
+            (flow->lanes[i].share > 0 || flow->config.n_lanes == 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const struct weft_error *flow_error(const struct flow *flow)
+{
+    return &flow->error;
+}
+
+const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane)
+{
+    weft_check(lane < flow->config.n_lanes);
+    return flow->lanes[lane].state == FLOW_LANE_UP ? flow->lanes[lane].conn : NULL;
+}
+
+static void add_counters(struct xfer_counters *sum, const struct xfer *xfer)
+{
+    struct xfer_counters more;
+
+    xfer_counters(xfer, &more);
+    sum->messages_sent += more.messages_sent;
+    sum->bytes_sent += more.bytes_sent;
+    sum->messages_received += more.messages_received;
+    sum->bytes_received += more.bytes_received;
+    sum->cts_sent += more.cts_sent;
+}
+
+void flow_counters_keep(struct flow *flow, const struct xfer *xfer)
+{
+    add_counters(&flow->counters.xfer, xfer);
+}
+
+void flow_counters(const struct flow *flow, struct flow_counters *out)
+{
+    *out = flow->counters;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].xfer != NULL) {
+            add_counters(&out->xfer, flow->lanes[i].xfer);
+        }
+    }
+    if (flow->without_ns != 0) {
+        out->without_lane_ns += io_now(flow->rdma->env) - flow->without_ns;
+    }
+}
+
+weft_status flow_progress(struct flow *flow)
+{
+    weft_status status = flow_lanes_progress(flow);
+
+    if (status == WEFT_OK && !flow->is_closing && !flow->config.is_sender) {
+        status = flow_post(flow);
+    }
+    if (status == WEFT_OK && !flow->is_closing) {
+        flow_flush_progress(flow);
+    }
+    return status;
+}
+
+/* ---- memory ---- */
+
+/* With failover, every device that could ever carry the flow; else those that do. */
+static bool is_wanted(const struct flow *flow, uint32_t device)
+{
+    bool none = true;
+
+    for (uint32_t l = 0; l < flow->config.n_lanes && !flow->config.may_fail_over; l++) {
+        const struct conn *conn = flow_lane_conn(flow, l);
+
+        for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
+            none = false;
+            if (conn->rails[r].port->device_index == device) {
+                return true;
+            }
+        }
+    }
+    for (uint32_t p = 0; p < flow->rdma->n_ports && none; p++) {
+        const struct rdma_port *port = &flow->rdma->ports[p];
+
+        if (port->device_index == device && port->n_gids > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+weft_status flow_register(struct flow *flow, void *addr, size_t length,
+                          struct xfer_memory *out, struct weft_error *error)
+{
+    /* What is only sent is never opened to the peer. */
+    int access =
+        flow->config.is_sender ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+    weft_check(length > 0);
+    *out = (struct xfer_memory){.addr = addr, .length = length};
+    for (uint32_t d = 0; d < flow->rdma->env->n_devices && d < XFER_DEVICES_MAX; d++) {
+        weft_status status;
+
+        if (!is_wanted(flow, d)) {
+            continue;
+        }
+        status = rdma_mr_get(flow->rdma->mrs, d, addr, length, access, flow->task,
+                             &out->mrs[d], error);
+        if (status != WEFT_OK) {
+            flow_deregister(flow, out);
+            return status;
+        }
+        out->n = d + 1;
+    }
+    return WEFT_OK;
+}
+
+weft_status flow_register_progress(struct flow *flow, struct xfer_memory *memory,
+                                   struct weft_error *error)
+{
+    weft_status result = WEFT_OK;
+
+    for (uint32_t d = 0; d < memory->n; d++) {
+        weft_status status =
+            memory->mrs[d].entry == NULL
+                ? WEFT_OK
+                : rdma_mr_progress(flow->rdma->mrs, &memory->mrs[d], error);
+
+        if (status < 0) {
+            return status;
+        }
+        result = status == WEFT_AGAIN ? WEFT_AGAIN : result;
+    }
+    return result;
+}
+
+void flow_deregister(struct flow *flow, struct xfer_memory *memory)
+{
+    for (uint32_t d = 0; d < memory->n; d++) {
+        if (memory->mrs[d].entry != NULL) {
+            rdma_mr_put(flow->rdma->mrs, &memory->mrs[d]);
+        }
+    }
+    *memory = (struct xfer_memory){0};
+}
+
+void flow_invalidate(struct flow *flow, const void *addr, size_t length)
+{
+    rdma_mr_invalidate(flow->rdma->mrs, addr, length);
+}

@@ -1,0 +1,290 @@
+/* The lanes of a flow: their connections, one epoch after the other. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "xfer/flow_private.h"
+
+#define RETRY_MIN_NS INT64_C(1000000)
+#define RETRY_MAX_NS INT64_C(1000000000)
+
+static struct io_env *env_of(const struct flow *flow)
+{
+    return flow->rdma->env;
+}
+
+/* Names both ends, once. */
+weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
+{
+    if (flow->error.status == WEFT_OK) {
+        flow->error = *why;
+        weft_error_int(&flow->error, "from", flow->config.from);
+        weft_error_int(&flow->error, "to", flow->config.to);
+    }
+    return flow->error.status;
+}
+
+/* ---- connections that are over ---- */
+
+void flow_retire(struct flow *flow, struct conn *conn)
+{
+    size_t i = 0;
+
+    if (conn == NULL) {
+        return;
+    }
+    conn_close(conn);
+    while (i + 1 < WEFT_LENGTH(flow->closing) && flow->closing[i] != NULL) {
+        i++;
+    }
+    conn_destroy(flow->closing[i]);
+    flow->closing[i] = conn;
+}
+
+static void progress_closing(struct flow *flow)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
+        if (flow->closing[i] != NULL && conn_progress(flow->closing[i]) != WEFT_AGAIN) {
+            conn_destroy(flow->closing[i]);
+            flow->closing[i] = NULL;
+        }
+    }
+}
+
+/* ---- starting ---- */
+
+static void fill_purpose(const struct flow *flow, const struct flow_lane *lane,
+                         uint8_t out[CONN_PURPOSE_BYTES])
+{
+    struct flow_purpose purpose = {
+        .kind = lane->n_via > 0 ? FLOW_FORWARD : FLOW_DELIVER,
+        .lane = lane->index,
+        .from = flow->config.from,
+        .to = flow->config.to,
+        .epoch = lane->epoch,
+        .share = lane->share,
+        .fragment_bytes = FLOW_FRAGMENT_BYTES,
+        .relay_buffers = (uint16_t)(flow->config.relay_buffers < UINT16_MAX
+                                        ? flow->config.relay_buffers
+                                        : UINT16_MAX),
+    };
+
+    /* The first relay is the acceptor: what is left of the way follows it. */
+    for (uint32_t i = 1; i < lane->n_via; i++) {
+        purpose.hops[purpose.n_hops++] = lane->via[i];
+    }
+    flow_purpose_encode(&purpose, out);
+}
+
+static weft_status start_lane(struct flow *flow, struct flow_lane *lane)
+{
+    struct conn_config config = flow->config.conn;
+    struct weft_error error = {0};
+    weft_status status;
+
+    flow_retire(flow, lane->conn);
+    lane->conn = NULL;
+    lane->epoch++;
+    fill_purpose(flow, lane, config.purpose);
+    config.wants_answer = true;
+    status = conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
+                          &lane->conn, &error);
+    if (status != WEFT_OK) {
+        return flow_give_up(flow, &error);
+    }
+    lane->state = FLOW_LANE_CONNECTING;
+    return WEFT_OK;
+}
+
+weft_status flow_lanes_open(struct flow *flow)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes && status == WEFT_OK; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (flow->config.is_sender && (lane->share > 0 || flow->config.n_lanes == 1)) {
+            status = start_lane(flow, lane);
+        }
+    }
+    return status;
+}
+
+static void answer(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_answer answer = {.epoch = lane->epoch, .base = flow->base};
+    uint8_t bytes[CONN_PURPOSE_BYTES];
+
+    flow_answer_encode(&answer, bytes);
+    if (lane->conn->peer.wants_answer) {
+        conn_answer(lane->conn, bytes);
+    }
+    io_task_wake(&lane->conn->task);
+}
+
+/* Turns to the connection that waited for this lane to stop. */
+static void take_next(struct flow *flow, struct flow_lane *lane)
+{
+    flow_retire(flow, lane->conn);
+    lane->conn = lane->next;
+    lane->next = NULL;
+    lane->epoch = lane->next_epoch;
+    lane->state = FLOW_LANE_CONNECTING;
+    answer(flow, lane);
+}
+
+bool flow_accept(struct flow *flow, struct conn *conn)
+{
+    struct flow_purpose purpose;
+    struct flow_lane *lane;
+    struct weft_error replaced = {0};
+
+    if (flow->config.is_sender || flow->is_closing || flow->error.status != WEFT_OK ||
+        !flow_purpose_decode(conn->peer.purpose, &purpose) ||
+        purpose.kind != FLOW_DELIVER || purpose.from != flow->config.from ||
+        purpose.to != flow->config.to || purpose.lane >= flow->config.n_lanes ||
+        purpose.fragment_bytes != FLOW_FRAGMENT_BYTES) {
+        return false;
+    }
+    lane = &flow->lanes[purpose.lane];
+    if (purpose.epoch <= lane->epoch ||
+        (lane->next != NULL && purpose.epoch <= lane->next_epoch)) {
+        return false;
+    }
+    flow_retire(flow, lane->next);
+    lane->next = conn;
+    lane->next_epoch = purpose.epoch;
+    if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) {
+        weft_fail(&replaced, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
+        flow_lane_fail(flow, lane, &replaced);
+    }
+    if (lane->state != FLOW_LANE_STOPPING) {
+        take_next(flow, lane);
+    }
+    return true;
+}
+
+/* ---- going down ---- */
+
+void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
+                    const struct weft_error *why)
+{
+    weft_ns now = io_now(env_of(flow));
+
+    flow->last_failure = *why;
+    conn_refuse(lane->conn, why);
+    lane->down_ns = now;
+    lane->tries++;
+    if (lane->xfer != NULL) {
+        lane->state = FLOW_LANE_STOPPING;
+        lane->stop_ns = now + FLOW_DRAIN_NS;
+        io_task_wake(&lane->conn->task);
+    } else {
+        lane->state = FLOW_LANE_DOWN;
+    }
+}
+
+/* ---- every look ---- */
+
+static weft_status came_up(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_answer answer;
+    struct weft_error error = {0};
+    weft_status status = xfer_open(lane->conn, &lane->xfer, &error);
+
+    if (status != WEFT_OK) {
+        return flow_give_up(flow, &error);
+    }
+    lane->state = FLOW_LANE_UP;
+    lane->was_up = true;
+    lane->tries = 0;
+    lane->seen = (struct xfer_cursor){0};
+    flow->counters.epochs++;
+    if (flow->config.is_sender && flow_answer_decode(lane->conn->answer, &answer)) {
+        flow_send_base(flow, answer.base);
+    }
+    return WEFT_OK;
+}
+
+static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
+{
+    weft_status status = conn_progress(lane->conn);
+
+    if (status < 0) {
+        flow_lane_fail(flow, lane, &lane->conn->error);
+        return WEFT_OK;
+    }
+    if (lane->xfer == NULL) {
+        if (lane->conn->state != CONN_UP) {
+            return WEFT_OK;
+        }
+        status = came_up(flow, lane);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    status = flow->config.is_sender ? flow_send_progress(flow, lane)
+                                    : flow_receive_progress(flow, lane);
+    if (status < 0 && xfer_error(lane->xfer)->status != WEFT_OK) {
+        flow_lane_fail(flow, lane, xfer_error(lane->xfer));
+        return WEFT_OK;
+    }
+    return status < 0 ? status : WEFT_OK;
+}
+
+static void progress_stopping(struct flow *flow, struct flow_lane *lane)
+{
+    if (xfer_drain(lane->xfer, lane->stop_ns) == WEFT_AGAIN) {
+        io_task_deadline(&lane->conn->task, lane->stop_ns);
+        return;
+    }
+    if (flow->config.is_sender) {
+        flow_send_stopped(flow, lane);
+    } else {
+        flow_receive_stopped(flow, lane);
+    }
+    flow_counters_keep(flow, lane->xfer);
+    xfer_close(lane->xfer);
+    lane->xfer = NULL;
+    lane->state = FLOW_LANE_DOWN;
+}
+
+static weft_status progress_lane(struct flow *flow, struct flow_lane *lane)
+{
+    weft_status status = WEFT_OK;
+
+    if (lane->state == FLOW_LANE_CONNECTING || lane->state == FLOW_LANE_UP) {
+        status = progress_up(flow, lane);
+    }
+    if (status == WEFT_OK && !flow->config.may_fail_over &&
+        (lane->state == FLOW_LANE_STOPPING || lane->state == FLOW_LANE_DOWN)) {
+        return flow_give_up(flow, &flow->last_failure);
+    }
+    if (lane->state == FLOW_LANE_STOPPING) {
+        progress_stopping(flow, lane);
+    }
+    if (lane->state == FLOW_LANE_DOWN && lane->next != NULL) {
+        take_next(flow, lane);
+    }
+    return status;
+}
+
+weft_status flow_lanes_progress(struct flow *flow)
+{
+    weft_status status = flow->error.status;
+
+    progress_closing(flow);
+    for (uint32_t i = 0; i < flow->config.n_lanes && status == WEFT_OK; i++) {
+        status = progress_lane(flow, &flow->lanes[i]);
+    }
+    return status;
+}
+
+void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
+{
+    (void)flow;
+    (void)device;
+    (void)port;
+    (void)is_up;
+}

@@ -1,0 +1,201 @@
+/* The inside of a flow, shared by its files. */
+#ifndef WEFT_XFER_FLOW_PRIVATE_H
+#define WEFT_XFER_FLOW_PRIVATE_H
+
+#include "xfer/flow.h"
+#include "xfer/wire.h"
+
+#define FLOW_MESSAGES 256u /* numbers that may be open at a time */
+#define FLOW_RECEIVES XFER_SLOTS
+#define FLOW_FLUSHES 32u
+#define FLOW_PIECES (FLOW_LANES_MAX * XFER_SLOTS) /* posted by the receiver at a time */
+#define FLOW_DRAIN_NS INT64_C(1000000000)
+
+enum flow_lane_state {
+    FLOW_LANE_IDLE,       /* nothing: not asked for yet, or an alternate */
+    FLOW_LANE_CONNECTING, /* `conn` is being set up */
+    FLOW_LANE_UP,         /* `xfer` moves messages */
+    FLOW_LANE_STOPPING,   /* failed: queues flush, what completed is counted */
+    FLOW_LANE_DOWN        /* over; sender: until retry_ns */
+};
+
+/* A part of a message that a lane moves. Sender: one transfer to one clear-to-send. Receiver:
+ * one posted group: several whole messages of one request, or one fragment or more of one. */
+struct flow_piece {
+    struct flow_piece *next; /* in its lane, in order, or in flow->free_pieces */
+    struct flow_request *request;
+    struct xfer_request *xfer;
+    uint32_t n_bytes; /* sender: of the clear-to-send */
+    uint32_t buffers; /* receiver: bit i: buffer i of the request, and of each ... */
+    uint32_t fragment, n_fragments; /* ... these, as far as it has them */
+};
+
+struct flow_lane {
+    enum flow_lane_state state;
+    uint8_t index;
+    uint32_t share, n_via;
+    uint16_t via[FLOW_HOPS_MAX];
+    uint8_t handle[CONN_HANDLE_BYTES];
+    uint32_t epoch;    /* of `conn`; 0: there was none yet */
+    struct conn *conn; /* Owned; kept when it failed, for its task's deadline */
+    struct conn *next; /* Owned; receiver: accepted, waits until `conn` has stopped */
+    uint32_t next_epoch;
+    struct xfer *xfer; /* Owned */
+    bool was_up;
+    weft_ns stop_ns;         /* limit of STOPPING */
+    weft_ns down_ns;         /* when it failed */
+    weft_ns retry_ns;        /* when DOWN ends */
+    uint32_t tries;          /* without coming up */
+    uint64_t dealt;          /* receiver: bytes posted in this distribution */
+    struct xfer_cursor seen; /* sender: grants looked at */
+    bool
+        has_passed_over; /* sender: some could not be used though they had their message */
+    struct flow_piece *pieces, *last_piece; /* under way */
+};
+
+enum flow_request_kind { FLOW_FREE, FLOW_SEND, FLOW_RECV, FLOW_FLUSH };
+
+struct flow_buffer { /* one of a grouped receive */
+    uint8_t *data;
+    uint64_t size;
+    const struct xfer_memory *memory;
+    uint32_t tag;
+    uint32_t n_fragments, n_posted; /* fragments */
+    uint32_t n_moving;              /* pieces posted and not in */
+    uint64_t n_bytes;               /* arrived */
+    bool is_done;
+};
+
+struct flow_request {
+    enum flow_request_kind kind;
+    bool is_done;
+    uint32_t number; /* of its message, or the first of its group; modulo 2^20 */
+    struct flow_request *next; /* in flow->free or in the list of open ones, in order */
+    union {
+        struct {
+            const uint8_t *data;
+            uint64_t n_bytes; /* as cut to the buffer */
+            uint64_t whole;   /* the buffer */
+            uint64_t
+                n_acked; /* bytes of clear-to-sends that were answered and confirmed */
+            const struct xfer_memory *memory;
+            uint32_t n_moving;
+            bool has_ack;
+            bool needs_notice; /* only the receiver knows whether it is in */
+            bool is_noticed;
+        } send;
+        struct {
+            uint32_t n, n_missing;
+            struct flow_buffer *buffers; /* [XFER_MULTI_MAX] */
+        } recv;
+        struct {
+            const struct xfer_memory *memory;
+            const void *data;
+            size_t n_bytes;
+            struct xfer_request *xfer[FLOW_LANES_MAX];
+            uint32_t wanted; /* bit l: a READ on lane l is to be started ... */
+            uint32_t lanes;  /* ... is under way */
+            bool must_start; /* on every lane that is up, once one is */
+        } flush;
+    } as;
+};
+
+/* Sender: what is known of a message number. */
+enum flow_message_state { FLOW_UNKNOWN, FLOW_OPEN, FLOW_MATCHED };
+
+struct flow_message {
+    enum flow_message_state state;
+    uint32_t number;
+    uint32_t tag, whole;
+    uint8_t index, n;             /* in its group */
+    struct flow_request *request; /* MATCHED, until it is done */
+};
+
+struct flow_lost { /* receiver: a piece whose lane failed */
+    struct flow_request *request;
+    uint32_t buffer, fragment, n_fragments;
+};
+
+struct flow {
+    struct rdma *rdma;
+    struct flow_config config; /* its via pointers are not used */
+    struct io_task *task;      /* Not owned. */
+    struct flow_lane lanes[FLOW_LANES_MAX];
+    struct conn *closing[2 * FLOW_LANES_MAX]; /* Owned: past ones */
+    bool is_closing;
+
+    struct flow_request *requests; /* Owned [n_requests] */
+    uint32_t n_requests;
+    struct flow_request *free;
+    struct flow_request *open, *open_last; /* sends or receives under way, in order */
+    struct flow_request *flushes;
+    struct flow_buffer *buffers; /* Owned; the receiver's */
+    struct flow_piece *pieces;   /* Owned [n_pieces] */
+    uint32_t n_pieces;
+    struct flow_piece *free_pieces;
+
+    struct flow_message *messages; /* Owned [FLOW_MESSAGES]; sender */
+    uint32_t next_number; /* sender: of the oldest that is not matched; receiver: next */
+    uint32_t base;        /* all before are complete; modulo 2^20 */
+    uint32_t told;        /* receiver: `base` as last told to the sender */
+    bool must_tell;       /* ... even if it is the same */
+    uint32_t n_receives;  /* receiver: not given back yet */
+    uint32_t n_lost;
+    struct flow_lost lost[FLOW_PIECES]; /* receiver, in order */
+
+    bool had_failover;
+    weft_ns without_ns; /* since when no lane is up; 0: one is */
+    struct weft_error error;
+    struct weft_error last_failure; /* of a lane: what a giving-up names */
+    struct flow_counters counters;
+};
+
+/* ---- flow.c ---- */
+struct flow_request *flow_request_take(struct flow *flow, enum flow_request_kind kind);
+void flow_request_give(struct flow *flow, struct flow_request *request);
+struct flow_piece *flow_piece_take(struct flow *flow, struct flow_lane *lane);
+/* Takes `piece`, which follows `before` (NULL: the first), out of its lane. */
+void flow_piece_give(struct flow *flow, struct flow_lane *lane, struct flow_piece *before,
+                     struct flow_piece *piece);
+void flow_open_append(struct flow *flow, struct flow_request *request);
+void flow_open_remove(struct flow *flow, struct flow_request *request);
+/* a - b of message numbers, from -2^19 on. */
+static inline int32_t flow_distance(uint32_t a, uint32_t b)
+{
+    return (int32_t)((a - b) << (32 - XFER_MESSAGE_BITS)) >> (32 - XFER_MESSAGE_BITS);
+}
+/* Whether the receiver tells completions on this lane: where an ACK of the next NIC says too
+ * little. */
+static inline bool flow_is_noticed(const struct flow *flow, const struct flow_lane *lane)
+{
+    return lane->n_via > 0 || flow->config.n_lanes > 1 || lane->epoch > 1;
+}
+void flow_counters_keep(struct flow *flow, const struct xfer *xfer);
+/* The flow cannot go on: names both ends in flow->error, unless it has one. */
+weft_status flow_give_up(struct flow *flow, const struct weft_error *why);
+
+/* ---- flow_lane.c ---- */
+weft_status flow_lanes_progress(struct flow *flow) WEFT_MUST_CHECK;
+/* Connects the lanes that a sender starts with. */
+weft_status flow_lanes_open(struct flow *flow) WEFT_MUST_CHECK;
+/* The lane cannot go on: its queues flush, the peer is told. */
+void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
+                    const struct weft_error *why);
+void flow_retire(struct flow *flow, struct conn *conn);
+
+/* ---- flow_send.c ---- */
+weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
+/* The lane's queues are empty: what it confirmed counts, the rest is to be asked for again. */
+void flow_send_stopped(struct flow *flow, struct flow_lane *lane);
+void flow_send_base(struct flow *flow, uint32_t base);
+
+/* ---- flow_receive.c ---- */
+weft_status flow_receive_progress(struct flow *flow,
+                                  struct flow_lane *lane) WEFT_MUST_CHECK;
+void flow_receive_stopped(struct flow *flow, struct flow_lane *lane);
+/* Posts what is asked for and fits. */
+weft_status flow_post(struct flow *flow) WEFT_MUST_CHECK;
+/* Starts or restarts flushes on lanes that are up. */
+void flow_flush_progress(struct flow *flow);
+
+#endif

@@ -1,0 +1,408 @@
+/* The receiving end of a flow: it asks for every part of every message, once at a time, and on
+ * the lane that it chooses. What a lane that failed did not bring is asked for again. */
+#include <string.h>
+
+#include "base/check.h"
+#include "xfer/flow_private.h"
+#include "xfer/private.h"
+
+static uint32_t n_fragments(uint64_t size)
+{
+    return size == 0 ? 1
+                     : (uint32_t)((size + FLOW_FRAGMENT_BYTES - 1) / FLOW_FRAGMENT_BYTES);
+}
+
+/* ---- what arrived ---- */
+
+static bool has_lost(const struct flow *flow, const struct flow_request *request,
+                     uint32_t buffer)
+{
+    for (uint32_t i = 0; i < flow->n_lost; i++) {
+        if (flow->lost[i].request == request && flow->lost[i].buffer == buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All messages before it are in. */
+static void advance_base(struct flow *flow)
+{
+    const struct flow_request *oldest = flow->open;
+    uint32_t base = flow->next_number;
+
+    if (oldest != NULL) {
+        base = oldest->number;
+        for (uint32_t i = 0; oldest->as.recv.buffers[i].is_done; i++) {
+            base++;
+        }
+    }
+    flow->base = base & XFER_MESSAGE_MASK;
+}
+
+static void check_done(struct flow *flow, struct flow_request *request, uint32_t i)
+{
+    struct flow_buffer *buffer = &request->as.recv.buffers[i];
+
+    if (buffer->is_done || buffer->n_moving > 0 ||
+        buffer->n_posted < buffer->n_fragments || has_lost(flow, request, i)) {
+        return;
+    }
+    buffer->is_done = true;
+    if (--request->as.recv.n_missing == 0) {
+        request->is_done = true;
+        flow_open_remove(flow, request);
+    }
+    advance_base(flow);
+}
+
+static void harvest(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_piece *before = NULL, *piece = lane->pieces, *next;
+
+    for (; piece != NULL; piece = next) {
+        struct flow_request *request = piece->request;
+        uint32_t buffers = piece->buffers;
+        size_t sizes[XFER_MULTI_MAX];
+        uint32_t n = 0;
+
+        next = piece->next;
+        if (xfer_test(lane->xfer, piece->xfer, sizes) != WEFT_OK) {
+            before = piece;
+            continue;
+        }
+        flow_piece_give(flow, lane, before, piece);
+        for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {
+            if ((buffers >> i & 1) != 0) {
+                request->as.recv.buffers[i].n_bytes += sizes[n++];
+                request->as.recv.buffers[i].n_moving--;
+                check_done(flow, request, i);
+            }
+        }
+    }
+}
+
+/* Tells the sender how far it is, where an ACK does not. */
+static weft_status tell(struct flow *flow)
+{
+    if (flow->base == flow->told && !flow->must_tell) {
+        return WEFT_OK;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP && flow_is_noticed(flow, lane)) {
+            flow->told = flow->base;
+            flow->must_tell = false;
+            return xfer_notify(lane->xfer, flow->base);
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status flow_receive_progress(struct flow *flow, struct flow_lane *lane)
+{
+    weft_status status = xfer_progress(lane->xfer);
+
+    harvest(flow, lane);
+    return status == WEFT_OK ? tell(flow) : status;
+}
+
+/* ---- what was lost ---- */
+
+static bool is_before(const struct flow_lost *a, const struct flow_lost *b)
+{
+    if (a->request != b->request) {
+        return flow_distance(a->request->number, b->request->number) < 0;
+    }
+    return a->buffer != b->buffer ? a->buffer < b->buffer : a->fragment < b->fragment;
+}
+
+static void add_lost(struct flow *flow, const struct flow_lost *lost)
+{
+    uint32_t at = flow->n_lost++;
+
+    weft_check(at < WEFT_LENGTH(flow->lost));
+    while (at > 0 && is_before(lost, &flow->lost[at - 1])) {
+        flow->lost[at] = flow->lost[at - 1];
+        at--;
+    }
+    flow->lost[at] = *lost;
+}
+
+static void lose(struct flow *flow, const struct flow_piece *piece)
+{
+    for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {
+        struct flow_buffer *buffer = &piece->request->as.recv.buffers[i];
+
+        if ((piece->buffers >> i & 1) == 0) {
+            continue;
+        }
+        buffer->n_moving--;
+        if (piece->fragment == 0 && piece->n_fragments >= buffer->n_fragments) {
+            buffer->n_posted = 0;
+        } else {
+            add_lost(flow, &(struct flow_lost){.request = piece->request,
+                                               .buffer = i,
+                                               .fragment = piece->fragment,
+                                               .n_fragments = piece->n_fragments});
+        }
+    }
+}
+
+void flow_receive_stopped(struct flow *flow, struct flow_lane *lane)
+{
+    harvest(flow, lane);
+    while (lane->pieces != NULL) {
+        lose(flow, lane->pieces);
+        flow_piece_give(flow, lane, NULL, lane->pieces);
+    }
+    flow->must_tell = true;
+}
+
+/* ---- asking ---- */
+
+/* The lane that is furthest behind its share, of those that are up and not in `full`. Those
+ * without a share only stand in for others. */
+static struct flow_lane *pick_lane(struct flow *flow, uint32_t full)
+{
+    struct flow_lane *best = NULL;
+    bool has_share = false;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        has_share = has_share ||
+                    (flow->lanes[i].state == FLOW_LANE_UP && flow->lanes[i].share > 0);
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP && (full >> i & 1) == 0 &&
+            (lane->share > 0 || !has_share) &&
+            (best == NULL || lane->dealt * best->share < best->dealt * lane->share)) {
+            best = lane;
+        }
+    }
+    return best;
+}
+
+/* Bytes of a buffer from a fragment on, `n` fragments at most. */
+static size_t span(const struct flow_buffer *buffer, uint32_t fragment, uint32_t n)
+{
+    uint64_t begin = (uint64_t)fragment * FLOW_FRAGMENT_BYTES;
+    uint64_t most = (uint64_t)n * FLOW_FRAGMENT_BYTES;
+
+    return (size_t)(buffer->size - begin < most ? buffer->size - begin : most);
+}
+
+/* Posts [fragment, + n) of every buffer in `buffers` as one group of the lane. */
+static weft_status post(struct flow *flow, struct flow_lane *lane,
+                        struct flow_request *request, uint32_t buffers, uint32_t fragment,
+                        uint32_t n)
+{
+    void *data[XFER_MULTI_MAX];
+    size_t sizes[XFER_MULTI_MAX];
+    uint32_t tags[XFER_MULTI_MAX];
+    const struct xfer_memory *memories[XFER_MULTI_MAX];
+    struct xfer_hint hints[XFER_MULTI_MAX];
+    struct xfer_request *moving = NULL;
+    struct flow_piece *piece;
+    uint32_t k = 0;
+    weft_status status;
+
+    for (uint32_t i = 0; i < request->as.recv.n; i++) {
+        struct flow_buffer *buffer = &request->as.recv.buffers[i];
+
+        if ((buffers >> i & 1) == 0) {
+            continue;
+        }
+        sizes[k] = span(buffer, fragment, n);
+        data[k] = sizes[k] == 0 ? buffer->data
+                                : buffer->data + (size_t)fragment * FLOW_FRAGMENT_BYTES;
+        tags[k] = buffer->tag;
+        memories[k] = buffer->memory;
+        hints[k++] =
+            (struct xfer_hint){.message = (request->number + i) & XFER_MESSAGE_MASK,
+                               .fragment = fragment,
+                               .whole = (uint32_t)buffer->size,
+                               .index = (uint8_t)i,
+                               .n = (uint8_t)(request->as.recv.n - 1)};
+    }
+    if (flow->free_pieces == NULL) {
+        return WEFT_AGAIN;
+    }
+    status =
+        xfer_irecv_hinted(lane->xfer, k, data, sizes, tags, memories, hints, &moving);
+    if (moving == NULL) {
+        return status;
+    }
+    piece = flow_piece_take(flow, lane);
+    piece->request = request;
+    piece->xfer = moving;
+    piece->buffers = buffers;
+    piece->fragment = fragment;
+    piece->n_fragments = n;
+    for (uint32_t i = 0; i < request->as.recv.n; i++) {
+        request->as.recv.buffers[i].n_moving += buffers >> i & 1;
+    }
+    for (uint32_t i = 0; i < k; i++) {
+        lane->dealt += sizes[i];
+    }
+    return status;
+}
+
+/* Buffers that a direct lane may take in one group with buffer `first`: none of theirs is
+ * asked for. */
+static uint32_t whole_group(const struct flow_request *request, uint32_t first)
+{
+    uint32_t buffers = 0;
+
+    for (uint32_t i = first; i < request->as.recv.n; i++) {
+        const struct flow_buffer *buffer = &request->as.recv.buffers[i];
+
+        if (!buffer->is_done && buffer->n_posted == 0) {
+            buffers |= 1u << i;
+        }
+    }
+    return buffers;
+}
+
+/* Asks for fragments of buffer i, from `fragment` on, `n` at most, on the lane that is to have
+ * them and has room. Returns how many; 0: there is no room. */
+static uint32_t ask(struct flow *flow, struct flow_request *request, uint32_t i,
+                    uint32_t fragment, uint32_t n)
+{
+    struct flow_buffer *buffer = &request->as.recv.buffers[i];
+    bool is_whole = fragment == 0 && n == buffer->n_fragments && buffer->n_posted == 0;
+    uint32_t full = 0;
+    struct flow_lane *lane;
+
+    while ((lane = pick_lane(flow, full)) != NULL) {
+        uint32_t buffers = 1u << i, n_now = lane->n_via > 0 ? 1 : n;
+        weft_status status;
+
+        if (is_whole && lane->n_via == 0) {
+            buffers = whole_group(request, i);
+            n_now = UINT32_MAX / 2;
+        }
+        status = post(flow, lane, request, buffers, fragment, n_now);
+        if (status == WEFT_OK) {
+            for (uint32_t k = i + 1; k < request->as.recv.n; k++) {
+                if ((buffers >> k & 1) != 0) {
+                    request->as.recv.buffers[k].n_posted =
+                        request->as.recv.buffers[k].n_fragments;
+                }
+            }
+            return n_now < n ? n_now : n;
+        }
+        if (status < 0) {
+            io_task_wake(&lane->conn->task); /* the lane fails when it is looked at */
+        }
+        full |= 1u << lane->index;
+    }
+    return 0;
+}
+
+/* Asks again for what was lost of a buffer. False: there is no room. */
+static bool ask_for_lost(struct flow *flow, struct flow_request *request, uint32_t i)
+{
+    uint32_t at = 0;
+
+    while (at < flow->n_lost) {
+        struct flow_lost *lost = &flow->lost[at];
+        uint32_t n;
+
+        if (lost->request != request || lost->buffer != i) {
+            at++;
+            continue;
+        }
+        n = ask(flow, request, i, lost->fragment, lost->n_fragments);
+        if (n == 0) {
+            return false;
+        }
+        lost->fragment += n;
+        lost->n_fragments -= n;
+        if (lost->n_fragments == 0) {
+            flow->n_lost--;
+            memmove(lost, lost + 1, (flow->n_lost - at) * sizeof(*lost));
+        }
+    }
+    return true;
+}
+
+/* False: there is no room for all of it. */
+static bool ask_for_request(struct flow *flow, struct flow_request *request)
+{
+    for (uint32_t i = 0; i < request->as.recv.n; i++) {
+        struct flow_buffer *buffer = &request->as.recv.buffers[i];
+
+        if (buffer->is_done) {
+            continue;
+        }
+        if (flow->n_lost > 0 && !ask_for_lost(flow, request, i)) {
+            return false;
+        }
+        while (buffer->n_posted < buffer->n_fragments) {
+            uint32_t n = ask(flow, request, i, buffer->n_posted,
+                             buffer->n_fragments - buffer->n_posted);
+
+            if (n == 0) {
+                return false;
+            }
+            buffer->n_posted += n;
+        }
+    }
+    return true;
+}
+
+/* In order: what is asked for first on a lane is what the sender can send first, or the few
+ * buffers of a relay could fill with what has to wait. */
+weft_status flow_post(struct flow *flow)
+{
+    struct flow_request *request = flow->open;
+
+    while (request != NULL && ask_for_request(flow, request)) {
+        request = request->next;
+    }
+    return tell(flow);
+}
+
+weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
+                       const size_t *sizes, const uint32_t *tags,
+                       const struct xfer_memory *const *memories,
+                       struct flow_request **out)
+{
+    struct flow_request *request;
+
+    *out = NULL;
+    weft_check(!flow->config.is_sender && !flow->is_closing);
+    weft_check(n >= 1 && n <= XFER_MULTI_MAX);
+    if (flow->error.status != WEFT_OK) {
+        return flow->error.status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (sizes[i] > XFER_SIZE_MAX) {
+            return WEFT_ERR_LIMIT;
+        }
+    }
+    if (flow->n_receives == FLOW_RECEIVES ||
+        flow_distance(flow->next_number + n, flow->base) > (int32_t)FLOW_MESSAGES) {
+        return WEFT_AGAIN;
+    }
+    request = flow_request_take(flow, FLOW_RECV);
+    flow->n_receives++;
+    request->number = flow->next_number;
+    request->as.recv.n = n;
+    request->as.recv.n_missing = n;
+    for (uint32_t i = 0; i < n; i++) {
+        request->as.recv.buffers[i] =
+            (struct flow_buffer){.data = data[i],
+                                 .size = sizes[i],
+                                 .memory = memories[i],
+                                 .tag = tags[i],
+                                 .n_fragments = n_fragments(sizes[i])};
+    }
+    flow->next_number = (flow->next_number + n) & XFER_MESSAGE_MASK;
+    flow_open_append(flow, request);
+    *out = request;
+    return flow_post(flow) < 0 ? flow->error.status : WEFT_OK;
+}

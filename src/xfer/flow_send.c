@@ -1,0 +1,305 @@
+/* The sending end of a flow: messages wait for clear-to-sends, whatever lane brings them. */
+#include "base/check.h"
+#include "xfer/flow_private.h"
+#include "xfer/private.h"
+
+#define GROUP_MAX XFER_MULTI_MAX
+
+static struct flow_message *message_of(struct flow *flow, uint32_t number)
+{
+    struct flow_message *message = &flow->messages[number % FLOW_MESSAGES];
+
+    return message->state != FLOW_UNKNOWN && message->number == number ? message : NULL;
+}
+
+/* The send under way with this number, or NULL. */
+static struct flow_request *send_of(struct flow *flow, uint32_t number)
+{
+    const struct flow_message *message = message_of(flow, number);
+    struct flow_request *request = message == NULL ? NULL : message->request;
+
+    if (message != NULL) {
+        return request;
+    }
+    for (request = flow->open; request != NULL && request->number != number;) {
+        request = request->next;
+    }
+    return request;
+}
+
+/* ---- done ---- */
+
+static void check_done(struct flow *flow, struct flow_request *request)
+{
+    struct flow_message *message = message_of(flow, request->number);
+    bool is_acked = !request->as.send.needs_notice && request->as.send.has_ack &&
+                    request->as.send.n_acked >= request->as.send.whole;
+
+    if (request->as.send.n_moving > 0 || !(is_acked || request->as.send.is_noticed)) {
+        return;
+    }
+    request->is_done = true;
+    flow_open_remove(flow, request);
+    if (message != NULL && message->request == request) {
+        message->request = NULL;
+    }
+}
+
+void flow_send_base(struct flow *flow, uint32_t base)
+{
+    struct flow_request *next;
+
+    if (flow_distance(base, flow->base) <= 0) {
+        return;
+    }
+    flow->base = base & XFER_MESSAGE_MASK;
+    for (struct flow_request *request = flow->open; request != NULL; request = next) {
+        next = request->next;
+        if (flow_distance(request->number, base) < 0) {
+            request->as.send.is_noticed = true;
+            check_done(flow, request);
+        }
+    }
+}
+
+static void harvest(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_piece *before = NULL, *piece = lane->pieces, *next;
+
+    for (; piece != NULL; piece = next) {
+        struct flow_request *request = piece->request;
+
+        next = piece->next;
+        if (xfer_test(lane->xfer, piece->xfer, NULL) != WEFT_OK) {
+            before = piece;
+            continue;
+        }
+        request->as.send.n_moving--;
+        request->as.send.n_acked += piece->n_bytes;
+        request->as.send.has_ack = true;
+        flow_piece_give(flow, lane, before, piece);
+        check_done(flow, request);
+    }
+}
+
+void flow_send_stopped(struct flow *flow, struct flow_lane *lane)
+{
+    struct flow_request *next;
+
+    harvest(flow, lane);
+    while (lane->pieces != NULL) {
+        lane->pieces->request->as.send.n_moving--;
+        flow_piece_give(flow, lane, NULL, lane->pieces);
+    }
+    /* What was confirmed in parts cannot be told from what the receiver has: it will say. */
+    for (struct flow_request *request = flow->open; request != NULL; request = next) {
+        next = request->next;
+        request->as.send.needs_notice = true;
+        check_done(flow, request);
+    }
+}
+
+/* ---- clear-to-sends ---- */
+
+/* A grant came: what it says of its message. */
+static weft_status learn(struct flow *flow, struct flow_lane *lane,
+                         const struct xfer_cts *cts)
+{
+    const struct xfer_hint *hint = &cts->hint;
+    uint64_t at = (uint64_t)hint->fragment * FLOW_FRAGMENT_BYTES;
+    int32_t ahead = flow_distance(hint->message, flow->next_number);
+    struct flow_message *message = &flow->messages[hint->message % FLOW_MESSAGES];
+
+    if (at > hint->whole || cts->size > hint->whole - at) {
+        return xfer_fail_protocol(
+            lane->xfer, 0, "clear-to-send of %llu bytes at %llu of a message of %u",
+            (unsigned long long)cts->size, (unsigned long long)at, hint->whole);
+    }
+    if (ahead >= (int32_t)FLOW_MESSAGES || ahead < -(int32_t)FLOW_MESSAGES ||
+        (ahead < 0 && send_of(flow, hint->message) == NULL)) {
+        return xfer_fail_protocol(lane->xfer, 0,
+                                  "clear-to-send of message %u, %u is the next",
+                                  hint->message, flow->next_number);
+    }
+    if (ahead >= 0 && message_of(flow, hint->message) == NULL) {
+        *message = (struct flow_message){.state = FLOW_OPEN,
+                                         .number = hint->message,
+                                         .tag = cts->tag,
+                                         .whole = hint->whole,
+                                         .index = hint->index,
+                                         .n = (uint8_t)(hint->n + 1)};
+    }
+    return WEFT_OK;
+}
+
+/* Sends what a grant asks for. */
+static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
+                              const struct xfer_cts *cts, struct flow_request *request)
+{
+    uint64_t at = (uint64_t)cts->hint.fragment * FLOW_FRAGMENT_BYTES;
+    uint64_t left = request->as.send.n_bytes > at ? request->as.send.n_bytes - at : 0;
+    uint64_t n_bytes = left < cts->size ? left : cts->size;
+    struct xfer_request *moving;
+    struct flow_piece *piece;
+    uint32_t size = (uint32_t)cts->size;
+    weft_status status;
+
+    if (flow->free_pieces == NULL) {
+        return WEFT_AGAIN;
+    }
+    status =
+        xfer_isend_to(lane->xfer, cts, request->as.send.data + (n_bytes > 0 ? at : 0),
+                      n_bytes, request->as.send.memory, &moving);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    piece = flow_piece_take(flow, lane);
+    piece->request = request;
+    piece->xfer = moving;
+    piece->n_bytes = size;
+    request->as.send.n_moving++;
+    request->as.send.needs_notice =
+        request->as.send.needs_notice || flow_is_noticed(flow, lane);
+    return WEFT_OK;
+}
+
+/* Looks for grants of `only` (NULL: of any message that is there) from `cursor` on. */
+static weft_status serve(struct flow *flow, struct flow_lane *lane,
+                         struct xfer_cursor cursor, struct flow_request *only)
+{
+    const struct xfer_cts *cts;
+
+    while ((cts = xfer_next_grant(lane->xfer, &cursor)) != NULL) {
+        struct flow_request *request = only;
+        weft_status status;
+
+        if (only == NULL) {
+            request = send_of(flow, cts->hint.message);
+        }
+        if (request == NULL || request->number != cts->hint.message) {
+            continue;
+        }
+        status = send_piece(flow, lane, cts, request);
+        if (status != WEFT_OK) {
+            lane->has_passed_over = true;
+            return status == WEFT_AGAIN ? WEFT_OK : status;
+        }
+        if (only != NULL && cts->size == cts->hint.whole) {
+            break;
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane)
+{
+    struct xfer_cursor from = lane->seen;
+    const struct xfer_cts *cts;
+    uint32_t base;
+    weft_status status = xfer_progress(lane->xfer);
+
+    if (status == WEFT_OK && xfer_notice(lane->xfer, &base)) {
+        flow_send_base(flow, base);
+    }
+    harvest(flow, lane);
+    while (status == WEFT_OK &&
+           (cts = xfer_next_grant(lane->xfer, &lane->seen)) != NULL) {
+        status = learn(flow, lane, cts);
+    }
+    if (lane->has_passed_over) {
+        from = (struct xfer_cursor){0};
+        lane->has_passed_over = false;
+    }
+    return status == WEFT_OK ? serve(flow, lane, from, NULL) : status;
+}
+
+/* ---- sending ---- */
+
+/* The first buffer of the oldest open group that waits for `tag`, as far as the group's
+ * buffers are known: an earlier one may have the same tag. */
+static struct flow_message *match(struct flow *flow, uint32_t tag)
+{
+    struct flow_message *first = message_of(flow, flow->next_number);
+    uint32_t n = first == NULL ? 0 : (uint32_t)first->n - first->index;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct flow_message *message =
+            message_of(flow, (flow->next_number + i) & XFER_MESSAGE_MASK);
+
+        if (message == NULL) {
+            return NULL;
+        }
+        if (message->state == FLOW_OPEN && message->tag == tag) {
+            return message;
+        }
+    }
+    return NULL;
+}
+
+static void use_up(struct flow *flow, struct flow_message *message)
+{
+    const struct flow_message *next = message;
+
+    message->state = FLOW_MATCHED;
+    while ((next = message_of(flow, flow->next_number)) != NULL &&
+           next->state == FLOW_MATCHED) {
+        flow->next_number = (flow->next_number + 1) & XFER_MESSAGE_MASK;
+    }
+}
+
+weft_status flow_isend(struct flow *flow, const void *data, size_t n_bytes, uint32_t tag,
+                       const struct xfer_memory *memory, struct flow_request **out)
+{
+    struct flow_message *message;
+    struct flow_request *request;
+
+    *out = NULL;
+    weft_check(flow->config.is_sender && !flow->is_closing);
+    if (flow->error.status != WEFT_OK) {
+        return flow->error.status;
+    }
+    if (n_bytes > XFER_SIZE_MAX) {
+        return WEFT_ERR_LIMIT;
+    }
+    message = match(flow, tag);
+    if (message == NULL || (request = flow_request_take(flow, FLOW_SEND)) == NULL) {
+        return WEFT_AGAIN;
+    }
+    request->number = message->number;
+    request->as.send.data = data;
+    request->as.send.n_bytes = n_bytes < message->whole ? n_bytes : message->whole;
+    request->as.send.whole = message->whole;
+    request->as.send.memory = memory;
+    message->request = request;
+    flow_open_append(flow, request);
+    use_up(flow, message);
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP &&
+            serve(flow, lane, (struct xfer_cursor){0}, request) != WEFT_OK) {
+            io_task_wake(&lane->conn->task); /* the lane fails when it is looked at */
+        }
+    }
+    *out = request;
+    return WEFT_OK;
+}
+
+weft_status flow_test(struct flow *flow, struct flow_request *request, size_t *out_sizes)
+{
+    weft_check(request->kind != FLOW_FREE);
+    if (!request->is_done) {
+        return flow->error.status != WEFT_OK ? flow->error.status : WEFT_AGAIN;
+    }
+    if (request->kind == FLOW_SEND && out_sizes != NULL) {
+        out_sizes[0] = (size_t)request->as.send.n_bytes;
+    }
+    if (request->kind == FLOW_RECV) {
+        for (uint32_t i = 0; out_sizes != NULL && i < request->as.recv.n; i++) {
+            out_sizes[i] = (size_t)request->as.recv.buffers[i].n_bytes;
+        }
+        flow->n_receives--;
+    }
+    flow_request_give(flow, request);
+    return WEFT_OK;
+}

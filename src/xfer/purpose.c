@@ -1,0 +1,96 @@
+/* The purposes and answers of flows' connections. docs/wire.md, "Flows". */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/wire.h"
+#include "xfer/wire.h"
+#include "xfer/xfer.h"
+
+#define PURPOSE_MAGIC UINT32_C(0x57464c4f) /* "WFLO" */
+#define ANSWER_MAGIC UINT32_C(0x57464c41)  /* "WFLA" */
+#define VERSION 1
+#define SHARE_WHOLE 65536u
+#define FRAGMENT_BYTES_MAX (UINT32_C(1) << 20)
+
+void flow_purpose_encode(const struct flow_purpose *purpose,
+                         uint8_t out[CONN_PURPOSE_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, CONN_PURPOSE_BYTES);
+
+    memset(out, 0, CONN_PURPOSE_BYTES);
+    weft_check(purpose->n_hops <= FLOW_HOPS_MAX);
+    wire_put_u32(&writer, PURPOSE_MAGIC);
+    wire_put_u8(&writer, VERSION);
+    wire_put_u8(&writer, (uint8_t)purpose->kind);
+    wire_put_u8(&writer, purpose->lane);
+    wire_put_u8(&writer, purpose->n_hops);
+    wire_put_u32(&writer, purpose->from);
+    wire_put_u32(&writer, purpose->to);
+    wire_put_u32(&writer, purpose->epoch);
+    wire_put_u32(&writer, purpose->share);
+    wire_put_u32(&writer, purpose->fragment_bytes);
+    wire_put_u16(&writer, purpose->relay_buffers);
+    for (uint32_t i = 0; i < purpose->n_hops; i++) {
+        wire_put_u16(&writer, purpose->hops[i]);
+    }
+    weft_check(!writer.bad);
+}
+
+/* What is left must be zero: the same purpose has the same bytes. */
+static bool is_padding(struct wire_reader *reader)
+{
+    bool zero = !reader->bad;
+
+    while (wire_left(reader) > 0) {
+        zero = wire_get_u8(reader) == 0 && zero;
+    }
+    return zero;
+}
+
+bool flow_purpose_decode(const uint8_t bytes[CONN_PURPOSE_BYTES],
+                         struct flow_purpose *out)
+{
+    struct wire_reader reader = wire_reader_init(bytes, CONN_PURPOSE_BYTES);
+    uint32_t magic = wire_get_u32(&reader);
+    uint32_t version = wire_get_u8(&reader);
+    uint32_t kind = wire_get_u8(&reader);
+
+    memset(out, 0, sizeof(*out));
+    out->kind = kind == FLOW_FORWARD ? FLOW_FORWARD : FLOW_DELIVER;
+    out->lane = wire_get_u8(&reader);
+    out->n_hops = wire_get_u8(&reader);
+    out->from = wire_get_u32(&reader);
+    out->to = wire_get_u32(&reader);
+    out->epoch = wire_get_u32(&reader);
+    out->share = wire_get_u32(&reader);
+    out->fragment_bytes = wire_get_u32(&reader);
+    out->relay_buffers = wire_get_u16(&reader);
+    for (uint32_t i = 0; i < out->n_hops && i < FLOW_HOPS_MAX; i++) {
+        out->hops[i] = wire_get_u16(&reader);
+    }
+    return magic == PURPOSE_MAGIC && version == VERSION && kind == (uint32_t)out->kind &&
+           out->n_hops <= FLOW_HOPS_MAX && (kind == FLOW_FORWARD || out->n_hops == 0) &&
+           out->from != out->to && out->epoch != 0 && out->share <= SHARE_WHOLE &&
+           out->fragment_bytes >= 1 && out->fragment_bytes <= FRAGMENT_BYTES_MAX &&
+           out->relay_buffers >= 1 && is_padding(&reader);
+}
+
+void flow_answer_encode(const struct flow_answer *answer, uint8_t out[CONN_PURPOSE_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, CONN_PURPOSE_BYTES);
+
+    memset(out, 0, CONN_PURPOSE_BYTES);
+    wire_put_u32(&writer, ANSWER_MAGIC);
+    wire_put_u32(&writer, answer->epoch);
+    wire_put_u32(&writer, answer->base & XFER_MESSAGE_MASK);
+}
+
+bool flow_answer_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_answer *out)
+{
+    struct wire_reader reader = wire_reader_init(bytes, CONN_PURPOSE_BYTES);
+    uint32_t magic = wire_get_u32(&reader);
+
+    out->epoch = wire_get_u32(&reader);
+    out->base = wire_get_u32(&reader);
+    return magic == ANSWER_MAGIC && out->base <= XFER_MESSAGE_MASK && is_padding(&reader);
+}
