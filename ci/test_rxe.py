@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -240,6 +241,47 @@ def test_a_killed_host_has_told_its_part(place):
             for host in ("titanic", "iceberg", "carpathia")}
     assert "post" in told["iceberg"] and "error" not in told["iceberg"]
     assert "error" in told["titanic"] and "error" in told["carpathia"]
+
+
+def frames_of(path):
+    """(interface, time, outgoing, bytes) of each packet of a pcapng file."""
+    data = path.read_bytes()
+    interfaces = []
+    at = 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        body = data[at + 8:at + length - 4]
+        if kind == 1:  # interface description; if_name is its first option
+            code, n = struct.unpack_from("<HH", body, 8)
+            assert code == 2
+            interfaces.append(body[12:12 + n].decode())
+        elif kind == 6:
+            interface, high, low, n, whole = struct.unpack_from("<IIIII", body)
+            assert n == whole
+            flags, = struct.unpack_from("<I", body, 20 + (n + 3) // 4 * 4 + 4)
+            yield interfaces[interface], high << 32 | low, flags == 2, body[20:20 + n]
+        at += length
+
+
+def test_a_capture_has_every_frame_of_every_port(place):
+    folder = place / "captures"
+    folder.mkdir()
+    folder.chmod(0o777)
+    document = run_json(place, PAIR, "--pcap", folder / "pair.pcapng")
+    frames = list(frames_of(folder / "pair.pcapng"))
+    times = [frame[1] for frame in frames]
+    assert times == sorted(times)
+    assert 0 <= times[0] and times[-1] <= document["sim_time_ns"] + 1_000_000_000
+    roce = [(port, out, data) for port, _, out, data in frames
+            if data[12:14] == b"\x08\x00" and data[23] == 17 and data[36:38] == b"\x12\xb7"]
+    found = Counter(f"roce_frames.{port.replace(':', '.')}" for port, _, _ in roce)
+    counted = {name: value for name, value in document["counters"].items()
+               if name.startswith("roce_frames.") and not name.endswith(".mgmt0")}
+    assert found == counted and document["counters"]["capture_lost"] == 0
+    # What leaves one end of the cable comes in at the other, byte for byte.
+    sent = Counter(data for port, out, data in roce if port == "titanic:p0" and out)
+    came = Counter(data for port, out, data in roce if port == "iceberg:p0" and not out)
+    assert sent == came and sent
 
 
 LOSSY = """

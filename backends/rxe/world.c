@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backends/rxe/backend.h"
+#include "backends/rxe/capture.h"
 #include "backends/rxe/private.h"
 #include "backends/rxe/process.h"
 #include "backends/rxe/signals.h"
@@ -33,6 +34,7 @@ struct rxe_world {
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
     struct rxe_signals signals;
+    struct rxe_capture *capture;           /* Owned; or NULL */
     char counter_name[RXE_NAME_BYTES * 2]; /* the last one asked for */
 };
 
@@ -168,6 +170,7 @@ static weft_status rxe_step(struct world *base, weft_ns until)
         weft_ns now = rxe_now(base);
         weft_ns next = faults_due(world);
 
+        rxe_capture_fetch(world->capture);
         if (rxe_processes_reap(world->processes, world->n_processes)) {
             return WEFT_OK;
         }
@@ -178,6 +181,9 @@ static weft_status rxe_step(struct world *base, weft_ns until)
             return WEFT_AGAIN;
         }
         next = next < until ? next : until;
+        if (world->capture != NULL && next - now > RXE_CAPTURE_NS) {
+            next = now + RXE_CAPTURE_NS;
+        }
         rxe_processes_wait(world->processes, world->n_processes, world->signals.fd,
                            next == WEFT_NEVER ? WEFT_NEVER : next - now);
     }
@@ -261,9 +267,12 @@ static int rxe_tap(struct world *base,
                    void (*tap)(void *context, const struct world_frame *frame),
                    void *context)
 {
-    (void)base;
-    (void)context;
-    return tap == NULL ? 0 : EOPNOTSUPP;
+    struct rxe_world *world = world_of(base);
+
+    rxe_capture_stop(world->capture);
+    world->capture = NULL;
+    return tap == NULL ? 0
+                       : rxe_capture_start(&world->fabric, tap, context, &world->capture);
 }
 
 static void rxe_cable_stats(const struct world *base, uint32_t cable,
@@ -287,7 +296,8 @@ static void rxe_cable_stats(const struct world *base, uint32_t cable,
     }
 }
 
-/* RoCE frames at every port, then on the management network, host by host. */
+/* RoCE frames at every port, then on the management network, host by host; then what a capture
+ * missed. */
 static bool rxe_counter(const struct world *base, uint32_t index, const char **out_name,
                         uint64_t *out_value)
 {
@@ -306,6 +316,11 @@ static bool rxe_counter(const struct world *base, uint32_t index, const char **o
         *out_name = world->counter_name;
         *out_value = rxe_fabric_roce_frames(&world->fabric, i,
                                             index < host->n_ports ? index : UINT32_MAX);
+        return true;
+    }
+    if (world->capture != NULL && index == 0) {
+        *out_name = "capture_lost";
+        *out_value = rxe_capture_lost(world->capture);
         return true;
     }
     return false;
@@ -364,6 +379,8 @@ static void rxe_destroy(struct world *base)
     }
     world = world_of(base);
     rxe_processes_destroy(world->processes, world->n_processes);
+    rxe_capture_fetch(world->capture);
+    rxe_capture_stop(world->capture);
     rxe_fabric_destroy(&world->fabric);
     free(world->timed);
     free(world->first);

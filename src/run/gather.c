@@ -17,7 +17,6 @@
 
 struct gathering {
     struct run *run;
-    weft_ns origin_ns;     /* when the world was there */
     weft_ns last_ended_ns; /* 0: nobody yet */
     bool *launched;        /* Owned [n_ranks] */
     bool *ended;           /* Owned [n_ranks] */
@@ -112,8 +111,8 @@ static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_nex
 
     *out_next = WEFT_NEVER;
     for (uint32_t rank = 0; rank < g->run->n_ranks && status == WEFT_OK; rank++) {
-        weft_ns start =
-            g->origin_ns + g->run->plan->spec.hosts[g->run->rank_hosts[rank]].start_ns;
+        weft_ns start = g->run->origin_ns +
+                        g->run->plan->spec.hosts[g->run->rank_hosts[rank]].start_ns;
 
         if (g->launched[rank]) {
             continue;
@@ -142,7 +141,8 @@ static void collect(struct gathering *g, uint32_t rank, const struct world_endin
                          : NULL;
 
     g->config.rank = rank;
-    run->hosts[index] = run_record_decode(record, name, &g->config, g->origin_ns, &error);
+    run->hosts[index] =
+        run_record_decode(record, name, &g->config, g->run->origin_ns, &error);
     json_decref(record);
     run_story_add(&run->story, rank + 1, ending->story, ending->n_story);
     if (run->hosts[index]->state == HOST_DEAD) {
@@ -201,7 +201,7 @@ static void bury(struct gathering *g)
 static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
 {
     struct world *world = g->run->world;
-    weft_ns limit = g->origin_ns + RUN_LIMIT_NS;
+    weft_ns limit = g->run->origin_ns + RUN_LIMIT_NS;
 
     for (;;) {
         weft_ns now = world->ops->now(world);
@@ -240,14 +240,13 @@ weft_status run_gather(struct run *run, struct weft_error *error)
     weft_status status;
 
     run_configure(run, &g.config);
-    g.origin_ns = run->world->ops->now(run->world);
     run_story_gather(&run->story);
     g.launched = weft_calloc(run->n_ranks, sizeof(*g.launched));
     g.ended = weft_calloc(run->n_ranks, sizeof(*g.ended));
     status = wait_for_all(&g, error);
     bury(&g);
-    run_story_tell_gathered(&run->story, g.origin_ns);
-    run->ended_ns = run->world->ops->now(run->world) - g.origin_ns;
+    run_story_tell_gathered(&run->story, run->origin_ns);
+    run->ended_ns = run->world->ops->now(run->world) - run->origin_ns;
     free(g.launched);
     free(g.ended);
     return status;

@@ -66,6 +66,7 @@ struct run {
     uint32_t n_rows;
     struct host **hosts; /* Owned [n_hosts], by index in the world */
     uint32_t n_hosts;
+    weft_ns origin_ns; /* of the world's clock, when the world was there */
     weft_ns ended_ns;
     weft_status loop_status;
     struct weft_error loop_error;

@@ -1,5 +1,6 @@
 #include "run/run.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,30 @@ void run_init(struct run *run, const struct scenario *scenario,
     run_story_init(&run->story, options);
 }
 
+/* Frames are told with times of the run. */
+static void take_frame(void *context, const struct world_frame *frame)
+{
+    const struct run *run = context;
+    struct world_frame told = *frame;
+
+    told.at_ns -= run->origin_ns;
+    run->options->tap(run->options->tap_context, &told);
+}
+
+static weft_status start_capture(struct run *run, struct weft_error *error)
+{
+    const char *name = run->options->backend->name;
+    int problem = run->world->ops->tap(run->world, take_frame, run);
+
+    if (problem == EOPNOTSUPP) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "capture",
+                         "backend %s cannot capture frames", name);
+    }
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, "capture",
+                                          "backend %s cannot capture frames here", name);
+}
+
 static weft_status create_world(struct run *run, struct weft_error *error)
 {
     const struct run_options *options = run->options;
@@ -37,12 +62,8 @@ static weft_status create_world(struct run *run, struct weft_error *error)
     if (status != WEFT_OK) {
         return status;
     }
-    if (options->tap != NULL &&
-        run->world->ops->tap(run->world, options->tap, options->tap_context) != 0) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "capture",
-                         "backend %s cannot capture frames", options->backend->name);
-    }
-    return WEFT_OK;
+    run->origin_ns = run->world->ops->now(run->world);
+    return options->tap == NULL ? WEFT_OK : start_capture(run, error);
 }
 
 static weft_status place_ranks(struct run *run, struct weft_error *error)

@@ -1,0 +1,230 @@
+#define _GNU_SOURCE
+#include "backends/rxe/capture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define SECOND INT64_C(1000000000)
+#define FRAME_MAX (1u << 17)   /* more than one of TCP before segmentation */
+#define KERNEL_ROOM (32 << 20) /* per port */
+
+/* A port's socket and the oldest frame that was fetched from it and not handed out. */
+struct source {
+    int fd;
+    uint32_t host, port;
+    bool has_frame;
+    struct world_frame frame;
+    uint8_t *bytes; /* Owned [FRAME_MAX] */
+    uint64_t n_lost;
+};
+
+struct rxe_capture {
+    void (*tap)(void *context, const struct world_frame *frame);
+    void *context;
+    weft_ns
+        realtime_ns; /* of CLOCK_REALTIME, which stamps frames, before CLOCK_MONOTONIC */
+    struct source *sources; /* Owned [n] */
+    uint32_t n;
+};
+
+static weft_ns clock_of(clockid_t clock)
+{
+    struct timespec time;
+
+    clock_gettime(clock, &time);
+    return time.tv_sec * SECOND + time.tv_nsec;
+}
+
+/* ---- sockets ---- */
+
+static int open_socket(const struct rxe_fabric *fabric, const struct rxe_place *place,
+                       const char *netdev, int *out)
+{
+    const int one = 1;
+    const int room = KERNEL_ROOM;
+    struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+    int problem = rxe_place_enter(place);
+    int fd;
+
+    if (problem != 0) {
+        return problem;
+    }
+    fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    problem = fd < 0 ? errno : 0;
+    rxe_fabric_go_home(fabric);
+    if (problem != 0) {
+        return problem;
+    }
+    at.sll_ifindex = (int)netlink_ifindex(place->route_fd, netdev);
+    if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one)) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) != 0 ||
+        bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
+        problem = errno;
+        close(fd);
+        return problem;
+    }
+    *out = fd;
+    return 0;
+}
+
+int rxe_capture_start(const struct rxe_fabric *fabric,
+                      void (*tap)(void *context, const struct world_frame *frame),
+                      void *context, struct rxe_capture **out)
+{
+    const struct world_spec *spec = fabric->spec;
+    struct rxe_capture *capture = weft_calloc(1, sizeof(*capture));
+    uint32_t n_ports = 0;
+    int problem = 0;
+
+    for (uint32_t h = 0; h < spec->n_hosts; h++) {
+        n_ports += spec->hosts[h].n_ports;
+    }
+    capture->tap = tap;
+    capture->context = context;
+    capture->realtime_ns = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
+    capture->sources = weft_calloc((size_t)n_ports + 1, sizeof(*capture->sources));
+    for (uint32_t h = 0; h < spec->n_hosts && problem == 0; h++) {
+        for (uint32_t p = 0; p < spec->hosts[h].n_ports && problem == 0; p++) {
+            struct source *source = &capture->sources[capture->n];
+
+            *source = (struct source){.host = h, .port = p};
+            problem = open_socket(fabric, &fabric->hosts[h].place,
+                                  spec->hosts[h].ports[p].name, &source->fd);
+            if (problem == 0) {
+                source->bytes = weft_alloc(FRAME_MAX);
+                capture->n++;
+            }
+        }
+    }
+    if (problem != 0) {
+        rxe_capture_stop(capture);
+        capture = NULL;
+    }
+    *out = capture;
+    return problem;
+}
+
+void rxe_capture_stop(struct rxe_capture *capture)
+{
+    if (capture == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < capture->n; i++) {
+        close(capture->sources[i].fd);
+        free(capture->sources[i].bytes);
+    }
+    free(capture->sources);
+    free(capture);
+}
+
+uint64_t rxe_capture_lost(struct rxe_capture *capture)
+{
+    uint64_t n_lost = 0;
+
+    for (uint32_t i = 0; i < capture->n; i++) {
+        struct source *source = &capture->sources[i];
+        struct tpacket_stats stats = {0};
+        socklen_t n = sizeof(stats);
+
+        /* Asking starts from zero again. */
+        if (getsockopt(source->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &n) == 0) {
+            source->n_lost += stats.tp_drops;
+        }
+        n_lost += source->n_lost;
+    }
+    return n_lost;
+}
+
+/* ---- frames ---- */
+
+static weft_ns stamp_of(struct msghdr *message)
+{
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL;
+         at = CMSG_NXTHDR(message, at)) {
+        struct timespec time;
+
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_TIMESTAMPNS) {
+            memcpy(&time, CMSG_DATA(at), sizeof(time));
+            return time.tv_sec * SECOND + time.tv_nsec;
+        }
+    }
+    return 0;
+}
+
+/* The next frame of a port, if there is one and none is waiting. */
+static void fetch(const struct rxe_capture *capture, struct source *source)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
+    struct sockaddr_ll from = {0};
+    struct iovec bytes = {.iov_base = source->bytes, .iov_len = FRAME_MAX};
+    struct msghdr message = {.msg_name = &from,
+                             .msg_namelen = sizeof(from),
+                             .msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n;
+
+    if (source->has_frame) {
+        return;
+    }
+    /* A port that went down says so once, and goes on. */
+    do {
+        n = recvmsg(source->fd, &message, 0);
+    } while (n < 0 && (errno == ENETDOWN || errno == EINTR));
+    if (n < 0) {
+        return;
+    }
+    source->has_frame = true;
+    source->frame = (struct world_frame){
+        .at_ns = stamp_of(&message) - capture->realtime_ns,
+        .host = source->host,
+        .port = source->port,
+        .is_outgoing = from.sll_pkttype == PACKET_OUTGOING,
+        .bytes = source->bytes,
+        .n_bytes = (size_t)n,
+        .comment = (message.msg_flags & MSG_TRUNC) != 0 ? "cut" : NULL,
+    };
+}
+
+/* Of two at the same time, the one that leaves. */
+static bool is_before(const struct source *a, const struct source *b)
+{
+    return a->frame.at_ns < b->frame.at_ns ||
+           (a->frame.at_ns == b->frame.at_ns && a->frame.is_outgoing &&
+            !b->frame.is_outgoing);
+}
+
+/* Only what is older than the look: what comes meanwhile may be found in any order. */
+void rxe_capture_fetch(struct rxe_capture *capture)
+{
+    weft_ns begun_ns = clock_of(CLOCK_MONOTONIC);
+
+    while (capture != NULL) {
+        struct source *first = NULL;
+
+        for (uint32_t i = 0; i < capture->n; i++) {
+            struct source *source = &capture->sources[i];
+
+            fetch(capture, source);
+            if (source->has_frame && (first == NULL || is_before(source, first))) {
+                first = source;
+            }
+        }
+        if (first == NULL || first->frame.at_ns > begun_ns) {
+            return;
+        }
+        capture->tap(capture->context, &first->frame);
+        first->has_frame = false;
+    }
+}

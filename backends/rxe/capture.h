@@ -1,0 +1,25 @@
+/* Frames as they cross the interfaces of a fabric: packet(7), a socket per port. */
+#ifndef WEFT_BACKENDS_RXE_CAPTURE_H
+#define WEFT_BACKENDS_RXE_CAPTURE_H
+
+#include "backends/rxe/fabric.h"
+
+struct rxe_capture;
+
+/* How long frames may lie in the kernel before they are fetched: it has room for far more than
+ * what crosses a veth in that time, and fetching each as it comes would slow everybody down. */
+#define RXE_CAPTURE_NS 5000000
+
+/* Every frame of every port from now on goes to `tap`, with times of CLOCK_MONOTONIC. An errno;
+ * `*out` is NULL then. */
+int rxe_capture_start(const struct rxe_fabric *fabric,
+                      void (*tap)(void *context, const struct world_frame *frame),
+                      void *context, struct rxe_capture **out);
+/* Hands out what came since, in the order of time. NULL is ignored. */
+void rxe_capture_fetch(struct rxe_capture *capture);
+/* Frames that the kernel had no room for. */
+uint64_t rxe_capture_lost(struct rxe_capture *capture);
+/* Without a last fetch. NULL is ignored. */
+void rxe_capture_stop(struct rxe_capture *capture);
+
+#endif
