@@ -13,10 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent
 # Sanitizers reserve more address space than a guest has.
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 RETRY_EXC_ERR = 12
-# WR_FLUSH_ERR, or LOC_QP_OP_ERR on Linux 6.1: a device whose own port went down. Retries of
-# the other end that ran out may be told first.
-GIVEN_UP = {5, 2, RETRY_EXC_ERR}
-BOUND_NS = 10_000_000_000
+# WR_FLUSH_ERR, or LOC_QP_OP_ERR on Linux 6.1: what rdma_rxe completes with when its own host
+# did not take a packet, because its port is down.
+OWN_LINK_DOWN = {5, 2}
+SECOND_NS = 1_000_000_000
+FAULT_NS = SECOND_NS  # from when the world is there
+# Seven times of 4.096 us * 2^14, and the guest's ticks of 10 ms: 0.5 to 0.7 s.
+RETRIES_NS = 6 * 67_108_864
+LIMIT_NS = FAULT_NS + 2 * SECOND_NS
+# The kernel keeps a queue pair for as long as its packets wait for a neighbour: three requests,
+# a second apart.
+BOUND_NS = LIMIT_NS + 4 * SECOND_NS
 
 asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
                        check=False)
@@ -32,8 +39,7 @@ topology:
     - {endpoints: ["titanic:p0", "iceberg:p0"], subnet: 192.168.101.0/24}
 jobs:
   - all_reduce: {bytes: %s, repeat: %u}
-faults:
-  - {at: 1s, %s}
+faults: [%s]
 expect: %s
 """
 LONG = ("1MiB", 400)  # longer than the second after which the fault comes
@@ -48,47 +54,76 @@ def fixture_place():
     shutil.copy(WEFT, folder / "weft")
     shutil.copy(KERNEL, folder / "linux")
     folder.chmod(0o755)
+    (folder / "out").mkdir()
+    (folder / "out").chmod(0o777)
     yield folder
     shutil.rmtree(folder)
 
 
-def run(place, job, fault, expect):
-    """The document of a run that met its expectations, within a minute."""
-    (place / "fault.yaml").write_text(SCENARIO % (*job, fault, expect))
+def run(place, job, faults, expect):
+    """The document of a run that met its expectations, within a minute, and what each host saw.
+
+    `faults`: the one that comes after a second, or several with their times."""
+    flow = [f"at: 1s, {faults}"] if isinstance(faults, str) else faults
+    flow = ", ".join(f"{{{fault}}}" for fault in flow)
+    (place / "fault.yaml").write_text(SCENARIO % (*job, flow, expect))
+    seen = place / "out" / "seen.json"
     env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
     user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(
-        [place / "weft", "run", "--backend", "rxe", "fault.yaml", "--json"], cwd=place,
-        env={**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "HOME": "/"}, timeout=60,
+        [place / "weft", "run", "--backend", "rxe", "fault.yaml", "--json", "--observations", seen],
+        cwd=place, env={**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "HOME": "/"}, timeout=60,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **user)
     assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
-    return json.loads(done.stdout)
+    return json.loads(done.stdout), {h["name"]: h for h in json.loads(seen.read_text())["hosts"]}
 
 
-@pytest.mark.parametrize("port", ["titanic:p0", "iceberg:p0"])
-def test_a_link_that_goes_down_is_named(place, port):
-    document = run(place, LONG, f'on: "{port}", kind: down',
-                   "{result: fail, findings: [link.down]}")
-    assert document["symptom"]["wc_status"] in GIVEN_UP
+def own_failures(hosts):
+    """(host, completion status, when) of what hosts met themselves, the first first."""
+    found = [(host["name"], error["wc_status"], error["at_ns"])
+             for host in hosts.values() for error in host["errors"] if not error["hearsay"]]
+    return sorted(found, key=lambda failure: failure[2])
+
+
+@pytest.mark.parametrize("end", ["titanic", "iceberg"])
+def test_a_link_that_goes_down_is_named(place, end):
+    """The end whose port was taken down gives up at once. The carrier of a veth is shared: the
+    other end's port goes down as well, and what it still sends either meets that, or waits for a
+    neighbour that the kernel has forgotten, until its retries run out."""
+    document, hosts = run(place, LONG, f'on: "{end}:p0", kind: down',
+                          "{result: fail, findings: [link.down]}")
+    failures = own_failures(hosts)
+    assert failures
+    for host, wc_status, at_ns in failures:
+        assert FAULT_NS <= at_ns < LIMIT_NS
+        assert wc_status in OWN_LINK_DOWN or (
+            host != end and wc_status == RETRY_EXC_ERR and at_ns > FAULT_NS + RETRIES_NS), failures
+    assert document["symptom"]["wc_status"] == failures[0][1]
     assert document["sim_time_ns"] < BOUND_NS
     [finding] = document["findings"]
     assert finding["code"] == "link.down"
-    assert "down" in (finding["evidence"]["local_state"], finding["evidence"]["remote_state"])
+    assert finding["where"]["host"] in {host for host, _, _ in failures}
+    assert finding["evidence"]["local_state"] == finding["evidence"]["remote_state"] == "down"
 
 
 def test_a_dead_peer_is_named(place):
-    document = run(place, LONG, "on: iceberg, kind: kill",
-                   "{result: fail, findings: [peer.dead]}")
+    document, hosts = run(place, LONG, "on: iceberg, kind: kill",
+                          "{result: fail, findings: [peer.dead]}")
     assert [finding["where"]["peer"] for finding in document["findings"]] == ["iceberg"]
-    assert document["sim_time_ns"] < BOUND_NS
+    [error] = hosts["titanic"]["errors"]  # it saw the stream end, and did not wait for retries
+    assert FAULT_NS <= error["at_ns"] < FAULT_NS + SECOND_NS
+    assert document["sim_time_ns"] < LIMIT_NS
 
 
 def test_a_cable_that_loses_everything_ends_in_bounded_time(place):
     """Both ports are up, so nothing decides between causes: that is what it says."""
-    document = run(place, LONG, 'on: "titanic:p0", kind: loss, share: 100%',
-                   "{result: fail}")
+    document, hosts = run(place, LONG, 'on: "titanic:p0", kind: loss, share: 100%',
+                          "{result: fail}")
     assert document["symptom"]["wc_status"] == RETRY_EXC_ERR
-    assert document["sim_time_ns"] < BOUND_NS
+    for _, wc_status, at_ns in own_failures(hosts):
+        assert wc_status == RETRY_EXC_ERR
+        assert FAULT_NS + RETRIES_NS < at_ns < LIMIT_NS
+    assert document["sim_time_ns"] < LIMIT_NS
     [finding] = document["findings"]
     assert finding["code"] == "undetermined"
     assert finding["evidence"]["local_state"] == finding["evidence"]["remote_state"] == "up"
@@ -97,9 +132,21 @@ def test_a_cable_that_loses_everything_ends_in_bounded_time(place):
 @pytest.mark.parametrize("fault", ["loss, share: 1%", "delay, delay: 10ms"])
 def test_a_bad_cable_slows_and_data_stays_exact(place, fault):
     job = ("64KiB", 200) if "loss" in fault else LONG
-    document = run(place, job, f'on: "titanic:p0", kind: {fault}', "{data: exact}")
+    document, _ = run(place, job, f'on: "titanic:p0", kind: {fault}', "{data: exact}")
     assert document["result"] == "pass"
     assert document["findings"] == []
     assert [job["nwrong"] for job in document["jobs"]] == [0]
     if "delay" in fault:  # most of the runs came after the fault, so the median has it
         assert document["jobs"][0]["time_ns"] >= 10_000_000
+
+
+def test_a_cable_that_changes_in_full_flight_loses_nothing(place):
+    """rdma_rxe gives a queue pair up when its own host drops a packet: what makes a cable worse or
+    better must not be put in or taken out while it is in use."""
+    faults = [f'at: {700 + 40 * i}ms, for: 20ms, on: "titanic:p0", kind: delay, delay: 100us'
+              for i in range(40)]
+    document, hosts = run(place, ("1MiB", 150), faults, "{data: exact}")
+    assert document["result"] == "pass"
+    assert own_failures(hosts) == []
+    assert document["sim_time_ns"] > FAULT_NS  # some of it was under way
+    assert [link["drops"] for link in document["links"]] == [0, 0]

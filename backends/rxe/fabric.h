@@ -38,7 +38,7 @@ struct rxe_port {
     uint32_t cable;
     uint32_t peer_host, peer_port; /* if has_cable */
     struct netlink_impairment impairment;
-    bool is_impaired; /* a qdisc of ours is there */
+    bool has_netem; /* a qdisc of ours is there, and stays */
     uint32_t mtu_bytes;
 };
 

@@ -37,19 +37,75 @@ static bool is_nothing(const struct netlink_impairment *impairment)
            impairment->rate_bps == 0;
 }
 
+/* Whether a fault acts on a cable through netem. */
+static bool is_impairing(const struct world_fault *fault)
+{
+    switch (fault->kind) {
+    case WORLD_FAULT_DOWN:
+        return fault->direction != WORLD_BOTH_WAYS;
+    case WORLD_FAULT_LOSS:
+    case WORLD_FAULT_CORRUPT:
+    case WORLD_FAULT_DUPLICATE:
+    case WORLD_FAULT_REORDER:
+    case WORLD_FAULT_DELAY:
+    case WORLD_FAULT_RATE:
+        return true;
+    case WORLD_FAULT_UP:
+    case WORLD_FAULT_MTU:
+    case WORLD_FAULT_KILL:
+    case WORLD_FAULT_STOP:
+    case WORLD_FAULT_ADDR_ADD:
+    case WORLD_FAULT_ADDR_DEL:
+    case WORLD_FAULT_ECN:
+    case WORLD_FAULT_PATH_LIMIT:
+    case WORLD_FAULT_PAUSE:
+    case WORLD_FAULT_DROP:
+    case WORLD_FAULT_RESTART:
+    case WORLD_FAULT_CLOCK:
+    case WORLD_FAULT_GID_DELETE:
+    case WORLD_FAULT_GID_ADD:
+    case WORLD_FAULT_VERB_ERROR:
+    case WORLD_FAULT_VERB_SLOW:
+    case WORLD_N_FAULTS:
+        break;
+    }
+    return false;
+}
+
+/* Whether the scenario has a fault that will impair what this port sends. */
+static bool will_be_impaired(const struct rxe_fabric *fabric, const struct rxe_port *port)
+{
+    for (uint32_t i = 0; i < fabric->spec->n_faults && port->has_cable; i++) {
+        const struct world_fault *fault = &fabric->spec->faults[i];
+        const struct rxe_port *at;
+
+        if (!fault->has_port || !is_impairing(fault)) {
+            continue;
+        }
+        at = &fabric->hosts[fault->host].ports[fault->port];
+        if (at->has_cable && at->cable == port->cable) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A qdisc that takes another's place is preceded by one that drops everything, for a moment;
+ * rdma_rxe takes a frame that its own host dropped for an error of the queue pair. So netem is
+ * there from the beginning where it will be needed, and is never taken away. */
 int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
 {
     struct rxe_port *port = &fabric->hosts[host].ports[index];
-    bool is_needed = !is_nothing(&port->impairment);
     int error;
 
-    if (!is_needed && !port->is_impaired) {
+    if (!port->has_netem && is_nothing(&port->impairment) &&
+        !will_be_impaired(fabric, port)) {
         return 0;
     }
     error =
         netlink_set_netem(fabric->hosts[host].place.route_fd,
                           fabric->spec->hosts[host].ports[index].name, &port->impairment);
-    port->is_impaired = error == 0 ? is_needed : port->is_impaired;
+    port->has_netem = port->has_netem || error == 0;
     return error;
 }
 

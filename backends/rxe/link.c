@@ -150,16 +150,6 @@ static uint32_t share_of(uint32_t ppb)
     return (uint32_t)((uint64_t)ppb * UINT32_MAX / 1000000000U);
 }
 
-static bool is_none(const struct netlink_impairment *impairment)
-{
-    const struct world_impairment *random = &impairment->random;
-
-    return random->loss_ppb == 0 && random->corrupt_ppb == 0 &&
-           random->duplicate_ppb == 0 && random->reorder_ppb == 0 &&
-           impairment->delay_ns == 0 && impairment->jitter_ns == 0 &&
-           impairment->rate_bps == 0;
-}
-
 static void put_netem(struct netlink_request *request,
                       const struct netlink_impairment *impairment)
 {
@@ -181,19 +171,14 @@ static void put_netem(struct netlink_request *request,
     netlink_put_body(request, &options, sizeof(options));
     netlink_put(request, TCA_NETEM_LATENCY64, &impairment->delay_ns, 8);
     netlink_put(request, TCA_NETEM_JITTER64, &impairment->jitter_ns, 8);
-    if (corrupt.probability != 0) {
-        netlink_put(request, TCA_NETEM_CORRUPT, &corrupt, sizeof(corrupt));
+    /* Those that are none as well: a change leaves alone what it does not name. */
+    netlink_put(request, TCA_NETEM_CORRUPT, &corrupt, sizeof(corrupt));
+    netlink_put(request, TCA_NETEM_REORDER, &reorder, sizeof(reorder));
+    rate.rate = bytes_per_s >= UINT32_MAX ? UINT32_MAX : (uint32_t)bytes_per_s;
+    if (bytes_per_s >= UINT32_MAX) {
+        netlink_put(request, TCA_NETEM_RATE64, &bytes_per_s, 8);
     }
-    if (reorder.probability != 0) {
-        netlink_put(request, TCA_NETEM_REORDER, &reorder, sizeof(reorder));
-    }
-    if (bytes_per_s != 0) {
-        rate.rate = bytes_per_s >= UINT32_MAX ? UINT32_MAX : (uint32_t)bytes_per_s;
-        if (bytes_per_s >= UINT32_MAX) {
-            netlink_put(request, TCA_NETEM_RATE64, &bytes_per_s, 8);
-        }
-        netlink_put(request, TCA_NETEM_RATE, &rate, sizeof(rate));
-    }
+    netlink_put(request, TCA_NETEM_RATE, &rate, sizeof(rate));
     netlink_unnest(request);
 }
 
@@ -202,17 +187,10 @@ int netlink_set_netem(int fd, const char *name,
 {
     struct tcmsg body = {.tcm_family = AF_UNSPEC, .tcm_parent = TC_H_ROOT};
     struct netlink_request request;
-    int error;
 
     body.tcm_ifindex = (int)netlink_ifindex(fd, name);
     if (body.tcm_ifindex == 0) {
         return ENODEV;
-    }
-    if (is_none(impairment)) {
-        netlink_begin(&request, RTM_DELQDISC, 0, &body, sizeof(body));
-        error = netlink_call(fd, &request);
-        /* The default qdisc cannot be deleted, and need not be. */
-        return error == ENOENT || error == EINVAL ? 0 : error;
     }
     netlink_begin(&request, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body,
                   sizeof(body));

@@ -66,7 +66,8 @@ struct netlink_impairment {
     uint64_t rate_bps;
     uint32_t queue_packets; /* 0: 10 000 */
 };
-/* tc-netem(8) as root qdisc of `name`. ENOENT, EOPNOTSUPP: the kernel has no netem. */
+/* tc-netem(8) as root qdisc of `name`: the first call puts it there, and frames sent meanwhile
+ * are lost; later ones only change it. ENOENT, EOPNOTSUPP: the kernel has no netem. */
 int netlink_set_netem(int fd, const char *name,
                       const struct netlink_impairment *impairment);
 
