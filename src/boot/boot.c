@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "boot/mesh.h"
 #include "boot/private.h"
 
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
@@ -17,23 +18,46 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
     return boot->error.status;
 }
 
+static weft_status check_config(const struct boot_config *config, uint32_t n_members,
+                                struct weft_error *error)
+{
+    if (config->n_ranks == 0 || config->n_ranks > n_members ||
+        config->rank >= n_members) {
+        return weft_fail(error, WEFT_ERR_INPUT, "boot", "rank %u of %u", config->rank,
+                         config->n_ranks);
+    }
+    for (uint32_t i = 0; config->mode == BOOT_STATIC && i < config->n_neighbours; i++) {
+        uint32_t member = config->neighbours[i].member;
+
+        if (member >= n_members || member == config->rank) {
+            return weft_fail(error, WEFT_ERR_INPUT, "boot",
+                             "rank %u is no neighbour of rank %u of %u", member,
+                             config->rank, config->n_ranks);
+        }
+    }
+    return WEFT_OK;
+}
+
 weft_status boot_open(struct io_env *env, const struct boot_config *config, int task_kind,
                       struct boot **out, struct weft_error *error)
 {
+    uint32_t n_members = config->n_members == 0 ? config->n_ranks : config->n_members;
+    weft_status status = check_config(config, n_members, error);
     struct boot *boot;
-    weft_status status = WEFT_OK;
 
     *out = NULL;
-    if (config->n_ranks == 0 || config->rank >= config->n_ranks) {
-        return weft_fail(error, WEFT_ERR_INPUT, "boot", "rank %u of %u", config->rank,
-                         config->n_ranks);
+    if (status != WEFT_OK) {
+        return status;
     }
     boot = weft_calloc(1, sizeof(*boot));
     io_task_init(&boot->task, env->loop, env->host, task_kind);
     boot->env = env;
     boot->config = *config;
+    boot->n_members = n_members;
     boot->opened_ns = io_now(env);
-    if (config->rank == 0) {
+    if (config->mode != BOOT_RENDEZVOUS) {
+        status = mesh_open(boot, error);
+    } else if (config->rank == 0) {
         status = boot_server_open(boot, error);
     } else {
         boot_client_open(boot);
@@ -64,8 +88,10 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
     if (n_bytes > 0) {
         memcpy(boot->mine, mine, n_bytes);
     }
-    boot->result = weft_realloc(boot->result, boot->config.n_ranks * n_bytes + 1);
-    if (boot->server != NULL) {
+    boot->result = weft_realloc(boot->result, boot->n_members * n_bytes + 1);
+    if (boot->mesh != NULL) {
+        mesh_gather(boot);
+    } else if (boot->server != NULL) {
         boot_server_gather(boot);
     } else {
         boot_client_gather(boot);
@@ -83,15 +109,29 @@ static void trace_failure(const struct boot *boot)
                      weft_status_name(boot->error.status));
 }
 
+static weft_status progress(struct boot *boot)
+{
+    if (boot->mesh != NULL) {
+        return mesh_progress(boot);
+    }
+    return boot->server != NULL ? boot_server_progress(boot) : boot_client_progress(boot);
+}
+
+static weft_ns deadline(const struct boot *boot)
+{
+    if (boot->mesh != NULL) {
+        return mesh_deadline(boot);
+    }
+    return boot->server != NULL ? boot_server_deadline(boot) : boot_client_deadline(boot);
+}
+
 weft_status boot_progress(struct boot *boot, struct weft_error *error)
 {
     weft_status status = boot->error.status;
     bool failed_before = status != WEFT_OK;
-    weft_ns next;
 
     if (!failed_before) {
-        status = boot->server != NULL ? boot_server_progress(boot)
-                                      : boot_client_progress(boot);
+        status = progress(boot);
     }
     if (status < 0) {
         if (!failed_before) {
@@ -107,13 +147,12 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
         boot->is_active = false;
         weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
                          "gathered", "round=%u each=%u ranks=%u", boot->round, boot->each,
-                         boot->config.n_ranks);
+                         boot->n_members);
     }
     if (status == WEFT_AGAIN && !boot->is_active && boot->round > 0) {
         status = WEFT_OK; /* still complete: a wake-up may have come late */
     }
-    next = boot->server != NULL ? boot_server_deadline(boot) : boot_client_deadline(boot);
-    io_task_deadline(&boot->task, next);
+    io_task_deadline(&boot->task, deadline(boot));
     return status;
 }
 
@@ -125,7 +164,9 @@ const uint8_t *boot_result(const struct boot *boot)
 void boot_abort(struct boot *boot, const char *reason)
 {
     if (boot->error.status == WEFT_OK) {
-        if (boot->server != NULL) {
+        if (boot->mesh != NULL) {
+            mesh_give_up(boot, boot->config.rank, reason);
+        } else if (boot->server != NULL) {
             boot_server_tell_all(boot, 0, reason);
         } else {
             boot_client_give_up(boot, reason);
@@ -140,6 +181,9 @@ void boot_close(struct boot *boot)
 {
     if (boot == NULL) {
         return;
+    }
+    if (boot->mesh != NULL) {
+        mesh_close(boot);
     }
     if (boot->server != NULL) {
         boot_server_close(boot);

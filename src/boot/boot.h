@@ -1,6 +1,6 @@
-/* How the ranks of a job learn of each other: a rendezvous over the management
- * network, an all-gather of small blobs, and barriers. Rank 0 serves; messages are
- * authenticated with the job key (docs/wire.md). */
+/* How the processes of a job learn of each other, an all-gather of small blobs, and barriers:
+ * by a rendezvous over the management network, or without one, over the mesh itself
+ * (docs/boot.md). Messages are authenticated with the job key (docs/wire.md). */
 #ifndef WEFT_BOOT_BOOT_H
 #define WEFT_BOOT_BOOT_H
 
@@ -10,12 +10,38 @@
 #define BOOT_BLOB_MAX 65536
 #define BOOT_KEY_BYTES 32
 
+#define BOOT_ANNOUNCE_PORT 22341 /* UDP; "WE" */
+
+enum boot_mode {
+    BOOT_RENDEZVOUS, /* rank 0 serves, on a network that reaches it from everywhere */
+    BOOT_NEIGHBOURS, /* announcements on every RDMA port's link; the rest is flooded */
+    BOOT_STATIC      /* as NEIGHBOURS, but who is where comes from a file */
+};
+
+/* A neighbour of a static mesh. */
+struct boot_neighbour {
+    uint32_t member;
+    const struct io_endpoint *endpoints; /* where its control port is; best first */
+    uint32_t n_endpoints;
+};
+
 struct boot_config {
-    uint32_t rank, n_ranks;
-    struct io_endpoint rendezvous; /* where rank 0 listens; rank 0 binds to it */
+    enum boot_mode mode;
+    uint32_t rank;      /* this process: a rank, or a relay (n_ranks and up) */
+    uint32_t n_ranks;   /* processes with a rank */
+    uint32_t n_members; /* and those that only relay; 0: no relays */
     uint8_t job_key[BOOT_KEY_BYTES];
     weft_ns patience_ns; /* how long others may be missing: 900 s */
     weft_ns step_ns;     /* limit for one all-gather once all are there: 30 s */
+
+    struct io_endpoint rendezvous; /* RENDEZVOUS: where rank 0 listens, and binds to */
+
+    /* NEIGHBOURS, STATIC: where this process listens; port 0: any. */
+    struct io_endpoint control;
+    uint16_t announce_port; /* NEIGHBOURS; 0: BOOT_ANNOUNCE_PORT */
+    /* STATIC: [n_neighbours], of this process; Not owned, outlive boot. */
+    const struct boot_neighbour *neighbours;
+    uint32_t n_neighbours;
 };
 
 struct boot;
@@ -28,13 +54,29 @@ struct io_task *boot_task(struct boot *boot);
  * barrier). `mine` is copied. One at a time. May be started before the rendezvous is
  * complete. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
-/* WEFT_OK: the gather is complete, `boot_result` holds n_ranks * n_bytes in rank
- * order; so it stays until the next is started. AGAIN: wait. An error names the rank
- * that is missing, died or failed to
- * authenticate (values "rank", "missing"). */
+/* WEFT_OK: the gather is complete, `boot_result` holds n_members * n_bytes, the ranks' in
+ * their order first; so it stays until the next is started. AGAIN: wait. An error names the
+ * member that is missing, died or failed to authenticate (values "rank", "missing": all that
+ * are, as far as they fit). */
 weft_status boot_progress(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 /* Valid until the next boot_gather. */
 const uint8_t *boot_result(const struct boot *boot);
+
+/* Two members that reach each other directly, a < b. */
+struct boot_link {
+    uint32_t a, b;
+    uint8_t a_port, b_port; /* in the order of each one's devices' ports; 255: none */
+    bool carries;           /* their control stream runs here */
+};
+
+/* The mesh as its members tell it now, without what only one end claims: writes the first
+ * n_max links by (a, b, a_port, b_port) and returns how many there are. None in RENDEZVOUS. */
+uint32_t boot_links(const struct boot *boot, struct boot_link *out, uint32_t n_max);
+/* Counts what changed in boot_links. */
+uint64_t boot_links_changes(const struct boot *boot);
+/* Whether control streams lead to `member`, over others or directly. */
+bool boot_reaches(const struct boot *boot, uint32_t member);
+
 /* This rank gave up: tells the others, whose next progress fails with "rank" and
  * `reason`. */
 void boot_abort(struct boot *boot, const char *reason);

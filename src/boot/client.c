@@ -94,8 +94,7 @@ static weft_status join(struct boot *boot)
 {
     struct boot_client *client = boot->client;
     struct frame_link *link = &client->stream.link;
-    struct message_join join = {.rank = boot->config.rank,
-                                .n_ranks = boot->config.n_ranks};
+    struct message_join join = {.rank = boot->config.rank, .n_ranks = boot->n_members};
     struct weft_error why = {0};
     uint8_t body[CODEC_BODY_MAX];
     bool queued;
@@ -151,8 +150,8 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
 {
     struct boot_client *client = boot->client;
     struct message_blob blob;
-    weft_status status = message_decode_blob(frame->body, frame->n_bytes,
-                                             boot->config.n_ranks, &blob, &boot->error);
+    weft_status status = message_decode_blob(frame->body, frame->n_bytes, boot->n_members,
+                                             &blob, &boot->error);
 
     if (status == WEFT_OK &&
         (!boot->is_active || !client->blob_sent || blob.round != boot->round ||
@@ -166,14 +165,14 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
     }
     memcpy(boot->result + blob.offset, blob.bytes, blob.n_bytes);
     client->received += blob.n_bytes;
-    return client->received == boot->each * boot->config.n_ranks ? WEFT_OK : WEFT_AGAIN;
+    return client->received == boot->each * boot->n_members ? WEFT_OK : WEFT_AGAIN;
 }
 
 static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
 {
     struct message_give_up give_up;
-    weft_status status = message_decode_give_up(
-        frame->body, frame->n_bytes, boot->config.n_ranks, &give_up, &boot->error);
+    weft_status status = message_decode_give_up(frame->body, frame->n_bytes,
+                                                boot->n_members, &give_up, &boot->error);
 
     if (status != WEFT_OK) {
         return status;

@@ -31,12 +31,17 @@ struct boot_rank {
     bool result_sent;
 };
 
-struct boot_server {
+/* Where clients come in: strangers under limits, until they prove that they know the key. */
+struct boot_door {
     struct io_listener *listener;
     struct client_identity identity;
     struct client strangers[BOOT_STRANGERS_MAX];
     uint64_t arrivals;
-    struct boot_rank *ranks; /* Owned [n_ranks]; [0] is this rank */
+};
+
+struct boot_server {
+    struct boot_door door;
+    struct boot_rank *ranks; /* Owned [n_members]; [0] is this rank */
     uint32_t n_joined;       /* rank 0 included */
     weft_ns joined_ns;       /* when all were there */
     bool round_known;        /* a rank told the blob size of the next round */
@@ -65,16 +70,18 @@ struct boot {
     struct io_task task;
     struct io_env *env; /* Not owned. */
     struct boot_config config;
+    uint32_t n_members;
     weft_ns opened_ns;
     weft_ns started_ns; /* of the present gather */
     uint32_t round;     /* of the present or last gather, from 1; 0: none */
     bool is_active;
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
-    uint8_t *result; /* Owned [n_ranks * each] */
+    uint8_t *result; /* Owned [n_members * each] */
     struct weft_error error;
     struct boot_server *server; /* Owned; rank 0 */
     struct boot_client *client; /* Owned; the others */
+    struct mesh *mesh;          /* Owned; without a rendezvous (mesh.h) */
 };
 
 /* Fails with value "rank" and keeps the error. */
@@ -84,12 +91,27 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
-/* admit.c: takes clients that wait, one step further. */
-void boot_server_welcome(struct boot *boot);
 /* Tells every rank that is there, but `rank` itself. */
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
 void boot_server_close(struct boot *boot);
 weft_ns boot_server_deadline(const struct boot *boot);
+
+/* door.c */
+weft_status boot_door_open(struct boot *boot, struct boot_door *door,
+                           const struct io_endpoint *at, struct io_endpoint *out_at,
+                           struct weft_error *error) WEFT_MUST_CHECK;
+/* Lets in who waits. */
+void boot_door_welcome(struct boot *boot, struct boot_door *door);
+/* The next client, from slot `*at` on, that proved the key and said its first sealed word;
+ * NULL if there is none (yet). The caller hands it over or refuses it. */
+struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
+                              struct frame *out);
+void boot_door_refuse(struct boot *boot, struct client *client,
+                      const struct weft_error *error);
+/* Moves the client's link to `out`, and frees the slot. */
+void boot_door_hand_over(struct client *client, struct boot_stream *out);
+weft_ns boot_door_deadline(const struct boot_door *door);
+void boot_door_close(struct boot *boot, struct boot_door *door);
 
 void boot_client_open(struct boot *boot);
 weft_status boot_client_progress(struct boot *boot) WEFT_MUST_CHECK;

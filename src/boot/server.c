@@ -12,23 +12,61 @@ weft_status boot_server_open(struct boot *boot, struct weft_error *error)
 {
     struct boot_server *server = weft_calloc(1, sizeof(*server));
     struct io_endpoint real;
-    int result;
 
     boot->server = server;
-    server->ranks = weft_calloc(boot->config.n_ranks, sizeof(*server->ranks));
+    server->ranks = weft_calloc(boot->n_members, sizeof(*server->ranks));
     server->n_joined = 1;
     server->joined_ns = boot->opened_ns;
-    auth_boot_key(boot->config.job_key, server->identity.key);
-    result = boot->env->oob->listen(boot->env, &boot->config.rendezvous, 128, &boot->task,
-                                    &server->listener, &real);
-    if (result != 0) {
-        char ip[IO_IP_TEXT_BYTES];
+    return boot_door_open(boot, &server->door, &boot->config.rendezvous, &real, error);
+}
 
-        return weft_fail_errno(error, result, "boot", "listen on %s port %u",
-                               io_ip_format(&boot->config.rendezvous.ip, ip, sizeof(ip)),
-                               boot->config.rendezvous.port);
+/* The client's first word must be JOIN. */
+static weft_status take_join(struct boot *boot, struct client *client,
+                             const struct frame *frame, struct weft_error *error)
+{
+    struct boot_server *server = boot->server;
+    struct message_join join;
+    struct boot_stream *stream;
+    weft_status status;
+
+    if (frame->type != CODEC_JOIN) {
+        return weft_fail(error, WEFT_ERR_PROTOCOL, "join", "a %s message instead of join",
+                         codec_type_name(frame->type));
     }
+    status =
+        message_decode_join(frame->body, frame->n_bytes, boot->n_members, &join, error);
+    if (status == WEFT_OK && server->ranks[join.rank].joined) {
+        status = codec_bad_field(error, "join", "rank", join.rank, "is here already");
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    stream = weft_calloc(1, sizeof(*stream));
+    boot_door_hand_over(client, stream);
+    server->ranks[join.rank].stream = stream;
+    server->ranks[join.rank].joined = true;
+    server->n_joined++;
+    server->joined_ns = io_now(boot->env);
+    weft_trace_event(boot->env->trace, server->joined_ns, boot->env->name, "boot", "join",
+                     "rank=%u joined=%u", join.rank, server->n_joined);
     return WEFT_OK;
+}
+
+static void welcome(struct boot *boot)
+{
+    struct boot_door *door = &boot->server->door;
+    struct client *client;
+    struct frame frame;
+    uint32_t at = 0;
+
+    boot_door_welcome(boot, door);
+    while ((client = boot_door_next(boot, door, &at, &frame)) != NULL) {
+        struct weft_error error = {0};
+
+        if (take_join(boot, client, &frame, &error) != WEFT_OK) {
+            boot_door_refuse(boot, client, &error);
+        }
+    }
 }
 
 /* ---- telling ---- */
@@ -53,7 +91,7 @@ static void tell(struct boot *boot, uint32_t to, uint32_t at_fault, const char *
 
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason)
 {
-    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 1; r < boot->n_members; r++) {
         if (is_there(boot, r) && r != rank) {
             tell(boot, r, rank, reason);
         }
@@ -78,8 +116,7 @@ static void know_round(struct boot *boot, uint32_t each)
     if (!server->round_known) {
         server->round_known = true;
         server->each = each;
-        server->blobs =
-            weft_realloc(server->blobs, (size_t)boot->config.n_ranks * each + 1);
+        server->blobs = weft_realloc(server->blobs, (size_t)boot->n_members * each + 1);
     }
 }
 
@@ -141,7 +178,7 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
         return weft_fail(&boot->error, WEFT_ERR_PROTOCOL, "boot",
                          "a %s message from rank %u", codec_type_name(frame->type), r);
     }
-    status = message_decode_give_up(frame->body, frame->n_bytes, boot->config.n_ranks,
+    status = message_decode_give_up(frame->body, frame->n_bytes, boot->n_members,
                                     &give_up, &boot->error);
     if (status == WEFT_OK) {
         weft_error_text(&boot->error, "reason", give_up.reason);
@@ -191,7 +228,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
 {
     struct boot_rank *rank = &boot->server->ranks[r];
     struct frame_link *link = &rank->stream->link;
-    uint32_t all = boot->each * boot->config.n_ranks;
+    uint32_t all = boot->each * boot->n_members;
     uint8_t body[CODEC_BODY_MAX];
     weft_status status = WEFT_OK;
 
@@ -224,7 +261,7 @@ static bool list_missing(const struct boot *boot, bool joined, char *out,
     struct weft_text text = {0};
     bool any = false;
 
-    for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 0; r < boot->n_members; r++) {
         const struct boot_rank *rank = &boot->server->ranks[r];
 
         if (joined ? !rank->contributed : r != 0 && !rank->joined) {
@@ -242,7 +279,7 @@ static weft_ns limit(const struct boot *boot)
 {
     const struct boot_server *server = boot->server;
 
-    if (server->n_joined < boot->config.n_ranks) {
+    if (server->n_joined < boot->n_members) {
         return boot->opened_ns + boot->config.patience_ns;
     }
     if (!boot->is_active) {
@@ -254,7 +291,7 @@ static weft_ns limit(const struct boot *boot)
 
 static weft_status check_limit(struct boot *boot)
 {
-    bool joined = boot->server->n_joined == boot->config.n_ranks;
+    bool joined = boot->server->n_joined == boot->n_members;
     char missing[64];
     uint32_t first = 0;
     weft_status status;
@@ -277,10 +314,10 @@ static void complete(struct boot *boot)
 {
     struct boot_server *server = boot->server;
 
-    memcpy(boot->result, server->blobs, (size_t)boot->each * boot->config.n_ranks);
+    memcpy(boot->result, server->blobs, (size_t)boot->each * boot->n_members);
     server->round_known = false;
     server->handing_out = true;
-    for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 0; r < boot->n_members; r++) {
         server->ranks[r].contributed = false;
         server->ranks[r].received = 0;
         server->ranks[r].sent = 0;
@@ -293,7 +330,7 @@ static weft_status hand_out(struct boot *boot)
 {
     weft_status all = WEFT_OK;
 
-    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 1; r < boot->n_members; r++) {
         weft_status status = is_there(boot, r) ? send_result(boot, r) : WEFT_OK;
 
         if (status < 0) {
@@ -307,7 +344,7 @@ static weft_status hand_out(struct boot *boot)
 
 static weft_status find_gone(struct boot *boot)
 {
-    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 1; r < boot->n_members; r++) {
         const struct boot_rank *rank = &boot->server->ranks[r];
 
         if (rank->left && !rank->contributed && !boot->server->handing_out) {
@@ -323,8 +360,8 @@ weft_status boot_server_progress(struct boot *boot)
     uint32_t n_contributed = 0;
     weft_status status = WEFT_OK;
 
-    boot_server_welcome(boot);
-    for (uint32_t r = 1; r < boot->config.n_ranks && status == WEFT_OK; r++) {
+    welcome(boot);
+    for (uint32_t r = 1; r < boot->n_members && status == WEFT_OK; r++) {
         if (is_there(boot, r)) {
             status = hear(boot, r);
         }
@@ -340,10 +377,10 @@ weft_status boot_server_progress(struct boot *boot)
         if (server->each != boot->each) {
             return blame(boot, WEFT_ERR_PROTOCOL, 0, "gathers blobs of another size");
         }
-        for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+        for (uint32_t r = 0; r < boot->n_members; r++) {
             n_contributed += server->ranks[r].contributed ? 1 : 0;
         }
-        if (n_contributed == boot->config.n_ranks) {
+        if (n_contributed == boot->n_members) {
             complete(boot);
         }
     }
@@ -360,7 +397,7 @@ void boot_server_close(struct boot *boot)
 {
     struct boot_server *server = boot->server;
 
-    for (uint32_t r = 1; r < boot->config.n_ranks; r++) {
+    for (uint32_t r = 1; r < boot->n_members; r++) {
         if (is_there(boot, r)) {
             struct frame_link *link = &server->ranks[r].stream->link;
 
@@ -372,13 +409,7 @@ void boot_server_close(struct boot *boot)
             free(server->ranks[r].stream);
         }
     }
-    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
-        if (server->strangers[i].state != CLIENT_NONE) {
-            client_fini(&server->strangers[i], true);
-        }
-    }
-    boot->env->oob->close_listener(server->listener);
-    auth_forget(&server->identity, sizeof(server->identity));
+    boot_door_close(boot, &server->door);
     free(server->blobs);
     free(server->ranks);
     free(server);
@@ -387,14 +418,8 @@ void boot_server_close(struct boot *boot)
 
 weft_ns boot_server_deadline(const struct boot *boot)
 {
+    weft_ns door = boot_door_deadline(&boot->server->door);
     weft_ns at = limit(boot);
 
-    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
-        const struct client *client = &boot->server->strangers[i];
-
-        if (client->state != CLIENT_NONE && client->deadline_ns < at) {
-            at = client->deadline_ns;
-        }
-    }
-    return at;
+    return door < at ? door : at;
 }

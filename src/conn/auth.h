@@ -22,9 +22,10 @@ void auth_boot_key(const uint8_t job_key[32], uint8_t out[AUTH_KEY_BYTES]);
 
 /* What a proof is for: it never stands for another. */
 enum auth_label {
-    AUTH_LISTENER = 'L',  /* over HELLO and the listener's nonce */
-    AUTH_CONNECTOR = 'C', /* over HELLO and CHALLENGE */
-    AUTH_SESSION = 'S'    /* the key of the messages that follow, over both */
+    AUTH_LISTENER = 'L',    /* over HELLO and the listener's nonce */
+    AUTH_CONNECTOR = 'C',   /* over HELLO and CHALLENGE */
+    AUTH_SESSION = 'S',     /* the key of the messages that follow, over both */
+    AUTH_ANNOUNCEMENT = 'A' /* of boot/: over its fields, in the place of HELLO */
 };
 
 void auth_prove(const uint8_t key[AUTH_KEY_BYTES], enum auth_label label,

@@ -34,6 +34,14 @@ const char *codec_type_name(uint32_t type)
         return "bye";
     case CODEC_GIVE_UP:
         return "give_up";
+    case CODEC_MEMBER:
+        return "member";
+    case CODEC_LINKS:
+        return "links";
+    case CODEC_PIECE:
+        return "piece";
+    case CODEC_ALIVE:
+        return "alive";
     default:
         return NULL;
     }

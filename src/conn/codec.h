@@ -37,7 +37,11 @@ enum codec_type {
     CODEC_JOIN = 16,
     CODEC_BLOB = 17,
     CODEC_BYE = 18,
-    CODEC_GIVE_UP = 19
+    CODEC_GIVE_UP = 19,
+    CODEC_MEMBER = 20,
+    CODEC_LINKS = 21,
+    CODEC_PIECE = 22,
+    CODEC_ALIVE = 23
 };
 
 /* "hello"; NULL for a type that the protocol does not have. */

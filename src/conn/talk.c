@@ -87,6 +87,10 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_BLOB:
     case CODEC_BYE:
     case CODEC_GIVE_UP:
+    case CODEC_MEMBER:
+    case CODEC_LINKS:
+    case CODEC_PIECE:
+    case CODEC_ALIVE:
         break;
     }
     return false;

@@ -1,0 +1,142 @@
+/* The door of whoever listens: strangers under limits, until they are members. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "boot/private.h"
+
+weft_status boot_door_open(struct boot *boot, struct boot_door *door,
+                           const struct io_endpoint *at, struct io_endpoint *out_at,
+                           struct weft_error *error)
+{
+    int result;
+
+    auth_boot_key(boot->config.job_key, door->identity.key);
+    result =
+        boot->env->oob->listen(boot->env, at, 128, &boot->task, &door->listener, out_at);
+    if (result != 0) {
+        char ip[IO_IP_TEXT_BYTES];
+
+        return weft_fail_errno(error, result, "boot", "listen on %s port %u",
+                               io_ip_format(&at->ip, ip, sizeof(ip)), at->port);
+    }
+    return WEFT_OK;
+}
+
+void boot_door_refuse(struct boot *boot, struct client *client,
+                      const struct weft_error *error)
+{
+    weft_log(boot->env->log, WEFT_LOG_WARN, "boot: a client was refused in %s: %s",
+             error->phase, error->message);
+    client_refuse(client, error);
+}
+
+static void admit(struct boot *boot, struct boot_door *door, struct io_stream *stream)
+{
+    struct client *slot = &door->strangers[0];
+    struct weft_error error = {0};
+
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        struct client *client = &door->strangers[i];
+
+        if (client->state == CLIENT_NONE) {
+            slot = client;
+            break;
+        }
+        slot = client->arrival < slot->arrival ? client : slot;
+    }
+    if (slot->state != CLIENT_NONE) {
+        weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
+        boot_door_refuse(boot, slot, &error);
+    }
+    client_start(slot, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
+    slot->arrival = ++door->arrivals;
+}
+
+void boot_door_welcome(struct boot *boot, struct boot_door *door)
+{
+    struct io_stream *stream = NULL;
+    int result = 0;
+
+    for (int n = 0; n < 256 && (result == 0 || result == ECONNABORTED || result == EINTR);
+         n++) {
+        result = boot->env->oob->accept(door->listener, &boot->task, &stream);
+        if (result == 0) {
+            admit(boot, door, stream);
+        }
+    }
+}
+
+/* WEFT_OK: it proved that it knows the job key, and `out` is its first word. */
+static weft_status serve(struct boot *boot, struct boot_door *door, struct client *client,
+                         struct frame *out, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && client->state != CLIENT_FACTS) {
+        status = client_step(client, &door->identity, error);
+    }
+    if (status == WEFT_OK) {
+        status = frame_receive(&client->link, out, error);
+    }
+    if (status == WEFT_AGAIN && io_now(boot->env) >= client->deadline_ns) {
+        status = weft_fail(error, WEFT_ERR_TIMEOUT, "authenticate",
+                           "not authenticated in time");
+    }
+    return status;
+}
+
+struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
+                              struct frame *out)
+{
+    while (*at < BOOT_STRANGERS_MAX) {
+        struct client *client = &door->strangers[(*at)++];
+        struct weft_error error = {0};
+        weft_status status;
+
+        if (client->state == CLIENT_NONE) {
+            continue;
+        }
+        status = serve(boot, door, client, out, &error);
+        if (status == WEFT_OK) {
+            return client;
+        }
+        if (status < 0) {
+            boot_door_refuse(boot, client, &error);
+        }
+    }
+    return NULL;
+}
+
+void boot_door_hand_over(struct client *client, struct boot_stream *out)
+{
+    frame_move(&client->link, out->rx, sizeof(out->rx), out->tx, sizeof(out->tx));
+    out->link = client->link;
+    client->link.stream = NULL;
+    client_fini(client, false);
+}
+
+weft_ns boot_door_deadline(const struct boot_door *door)
+{
+    weft_ns at = WEFT_NEVER;
+
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        const struct client *client = &door->strangers[i];
+
+        if (client->state != CLIENT_NONE && client->deadline_ns < at) {
+            at = client->deadline_ns;
+        }
+    }
+    return at;
+}
+
+void boot_door_close(struct boot *boot, struct boot_door *door)
+{
+    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+        if (door->strangers[i].state != CLIENT_NONE) {
+            client_fini(&door->strangers[i], true);
+        }
+    }
+    boot->env->oob->close_listener(door->listener);
+    auth_forget(&door->identity, sizeof(door->identity));
+}

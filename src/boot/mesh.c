@@ -1,0 +1,367 @@
+/* A gather over the mesh: complete when every member's blob is here and every neighbour has
+ * what it lacked. When it cannot be, who is missing. */
+#include "boot/mesh.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+/* ---- opening and closing ---- */
+
+static void add_static(struct boot *boot, const struct boot_neighbour *neighbour)
+{
+    struct mesh_peer *peer = mesh_peer_of(boot, neighbour->member);
+
+    for (uint32_t i = 0; peer != NULL && i < neighbour->n_endpoints &&
+                         peer->n_candidates < MESH_CANDIDATES_MAX;
+         i++) {
+        peer->candidates[peer->n_candidates++] =
+            (struct mesh_candidate){.at = neighbour->endpoints[i],
+                                    .port = RECORD_PORT_NONE,
+                                    .peer_port = RECORD_PORT_NONE,
+                                    .heard_ns = WEFT_NEVER};
+    }
+}
+
+static void identify(struct boot *boot)
+{
+    struct mesh *mesh = boot->mesh;
+    struct io_env *env = boot->env;
+
+    mesh->self = (struct record_self){
+        .member = boot->config.rank,
+        .n_ranks = boot->config.n_ranks,
+        .n_members = boot->n_members,
+        .identity.started_ns = (uint64_t)boot->opened_ns,
+    };
+    memcpy(mesh->self.identity.host_id, env->ops->hostinfo(env)->host_id,
+           sizeof(mesh->self.identity.host_id));
+    while (mesh->self.identity.nonce == 0) {
+        env->ops->random(env, &mesh->self.identity.nonce,
+                         sizeof(mesh->self.identity.nonce));
+    }
+}
+
+weft_status mesh_open(struct boot *boot, struct weft_error *error)
+{
+    struct mesh *mesh = weft_calloc(1, sizeof(*mesh));
+    weft_status status;
+
+    boot->mesh = mesh;
+    mesh->members = weft_calloc(boot->n_members, sizeof(*mesh->members));
+    identify(boot);
+    mesh_self(boot)->identity = mesh->self.identity;
+    mesh_self(boot)->is_known = true;
+    mesh_self(boot)->is_reached = true;
+    mesh->n_known = 1;
+    mesh->known_ns = boot->opened_ns;
+    mesh_hear_open(boot);
+    for (uint32_t i = 0;
+         boot->config.mode == BOOT_STATIC && i < boot->config.n_neighbours; i++) {
+        add_static(boot, &boot->config.neighbours[i]);
+    }
+    status =
+        boot_door_open(boot, &mesh->door, &boot->config.control, &mesh->control, error);
+    if (status == WEFT_OK) {
+        mesh_links_update(boot);
+    }
+    return status;
+}
+
+void mesh_close(struct boot *boot)
+{
+    struct mesh *mesh = boot->mesh;
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        struct mesh_member *member = &mesh->members[m];
+
+        if (member->peer != NULL) {
+            struct frame_link *link = &member->peer->stream.link;
+
+            if (boot->error.status == WEFT_OK && member->peer->state == MESH_UP &&
+                frame_send(link, CODEC_BYE, NULL, 0) && frame_flush(link, NULL) < 0) {
+                member->gone = MESH_DIED; /* it cannot be told */
+            }
+            mesh_peer_free(boot, member->peer);
+        }
+        free(member->entries);
+        free(member->blobs[0].bytes);
+        free(member->blobs[1].bytes);
+    }
+    mesh_hear_close(boot);
+    boot_door_close(boot, &mesh->door);
+    auth_forget(mesh->announce_key, sizeof(mesh->announce_key));
+    free(mesh->members);
+    free(mesh);
+    boot->mesh = NULL;
+}
+
+/* ---- telling ---- */
+
+void mesh_give_up(struct boot *boot, uint32_t m, const char *reason)
+{
+    struct message_give_up give_up = {.rank = m};
+    uint8_t body[CODEC_BODY_MAX];
+    size_t n_bytes;
+
+    weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
+    n_bytes = message_encode_give_up(&give_up, body);
+    for (uint32_t i = 0; i < boot->n_members; i++) {
+        struct mesh_peer *peer = boot->mesh->members[i].peer;
+
+        if (peer != NULL && peer->state == MESH_UP &&
+            frame_send(&peer->stream.link, CODEC_GIVE_UP, body, n_bytes) &&
+            frame_flush(&peer->stream.link, NULL) < 0) {
+            peer->is_suspect = true; /* it cannot be told */
+        }
+    }
+}
+
+weft_status mesh_blame(struct boot *boot, weft_status status, uint32_t m,
+                       const char *what)
+{
+    mesh_give_up(boot, m, what);
+    return boot_fail(boot, status, m, what);
+}
+
+/* ---- a gather ---- */
+
+static const struct mesh_blob *blob_of(const struct boot *boot, uint32_t m)
+{
+    return &boot->mesh->members[m].blobs[boot->round & 1];
+}
+
+static bool has_blob(const struct boot *boot, uint32_t m)
+{
+    const struct mesh_blob *blob = blob_of(boot, m);
+
+    return blob->round == boot->round && blob->whole;
+}
+
+void mesh_gather(struct boot *boot)
+{
+    struct mesh_blob *blob = &mesh_self(boot)->blobs[boot->round & 1];
+
+    blob->round = boot->round;
+    blob->each = boot->each;
+    blob->received = boot->each;
+    blob->whole = true;
+    blob->bytes = weft_realloc(blob->bytes, (size_t)boot->each + 1);
+    memcpy(blob->bytes, boot->mine, boot->each);
+}
+
+/* Every neighbour that is there took what this process has of the round. */
+static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
+{
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_member *member = &boot->mesh->members[m];
+
+        if (member->peer != NULL && member->peer->state == MESH_UP &&
+            member->gone == MESH_HERE && !mesh_peer_has_round(boot, member->peer)) {
+            *out_late = m;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void complete(struct boot *boot)
+{
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        memcpy(boot->result + (size_t)m * boot->each, blob_of(boot, m)->bytes,
+               boot->each);
+    }
+}
+
+/* ---- who is missing ---- */
+
+static bool is_missing(const struct boot *boot, uint32_t m)
+{
+    const struct mesh *mesh = boot->mesh;
+
+    return mesh->n_known < boot->n_members ? !mesh->members[m].is_known
+                                           : !has_blob(boot, m);
+}
+
+static void list_missing(struct boot *boot)
+{
+    struct weft_text text = {0};
+    char missing[64];
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (is_missing(boot, m)) {
+            weft_text_add(&text, "%s%u", text.n > 0 ? "," : "", m);
+        }
+    }
+    weft_format(missing, sizeof(missing), "%s", text.bytes);
+    weft_text_fini(&text);
+    weft_error_text(&boot->error, "missing", missing);
+}
+
+static weft_ns limit(const struct boot *boot)
+{
+    const struct mesh *mesh = boot->mesh;
+
+    if (mesh->n_known < boot->n_members) {
+        return boot->opened_ns + boot->config.patience_ns;
+    }
+    if (!boot->is_active) {
+        return WEFT_NEVER;
+    }
+    return (boot->started_ns > mesh->known_ns ? boot->started_ns : mesh->known_ns) +
+           boot->config.step_ns;
+}
+
+static weft_status check_limit(struct boot *boot)
+{
+    const struct mesh *mesh = boot->mesh;
+    uint32_t first = 0;
+    const char *what = "is late";
+    weft_status status;
+
+    if (io_now(boot->env) < limit(boot)) {
+        return WEFT_AGAIN;
+    }
+    while (first < boot->n_members && !is_missing(boot, first)) {
+        first++;
+    }
+    if (first == boot->n_members) {
+        (void)has_handed_out(boot, &first);
+        return mesh_blame(boot, WEFT_ERR_TIMEOUT, first, "does not take what it lacks");
+    }
+    if (!mesh->members[first].is_known) {
+        what = "was never heard of: no neighbour knows it";
+    } else if (!mesh->members[first].is_reached) {
+        what = "is cut off: no control stream leads to it";
+    }
+    status = mesh_blame(boot, WEFT_ERR_TIMEOUT, first, what);
+    list_missing(boot);
+    return status;
+}
+
+static enum mesh_gone gone_now(struct boot *boot, uint32_t m)
+{
+    struct mesh_member *member = &boot->mesh->members[m];
+
+    if (member->peer != NULL &&
+        io_now(boot->env) >= mesh_peer_verdict_ns(boot, member->peer)) {
+        member->gone = MESH_DIED;
+    }
+    return member->gone;
+}
+
+/* A neighbour that went without giving its blob, or gives another size. */
+static weft_status check_members(struct boot *boot)
+{
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_blob *blob = blob_of(boot, m);
+        enum mesh_gone gone = gone_now(boot, m);
+
+        if (blob->round == boot->round && blob->each != boot->each) {
+            return mesh_blame(boot, WEFT_ERR_PROTOCOL, m,
+                              "gathers blobs of another size");
+        }
+        if (gone != MESH_HERE && !has_blob(boot, m)) {
+            return mesh_blame(boot, WEFT_ERR_CLOSED, m,
+                              gone == MESH_LEFT ? "left" : "died: its stream ended");
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status judge(struct boot *boot)
+{
+    uint32_t late, n_whole = 0;
+    weft_status status;
+
+    if (!boot->is_active) {
+        return check_limit(boot);
+    }
+    status = check_members(boot);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        n_whole += has_blob(boot, m) ? 1 : 0;
+    }
+    if (n_whole == boot->n_members && has_handed_out(boot, &late)) {
+        complete(boot);
+        return WEFT_OK;
+    }
+    return check_limit(boot);
+}
+
+/* ---- progress ---- */
+
+static weft_status let_in(struct boot *boot)
+{
+    struct boot_door *door = &boot->mesh->door;
+    struct client *client;
+    struct frame frame;
+    uint32_t at = 0;
+
+    boot_door_welcome(boot, door);
+    while ((client = boot_door_next(boot, door, &at, &frame)) != NULL) {
+        struct weft_error error = {0};
+        weft_status status = mesh_peer_accept(boot, client, &frame, &error);
+
+        if (boot->error.status != WEFT_OK) {
+            client_fini(client, true);
+            return boot->error.status;
+        }
+        if (status != WEFT_OK) {
+            boot_door_refuse(boot, client, &error);
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status mesh_progress(struct boot *boot)
+{
+    struct mesh *mesh = boot->mesh;
+    weft_status status;
+
+    mesh_hear(boot);
+    status = let_in(boot);
+    for (uint32_t m = 0; m < boot->n_members && status == WEFT_OK; m++) {
+        if (mesh->members[m].peer != NULL) {
+            status = mesh_peer_step(boot, mesh->members[m].peer);
+        }
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    mesh_links_update(boot);
+    mesh_graph_update(boot);
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (mesh->members[m].peer != NULL) {
+            mesh_peer_pump(boot, mesh->members[m].peer);
+        }
+    }
+    return judge(boot);
+}
+
+weft_ns mesh_deadline(const struct boot *boot)
+{
+    const struct mesh *mesh = boot->mesh;
+    weft_ns at = limit(boot);
+    weft_ns door = boot_door_deadline(&mesh->door);
+
+    at = door < at ? door : at;
+    if (boot->config.mode == BOOT_NEIGHBOURS && mesh->announce_at_ns < at) {
+        at = mesh->announce_at_ns;
+    }
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (mesh->members[m].peer != NULL) {
+            weft_ns peer = mesh_peer_deadline(boot, mesh->members[m].peer);
+            weft_ns verdict = mesh_peer_verdict_ns(boot, mesh->members[m].peer);
+
+            at = peer < at ? peer : at;
+            at = boot->is_active && verdict < at ? verdict : at;
+        }
+    }
+    return at;
+}

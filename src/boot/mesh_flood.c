@@ -1,0 +1,316 @@
+/* Flooding: what a neighbour tells of all members is taken in and passed on. Records replace
+ * older ones by process and sequence; blobs grow from their start, of two rounds at most. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/mesh.h"
+
+/* ---- who is who ---- */
+
+/* All that was said by, and told of, an earlier process. */
+static void forget(struct boot *boot, uint32_t m)
+{
+    struct mesh *mesh = boot->mesh;
+    struct mesh_member *member = &mesh->members[m];
+
+    for (int i = 0; i < 2; i++) {
+        free(member->blobs[i].bytes);
+        member->blobs[i] = (struct mesh_blob){.round = 0};
+    }
+    member->sequence = 0;
+    member->n_entries = 0;
+    member->gone = MESH_HERE;
+    mesh->n_known -= member->is_known ? 1 : 0;
+    member->is_known = false;
+    mesh->graph_is_stale = true;
+    for (uint32_t i = 0; i < boot->n_members; i++) {
+        struct mesh_peer *peer = mesh->members[i].peer;
+
+        if (peer != NULL) {
+            peer->links_told[m] = 0;
+            memset(peer->known[m], 0, sizeof(peer->known[m]));
+        }
+    }
+    if (member->peer != NULL && member->peer->state == MESH_UP) {
+        mesh_peer_drop(boot, member->peer, NULL);
+    }
+}
+
+static weft_status conflict(struct boot *boot, uint32_t m)
+{
+    struct mesh_member *member = &boot->mesh->members[m];
+
+    /* The mesh has room for one of each number: which is right, nobody can know. */
+    if (m != boot->config.rank && !member->is_reached && boot->round <= 1 &&
+        (boot->is_active || boot->round == 0)) {
+        forget(boot, m);
+        return WEFT_OK;
+    }
+    return mesh_blame(boot, WEFT_ERR_PROTOCOL, m, "is claimed by processes of two hosts");
+}
+
+weft_status mesh_meet(struct boot *boot, uint32_t m,
+                      const struct record_identity *identity)
+{
+    struct mesh_member *member = &boot->mesh->members[m];
+    const struct record_identity *known = &member->identity;
+    bool is_done_with = boot->round > 1 || (boot->round == 1 && !boot->is_active);
+    weft_status status = WEFT_OK;
+
+    if (known->nonce == identity->nonce) {
+        return WEFT_OK;
+    }
+    if (known->nonce != 0) {
+        if (memcmp(known->host_id, identity->host_id, sizeof(known->host_id)) != 0) {
+            status = conflict(boot, m);
+        } else if (identity->started_ns <= known->started_ns) {
+            return WEFT_AGAIN;
+        } else if (m == boot->config.rank || is_done_with) {
+            return mesh_blame(boot, WEFT_ERR_CLOSED, m,
+                              "died: another process was started in its place");
+        } else {
+            forget(boot, m);
+        }
+    }
+    if (status == WEFT_OK) {
+        member->identity = *identity;
+        weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                         "met", "rank=%u", m);
+    }
+    return status;
+}
+
+/* ---- taking in ---- */
+
+static weft_status take_links(struct boot *boot, struct mesh_peer *peer,
+                              const struct frame *frame, struct weft_error *error)
+{
+    struct mesh *mesh = boot->mesh;
+    struct record_links links;
+    struct mesh_member *member;
+    weft_status status =
+        record_decode_links(frame->body, frame->n_bytes, boot->n_members, &links, error);
+
+    if (status == WEFT_OK && links.member == peer->member &&
+        links.identity.nonce != mesh->members[peer->member].identity.nonce) {
+        status =
+            codec_bad_field(error, "links", "nonce", 0, "other than it greeted with");
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    status = mesh_meet(boot, links.member, &links.identity);
+    if (status != WEFT_OK || links.member == boot->config.rank) {
+        return status < 0 ? status : WEFT_OK;
+    }
+    member = &mesh->members[links.member];
+    if (links.sequence > peer->links_told[links.member]) {
+        peer->links_told[links.member] = links.sequence;
+    }
+    if (links.sequence <= member->sequence) {
+        return WEFT_OK;
+    }
+    if (!member->is_known) {
+        member->is_known = true;
+        mesh->n_known++;
+        mesh->known_ns = io_now(boot->env);
+    }
+    member->sequence = links.sequence;
+    member->n_entries = links.n_entries;
+    member->entries =
+        weft_realloc(member->entries, (links.n_entries + 1) * sizeof(*member->entries));
+    memcpy(member->entries, links.entries, links.n_entries * sizeof(*member->entries));
+    mesh->graph_is_stale = true;
+    return WEFT_OK;
+}
+
+/* The neighbour has at least so much. */
+static void note_known(struct mesh_peer *peer, const struct record_piece *piece)
+{
+    struct mesh_known *known = &peer->known[piece->member][piece->round & 1];
+    uint32_t end = piece->offset + piece->n_bytes;
+
+    if (known->round != piece->round) {
+        *known = (struct mesh_known){.round = piece->round};
+    }
+    known->n_bytes = end > known->n_bytes ? end : known->n_bytes;
+    known->whole = known->whole || end == piece->each;
+}
+
+static weft_status grow(struct mesh_blob *blob, const struct record_piece *piece,
+                        struct weft_error *error)
+{
+    uint32_t end = piece->offset + piece->n_bytes;
+
+    if (blob->round != piece->round) {
+        blob->round = piece->round;
+        blob->each = piece->each;
+        blob->received = 0;
+        blob->whole = false;
+        blob->bytes = weft_realloc(blob->bytes, (size_t)piece->each + 1);
+    }
+    if (piece->each != blob->each || piece->offset > blob->received) {
+        return codec_bad_field(error, "piece", "offset", piece->offset,
+                               "not a piece that was due");
+    }
+    if (end > blob->received) {
+        memcpy(blob->bytes + piece->offset, piece->bytes, piece->n_bytes);
+        blob->received = end;
+    }
+    blob->whole = blob->received == blob->each;
+    return WEFT_OK;
+}
+
+static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
+                              const struct frame *frame, struct weft_error *error)
+{
+    struct record_piece piece;
+    struct mesh_member *member;
+    weft_status status =
+        record_decode_piece(frame->body, frame->n_bytes, boot->n_members, &piece, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    member = &boot->mesh->members[piece.member];
+    if (!member->is_known || member->identity.nonce != piece.nonce) {
+        return WEFT_OK; /* of an earlier process: the neighbour will learn */
+    }
+    /* Nobody is two rounds ahead: that takes this process's blob of the round between. */
+    if (piece.round > boot->round + 1) {
+        return codec_bad_field(error, "piece", "round", piece.round, "not open yet");
+    }
+    note_known(peer, &piece);
+    if (piece.round < boot->round || piece.member == boot->config.rank) {
+        return WEFT_OK;
+    }
+    return grow(&member->blobs[piece.round & 1], &piece, error);
+}
+
+static weft_status take_give_up(struct boot *boot, struct mesh_peer *peer,
+                                const struct frame *frame, struct weft_error *error)
+{
+    struct message_give_up give_up;
+    weft_status status = message_decode_give_up(frame->body, frame->n_bytes,
+                                                boot->n_members, &give_up, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
+              give_up.reason);
+    weft_error_int(&boot->error, "rank", give_up.rank);
+    weft_error_text(&boot->error, "reason", give_up.reason);
+    weft_error_int(&boot->error, "told_by", peer->member);
+    mesh_give_up(boot, give_up.rank, give_up.reason);
+    return boot->error.status;
+}
+
+weft_status mesh_take(struct boot *boot, struct mesh_peer *peer,
+                      const struct frame *frame, struct weft_error *error)
+{
+    if (frame->type == CODEC_LINKS) {
+        return take_links(boot, peer, frame, error);
+    }
+    if (frame->type == CODEC_PIECE) {
+        return take_piece(boot, peer, frame, error);
+    }
+    if (frame->type == CODEC_GIVE_UP) {
+        return take_give_up(boot, peer, frame, error);
+    }
+    if (frame->type == CODEC_ALIVE) {
+        return codec_decode_empty(frame->type, frame->n_bytes, error);
+    }
+    if (frame->type == CODEC_BYE && frame->n_bytes == 0) {
+        boot->mesh->members[peer->member].gone = MESH_LEFT;
+        return WEFT_OK;
+    }
+    return weft_fail(error, WEFT_ERR_PROTOCOL, "boot", "a %s message from rank %u",
+                     codec_type_name(frame->type), peer->member);
+}
+
+/* ---- passing on ---- */
+
+static bool tell_links(struct boot *boot, struct mesh_peer *peer, uint32_t m)
+{
+    const struct mesh_member *member = &boot->mesh->members[m];
+    struct record_links links = {.member = m,
+                                 .identity = member->identity,
+                                 .sequence = member->sequence,
+                                 .n_entries = member->n_entries};
+    uint8_t body[CODEC_BODY_MAX];
+
+    memcpy(links.entries, member->entries, member->n_entries * sizeof(*links.entries));
+    if (!frame_send(&peer->stream.link, CODEC_LINKS, body,
+                    record_encode_links(&links, body))) {
+        return false;
+    }
+    peer->links_told[m] = member->sequence;
+    return true;
+}
+
+static bool lacks(const struct mesh_peer *peer, uint32_t m, const struct mesh_blob *blob)
+{
+    const struct mesh_known *known = &peer->known[m][blob->round & 1];
+
+    if (blob->round == 0 || m == peer->member) {
+        return false;
+    }
+    return known->round != blob->round ||
+           (!known->whole && (blob->whole || blob->received > known->n_bytes));
+}
+
+static bool tell_piece(struct boot *boot, struct mesh_peer *peer, uint32_t m,
+                       const struct mesh_blob *blob)
+{
+    struct mesh_known *known = &peer->known[m][blob->round & 1];
+    uint32_t from = known->round == blob->round ? known->n_bytes : 0;
+    uint32_t left = blob->received - from;
+    struct record_piece piece = {
+        .member = m,
+        .nonce = boot->mesh->members[m].identity.nonce,
+        .round = blob->round,
+        .each = blob->each,
+        .offset = from,
+        .n_bytes = left < RECORD_PIECE_MAX ? left : RECORD_PIECE_MAX,
+        .bytes = blob->bytes + from,
+    };
+    uint8_t body[CODEC_BODY_MAX];
+
+    if (!frame_send(&peer->stream.link, CODEC_PIECE, body,
+                    record_encode_piece(&piece, body))) {
+        return false;
+    }
+    note_known(peer, &piece);
+    return true;
+}
+
+bool mesh_tell_next(struct boot *boot, struct mesh_peer *peer)
+{
+    const struct mesh *mesh = boot->mesh;
+
+    /* Records first: a piece of a member that was never heard of would be for nothing. */
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_member *member = &mesh->members[m];
+
+        if (member->is_known && m != peer->member &&
+            peer->links_told[m] < member->sequence) {
+            return tell_links(boot, peer, m);
+        }
+    }
+    for (uint32_t ahead = 0; ahead < 3; ahead++) {
+        uint32_t round = boot->round + ahead - 1; /* the last, the present, the next */
+
+        for (uint32_t m = 0; m < boot->n_members && boot->round + ahead > 1; m++) {
+            const struct mesh_blob *blob = &mesh->members[m].blobs[round & 1];
+
+            if (blob->round == round && lacks(peer, m, blob) &&
+                (blob->received > 0 || blob->whole)) {
+                return tell_piece(boot, peer, m, blob);
+            }
+        }
+    }
+    return false;
+}

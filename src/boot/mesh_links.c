@@ -1,0 +1,182 @@
+/* The graph: what each member says of its own links, believed where both ends say so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/mesh.h"
+
+/* ---- this process's own record ---- */
+
+static int compare(const struct record_entry *a, const struct record_entry *b)
+{
+    if (a->member != b->member) {
+        return a->member < b->member ? -1 : 1;
+    }
+    return a->port != b->port ? (int)a->port - b->port : (int)a->peer_port - b->peer_port;
+}
+
+/* In order; one that is there already gains its flags. */
+static void insert(struct record_links *links, const struct record_entry *entry)
+{
+    uint32_t at = 0;
+
+    while (at < links->n_entries && compare(&links->entries[at], entry) < 0) {
+        at++;
+    }
+    if (at < links->n_entries && compare(&links->entries[at], entry) == 0) {
+        links->entries[at].flags |= entry->flags;
+        return;
+    }
+    if (links->n_entries == RECORD_ENTRIES_MAX) {
+        return;
+    }
+    memmove(&links->entries[at + 1], &links->entries[at],
+            (links->n_entries - at) * sizeof(*links->entries));
+    links->entries[at] = *entry;
+    links->n_entries++;
+}
+
+static void insert_peer(const struct boot *boot, const struct mesh_peer *peer,
+                        struct record_links *links)
+{
+    for (uint32_t i = 0; i < peer->n_candidates; i++) {
+        const struct mesh_candidate *candidate = &peer->candidates[i];
+        struct record_entry entry = {.member = peer->member,
+                                     .port = candidate->port,
+                                     .peer_port = candidate->peer_port};
+
+        /* What a file says is no proof that there is a link. */
+        if (candidate->heard_ns != WEFT_NEVER &&
+            mesh_candidate_is_fresh(boot, candidate)) {
+            insert(links, &entry);
+        }
+    }
+    if (peer->state == MESH_UP) {
+        struct record_entry entry = {.member = peer->member,
+                                     .port = peer->port,
+                                     .peer_port = peer->peer_port,
+                                     .flags = RECORD_CARRIES};
+
+        insert(links, &entry);
+    }
+}
+
+void mesh_links_update(struct boot *boot)
+{
+    struct mesh_member *self = mesh_self(boot);
+    struct record_links links = {.n_entries = 0};
+    size_t n_bytes;
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_member *member = &boot->mesh->members[m];
+
+        if (member->peer != NULL && member->gone == MESH_HERE) {
+            insert_peer(boot, member->peer, &links);
+        }
+    }
+    n_bytes = links.n_entries * sizeof(*links.entries);
+    if (self->sequence > 0 && links.n_entries == self->n_entries &&
+        memcmp(links.entries, self->entries, n_bytes) == 0) {
+        return;
+    }
+    self->sequence++;
+    self->n_entries = links.n_entries;
+    self->entries = weft_realloc(self->entries, n_bytes + 1);
+    memcpy(self->entries, links.entries, n_bytes);
+    boot->mesh->graph_is_stale = true;
+}
+
+/* ---- everybody's ---- */
+
+/* The entry of `member` that means the same link as `entry` of member `of`, or NULL. */
+static const struct record_entry *other_end(const struct mesh_member *member, uint32_t of,
+                                            const struct record_entry *entry)
+{
+    for (uint32_t i = 0; i < member->n_entries; i++) {
+        const struct record_entry *other = &member->entries[i];
+
+        if (other->member == of && other->port == entry->peer_port &&
+            other->peer_port == entry->port) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static bool carries(const struct mesh *mesh, uint32_t of,
+                    const struct record_entry *entry)
+{
+    const struct mesh_member *far = &mesh->members[entry->member];
+    const struct record_entry *other = other_end(far, of, entry);
+
+    return other != NULL && (entry->flags & other->flags & RECORD_CARRIES) != 0;
+}
+
+void mesh_graph_update(struct boot *boot)
+{
+    struct mesh *mesh = boot->mesh;
+    uint32_t n = 0, *queue;
+
+    if (!mesh->graph_is_stale) {
+        return;
+    }
+    mesh->graph_is_stale = false;
+    mesh->changes++;
+    queue = weft_calloc(boot->n_members, sizeof(*queue));
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        mesh->members[m].is_reached = m == boot->config.rank;
+    }
+    queue[n++] = boot->config.rank;
+    for (uint32_t at = 0; at < n; at++) {
+        const struct mesh_member *member = &mesh->members[queue[at]];
+
+        for (uint32_t i = 0; i < member->n_entries; i++) {
+            uint32_t next = member->entries[i].member;
+
+            if (!mesh->members[next].is_reached &&
+                carries(mesh, queue[at], &member->entries[i])) {
+                mesh->members[next].is_reached = true;
+                queue[n++] = next;
+            }
+        }
+    }
+    free(queue);
+}
+
+uint32_t boot_links(const struct boot *boot, struct boot_link *out, uint32_t n_max)
+{
+    const struct mesh *mesh = boot->mesh;
+    uint32_t n = 0;
+
+    for (uint32_t a = 0; mesh != NULL && a < boot->n_members; a++) {
+        for (uint32_t i = 0; i < mesh->members[a].n_entries; i++) {
+            const struct record_entry *entry = &mesh->members[a].entries[i];
+
+            if (entry->member < a ||
+                other_end(&mesh->members[entry->member], a, entry) == NULL) {
+                continue;
+            }
+            if (n < n_max) {
+                out[n] = (struct boot_link){.a = a,
+                                            .b = entry->member,
+                                            .a_port = entry->port,
+                                            .b_port = entry->peer_port,
+                                            .carries = carries(mesh, a, entry)};
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+uint64_t boot_links_changes(const struct boot *boot)
+{
+    return boot->mesh == NULL ? 0 : boot->mesh->changes;
+}
+
+bool boot_reaches(const struct boot *boot, uint32_t member)
+{
+    return boot->mesh != NULL && member < boot->n_members &&
+           boot->mesh->members[member].is_reached;
+}

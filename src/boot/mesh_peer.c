@@ -1,0 +1,470 @@
+/* One neighbour. The lower number dials, by every way to it in turn; one stream lasts until it
+ * ends or falls silent, and then the next way is tried. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/mesh.h"
+
+struct mesh_peer *mesh_peer_of(struct boot *boot, uint32_t m)
+{
+    struct mesh_member *member = &boot->mesh->members[m];
+    struct mesh_peer *peer = member->peer;
+
+    weft_check(m != boot->config.rank);
+    if (peer == NULL && boot->mesh->n_peers < MESH_PEERS_MAX) {
+        peer = weft_calloc(1, sizeof(*peer));
+        peer->member = m;
+        peer->port = RECORD_PORT_NONE;
+        peer->peer_port = RECORD_PORT_NONE;
+        peer->backoff_ns = BOOT_BACKOFF_NS;
+        peer->links_told = weft_calloc(boot->n_members, sizeof(*peer->links_told));
+        peer->known = weft_calloc(boot->n_members, sizeof(*peer->known));
+        boot->env->ops->random(boot->env, &peer->id, sizeof(peer->id));
+        member->peer = peer;
+        boot->mesh->n_peers++;
+    }
+    return peer;
+}
+
+void mesh_peer_free(struct boot *boot, struct mesh_peer *peer)
+{
+    boot->mesh->members[peer->member].peer = NULL;
+    boot->mesh->n_peers--;
+    frame_close(&peer->stream.link, peer->state != MESH_UP);
+    free(peer->links_told);
+    free(peer->known);
+    free(peer);
+}
+
+static void enter(struct boot *boot, struct mesh_peer *peer, enum mesh_state next)
+{
+    static const char *const names[] = {"idle", "tcp", "challenge", "greet", "up"};
+
+    weft_check(next == MESH_IDLE || next == peer->state + 1 ||
+               (next == MESH_UP && peer->state == MESH_IDLE));
+    if (next == MESH_UP || peer->state == MESH_UP) {
+        weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                         next == MESH_UP ? "linked" : "unlinked",
+                         "rank=%u peer=%u port=%u peer_port=%u", boot->config.rank,
+                         peer->member, peer->port, peer->peer_port);
+    } else {
+        weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                         names[next], "rank=%u peer=%u attempt=%u", boot->config.rank,
+                         peer->member, peer->attempt);
+    }
+    peer->state = next;
+}
+
+/* ---- the end of a stream, or of an attempt ---- */
+
+static void retry(struct boot *boot, struct mesh_peer *peer)
+{
+    frame_close(&peer->stream.link, true);
+    if (peer->state != MESH_IDLE) {
+        enter(boot, peer, MESH_IDLE);
+    }
+    peer->resume_ns = io_now(boot->env) + peer->backoff_ns;
+    peer->backoff_ns = 2 * peer->backoff_ns < BOOT_BACKOFF_MAX_NS ? 2 * peer->backoff_ns
+                                                                  : BOOT_BACKOFF_MAX_NS;
+}
+
+void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
+                    const struct weft_error *why)
+{
+    bool was_up = peer->state == MESH_UP;
+
+    if (was_up) {
+        peer->backoff_ns = BOOT_BACKOFF_NS;
+        peer->is_suspect = boot->mesh->members[peer->member].gone == MESH_HERE;
+        peer->suspect_ns = io_now(boot->env);
+        peer->was_ended = why != NULL && why->status == WEFT_ERR_CLOSED &&
+                          (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
+                           why->sys_errno == EPIPE);
+    }
+    retry(boot, peer);
+    if (was_up) {
+        peer->resume_ns = io_now(boot->env);
+        io_task_wake(&boot->task);
+    }
+}
+
+weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer)
+{
+    const struct mesh_member *member = &boot->mesh->members[peer->member];
+
+    return peer->is_suspect && peer->was_ended && !member->is_reached &&
+                   member->gone == MESH_HERE
+               ? peer->suspect_ns + MESH_DIED_NS
+               : WEFT_NEVER;
+}
+
+/* Nobody listens where the process that this was did: it is no more. */
+static bool is_dead(const struct boot *boot, const struct mesh_peer *peer, int error)
+{
+    uint64_t nonce = peer->candidates[peer->dialled].nonce;
+
+    return error == ECONNREFUSED && peer->is_suspect &&
+           (nonce == 0 || nonce == boot->mesh->members[peer->member].identity.nonce);
+}
+
+/* ---- dialling ---- */
+
+/* A process that went is not dialled again; another one in its place is. */
+static bool is_worth_it(const struct boot *boot, const struct mesh_peer *peer,
+                        const struct mesh_candidate *candidate)
+{
+    const struct mesh_member *member = &boot->mesh->members[peer->member];
+
+    return mesh_candidate_is_fresh(boot, candidate) &&
+           (member->gone == MESH_HERE || candidate->nonce != member->identity.nonce);
+}
+
+/* The next way to try, or n_candidates. The higher of the two dials only to see who is there. */
+static uint32_t choose(const struct boot *boot, const struct mesh_peer *peer)
+{
+    bool may = boot->config.rank < peer->member || peer->is_suspect;
+
+    for (uint32_t i = 0; may && i < peer->n_candidates; i++) {
+        uint32_t at = (peer->next + i) % peer->n_candidates;
+
+        if (is_worth_it(boot, peer, &peer->candidates[at])) {
+            return at;
+        }
+    }
+    return peer->n_candidates;
+}
+
+static weft_status dial(struct boot *boot, struct mesh_peer *peer)
+{
+    uint32_t chosen = choose(boot, peer);
+    struct io_stream *tcp = NULL;
+    int error;
+
+    if (chosen == peer->n_candidates || io_now(boot->env) < peer->resume_ns) {
+        return WEFT_AGAIN;
+    }
+    peer->dialled = (uint8_t)chosen;
+    peer->next = chosen + 1;
+    peer->attempt++;
+    peer->is_probe = boot->config.rank > peer->member;
+    peer->port = peer->candidates[chosen].port;
+    peer->peer_port = peer->candidates[chosen].peer_port;
+    error = boot->env->oob->connect(boot->env, NULL, &peer->candidates[chosen].at,
+                                    &boot->task, &tcp);
+    if (error != 0) {
+        retry(boot, peer);
+        return WEFT_AGAIN;
+    }
+    frame_init(&peer->stream.link, boot->env, tcp, AUTH_CONNECTOR, peer->stream.rx,
+               sizeof(peer->stream.rx), peer->stream.tx, sizeof(peer->stream.tx));
+    peer->step_ns = io_now(boot->env) + MESH_DIAL_NS;
+    enter(boot, peer, MESH_TCP);
+    return WEFT_OK;
+}
+
+static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
+{
+    int error = boot->env->oob->connected(peer->stream.link.stream);
+    struct codec_hello hello = {.id = peer->id, .attempt = peer->attempt};
+
+    if (error == EAGAIN) {
+        return WEFT_AGAIN;
+    }
+    if (error != 0 || peer->is_probe) {
+        if (is_dead(boot, peer, error)) {
+            boot->mesh->members[peer->member].gone = MESH_DIED;
+        }
+        peer->is_suspect = peer->is_suspect && error != 0;
+        retry(boot, peer);
+        return WEFT_AGAIN;
+    }
+    memcpy(hello.host_id, boot->mesh->self.identity.host_id, sizeof(hello.host_id));
+    prove_hello(&peer->stream.link, &hello, peer->hello);
+    enter(boot, peer, MESH_CHALLENGE);
+    return WEFT_OK;
+}
+
+/* The port that the stream's own address is on. */
+static uint8_t port_of_stream(const struct boot *boot, const struct mesh_peer *peer)
+{
+    const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
+    const struct mesh *mesh = boot->mesh;
+    struct io_endpoint local;
+
+    boot->env->oob->endpoints(peer->stream.link.stream, &local, NULL);
+    for (uint32_t i = 0; i < mesh->n_ports; i++) {
+        const struct io_netdev *netdev = io_hostinfo_netdev(info, mesh->ports[i].ifindex);
+
+        for (uint32_t j = 0; netdev != NULL && j < netdev->n_addresses; j++) {
+            if (io_ip_equal(&netdev->addresses[j].ip, &local.ip)) {
+                return mesh->ports[i].number;
+            }
+        }
+    }
+    return RECORD_PORT_NONE;
+}
+
+static void greet(struct boot *boot, struct mesh_peer *peer)
+{
+    struct record_greeting greeting = {.self = boot->mesh->self};
+    uint8_t body[CODEC_BODY_MAX];
+    bool queued;
+
+    if (peer->port == RECORD_PORT_NONE && boot->config.mode == BOOT_STATIC) {
+        peer->port = port_of_stream(boot, peer);
+    }
+    greeting.port = peer->port;
+    greeting.peer_port = peer->peer_port;
+    queued = frame_send(&peer->stream.link, CODEC_MEMBER, body,
+                        record_encode_greeting(&greeting, body));
+    weft_check(queued);
+}
+
+static weft_status prove(struct boot *boot, struct mesh_peer *peer)
+{
+    struct weft_error why = {0};
+    weft_status status = frame_flush(&peer->stream.link, &why);
+
+    if (status == WEFT_OK) {
+        status = prove_answer(&peer->stream.link, boot->mesh->door.identity.key,
+                              peer->hello, &why);
+    }
+    if (status == WEFT_AGAIN) {
+        return status;
+    }
+    if (status != WEFT_OK) {
+        weft_log(boot->env->log, WEFT_LOG_WARN, "boot: rank %u did not prove itself: %s",
+                 peer->member, why.message);
+        retry(boot, peer);
+        return WEFT_AGAIN;
+    }
+    greet(boot, peer);
+    enter(boot, peer, MESH_GREET);
+    return WEFT_OK;
+}
+
+/* ---- up ---- */
+
+static void go_up(struct boot *boot, struct mesh_peer *peer)
+{
+    enter(boot, peer, MESH_UP);
+    peer->heard_ns = io_now(boot->env);
+    peer->said_ns = peer->heard_ns;
+    peer->backoff_ns = BOOT_BACKOFF_NS;
+    peer->is_suspect = false;
+    memset(peer->links_told, 0, boot->n_members * sizeof(*peer->links_told));
+    memset(peer->known, 0, boot->n_members * sizeof(*peer->known));
+}
+
+static weft_status check_greeting(struct boot *boot,
+                                  const struct record_greeting *greeting,
+                                  struct weft_error *error)
+{
+    const struct record_self *self = &boot->mesh->self;
+
+    if (greeting->self.n_members != self->n_members ||
+        greeting->self.n_ranks != self->n_ranks) {
+        return codec_bad_field(error, "member", "n_members", greeting->self.n_members,
+                               "another job's");
+    }
+    return mesh_meet(boot, greeting->self.member, &greeting->self.identity);
+}
+
+static weft_status hear_greeting(struct boot *boot, struct mesh_peer *peer)
+{
+    struct record_greeting greeting;
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status = frame_receive(&peer->stream.link, &frame, &why);
+
+    if (status == WEFT_AGAIN) {
+        return status;
+    }
+    if (status == WEFT_OK && frame.type != CODEC_MEMBER) {
+        status = weft_fail(&why, WEFT_ERR_PROTOCOL, "member", "a %s message instead",
+                           codec_type_name(frame.type));
+    }
+    if (status == WEFT_OK) {
+        status = record_decode_greeting(frame.body, frame.n_bytes, &greeting, &why);
+    }
+    if (status == WEFT_OK && greeting.self.member != peer->member) {
+        status = codec_bad_field(&why, "member", "member", greeting.self.member,
+                                 "not who was dialled");
+    }
+    if (status == WEFT_OK) {
+        status = check_greeting(boot, &greeting, &why);
+    }
+    if (boot->error.status != WEFT_OK) {
+        return boot->error.status;
+    }
+    if (status != WEFT_OK) {
+        retry(boot, peer);
+        return WEFT_AGAIN;
+    }
+    if (greeting.port != RECORD_PORT_NONE) {
+        peer->peer_port = greeting.port;
+    }
+    go_up(boot, peer);
+    return WEFT_OK;
+}
+
+weft_status mesh_peer_accept(struct boot *boot, struct client *client,
+                             const struct frame *frame, struct weft_error *error)
+{
+    struct record_greeting greeting;
+    struct mesh_peer *peer;
+    weft_status status;
+
+    if (frame->type != CODEC_MEMBER) {
+        return weft_fail(error, WEFT_ERR_PROTOCOL, "member", "a %s message instead",
+                         codec_type_name(frame->type));
+    }
+    status = record_decode_greeting(frame->body, frame->n_bytes, &greeting, error);
+    if (status == WEFT_OK && greeting.self.member >= boot->config.rank) {
+        status = codec_bad_field(error, "member", "member", greeting.self.member,
+                                 "the lower of two dials");
+    }
+    if (status == WEFT_OK) {
+        status = check_greeting(boot, &greeting, error);
+    }
+    if (status == WEFT_AGAIN) {
+        status = weft_fail(error, WEFT_ERR_AUTH, "stale", "an earlier process of rank %u",
+                           greeting.self.member);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    peer = mesh_peer_of(boot, greeting.self.member);
+    if (peer == NULL) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "limit", "more than %d neighbours",
+                         MESH_PEERS_MAX);
+    }
+    /* The dialler gave the old stream up, and a probe has its answer. */
+    mesh_peer_drop(boot, peer, NULL);
+    boot_door_hand_over(client, &peer->stream);
+    boot->mesh->members[peer->member].gone = MESH_HERE;
+    peer->port = greeting.peer_port;
+    peer->peer_port = greeting.port;
+    greet(boot, peer);
+    go_up(boot, peer);
+    return WEFT_OK;
+}
+
+static weft_status listen_to(struct boot *boot, struct mesh_peer *peer)
+{
+    while (peer->state == MESH_UP) {
+        struct weft_error why = {0};
+        struct frame frame;
+        weft_status status = frame_receive(&peer->stream.link, &frame, &why);
+
+        if (status == WEFT_AGAIN) {
+            return WEFT_AGAIN;
+        }
+        if (status == WEFT_OK) {
+            peer->heard_ns = io_now(boot->env);
+            status = mesh_take(boot, peer, &frame, &why);
+        }
+        if (boot->error.status != WEFT_OK) {
+            return boot->error.status;
+        }
+        if (status < 0) {
+            if (status != WEFT_ERR_CLOSED) {
+                weft_log(boot->env->log, WEFT_LOG_WARN,
+                         "boot: the stream to rank %u ends: %s", peer->member,
+                         why.message);
+            }
+            mesh_peer_drop(boot, peer, &why);
+        }
+    }
+    return WEFT_AGAIN;
+}
+
+weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
+{
+    weft_ns now = io_now(boot->env);
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK) {
+        switch (peer->state) {
+        case MESH_IDLE:
+            status = dial(boot, peer);
+            break;
+        case MESH_TCP:
+            status = say_hello(boot, peer);
+            break;
+        case MESH_CHALLENGE:
+            status = prove(boot, peer);
+            break;
+        case MESH_GREET:
+            status = frame_flush(&peer->stream.link, NULL) < 0
+                         ? WEFT_AGAIN
+                         : hear_greeting(boot, peer);
+            break;
+        case MESH_UP:
+            status = listen_to(boot, peer);
+            break;
+        }
+    }
+    if (status < 0) {
+        return status;
+    }
+    if (peer->state == MESH_UP && now - peer->heard_ns >= MESH_SILENT_NS) {
+        mesh_peer_drop(boot, peer, NULL);
+    } else if (peer->state != MESH_UP && peer->state != MESH_IDLE &&
+               now >= peer->step_ns) {
+        retry(boot, peer);
+    }
+    return WEFT_OK;
+}
+
+void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer)
+{
+    struct frame_link *link = &peer->stream.link;
+    weft_ns now = io_now(boot->env);
+    struct weft_error why = {0};
+    weft_status status = WEFT_OK;
+    bool told = true;
+
+    while (peer->state == MESH_UP && status == WEFT_OK && told) {
+        told = mesh_tell_next(boot, peer);
+        if (!told && now - peer->said_ns >= MESH_ALIVE_NS && frame_queued(link) == 0) {
+            told = frame_send(link, CODEC_ALIVE, NULL, 0);
+        }
+        peer->said_ns = told ? now : peer->said_ns;
+        status = frame_flush(link, &why);
+    }
+    if (status < 0) {
+        mesh_peer_drop(boot, peer, &why);
+    }
+}
+
+bool mesh_peer_has_round(const struct boot *boot, const struct mesh_peer *peer)
+{
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_known *known = &peer->known[m][boot->round & 1];
+
+        if (m != peer->member && (known->round != boot->round || !known->whole)) {
+            return false;
+        }
+    }
+    return frame_queued(&peer->stream.link) == 0;
+}
+
+weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer)
+{
+    weft_ns silent = peer->heard_ns + MESH_SILENT_NS;
+    weft_ns alive = peer->said_ns + MESH_ALIVE_NS;
+
+    if (peer->state == MESH_UP) {
+        bool is_full = frame_queued(&peer->stream.link) > 0;
+
+        return is_full || silent < alive ? silent : alive;
+    }
+    if (peer->state == MESH_IDLE) {
+        return choose(boot, peer) < peer->n_candidates ? peer->resume_ns : WEFT_NEVER;
+    }
+    return peer->step_ns;
+}
