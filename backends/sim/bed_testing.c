@@ -194,12 +194,13 @@ static int to_rtr(struct bed_end *end, const struct bed_end *peer)
 {
     struct ibv_port_attr port;
     ck_assert_int_eq(end->device->ops->query_port(end->device, end->port, &port), 0);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-                               .path_mtu = port.active_mtu,
-                               .dest_qp_num = peer->qp->qp_num,
-                               .rq_psn = 100,
-                               .max_dest_rd_atomic = 4,
-                               .min_rnr_timer = 12};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = end->path_mtu != 0 ? (enum ibv_mtu)end->path_mtu : port.active_mtu,
+        .dest_qp_num = peer->qp->qp_num,
+        .rq_psn = 100,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 12};
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = end->port;
     attr.ah_attr.grh.sgid_index = gid_index(end);

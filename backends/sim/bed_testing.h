@@ -32,6 +32,7 @@ struct bed_end {
     struct io_device *device;
     struct io_ip ip;
     uint8_t port;
+    int path_mtu; /* enum ibv_mtu; 0: the port's active one */
     struct io_task task;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
