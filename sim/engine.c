@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/memory.h"
 #include "sim/pending.h"
 #include "sim/pool.h"
 
@@ -14,6 +15,7 @@ struct sim_engine {
     weft_ps now;
     struct sim_pending pending;
     struct sim_pool pool;
+    struct sim_phantom phantom;
     struct weft_trace *trace;
     struct weft_log *log;
     uint64_t seed;
@@ -69,6 +71,16 @@ uint64_t sim_seed(const struct sim_engine *engine)
 struct sim_pool *sim_engine_pool(struct sim_engine *engine)
 {
     return &engine->pool;
+}
+
+void sim_engine_set_phantom(struct sim_engine *engine, const struct sim_phantom *phantom)
+{
+    engine->phantom = *phantom;
+}
+
+const struct sim_phantom *sim_engine_phantom(const struct sim_engine *engine)
+{
+    return &engine->phantom;
 }
 
 void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event))

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/memory.h"
 
 const struct sim_gpu_config sim_gpu_default = {.launch_ps = 100000,
                                                .bytes_per_us = 200000};
@@ -17,8 +18,13 @@ struct sim_gpu {
     struct sim_event end; /* of `first` */
 };
 
-static void perform(const struct sim_gpu_work *work)
+static void perform(const struct sim_gpu *gpu, const struct sim_gpu_work *work)
 {
+    const struct sim_phantom *phantom = sim_engine_phantom(gpu->engine);
+    if (sim_is_phantom(phantom, work->out) || sim_is_phantom(phantom, work->a) ||
+        sim_is_phantom(phantom, work->b)) {
+        return;
+    }
     if (work->is_reduce) {
         weft_reduce(work->dtype, work->redop, work->out, work->a, work->b, work->count);
     } else {
@@ -37,7 +43,7 @@ static void on_end(struct sim_event *event)
         sim_schedule(gpu->engine, &gpu->end, gpu->first->end);
     }
     if (work->count > 0) {
-        perform(work);
+        perform(gpu, work);
     }
     work->is_done = true;
     sim_wake(&work->done);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/memory.h"
 #include "sim/pool.h"
 
 #define PS_PER_S 1000000000000u
@@ -23,7 +24,8 @@ void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame)
 
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
 {
-    if ((frame->flags & SIM_FRAME_OWNED) != 0 || frame->n_payload == 0) {
+    if ((frame->flags & SIM_FRAME_OWNED) != 0 || frame->n_payload == 0 ||
+        sim_is_phantom(sim_engine_phantom(engine), frame->payload)) {
         return;
     }
     uint8_t *block = sim_pool_get(sim_engine_pool(engine));

@@ -224,8 +224,9 @@ const uint8_t *sim_sges_piece(const struct ibv_sge *sges, uint32_t n_sge, uint64
 }
 
 /* Walks the pieces of the list that hold [offset, offset + n_bytes). */
-static void copy_pieces(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
-                        uint8_t *out, const uint8_t *in, size_t n_bytes)
+static void copy_pieces(const struct sim_phantom *phantom, const struct ibv_sge *sges,
+                        uint32_t n_sge, uint64_t offset, uint8_t *out, const uint8_t *in,
+                        size_t n_bytes)
 {
     size_t done = 0;
     for (uint32_t i = 0; i < n_sge && done < n_bytes; i++) {
@@ -237,7 +238,9 @@ static void copy_pieces(const struct ibv_sge *sges, uint32_t n_sge, uint64_t off
         n = n < n_bytes - done ? n : n_bytes - done;
         uint8_t *memory = (uint8_t *)(uintptr_t)(sges[i].addr + offset);
         if (in != NULL) {
-            memmove(memory, in + done, n);
+            sim_move(phantom, memory, in + done, n);
+        } else if (sim_is_phantom(phantom, memory)) {
+            memset(out + done, 0, n);
         } else {
             memcpy(out + done, memory, n);
         }
@@ -246,14 +249,15 @@ static void copy_pieces(const struct ibv_sge *sges, uint32_t n_sge, uint64_t off
     }
 }
 
-void sim_sges_scatter(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
-                      const uint8_t *bytes, size_t n_bytes)
+void sim_sges_scatter(const struct sim_phantom *phantom, const struct ibv_sge *sges,
+                      uint32_t n_sge, uint64_t offset, const uint8_t *bytes,
+                      size_t n_bytes)
 {
-    copy_pieces(sges, n_sge, offset, NULL, bytes, n_bytes);
+    copy_pieces(phantom, sges, n_sge, offset, NULL, bytes, n_bytes);
 }
 
-void sim_sges_gather(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
-                     uint8_t *bytes, size_t n_bytes)
+void sim_sges_gather(const struct sim_phantom *phantom, const struct ibv_sge *sges,
+                     uint32_t n_sge, uint64_t offset, uint8_t *bytes, size_t n_bytes)
 {
-    copy_pieces(sges, n_sge, offset, bytes, NULL, n_bytes);
+    copy_pieces(phantom, sges, n_sge, offset, bytes, NULL, n_bytes);
 }

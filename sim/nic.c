@@ -22,6 +22,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     nic->host = weft_strdup(host);
     nic->name = weft_strdup(name);
     nic->profile = *profile;
+    nic->phantom = sim_engine_phantom(engine);
     nic->stack = stack;
     nic->n_ports = n_ports;
     weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);

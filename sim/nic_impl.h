@@ -4,6 +4,7 @@
 
 #include "sim/frame.h"
 #include "sim/link.h"
+#include "sim/memory.h"
 #include "sim/nic.h"
 
 enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096 };
@@ -222,6 +223,7 @@ struct sim_nic {
     struct sim_engine *engine;
     char *host, *name; /* Owned. */
     struct sim_profile profile;
+    const struct sim_phantom *phantom; /* the engine's */
     struct sim_stack *stack;
     struct sim_nic_port ports[SIM_PORTS_MAX];
     uint8_t n_ports;
@@ -321,11 +323,13 @@ bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t 
                    uint64_t addr, uint64_t length, uint32_t access);
 bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
                       const struct ibv_sge *sges, uint32_t n_sge, uint32_t access);
-/* Copies `n_bytes` into or out of the list, from `offset` of its bytes on. */
-void sim_sges_scatter(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
-                      const uint8_t *bytes, size_t n_bytes);
-void sim_sges_gather(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
-                     uint8_t *bytes, size_t n_bytes);
+/* Copies `n_bytes` into or out of the list, from `offset` of its bytes on. Bytes that are
+ * not there read as 0. */
+void sim_sges_scatter(const struct sim_phantom *phantom, const struct ibv_sge *sges,
+                      uint32_t n_sge, uint64_t offset, const uint8_t *bytes,
+                      size_t n_bytes);
+void sim_sges_gather(const struct sim_phantom *phantom, const struct ibv_sge *sges,
+                     uint32_t n_sge, uint64_t offset, uint8_t *bytes, size_t n_bytes);
 /* Where [offset, offset + n_bytes) lies if it is in one piece, or NULL. */
 const uint8_t *sim_sges_piece(const struct ibv_sge *sges, uint32_t n_sge, uint64_t offset,
                               size_t n_bytes);

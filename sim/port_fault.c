@@ -2,7 +2,9 @@
 
 #include "base/text.h"
 #include "sim/link.h"
+#include "sim/memory.h"
 #include "sim/packet.h"
+#include "sim/pool.h"
 #include "sim/stack.h"
 
 /* The directions that a fault names, from the port's end: at most two. */
@@ -148,7 +150,12 @@ void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
     if (port->tap == NULL) {
         return;
     }
-    size_t n = sim_packet_encode(frame, bytes, sizeof(bytes));
+    static const uint8_t nothing[SIM_POOL_BLOCK_BYTES];
+    struct sim_frame shown = *frame;
+    if (sim_is_phantom(sim_engine_phantom(port->engine), frame->payload)) {
+        shown.payload = nothing;
+    }
+    size_t n = sim_packet_encode(&shown, bytes, sizeof(bytes));
     port->tap(port->tap_context, sim_now_ns(port->engine), port, is_outgoing, bytes, n,
               comment);
 }

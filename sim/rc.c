@@ -166,7 +166,7 @@ void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
     unsigned ext = rc_opcode_info(frame->opcode)->ext_bytes;
     uint32_t ip_bytes = sim_frame_ip_bytes(frame->path, ext, frame->n_payload);
     frame->wire_bytes = (uint16_t)(ip_bytes + ETHERNET_OVERHEAD_BYTES);
-    if (qp->nic->checks_payload) {
+    if (qp->nic->checks_payload && !sim_is_phantom(qp->nic->phantom, frame->payload)) {
         frame->hash = payload_hash(frame);
         frame->flags |= SIM_FRAME_HASHED;
     }

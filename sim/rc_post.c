@@ -108,7 +108,7 @@ static void copy_data(struct sim_qp *qp, const struct sim_wqe *wqe,
                wqe->n_sge * sizeof(*wr->sg_list));
     }
     if (wqe->is_inline) {
-        sim_sges_gather(wr->sg_list, wqe->n_sge, 0,
+        sim_sges_gather(qp->nic->phantom, wr->sg_list, wqe->n_sge, 0,
                         &sq->inline_bytes[(size_t)slot * sq->max_inline], wqe->length);
     }
 }

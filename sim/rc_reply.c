@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "sim/nic_impl.h"
-#include "sim/pool.h"
 
 static void unqueue(struct rc_responder *rq, uint32_t position)
 {
@@ -102,18 +101,18 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
 }
 
 /* Compares and swaps, or adds, in host byte order; returns what was there. */
-static uint64_t operate(const struct sim_frame *frame)
+static uint64_t operate(const struct sim_phantom *phantom, const struct sim_frame *frame)
 {
     void *target = (void *)(uintptr_t)frame->va;
-    uint64_t original;
+    uint64_t original = 0;
     uint64_t changed;
-    memcpy(&original, target, sizeof(original));
+    sim_move(phantom, &original, target, sizeof(original));
     if (frame->opcode == RC_FETCH_ADD) {
         changed = original + frame->swap_add;
     } else {
         changed = original == frame->compare ? frame->swap_add : original;
     }
-    memcpy(target, &changed, sizeof(changed));
+    sim_move(phantom, target, &changed, sizeof(changed));
     return original;
 }
 
@@ -141,7 +140,7 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
     resource->last = 1;
     resource->va = frame->va;
     resource->rkey = frame->rkey;
-    resource->original = operate(frame);
+    resource->original = operate(qp->nic->phantom, frame);
     rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;
     queue_resource(qp, resource);
@@ -277,11 +276,9 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
     out->syndrome = RC_SYNDROME_ACK;
     out->msn = rq->msn;
     if (n > 0) {
-        uint8_t *block = sim_pool_get(sim_engine_pool(qp->nic->engine));
-        memcpy(block, (const void *)(uintptr_t)(resource->va + offset), n);
-        out->payload = block;
+        out->payload = (const uint8_t *)(uintptr_t)(resource->va + offset);
         out->n_payload = n;
-        out->flags |= SIM_FRAME_OWNED;
+        sim_frame_own(qp->nic->engine, out);
     }
     rc_frame_finish(qp, out);
     resource->next++;

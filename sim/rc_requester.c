@@ -260,7 +260,8 @@ static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
         return;
     }
     uint8_t *block = sim_pool_get(sim_engine_pool(qp->nic->engine));
-    sim_sges_gather(sges_at(sq, sq->send), wqe->n_sge, offset, block, frame->n_payload);
+    sim_sges_gather(qp->nic->phantom, sges_at(sq, sq->send), wqe->n_sge, offset, block,
+                    frame->n_payload);
     frame->payload = block;
     frame->flags |= SIM_FRAME_OWNED;
 }

@@ -158,8 +158,8 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
                   is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR);
         return false;
     }
-    sim_sges_scatter(sges, wqe->n_sge, rq->message_bytes, frame->payload,
-                     frame->n_payload);
+    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, rq->message_bytes,
+                     frame->payload, frame->n_payload);
     rq->message_bytes += frame->n_payload;
     return true;
 }
@@ -192,7 +192,8 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
             rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
             return false;
         }
-        memmove((void *)(uintptr_t)rq->write_va, frame->payload, frame->n_payload);
+        sim_move(qp->nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload,
+                 frame->n_payload);
     }
     rq->write_va += frame->n_payload;
     rq->write_left -= frame->n_payload;

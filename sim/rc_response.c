@@ -181,7 +181,8 @@ static void handle_read_response(struct sim_qp *qp, const struct sim_frame *fram
         rc_enter_error(qp, IBV_WC_LOC_PROT_ERR, false);
         return;
     }
-    sim_sges_scatter(sges, wqe->n_sge, offset, frame->payload, frame->n_payload);
+    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, offset, frame->payload,
+                     frame->n_payload);
     finish_response(qp, wqe);
 }
 
@@ -204,7 +205,7 @@ static void handle_atomic_ack(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     memcpy(bytes, &original, sizeof(bytes));
-    sim_sges_scatter(sges, wqe->n_sge, 0, bytes, sizeof(bytes));
+    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, 0, bytes, sizeof(bytes));
     finish_response(qp, wqe);
 }
 

@@ -154,7 +154,7 @@ void bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t proc
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 64,
                 .max_recv_wr = 4,
-                .max_send_sge = 1,
+                .max_send_sge = 2,
                 .max_recv_sge = 1},
     };
     ck_assert_int_eq(perform(end, &op), 0);

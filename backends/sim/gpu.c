@@ -1,20 +1,25 @@
 /* A process's GPU: memory of this process, and sim/gpu for the time that work takes. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "base/text.h"
 
 #define PAGE_BYTES 4096
+/* For all that a run may hold at a time, and far less than an address space. */
+#define PHANTOM_BYTES ((size_t)1 << 45)
 
 /* calloc gives large blocks as untouched zero pages, so that a simulated 1 TiB costs what is
  * used of it. */
 struct sim_allocation {
     struct sim_allocation *next;
-    void *base;   /* Owned; from calloc */
-    void *memory; /* the first page boundary inside */
+    void *base; /* Owned; from calloc; NULL: a range of the world's that holds nothing */
+    void *memory;   /* the first page boundary inside */
+    size_t n_bytes; /* whole pages */
 };
 
 struct sim_gpu_call {
@@ -24,6 +29,73 @@ struct sim_gpu_call {
     struct sim_gpu_call *next;
 };
 
+/* ---- memory that holds nothing ---- */
+
+weft_status sim_phantoms_init(struct sim_phantoms *phantoms, struct weft_error *error)
+{
+    void *start = mmap(NULL, PHANTOM_BYTES, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) {
+        return weft_fail_errno(error, errno, "world", "no addresses for phantom memory");
+    }
+    phantoms->range = (struct sim_phantom){(uintptr_t)start, PHANTOM_BYTES};
+    return WEFT_OK;
+}
+
+void sim_phantoms_fini(struct sim_phantoms *phantoms)
+{
+    while (phantoms->idle != NULL) {
+        struct sim_allocation *allocation = phantoms->idle;
+        phantoms->idle = allocation->next;
+        free(allocation);
+    }
+    if (phantoms->range.n_bytes > 0) {
+        munmap((void *)phantoms->range.start, phantoms->range.n_bytes);
+    }
+}
+
+/* One of the same size that was given back, or new addresses. */
+static bool take_phantom(struct sim_phantoms *phantoms, struct sim_allocation *allocation)
+{
+    struct sim_allocation **at = &phantoms->idle;
+    while (*at != NULL && (*at)->n_bytes != allocation->n_bytes) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        struct sim_allocation *idle = *at;
+        *at = idle->next;
+        allocation->memory = idle->memory;
+        free(idle);
+        return true;
+    }
+    if (allocation->n_bytes > phantoms->range.n_bytes - phantoms->n_used) {
+        return false;
+    }
+    allocation->memory = (void *)(phantoms->range.start + phantoms->n_used);
+    phantoms->n_used += allocation->n_bytes;
+    return true;
+}
+
+static void give_back_phantom(struct sim_phantoms *phantoms,
+                              struct sim_allocation *allocation)
+{
+    allocation->next = phantoms->idle;
+    phantoms->idle = allocation;
+}
+
+/* ---- memory ---- */
+
+static bool take_real(struct sim_allocation *allocation)
+{
+    allocation->base = calloc(1, allocation->n_bytes + PAGE_BYTES - 1);
+    if (allocation->base == NULL) {
+        return false;
+    }
+    uintptr_t past = (uintptr_t)allocation->base % PAGE_BYTES;
+    allocation->memory = (char *)allocation->base + (past == 0 ? 0 : PAGE_BYTES - past);
+    return true;
+}
+
 static struct sim_gpu_device *gpu_of(struct io_gpu *gpu)
 {
     return weft_container_of(gpu, struct sim_gpu_device, io);
@@ -31,36 +103,41 @@ static struct sim_gpu_device *gpu_of(struct io_gpu *gpu)
 
 static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, void **out)
 {
-    (void)where;
-    if (n_bytes == 0 || n_bytes > SIZE_MAX - PAGE_BYTES) {
+    struct sim_gpu_device *device = gpu_of(gpu);
+    struct sim_phantoms *phantoms = device->phantoms;
+    if (n_bytes == 0 || n_bytes > SIZE_MAX - 2 * PAGE_BYTES) {
         return n_bytes == 0 ? EINVAL : ENOMEM;
     }
     struct sim_allocation *allocation = weft_calloc(1, sizeof *allocation);
-    allocation->base = calloc(1, n_bytes + PAGE_BYTES - 1);
-    if (allocation->base == NULL) {
+    bool is_phantom = where == IO_MEMORY_DEVICE && phantoms->range.n_bytes > 0;
+    allocation->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    if (!(is_phantom ? take_phantom(phantoms, allocation) : take_real(allocation))) {
         free(allocation);
         return ENOMEM;
     }
-    uintptr_t past = (uintptr_t)allocation->base % PAGE_BYTES;
-    allocation->memory = (char *)allocation->base + (past == 0 ? 0 : PAGE_BYTES - past);
-    allocation->next = gpu_of(gpu)->first;
-    gpu_of(gpu)->first = allocation;
+    allocation->next = device->first;
+    device->first = allocation;
     *out = allocation->memory;
     return 0;
 }
 
 static void gpu_free(struct io_gpu *gpu, void *memory)
 {
+    struct sim_gpu_device *device = gpu_of(gpu);
     if (memory == NULL) {
         return;
     }
-    struct sim_allocation **at = &gpu_of(gpu)->first;
+    struct sim_allocation **at = &device->first;
     while ((*at)->memory != memory) {
         at = &(*at)->next;
         weft_check(*at != NULL);
     }
     struct sim_allocation *allocation = *at;
     *at = allocation->next;
+    if (allocation->base == NULL) {
+        give_back_phantom(device->phantoms, allocation);
+        return;
+    }
     free(allocation->base);
     free(allocation);
 }
@@ -124,8 +201,7 @@ static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 
 static int gpu_copy_now(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes)
 {
-    (void)gpu;
-    memcpy(to, from, n_bytes);
+    sim_move(&gpu_of(gpu)->phantoms->range, to, from, n_bytes);
     return 0;
 }
 
@@ -143,6 +219,7 @@ void sim_gpu_device_init(struct sim_process *process)
 {
     const struct sim_host *host = process->host;
     struct sim_gpu_device *gpu = &process->gpu;
+    gpu->phantoms = &host->world->phantoms;
     gpu->clock = sim_gpu_create(host->world->engine, &sim_gpu_default);
     gpu->io =
         (struct io_gpu){.ops = &gpu_ops, .is_host_memory = true, .rdma_direct = true};

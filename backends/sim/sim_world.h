@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "io/world.h"
 #include "sim/gpu.h"
+#include "sim/memory.h"
 #include "sim/nic.h"
 #include "sim/root.h"
 #include "sim/stack.h"
@@ -25,12 +26,21 @@ struct sim_device {
 };
 
 struct sim_gpu_call;
+struct sim_allocation;
+
+/* Addresses without bytes behind them, for worlds that are timing only. */
+struct sim_phantoms {
+    struct sim_phantom range;
+    size_t n_used;               /* ever, from the start of the range */
+    struct sim_allocation *idle; /* Owned; given back, of various sizes */
+};
 
 struct sim_gpu_device {
     struct io_gpu io;
     struct sim_gpu *clock;
-    struct sim_gpu_call *calls;   /* Owned; under way, newest first */
-    struct sim_allocation *first; /* Owned; newest first */
+    struct sim_phantoms *phantoms; /* Not owned */
+    struct sim_gpu_call *calls;    /* Owned; under way, newest first */
+    struct sim_allocation *first;  /* Owned; newest first */
 };
 
 struct sim_process {
@@ -87,6 +97,7 @@ struct sim_world {
     const struct world_spec *spec; /* Not owned */
     struct sim_engine *engine;
     struct io_loop loop;
+    struct sim_phantoms phantoms;
     struct sim_host *hosts;       /* Owned [spec->n_hosts] */
     struct sim_switch **switches; /* Owned [spec->n_switches], and they */
     struct sim_cable_now *cables; /* Owned [spec->n_cables] */
@@ -168,6 +179,9 @@ extern const struct io_oob_ops sim_oob_ops;
 extern const struct io_device_ops sim_device_ops;
 /* Ends every io_op under way with EIO, waking nobody: their owner died. */
 void sim_device_stop(struct sim_device *device);
+
+weft_status sim_phantoms_init(struct sim_phantoms *phantoms, struct weft_error *error);
+void sim_phantoms_fini(struct sim_phantoms *phantoms);
 
 /* gpu.c; stopping ends what is under way like sim_device_stop. */
 void sim_gpu_device_init(struct sim_process *process);

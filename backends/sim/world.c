@@ -26,6 +26,7 @@ static void sim_world_destroy(struct world *base)
     sim_faults_stop(world);
     sim_world_teardown(world);
     sim_engine_destroy(world->engine);
+    sim_phantoms_fini(&world->phantoms);
     io_loop_fini(&world->loop);
     free(world->hosts);
     free(world->cables);
@@ -55,7 +56,13 @@ static weft_status sim_world_create(const struct world_spec *spec, struct world 
     world->hosts = weft_calloc(spec->n_hosts + 1, sizeof *world->hosts);
     world->cables = weft_calloc(spec->n_cables + 1, sizeof *world->cables);
     io_loop_init(&world->loop, count_processes(spec));
-    status = sim_world_build(world, error);
+    if (spec->is_timing_only) {
+        status = sim_phantoms_init(&world->phantoms, error);
+    }
+    if (status == WEFT_OK) {
+        sim_engine_set_phantom(world->engine, &world->phantoms.range);
+        status = sim_world_build(world, error);
+    }
     if (status != WEFT_OK) {
         sim_world_destroy(&world->world);
         return status;

@@ -180,6 +180,9 @@ struct world_spec {
     struct world_management management;
     const struct world_fault *faults;
     uint32_t n_faults;
+    /* Memory of GPUs may hold no bytes: only when something happens counts, not what is
+     * computed. Nothing may look at it; uploads and downloads do nothing. */
+    bool is_timing_only;
     struct weft_trace *trace; /* may be NULL */
     struct weft_log *log;     /* may be NULL */
 };
