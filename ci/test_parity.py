@@ -3,8 +3,9 @@
 Compared are connections (ports, GIDs, type, path MTU, queue pairs, route), what each queue of
 each queue pair completed and in which order, what was moved and verified, the symptom, and the
 codes of findings; never times. A difference is allowed only if ci/parity.tsv names it with its
-reason, a fact of the device; what a backend refuses stands there too, in the words of the refusal.
-docs/parity.md is made from the comparison: `WEFT_PARITY_WRITE=1 pytest ci/test_parity.py` writes
+reason, a fact of the device, and says whether it is always there; what a backend refuses stands
+there too, in the words of the refusal. Where queues may differ, for a failure comes at another
+moment of the job, they still must begin alike. docs/parity.md is made from the comparison: `WEFT_PARITY_WRITE=1 pytest ci/test_parity.py` writes
 it, and without that it must be up to date.
 """
 
@@ -26,17 +27,29 @@ CHANGES = {
     "scenarios/basic/triangle.yaml": [*SMALL, "--set", "expect={}"],
     "scenarios/faults/cable-down.yaml": ["--set", "jobs=[{all_reduce: {bytes: 1MiB, repeat: 40}}]"],
 }
+# Scenarios with a fault that ends the job, which the basic ones have not: (file, what is set).
+LONG = "jobs=[{all_reduce: {bytes: 1MiB, repeat: 400}}]"
+FAILING = {
+    "pair, a cable down for good": '{on: "titanic:p0", kind: down, at: 10ms}',
+    "pair, a cable that loses all": '{on: "titanic:p0", kind: loss, share: 100%, at: 10ms}',
+    "pair, a host killed": "{on: iceberg, kind: kill, at: 10ms}",
+}
+CHANGES.update({name: ["--set", LONG, "--set", "expect={result: fail}", "--set", f"faults=[{fault}]"]
+                for name, fault in FAILING.items()})
 # A fault of the third virtual millisecond is one of the third real second: in mid-job as well.
 CHANGES_THERE = {
     ("scenarios/faults/cable-down.yaml", "rxe"): ["--set", "faults.0.at=3s"],
+    **{(name, "rxe"): ["--set", "faults.0.at=3s"] for name in FAILING},
 }
 ITEMS = ("result", "connections", "completions", "jobs", "symptom", "findings")
+BEGINNINGS = "beginnings"  # of the queues that both have; nothing may be named here
 REFUSED = "refused"  # the item of a scenario that a backend cannot express
 
 
 def scenarios():
-    return sorted(str(path.relative_to(ROOT)) for folder in ("basic", "faults")
-                  for path in ROOT.glob(f"scenarios/{folder}/*.yaml"))
+    files = sorted(str(path.relative_to(ROOT)) for folder in ("basic", "faults")
+                   for path in ROOT.glob(f"scenarios/{folder}/*.yaml"))
+    return files + list(FAILING)
 
 
 def has_guest():
@@ -50,12 +63,13 @@ needs_guest = pytest.mark.skipif(
 
 def document(path, backend):
     """The document, or the words with which the backend refused."""
+    file = "scenarios/basic/pair.yaml" if path in FAILING else path
     done = subprocess.run(
-        [WEFT, "run", path, *CHANGES.get(path, []), *CHANGES_THERE.get((path, backend), []),
+        [WEFT, "run", file, *CHANGES.get(path, []), *CHANGES_THERE.get((path, backend), []),
          "--backend", backend, "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == 3:
-        return done.stderr.splitlines()[0].split(f"{path}: ", 1)[1]
+        return done.stderr.splitlines()[0].split(f"{file}: ", 1)[1]
     assert done.returncode == 0, (path, backend, done.stdout[-1500:], done.stderr[-1500:])
     return json.loads(done.stdout)
 
@@ -79,7 +93,22 @@ def story(doc):
 def allowed():
     with open(ROOT / "ci" / "parity.tsv", encoding="utf-8") as file:
         rows = csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t")
-        return {(r["scenario"], r["backend"], r["item"]): r["reason"] for r in rows}
+        return {(r["scenario"], r["backend"], r["item"]): (r["when"], r["reason"]) for r in rows}
+
+
+def beginnings(one, other):
+    """How queues that both have begin differently, as far as both go and neither fails."""
+    firsts = [{tuple(row[:7]): row[9] for row in told["completions"]} for told in (one, other)]
+    wrong = []
+    for queue in sorted(set(firsts[0]) & set(firsts[1])):
+        pairs = zip(firsts[0][queue], firsts[1][queue])
+        for mine, theirs in pairs:
+            if mine.endswith("_ERR") or theirs.endswith("_ERR"):
+                break
+            if mine != theirs:
+                wrong.append((*queue, mine, theirs))
+                break
+    return wrong
 
 
 def differences(stories):
@@ -97,15 +126,19 @@ def differences(stories):
                     both = tuple([x for x in one if x not in other]
                                  for one, other in (both, both[::-1]))
                 found[path, backend, item] = both
+        wrong = beginnings(reference, told)
+        if wrong:
+            found[path, backend, BEGINNINGS] = wrong
     return found
 
 
 def unnamed(found, reasons):
     """Differences that the table does not name, and named ones that are none."""
     wrong = [(key, both) for key, both in found.items()
-             if key not in reasons or (key[2] == REFUSED and reasons[key] != both[1])]
+             if key not in reasons or key[2] == BEGINNINGS
+             or (key[2] == REFUSED and reasons[key][1] != both[1])]
     return wrong + [(key, "named, but there is no difference")
-                    for key in reasons if key not in found]
+                    for key, (when, _) in reasons.items() if key not in found and when == "always"]
 
 
 def summary(item, told):
@@ -138,10 +171,12 @@ def table(stories, reasons):
         else:
             cells = []
             for item in ITEMS:
-                reason = reasons.get((path, backend, item))
+                when, reason = reasons.get((path, backend, item), (None, None))
                 notes += [reason] if reason and reason not in notes else []
-                cells.append(f"differs ({notes.index(reason) + 1})" if reason else "=")
-        lines.append(f"| `{path}` | {backend} | " + " | ".join(cells) + " |")
+                verb = "differs" if when == "always" else "may differ"
+                cells.append(f"{verb} ({notes.index(reason) + 1})" if reason else "=")
+        name = path if path in FAILING else f"`{path}`"
+        lines.append(f"| {name} | {backend} | " + " | ".join(cells) + " |")
     lines += [""] * bool(notes) + [f"{i}. {note}" for i, note in enumerate(notes, 1)]
     return "\n".join(lines) + "\n"
 
@@ -163,22 +198,29 @@ def test_backends_tell_the_same_story():
 
 
 def test_only_what_is_named_may_differ():
-    def queue(qp, digest):
-        return ["titanic", "iceberg", "connector", 0, 0, qp, "send", 1, digest, ["RDMA_WRITE"]]
+    def queue(qp, digest, first="RDMA_WRITE"):
+        return ["titanic", "iceberg", "connector", 0, 0, qp, "send", 1, digest, [first]]
 
     told = {"result": "pass", "connections": [], "jobs": [], "symptom": [None, None],
             "findings": ["link.down"], "completions": [queue(0, "aa"), queue(1, "bb")]}
     other = {**told, "completions": [queue(0, "aa"), queue(1, "cc")]}
+    third = {**told, "completions": [queue(0, "aa"), queue(1, "cc", "RDMA_READ")]}
     stories = {("a", "sim"): told, ("a", "rxe"): other, ("b", "sim"): told, ("b", "rxe"): "no loss"}
     found = differences(stories)
     assert found == {
         ("a", "rxe", "completions"): ([queue(1, "bb")], [queue(1, "cc")]),
         ("b", "rxe", "refused"): ("runs", "no loss")}
-    reasons = {("a", "rxe", "completions"): "why", ("b", "rxe", "refused"): "no loss"}
+    reasons = {("a", "rxe", "completions"): ("always", "why"),
+               ("b", "rxe", "refused"): ("always", "no loss")}
     assert unnamed(found, reasons) == []
     assert [key for key, _ in unnamed(found, {})] == list(found)
-    assert unnamed(found, {**reasons, ("b", "rxe", "refused"): "no delay"}) == [
+    assert unnamed(found, {**reasons, ("b", "rxe", "refused"): ("always", "no delay")}) == [
         (("b", "rxe", "refused"), ("runs", "no loss"))]
-    assert unnamed(found, {**reasons, ("a", "rxe", "jobs"): "why"}) == [
+    assert unnamed(found, {**reasons, ("a", "rxe", "jobs"): ("always", "why")}) == [
         (("a", "rxe", "jobs"), "named, but there is no difference")]
+    assert unnamed(found, {**reasons, ("a", "rxe", "jobs"): ("sometimes", "why")}) == []
+    # Whatever is named, what both did before a failure is the same.
+    assert unnamed(differences({**stories, ("a", "rxe"): third}), reasons) == [
+        (("a", "rxe", "beginnings"),
+         [("titanic", "iceberg", "connector", 0, 0, 1, "send", "RDMA_WRITE", "RDMA_READ")])]
     assert "| `a` | rxe | = | = | differs (1) | = | = | = |" in table(stories, reasons)
