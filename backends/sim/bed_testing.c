@@ -18,7 +18,7 @@ static void add_line(void *context, const char *line, size_t n_bytes)
     weft_text_add_bytes(context, line, n_bytes);
 }
 
-void bed_init(struct bed *bed)
+void sim_bed_init(struct bed *bed)
 {
     memset(bed, 0, sizeof *bed);
     weft_trace_init(&bed->trace, WEFT_TRACE_STORY, add_line, &bed->story);
@@ -30,7 +30,7 @@ void bed_init(struct bed *bed)
                                     .trace = &bed->trace};
 }
 
-void bed_fini(struct bed *bed)
+void sim_bed_fini(struct bed *bed)
 {
     if (bed->world != NULL) {
         backend_sim.destroy(bed->world);
@@ -38,7 +38,7 @@ void bed_fini(struct bed *bed)
     weft_text_fini(&bed->story);
 }
 
-uint32_t bed_host(struct bed *bed)
+uint32_t sim_bed_host(struct bed *bed)
 {
     uint32_t index = bed->spec.n_hosts++;
     bed->hosts[index] = (struct world_host){.name = host_names[index],
@@ -51,7 +51,7 @@ uint32_t bed_host(struct bed *bed)
     return index;
 }
 
-uint32_t bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root)
+uint32_t sim_bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root)
 {
     struct world_host *at = &bed->hosts[host];
     uint32_t index = at->n_ports++;
@@ -68,7 +68,7 @@ uint32_t bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t 
     return index;
 }
 
-struct world_cable *bed_cable(struct bed *bed, struct world_end a, struct world_end b)
+struct world_cable *sim_bed_cable(struct bed *bed, struct world_end a, struct world_end b)
 {
     struct world_cable *cable = &bed->cables[bed->spec.n_cables++];
     *cable = (struct world_cable){
@@ -76,14 +76,15 @@ struct world_cable *bed_cable(struct bed *bed, struct world_end a, struct world_
     return cable;
 }
 
-void bed_create(struct bed *bed)
+void sim_bed_create(struct bed *bed)
 {
     struct weft_error error = {.status = WEFT_OK};
     weft_status status = backend_sim.create(&bed->spec, &bed->world, &error);
     ck_assert_msg(status == WEFT_OK, "%s", error.message);
 }
 
-bool bed_run(struct bed *bed, weft_ns until, const struct bed_end *end, struct ibv_wc *wc)
+bool sim_bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
+                 struct ibv_wc *wc)
 {
     struct io_loop *loop = backend_sim.loop(bed->world);
     for (;;) {
@@ -110,15 +111,15 @@ static int perform(struct bed_end *end, struct io_op *op)
     ck_assert_int_eq(error, 0);
     for (int i = 0; op->state == IO_OP_RUNNING; i++) {
         ck_assert_int_lt(i, 10000);
-        (void)bed_run(end->bed, backend_sim.now(end->bed->world) + SECOND / 1000, NULL,
-                      NULL);
+        (void)sim_bed_run(end->bed, backend_sim.now(end->bed->world) + SECOND / 1000,
+                          NULL, NULL);
     }
     op->state = IO_OP_IDLE;
     return op->error;
 }
 
-void bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
-              uint32_t port)
+void sim_bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
+                  uint32_t port)
 {
     struct io_op op = {.kind = IO_OP_ALLOC_PD};
     void *memory;
@@ -161,7 +162,7 @@ void bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t proc
     end->qp = op.out.qp;
 }
 
-void bed_close(struct bed_end *end)
+void sim_bed_close(struct bed_end *end)
 {
     end->env->gpu->ops->free(end->env->gpu, end->memory);
     io_task_fini(&end->task);
@@ -211,7 +212,7 @@ static int to_rtr(struct bed_end *end, const struct bed_end *peer)
                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-int bed_connect(struct bed_end *a, struct bed_end *b)
+int sim_bed_connect(struct bed_end *a, struct bed_end *b)
 {
     struct bed_end *ends[2] = {a, b};
     for (int i = 0; i < 2; i++) {
@@ -246,8 +247,8 @@ int bed_connect(struct bed_end *a, struct bed_end *b)
     return 0;
 }
 
-void bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
-               uint32_t n)
+void sim_bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
+                   uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct ibv_sge sge = {
@@ -264,19 +265,19 @@ void bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
     }
 }
 
-weft_ns bed_wait(struct bed_end *end, uint32_t n)
+weft_ns sim_bed_wait(struct bed_end *end, uint32_t n)
 {
     weft_ns limit = backend_sim.now(end->bed->world) + 10 * SECOND;
     for (uint32_t i = 0; i < n; i++) {
         struct ibv_wc wc;
-        ck_assert(bed_run(end->bed, limit, end, &wc));
+        ck_assert(sim_bed_run(end->bed, limit, end, &wc));
         ck_assert_msg(wc.status == IBV_WC_SUCCESS, "%s",
                       io_wc_status_name((int)wc.status));
     }
     return backend_sim.now(end->bed->world);
 }
 
-bool bed_told(const struct bed *bed, const char *text)
+bool sim_bed_told(const struct bed *bed, const char *text)
 {
     return bed->story.bytes != NULL && strstr(bed->story.bytes, text) != NULL;
 }

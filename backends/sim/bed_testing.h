@@ -44,30 +44,31 @@ struct bed_end {
 #define BED_BYTES (UINT32_C(1) << 20)
 
 /* No hosts, no cables; stories add them before bed_create. */
-void bed_init(struct bed *bed);
-void bed_fini(struct bed *bed);
+void sim_bed_init(struct bed *bed);
+void sim_bed_fini(struct bed *bed);
 /* Adds a host ("h0", "h1" ...); its index. */
-uint32_t bed_host(struct bed *bed);
+uint32_t sim_bed_host(struct bed *bed);
 /* Adds a port "pN" of 100 Gb/s and MTU 9000 with an address ("10.0.0.1/24", or
  * "fd00::1/127"), behind a root; its index. Every port is a device. */
-uint32_t bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root);
-struct world_cable *bed_cable(struct bed *bed, struct world_end a, struct world_end b);
-void bed_create(struct bed *bed);
+uint32_t sim_bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root);
+struct world_cable *sim_bed_cable(struct bed *bed, struct world_end a,
+                                  struct world_end b);
+void sim_bed_create(struct bed *bed);
 /* Until `until`, or, with an end, until its CQ has something: true if it has. */
-bool bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
-             struct ibv_wc *wc);
+bool sim_bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
+                 struct ibv_wc *wc);
 
 /* Opens the end's device and makes its objects. */
-void bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
-              uint32_t port);
-void bed_close(struct bed_end *end);
+void sim_bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
+                  uint32_t port);
+void sim_bed_close(struct bed_end *end);
 /* Both QPs to RTS; the errno of RTR of the first, with both left in INIT or RTR. */
-int bed_connect(struct bed_end *a, struct bed_end *b);
+int sim_bed_connect(struct bed_end *a, struct bed_end *b);
 /* Posts WRITEs of so many bytes each from `from` into `to`'s memory. */
-void bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
-               uint32_t n);
+void sim_bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
+                   uint32_t n);
 /* The time at which the nth completion of `end` came; all must succeed within 10 s. */
-weft_ns bed_wait(struct bed_end *end, uint32_t n);
-bool bed_told(const struct bed *bed, const char *text);
+weft_ns sim_bed_wait(struct bed_end *end, uint32_t n);
+bool sim_bed_told(const struct bed *bed, const char *text);
 
 #endif

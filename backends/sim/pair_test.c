@@ -12,9 +12,9 @@ static struct bed_end ends[2];
 
 static void stop(void)
 {
-    bed_close(&ends[0]);
-    bed_close(&ends[1]);
-    bed_fini(&bed);
+    sim_bed_close(&ends[0]);
+    sim_bed_close(&ends[1]);
+    sim_bed_fini(&bed);
 }
 
 static const struct {
@@ -40,10 +40,10 @@ static const struct {
 
 START_TEST(a_cable_carries_it)
 {
-    bed_init(&bed);
+    sim_bed_init(&bed);
     for (uint32_t i = 0; i < 2; i++) {
-        bed_host(&bed);
-        bed_port(&bed, i, pairs[_i].addresses[i], 0);
+        sim_bed_host(&bed);
+        sim_bed_port(&bed, i, pairs[_i].addresses[i], 0);
         bed.ports[i][0].mtu_bytes = pairs[_i].mtus[i];
         if (pairs[_i].decoy != NULL) {
             /* The other address comes first in the GID table, and with its route. */
@@ -53,21 +53,21 @@ START_TEST(a_cable_carries_it)
             bed.ports[i][0].n_addresses = 2;
         }
     }
-    bed_cable(&bed, (struct world_end){.node = 0}, (struct world_end){.node = 1});
-    bed_create(&bed);
+    sim_bed_cable(&bed, (struct world_end){.node = 0}, (struct world_end){.node = 1});
+    sim_bed_create(&bed);
     for (uint32_t i = 0; i < 2; i++) {
-        bed_open(&bed, &ends[i], i, 0, 0);
+        sim_bed_open(&bed, &ends[i], i, 0, 0);
         if (pairs[_i].decoy != NULL) {
             ends[i].ip = bed.addresses[i][0][1].ip;
         }
         ends[i].path_mtu = pairs[_i].path_mtu;
     }
-    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     struct world_cable_stats before, after;
     backend_sim.cable_stats(bed.world, 0, &before);
     memset(ends[0].memory, 0x71, BED_BYTES);
-    bed_write(&ends[0], &ends[1], BED_BYTES, 1);
-    (void)bed_wait(&ends[0], 1);
+    sim_bed_write(&ends[0], &ends[1], BED_BYTES, 1);
+    (void)sim_bed_wait(&ends[0], 1);
     ck_assert_mem_eq(ends[0].memory, ends[1].memory, BED_BYTES);
     backend_sim.cable_stats(bed.world, 0, &after);
     uint64_t payload = 128u << pairs[_i].path_mtu;

@@ -18,26 +18,26 @@ static struct bed_end ends[3];
 static void build(bool is_timing_only)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"};
-    bed_init(&bed);
+    sim_bed_init(&bed);
     bed.switches[0] = (struct world_switch){.name = "sw0", .n_ports = 3};
     bed.spec.n_switches = 1;
     bed.spec.is_timing_only = is_timing_only;
     for (uint32_t i = 0; i < 3; i++) {
-        bed_host(&bed);
-        bed_port(&bed, i, addresses[i], 0);
-        bed_cable(&bed, (struct world_end){.node = i},
-                  (struct world_end){.is_switch = true, .port = i});
+        sim_bed_host(&bed);
+        sim_bed_port(&bed, i, addresses[i], 0);
+        sim_bed_cable(&bed, (struct world_end){.node = i},
+                      (struct world_end){.is_switch = true, .port = i});
     }
     bed.hosts[0].n_processes = 2;
     bed.cables[2].impairment.loss_ppb = 5000000;
     bed.cables[2].impairment.duplicate_ppb = 5000000;
     bed.cables[1].queue_bytes = 64 << 10;
-    bed_create(&bed);
+    sim_bed_create(&bed);
 }
 
 static void stop(void)
 {
-    bed_fini(&bed);
+    sim_bed_fini(&bed);
 }
 
 static void post(struct bed_end *from, const struct bed_end *to,
@@ -77,7 +77,7 @@ static void compute(struct bed_end *end, enum io_gpu_op_kind kind)
                            .redop = WEFT_SUM};
     ck_assert_int_eq(gpu->ops->start(gpu, &op), 0);
     while (gpu->ops->poll(gpu, &op) == EINPROGRESS) {
-        bed_run(&bed, backend_sim.now(bed.world) + 10, NULL, NULL);
+        sim_bed_run(&bed, backend_sim.now(bed.world) + 10, NULL, NULL);
     }
     ck_assert_int_eq(op.error, 0);
 }
@@ -95,24 +95,24 @@ static weft_ns act(uint64_t *out_tapped)
     ck_assert_int_eq(backend_sim.tap(bed.world, count_bytes, out_tapped), 0);
     for (int other = 1; other < 4; other++) {
         bool is_local = other == 3;
-        bed_open(&bed, &ends[0], 0, 0, 0);
-        bed_open(&bed, &ends[1], is_local ? 0 : (uint32_t)other, is_local ? 1 : 0, 0);
-        ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
-        bed_write(&ends[0], &ends[1], BED_BYTES, 8);
-        (void)bed_wait(&ends[0], 8);
+        sim_bed_open(&bed, &ends[0], 0, 0, 0);
+        sim_bed_open(&bed, &ends[1], is_local ? 0 : (uint32_t)other, is_local ? 1 : 0, 0);
+        ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
+        sim_bed_write(&ends[0], &ends[1], BED_BYTES, 8);
+        (void)sim_bed_wait(&ends[0], 8);
         post(&ends[0], &ends[1], IBV_WR_RDMA_WRITE);
         post(&ends[0], &ends[1], IBV_WR_RDMA_READ);
         receive(&ends[1]);
         post(&ends[0], &ends[1], IBV_WR_SEND);
-        (void)bed_wait(&ends[0], 3);
-        (void)bed_wait(&ends[1], 1);
+        (void)sim_bed_wait(&ends[0], 3);
+        (void)sim_bed_wait(&ends[1], 1);
         compute(&ends[0], IO_GPU_COPY);
         compute(&ends[1], IO_GPU_REDUCE);
         struct io_gpu *gpu = ends[0].env->gpu;
         ck_assert_int_eq(gpu->ops->upload(gpu, ends[0].memory, some, sizeof some), 0);
         ck_assert_int_eq(gpu->ops->download(gpu, some, ends[0].memory, sizeof some), 0);
-        bed_close(&ends[0]);
-        bed_close(&ends[1]);
+        sim_bed_close(&ends[0]);
+        sim_bed_close(&ends[1]);
     }
     return backend_sim.now(bed.world);
 }
@@ -123,7 +123,7 @@ START_TEST(the_story_is_the_same)
     build(false);
     weft_ns real = act(&tapped[0]);
     char *story = weft_strdup(bed.story.bytes);
-    ck_assert(bed_told(&bed, "retransmit"));
+    ck_assert(sim_bed_told(&bed, "retransmit"));
     stop();
     build(true);
     ck_assert_int_eq(act(&tapped[1]), real);

@@ -15,14 +15,14 @@ static struct bed_end ends[4];
 /* h0 with two processes and two ports, h1 with one of each; h0:p0 -- h1:p0. */
 static void start(void)
 {
-    bed_init(&bed);
-    bed_host(&bed);
-    bed_host(&bed);
+    sim_bed_init(&bed);
+    sim_bed_host(&bed);
+    sim_bed_host(&bed);
     bed.hosts[0].n_processes = 2;
-    bed_port(&bed, 0, "10.0.0.1/24", 0);
-    bed_port(&bed, 0, "10.0.1.1/24", 0);
-    bed_port(&bed, 1, "10.0.0.2/24", 0);
-    bed_cable(&bed, (struct world_end){.node = 0}, (struct world_end){.node = 1});
+    sim_bed_port(&bed, 0, "10.0.0.1/24", 0);
+    sim_bed_port(&bed, 0, "10.0.1.1/24", 0);
+    sim_bed_port(&bed, 1, "10.0.0.2/24", 0);
+    sim_bed_cable(&bed, (struct world_end){.node = 0}, (struct world_end){.node = 1});
     memset(ends, 0, sizeof ends);
 }
 
@@ -30,10 +30,10 @@ static void stop(void)
 {
     for (size_t i = 0; i < WEFT_LENGTH(ends); i++) {
         if (ends[i].env != NULL) {
-            bed_close(&ends[i]);
+            sim_bed_close(&ends[i]);
         }
     }
-    bed_fini(&bed);
+    sim_bed_fini(&bed);
 }
 
 static struct io_env *env(uint32_t host, uint32_t process)
@@ -43,7 +43,7 @@ static struct io_env *env(uint32_t host, uint32_t process)
 
 START_TEST(processes_share_a_host_and_nothing_else)
 {
-    bed_create(&bed);
+    sim_bed_create(&bed);
     struct io_env *a = env(0, 0), *b = env(0, 1), *c = env(1, 0);
     uint64_t random[2];
     ck_assert_uint_eq(a->host, 0);
@@ -81,20 +81,20 @@ static int next_event(const struct bed_end *end)
 
 START_TEST(events_reach_whom_they_concern)
 {
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 0);
-    bed_open(&bed, &ends[1], 0, 1, 0);
-    bed_open(&bed, &ends[2], 1, 0, 0);
-    ck_assert_int_eq(bed_connect(&ends[1], &ends[2]), 0);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0);
+    sim_bed_open(&bed, &ends[1], 0, 1, 0);
+    sim_bed_open(&bed, &ends[2], 1, 0, 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[1], &ends[2]), 0);
     for (int i = 0; i < 2; i++) {
         while (next_event(&ends[i]) >= 0) { /* GIDs, and communication established */
         }
     }
     /* A QP's: its process only. The peer writes where it must not. */
     ends[1].mr->rkey ^= 1;
-    bed_write(&ends[2], &ends[1], 8, 1);
+    sim_bed_write(&ends[2], &ends[1], 8, 1);
     ends[1].mr->rkey ^= 1;
-    bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
+    sim_bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
     ck_assert_int_eq(next_event(&ends[0]), -1);
     ck_assert_int_eq(next_event(&ends[1]), IBV_EVENT_QP_ACCESS_ERR);
     ck_assert_int_eq(next_event(&ends[1]), -1);
@@ -118,25 +118,25 @@ END_TEST
 START_TEST(memlock_counts_per_process)
 {
     bed.hosts[0].memlock_bytes = BED_BYTES;
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 0); /* each pins all it may */
-    bed_open(&bed, &ends[1], 0, 1, 0);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0); /* each pins all it may */
+    sim_bed_open(&bed, &ends[1], 0, 1, 0);
     struct io_op op = {.kind = IO_OP_REG_MR, .task = &ends[1].task};
     op.arg.reg_mr.pd = ends[1].pd;
     op.arg.reg_mr.addr = ends[1].memory;
     op.arg.reg_mr.length = 4096;
     op.arg.reg_mr.access = IBV_ACCESS_LOCAL_WRITE;
     ck_assert_int_eq(ends[1].device->ops->submit(ends[1].device, &op), 0);
-    bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
+    sim_bed_run(&bed, backend_sim.now(bed.world) + MS, NULL, NULL);
     ck_assert_int_eq(op.error, ENOMEM);
 }
 END_TEST
 
 START_TEST(a_fault_of_the_host_is_one_of_its_processes)
 {
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 0);
-    bed_open(&bed, &ends[1], 0, 1, 1);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0);
+    sim_bed_open(&bed, &ends[1], 0, 1, 1);
     struct io_loop *loop = backend_sim.loop(bed.world);
     struct world_fault fault = {.kind = WORLD_FAULT_STOP, .for_ns = MS};
     ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
@@ -169,8 +169,8 @@ static weft_ns time_of_writes(struct bed_end *from, struct bed_end *to)
     weft_ns begin = backend_sim.now(bed.world);
     memset(from->memory, 0x5a, BED_BYTES);
     memset(to->memory, 0, BED_BYTES);
-    bed_write(from, to, BED_BYTES, 64);
-    weft_ns time = bed_wait(from, 64) - begin;
+    sim_bed_write(from, to, BED_BYTES, 64);
+    weft_ns time = sim_bed_wait(from, 64) - begin;
     ck_assert_mem_eq(from->memory, to->memory, BED_BYTES);
     return time;
 }
@@ -192,10 +192,10 @@ static void expect_about(weft_ns time, weft_ns least)
 START_TEST(an_own_address_is_looped_at_the_rate_of_pcie)
 {
     bed.roots[0][0] = 250 * BED_GBPS;
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 0);
-    bed_open(&bed, &ends[1], 0, 1, 0);
-    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0);
+    sim_bed_open(&bed, &ends[1], 0, 1, 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(250 * BED_GBPS));
     /* Nothing of it was on the cable. */
     struct world_cable_stats stats;
@@ -207,20 +207,20 @@ END_TEST
 
 START_TEST(the_loop_needs_no_cable)
 {
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 1);
-    bed_open(&bed, &ends[1], 0, 1, 1);
-    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 1);
+    sim_bed_open(&bed, &ends[1], 0, 1, 1);
+    ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(100 * BED_GBPS));
 }
 END_TEST
 
 START_TEST(one_process_may_talk_to_itself)
 {
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 1, 0, 0);
-    bed_open(&bed, &ends[1], 1, 0, 0);
-    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 1, 0, 0);
+    sim_bed_open(&bed, &ends[1], 1, 0, 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     (void)time_of_writes(&ends[0], &ends[1]);
 }
 END_TEST
@@ -232,14 +232,14 @@ START_TEST(two_ports_of_a_host_meet_on_the_wire)
     bed.hosts[0].sysctl.accept_local = _i;
     bed.hosts[0].sysctl.arp_ignore = 1;
     bed.cables[0].ends[1] = (struct world_end){.node = 0, .port = 1};
-    bed_create(&bed);
-    bed_open(&bed, &ends[0], 0, 0, 0);
-    bed_open(&bed, &ends[1], 0, 1, 1);
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0);
+    sim_bed_open(&bed, &ends[1], 0, 1, 1);
     if (_i == 0) {
-        ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), ETIMEDOUT);
+        ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), ETIMEDOUT);
         return;
     }
-    ck_assert_int_eq(bed_connect(&ends[0], &ends[1]), 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(100 * BED_GBPS));
     struct world_cable_stats stats;
     backend_sim.cable_stats(bed.world, 0, &stats);
@@ -249,7 +249,7 @@ END_TEST
 
 START_TEST(tcp_connects_processes_of_a_host)
 {
-    bed_create(&bed);
+    sim_bed_create(&bed);
     struct io_env *server = env(0, 1), *client = env(0, 0);
     struct io_endpoint at = {.ip = io_ip_v4(10, 0, 0, 1), .port = 4000}, real;
     struct io_listener *listener;
@@ -260,13 +260,13 @@ START_TEST(tcp_connects_processes_of_a_host)
     }
     ck_assert_int_eq(server->oob->listen(server, &at, 4, &tasks[1], &listener, &real), 0);
     ck_assert_int_eq(client->oob->connect(client, NULL, &at, &tasks[0], &out), 0);
-    bed_run(&bed, MS, NULL, NULL);
+    sim_bed_run(&bed, MS, NULL, NULL);
     ck_assert_int_eq(client->oob->connected(out), 0);
     ck_assert_int_eq(server->oob->accept(listener, &tasks[2], &in), 0);
     size_t n;
     char text[8] = "";
     ck_assert_int_eq(client->oob->send(out, "hello", 6, &n), 0);
-    bed_run(&bed, 2 * MS, NULL, NULL);
+    sim_bed_run(&bed, 2 * MS, NULL, NULL);
     ck_assert_int_eq(server->oob->recv(in, text, sizeof text, &n), 0);
     ck_assert_str_eq(text, "hello");
     /* A port that one process has is taken for the other. */
@@ -276,7 +276,7 @@ START_TEST(tcp_connects_processes_of_a_host)
     client->oob->close(out, false);
     server->oob->close(in, false);
     server->oob->close_listener(listener);
-    bed_run(&bed, 3 * MS, NULL, NULL);
+    sim_bed_run(&bed, 3 * MS, NULL, NULL);
 }
 END_TEST
 

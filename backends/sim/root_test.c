@@ -17,33 +17,33 @@ static void build(bool shared_0, bool shared_1)
 {
     static const char *const addresses[2][2] = {{"10.0.0.1/24", "10.0.1.1/24"},
                                                 {"10.0.0.2/24", "10.0.1.2/24"}};
-    bed_init(&bed);
+    sim_bed_init(&bed);
     for (uint32_t host = 0; host < 2; host++) {
         bool shared = host == 0 ? shared_0 : shared_1;
-        bed_host(&bed);
+        sim_bed_host(&bed);
         for (uint32_t port = 0; port < 2; port++) {
             bed.roots[host][port] = 128 * BED_GBPS;
-            bed_port(&bed, host, addresses[host][port], shared ? 0 : port);
+            sim_bed_port(&bed, host, addresses[host][port], shared ? 0 : port);
         }
     }
     for (uint32_t port = 0; port < 2; port++) {
-        bed_cable(&bed, (struct world_end){.node = 0, .port = port},
-                  (struct world_end){.node = 1, .port = port});
+        sim_bed_cable(&bed, (struct world_end){.node = 0, .port = port},
+                      (struct world_end){.node = 1, .port = port});
     }
-    bed_create(&bed);
+    sim_bed_create(&bed);
     for (uint32_t port = 0; port < 2; port++) {
-        bed_open(&bed, &ends[0][port], 0, 0, port);
-        bed_open(&bed, &ends[1][port], 1, 0, port);
-        ck_assert_int_eq(bed_connect(&ends[0][port], &ends[1][port]), 0);
+        sim_bed_open(&bed, &ends[0][port], 0, 0, port);
+        sim_bed_open(&bed, &ends[1][port], 1, 0, port);
+        ck_assert_int_eq(sim_bed_connect(&ends[0][port], &ends[1][port]), 0);
     }
 }
 
 static void stop(void)
 {
     for (int i = 0; i < 4; i++) {
-        bed_close(&ends[i / 2][i % 2]);
+        sim_bed_close(&ends[i / 2][i % 2]);
     }
-    bed_fini(&bed);
+    sim_bed_fini(&bed);
 }
 
 /* Bytes on the wire of N_WRITES of 1 MiB. */
@@ -60,10 +60,10 @@ static void write_over(uint32_t n_ports, weft_ns out[2])
     weft_ns begin = backend_sim.now(bed.world);
     for (uint32_t port = 0; port < n_ports; port++) {
         memset(ends[0][port].memory, (int)port + 1, BED_BYTES);
-        bed_write(&ends[0][port], &ends[1][port], BED_BYTES, N_WRITES);
+        sim_bed_write(&ends[0][port], &ends[1][port], BED_BYTES, N_WRITES);
     }
     for (uint32_t port = 0; port < n_ports; port++) {
-        out[port] = bed_wait(&ends[0][port], N_WRITES) - begin;
+        out[port] = sim_bed_wait(&ends[0][port], N_WRITES) - begin;
         ck_assert_mem_eq(ends[0][port].memory, ends[1][port].memory, BED_BYTES);
     }
 }
@@ -114,10 +114,10 @@ START_TEST(directions_of_a_root_are_independent)
     weft_ns begin;
     build(true, true);
     begin = backend_sim.now(bed.world);
-    bed_write(&ends[0][0], &ends[1][0], BED_BYTES, N_WRITES);
-    bed_write(&ends[1][1], &ends[0][1], BED_BYTES, N_WRITES);
-    (void)bed_wait(&ends[0][0], N_WRITES);
-    weft_ns time = bed_wait(&ends[1][1], N_WRITES) - begin;
+    sim_bed_write(&ends[0][0], &ends[1][0], BED_BYTES, N_WRITES);
+    sim_bed_write(&ends[1][1], &ends[0][1], BED_BYTES, N_WRITES);
+    (void)sim_bed_wait(&ends[0][0], N_WRITES);
+    weft_ns time = sim_bed_wait(&ends[1][1], N_WRITES) - begin;
     expect_about(time, wire_ns(wire_bytes, 100 * BED_GBPS));
 }
 END_TEST

@@ -27,11 +27,11 @@ static void describe(uint32_t n_hosts)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24",
                                             "10.0.0.4/24"};
-    bed_init(&bed);
+    sim_bed_init(&bed);
     memset(ends, 0, sizeof ends);
     for (uint32_t i = 0; i < n_hosts; i++) {
-        bed_host(&bed);
-        bed_port(&bed, i, addresses[i], 0);
+        sim_bed_host(&bed);
+        sim_bed_port(&bed, i, addresses[i], 0);
     }
 }
 
@@ -42,7 +42,7 @@ static void describe_star(uint32_t n_hosts)
     bed.switches[0] = (struct world_switch){.name = "sw0", .n_ports = 4};
     bed.spec.n_switches = 1;
     for (uint32_t i = 0; i < n_hosts; i++) {
-        bed_cable(&bed, host_end(i), switch_end(0, i));
+        sim_bed_cable(&bed, host_end(i), switch_end(0, i));
     }
 }
 
@@ -50,17 +50,17 @@ static void stop(void)
 {
     for (size_t i = 0; i < WEFT_LENGTH(ends); i++) {
         if (ends[i].env != NULL) {
-            bed_close(&ends[i]);
+            sim_bed_close(&ends[i]);
         }
     }
-    bed_fini(&bed);
+    sim_bed_fini(&bed);
 }
 
 static void connect_ends(uint32_t a, uint32_t host_a, uint32_t b, uint32_t host_b)
 {
-    bed_open(&bed, &ends[a], host_a, 0, 0);
-    bed_open(&bed, &ends[b], host_b, 0, 0);
-    ck_assert_int_eq(bed_connect(&ends[a], &ends[b]), 0);
+    sim_bed_open(&bed, &ends[a], host_a, 0, 0);
+    sim_bed_open(&bed, &ends[b], host_b, 0, 0);
+    ck_assert_int_eq(sim_bed_connect(&ends[a], &ends[b]), 0);
 }
 
 static weft_ns now(void)
@@ -92,21 +92,21 @@ static uint64_t counter(const char *name)
 START_TEST(frames_reach_whom_they_are_for)
 {
     describe_star(3);
-    bed_create(&bed);
+    sim_bed_create(&bed);
     connect_ends(0, 0, 1, 1);
     struct world_cable_stats before = stats_of(2);
     ck_assert_uint_gt(before.packets[1], 0); /* questions go to everybody */
     memset(ends[0].memory, 0x33, BED_BYTES);
-    bed_write(&ends[0], &ends[1], BED_BYTES, 4);
-    (void)bed_wait(&ends[0], 4);
+    sim_bed_write(&ends[0], &ends[1], BED_BYTES, 4);
+    (void)sim_bed_wait(&ends[0], 4);
     ck_assert_mem_eq(ends[0].memory, ends[1].memory, BED_BYTES);
     ck_assert_uint_eq(stats_of(2).packets[1], before.packets[1]);
     ck_assert_uint_ge(stats_of(1).packets[1], 4 * 256);
     /* h2 is there as well, and speaks to both. */
     connect_ends(2, 2, 3, 1);
     memset(ends[2].memory, 0x44, BED_BYTES);
-    bed_write(&ends[2], &ends[3], BED_BYTES, 1);
-    (void)bed_wait(&ends[2], 1);
+    sim_bed_write(&ends[2], &ends[3], BED_BYTES, 1);
+    (void)sim_bed_wait(&ends[2], 1);
     ck_assert_mem_eq(ends[2].memory, ends[3].memory, BED_BYTES);
     ck_assert_uint_eq(counter("retransmits"), 0);
 }
@@ -117,8 +117,8 @@ static weft_ns time_of_one(void)
 {
     connect_ends(0, 0, 1, 1);
     weft_ns begin = now();
-    bed_write(&ends[0], &ends[1], 4096, 1);
-    return bed_wait(&ends[0], 1) - begin;
+    sim_bed_write(&ends[0], &ends[1], 4096, 1);
+    return sim_bed_wait(&ends[0], 1) - begin;
 }
 
 /* A whole frame is there before it goes on: WRITE_ONLY of 4096 bytes is 4194 on the wire
@@ -126,12 +126,12 @@ static weft_ns time_of_one(void)
 START_TEST(a_switch_stores_and_forwards)
 {
     describe(2);
-    bed_cable(&bed, host_end(0), host_end(1));
-    bed_create(&bed);
+    sim_bed_cable(&bed, host_end(0), host_end(1));
+    sim_bed_create(&bed);
     weft_ns direct = time_of_one();
     stop();
     describe_star(2);
-    bed_create(&bed);
+    sim_bed_create(&bed);
     weft_ns switched = time_of_one();
     weft_ns delays = 2 * 1000, serialisation = (4194 + 86) * 8 / 100;
     ck_assert_int_ge(switched - direct, delays + serialisation - 1);
@@ -145,13 +145,13 @@ START_TEST(switches_may_be_chained)
     bed.switches[0] = (struct world_switch){.name = "sw0", .n_ports = 3};
     bed.switches[1] = (struct world_switch){.name = "sw1", .n_ports = 3};
     bed.spec.n_switches = 2;
-    bed_cable(&bed, host_end(0), switch_end(0, 0));
-    bed_cable(&bed, switch_end(0, 1), switch_end(1, 2));
-    bed_cable(&bed, switch_end(1, 0), host_end(1));
-    bed_create(&bed);
+    sim_bed_cable(&bed, host_end(0), switch_end(0, 0));
+    sim_bed_cable(&bed, switch_end(0, 1), switch_end(1, 2));
+    sim_bed_cable(&bed, switch_end(1, 0), host_end(1));
+    sim_bed_create(&bed);
     connect_ends(0, 0, 1, 1);
-    bed_write(&ends[0], &ends[1], BED_BYTES, 2);
-    (void)bed_wait(&ends[0], 2);
+    sim_bed_write(&ends[0], &ends[1], BED_BYTES, 2);
+    (void)sim_bed_wait(&ends[0], 2);
     ck_assert_uint_ge(stats_of(1).packets[0], 2 * 256);
 }
 END_TEST
@@ -163,8 +163,8 @@ START_TEST(a_loop_of_switches_is_refused)
     bed.switches[0] = (struct world_switch){.name = "sw0", .n_ports = 3};
     bed.switches[1] = (struct world_switch){.name = "sw1", .n_ports = 3};
     bed.spec.n_switches = 2;
-    bed_cable(&bed, switch_end(0, 1), switch_end(1, 1));
-    bed_cable(&bed, switch_end(0, 2), switch_end(1, 2));
+    sim_bed_cable(&bed, switch_end(0, 1), switch_end(1, 1));
+    sim_bed_cable(&bed, switch_end(0, 2), switch_end(1, 2));
     ck_assert_int_eq(backend_sim.create(&bed.spec, &bed.world, &error),
                      WEFT_ERR_UNSUPPORTED);
     ck_assert_msg(strstr(error.message, "spanning tree") != NULL, "%s", error.message);
@@ -177,15 +177,15 @@ END_TEST
 START_TEST(what_is_forgotten_is_flooded_and_ignored)
 {
     describe_star(3);
-    bed_create(&bed);
+    sim_bed_create(&bed);
     connect_ends(0, 0, 1, 1);
     struct world_cable_stats before = stats_of(2);
     struct world_fault down = {
         .kind = WORLD_FAULT_DOWN, .host = 1, .has_port = true, .for_ns = 100 * MS};
-    bed_write(&ends[0], &ends[1], BED_BYTES, 1);
-    bed_run(&bed, now() + MS / 100, NULL, NULL);
+    sim_bed_write(&ends[0], &ends[1], BED_BYTES, 1);
+    sim_bed_run(&bed, now() + MS / 100, NULL, NULL);
     ck_assert_int_eq(backend_sim.inject(bed.world, &down), 0);
-    (void)bed_wait(&ends[0], 1);
+    (void)sim_bed_wait(&ends[0], 1);
     ck_assert_mem_eq(ends[0].memory, ends[1].memory, BED_BYTES);
     ck_assert_uint_gt(counter("timeouts"), 0);
     ck_assert_uint_gt(stats_of(2).packets[1], before.packets[1]);
@@ -198,16 +198,16 @@ END_TEST
 /* h0 and h1 write to h2 at once: twice what its cable takes. */
 static weft_ns overload(void)
 {
-    bed_create(&bed);
+    sim_bed_create(&bed);
     connect_ends(0, 0, 2, 2);
     connect_ends(1, 1, 3, 2);
     weft_ns begin = now();
     for (int i = 0; i < 2; i++) {
         memset(ends[i].memory, 0x11 * (i + 1), BED_BYTES);
-        bed_write(&ends[i], &ends[i + 2], BED_BYTES, 32);
+        sim_bed_write(&ends[i], &ends[i + 2], BED_BYTES, 32);
     }
-    (void)bed_wait(&ends[0], 32);
-    (void)bed_wait(&ends[1], 32);
+    (void)sim_bed_wait(&ends[0], 32);
+    (void)sim_bed_wait(&ends[1], 32);
     ck_assert_mem_eq(ends[0].memory, ends[2].memory, BED_BYTES);
     ck_assert_mem_eq(ends[1].memory, ends[3].memory, BED_BYTES);
     return now() - begin;
@@ -223,8 +223,8 @@ START_TEST(a_full_queue_drops)
     (void)overload();
     ck_assert_uint_gt(stats_of(2).drops[1], 0);
     ck_assert_uint_gt(counter("retransmits"), 0);
-    ck_assert(bed_told(&bed, "why=queue_full"));
-    ck_assert(!bed_told(&bed, "pause"));
+    ck_assert(sim_bed_told(&bed, "why=queue_full"));
+    ck_assert(!sim_bed_told(&bed, "pause"));
 }
 END_TEST
 
@@ -239,8 +239,8 @@ START_TEST(a_full_queue_pauses_those_who_can_be_paused)
         ck_assert_uint_eq(stats_of(i).drops[1], 0);
     }
     ck_assert_uint_eq(counter("retransmits"), 0);
-    ck_assert(bed_told(&bed, " sw0 0 pause"));
-    ck_assert(bed_told(&bed, " sw0 1 resume"));
+    ck_assert(sim_bed_told(&bed, " sw0 0 pause"));
+    ck_assert(sim_bed_told(&bed, " sw0 1 resume"));
     ck_assert_int_ge(time, least_ns);
     ck_assert_int_lt(time, least_ns + least_ns / 20); /* and the cable is never idle */
 }
@@ -252,7 +252,7 @@ START_TEST(an_endless_queue_neither_drops_nor_pauses)
     bed.cables[0].pause = bed.cables[1].pause = true;
     weft_ns time = overload();
     ck_assert_uint_eq(stats_of(2).drops[1], 0);
-    ck_assert(!bed_told(&bed, "pause"));
+    ck_assert(!sim_bed_told(&bed, "pause"));
     ck_assert_int_ge(time, least_ns);
     ck_assert_int_lt(time, least_ns + least_ns / 20);
 }
@@ -265,17 +265,17 @@ START_TEST(pause_goes_from_switch_to_switch)
     bed.switches[0] = (struct world_switch){.name = "sw0", .n_ports = 3};
     bed.switches[1] = (struct world_switch){.name = "sw1", .n_ports = 3};
     bed.spec.n_switches = 2;
-    bed_cable(&bed, host_end(0), switch_end(0, 0));
-    bed_cable(&bed, host_end(1), switch_end(1, 0));
-    bed_cable(&bed, switch_end(1, 1), host_end(2));
-    bed_cable(&bed, switch_end(0, 1), switch_end(1, 2));
+    sim_bed_cable(&bed, host_end(0), switch_end(0, 0));
+    sim_bed_cable(&bed, host_end(1), switch_end(1, 0));
+    sim_bed_cable(&bed, switch_end(1, 1), host_end(2));
+    sim_bed_cable(&bed, switch_end(0, 1), switch_end(1, 2));
     for (int i = 0; i < 4; i++) {
         bed.cables[i].queue_bytes = 64 << 10;
         bed.cables[i].pause = true;
     }
     (void)overload();
-    ck_assert(bed_told(&bed, " sw1 2 pause")); /* sw1 pauses sw0, */
-    ck_assert(bed_told(&bed, " sw0 0 pause")); /* and sw0 pauses h0 */
+    ck_assert(sim_bed_told(&bed, " sw1 2 pause")); /* sw1 pauses sw0, */
+    ck_assert(sim_bed_told(&bed, " sw0 0 pause")); /* and sw0 pauses h0 */
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert_uint_eq(stats_of(i).drops[0] + stats_of(i).drops[1], 0);
     }
@@ -286,8 +286,8 @@ END_TEST
 START_TEST(a_paused_port_waits)
 {
     describe(2);
-    bed_cable(&bed, host_end(0), host_end(1));
-    bed_create(&bed);
+    sim_bed_cable(&bed, host_end(0), host_end(1));
+    sim_bed_create(&bed);
     connect_ends(0, 0, 1, 1);
     struct world_fault pause = {.kind = WORLD_FAULT_PAUSE,
                                 .has_port = true,
@@ -296,13 +296,13 @@ START_TEST(a_paused_port_waits)
     uint64_t sent = stats_of(0).packets[0];
     weft_ns begin = now();
     ck_assert_int_eq(backend_sim.inject(bed.world, &pause), 0);
-    bed_write(&ends[0], &ends[1], BED_BYTES, 1);
-    bed_write(&ends[1], &ends[0], BED_BYTES, 1);
-    bed_run(&bed, begin + MS / 2, NULL, NULL);
+    sim_bed_write(&ends[0], &ends[1], BED_BYTES, 1);
+    sim_bed_write(&ends[1], &ends[0], BED_BYTES, 1);
+    sim_bed_run(&bed, begin + MS / 2, NULL, NULL);
     ck_assert_uint_eq(stats_of(0).packets[0], sent);
     ck_assert_uint_ge(stats_of(0).packets[1], 256);
-    weft_ns time = bed_wait(&ends[0], 1) - begin;
-    (void)bed_wait(&ends[1], 1);
+    weft_ns time = sim_bed_wait(&ends[0], 1) - begin;
+    (void)sim_bed_wait(&ends[1], 1);
     ck_assert_int_gt(time, MS);
     ck_assert_int_lt(time, MS + MS / 5);
     ck_assert_uint_eq(stats_of(0).drops[0], 0);
@@ -311,10 +311,10 @@ START_TEST(a_paused_port_waits)
     pause.direction = WORLD_INWARDS;
     uint64_t other = stats_of(0).packets[1];
     ck_assert_int_eq(backend_sim.inject(bed.world, &pause), 0);
-    bed_write(&ends[1], &ends[0], BED_BYTES, 1);
-    bed_run(&bed, now() + MS / 2, NULL, NULL);
+    sim_bed_write(&ends[1], &ends[0], BED_BYTES, 1);
+    sim_bed_run(&bed, now() + MS / 2, NULL, NULL);
     ck_assert_uint_eq(stats_of(0).packets[1], other);
-    (void)bed_wait(&ends[1], 1);
+    (void)sim_bed_wait(&ends[1], 1);
 }
 END_TEST
 
