@@ -167,13 +167,16 @@ START_TEST(a_queue_tells_as_many_as_it_says)
     struct host *host = make();
     json_t *record = run_record_encode(host);
     json_t *queue = json_array_get(json_object_get(record, "completions"), 0);
-    static const int counts[] = {0, 2, -1};
+    static const int counts[] = {2, -1, 0};
 
     for (size_t i = 0; i < WEFT_LENGTH(counts); i++) {
         struct weft_error error = {0};
         struct host *got;
 
         json_object_set_new(queue, "n", json_integer(counts[i]));
+        if (counts[i] == 0) {
+            json_object_set_new(queue, "first", json_array()); /* such leave no entry */
+        }
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(got->state, HOST_DEAD);
         ck_assert_int_eq(error.status, WEFT_ERR_PROTOCOL);
