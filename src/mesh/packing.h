@@ -5,12 +5,13 @@
 
 #include "mesh/overlay.h"
 
-#define MESH_PACKING_MAX 8
+#define MESH_PACKING_MAX 32
 #define MESH_NO_PARENT UINT32_MAX
 
 /* Directed rings through all ranks: next[r] follows r. Rings come in opposite pairs where
- * cables are full duplex. Neighbours are joined by lanes of the overlay where it has a ring
- * of them; else the ring goes over pairs that need relays, and n_missing counts those. */
+ * cables are full duplex. Ranks of one host follow each other. Neighbouring hosts are
+ * joined by lanes of the overlay where it has a ring of them; else the ring goes over
+ * pairs that need relays, and n_missing counts those. */
 struct mesh_packed_ring {
     uint32_t *next; /* Owned [n_ranks] */
     uint32_t share; /* of the data, in 1/65536; all shares of a packing make 65536 */
@@ -30,23 +31,28 @@ struct mesh_packing {
     uint32_t n_rings;
     struct mesh_packed_tree trees[MESH_PACKING_MAX];
     uint32_t n_trees;
-    /* What the packing carries, for the cost model: `share`s of a job of 65536 parts put at
-     * most this many parts per (bit/s) on the busiest directed lane: parts * 2^20 / rate in
-     * Mb/s, rounded up. Rings: a part travels every lane of its ring once. */
+    /* What the packing costs, for the cost model: of a job of 65536 parts, at most this
+     * many parts x 2^20 / (rate in Mb/s) pass the busiest resource of the overlay (a
+     * direction of a cable, of a PCIe root), rounded up. A part of a ring passes every
+     * lane of it once; of a tree for all_reduce, every lane once in each direction; of one
+     * for broadcast or reduce, once in its own. Within a host nothing counts. */
     uint64_t load;
 };
 
-/* Rings for all_reduce, reduce_scatter, all_gather: edge-disjoint (directed) where the
- * overlay allows, shares by their slowest lanes. Exact search up to 12 ranks, heuristic
- * beyond (a torus and a ring of any size are still found). At least one ring if n_ranks >
- * 1. */
+/* Rings for all_reduce, reduce_scatter, all_gather: disjoint but for direction where the
+ * overlay allows, shares by their slowest lanes. Exact search up to 12 hosts, heuristic
+ * beyond (in a torus or a ring of any size they are still found). At least one ring if
+ * n_ranks > 1. */
 void mesh_pack_rings(const struct mesh_overlay *overlay, struct mesh_packing *out);
 /* Trees for all_reduce: every tree is used towards its root and back, so each takes both
  * directions of its edges. Shares approach the fractional packing of spanning trees
- * (Nash-Williams, Tutte): within 5 % of it up to 16 ranks. Roots are the trees' centres. */
+ * (Nash-Williams, Tutte): within 5 % of it up to 16 hosts with cables of their own, where
+ * so few trees can; beyond as near as a greedy choice comes. Roots are the trees' centres.
+ * None if the ranks do not hang together. */
 void mesh_pack_trees(const struct mesh_overlay *overlay, struct mesh_packing *out);
 /* Trees out of one root (broadcast; reduce uses them backwards, over the opposite
- * directions): shares approach the least cut (Edmonds). */
+ * directions): shares approach the least cut (Edmonds). None if the root does not reach
+ * everyone. */
 void mesh_pack_arborescences(const struct mesh_overlay *overlay, uint32_t root,
                              bool towards_root, struct mesh_packing *out);
 void mesh_packing_fini(struct mesh_packing *packing);
