@@ -102,6 +102,12 @@ def test_soft_roce_is_tested_on_every_push_in_a_cached_guest():
     assert cache["with"]["path"] == "~/.cache/weft"
 
 
+def test_soft_roce_is_a_stage_of_every_run_and_keeps_its_build_log():
+    stages = re.search(r"^all=\((.*)\)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)[1]
+    assert "rxe" in stages.split()
+    assert "rxe-guest-build.log" in JOB.read_text()
+
+
 def test_without_a_guest_its_job_fails_and_does_not_skip(tmp_path):
     said = ask(ROOT / "ci" / "check-run", "--guest", "--build", "build", code=1,
                XDG_CACHE_HOME=str(tmp_path), WEFT_GUEST_KERNEL="")
