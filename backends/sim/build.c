@@ -398,6 +398,10 @@ static void teardown_host(struct sim_host *host)
         return;
     }
     sim_processes_fini(host);
+    /* A port that goes tells the far end, which may be another of this host. */
+    for (uint32_t i = 0; i < host->spec->n_ports; i++) {
+        sim_port_attach(host->ports[i], NULL, NULL);
+    }
     for (uint32_t i = 0; i < host->n_nics; i++) {
         sim_nic_destroy(host->nics[i]);
     }
