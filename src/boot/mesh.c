@@ -153,19 +153,32 @@ void mesh_gather(struct boot *boot)
     memcpy(blob->bytes, boot->mine, boot->each);
 }
 
-/* Every neighbour that is there took what this process has of the round. */
+/* Every neighbour that is there has the round too: then this process may go, and nobody that
+ * hears of the mesh through it goes without. */
 static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
 {
     for (uint32_t m = 0; m < boot->n_members; m++) {
         const struct mesh_member *member = &boot->mesh->members[m];
 
         if (member->peer != NULL && member->peer->state == MESH_UP &&
-            member->gone == MESH_HERE && !mesh_peer_has_round(boot, member->peer)) {
+            member->gone == MESH_HERE && member->peer->has_round < boot->round) {
             *out_late = m;
             return false;
         }
     }
     return true;
+}
+
+static void count_whole(struct boot *boot)
+{
+    uint32_t m = 0;
+
+    while (boot->is_active && m < boot->n_members && has_blob(boot, m)) {
+        m++;
+    }
+    if (m == boot->n_members) {
+        boot->mesh->whole_round = boot->round;
+    }
 }
 
 static void complete(struct boot *boot)
@@ -230,7 +243,8 @@ static weft_status check_limit(struct boot *boot)
     }
     if (first == boot->n_members) {
         (void)has_handed_out(boot, &first);
-        return mesh_blame(boot, WEFT_ERR_TIMEOUT, first, "does not take what it lacks");
+        return mesh_blame(boot, WEFT_ERR_TIMEOUT, first,
+                          "is late: it lacks what others gave");
     }
     if (!mesh->members[first].is_known) {
         what = "was never heard of: no neighbour knows it";
@@ -274,7 +288,7 @@ static weft_status check_members(struct boot *boot)
 
 static weft_status judge(struct boot *boot)
 {
-    uint32_t late, n_whole = 0;
+    uint32_t late;
     weft_status status;
 
     if (!boot->is_active) {
@@ -284,10 +298,7 @@ static weft_status judge(struct boot *boot)
     if (status != WEFT_OK) {
         return status;
     }
-    for (uint32_t m = 0; m < boot->n_members; m++) {
-        n_whole += has_blob(boot, m) ? 1 : 0;
-    }
-    if (n_whole == boot->n_members && has_handed_out(boot, &late)) {
+    if (boot->mesh->whole_round == boot->round && has_handed_out(boot, &late)) {
         complete(boot);
         return WEFT_OK;
     }
@@ -336,6 +347,7 @@ weft_status mesh_progress(struct boot *boot)
     }
     mesh_links_update(boot);
     mesh_graph_update(boot);
+    count_whole(boot);
     for (uint32_t m = 0; m < boot->n_members; m++) {
         if (mesh->members[m].peer != NULL) {
             mesh_peer_pump(boot, mesh->members[m].peer);

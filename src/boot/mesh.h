@@ -69,8 +69,9 @@ struct mesh_peer {
     weft_ns step_ns;    /* when the present attempt is given up */
     weft_ns resume_ns;  /* when the next may start */
     weft_ns backoff_ns;
-    weft_ns heard_ns, said_ns; /* last frame in, last frame out */
-    uint64_t *links_told;      /* Owned [n_members]: highest sequence it has; 0: none */
+    weft_ns heard_ns, said_ns;      /* last frame in, last frame out */
+    uint32_t has_round, told_round; /* whole there; and here, as it was told */
+    uint64_t *links_told; /* Owned [n_members]: highest sequence it has; 0: none */
     struct mesh_known (*known)[2]; /* Owned [n_members] by round mod 2 */
 };
 
@@ -87,6 +88,7 @@ enum mesh_gone { MESH_HERE, MESH_LEFT, MESH_DIED };
 struct mesh_member {
     bool is_known;       /* its record came */
     bool is_reached;     /* streams lead there now */
+    weft_ns since_ns;    /* the last change of is_reached, or of the process */
     enum mesh_gone gone; /* seen by this process, as its neighbour */
     struct record_identity identity;
     uint64_t sequence;
@@ -113,7 +115,8 @@ struct mesh {
     uint64_t n_strange;          /* datagrams of others */
     struct mesh_member *members; /* Owned [n_members]; [config.rank] is this process */
     uint32_t n_peers, n_known;
-    weft_ns known_ns; /* when the last became known */
+    weft_ns known_ns;     /* when the last became known */
+    uint32_t whole_round; /* the last round of which every blob is here */
     bool graph_is_stale;
     uint64_t changes;
 };
@@ -160,8 +163,6 @@ void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
                     const struct weft_error *why);
 /* When a neighbour that ended its stream without BYE, and is not heard of again, is dead. */
 weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer);
-/* It has all blobs of the present round, or its stream took them. */
-bool mesh_peer_has_round(const struct boot *boot, const struct mesh_peer *peer);
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer);
 bool mesh_candidate_is_fresh(const struct boot *boot,
                              const struct mesh_candidate *candidate);

@@ -38,13 +38,17 @@ static void forget(struct boot *boot, uint32_t m)
     }
 }
 
+/* Another host than the one that was known. If that one was gone for a while, before anything
+ * was gathered with it, the member moved; else which is right, nobody can know. */
 static weft_status conflict(struct boot *boot, uint32_t m)
 {
     struct mesh_member *member = &boot->mesh->members[m];
+    bool is_done_with = boot->round > 1 || (boot->round == 1 && !boot->is_active);
+    bool is_here = member->is_reached ||
+                   io_now(boot->env) - member->since_ns < MESH_SILENT_NS ||
+                   (member->peer != NULL && member->peer->state == MESH_UP);
 
-    /* The mesh has room for one of each number: which is right, nobody can know. */
-    if (m != boot->config.rank && !member->is_reached && boot->round <= 1 &&
-        (boot->is_active || boot->round == 0)) {
+    if (m != boot->config.rank && !is_here && !is_done_with) {
         forget(boot, m);
         return WEFT_OK;
     }
@@ -76,6 +80,7 @@ weft_status mesh_meet(struct boot *boot, uint32_t m,
     }
     if (status == WEFT_OK) {
         member->identity = *identity;
+        member->since_ns = io_now(boot->env);
         weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
                          "met", "rank=%u", m);
     }
@@ -189,6 +194,18 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
     return grow(&member->blobs[piece.round & 1], &piece, error);
 }
 
+static weft_status take_alive(struct mesh_peer *peer, const struct frame *frame,
+                              struct weft_error *error)
+{
+    struct record_alive alive;
+    weft_status status = record_decode_alive(frame->body, frame->n_bytes, &alive, error);
+
+    if (status == WEFT_OK && alive.round > peer->has_round) {
+        peer->has_round = alive.round;
+    }
+    return status;
+}
+
 static weft_status take_give_up(struct boot *boot, struct mesh_peer *peer,
                                 const struct frame *frame, struct weft_error *error)
 {
@@ -221,7 +238,7 @@ weft_status mesh_take(struct boot *boot, struct mesh_peer *peer,
         return take_give_up(boot, peer, frame, error);
     }
     if (frame->type == CODEC_ALIVE) {
-        return codec_decode_empty(frame->type, frame->n_bytes, error);
+        return take_alive(peer, frame, error);
     }
     if (frame->type == CODEC_BYE && frame->n_bytes == 0) {
         boot->mesh->members[peer->member].gone = MESH_LEFT;
@@ -255,7 +272,7 @@ static bool lacks(const struct mesh_peer *peer, uint32_t m, const struct mesh_bl
 {
     const struct mesh_known *known = &peer->known[m][blob->round & 1];
 
-    if (blob->round == 0 || m == peer->member) {
+    if (blob->round <= peer->has_round || m == peer->member) {
         return false;
     }
     return known->round != blob->round ||

@@ -117,6 +117,7 @@ void mesh_graph_update(struct boot *boot)
 {
     struct mesh *mesh = boot->mesh;
     uint32_t n = 0, *queue;
+    bool *was_reached;
 
     if (!mesh->graph_is_stale) {
         return;
@@ -124,7 +125,9 @@ void mesh_graph_update(struct boot *boot)
     mesh->graph_is_stale = false;
     mesh->changes++;
     queue = weft_calloc(boot->n_members, sizeof(*queue));
+    was_reached = weft_calloc(boot->n_members, sizeof(*was_reached));
     for (uint32_t m = 0; m < boot->n_members; m++) {
+        was_reached[m] = mesh->members[m].is_reached;
         mesh->members[m].is_reached = m == boot->config.rank;
     }
     queue[n++] = boot->config.rank;
@@ -141,6 +144,12 @@ void mesh_graph_update(struct boot *boot)
             }
         }
     }
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (mesh->members[m].is_reached != was_reached[m]) {
+            mesh->members[m].since_ns = io_now(boot->env);
+        }
+    }
+    free(was_reached);
     free(queue);
 }
 

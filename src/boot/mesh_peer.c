@@ -255,6 +255,8 @@ static void go_up(struct boot *boot, struct mesh_peer *peer)
     peer->said_ns = peer->heard_ns;
     peer->backoff_ns = BOOT_BACKOFF_NS;
     peer->is_suspect = false;
+    peer->has_round = 0;
+    peer->told_round = 0;
     memset(peer->links_told, 0, boot->n_members * sizeof(*peer->links_told));
     memset(peer->known, 0, boot->n_members * sizeof(*peer->known));
 }
@@ -420,37 +422,39 @@ weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
     return WEFT_OK;
 }
 
+/* Says that this process is there, when it was silent, and what it has, when that is new. */
+static bool say_alive(struct boot *boot, struct mesh_peer *peer)
+{
+    struct record_alive alive = {.round = boot->mesh->whole_round};
+    weft_ns silence = io_now(boot->env) - peer->said_ns;
+    uint8_t body[CODEC_BODY_MAX];
+
+    if (alive.round == peer->told_round &&
+        (silence < MESH_ALIVE_NS || frame_queued(&peer->stream.link) > 0)) {
+        return false;
+    }
+    if (!frame_send(&peer->stream.link, CODEC_ALIVE, body,
+                    record_encode_alive(&alive, body))) {
+        return false;
+    }
+    peer->told_round = alive.round;
+    return true;
+}
+
 void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer)
 {
-    struct frame_link *link = &peer->stream.link;
-    weft_ns now = io_now(boot->env);
     struct weft_error why = {0};
     weft_status status = WEFT_OK;
     bool told = true;
 
     while (peer->state == MESH_UP && status == WEFT_OK && told) {
-        told = mesh_tell_next(boot, peer);
-        if (!told && now - peer->said_ns >= MESH_ALIVE_NS && frame_queued(link) == 0) {
-            told = frame_send(link, CODEC_ALIVE, NULL, 0);
-        }
-        peer->said_ns = told ? now : peer->said_ns;
-        status = frame_flush(link, &why);
+        told = mesh_tell_next(boot, peer) || say_alive(boot, peer);
+        peer->said_ns = told ? io_now(boot->env) : peer->said_ns;
+        status = frame_flush(&peer->stream.link, &why);
     }
     if (status < 0) {
         mesh_peer_drop(boot, peer, &why);
     }
-}
-
-bool mesh_peer_has_round(const struct boot *boot, const struct mesh_peer *peer)
-{
-    for (uint32_t m = 0; m < boot->n_members; m++) {
-        const struct mesh_known *known = &peer->known[m][boot->round & 1];
-
-        if (m != peer->member && (known->round != boot->round || !known->whole)) {
-            return false;
-        }
-    }
-    return frame_queued(&peer->stream.link) == 0;
 }
 
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer)

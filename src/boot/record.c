@@ -286,3 +286,22 @@ weft_status record_decode_piece(const uint8_t *body, size_t n_bytes, uint32_t n_
     }
     return check_nonce(out->nonce, "piece", error);
 }
+
+/* ---- alive ---- */
+
+size_t record_encode_alive(const struct record_alive *alive, uint8_t *out)
+{
+    struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX - CODEC_MAC_BYTES);
+
+    wire_put_u32(&writer, alive->round);
+    return wire_written(&writer, out);
+}
+
+weft_status record_decode_alive(const uint8_t *body, size_t n_bytes,
+                                struct record_alive *out, struct weft_error *error)
+{
+    struct wire_reader reader = wire_reader_init(body, n_bytes);
+
+    out->round = wire_get_u32(&reader);
+    return check_whole(&reader, "alive", n_bytes, error);
+}

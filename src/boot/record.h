@@ -66,6 +66,11 @@ struct record_piece {
     const uint8_t *bytes; /* Not owned: inside the body */
 };
 
+/* "I am here": said when nothing else was, and when a round is whole. */
+struct record_alive {
+    uint32_t round; /* the last of which the sender has every blob; 0: none */
+};
+
 /* The key of announcements, from the job key. */
 void record_announcement_key(const uint8_t job_key[32], uint8_t out[AUTH_KEY_BYTES]);
 void record_encode_announcement(const struct record_announcement *announcement,
@@ -83,6 +88,7 @@ bool record_announcement_is_ours(const uint8_t bytes[RECORD_ANNOUNCEMENT_BYTES],
 size_t record_encode_greeting(const struct record_greeting *greeting, uint8_t *out);
 size_t record_encode_links(const struct record_links *links, uint8_t *out);
 size_t record_encode_piece(const struct record_piece *piece, uint8_t *out);
+size_t record_encode_alive(const struct record_alive *alive, uint8_t *out);
 
 weft_status record_decode_greeting(const uint8_t *body, size_t n_bytes,
                                    struct record_greeting *out,
@@ -92,6 +98,9 @@ weft_status record_decode_links(const uint8_t *body, size_t n_bytes, uint32_t n_
                                 struct weft_error *error) WEFT_MUST_CHECK;
 weft_status record_decode_piece(const uint8_t *body, size_t n_bytes, uint32_t n_members,
                                 struct record_piece *out,
+                                struct weft_error *error) WEFT_MUST_CHECK;
+weft_status record_decode_alive(const uint8_t *body, size_t n_bytes,
+                                struct record_alive *out,
                                 struct weft_error *error) WEFT_MUST_CHECK;
 
 #endif

@@ -1,0 +1,497 @@
+/* Cables, processes and strangers that do what they should not. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/backend.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "boot/mesh_testing.h"
+
+static const struct town_cable line[] = {{.a = 0, .b = 1}, {.a = 1, .b = 2}};
+static const struct town_cable ring[] = {
+    {.a = 0, .b = 1}, {.a = 1, .b = 2}, {.a = 2, .b = 3}, {.a = 0, .b = 3}};
+static const struct town_cable twins[] = {{.a = 0, .b = 1}, {.a = 0, .b = 1}};
+static const struct town_config line_of_3 = {.n_hosts = 3, .n_cables = 2, .cables = line};
+static const struct town_config ring_of_4 = {.n_hosts = 4, .n_cables = 4, .cables = ring};
+
+static const char *text_of(const struct town *town, uint32_t i)
+{
+    return town->members[i].error.message;
+}
+
+/* ---- cables ---- */
+
+START_TEST(a_grid_with_dead_cables_still_boots)
+{
+    const struct town_cable grid[] = {{0, 1, true},  {1, 2, false}, {3, 4, false},
+                                      {4, 5, true},  {6, 7, false}, {7, 8, false},
+                                      {0, 3, false}, {3, 6, true},  {1, 4, true},
+                                      {4, 7, false}, {2, 5, false}, {5, 8, false}};
+    struct town_config config = {.n_hosts = 9, .n_cables = 12, .cables = grid};
+    struct town town;
+
+    town_open(&town, &config);
+    town_open_all(&town);
+    town_round(&town, 1, 3000);
+    town_round(&town, 2, 0);
+    ck_assert_str_eq(town_pairs(&town, 0), "0-3 1-2 2-5 3-4 4-7 5-8 6-7 7-8");
+    town_close(&town);
+}
+END_TEST
+
+/* The cable goes in the middle of a round, later comes back. */
+START_TEST(a_cable_that_goes_is_gone_round)
+{
+    struct town town;
+    uint64_t changes;
+
+    town_open(&town, &ring_of_4);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_run(&town, TOWN_S, NULL);
+    changes = boot_links_changes(town.members[2].boot);
+    for (uint32_t i = 0; i < 4; i++) {
+        town_gather(&town, i, 2, 65536);
+    }
+    town_run(&town, 5 * TOWN_MS / 1000, NULL);
+    ck_assert(!town_all_done(&town));
+    town_inject(&town, WORLD_FAULT_DOWN, 0);
+    ck_assert(town_run(&town, 10 * TOWN_S, town_all_done));
+    for (uint32_t i = 0; i < 4; i++) {
+        town_check(&town, i, 2, 65536);
+    }
+    town_run(&town, 6 * TOWN_S, NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_str_eq(town_pairs(&town, i), "0-3 1-2 2-3");
+        ck_assert(boot_reaches(town.members[i].boot, (i + 1) % 4));
+    }
+    ck_assert_uint_gt(boot_links_changes(town.members[2].boot), changes);
+    town_round(&town, 3, 100);
+    town_inject(&town, WORLD_FAULT_UP, 0);
+    town_run(&town, 5 * TOWN_S, NULL);
+    ck_assert_str_eq(town_pairs(&town, 2), "0-1 0-3 1-2 2-3");
+    town_round(&town, 4, 0);
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(the_stream_moves_to_the_other_twin)
+{
+    struct town_config config = {.n_hosts = 2, .n_cables = 2, .cables = twins};
+    struct boot_link links[4];
+    struct town town;
+    uint8_t port;
+
+    town_open(&town, &config);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_run(&town, TOWN_S, NULL);
+    ck_assert_uint_eq(boot_links(town.members[1].boot, links, 4), 2);
+    ck_assert_int_eq(links[0].carries + links[1].carries, 1);
+    port = links[0].carries ? links[0].a_port : links[1].a_port;
+    town_inject(&town, WORLD_FAULT_DOWN, port);
+    town_run(&town, 8 * TOWN_S, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(boot_links(town.members[i].boot, links, 4), 1);
+        ck_assert(links[0].carries);
+        ck_assert_uint_eq(links[0].a_port, 1 - port);
+        ck_assert_uint_eq(links[0].b_port, 1 - port);
+    }
+    town_round(&town, 2, 65536);
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(a_partition_is_named_on_both_sides)
+{
+    bool from_the_start = _i == 1;
+    const struct town_cable cut[] = {{.a = 0, .b = 1},
+                                     {.a = 1, .b = 2, .is_down = from_the_start}};
+    struct town_config config = {.n_hosts = 3, .n_cables = 2, .cables = cut};
+    weft_ns limit = from_the_start ? 60 * TOWN_S : 20 * TOWN_S, since;
+    struct town town;
+
+    town_open(&town, &config);
+    town_open_all(&town);
+    if (!from_the_start) {
+        town_round(&town, 1, 8);
+        town_inject(&town, WORLD_FAULT_DOWN, 1);
+        town_run(&town, TOWN_S, NULL);
+    }
+    since = town_now(&town);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 2, 8);
+    }
+    ck_assert(town_run(&town, 2 * limit, town_all_done));
+    ck_assert_int_le(town_now(&town) - since, limit + TOWN_S);
+    ck_assert_int_ge(town_now(&town) - since, limit - TOWN_S);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_int_lt(town.members[i].status, 0);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), i == 2 ? 0 : 2);
+        ck_assert_ptr_nonnull(
+            strstr(text_of(&town, i), from_the_start ? "never heard of" : "cut off"));
+    }
+    ck_assert_int_eq(town.members[2].status, WEFT_ERR_TIMEOUT);
+    ck_assert_str_eq(town_missing(&town, 2), "0,1");
+    town_close(&town);
+}
+END_TEST
+
+/* Nothing goes over the cables but now and then. */
+START_TEST(lost_frames_cost_time_only)
+{
+    struct world_fault loss = {.kind = WORLD_FAULT_LOSS, .share_ppb = 100000000};
+    struct town town;
+
+    town_open(&town, &ring_of_4);
+    for (uint32_t i = 0; i < 4; i++) {
+        loss.host = ring[i].a;
+        loss.has_port = true;
+        loss.port = town.ports[i][0];
+        ck_assert_int_eq(backend_sim.inject(town.world, &loss), 0);
+    }
+    town_open_all(&town);
+    town_round(&town, 1, 5000);
+    town_round(&town, 2, 0);
+    town_close(&town);
+}
+END_TEST
+
+/* ---- processes ---- */
+
+START_TEST(who_is_late_is_named)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_gather(&town, 0, 2, 8);
+    town_gather(&town, 1, 2, 8);
+    ck_assert(!town_run(&town, 19 * TOWN_S, town_all_done));
+    ck_assert(town_run(&town, 2 * TOWN_S, town_all_done));
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(town_rank_at_fault(&town, i), 2);
+        ck_assert_ptr_nonnull(strstr(text_of(&town, i), "is late"));
+    }
+    town_close(&town);
+}
+END_TEST
+
+/* It closes, dies, loses its power or gives up: the others know which and why. */
+START_TEST(who_goes_is_named_to_all)
+{
+    uint32_t gone = (uint32_t)_i % 3;
+    int way = _i / 3;
+    struct town town;
+    weft_ns since;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_run(&town, TOWN_S, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i != gone) {
+            town_gather(&town, i, 2, 8);
+        }
+    }
+    since = town_now(&town);
+    if (way == 0) {
+        town_member_close(&town, gone);
+    } else if (way == 1) { /* without BYE: its kernel closes what it had open */
+        town.members[gone].boot->error.status = WEFT_ERR_SYSTEM;
+        town_member_close(&town, gone);
+    } else if (way == 2) {
+        struct world_fault kill = {.kind = WORLD_FAULT_KILL, .host = gone};
+
+        ck_assert_int_eq(backend_sim.inject(town.world, &kill), 0);
+        town.members[gone].status = WEFT_OK;
+    } else {
+        boot_abort(town.members[gone].boot, "out of luck");
+        town.members[gone].status = WEFT_ERR_CLOSED;
+    }
+    ck_assert(town_run(&town, 30 * TOWN_S, town_all_done));
+    ck_assert_int_lt(town_now(&town) - since, (way == 2 ? 4000 : 50) * TOWN_MS);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const words[] = {"left", "died", "died", "out of luck"};
+
+        if (i != gone) {
+            ck_assert_int_eq(town.members[i].status, WEFT_ERR_CLOSED);
+            ck_assert_int_eq(town_rank_at_fault(&town, i), gone);
+            ck_assert_ptr_nonnull(strstr(text_of(&town, i), words[way]));
+        }
+    }
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(leaving_when_all_is_done_is_no_failure)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 2, 30000);
+    }
+    /* Whoever has the result closes at once; the others get theirs all the same. */
+    for (uint32_t n = 0; n < 3;) {
+        town_run(&town, 10 * TOWN_MS / 1000, NULL);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (town.members[i].boot != NULL && town.members[i].status != WEFT_AGAIN) {
+                town_check(&town, i, 2, 30000);
+                town_member_close(&town, i);
+                n++;
+            }
+        }
+        ck_assert_int_lt(town_now(&town), 5 * TOWN_S);
+    }
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(blobs_of_different_sizes_are_told)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 1, i == 2 ? 4 : 8);
+    }
+    ck_assert(town_run(&town, TOWN_S, town_all_done));
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_int_lt(town.members[i].status, 0);
+    }
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(one_rank_on_two_hosts_is_told)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    for (uint32_t i = 0; i < 3; i++) {
+        town.members[i].config.n_ranks = 2;
+        town.members[i].config.rank = i % 2;
+    }
+    town_open_all(&town);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 1, 8);
+    }
+    ck_assert(town_run(&town, 90 * TOWN_S, town_all_done));
+    ck_assert_int_eq(town.members[1].status, WEFT_ERR_PROTOCOL);
+    ck_assert_int_eq(town_rank_at_fault(&town, 1), 0);
+    ck_assert_ptr_nonnull(strstr(text_of(&town, 1), "two hosts"));
+    town_close(&town);
+}
+END_TEST
+
+/* Nothing was gathered yet: the new process is the member. */
+START_TEST(a_process_that_is_started_again_is_the_member)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_member_open(&town, 0);
+    town_member_open(&town, 1);
+    town_run(&town, TOWN_S, NULL);
+    town.members[1].boot->error.status = WEFT_ERR_SYSTEM; /* no BYE */
+    town_member_close(&town, 1);
+    town_run(&town, TOWN_S, NULL);
+    town_member_open(&town, 1);
+    town_member_open(&town, 2);
+    town_run(&town, TOWN_S, NULL);
+    town_round(&town, 1, 8);
+    town_close(&town);
+}
+END_TEST
+
+/* ---- strangers ---- */
+
+struct liar {
+    struct io_env *env;
+    struct io_announcer *announcer;
+    struct io_task task;
+};
+
+static void liar_open(struct liar *liar, struct town *town, uint32_t i)
+{
+    uint32_t ifindex = 0;
+
+    liar->env = town->members[i].env;
+    io_task_init(&liar->task, town->loop, liar->env->host, TOWN_KIND + 1);
+    ck_assert_int_eq(
+        liar->env->devices[0]->ops->port_netdev(liar->env->devices[0], 1, &ifindex), 0);
+    ck_assert_int_eq(liar->env->oob->open_announcer(liar->env, ifindex,
+                                                    BOOT_ANNOUNCE_PORT, &liar->task,
+                                                    &liar->announcer),
+                     0);
+}
+
+static void liar_close(struct liar *liar)
+{
+    liar->env->oob->close_announcer(liar->announcer);
+    io_task_fini(&liar->task);
+}
+
+/* Host 2 plays back what rank 1 said, and says all sorts of things itself. */
+START_TEST(lies_change_nothing)
+{
+    uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0}, bytes[IO_ANNOUNCEMENT_MAX];
+    struct town town;
+    struct liar liar;
+    struct io_endpoint from;
+    size_t n = 0;
+
+    town_open(&town, &line_of_3);
+    for (uint32_t i = 0; i < 2; i++) {
+        town.members[i].config.n_ranks = 2;
+    }
+    town_member_open(&town, 1);
+    liar_open(&liar, &town, 2);
+    town_run(&town, TOWN_S, NULL);
+    ck_assert_int_eq(liar.env->oob->hear(liar.announcer, told, sizeof(told), &n, &from),
+                     0);
+    ck_assert_uint_eq(n, sizeof(told));
+    for (int i = 0; i < 500; i++) {
+        liar.env->ops->random(liar.env, bytes, sizeof(bytes));
+        if (i % 3 != 0) {
+            memcpy(bytes, told, sizeof(told));
+        }
+        if (i % 3 == 1) {
+            bytes[i % 88] ^= 1; /* another member, another port, another seal ... */
+        }
+        ck_assert_int_eq(liar.env->oob->announce(liar.announcer, bytes,
+                                                 i % 3 == 0 ? (size_t)i : sizeof(told)),
+                         0);
+        if (i % 20 == 0) {
+            town_run(&town, TOWN_MS, NULL);
+        }
+    }
+    town_member_open(&town, 0);
+    town_round(&town, 1, 8);
+    ck_assert_uint_gt(town.members[1].boot->mesh->n_strange, 300);
+    ck_assert_uint_eq(town.members[1].boot->mesh->n_peers, 1);
+    town_round(&town, 2, 8);
+    liar_close(&liar);
+    town_close(&town);
+}
+END_TEST
+
+/* Somebody who has rank 1's announcement on tape, and a port where nobody knows the key. */
+START_TEST(a_tape_of_a_member_is_dialled_in_vain)
+{
+    uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0};
+    struct town town;
+    struct liar liar;
+    struct io_endpoint from;
+    size_t n = 0;
+
+    /* 1 - 2 first, where the liar hears; then 0 - 2, where it repeats: rank 1 is unplugged. */
+    static const struct town_cable cables[] = {
+        {.a = 1, .b = 2}, {.a = 0, .b = 2}, {.a = 0, .b = 1, .is_down = true}};
+    struct town_config config = {.n_hosts = 3, .n_cables = 3, .cables = cables};
+    struct mesh_peer *peer;
+
+    town_open(&town, &config);
+    for (uint32_t i = 0; i < 2; i++) {
+        town.members[i].config.n_ranks = 2;
+    }
+    town_member_open(&town, 0);
+    town_member_open(&town, 1);
+    liar_open(&liar, &town, 2);
+    town_run(&town, TOWN_S, NULL);
+    ck_assert_int_eq(liar.env->oob->hear(liar.announcer, told, sizeof(told), &n, &from),
+                     0);
+    liar.env->oob->close_announcer(liar.announcer);
+    ck_assert_int_eq(liar.env->oob->open_announcer(liar.env, 3, BOOT_ANNOUNCE_PORT,
+                                                   &liar.task, &liar.announcer),
+                     0);
+    town_gather(&town, 0, 1, 8);
+    town_gather(&town, 1, 1, 8);
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(liar.env->oob->announce(liar.announcer, told, sizeof(told)), 0);
+        town_run(&town, 500 * TOWN_MS, NULL);
+    }
+    peer = town.members[0].boot->mesh->members[1].peer;
+    ck_assert_ptr_nonnull(peer);
+    ck_assert_uint_le(peer->n_candidates, 2);
+    ck_assert_uint_ge(peer->attempt, 5);
+    ck_assert_uint_le(peer->attempt, 30); /* not for every announcement, and slower */
+    ck_assert_int_ne(peer->state, MESH_UP);
+    ck_assert_int_eq(town.members[0].status, WEFT_AGAIN);
+    town_inject(&town, WORLD_FAULT_UP, 2);
+    ck_assert(town_run(&town, 5 * TOWN_S, town_all_done));
+    town_check(&town, 0, 1, 8);
+    liar_close(&liar);
+    town_close(&town);
+}
+END_TEST
+
+START_TEST(strangers_at_the_door_do_not_disturb)
+{
+    struct io_stream *streams[100];
+    struct io_endpoint to = {.ip = io_ip_v4(10, 1, 0, 2)};
+    struct io_task task;
+    struct io_env *env;
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_member_open(&town, 1);
+    env = town.members[0].env;
+    to.port = town.members[1].boot->mesh->control.port;
+    io_task_init(&task, town.loop, env->host, TOWN_KIND + 1);
+    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
+        size_t n;
+
+        ck_assert_int_eq(env->oob->connect(env, NULL, &to, &task, &streams[i]), 0);
+        town_run(&town, TOWN_MS, NULL);
+        if (i % 2 == 0 && env->oob->connected(streams[i]) == 0) {
+            (void)env->oob->send(streams[i], "GET /", 5, &n);
+        }
+    }
+    town_member_open(&town, 0);
+    town_member_open(&town, 2);
+    town_round(&town, 1, 4);
+    town_run(&town, 10 * TOWN_S, NULL);
+    town_round(&town, 2, 4);
+    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
+        env->oob->close(streams[i], true);
+    }
+    io_task_fini(&task);
+    town_close(&town);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mesh, faults");
+    TCase *tcase = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_grid_with_dead_cables_still_boots);
+    tcase_add_test(tcase, a_cable_that_goes_is_gone_round);
+    tcase_add_test(tcase, the_stream_moves_to_the_other_twin);
+    tcase_add_loop_test(tcase, a_partition_is_named_on_both_sides, 0, 2);
+    tcase_add_test(tcase, lost_frames_cost_time_only);
+    tcase_add_test(tcase, who_is_late_is_named);
+    tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 12);
+    tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
+    tcase_add_test(tcase, blobs_of_different_sizes_are_told);
+    tcase_add_test(tcase, one_rank_on_two_hosts_is_told);
+    tcase_add_test(tcase, a_process_that_is_started_again_is_the_member);
+    tcase_add_test(tcase, lies_change_nothing);
+    tcase_add_test(tcase, a_tape_of_a_member_is_dialled_in_vain);
+    tcase_add_test(tcase, strangers_at_the_door_do_not_disturb);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
