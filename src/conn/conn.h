@@ -112,15 +112,15 @@ struct conn {
     uint32_t n_rails;
     struct rdma_qp qps[CONN_QPS_MAX]; /* qp i is on rail i % n_rails */
     uint32_t n_qps;
-    uint32_t max_inline_bytes; /* the least granted */
-    uint32_t max_msg_bytes;    /* the lesser of both ends' devices */
-    uint32_t recv_posted;      /* receives posted per QP when UP */
-    uint8_t *window;           /* config.window_bytes, zeroed; Owned */
-    weft_ns started_ns, up_ns; /* set-up time is the difference */
-    weft_ns probe_rtt_ns;      /* of the last probe */
-    struct weft_error error;   /* when FAILED */
+    uint32_t max_inline_bytes;          /* the least granted */
+    uint32_t max_msg_bytes;             /* the lesser of both ends' devices */
+    uint32_t recv_posted;               /* receives posted per QP when UP */
+    uint8_t *window;                    /* config.window_bytes, zeroed; Owned */
+    weft_ns started_ns, up_ns;          /* set-up time is the difference */
+    weft_ns probe_rtt_ns;               /* of the last probe */
+    struct weft_error error;            /* when FAILED */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
-    void *user;                /* the owner's; never touched */
+    void *user;                         /* the owner's; never touched */
     struct conn_private *private;
 };
 

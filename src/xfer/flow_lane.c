@@ -1,5 +1,6 @@
 /* The lanes of a flow: their connections, one epoch after the other. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -167,12 +168,37 @@ bool flow_accept(struct flow *flow, struct conn *conn)
 
 /* ---- going down ---- */
 
+/* "relay.memory.3" in the words of this end: which relay, and why. What the connection to the
+ * first relay is made of does not matter then. */
+static void name_relay(struct weft_error *error)
+{
+    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+    struct weft_error named = {.sys_errno = error->sys_errno};
+    char reason[24];
+    size_t length;
+
+    if (phase == NULL || strncmp(phase->text, "relay.", 6) != 0) {
+        return;
+    }
+    weft_format(reason, sizeof(reason), "%s", phase->text + 6);
+    length = strcspn(reason, ".");
+    if (reason[length] != '\0') {
+        weft_error_int(&named, "relay", strtol(reason + length + 1, NULL, 10));
+        reason[length] = '\0';
+    }
+    weft_error_text(&named, "reason", reason);
+    weft_fail(&named, WEFT_ERR_ROUTE, "relay", "a relay gives up: %s", reason);
+    weft_error_object(&named, "%s", error->object);
+    *error = named;
+}
+
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why)
 {
     weft_ns now = io_now(env_of(flow));
 
     flow->last_failure = *why;
+    name_relay(&flow->last_failure);
     conn_refuse(lane->conn, why);
     lane->down_ns = now;
     lane->tries++;

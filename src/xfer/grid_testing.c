@@ -12,139 +12,6 @@ static struct grid *grid_of(struct fabric *fabric)
     return fabric->config.user;
 }
 
-/* ---- traffic ---- */
-
-/* The byte at `at` of message `number`. */
-static uint8_t byte_of(const struct grid_traffic *traffic, uint32_t number, size_t at)
-{
-    uint64_t x = (uint64_t)number * 0x9e3779b97f4a7c15 + at / 8 + traffic->seed;
-
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    return (uint8_t)(x >> (32 + at % 8 * 4));
-}
-
-static size_t size_of(const struct grid_traffic *traffic, uint32_t number)
-{
-    return traffic->size_of == NULL ? traffic->max_bytes : traffic->size_of(number);
-}
-
-static void check_message(const struct grid_traffic *traffic, uint32_t number,
-                          const uint8_t *at, size_t n_bytes)
-{
-    ck_assert_uint_eq(n_bytes, size_of(traffic, number));
-    for (size_t i = 0; i < n_bytes; i++) {
-        if (at[i] != byte_of(traffic, number, i)) {
-            ck_abort_msg("message %u of %zu bytes differs at %zu", number, n_bytes, i);
-        }
-    }
-}
-
-static uint8_t *place(const struct grid_traffic *traffic, uint8_t *base, uint32_t number)
-{
-    uint32_t slot = number % (traffic->slots * traffic->n_group);
-
-    return base + (size_t)slot * traffic->max_bytes;
-}
-
-static void pump_sends(struct grid_flow *flow)
-{
-    struct grid_traffic *t = &flow->traffic;
-    uint32_t room = t->slots * t->n_group;
-
-    while (t->n_send_done < t->n_sent) {
-        struct flow_request *request = t->sends[t->n_send_done % room];
-        size_t n_bytes;
-
-        if (flow_test(flow->out, request, &n_bytes) != WEFT_OK) {
-            break;
-        }
-        ck_assert_uint_eq(n_bytes, size_of(t, t->n_send_done));
-        t->n_send_done++;
-    }
-    while (t->n_sent < t->n_messages && t->n_sent - t->n_send_done < room) {
-        uint8_t *at = place(t, t->sent, t->n_sent);
-        size_t n_bytes = size_of(t, t->n_sent);
-        struct flow_request *request;
-
-        for (size_t i = 0; i < n_bytes; i++) {
-            at[i] = byte_of(t, t->n_sent, i);
-        }
-        if (flow_isend(flow->out, at, n_bytes, t->n_sent % t->n_group,
-                       n_bytes == 0 ? NULL : &t->sent_memory, &request) != WEFT_OK) {
-            break;
-        }
-        t->sends[t->n_sent++ % room] = request;
-    }
-}
-
-static bool post_group(struct grid_flow *flow)
-{
-    struct grid_traffic *t = &flow->traffic;
-    void *data[XFER_MULTI_MAX];
-    size_t sizes[XFER_MULTI_MAX];
-    uint32_t tags[XFER_MULTI_MAX];
-    const struct xfer_memory *memories[XFER_MULTI_MAX];
-
-    for (uint32_t i = 0; i < t->n_group; i++) {
-        data[i] = place(t, t->received, t->n_posted * t->n_group + i);
-        sizes[i] = t->max_bytes;
-        tags[i] = i;
-        memories[i] = &t->received_memory;
-        memset(data[i], 0xee, t->max_bytes);
-    }
-    return flow_irecv(flow->in, t->n_group, data, sizes, tags, memories,
-                      &t->receives[t->n_posted % t->slots]) == WEFT_OK;
-}
-
-static void pump_receives(struct grid_flow *flow)
-{
-    struct grid_traffic *t = &flow->traffic;
-    uint32_t n_groups = t->n_messages / t->n_group;
-
-    while (t->n_received < t->n_posted) {
-        size_t sizes[XFER_MULTI_MAX];
-
-        if (flow_test(flow->in, t->receives[t->n_received % t->slots], sizes) !=
-            WEFT_OK) {
-            break;
-        }
-        for (uint32_t i = 0; i < t->n_group; i++) {
-            uint32_t number = t->n_received * t->n_group + i;
-
-            check_message(t, number, place(t, t->received, number), sizes[i]);
-        }
-        t->n_received++;
-    }
-    while (!t->is_stalled && t->n_posted < n_groups &&
-           t->n_posted - t->n_received < t->slots && post_group(flow)) {
-        t->n_posted++;
-    }
-}
-
-static void pump(struct grid_flow *flow)
-{
-    struct grid_traffic *t = &flow->traffic;
-    struct weft_error error = {0};
-
-    if (t->n_messages == 0) {
-        return;
-    }
-    if (!t->sent_ready && flow->out_status >= 0) {
-        t->sent_ready =
-            flow_register_progress(flow->out, &t->sent_memory, &error) == WEFT_OK;
-    }
-    if (!t->received_ready && flow->in_status >= 0) {
-        t->received_ready =
-            flow_register_progress(flow->in, &t->received_memory, &error) == WEFT_OK;
-    }
-    if (t->sent_ready && flow->out_status >= 0) {
-        pump_sends(flow);
-    }
-    if (t->received_ready && flow->in_status >= 0) {
-        pump_receives(flow);
-    }
-}
-
 /* ---- dispatch ---- */
 
 static void on_accept(struct fabric *fabric, uint32_t host, struct conn *conn)
@@ -173,18 +40,18 @@ static void on_conn(struct fabric *fabric, struct conn *conn)
 
         if (flow->out != NULL && flow_owns(flow->out, conn)) {
             flow->out_status = flow_progress(flow->out);
-            pump(flow);
+            grid_pump(flow);
             return;
         }
         if (flow->in != NULL && flow_owns(flow->in, conn)) {
             flow->in_status = flow_progress(flow->in);
-            pump(flow);
+            grid_pump(flow);
             return;
         }
     }
     for (uint32_t h = 0; h < FABRIC_HOSTS_MAX; h++) {
         if (grid->relays[h] != NULL && relay_owns(grid->relays[h], conn)) {
-            relay_progress(grid->relays[h]);
+            relay_conn_progress(grid->relays[h], conn);
             return;
         }
     }
@@ -253,6 +120,7 @@ static struct conn_config conn_config(const struct grid *grid)
 void grid_relay(struct grid *grid, uint32_t host, uint64_t memory_max, uint32_t lanes_max)
 {
     struct relay_config config = {.conn = conn_config(grid),
+                                  .member = host,
                                   .memory_max = memory_max,
                                   .lanes_max = lanes_max,
                                   .task_kind = FABRIC_CONN,
@@ -317,38 +185,6 @@ uint32_t grid_route(struct grid *grid, uint32_t from, uint32_t to, uint32_t n_vi
     return grid_flow(grid, from, to, &config);
 }
 
-static uint8_t *memory_of(struct grid *grid, uint32_t host, size_t n_bytes)
-{
-    struct io_gpu *gpu = grid->fabric.hosts[host].env->gpu;
-    void *memory;
-
-    ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_HOST, n_bytes, &memory), 0);
-    return memory;
-}
-
-void grid_send(struct grid *grid, uint32_t index, const struct grid_traffic *traffic)
-{
-    struct grid_flow *flow = &grid->flows[index];
-    struct grid_traffic *t = &flow->traffic;
-    struct weft_error error = {0};
-    size_t n_bytes;
-
-    ck_assert_uint_eq(t->n_messages, 0);
-    *t = *traffic;
-    t->n_group = t->n_group != 0 ? t->n_group : 1;
-    t->slots = t->slots != 0 ? t->slots : GRID_SLOTS;
-    t->seed += index * 1000003;
-    n_bytes = (size_t)t->slots * t->n_group * t->max_bytes;
-    n_bytes = n_bytes > 0 ? n_bytes : 1;
-    t->sent = memory_of(grid, flow->from, n_bytes);
-    t->received = memory_of(grid, flow->to, n_bytes);
-    ck_assert_int_eq(flow_register(flow->out, t->sent, n_bytes, &t->sent_memory, &error),
-                     WEFT_OK);
-    ck_assert_int_eq(
-        flow_register(flow->in, t->received, n_bytes, &t->received_memory, &error),
-        WEFT_OK);
-}
-
 /* ---- running ---- */
 
 static bool is_done(const struct grid *grid, bool (*done)(const struct grid_flow *flow))
@@ -368,7 +204,7 @@ static bool run(struct grid *grid, weft_ns for_ns,
 
     while (!is_done(grid, done)) {
         for (uint32_t i = 0; i < grid->n_flows; i++) {
-            pump(&grid->flows[i]);
+            grid_pump(&grid->flows[i]);
         }
         if (!fabric_step(&grid->fabric, until)) {
             return is_done(grid, done);
@@ -424,7 +260,7 @@ bool grid_run_until_dead(struct grid *grid, uint32_t index, weft_ns for_ns)
 
     while (flow->out_status >= 0 || flow->in_status >= 0) {
         for (uint32_t i = 0; i < grid->n_flows; i++) {
-            pump(&grid->flows[i]);
+            grid_pump(&grid->flows[i]);
         }
         if (!fabric_step(&grid->fabric, until)) {
             break;
@@ -490,28 +326,10 @@ static void wait_for(struct grid *grid, bool (*done)(const struct grid *grid))
     }
 }
 
-static void free_traffic(struct grid *grid, struct grid_flow *flow)
-{
-    struct grid_traffic *t = &flow->traffic;
-    struct io_gpu *from = grid->fabric.hosts[flow->from].env->gpu;
-    struct io_gpu *to = grid->fabric.hosts[flow->to].env->gpu;
-
-    if (t->sent == NULL) {
-        return;
-    }
-    flow_deregister(flow->out, &t->sent_memory);
-    flow_deregister(flow->in, &t->received_memory);
-    flow_invalidate(flow->out, t->sent, 1);
-    flow_invalidate(flow->in, t->received, 1);
-    from->ops->free(from, t->sent);
-    to->ops->free(to, t->received);
-    t->n_messages = 0;
-}
-
 void grid_close(struct grid *grid)
 {
     for (uint32_t i = 0; i < grid->n_flows; i++) {
-        free_traffic(grid, &grid->flows[i]);
+        grid_free_traffic(grid, &grid->flows[i]);
         flow_close(grid->flows[i].out);
         flow_close(grid->flows[i].in);
     }

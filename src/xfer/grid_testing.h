@@ -24,8 +24,8 @@ struct grid_traffic {
     struct xfer_memory sent_memory, received_memory;
     bool sent_ready, received_ready;
     struct flow_request *sends[GRID_SLOTS * XFER_MULTI_MAX], *receives[GRID_SLOTS];
-    uint32_t n_sent, n_send_done;  /* messages */
-    uint32_t n_posted, n_received; /* groups */
+    uint32_t n_filled, n_sent, n_send_done; /* messages */
+    uint32_t n_posted, n_received;          /* groups */
 };
 
 struct grid_flow {
@@ -59,6 +59,9 @@ uint32_t grid_flow(struct grid *grid, uint32_t from, uint32_t to,
 uint32_t grid_route(struct grid *grid, uint32_t from, uint32_t to, uint32_t n_via,
                     const uint32_t *via, uint32_t relay_buffers);
 void grid_send(struct grid *grid, uint32_t flow, const struct grid_traffic *traffic);
+/* Sends and receives what is possible now. */
+void grid_pump(struct grid_flow *flow);
+void grid_free_traffic(struct grid *grid, struct grid_flow *flow);
 /* Steps until every flow's messages have come or `for_ns` passed; true if they have. */
 bool grid_run(struct grid *grid, weft_ns for_ns);
 bool grid_run_until_up(struct grid *grid, weft_ns for_ns);

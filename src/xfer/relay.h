@@ -12,6 +12,7 @@ struct relay;
 
 struct relay_config {
     struct conn_config conn;
+    uint32_t member;     /* this host's, to be named in refusals */
     uint64_t memory_max; /* of all buffers: what admission refuses to exceed; 256 MiB */
     uint32_t lanes_max;  /* 1024 */
     int task_kind;
@@ -30,6 +31,8 @@ bool relay_accept(struct relay *relay, struct conn *conn);
 bool relay_owns(const struct relay *relay, const struct conn *conn);
 /* Never fails: a lane that fails is closed on both sides, with the reason. */
 void relay_progress(struct relay *relay);
+/* The same for the lane of one connection: when its task was woken. */
+void relay_conn_progress(struct relay *relay, const struct conn *conn);
 void relay_close(struct relay *relay);
 bool relay_is_closed(const struct relay *relay);
 void relay_destroy(struct relay *relay); /* NULL is ignored. */

@@ -1,0 +1,60 @@
+/* One lane that passes a relay. */
+#ifndef WEFT_XFER_RELAY_PRIVATE_H
+#define WEFT_XFER_RELAY_PRIVATE_H
+
+#include "xfer/relay.h"
+#include "xfer/wire.h"
+
+enum relay_lane_state {
+    RELAY_LANE_CONNECTING, /* the way onwards is set up; the sender waits for its answer */
+    RELAY_LANE_ANSWERED,   /* the sender's end is being finished */
+    RELAY_LANE_UP,
+    RELAY_LANE_CLOSING /* both ends; what is in the buffers is dropped */
+};
+
+enum relay_slot_state {
+    RELAY_SLOT_FREE,
+    RELAY_SLOT_POSTED, /* the sender may write into it */
+    RELAY_SLOT_FULL,   /* waits for a place in the queues onwards */
+    RELAY_SLOT_SENDING
+};
+
+struct relay_slot { /* one buffer */
+    enum relay_slot_state state;
+    struct xfer_cts grant; /* from onwards, that this buffer serves */
+    size_t n_bytes;        /* FULL */
+    struct xfer_request *moving;
+};
+
+struct relay_lane {
+    struct relay_lane *next;
+    enum relay_lane_state state;
+    struct flow_purpose purpose;
+    uint32_t member;        /* the next one */
+    struct conn *in, *out;  /* Owned */
+    struct xfer *from, *to; /* Owned; messages come in `from` and go out `to` */
+    uint64_t memory;        /* admitted */
+    uint8_t *buffers;       /* Owned: n_slots x fragment_bytes */
+    struct xfer_memory in_memory, out_memory;
+    bool is_registered;
+    struct relay_slot slots[XFER_SLOTS];
+    uint32_t n_slots;
+    struct xfer_cursor seen; /* grants that have a buffer */
+    uint32_t notice;         /* passed on last */
+    bool has_notice;
+    uint64_t n_messages, n_bytes; /* since last counted */
+    struct weft_error error;      /* why it failed */
+};
+
+/* Connects onwards. */
+void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
+                      const struct relay_config *config, const uint8_t *handle);
+/* Ends it with lane->error, telling both ends. */
+void relay_lane_fail(struct relay_lane *lane);
+/* Ends it in order. */
+void relay_lane_close(struct relay_lane *lane);
+/* True: it is over, with nothing left but to destroy it. */
+bool relay_lane_progress(struct relay_lane *lane);
+void relay_lane_destroy(struct relay_lane *lane);
+
+#endif

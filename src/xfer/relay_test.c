@@ -1,0 +1,259 @@
+/* Flows over relays: lines, rings, crowds; what relays refuse; what they hold. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "xfer/grid_testing.h"
+
+static struct grid grid;
+static const struct fabric_cable line[] = {{0, 1}, {1, 2}, {2, 3}, {3, 4}};
+static const struct fabric_cable ring[] = {{0, 1}, {1, 2}, {2, 3},
+                                           {3, 4}, {4, 5}, {5, 0}};
+
+static void open_line(uint32_t n_hosts)
+{
+    grid_open(&grid, &(struct fabric_config){
+                         .n_hosts = n_hosts, .cables = line, .n_cables = n_hosts - 1});
+    for (uint32_t h = 1; h + 1 < n_hosts; h++) {
+        grid_relay(&grid, h, 0, 0);
+    }
+}
+
+/* The members between the ends of a line. */
+static uint32_t between(uint32_t from, uint32_t to, uint32_t *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t at = from; at != to;) {
+        at = from < to ? at + 1 : at - 1;
+        if (at != to) {
+            out[n++] = at;
+        }
+    }
+    return n;
+}
+
+static uint32_t route(uint32_t from, uint32_t to, uint32_t relay_buffers)
+{
+    uint32_t via[8];
+
+    return grid_route(&grid, from, to, between(from, to, via), via, relay_buffers);
+}
+
+static size_t mixed(uint32_t number)
+{
+    static const size_t sizes[] = {0, 1, 7, 4096, 131072, 131073, 262144, 1000000};
+
+    return sizes[number % WEFT_LENGTH(sizes)];
+}
+
+static void send_mixed(uint32_t flow, uint32_t n_messages)
+{
+    grid_send(&grid, flow,
+              &(struct grid_traffic){
+                  .n_messages = n_messages, .size_of = mixed, .max_bytes = 1000000});
+}
+
+/* One to three hops, buffers for one fragment or more, both ways at once. */
+START_TEST(messages_of_all_sizes_pass_relays)
+{
+    uint32_t n_hosts = 3 + (uint32_t)_i / 2;
+    struct relay_counters counters;
+
+    open_line(n_hosts);
+    route(0, n_hosts - 1, _i % 2 == 0 ? 1 : 8);
+    route(n_hosts - 1, 0, _i % 2 == 0 ? 1 : 8);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    send_mixed(0, 80);
+    send_mixed(1, 80);
+    ck_assert(grid_run(&grid, FABRIC_S));
+    relay_counters(grid.relays[1], &counters);
+    ck_assert_uint_eq(counters.lanes, 2);
+    ck_assert_uint_eq(counters.refused + counters.failed, 0);
+    /* Eight fragments for each buffer, however short the message. */
+    ck_assert_uint_eq(counters.messages, 2 * 80 * 8);
+    ck_assert_uint_eq(counters.bytes,
+                      2 * 10 * (0 + 1 + 7 + 4096 + 131072 + 131073 + 262144 + 1000000));
+    ck_assert_uint_eq(counters.memory,
+                      (_i % 2 == 0 ? 2u : 16u) * (uint64_t)FLOW_FRAGMENT_BYTES);
+    grid_close(&grid);
+}
+END_TEST
+
+START_TEST(groups_pass_relays)
+{
+    open_line(3);
+    route(0, 2, 2);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send(
+        &grid, 0,
+        &(struct grid_traffic){
+            .n_messages = 240, .n_group = 8, .size_of = mixed, .max_bytes = 1000000});
+    ck_assert(grid_run(&grid, FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Everybody sends to everybody around a ring, each way round, and every relay has one buffer for
+ * each: nobody waits for ever. */
+START_TEST(rings_do_not_deadlock)
+{
+    uint32_t n = 6;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = n, .cables = ring, .n_cables = n});
+    for (uint32_t h = 0; h < n; h++) {
+        grid_relay(&grid, h, 0, 0);
+    }
+    for (uint32_t from = 0; from < n; from++) {
+        for (uint32_t d = 1; d < n; d++) {
+            uint32_t via[8];
+            /* The long way round for every other one. */
+            bool up = _i == 0 ? d <= n / 2 : (from + d) % 2 == 0;
+            uint32_t n_via = (up ? d : n - d) - 1;
+
+            for (uint32_t k = 0; k < n_via; k++) {
+                via[k] = (up ? from + 1 + k : from + n - 1 - k) % n;
+            }
+            grid_route(&grid, from, (from + d) % n, n_via, via, 1);
+        }
+    }
+    ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
+    for (uint32_t i = 0; i < grid.n_flows; i++) {
+        grid_send(&grid, i,
+                  &(struct grid_traffic){.n_messages = 12, .max_bytes = 400000});
+    }
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* A receiver that asks for nothing keeps all data at its sender. */
+START_TEST(a_stalled_receiver_fills_no_relay)
+{
+    struct relay_counters counters;
+
+    open_line(3);
+    route(0, 2, 4);
+    route(2, 0, 4);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send(&grid, 0,
+              &(struct grid_traffic){
+                  .n_messages = 10, .max_bytes = 1000000, .is_stalled = true});
+    send_mixed(1, 40);
+    grid_step_for(&grid, 100 * FABRIC_MS);
+    relay_counters(grid.relays[1], &counters);
+    ck_assert_uint_eq(counters.messages, 40 * 8);
+    ck_assert_uint_eq(counters.memory_peak, 8 * (uint64_t)FLOW_FRAGMENT_BYTES);
+    ck_assert_uint_eq(grid.flows[0].traffic.n_sent, 0);
+    grid.flows[0].traffic.is_stalled = false;
+    ck_assert(grid_run(&grid, FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+static void check_refused(uint32_t flow, const char *reason, int64_t member)
+{
+    const struct weft_error *error = flow_error(grid.flows[flow].out);
+
+    ck_assert_int_lt(grid.flows[flow].out_status, 0);
+    ck_assert_int_eq(error->status, WEFT_ERR_ROUTE);
+    ck_assert_str_eq(error->phase, "relay");
+    ck_assert_str_eq(weft_error_value(error, "reason")->text, reason);
+    ck_assert_int_eq(weft_error_value(error, "relay")->number, member);
+    ck_assert_ptr_nonnull(weft_error_value(error, "from"));
+    ck_assert_ptr_nonnull(weft_error_value(error, "to"));
+}
+
+static void wait_for_refusal(uint32_t flow)
+{
+    for (uint32_t i = 0; i < 1000 && grid.flows[flow].out_status >= 0; i++) {
+        grid_step_for(&grid, FABRIC_MS);
+    }
+}
+
+/* What exceeds a relay's limits is refused by name, at the first relay or a later one, and
+ * leaves those that were admitted alone. */
+START_TEST(relays_refuse_what_exceeds_them)
+{
+    static const struct {
+        uint64_t memory_max;
+        uint32_t lanes_max;
+        const char *reason;
+    } rows[] = {{8 * (uint64_t)FLOW_FRAGMENT_BYTES, 0, "memory"}, {0, 1, "lanes"}};
+    uint32_t at = 1 + (uint32_t)_i % 2;
+    struct relay_counters counters;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = line, .n_cables = 3});
+    for (uint32_t h = 1; h <= 2; h++) {
+        grid_relay(&grid, h, h == at ? rows[_i / 2].memory_max : 0,
+                   h == at ? rows[_i / 2].lanes_max : 0);
+    }
+    route(0, 3, 8);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    route(3, 0, 8);
+    wait_for_refusal(1);
+    check_refused(1, rows[_i / 2].reason, at);
+    relay_counters(grid.relays[at], &counters);
+    ck_assert_uint_eq(counters.refused, 1);
+    ck_assert_uint_eq(counters.lanes, 1);
+    ck_assert_uint_eq(counters.memory, 8 * (uint64_t)FLOW_FRAGMENT_BYTES);
+    send_mixed(0, 40);
+    for (uint32_t i = 0; grid.flows[0].traffic.n_received < 40; i++) {
+        ck_assert_uint_lt(i, 1000);
+        grid_step_for(&grid, FABRIC_MS);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+START_TEST(an_unknown_member_is_named)
+{
+    static const uint32_t via[] = {1, 77};
+
+    open_line(3);
+    grid_route(&grid, 0, 2, 2, via, 8);
+    wait_for_refusal(0);
+    check_refused(0, "host", 77);
+    grid_close(&grid);
+}
+END_TEST
+
+/* Host 1 is no relay: it has no purpose for what comes. */
+START_TEST(a_host_without_a_relay_ends_the_flow)
+{
+    static const uint32_t via[] = {1};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
+    grid_route(&grid, 0, 2, 1, via, 8);
+    wait_for_refusal(0);
+    ck_assert_int_eq(grid.flows[0].out_status, WEFT_ERR_CLOSED);
+    grid_close(&grid);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("all");
+    Suite *suite = suite_create("xfer/relay");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 10);
+    tcase_add_loop_test(tcase, messages_of_all_sizes_pass_relays, 0, 6);
+    tcase_add_test(tcase, groups_pass_relays);
+    tcase_add_loop_test(tcase, rings_do_not_deadlock, 0, 2);
+    tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
+    tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
+    tcase_add_test(tcase, an_unknown_member_is_named);
+    tcase_add_test(tcase, a_host_without_a_relay_ends_the_flow);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
