@@ -31,10 +31,11 @@ struct mesh_routes {
 
 /* Routes for the pairs [n_pairs] of `pairs` (from and to filled in; from != to), all at
  * once, so that they spread over the cables: direct where a cable (or switch) is shared,
- * else relayed over edge-disjoint shortest routes, chosen to make the busiest directed cable
- * least busy if every pair moved the same amount. `may_relay` [n_hosts] (NULL: all may):
- * hosts that forward. The same inputs give the same routes everywhere. Takes over nothing;
- * the result is given back with mesh_routes_fini. */
+ * else relayed over the fewest hops. Where several ways are as short, the pairs are laid so
+ * that the busiest directed cable is least busy if every pair moved the same amount; a pair
+ * is divided over several of them, edge-disjoint, where that still makes it faster.
+ * `may_relay` [n_hosts] (NULL: all may): hosts that forward. The same inputs give the same
+ * routes everywhere. Takes over nothing; the result is given back with mesh_routes_fini. */
 void mesh_routes_make(const struct mesh_graph *graph, const bool *may_relay,
                       const struct mesh_pair *pairs, size_t n_pairs,
                       struct mesh_routes *out);
