@@ -54,7 +54,7 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 
-.PHONY: all demo rxe-guest test tidy asan clang bench bench-wire coverage mutants fuzz \
+.PHONY: all demo rxe-guest test test-qemu tidy asan clang bench bench-wire coverage mutants fuzz \
         soak install clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -65,6 +65,7 @@ help:
 	@echo 'make            build/weft and build/libweft.a'
 	@echo 'make demo       installs what is missing, builds, runs the triangle'
 	@echo 'make test       every test, under the address and undefined-behaviour sanitizers'
+	@echo 'make test-qemu  soft-RoCE again, on an unmodified Debian 6.12 kernel in QEMU'
 	@echo 'make clang      every test again, built by the second compiler'
 	@echo 'make tidy       layers, bans, lengths, format, cppcheck, shellcheck'
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
@@ -140,6 +141,12 @@ test:
 	@$(SUB) BUILD=build WERROR=1 all
 	@$(SUB) $(ASAN) everything
 	@ci/check-run --build build/asan --fast build
+
+# Three minutes where QEMU has to translate; 109 MB to download, once.
+test-qemu:
+	@$(SUB) WERROR=1 all
+	@ci/qemu-guest >/dev/null
+	@WEFT_TEST_QEMU=1 WEFT=build/weft WEFT_FAST=build/weft python3 -m pytest -q -rs ci/test_qemu.py
 
 clang:
 	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything

@@ -52,7 +52,8 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
                  strerrordesc_np(result));
         return &env->info; /* as it was */
     }
-    linux_hostinfo_read(&env->info, env->management, io->log);
+    linux_hostinfo_read(&env->info, env->management, env_setting(io, "WEFT_HOST_ID"),
+                        io->log);
     linux_netns_leave(&env->netns);
     return &env->info;
 }

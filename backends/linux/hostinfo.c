@@ -96,10 +96,21 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The boot's id mixed with the namespace's: two containers, or two namespaces that play two
- * hosts, are two hosts. */
-static void read_host_id(uint8_t out[16])
+/* FNV-1a, 64 bits. */
+static uint64_t hash_of(const char *text)
 {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* The boot's id mixed with the namespace's: two containers, or two namespaces that play two
+ * hosts, are two hosts. So are two names of hosts that share a namespace. */
+static void read_host_id(const char *given, uint8_t out[16])
+{
+    uint64_t hash = given == NULL || *given == '\0' ? 0 : hash_of(given);
     char text[64];
     size_t n = 0;
     uint64_t inode = linux_netns_inode();
@@ -115,6 +126,7 @@ static void read_host_id(uint8_t out[16])
     }
     for (size_t i = 0; i < sizeof inode; i++) {
         out[8 + i] ^= (uint8_t)(inode >> 8 * i);
+        out[i] ^= (uint8_t)(hash >> 8 * i);
     }
 }
 
@@ -140,7 +152,7 @@ void linux_hostinfo_fini(struct io_hostinfo *info)
 }
 
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
-                         struct weft_log *log)
+                         const char *host_id, struct weft_log *log)
 {
     linux_hostinfo_fini(info);
     int error = linux_netlink_netdevs(&info->netdevs, &info->n_netdevs);
@@ -161,7 +173,7 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
     if (fd >= 0) {
         close(fd);
     }
-    read_host_id(info->host_id);
+    read_host_id(host_id, info->host_id);
     info->memlock_bytes = read_memlock();
     info->ip_forward = read_number("/proc/sys/net/ipv4/ip_forward");
 }

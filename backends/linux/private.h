@@ -45,9 +45,10 @@ void linux_announce_close_all(struct linux_env *env);
  * caller frees addresses and array. A positive errno, or 0. */
 int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n);
 
-/* Fills `info` with the facts of the calling thread's namespace; frees what it held. */
+/* Fills `info` with the facts of the calling thread's namespace; frees what it held.
+ * `host_id` (NULL: there is none) tells hosts apart that share a namespace. */
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
-                         struct weft_log *log);
+                         const char *host_id, struct weft_log *log);
 void linux_hostinfo_fini(struct io_hostinfo *info);
 
 #endif

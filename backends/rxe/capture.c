@@ -99,7 +99,7 @@ int rxe_capture_start(const struct rxe_fabric *fabric,
 
             *source = (struct source){.host = h, .port = p};
             problem = open_socket(fabric, &fabric->hosts[h].place,
-                                  spec->hosts[h].ports[p].name, &source->fd);
+                                  fabric->hosts[h].ports[p].netdev, &source->fd);
             if (problem == 0) {
                 source->bytes = weft_alloc(FRAME_MAX);
                 capture->n++;

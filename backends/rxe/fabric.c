@@ -3,13 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/rxe/private.h"
@@ -21,158 +16,6 @@ void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t 
     weft_format(out, n_bytes, "weft%dh%up%u", owner, host, port);
 }
 
-/* ---- namespaces ---- */
-
-int rxe_place_enter(const struct rxe_place *place)
-{
-    return setns(place->netns_fd, CLONE_NEWNET) == 0 ? 0 : errno;
-}
-
-void rxe_fabric_go_home(const struct rxe_fabric *fabric)
-{
-    /* What came out may go back; going on elsewhere would configure the wrong host. */
-    int result = setns(fabric->home_fd, CLONE_NEWNET);
-
-    weft_check(result == 0);
-}
-
-static void path_of(const char *name, char out[RXE_PATH_BYTES])
-{
-    weft_format(out, RXE_PATH_BYTES, "%s/%s", RXE_NETNS_DIR, name);
-}
-
-/* Gives the calling thread's namespace a name, as ip-netns(8) does. */
-static int pin_namespace(const char *name)
-{
-    char path[RXE_PATH_BYTES];
-    int fd;
-
-    path_of(name, path);
-    if (mkdir(RXE_NETNS_DIR, 0755) != 0 && errno != EEXIST) {
-        return errno;
-    }
-    fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
-    if (fd < 0) {
-        return errno;
-    }
-    close(fd);
-    if (mount("/proc/thread-self/ns/net", path, "none", MS_BIND, NULL) != 0) {
-        int error = errno;
-
-        unlink(path);
-        return error;
-    }
-    return 0;
-}
-
-void rxe_unpin(const char *name)
-{
-    char path[RXE_PATH_BYTES];
-
-    path_of(name, path);
-    umount2(path, MNT_DETACH);
-    unlink(path);
-}
-
-static void write_setting(const char *path, int value)
-{
-    char text[16];
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return; /* a kernel without IPv6 has none of its settings */
-    }
-    weft_format(text, sizeof(text), "%d\n", value);
-    if (write(fd, text, strlen(text)) < 0) {
-        /* the value stays the kernel's default, and host facts will tell */
-    }
-    close(fd);
-}
-
-/* For interfaces to come ("default") and, where the kernel takes the greater of both, for
- * all: ip-sysctl of the kernel's documentation. */
-static void apply_sysctl(const struct world_sysctl *sysctl)
-{
-    const struct {
-        const char *name;
-        int value;
-    } settings[] = {
-        {"rp_filter", sysctl->rp_filter},       {"arp_ignore", sysctl->arp_ignore},
-        {"arp_announce", sysctl->arp_announce}, {"accept_local", sysctl->accept_local},
-        {"forwarding", sysctl->ip_forward},
-    };
-
-    for (size_t i = 0; i < WEFT_LENGTH(settings); i++) {
-        static const char *const scopes[] = {"all", "default"};
-
-        for (size_t j = 0; j < WEFT_LENGTH(scopes); j++) {
-            char path[RXE_PATH_BYTES];
-
-            weft_format(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/%s", scopes[j],
-                        settings[i].name);
-            write_setting(path, settings[i].value);
-        }
-    }
-    /* Nobody else is on a cable: a link-local GID need not wait for a second's probing. */
-    write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
-    write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
-}
-
-/* The namespace was entered: its descriptor and its sockets. */
-static int open_place(struct rxe_place *place, bool with_devices)
-{
-    int error;
-
-    place->netns_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (place->netns_fd < 0) {
-        return errno;
-    }
-    error = netlink_open(NETLINK_ROUTE, &place->route_fd);
-    if (error == 0 && with_devices) {
-        error = netlink_open(NETLINK_RDMA, &place->rdma_fd);
-    }
-    return error != 0 ? error : netlink_set_up(place->route_fd, "lo", true);
-}
-
-static weft_status make_place(struct rxe_fabric *fabric, struct rxe_place *place,
-                              const char *name, const struct world_sysctl *sysctl,
-                              bool with_devices, struct weft_error *error)
-{
-    char full[RXE_NAME_BYTES];
-    int problem;
-
-    weft_format(full, sizeof(full), "%s%d-%s", RXE_NAME_PREFIX, fabric->owner, name);
-    if (unshare(CLONE_NEWNET) != 0) {
-        return weft_fail_errno(error, errno, "namespace", "cannot make %s", full);
-    }
-    problem = pin_namespace(full);
-    if (problem == 0) {
-        memcpy(place->name, full, sizeof(full));
-        apply_sysctl(sysctl);
-        problem = open_place(place, with_devices);
-    }
-    rxe_fabric_go_home(fabric);
-    return problem == 0
-               ? WEFT_OK
-               : weft_fail_errno(error, problem, "namespace", "cannot make %s", full);
-}
-
-static void close_place(struct rxe_place *place)
-{
-    int *const fds[] = {&place->netns_fd, &place->route_fd, &place->rdma_fd};
-
-    for (size_t i = 0; i < WEFT_LENGTH(fds); i++) {
-        if (*fds[i] >= 0) {
-            close(*fds[i]);
-        }
-        *fds[i] = -1;
-    }
-    if (place->name[0] != '\0') {
-        rxe_unpin(place->name);
-        place->name[0] = '\0';
-    }
-}
-
 /* ---- the management network ---- */
 
 static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
@@ -181,7 +24,7 @@ static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
     struct rxe_host *host = &fabric->hosts[index];
     const struct world_host *spec = &fabric->spec->hosts[index];
     struct io_prefix address = {spec->management_ip, fabric->spec->management.prefix_len};
-    struct netlink_veth_end ends[2] = {{RXE_MANAGEMENT, host->place.netns_fd, 1500},
+    struct netlink_veth_end ends[2] = {{host->management, host->place.netns_fd, 1500},
                                        {NULL, fabric->bridge.netns_fd, 1500}};
     char port[RXE_NAME_BYTES];
     int problem;
@@ -196,16 +39,16 @@ static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
         problem = netlink_set_up(fabric->bridge.route_fd, port, true);
     }
     if (problem == 0) {
-        problem = netlink_set_up(host->place.route_fd, RXE_MANAGEMENT, true);
+        problem = netlink_set_up(host->place.route_fd, host->management, true);
     }
     if (problem == 0) {
-        problem = netlink_add_address(host->place.route_fd, RXE_MANAGEMENT, &address);
+        problem = netlink_add_address(host->place.route_fd, host->management, &address);
     }
     if (problem != 0) {
         return weft_fail_errno(error, problem, "management", "cannot connect %s",
                                spec->name);
     }
-    rxe_tap_open(fabric, &host->place, RXE_MANAGEMENT, &host->management_tap);
+    rxe_tap_open(fabric, &host->place, host->management, &host->management_tap);
     return WEFT_OK;
 }
 
@@ -217,7 +60,7 @@ static weft_status make_management(struct rxe_fabric *fabric, struct weft_error 
     int problem;
 
     /* Ends of ports without a cable are kept here as well. */
-    status = make_place(fabric, &fabric->bridge, "management", &none, false, error);
+    status = rxe_place_make(fabric, &fabric->bridge, "management", &none, false, error);
     if (status != WEFT_OK || !spec->management.exists) {
         return status;
     }
@@ -256,18 +99,22 @@ static weft_status make_cable(struct rxe_fabric *fabric, uint32_t cable,
 
     for (unsigned side = 0; side < 2; side++) {
         const struct world_end *end = &spec->ends[side];
-        const struct world_port *port = &fabric->spec->hosts[end->node].ports[end->port];
+        const struct rxe_host *host = &fabric->hosts[end->node];
+        const struct rxe_port *port = &host->ports[end->port];
 
         plan_port(fabric, cable, side);
-        ends[side] = (struct netlink_veth_end){
-            port->name, fabric->hosts[end->node].place.netns_fd, port->mtu_bytes};
+        ends[side] = (struct netlink_veth_end){port->netdev, host->place.netns_fd,
+                                               port->mtu_bytes};
     }
     problem = netlink_add_veth(fabric->bridge.route_fd, ends);
     if (problem != 0) {
+        const struct world_host *hosts = fabric->spec->hosts;
+
         return weft_fail_errno(error, problem, "cable", "cannot make %s:%s to %s:%s",
-                               fabric->spec->hosts[spec->ends[0].node].name, ends[0].name,
-                               fabric->spec->hosts[spec->ends[1].node].name,
-                               ends[1].name);
+                               hosts[spec->ends[0].node].name,
+                               hosts[spec->ends[0].node].ports[spec->ends[0].port].name,
+                               hosts[spec->ends[1].node].name,
+                               hosts[spec->ends[1].node].ports[spec->ends[1].port].name);
     }
     return WEFT_OK;
 }
@@ -278,7 +125,8 @@ static weft_status make_loose_port(struct rxe_fabric *fabric, uint32_t host,
     const struct world_port *port = &fabric->spec->hosts[host].ports[index];
     char name[RXE_NAME_BYTES];
     const struct netlink_veth_end ends[2] = {
-        {port->name, fabric->hosts[host].place.netns_fd, port->mtu_bytes},
+        {fabric->hosts[host].ports[index].netdev, fabric->hosts[host].place.netns_fd,
+         port->mtu_bytes},
         {name, fabric->bridge.netns_fd, port->mtu_bytes}};
     int problem;
 
@@ -296,15 +144,15 @@ static int configure_port(struct rxe_fabric *fabric, uint32_t host, uint32_t ind
     struct rxe_place *place = &fabric->hosts[host].place;
     struct rxe_port *port = &fabric->hosts[host].ports[index];
     bool is_up = !port->has_cable || fabric->spec->cables[port->cable].up;
-    int problem = netlink_set_up(place->route_fd, spec->name, is_up);
+    int problem = netlink_set_up(place->route_fd, port->netdev, is_up);
 
     for (uint32_t i = 0; i < spec->n_addresses && problem == 0; i++) {
-        problem = netlink_add_address(place->route_fd, spec->name, &spec->addresses[i]);
+        problem = netlink_add_address(place->route_fd, port->netdev, &spec->addresses[i]);
     }
     if (problem == 0) {
         problem = rxe_port_impair(fabric, host, index);
     }
-    rxe_tap_open(fabric, place, spec->name, &port->tap);
+    rxe_tap_open(fabric, place, port->netdev, &port->tap);
     return problem;
 }
 
@@ -316,7 +164,8 @@ static weft_status make_device(struct rxe_fabric *fabric, uint32_t host, uint32_
     int problem;
 
     rxe_device_name(fabric->owner, host, index, device, sizeof(device));
-    problem = netlink_add_rxe(fabric->hosts[host].place.rdma_fd, device, spec->name);
+    problem = netlink_add_rxe(fabric->hosts[host].place.rdma_fd, device,
+                              fabric->hosts[host].ports[index].netdev);
     if (problem == EINVAL || problem == EOPNOTSUPP) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
                          "this kernel has no rdma_rxe: modprobe rdma_rxe, or "
@@ -370,12 +219,16 @@ static weft_status make_ports(struct rxe_fabric *fabric, bool with_devices,
 
 /* ---- life ---- */
 
-static void init(const struct world_spec *spec, struct rxe_fabric *fabric)
+static void init(const struct world_spec *spec, enum rxe_layout layout,
+                 struct rxe_fabric *fabric)
 {
     const struct rxe_place nowhere = {.netns_fd = -1, .route_fd = -1, .rdma_fd = -1};
 
-    *fabric = (struct rxe_fabric){
-        .spec = spec, .owner = getpid(), .home_fd = -1, .bridge = nowhere};
+    *fabric = (struct rxe_fabric){.spec = spec,
+                                  .layout = layout,
+                                  .owner = getpid(),
+                                  .home_fd = -1,
+                                  .bridge = nowhere};
     fabric->hosts = weft_calloc(spec->n_hosts + 1, sizeof(*fabric->hosts));
     for (uint32_t i = 0; i < spec->n_hosts; i++) {
         struct rxe_host *host = &fabric->hosts[i];
@@ -388,14 +241,16 @@ static void init(const struct world_spec *spec, struct rxe_fabric *fabric)
             host->ports[j].mtu_bytes = spec->hosts[i].ports[j].mtu_bytes;
         }
     }
+    rxe_layout_name(fabric);
 }
 
-weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
-                              struct rxe_fabric *out, struct weft_error *error)
+weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout layout,
+                              bool with_devices, struct rxe_fabric *out,
+                              struct weft_error *error)
 {
     weft_status status = WEFT_OK;
 
-    init(spec, out);
+    init(spec, layout, out);
     out->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (out->home_fd < 0) {
         status = weft_fail_errno(error, errno, "namespace", "this kernel has none");
@@ -403,8 +258,7 @@ weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
         status = make_management(out, error);
     }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
-        status = make_place(out, &out->hosts[i].place, spec->hosts[i].name,
-                            &spec->hosts[i].sysctl, with_devices, error);
+        status = rxe_place_make_host(out, i, with_devices, error);
         if (status == WEFT_OK && spec->management.exists &&
             !io_ip_is_zero(&spec->hosts[i].management_ip)) {
             status = join_management(out, i, error);
@@ -412,6 +266,13 @@ weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
     }
     if (status == WEFT_OK) {
         status = make_ports(out, with_devices, error);
+    }
+    if (status == WEFT_OK) {
+        int problem = rxe_layout_begin(out);
+
+        status = problem == 0 ? WEFT_OK
+                              : weft_fail_errno(error, problem, "routes",
+                                                "cannot keep the hosts apart");
     }
     if (status != WEFT_OK) {
         rxe_fabric_destroy(out);
@@ -449,13 +310,16 @@ static void destroy_host(struct rxe_fabric *fabric, uint32_t index)
             close(host->ports[i].tap.fd);
         }
         if (host->place.route_fd >= 0) {
-            netlink_delete_link(host->place.route_fd, spec->ports[i].name);
+            netlink_delete_link(host->place.route_fd, host->ports[i].netdev);
         }
     }
     if (host->management_tap.fd >= 0) {
         close(host->management_tap.fd);
     }
-    close_place(&host->place);
+    if (fabric->layout == RXE_ONE_NAMESPACE && host->place.route_fd >= 0) {
+        netlink_delete_link(host->place.route_fd, host->management);
+    }
+    rxe_place_close(&host->place);
     free(host->ports);
 }
 
@@ -466,12 +330,13 @@ void rxe_fabric_destroy(struct rxe_fabric *fabric)
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         delete_devices(fabric, i);
     }
+    rxe_layout_end(fabric);
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         destroy_host(fabric, i);
     }
     free(fabric->hosts);
     fabric->hosts = NULL;
-    close_place(&fabric->bridge);
+    rxe_place_close(&fabric->bridge);
     if (fabric->home_fd >= 0) {
         close(fabric->home_fd);
         fabric->home_fd = -1;

@@ -3,9 +3,12 @@
  *
  * Names: namespaces are "weft-PID-HOST" under /run/netns, so ip-netns(8) shows them;
  * interfaces are called as the scenario's ports; RDMA devices, whose names are one space
- * for all namespaces, "weftPIDhXpY" (rxe_device_name tells which). */
+ * for all namespaces, "weftPIDhXpY" (rxe_device_name tells which). Where all hosts are in
+ * one namespace, interfaces are "wPIDhXpY", and "wPIDhXm" on the management network. */
 #ifndef WEFT_BACKENDS_RXE_FABRIC_H
 #define WEFT_BACKENDS_RXE_FABRIC_H
+
+#include <net/if.h>
 
 #include "backends/rxe/netlink.h"
 #include "base/error.h"
@@ -16,9 +19,15 @@
 #define RXE_MANAGEMENT "mgmt0"
 #define RXE_NAME_BYTES 96
 
+/* Where the netdevs of hosts are. */
+enum rxe_layout {
+    RXE_NAMESPACES,    /* each host's in a namespace of its own */
+    RXE_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
+};
+
 /* A namespace and sockets that live in it. -1: not there. */
 struct rxe_place {
-    char name[RXE_NAME_BYTES]; /* "" if never made */
+    char name[RXE_NAME_BYTES]; /* "" if never made, or not of our making */
     int netns_fd;
     int route_fd;
     int rdma_fd;
@@ -32,6 +41,7 @@ struct rxe_tap {
 
 /* An end of a cable, or a port without one. */
 struct rxe_port {
+    char netdev[IF_NAMESIZE];
     bool has_device;
     struct rxe_tap tap;
     bool has_cable;
@@ -43,6 +53,7 @@ struct rxe_port {
 };
 
 struct rxe_host {
+    char management[IF_NAMESIZE]; /* its netdev on that network, if it is there */
     struct rxe_place place;
     struct rxe_port *ports; /* Owned [n_ports of the spec's host] */
     struct rxe_tap management_tap;
@@ -50,9 +61,10 @@ struct rxe_host {
 
 struct rxe_fabric {
     const struct world_spec *spec; /* Not owned. */
-    int owner;                     /* the process that names of ours carry */
-    int home_fd;                   /* the namespace we came from */
-    struct rxe_host *hosts;        /* Owned [n_hosts] */
+    enum rxe_layout layout;
+    int owner;              /* the process that names of ours carry */
+    int home_fd;            /* the namespace we came from */
+    struct rxe_host *hosts; /* Owned [n_hosts] */
     struct rxe_place bridge;
 };
 
@@ -60,16 +72,21 @@ struct rxe_fabric {
 void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
 
 /* WEFT_ERR_ENVIRONMENT, with what is missing, if this kernel or user cannot have RoCE
- * devices in network namespaces: user, RDMA, a release that can. */
-weft_status rxe_probe(struct weft_error *error) WEFT_MUST_CHECK;
+ * devices for several hosts: user, RDMA, a release that can. `out_layout`: how it can.
+ * One namespace for all would take over this machine's routing, so only a guest has it. */
+weft_status rxe_probe(enum rxe_layout *out_layout,
+                      struct weft_error *error) WEFT_MUST_CHECK;
 /* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that the kernel cannot express. */
 weft_status rxe_can_express(const struct world_spec *spec,
                             struct weft_error *error) WEFT_MUST_CHECK;
+/* The same for what only this layout cannot. */
+weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layout layout,
+                                   struct weft_error *error) WEFT_MUST_CHECK;
 
 /* Builds everything. `with_devices` false leaves the RDMA devices out (tests on kernels
  * without). On failure what was built is gone again. */
-weft_status rxe_fabric_create(const struct world_spec *spec, bool with_devices,
-                              struct rxe_fabric *out,
+weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout layout,
+                              bool with_devices, struct rxe_fabric *out,
                               struct weft_error *error) WEFT_MUST_CHECK;
 /* Takes everything down: devices, then interfaces, then namespaces. */
 void rxe_fabric_destroy(struct rxe_fabric *fabric);

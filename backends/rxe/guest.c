@@ -343,12 +343,13 @@ bool rxe_guest_instead(int *out_code)
 {
     struct rxe_guest_options options = {0};
     struct weft_error error = {0};
+    enum rxe_layout layout;
     char text[512];
     char **argv;
     char *bytes;
     size_t n;
 
-    if (getenv(RXE_GUEST_MARKER) != NULL || rxe_probe(&error) == WEFT_OK) {
+    if (getenv(RXE_GUEST_MARKER) != NULL || rxe_probe(&layout, &error) == WEFT_OK) {
         return false;
     }
     weft_error_clear(&error);

@@ -102,9 +102,8 @@ int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
         !will_be_impaired(fabric, port)) {
         return 0;
     }
-    error =
-        netlink_set_netem(fabric->hosts[host].place.route_fd,
-                          fabric->spec->hosts[host].ports[index].name, &port->impairment);
+    error = netlink_set_netem(fabric->hosts[host].place.route_fd, port->netdev,
+                              &port->impairment);
     port->has_netem = port->has_netem || error == 0;
     return error;
 }
@@ -201,27 +200,31 @@ static int change_link(struct rxe_fabric *fabric, const struct world_fault *faul
     const struct world_port *spec = &fabric->spec->hosts[fault->host].ports[fault->port];
     struct rxe_port *port = &fabric->hosts[fault->host].ports[fault->port];
     bool adds = (fault->kind == WORLD_FAULT_ADDR_ADD) != undo;
+    int error;
 
     if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
-        return netlink_set_up(fd, spec->name, (fault->kind == WORLD_FAULT_UP) != undo);
+        bool is_up = (fault->kind == WORLD_FAULT_UP) != undo;
+
+        error = netlink_set_up(fd, port->netdev, is_up);
+        return error == 0 && is_up ? rxe_layout_port_up(fabric, fault->host, fault->port)
+                                   : error;
     }
     if (fault->kind == WORLD_FAULT_MTU) {
         port->mtu_bytes = undo ? spec->mtu_bytes : fault->size_bytes;
-        return netlink_set_mtu(fd, spec->name, port->mtu_bytes);
+        return netlink_set_mtu(fd, port->netdev, port->mtu_bytes);
     }
-    return adds ? netlink_add_address(fd, spec->name, &fault->address)
-                : netlink_delete_address(fd, spec->name, &fault->address);
+    error = adds ? netlink_add_address(fd, port->netdev, &fault->address)
+                 : netlink_delete_address(fd, port->netdev, &fault->address);
+    return error == 0 ? rxe_layout_address(fabric, fault->host, fault->port, adds,
+                                           &fault->address)
+                      : error;
 }
 
 int rxe_fault_apply(struct rxe_fabric *fabric, const struct world_fault *fault, bool undo)
 {
-    bool is_link =
-        fault->kind == WORLD_FAULT_UP || fault->kind == WORLD_FAULT_MTU ||
-        fault->kind == WORLD_FAULT_ADDR_ADD || fault->kind == WORLD_FAULT_ADDR_DEL ||
-        (fault->kind == WORLD_FAULT_DOWN && fault->direction == WORLD_BOTH_WAYS);
-
     if (!rxe_fault_is_possible(fault) || !fault->has_port) {
         return EOPNOTSUPP;
     }
-    return is_link ? change_link(fabric, fault, undo) : impair_cable(fabric, fault, undo);
+    return is_impairing(fault) ? impair_cable(fabric, fault, undo)
+                               : change_link(fabric, fault, undo);
 }

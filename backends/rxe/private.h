@@ -6,8 +6,33 @@
 
 #define RXE_PATH_BYTES 256
 
+/* ---- place.c ---- */
+
+/* A new namespace that ip-netns(8) shows as "weft-PID-NAME". */
+weft_status rxe_place_make(struct rxe_fabric *fabric, struct rxe_place *place,
+                           const char *name, const struct world_sysctl *sysctl,
+                           bool with_devices, struct weft_error *error);
+/* A host's own, or ours for all of them: the fabric's layout says. */
+weft_status rxe_place_make_host(struct rxe_fabric *fabric, uint32_t host,
+                                bool with_devices, struct weft_error *error);
+void rxe_place_close(struct rxe_place *place);
 /* Takes the name of a namespace away; it goes when its last process and interface do. */
 void rxe_unpin(const char *name);
+
+/* `scope`: "all", "default" or a netdev's name, in the thread's namespace. */
+void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope);
+
+/* ---- layout.c: hosts in one namespace; nothing to do where each has its own ---- */
+
+/* Names of netdevs, unique where they have to be. */
+void rxe_layout_name(struct rxe_fabric *fabric);
+/* Everything is built: from now on packets between hosts cross cables. An errno. */
+int rxe_layout_begin(struct rxe_fabric *fabric);
+void rxe_layout_end(struct rxe_fabric *fabric);
+/* A port is up again, or an address of it came or went. An errno. */
+int rxe_layout_port_up(struct rxe_fabric *fabric, uint32_t host, uint32_t port);
+int rxe_layout_address(struct rxe_fabric *fabric, uint32_t host, uint32_t port, bool adds,
+                       const struct io_prefix *address);
 
 /* ---- impair.c ---- */
 

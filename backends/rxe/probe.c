@@ -4,20 +4,26 @@
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "backends/rxe/guest.h"
 #include "backends/rxe/private.h"
 #include "base/text.h"
+
+/* Set to have hosts in one namespace where they could have one each: for tests. */
+#define ONE_NAMESPACE "WEFT_ONE_NAMESPACE"
 
 /* The first release whose rdma_rxe resolves routes in its netdev's namespace; before, a
  * device in a namespace can be made but not used: drivers/infiniband/sw/rxe/rxe_net.c. */
 #define FIRST_MAJOR 7
 #define FIRST_MINOR 1
 
-weft_status rxe_probe(struct weft_error *error)
+weft_status rxe_probe(enum rxe_layout *out_layout, struct weft_error *error)
 {
+    bool is_guest = getenv(RXE_GUEST_MARKER) != NULL;
     struct utsname name;
     int major = 0;
     int minor = 0;
@@ -29,8 +35,13 @@ weft_status rxe_probe(struct weft_error *error)
                          "this kernel has no RDMA: modprobe rdma_rxe, or make rxe-guest");
     }
     close(fd);
+    *out_layout =
+        is_guest && getenv(ONE_NAMESPACE) != NULL ? RXE_ONE_NAMESPACE : RXE_NAMESPACES;
     if (uname(&name) != 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
         major < FIRST_MAJOR || (major == FIRST_MAJOR && minor < FIRST_MINOR)) {
+        *out_layout = RXE_ONE_NAMESPACE;
+    }
+    if (*out_layout == RXE_ONE_NAMESPACE && !is_guest) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
                          "rdma_rxe in namespaces needs Linux %d.%d, this is %.40s: "
                          "make rxe-guest",
@@ -112,4 +123,15 @@ weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *er
         }
     }
     return status;
+}
+
+weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layout layout,
+                                   struct weft_error *error)
+{
+    for (uint32_t i = 0; i < spec->n_hosts && layout == RXE_ONE_NAMESPACE; i++) {
+        if (spec->hosts[i].sysctl.ip_forward != 0) {
+            return refuse(error, "ip_forward before Linux 7.1", spec->hosts[i].name);
+        }
+    }
+    return WEFT_OK;
 }

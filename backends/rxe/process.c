@@ -57,7 +57,7 @@ static int inherit(int result_fd, int story_fd)
 /* In the child. The namespace's interfaces and devices show in a sysfs mounted inside it
  * only; the mount is this process's alone. Returns an errno. */
 static int settle(const struct rxe_process *process, const struct rxe_place *place,
-                  const char *devices)
+                  const struct rxe_identity *identity)
 {
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
@@ -70,8 +70,9 @@ static int settle(const struct rxe_process *process, const struct rxe_place *pla
     if (inherit(process->result_fd, process->story_fd) != 0) {
         return errno;
     }
-    if (setenv("WEFT_DEVICES", devices, 1) != 0 ||
-        setenv("WEFT_MANAGEMENT", RXE_MANAGEMENT, 1) != 0) {
+    if (setenv("WEFT_DEVICES", identity->devices, 1) != 0 ||
+        setenv("WEFT_MANAGEMENT", identity->management, 1) != 0 ||
+        setenv("WEFT_HOST_ID", identity->host, 1) != 0) {
         return errno;
     }
     return dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? errno : 0;
@@ -79,7 +80,8 @@ static int settle(const struct rxe_process *process, const struct rxe_place *pla
 
 static _Noreturn void become(const struct rxe_process *process,
                              const struct rxe_place *place, char *const *argv,
-                             const char *devices, const sigset_t *mask, pid_t parent)
+                             const struct rxe_identity *identity, const sigset_t *mask,
+                             pid_t parent)
 {
     int problem;
 
@@ -88,7 +90,7 @@ static _Noreturn void become(const struct rxe_process *process,
         _exit(127); /* it is gone already */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
-    problem = settle(process, place, devices);
+    problem = settle(process, place, identity);
     if (problem == 0) {
         execv("/proc/self/exe", argv);
         problem = errno;
@@ -98,7 +100,8 @@ static _Noreturn void become(const struct rxe_process *process,
 }
 
 int rxe_process_start(struct rxe_process *process, const struct rxe_place *place,
-                      char *const *argv, const char *devices, const sigset_t *mask)
+                      char *const *argv, const struct rxe_identity *identity,
+                      const sigset_t *mask)
 {
     pid_t parent = getpid();
     int problem = 0;
@@ -110,7 +113,7 @@ int rxe_process_start(struct rxe_process *process, const struct rxe_place *place
     }
     process->pid = fork();
     if (process->pid == 0) {
-        become(process, place, argv, devices, mask, parent);
+        become(process, place, argv, identity, mask, parent);
     }
     if (process->pid < 0) {
         problem = errno;

@@ -1,5 +1,5 @@
 /* The processes of hosts: each in its host's network namespace, with the /sys of that
- * namespace, and gone when we are. */
+ * namespace, told what is its own, and gone when we are. */
 #ifndef WEFT_BACKENDS_RXE_PROCESS_H
 #define WEFT_BACKENDS_RXE_PROCESS_H
 
@@ -26,9 +26,17 @@ struct rxe_process *rxe_processes_create(uint32_t n);
 /* Kills what still runs and waits for it, for a bounded time. */
 void rxe_processes_destroy(struct rxe_process *processes, uint32_t n);
 
-/* This program with `argv` in `place`, WEFT_DEVICES=`devices`, signals masked by `mask`. */
+/* What tells a process which host it is, in WEFT_DEVICES, WEFT_MANAGEMENT, WEFT_HOST_ID. */
+struct rxe_identity {
+    const char *devices;    /* "p0=DEVICE,p1=DEVICE" */
+    const char *management; /* a netdev */
+    const char *host;
+};
+
+/* This program with `argv` in `place`, signals masked by `mask`. */
 int rxe_process_start(struct rxe_process *process, const struct rxe_place *place,
-                      char *const *argv, const char *devices, const sigset_t *mask);
+                      char *const *argv, const struct rxe_identity *identity,
+                      const sigset_t *mask);
 /* ESRCH if it does not run. */
 int rxe_process_signal(const struct rxe_process *process, int signal_number);
 /* Notes which have ended; true if any did since the last call. */

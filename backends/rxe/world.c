@@ -241,12 +241,15 @@ static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t proces
 {
     struct rxe_world *world = world_of(base);
     struct weft_text devices = {NULL, 0, 0};
+    struct rxe_identity identity = {.host = world->spec->hosts[host].name,
+                                    .management = world->fabric.hosts[host].management};
     int problem;
 
     weft_text_add(&devices, "%s", "");
     name_devices(world, host, &devices);
+    identity.devices = devices.bytes;
     problem = rxe_process_start(process_at(world, host, process),
-                                &world->fabric.hosts[host].place, argv, devices.bytes,
+                                &world->fabric.hosts[host].place, argv, &identity,
                                 &world->signals.old_mask);
     weft_text_fini(&devices);
     return problem == 0 ? WEFT_OK
@@ -287,7 +290,7 @@ static void rxe_cable_stats(const struct world *base, uint32_t cable,
         struct netlink_counters counters;
 
         if (netlink_counters(world->fabric.hosts[end->node].place.route_fd,
-                             world->spec->hosts[end->node].ports[end->port].name,
+                             world->fabric.hosts[end->node].ports[end->port].netdev,
                              &counters) == 0) {
             out->packets[side] = counters.tx_packets;
             out->bytes[side] = counters.tx_bytes;
@@ -344,10 +347,14 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
                               struct weft_error *error)
 {
     struct rxe_world *world;
+    enum rxe_layout layout = RXE_NAMESPACES;
     weft_status status = rxe_can_express(spec, error);
 
     if (status == WEFT_OK) {
-        status = rxe_probe(error);
+        status = rxe_probe(&layout, error);
+    }
+    if (status == WEFT_OK) {
+        status = rxe_layout_can_express(spec, layout, error);
     }
     if (status != WEFT_OK) {
         return status;
@@ -357,7 +364,7 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
     world->spec = spec;
     make_processes(world);
     rxe_signals_catch(&world->signals);
-    status = rxe_fabric_create(spec, true, &world->fabric, error);
+    status = rxe_fabric_create(spec, layout, true, &world->fabric, error);
     if (status != WEFT_OK) {
         rxe_processes_destroy(world->processes, world->n_processes);
         rxe_signals_release(&world->signals);

@@ -1,0 +1,185 @@
+/* Network namespaces, their settings, and sockets that live in them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/rxe/private.h"
+#include "base/check.h"
+#include "base/text.h"
+
+int rxe_place_enter(const struct rxe_place *place)
+{
+    return setns(place->netns_fd, CLONE_NEWNET) == 0 ? 0 : errno;
+}
+
+void rxe_fabric_go_home(const struct rxe_fabric *fabric)
+{
+    /* What came out may go back; going on elsewhere would configure the wrong host. */
+    int result = setns(fabric->home_fd, CLONE_NEWNET);
+
+    weft_check(result == 0);
+}
+
+static void path_of(const char *name, char out[RXE_PATH_BYTES])
+{
+    weft_format(out, RXE_PATH_BYTES, "%s/%s", RXE_NETNS_DIR, name);
+}
+
+/* Gives the calling thread's namespace a name, as ip-netns(8) does. */
+static int pin_namespace(const char *name)
+{
+    char path[RXE_PATH_BYTES];
+    int fd;
+
+    path_of(name, path);
+    if (mkdir(RXE_NETNS_DIR, 0755) != 0 && errno != EEXIST) {
+        return errno;
+    }
+    fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    close(fd);
+    if (mount("/proc/thread-self/ns/net", path, "none", MS_BIND, NULL) != 0) {
+        int error = errno;
+
+        unlink(path);
+        return error;
+    }
+    return 0;
+}
+
+void rxe_unpin(const char *name)
+{
+    char path[RXE_PATH_BYTES];
+
+    path_of(name, path);
+    umount2(path, MNT_DETACH);
+    unlink(path);
+}
+
+static void write_setting(const char *path, int value)
+{
+    char text[16];
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return; /* a kernel without IPv6 has none of its settings */
+    }
+    weft_format(text, sizeof(text), "%d\n", value);
+    if (write(fd, text, strlen(text)) < 0) {
+        /* the value stays the kernel's default, and host facts will tell */
+    }
+    close(fd);
+}
+
+void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
+{
+    const struct {
+        const char *name;
+        int value;
+    } settings[] = {
+        {"rp_filter", sysctl->rp_filter},       {"arp_ignore", sysctl->arp_ignore},
+        {"arp_announce", sysctl->arp_announce}, {"accept_local", sysctl->accept_local},
+        {"forwarding", sysctl->ip_forward},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(settings); i++) {
+        char path[RXE_PATH_BYTES];
+
+        weft_format(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/%s", scope,
+                    settings[i].name);
+        write_setting(path, settings[i].value);
+    }
+}
+
+/* For interfaces to come ("default") and, where the kernel takes the greater of both, for
+ * all: ip-sysctl of the kernel's documentation. */
+static void apply_to_namespace(const struct world_sysctl *sysctl)
+{
+    rxe_apply_sysctl(sysctl, "all");
+    rxe_apply_sysctl(sysctl, "default");
+    /* Nobody else is on a cable: a link-local GID need not wait for a second's probing. */
+    write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
+    write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
+}
+
+/* The namespace was entered: its descriptor and its sockets. */
+static int open_place(struct rxe_place *place, bool with_devices)
+{
+    int error;
+
+    place->netns_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (place->netns_fd < 0) {
+        return errno;
+    }
+    error = netlink_open(NETLINK_ROUTE, &place->route_fd);
+    if (error == 0 && with_devices) {
+        error = netlink_open(NETLINK_RDMA, &place->rdma_fd);
+    }
+    return error != 0 ? error : netlink_set_up(place->route_fd, "lo", true);
+}
+
+weft_status rxe_place_make(struct rxe_fabric *fabric, struct rxe_place *place,
+                           const char *name, const struct world_sysctl *sysctl,
+                           bool with_devices, struct weft_error *error)
+{
+    char full[RXE_NAME_BYTES];
+    int problem;
+
+    weft_format(full, sizeof(full), "%s%d-%s", RXE_NAME_PREFIX, fabric->owner, name);
+    if (unshare(CLONE_NEWNET) != 0) {
+        return weft_fail_errno(error, errno, "namespace", "cannot make %s", full);
+    }
+    problem = pin_namespace(full);
+    if (problem == 0) {
+        memcpy(place->name, full, sizeof(full));
+        apply_to_namespace(sysctl);
+        problem = open_place(place, with_devices);
+    }
+    rxe_fabric_go_home(fabric);
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail_errno(error, problem, "namespace", "cannot make %s", full);
+}
+
+weft_status rxe_place_make_host(struct rxe_fabric *fabric, uint32_t index,
+                                bool with_devices, struct weft_error *error)
+{
+    const struct world_host *spec = &fabric->spec->hosts[index];
+    struct rxe_place *place = &fabric->hosts[index].place;
+    const struct world_sysctl none = {0};
+    int problem;
+
+    if (fabric->layout == RXE_NAMESPACES) {
+        return rxe_place_make(fabric, place, spec->name, &spec->sysctl, with_devices,
+                              error);
+    }
+    apply_to_namespace(&none);
+    problem = open_place(place, with_devices);
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail_errno(error, problem, "namespace", "cannot configure it");
+}
+
+void rxe_place_close(struct rxe_place *place)
+{
+    int *const fds[] = {&place->netns_fd, &place->route_fd, &place->rdma_fd};
+
+    for (size_t i = 0; i < WEFT_LENGTH(fds); i++) {
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+        }
+        *fds[i] = -1;
+    }
+    if (place->name[0] != '\0') {
+        rxe_unpin(place->name);
+        place->name[0] = '\0';
+    }
+}
