@@ -243,7 +243,8 @@ def test_backends_to_come_say_so(backend):
 def test_what_cannot_run_yet_is_named(tmp_path):
     text = (ROOT / PAIR).read_text()
     path = scenario(tmp_path, text + "\nranks: [titanic]\n" if "ranks:" in text else text)
-    done = weft("run", path, "--set", "jobs=[{broadcast: {bytes: 8}}]", "--set", "expect={}",
+    done = weft("run", path, "--set", "faults=[{on: titanic, kind: clock, by: 1s}]", "--set",
+                "expect={}",
                 code=3)
     assert "not implemented yet: " in done.stderr
 

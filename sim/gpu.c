@@ -27,6 +27,9 @@ static void perform(const struct sim_gpu *gpu, const struct sim_gpu_work *work)
     }
     if (work->is_reduce) {
         weft_reduce(work->dtype, work->redop, work->out, work->a, work->b, work->count);
+        if (work->divisor > 1) {
+            weft_reduce_divide(work->dtype, work->out, work->count, work->divisor);
+        }
     } else {
         memmove(work->out, work->a, work->count);
     }

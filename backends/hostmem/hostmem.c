@@ -71,6 +71,9 @@ static int hostmem_start(struct io_gpu *gpu, struct io_gpu_op *op)
         memmove(op->out, op->a, op->count);
     } else {
         weft_reduce(op->dtype, op->redop, op->out, op->a, op->b, op->count);
+        if (op->divisor > 1) {
+            weft_reduce_divide(op->dtype, op->out, op->count, op->divisor);
+        }
     }
     op->error = 0;
     op->done = true;

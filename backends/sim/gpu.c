@@ -179,6 +179,7 @@ static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
                                        .count = op->count,
                                        .dtype = op->dtype,
                                        .redop = op->redop,
+                                       .divisor = op->divisor,
                                        .done = {on_done, call}};
     sim_gpu_start(device->clock, &call->work);
     return 0;

@@ -7,7 +7,6 @@
 #include "base/reduce.h"
 #include "base/text.h"
 #include "io/gpu.h"
-#include "mesh/mesh.h"
 #include "xfer/xfer.h"
 
 enum coll_kind {
@@ -20,9 +19,27 @@ enum coll_kind {
     COLL_SEND_RECV,
     COLL_BARRIER
 };
-enum coll_algorithm { COLL_AUTO, COLL_RING, COLL_RINGS, COLL_DIRECT };
+#define COLL_N_KINDS (COLL_BARRIER + 1)
+/* docs/collectives.md derives each. */
+enum coll_algorithm {
+    COLL_AUTO,
+    COLL_RING,     /* one ring */
+    COLL_RINGS,    /* all packed rings, by their shares */
+    COLL_DIRECT,   /* everyone sends to everyone whatever is needed there, at once */
+    COLL_EXCHANGE, /* all_reduce as direct reduce_scatter and all_gather */
+    COLL_DOUBLING, /* distances 1, 2, 4 ...; data grows or stays */
+    COLL_HALVING,  /* distances 1, 2, 4 ... backwards; data shrinks, then grows again */
+    COLL_TREE,     /* one tree, pipelined */
+    COLL_TREES,    /* all packed trees, by their shares */
+    COLL_CHAIN     /* a path through all ranks, pipelined */
+};
+#define COLL_N_ALGORITHMS (COLL_CHAIN + 1)
 const char *coll_kind_name(enum coll_kind kind); /* "all_reduce" */
 const char *coll_algorithm_name(enum coll_algorithm algorithm);
+/* Whether `kind` has plans of `algorithm`; AUTO always is one. */
+bool coll_has_algorithm(enum coll_kind kind, enum coll_algorithm algorithm);
+/* Whether `kind` combines its inputs, and with a job's `op`. */
+bool coll_reduces(enum coll_kind kind);
 
 struct coll_job {
     enum coll_kind kind;
@@ -31,28 +48,42 @@ struct coll_job {
     enum weft_redop op;
     uint64_t count; /* elements per rank of the size column */
     uint32_t root;
-    bool in_place; /* one buffer; send_recv has no such form */
+    bool in_place; /* one buffer; all_to_all and send_recv have no such form */
 };
+
+/* Elements of rank `rank`'s buffers. reduce_scatter and all_gather deal count / n_ranks to
+ * each rank; a remainder is left alone. In place both lie in one buffer, of which *out_at
+ * is where the smaller one of those two begins, as in nccl-tests. */
+struct coll_extent {
+    uint64_t input, output;       /* elements */
+    uint64_t input_at, output_at; /* in place: where they begin in the one buffer */
+};
+struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
+                                  uint32_t n_ranks);
 
 enum coll_step_kind {
     COLL_SEND,        /* source range -> peer */
-    COLL_RECV,        /* peer -> destination range, in place */
-    COLL_RECV_REDUCE, /* peer -> staging, then destination = operand op staging */
-    COLL_COPY,        /* input -> output, on this rank */
+    COLL_RECV,        /* peer -> destination range */
+    COLL_RECV_REDUCE, /* peer -> staging, then destination = source op staging */
+    COLL_COPY,        /* source -> destination, on this rank */
     COLL_JOIN         /* nothing: joins more than two steps that another waits for */
 };
-enum coll_buffer { COLL_INPUT, COLL_OUTPUT };
+/* SCRATCH is memory of the executor, coll_plan.scratch_count elements. */
+enum coll_buffer { COLL_INPUT, COLL_OUTPUT, COLL_SCRATCH };
+#define COLL_N_BUFFERS 3
 
 /* One step of one rank. Steps to the same peer in the same direction happen in list order
  * on both ends; a step starts when the steps it waits for are done. Of a RECV_REDUCE only
  * the reduction waits: its message lands in staging and may come any time. Offsets and
- * lengths are in elements. */
+ * lengths are in elements. Messages of a barrier have none. */
 struct coll_step {
     enum coll_step_kind kind;
-    uint32_t peer;          /* rank; COPY, JOIN: this one */
-    enum coll_buffer from;  /* SEND: what is sent; RECV_REDUCE: the other operand */
-    uint64_t offset, count; /* in both buffers; all but SEND write COLL_OUTPUT */
-    uint32_t after[2];      /* indices of earlier steps of this rank, or COLL_NO_STEP */
+    uint32_t peer;             /* rank; COPY, JOIN: this one */
+    enum coll_buffer from, to; /* source of SEND, RECV_REDUCE, COPY; destination of
+                                * RECV, RECV_REDUCE, COPY */
+    bool divides;              /* RECV_REDUCE: the result is divided by n_ranks (avg) */
+    uint64_t from_at, to_at, count;
+    uint32_t after[2]; /* indices of earlier steps of this rank, or COLL_NO_STEP */
 };
 #define COLL_NO_STEP UINT32_MAX
 
@@ -61,39 +92,28 @@ struct coll_plan {
     uint32_t rank, n_ranks;
     struct coll_step *steps; /* Owned [n_steps] */
     uint32_t n_steps;
-    uint64_t slice_count; /* elements of the largest step */
+    uint64_t slice_count;   /* elements of the largest step */
+    uint64_t scratch_count; /* elements of SCRATCH */
 };
 
-/* What the choice may look at: the mesh, never a measurement. */
-struct coll_cost_input {
-    uint32_t n_ranks;
-    uint64_t rate_bps; /* of the slowest cable between ring neighbours */
-    weft_ps delay_ps;
-    uint32_t path_mtu;
-    bool neighbours[2]; /* [0]: every pair of ranks has a cable of its own (taken
-                         * as given up to 3 ranks); [1] reserved */
-};
+struct coll_mesh; /* coll/cost.h */
 
-/* The modelled time of `size_bytes` of all_reduce, from the mesh alone: first and last
- * message of every step pay the delay, full packets pay their headers. */
-weft_ps coll_cost_ps(enum coll_algorithm algorithm, uint64_t size_bytes,
-                     const struct coll_cost_input *cost);
-/* The cheapest; DIRECT wins ties, then RING. Never AUTO. */
-enum coll_algorithm coll_choose(uint64_t size_bytes, const struct coll_cost_input *cost);
-
-/* Makes rank `rank`'s part. The same inputs give the same plan on every rank.
- * WEFT_ERR_UNSUPPORTED: a kind without plans yet; WEFT_ERR_INPUT: send_recv in place.
- * RINGS on two ranks is RING: one cable, and one ring already fills both directions.
- * DIRECT adds in an order of its own on each rank: sums that are not exact may differ in
- * their last bit between ranks; rings give every rank the same bits. */
-weft_status coll_plan_make(const struct coll_job *job, uint32_t rank, uint32_t n_ranks,
-                           const struct coll_cost_input *cost, struct coll_plan *out,
+/* Makes rank `rank`'s part, over the ranks of `mesh`. The same inputs give the same plan
+ * on every rank. WEFT_ERR_INPUT: the kind has no such algorithm, or no form in place.
+ * Every rank gets the same bits, also of sums that are not exact, by every algorithm but
+ * DIRECT, which adds in an order of its own on each rank. */
+weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
+                           const struct coll_mesh *mesh, struct coll_plan *out,
                            struct weft_error *error) WEFT_MUST_CHECK;
 void coll_plan_fini(struct coll_plan *plan);
+/* Marks in [n_ranks] whom the rank sends to and receives from; marks are only added. */
+void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from);
 /* Human-readable steps, one line each. */
 void coll_plan_print(const struct coll_plan *plan, struct weft_text *out);
 /* Proves that the plans of all ranks ([n_ranks]) together compute `job`: every element
- * reduced exactly once per rank, no step waits for ever. Symbolic: moves no data. */
+ * reduced exactly once per rank and at its place, divided exactly once by avg, no step
+ * overwrites what another still uses, none waits for ever however small the windows are.
+ * Symbolic: moves no data, and knows nothing of how plans are made. */
 weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *plans,
                             struct weft_error *error) WEFT_MUST_CHECK;
 
@@ -107,7 +127,7 @@ struct coll_links {
 };
 
 struct coll_buffers {
-    void *input; /* registered below; equals output when in place */
+    void *input; /* registered below; equals output when in place: the whole buffer */
     void *output;
     size_t input_bytes, output_bytes;
 };

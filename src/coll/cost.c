@@ -1,79 +1,312 @@
+/* Times from the mesh alone. T = what the busiest lane or GPU needs for the bytes, plus the
+ * hops that the first or last slice makes alone: docs/collectives.md. */
 #include "base/check.h"
-#include "coll/coll.h"
+#include "coll/plan_private.h"
 
 /* What software and NICs add to every message beyond the wire: chosen, of the order that
  * verbs on current NICs take from post to completion. */
 #define MESSAGE_PS INT64_C(1000000)
+/* How long a message keeps its lane, and its sender, from the next: chosen, 3 million
+ * messages a second. */
+#define GAP_PS INT64_C(300000)
 /* Reductions compete with the NIC for memory: chosen, 200 GB/s. */
 #define REDUCE_PS_PER_BYTE 5
-/* Ethernet with preamble, FCS and gap 38, IPv4 20, UDP 8, BTH 12, ICRC 4. */
-#define PACKET_OVERHEAD_BYTES 82
+/* Messages under way between two ranks. */
+#define WINDOW 8
+/* Relays forward pieces. */
+#define RELAY_BYTES (128u * 1024)
+#define PS_PER_S INT64_C(1000000000000)
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Time of `bytes` on the wire as full packets, rounded up. */
-static weft_ps serialise_ps(uint64_t bytes, const struct coll_cost_input *cost)
-{
-    uint64_t mtu = cost->path_mtu == 0 ? 1024 : cost->path_mtu;
-    uint64_t n_packets = (bytes + mtu - 1) / mtu;
-    wide bits = (wide)(bytes + n_packets * PACKET_OVERHEAD_BYTES) * 8;
+/* What one algorithm asks of the mesh. */
+struct demand {
+    const struct coll_shape *shape;
+    uint64_t bytes;      /* of which `shape` says who carries what */
+    uint32_t n_hops;     /* one after another */
+    uint64_t flow_bytes; /* of one flow: no message is longer */
+    uint64_t reduced;    /* bytes that a rank reduces */
+    bool is_ring;        /* hops of one flow overlap those of all others */
+    uint32_t n_peers;    /* that a rank sends to, all at once */
+};
 
-    weft_check(cost->rate_bps > 0);
-    return (weft_ps)((bits * 1000000000000u + cost->rate_bps - 1) / cost->rate_bps);
+static uint64_t share_of(uint64_t bytes, uint64_t numerator, uint64_t denominator)
+{
+    return (uint64_t)((wide)bytes * numerator / denominator);
 }
 
-/* A ring over `bytes`: 2(n - 1) steps of a chunk each, none shorter than a message. */
-static weft_ps ring_ps(uint64_t bytes, const struct coll_cost_input *cost)
+static weft_ps clip(wide ps)
 {
-    uint64_t chunk = (bytes + cost->n_ranks - 1) / cost->n_ranks;
-    uint64_t slice = chunk / 8 < 16384 ? 16384 : chunk / 8 > 524288 ? 524288 : chunk / 8;
-    weft_ps chunk_ps = serialise_ps(chunk, cost);
-    weft_ps message_ps =
-        serialise_ps(chunk < slice ? chunk : slice, cost) + cost->delay_ps + MESSAGE_PS;
-    weft_ps step_ps = chunk_ps > message_ps ? chunk_ps : message_ps;
-
-    return 2 * ((weft_ps)cost->n_ranks - 1) * step_ps + message_ps +
-           REDUCE_PS_PER_BYTE * (weft_ps)chunk * ((weft_ps)cost->n_ranks - 1);
+    return ps > (wide)INT64_MAX / 4 ? INT64_MAX / 4 : (weft_ps)ps;
 }
 
-weft_ps coll_cost_ps(enum coll_algorithm algorithm, uint64_t size_bytes,
-                     const struct coll_cost_input *cost)
+static weft_ps wire_ps(const struct coll_mesh *mesh, uint64_t bytes, uint64_t slice,
+                       uint64_t rate_bps)
 {
-    weft_check(cost->n_ranks > 0);
-    weft_check(algorithm != COLL_AUTO);
-    if (cost->n_ranks == 1) {
-        return 0;
+    uint32_t mtu = mesh->overlay.path_mtu == 0 ? 1024 : mesh->overlay.path_mtu;
+    uint64_t on_wire =
+        mesh_wire_bytes(bytes, slice == 0 ? 1 : slice, mtu, mesh->overlay.is_ipv6);
+
+    return clip((wide)on_wire * 8 * PS_PER_S / (rate_bps == 0 ? 1 : rate_bps));
+}
+
+static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *shape,
+                      uint64_t slice)
+{
+    weft_ps slice_ps = wire_ps(mesh, slice, slice, shape->load.rate_bps);
+    uint64_t piece = slice < RELAY_BYTES ? slice : RELAY_BYTES;
+
+    return slice_ps + shape->delay_ps + MESSAGE_PS +
+           (weft_ps)shape->n_relays *
+               (wire_ps(mesh, piece, piece, shape->load.rate_bps) + MESSAGE_PS);
+}
+
+static weft_ps later(weft_ps a, weft_ps b)
+{
+    return a > b ? a : b;
+}
+
+static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand,
+                       uint64_t slice)
+{
+    const struct coll_shape *shape = demand->shape;
+    uint64_t on_lane = share_of(demand->bytes, shape->load.share, 65536);
+    weft_ps hop, busy, messages, reduced;
+
+    if (!shape->exists) {
+        return INT64_MAX;
     }
+    slice = slice < demand->flow_bytes ? slice : demand->flow_bytes;
+    messages = (weft_ps)(slice == 0 ? 0 : (on_lane + slice - 1) / slice);
+    hop = hop_ps(mesh, shape, slice);
+    reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
+    busy = wire_ps(mesh, on_lane, slice, shape->load.rate_bps) + messages * GAP_PS;
+    /* A window's first clear-to-send must be back before its last message has left. */
+    busy = later(busy, messages * (hop + shape->delay_ps + 2 * MESSAGE_PS) / WINDOW);
+    busy = later(busy, REDUCE_PS_PER_BYTE * clip(demand->reduced));
+    hop += reduced;
+    if (demand->is_ring) {
+        busy = later(busy, demand->n_hops * hop) + hop;
+    } else {
+        busy += demand->n_hops * hop;
+    }
+    return busy + (weft_ps)demand->n_peers * GAP_PS;
+}
+
+/* ---- what each algorithm asks ---- */
+
+static void along_ring(struct demand *demand, const struct coll_mesh *mesh, uint64_t size,
+                       uint32_t n_phases, bool all)
+{
+    uint64_t n = mesh->n_ranks, parts = all ? mesh->rings.n_rings : 1;
+
+    demand->shape = &mesh->ring[all];
+    demand->bytes = share_of(size, n_phases * (n - 1), n);
+    demand->n_hops = n_phases * (mesh->n_ranks - 1);
+    demand->flow_bytes = size / n / (parts == 0 ? 1 : parts);
+    demand->reduced = share_of(size, n - 1, n);
+    demand->is_ring = true;
+    demand->n_peers = (uint32_t)parts;
+}
+
+static void along_shape(struct demand *demand, const struct coll_shape *shape,
+                        uint64_t bytes, uint32_t n_phases, uint64_t flow_bytes)
+{
+    demand->shape = shape;
+    demand->bytes = bytes;
+    demand->n_hops = n_phases * shape->n_hops;
+    demand->flow_bytes = flow_bytes;
+    demand->reduced = share_of(bytes, shape->fan, 65536);
+    demand->n_peers = n_phases;
+}
+
+static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
+                           enum coll_algorithm algorithm, uint64_t size)
+{
+    uint64_t n = mesh->n_ranks;
+
     switch (algorithm) {
-    case COLL_RINGS:
-        /* Each ring has its own direction of every cable; on one cable both are the same.
-         */
-        return ring_ps(cost->n_ranks == 2 ? size_bytes : (size_bytes + 1) / 2, cost);
-    case COLL_DIRECT:
-        /* Every pair has its own cable: one message time whatever n is. */
-        return serialise_ps(size_bytes, cost) + cost->delay_ps + MESSAGE_PS +
-               REDUCE_PS_PER_BYTE * (weft_ps)size_bytes * ((weft_ps)cost->n_ranks - 1);
-    case COLL_AUTO:
     case COLL_RING:
+    case COLL_RINGS:
+        along_ring(demand, mesh, size, 2, algorithm == COLL_RINGS);
+        return;
+    case COLL_TREE:
+    case COLL_TREES:
+        along_shape(demand, &mesh->tree[algorithm == COLL_TREES], size, 2,
+                    algorithm == COLL_TREES && mesh->trees.n_trees > 0
+                        ? size / mesh->trees.n_trees
+                        : size);
+        return;
+    case COLL_CHAIN:
+        along_shape(demand, &mesh->path, size, 2, size);
+        return;
+    case COLL_EXCHANGE:
+        along_shape(demand, &mesh->pairs, 2 * size / n, 2, size / n);
+        demand->reduced = size;
+        demand->n_peers = 2 * (mesh->n_ranks - 1);
+        return;
+    case COLL_DOUBLING:
+        along_shape(demand, &mesh->butterfly, size, 1, size);
+        demand->n_peers = mesh->butterfly.n_hops;
+        return;
+    case COLL_HALVING:
+        along_shape(demand, &mesh->circulant, 2 * size, 2, size / n);
+        demand->n_peers = 2 * (mesh->n_ranks - 1);
+        return;
+    case COLL_DIRECT:
+    case COLL_AUTO:
         break;
     }
-    return ring_ps(size_bytes, cost);
+    along_shape(demand, &mesh->pairs, size, 1, size);
+    demand->n_peers = mesh->n_ranks - 1;
 }
 
-enum coll_algorithm coll_choose(uint64_t size_bytes, const struct coll_cost_input *cost)
+static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
+                       enum coll_algorithm algorithm, uint64_t size, bool reduces)
 {
-    static const enum coll_algorithm candidates[] = {COLL_DIRECT, COLL_RING, COLL_RINGS};
-    bool has_all_pairs = cost->n_ranks <= 3 || cost->neighbours[0];
-    enum coll_algorithm best = COLL_RING;
-    weft_ps best_ps = INT64_MAX;
+    uint64_t n = mesh->n_ranks;
+    const struct coll_shape *trees = reduces ? mesh->scatter : mesh->gather;
+    bool all = algorithm == COLL_RINGS || algorithm == COLL_TREES;
 
-    for (size_t i = 0; i < WEFT_LENGTH(candidates); i++) {
-        weft_ps ps = coll_cost_ps(candidates[i], size_bytes, cost);
+    if (algorithm == COLL_RING || algorithm == COLL_RINGS) {
+        along_ring(demand, mesh, size, 1, all);
+    } else if (algorithm == COLL_TREE || algorithm == COLL_TREES) {
+        uint64_t parts = all && mesh->trees.n_trees > 0 ? mesh->trees.n_trees : 1;
 
-        if (ps < best_ps && (candidates[i] != COLL_DIRECT || has_all_pairs)) {
-            best = candidates[i];
-            best_ps = ps;
+        along_shape(demand, &trees[all], size, 1, size / n / parts);
+        demand->n_peers = mesh->n_ranks * (uint32_t)parts;
+    } else if (algorithm == COLL_DIRECT) {
+        along_shape(demand, &mesh->pairs, size / n, 1, size / n);
+        demand->n_peers = mesh->n_ranks - 1;
+    } else {
+        along_shape(demand, &mesh->circulant, size, 1, size / n);
+        demand->n_peers = mesh->n_ranks - 1;
+    }
+    demand->reduced = reduces ? demand->reduced : 0;
+}
+
+static void ask_rooted(struct demand *demand, const struct coll_mesh *mesh,
+                       const struct coll_job *job, enum coll_algorithm algorithm,
+                       uint64_t size)
+{
+    const struct coll_rooted *rooted = coll_mesh_rooted(mesh, job->root);
+    bool is_out = job->kind == COLL_BROADCAST, all = algorithm == COLL_TREES;
+    const struct mesh_packing *packing = rooted == NULL ? &mesh->trees
+                                         : is_out       ? &rooted->out
+                                                        : &rooted->in;
+    const struct coll_shape *shapes = rooted == NULL ? mesh->tree
+                                      : is_out       ? rooted->broadcasts
+                                                     : rooted->reduces;
+
+    if (algorithm == COLL_CHAIN) {
+        along_shape(demand,
+                    rooted == NULL ? &mesh->ring[0]
+                    : is_out       ? &rooted->chain_out
+                                   : &rooted->chain_in,
+                    size, 1, size);
+    } else if (algorithm == COLL_TREE || algorithm == COLL_TREES) {
+        along_shape(demand, &shapes[all], size, 1,
+                    all && packing->n_trees > 0 ? size / packing->n_trees : size);
+        demand->n_hops *= rooted == NULL ? 2 : 1; /* hung from elsewhere */
+    } else if (algorithm == COLL_DIRECT) {
+        along_shape(demand, &mesh->pairs, size, 1, size);
+        demand->n_peers = mesh->n_ranks - 1;
+    } else {
+        along_shape(demand, &mesh->butterfly, size, 1, size);
+        demand->n_peers = mesh->butterfly.n_hops;
+    }
+    demand->reduced = is_out ? 0 : demand->reduced;
+}
+
+static void ask_barrier(struct demand *demand, const struct coll_mesh *mesh,
+                        enum coll_algorithm algorithm)
+{
+    if (algorithm == COLL_TREE) {
+        along_shape(demand, &mesh->tree[0], 0, 2, 0);
+    } else if (algorithm == COLL_DOUBLING) {
+        along_shape(demand, &mesh->circulant, 0, 1, 0);
+        demand->n_peers = mesh->circulant.n_hops;
+    } else {
+        along_shape(demand, &mesh->pairs, 0, 1, 0);
+        demand->n_peers = mesh->n_ranks - 1;
+    }
+}
+
+static void ask(struct demand *demand, const struct coll_mesh *mesh,
+                const struct coll_job *job, enum coll_algorithm algorithm)
+{
+    uint64_t size = job->count * weft_dtype_bytes(job->dtype);
+
+    *demand = (struct demand){0};
+    switch (job->kind) {
+    case COLL_ALL_REDUCE:
+        ask_all_reduce(demand, mesh, algorithm, size);
+        return;
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALL_GATHER:
+        ask_blocks(demand, mesh, algorithm, size, job->kind == COLL_REDUCE_SCATTER);
+        return;
+    case COLL_BROADCAST:
+    case COLL_REDUCE:
+        ask_rooted(demand, mesh, job, algorithm, size);
+        return;
+    case COLL_ALL_TO_ALL:
+        along_shape(demand, &mesh->pairs, size / mesh->n_ranks, 1, size / mesh->n_ranks);
+        demand->reduced = 0;
+        return;
+    case COLL_SEND_RECV:
+        along_shape(demand, &mesh->next, size, 1, size);
+        demand->reduced = 0;
+        return;
+    case COLL_BARRIER:
+        ask_barrier(demand, mesh, algorithm);
+        return;
+    }
+}
+
+weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
+                     enum coll_algorithm algorithm, uint64_t slice_bytes)
+{
+    struct demand demand;
+
+    weft_check(algorithm != COLL_AUTO);
+    if (mesh->n_ranks < 2) {
+        return 0;
+    }
+    if (!coll_has_algorithm(job->kind, algorithm)) {
+        return INT64_MAX;
+    }
+    ask(&demand, mesh, job, algorithm);
+    return time_of(mesh, &demand, slice_bytes);
+}
+
+/* The best slice for one algorithm; the longest wins ties. */
+static void try_slices(const struct coll_job *job, const struct coll_mesh *mesh,
+                       enum coll_algorithm algorithm, struct coll_choice *best)
+{
+    for (uint64_t slice = COLL_SLICE_BYTES_MAX; slice >= COLL_SLICE_BYTES_MIN;
+         slice /= 2) {
+        weft_ps ps = coll_cost_ps(job, mesh, algorithm, slice);
+
+        if (ps < best->time_ps) {
+            *best = (struct coll_choice){algorithm, slice, ps};
         }
     }
-    return best;
+}
+
+void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
+                 struct coll_choice *out)
+{
+    *out = (struct coll_choice){.algorithm = COLL_DIRECT,
+                                .slice_bytes = COLL_SLICE_BYTES_MAX,
+                                .time_ps = INT64_MAX};
+    if (job->algorithm != COLL_AUTO) {
+        out->algorithm = job->algorithm;
+        try_slices(job, mesh, job->algorithm, out);
+        return;
+    }
+    try_slices(job, mesh, COLL_DIRECT, out);
+    for (int algorithm = COLL_RING; algorithm < COLL_N_ALGORITHMS; algorithm++) {
+        try_slices(job, mesh, (enum coll_algorithm)algorithm, out);
+    }
 }

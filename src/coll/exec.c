@@ -8,29 +8,34 @@ static void enter(struct coll_exec *exec, enum exec_state next)
 {
     static const unsigned predecessors[] = {
         [EXEC_IDLE] = 0,
-        [EXEC_REGISTERING] = 1u << EXEC_IDLE | 1u << EXEC_ENDED,
+        [EXEC_PREPARING] = 1u << EXEC_IDLE | 1u << EXEC_ENDED,
+        [EXEC_REGISTERING] = 1u << EXEC_PREPARING,
         [EXEC_RUNNING] = 1u << EXEC_REGISTERING,
         [EXEC_ENDED] = 1u << EXEC_RUNNING,
-        [EXEC_FAILED] = 1u << EXEC_REGISTERING | 1u << EXEC_RUNNING,
+        [EXEC_FAILED] =
+            1u << EXEC_PREPARING | 1u << EXEC_REGISTERING | 1u << EXEC_RUNNING,
     };
 
     weft_check((predecessors[next] >> exec->state & 1) != 0);
     exec->state = next;
 }
 
-static struct exec_queue *sends_to(struct coll_exec *exec, uint32_t peer)
+static struct exec_queue *add_queue(struct coll_exec *exec, enum exec_queue_kind kind,
+                                    struct xfer *xfer)
 {
-    return &exec->queues[peer];
-}
+    struct exec_queue *queue = weft_calloc(1, sizeof(*queue));
 
-static struct exec_queue *receives_from(struct coll_exec *exec, uint32_t peer)
-{
-    return &exec->queues[exec->n_ranks + peer];
-}
-
-static struct exec_queue *local_queue(struct coll_exec *exec)
-{
-    return &exec->queues[2 * exec->n_ranks];
+    queue->kind = kind;
+    queue->xfer = xfer;
+    if (exec->n_queues == exec->cap_queues) {
+        exec->cap_queues = exec->cap_queues == 0 ? 8 : 2 * exec->cap_queues;
+        exec->queues =
+            weft_realloc(exec->queues, exec->cap_queues * sizeof(struct exec_queue *));
+        exec->active =
+            weft_realloc(exec->active, exec->cap_queues * sizeof(struct exec_queue *));
+    }
+    exec->queues[exec->n_queues++] = queue;
+    return queue;
 }
 
 weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
@@ -45,26 +50,15 @@ weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
     }
     exec->env = env;
     exec->task = task;
+    exec->links = *links;
     exec->rank = links->rank;
     exec->n_ranks = links->n_ranks;
-    exec->n_queues = 2 * links->n_ranks + 1;
-    exec->queues = weft_calloc(exec->n_queues, sizeof(*exec->queues));
-    for (uint32_t i = 0; i < links->n_ranks; i++) {
-        sends_to(exec, i)->kind = EXEC_SENDS;
-        sends_to(exec, i)->xfer = links->send_to[i];
-        receives_from(exec, i)->kind = EXEC_RECEIVES;
-        receives_from(exec, i)->xfer = links->receive_from[i];
+    for (int i = 0; i < 2; i++) {
+        exec->of_peer[i] = weft_calloc(links->n_ranks, sizeof(struct exec_queue *));
     }
-    local_queue(exec)->kind = EXEC_LOCAL;
+    add_queue(exec, EXEC_LOCAL, NULL);
     *out = exec;
     return WEFT_OK;
-}
-
-static void let_go(struct exec_queue *queue, struct xfer_memory *memory)
-{
-    if (memory->n > 0) {
-        xfer_deregister(queue->xfer, memory);
-    }
 }
 
 void coll_exec_stop(struct coll_exec *exec)
@@ -73,17 +67,7 @@ void coll_exec_stop(struct coll_exec *exec)
         return;
     }
     exec->is_stopped = true;
-    for (uint32_t i = 0; i < exec->n_queues; i++) {
-        struct exec_queue *queue = &exec->queues[i];
-
-        let_go(queue, &queue->input);
-        let_go(queue, &queue->output);
-        let_go(queue, &queue->staging_memory);
-        if (queue->staging != NULL) {
-            xfer_invalidate(queue->xfer, queue->staging,
-                            EXEC_WINDOW * COLL_SLICE_BYTES_MAX);
-        }
-    }
+    exec_memory_stop(exec);
 }
 
 void coll_exec_close(struct coll_exec *exec)
@@ -92,159 +76,93 @@ void coll_exec_close(struct coll_exec *exec)
         return;
     }
     coll_exec_stop(exec);
+    exec_memory_free(exec);
     for (uint32_t i = 0; i < exec->n_queues; i++) {
-        exec->env->gpu->ops->free(exec->env->gpu, exec->queues[i].staging);
-        free(exec->queues[i].steps);
+        free(exec->queues[i]->steps);
+        free(exec->queues[i]);
     }
     free(exec->queues);
+    free(exec->active);
+    free(exec->of_peer[0]);
+    free(exec->of_peer[1]);
     free(exec->n_done);
     free(exec->finished_ns);
     free(exec);
 }
 
-/* ---- memory ---- */
-
-static weft_status hold(struct exec_queue *queue, void *memory, size_t n_bytes,
-                        struct xfer_memory *out, struct weft_error *error)
-{
-    let_go(queue, out);
-    if (queue->xfer == NULL || n_bytes == 0) {
-        return WEFT_OK;
-    }
-    return xfer_register(queue->xfer, memory, n_bytes, out, error);
-}
-
 weft_status coll_exec_buffers(struct coll_exec *exec, const struct coll_buffers *buffers,
                               struct weft_error *error)
 {
+    (void)error;
     weft_check(exec->state == EXEC_IDLE || exec->state == EXEC_ENDED);
+    exec_memory_let_go(exec);
     exec->buffers = *buffers;
-    for (uint32_t i = 0; i < 2 * exec->n_ranks; i++) {
-        struct exec_queue *queue = &exec->queues[i];
-        weft_status status = WEFT_OK;
-
-        if (queue->kind == EXEC_SENDS) {
-            status =
-                hold(queue, buffers->input, buffers->input_bytes, &queue->input, error);
-        }
-        if (status == WEFT_OK) {
-            status = hold(queue, buffers->output, buffers->output_bytes, &queue->output,
-                          error);
-        }
-        if (status != WEFT_OK) {
-            return status;
-        }
-    }
     return WEFT_OK;
-}
-
-static bool needs_staging(const struct coll_exec *exec, const struct exec_queue *queue)
-{
-    for (uint32_t i = 0; i < queue->n_steps; i++) {
-        if (exec->plan->steps[queue->steps[i]].kind == COLL_RECV_REDUCE) {
-            return queue->staging == NULL;
-        }
-    }
-    return false;
-}
-
-/* Staging comes with the first plan that reduces what this peer sends, and stays. */
-static weft_status add_staging(struct coll_exec *exec, struct weft_error *error)
-{
-    struct io_gpu *gpu = exec->env->gpu;
-    size_t n_bytes = EXEC_WINDOW * COLL_SLICE_BYTES_MAX;
-
-    for (uint32_t peer = 0; peer < exec->n_ranks; peer++) {
-        struct exec_queue *queue = receives_from(exec, peer);
-        void *memory = NULL;
-        int sys_errno;
-        weft_status status;
-
-        if (!needs_staging(exec, queue)) {
-            continue;
-        }
-        sys_errno = gpu->ops->alloc(
-            gpu, gpu->rdma_direct ? IO_MEMORY_DEVICE : IO_MEMORY_HOST, n_bytes, &memory);
-        if (sys_errno != 0) {
-            return weft_fail_errno(error, sys_errno, "execute", "staging of %zu bytes",
-                                   n_bytes);
-        }
-        queue->staging = memory;
-        status =
-            xfer_register(queue->xfer, memory, n_bytes, &queue->staging_memory, error);
-        if (status != WEFT_OK) {
-            return status;
-        }
-    }
-    return WEFT_OK;
-}
-
-static weft_status registered(struct exec_queue *queue, struct weft_error *error)
-{
-    struct xfer_memory *const memories[] = {&queue->input, &queue->output,
-                                            &queue->staging_memory};
-    weft_status result = WEFT_OK;
-
-    for (size_t i = 0; i < WEFT_LENGTH(memories); i++) {
-        weft_status status =
-            memories[i]->n == 0 ? WEFT_OK
-                                : xfer_register_progress(queue->xfer, memories[i], error);
-
-        if (status < 0) {
-            return status;
-        }
-        result = status == WEFT_AGAIN ? WEFT_AGAIN : result;
-    }
-    return result;
-}
-
-static weft_status all_registered(struct coll_exec *exec, struct weft_error *error)
-{
-    weft_status result;
-
-    if (exec->unreachable != COLL_NO_STEP) {
-        return weft_fail(
-            error, WEFT_ERR_ROUTE, "execute",
-            "the plan of rank %u needs rank %u, to which there is no connection",
-            exec->rank, exec->unreachable);
-    }
-    result = add_staging(exec, error);
-
-    for (uint32_t i = 0; i < exec->n_queues && result >= 0; i++) {
-        weft_status status = registered(&exec->queues[i], error);
-
-        result = status == WEFT_OK ? result : status;
-    }
-    return result;
 }
 
 /* ---- running ---- */
 
+/* NULL: there is no connection. */
 static struct exec_queue *queue_of(struct coll_exec *exec, const struct coll_step *step)
+{
+    bool is_send = step->kind == COLL_SEND;
+    enum exec_queue_kind kind = is_send ? EXEC_SENDS : EXEC_RECEIVES;
+    struct xfer **links = is_send ? exec->links.send_to : exec->links.receive_from;
+    struct exec_queue **queue = &exec->of_peer[kind][step->peer];
+
+    if (step->kind == COLL_COPY || step->kind == COLL_JOIN) {
+        return exec->queues[0];
+    }
+    if (*queue == NULL && links[step->peer] != NULL) {
+        *queue = add_queue(exec, kind, links[step->peer]);
+    }
+    return *queue;
+}
+
+static unsigned use_of(const struct coll_step *step)
 {
     switch (step->kind) {
     case COLL_SEND:
-        return sends_to(exec, step->peer);
+        return 1u << step->from;
     case COLL_RECV:
+        return 1u << step->to;
     case COLL_RECV_REDUCE:
-        return receives_from(exec, step->peer);
+        return 1u << EXEC_HOLD_STAGING;
     case COLL_COPY:
     case COLL_JOIN:
         break;
     }
-    return local_queue(exec);
+    return 0;
+}
+
+static void queue_step(struct coll_exec *exec, struct exec_queue *queue, uint32_t index)
+{
+    const struct coll_step *step = &exec->plan->steps[index];
+
+    if (queue->n_steps == queue->cap) {
+        queue->cap = queue->cap == 0 ? 32 : 2 * queue->cap;
+        queue->steps = weft_realloc(queue->steps, queue->cap * sizeof(*queue->steps));
+    }
+    if (queue->n_steps == 0) {
+        exec->active[exec->n_active++] = queue;
+    }
+    queue->steps[queue->n_steps++] = index;
+    queue->uses |= use_of(step);
+    exec->n_awaited += exec_is_awaited(exec, step);
 }
 
 static void queue_up(struct coll_exec *exec)
 {
     for (uint32_t i = 0; i < exec->n_queues; i++) {
-        struct exec_queue *queue = &exec->queues[i];
+        struct exec_queue *queue = exec->queues[i];
 
         weft_check(queue->n_started == queue->n_ended);
         queue->n_steps = 0;
         queue->at = 0;
         queue->iteration = 0;
+        queue->uses = 0;
     }
+    exec->n_active = 0;
     exec->n_awaited = 0;
     exec->unreachable = COLL_NO_STEP;
     for (uint32_t i = 0; i < exec->plan->n_steps; i++) {
@@ -253,17 +171,24 @@ static void queue_up(struct coll_exec *exec)
 
         weft_check(step->count * exec->element_bytes <= COLL_SLICE_BYTES_MAX ||
                    step->kind != COLL_RECV_REDUCE);
-        if (queue->kind != EXEC_LOCAL && queue->xfer == NULL) {
+        if (queue == NULL) {
             exec->unreachable = step->peer;
-            continue;
+        } else {
+            queue_step(exec, queue, i);
         }
-        if (queue->n_steps == queue->cap) {
-            queue->cap = queue->cap == 0 ? 32 : 2 * queue->cap;
-            queue->steps = weft_realloc(queue->steps, queue->cap * sizeof(*queue->steps));
-        }
-        queue->steps[queue->n_steps++] = i;
-        exec->n_awaited += exec_is_awaited(exec, step);
     }
+}
+
+/* In place, one buffer holds both input and output. */
+static void find_places(struct coll_exec *exec)
+{
+    struct coll_extent extent = coll_extent_of(&exec->job, exec->rank, exec->n_ranks);
+    uint8_t *input = exec->buffers.input, *output = exec->buffers.output;
+
+    exec->places[COLL_INPUT] =
+        input == NULL ? NULL : input + extent.input_at * exec->element_bytes;
+    exec->places[COLL_OUTPUT] =
+        output == NULL ? NULL : output + extent.output_at * exec->element_bytes;
 }
 
 void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
@@ -271,7 +196,7 @@ void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
 {
     weft_check(plan->rank == exec->rank && plan->n_ranks == exec->n_ranks);
     weft_check(iterations > 0);
-    enter(exec, EXEC_REGISTERING);
+    enter(exec, EXEC_PREPARING);
     exec->job = *job;
     exec->plan = plan;
     exec->element_bytes = weft_dtype_bytes(job->dtype);
@@ -289,39 +214,29 @@ void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
         exec->finished_ns =
             weft_realloc(exec->finished_ns, iterations * sizeof(*exec->finished_ns));
     }
+    find_places(exec);
     queue_up(exec);
     exec->n_left = exec->n_awaited;
 }
 
-/* The sum is divided where it lies, once it is complete and nobody reads it any more. */
-static weft_status divide(struct coll_exec *exec, struct weft_error *error)
+static weft_status prepare(struct coll_exec *exec, struct weft_error *error)
 {
-    if (exec->job.kind != COLL_ALL_REDUCE || exec->job.op != WEFT_AVG) {
-        return WEFT_OK;
+    if (exec->unreachable != COLL_NO_STEP) {
+        return weft_fail(
+            error, WEFT_ERR_ROUTE, "execute",
+            "the plan of rank %u needs rank %u, to which there is no connection",
+            exec->rank, exec->unreachable);
     }
-    if (!exec->env->gpu->is_host_memory) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "reduce",
-                         "%s cannot divide: avg needs host memory", exec->env->gpu->name);
-    }
-    weft_reduce_divide(exec->job.dtype, exec->buffers.output, exec->job.count,
-                       (int)exec->n_ranks);
-    return WEFT_OK;
+    return exec_memory_prepare(exec, error);
 }
 
-static weft_status end_iterations(struct coll_exec *exec, bool *moved,
-                                  struct weft_error *error)
+static void end_iterations(struct coll_exec *exec, bool *moved)
 {
     while (exec->n_left == 0 && exec->iteration < exec->n_iterations) {
-        weft_status status = divide(exec, error);
-
-        if (status != WEFT_OK) {
-            return status;
-        }
         exec->finished_ns[exec->iteration++] = io_now(exec->env);
         exec->n_left = exec->n_awaited;
         *moved = true;
     }
-    return WEFT_OK;
 }
 
 static weft_status run(struct coll_exec *exec, struct weft_error *error)
@@ -332,18 +247,16 @@ static weft_status run(struct coll_exec *exec, struct weft_error *error)
         weft_status status = WEFT_OK;
 
         moved = false;
-        for (uint32_t i = 0; i < exec->n_queues && status == WEFT_OK; i++) {
-            status = exec_queue_progress(exec, &exec->queues[i], &moved, error);
-        }
-        if (status == WEFT_OK) {
-            status = end_iterations(exec, &moved, error);
+        for (uint32_t i = 0; i < exec->n_active && status == WEFT_OK; i++) {
+            status = exec_queue_progress(exec, exec->active[i], &moved, error);
         }
         if (status != WEFT_OK) {
             return status;
         }
+        end_iterations(exec, &moved);
     }
-    for (uint32_t i = 0; i < exec->n_queues; i++) {
-        if (!exec_is_drained(exec, &exec->queues[i])) {
+    for (uint32_t i = 0; i < exec->n_active; i++) {
+        if (!exec_is_drained(exec, exec->active[i])) {
             return WEFT_AGAIN;
         }
     }
@@ -356,8 +269,14 @@ weft_status coll_exec_progress(struct coll_exec *exec, struct weft_error *error)
     weft_status status = WEFT_OK;
 
     weft_check(exec->state != EXEC_FAILED && exec->state != EXEC_IDLE);
+    if (exec->state == EXEC_PREPARING) {
+        status = prepare(exec, &local);
+        if (status == WEFT_OK) {
+            enter(exec, EXEC_REGISTERING);
+        }
+    }
     if (exec->state == EXEC_REGISTERING) {
-        status = all_registered(exec, &local);
+        status = exec_memory_ready(exec, &local);
         if (status == WEFT_OK) {
             enter(exec, EXEC_RUNNING);
         }

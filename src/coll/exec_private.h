@@ -28,8 +28,21 @@ struct exec_slot {
 
 enum exec_queue_kind { EXEC_SENDS, EXEC_RECEIVES, EXEC_LOCAL };
 
+enum exec_hold {
+    EXEC_HOLD_INPUT,
+    EXEC_HOLD_OUTPUT,
+    EXEC_HOLD_SCRATCH,
+    EXEC_HOLD_STAGING
+};
+#define EXEC_N_HOLDS (EXEC_HOLD_STAGING + 1)
+/* Of plan buffers. */
+_Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
+                   (int)EXEC_HOLD_OUTPUT == (int)COLL_OUTPUT &&
+                   (int)EXEC_HOLD_SCRATCH == (int)COLL_SCRATCH,
+               "holds begin with the plan's buffers");
+
 /* The steps to or from one peer, or those on this rank, in list order, iteration after
- * iteration. */
+ * iteration. There is one for every peer that a plan ever used, and it stays. */
 struct exec_queue {
     enum exec_queue_kind kind;
     struct xfer *xfer; /* NULL: no connection, or EXEC_LOCAL */
@@ -40,27 +53,41 @@ struct exec_queue {
     struct exec_slot slots[EXEC_WINDOW];
     uint64_t n_started, n_ended;
     uint8_t *staging; /* Owned by the GPU; EXEC_RECEIVES with reductions; slot i's is
-                                * at i * COLL_SLICE_BYTES_MAX */
-    struct xfer_memory staging_memory;
-    struct xfer_memory input, output; /* n 0: not registered */
+                       * at i * slice_bytes */
+    size_t slice_bytes;
+    unsigned uses;                          /* bit h: this plan's steps use hold h */
+    struct xfer_memory holds[EXEC_N_HOLDS]; /* n 0: not registered */
 };
 
-enum exec_state { EXEC_IDLE, EXEC_REGISTERING, EXEC_RUNNING, EXEC_ENDED, EXEC_FAILED };
+enum exec_state {
+    EXEC_IDLE,
+    EXEC_PREPARING,   /* memory of the run is to be found and handed to the NICs */
+    EXEC_REGISTERING, /* until they have it */
+    EXEC_RUNNING,
+    EXEC_ENDED,
+    EXEC_FAILED
+};
 
 struct coll_exec {
     enum exec_state state;
-    struct io_env *env;   /* Not owned. */
-    struct io_task *task; /* Not owned. */
-    /* Owned [n_queues]: sends by peer, receives by peer, local */
-    struct exec_queue *queues;
-    uint32_t n_queues;
+    struct io_env *env;         /* Not owned. */
+    struct io_task *task;       /* Not owned. */
+    struct exec_queue **queues; /* Owned [n_queues], in order of first use, local first */
+    uint32_t n_queues, cap_queues;
+    struct exec_queue **active; /* Owned [n_queues]: those with steps of this plan */
+    uint32_t n_active;
+    struct exec_queue **of_peer[2]; /* Owned [n_ranks] each; by kind; NULL: not yet */
+    struct coll_links links;        /* arrays Not owned. */
     uint32_t n_ranks, rank;
+    uint8_t *scratch; /* Owned by the GPU */
+    size_t scratch_bytes;
     struct coll_buffers buffers;
     bool is_stopped;
 
     const struct coll_plan *plan; /* Not owned. */
     struct coll_job job;
     size_t element_bytes;
+    uint8_t *places[COLL_N_BUFFERS]; /* element 0 of each buffer */
     uint32_t n_iterations, iteration;
     uint32_t n_left;      /* steps that this iteration's output waits for */
     uint32_t n_awaited;   /* such steps of a whole iteration */
@@ -70,6 +97,17 @@ struct coll_exec {
     weft_ns *finished_ns; /* Owned [n_finished_cap] */
     uint32_t n_finished_cap;
 };
+
+/* exec_memory.c: memory of the coming run. All waits are AGAIN from exec_memory_ready. */
+weft_status exec_memory_prepare(struct coll_exec *exec,
+                                struct weft_error *error) WEFT_MUST_CHECK;
+weft_status exec_memory_ready(struct coll_exec *exec,
+                              struct weft_error *error) WEFT_MUST_CHECK;
+/* Gives up the hold on the caller's buffers. */
+void exec_memory_let_go(struct coll_exec *exec);
+/* Gives up all holds; the memory stays. */
+void exec_memory_stop(struct coll_exec *exec);
+void exec_memory_free(struct coll_exec *exec);
 
 /* exec_steps.c: starts and ends what can be; sets *moved if anything did. */
 weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,

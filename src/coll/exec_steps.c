@@ -12,9 +12,9 @@ static const struct coll_step *step_of(const struct coll_exec *exec,
 static uint8_t *place_of(const struct coll_exec *exec, enum coll_buffer buffer,
                          uint64_t offset)
 {
-    uint8_t *base = buffer == COLL_INPUT ? exec->buffers.input : exec->buffers.output;
+    uint8_t *base = exec->places[buffer];
 
-    return base + offset * exec->element_bytes;
+    return base == NULL ? NULL : base + offset * exec->element_bytes;
 }
 
 /* Where the slot's message lands. */
@@ -24,13 +24,13 @@ static uint8_t *landing_of(const struct coll_exec *exec, struct exec_queue *queu
     const struct coll_step *step = step_of(exec, slot);
 
     return step->kind == COLL_RECV_REDUCE
-               ? queue->staging + (size_t)(slot - queue->slots) * COLL_SLICE_BYTES_MAX
-               : place_of(exec, COLL_OUTPUT, step->offset);
+               ? queue->staging + (size_t)(slot - queue->slots) * queue->slice_bytes
+               : place_of(exec, step->to, step->to_at);
 }
 
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step)
 {
-    return step->kind != COLL_SEND || step->from == COLL_OUTPUT || exec->job.in_place;
+    return step->kind != COLL_SEND || step->from != COLL_INPUT || exec->job.in_place;
 }
 
 bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue)
@@ -92,12 +92,13 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_slot *slot,
 
     slot->op = (struct io_gpu_op){.kind = IO_GPU_REDUCE,
                                   .task = exec->task,
-                                  .out = place_of(exec, COLL_OUTPUT, step->offset),
-                                  .a = place_of(exec, step->from, step->offset),
+                                  .out = place_of(exec, step->to, step->to_at),
+                                  .a = place_of(exec, step->from, step->from_at),
                                   .b = staging,
                                   .count = step->count,
                                   .dtype = exec->job.dtype,
-                                  .redop = exec->job.op};
+                                  .redop = exec->job.op,
+                                  .divisor = step->divides ? (int)exec->n_ranks : 1};
     if (step->kind == COLL_COPY) {
         slot->op.kind = IO_GPU_COPY;
         slot->op.count = step->count * exec->element_bytes;
@@ -113,6 +114,14 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_slot *slot,
     return WEFT_OK;
 }
 
+/* What covers the step's landing place. */
+static const struct xfer_memory *memory_of(const struct exec_queue *queue,
+                                           const struct coll_step *step)
+{
+    return &queue->holds[step->kind == COLL_RECV_REDUCE ? EXEC_HOLD_STAGING
+                                                        : (enum exec_hold)step->to];
+}
+
 static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *queue,
                                   struct exec_slot *slot)
 {
@@ -123,11 +132,10 @@ static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *que
     void *landing;
 
     if (queue->kind == EXEC_SENDS) {
-        memory = step->from == COLL_INPUT ? &queue->input : &queue->output;
-        return xfer_isend(queue->xfer, place_of(exec, step->from, step->offset), n_bytes,
-                          tag, memory, &slot->request);
+        return xfer_isend(queue->xfer, place_of(exec, step->from, step->from_at), n_bytes,
+                          tag, &queue->holds[step->from], &slot->request);
     }
-    memory = step->kind == COLL_RECV_REDUCE ? &queue->staging_memory : &queue->output;
+    memory = memory_of(queue, step);
     landing = landing_of(exec, queue, slot);
     return xfer_irecv(queue->xfer, 1, &landing, &n_bytes, &tag, &memory, &slot->request);
 }
@@ -208,12 +216,13 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
     void *landing = landing_of(exec, queue, slot);
     weft_status status;
 
-    if (gpu->is_host_memory || gpu->ops->fence(gpu, landing, n_bytes) == 0) {
+    if (n_bytes == 0 || gpu->is_host_memory ||
+        gpu->ops->fence(gpu, landing, n_bytes) == 0) {
         slot->state = EXEC_SLOT_ARRIVED;
         return WEFT_OK;
     }
-    status = xfer_iflush(queue->xfer, landing, n_bytes, &queue->staging_memory,
-                         &slot->request);
+    status = xfer_iflush(queue->xfer, landing, n_bytes,
+                         memory_of(queue, step_of(exec, slot)), &slot->request);
     if (status == WEFT_OK) {
         slot->state = EXEC_SLOT_FLUSHING;
     }

@@ -23,55 +23,124 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ranks_fini_plans();
 }
 
-static const enum coll_algorithm algorithms[] = {COLL_AUTO, COLL_RING, COLL_RINGS,
-                                                 COLL_DIRECT};
+static const enum coll_algorithm algorithms[] = {COLL_RING, COLL_RINGS, COLL_DIRECT};
 
-START_TEST(every_size_and_algorithm_is_exact)
+static bool has_in_place(enum coll_kind kind)
 {
-    static const uint64_t counts[] = {0, 1, 2, 3, 5, 7, 31, 1024, 4099, 100003, 700001};
+    return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
+}
 
-    ranks_open(&(struct fabric_config){.n_hosts = (uint32_t)_i}, 4u << 20);
-    for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
-        struct coll_job job = {.kind = COLL_ALL_REDUCE,
-                               .dtype = WEFT_FLOAT32,
-                               .op = WEFT_SUM,
-                               .count = counts[c]};
-
-        for (size_t a = 0; a < WEFT_LENGTH(algorithms); a++) {
-            job.algorithm = algorithms[a];
-            job.in_place = false;
-            do_job(&job, 1 + (uint32_t)c % 3);
-            job.in_place = true;
+/* Every algorithm that the kind has, in place and out of place, once and repeated. */
+static void do_all_algorithms(struct coll_job job, uint32_t iterations)
+{
+    for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
+        job.algorithm = (enum coll_algorithm)a;
+        if (!coll_has_algorithm(job.kind, job.algorithm)) {
+            continue;
+        }
+        job.in_place = false;
+        do_job(&job, iterations);
+        job.in_place = has_in_place(job.kind);
+        if (job.in_place) {
             do_job(&job, 1);
             do_job(&job, 2); /* ends */
         }
-        job = (struct coll_job){.kind = COLL_SEND_RECV,
-                                .dtype = WEFT_INT32,
-                                .op = WEFT_SUM,
-                                .count = counts[c]};
-        do_job(&job, 1 + (uint32_t)c % 3);
+    }
+}
+
+START_TEST(every_kind_size_and_algorithm_is_exact)
+{
+    static const uint64_t counts[] = {0, 1, 2, 3, 5, 31, 1024, 4099, 100003, 700001};
+    uint32_t n = 1 + (uint32_t)_i / COLL_N_KINDS;
+
+    ranks_open(&(struct fabric_config){.n_hosts = n}, 4u << 20);
+    for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
+        struct coll_job job = {.kind = (enum coll_kind)(_i % COLL_N_KINDS),
+                               .dtype = WEFT_FLOAT32,
+                               .op = WEFT_SUM,
+                               .root = (uint32_t)c % n,
+                               .count = counts[c]};
+
+        do_all_algorithms(job, 1 + (uint32_t)c % 3);
     }
     ranks_close();
 }
 END_TEST
 
+/* Every type with every op, by each kind that reduces, on 3 ranks and on 4. */
 START_TEST(every_type_and_op_is_exact)
 {
-    ranks_open(&(struct fabric_config){.n_hosts = 3}, 1u << 20);
+    static const enum coll_kind kinds[] = {COLL_ALL_REDUCE, COLL_REDUCE_SCATTER,
+                                           COLL_REDUCE};
+
+    ranks_open(&(struct fabric_config){.n_hosts = 3 + (uint32_t)_i % 2}, 1u << 20);
     for (int dtype = 0; dtype < WEFT_N_DTYPES; dtype++) {
         for (int op = 0; op < WEFT_N_REDOPS; op++) {
-            for (size_t a = 1; a < WEFT_LENGTH(algorithms); a++) {
-                struct coll_job job = {.kind = COLL_ALL_REDUCE,
-                                       .algorithm = algorithms[a],
-                                       .dtype = (enum weft_dtype)dtype,
-                                       .op = (enum weft_redop)op,
-                                       .count = 1013,
-                                       .in_place = (dtype + op) % 2 == 1};
+            struct coll_job job = {.kind = kinds[_i / 2],
+                                   .dtype = (enum weft_dtype)dtype,
+                                   .op = (enum weft_redop)op,
+                                   .count = 1013};
 
-                do_job(&job, 1);
+            for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
+                job.algorithm = (enum coll_algorithm)a;
+                job.in_place = (dtype + op + a) % 2 == 1;
+                if (coll_has_algorithm(job.kind, job.algorithm)) {
+                    do_job(&job, 1);
+                }
             }
         }
     }
+    ranks_close();
+}
+END_TEST
+
+/* One executor does jobs of all kinds in turn: what it keeps grows and is found again. */
+START_TEST(one_job_after_another)
+{
+    static const uint64_t counts[] = {10, 300000, 500, 1000000, 1};
+
+    ranks_open(&(struct fabric_config){.n_hosts = 4}, 4u << 20);
+    for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
+        for (int kind = 0; kind < COLL_N_KINDS; kind++) {
+            struct coll_job job = {.kind = (enum coll_kind)kind,
+                                   .dtype = WEFT_INT32,
+                                   .op = WEFT_AVG,
+                                   .root = 3,
+                                   .count = counts[c],
+                                   .in_place =
+                                       c % 2 == 1 && has_in_place((enum coll_kind)kind)};
+
+            do_job(&job, 2 - job.in_place);
+        }
+    }
+    ranks_close();
+}
+END_TEST
+
+/* Nobody leaves a barrier before the last has come. */
+START_TEST(a_barrier_holds_all)
+{
+    struct coll_job job = {.kind = COLL_BARRIER, .dtype = WEFT_FLOAT32};
+    static const enum coll_algorithm kinds[] = {COLL_DIRECT, COLL_DOUBLING, COLL_TREE};
+    struct weft_error error = {0};
+    weft_ns late;
+
+    job.algorithm = kinds[_i];
+    ranks_open(&(struct fabric_config){.n_hosts = 5}, 4096);
+    ranks_start(&job, 1, 1);
+    ranks[3].is_late = true;
+    ck_assert_int_eq(ranks_run(FABRIC_MS, &error), WEFT_ERR_TIMEOUT);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        ck_assert(!ranks[r].is_done);
+    }
+    ranks[3].is_late = false;
+    fabric.woken = UINT32_MAX;
+    late = fabric_now(&fabric);
+    ck_assert_int_eq(ranks_run(FABRIC_MS, &error), WEFT_OK);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        ck_assert_int_ge(coll_exec_finished_ns(ranks[r].exec, 0), late);
+    }
+    ranks_fini_plans();
     ranks_close();
 }
 END_TEST
@@ -88,7 +157,7 @@ START_TEST(a_bad_cable_changes_no_byte)
                                                       .duplicate_ppb = 500000,
                                                       .reorder_ppb = 500000}},
                4u << 20);
-    for (size_t a = 1; a < WEFT_LENGTH(algorithms); a++) {
+    for (size_t a = 0; a < WEFT_LENGTH(algorithms); a++) {
         job.algorithm = algorithms[a];
         do_job(&job, 3);
     }
@@ -104,8 +173,11 @@ int main(void)
     int n_failed;
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, every_size_and_algorithm_is_exact, 1, 6);
-    tcase_add_test(tcase, every_type_and_op_is_exact);
+    tcase_add_loop_test(tcase, every_kind_size_and_algorithm_is_exact, 0,
+                        5 * COLL_N_KINDS);
+    tcase_add_loop_test(tcase, every_type_and_op_is_exact, 0, 6);
+    tcase_add_test(tcase, one_job_after_another);
+    tcase_add_loop_test(tcase, a_barrier_holds_all, 0, 3);
     tcase_add_loop_test(tcase, a_bad_cable_changes_no_byte, 0, 4);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

@@ -37,123 +37,181 @@ const char *coll_algorithm_name(enum coll_algorithm algorithm)
         return "rings";
     case COLL_DIRECT:
         return "direct";
+    case COLL_EXCHANGE:
+        return "exchange";
+    case COLL_DOUBLING:
+        return "doubling";
+    case COLL_HALVING:
+        return "halving";
+    case COLL_TREE:
+        return "tree";
+    case COLL_TREES:
+        return "trees";
+    case COLL_CHAIN:
+        return "chain";
     }
     return "?";
 }
 
-uint64_t coll_slice_count(uint64_t chunk_count, size_t element_bytes)
-{
-    uint64_t least = COLL_SLICE_BYTES_MIN / element_bytes;
-    uint64_t most = COLL_SLICE_BYTES_MAX / element_bytes;
-    uint64_t eighth = (chunk_count + 7) / 8;
+#define HAS(algorithm) (1u << COLL_##algorithm)
+#define BASIC (HAS(AUTO) | HAS(DIRECT))
 
-    return eighth < least ? least : eighth > most ? most : eighth;
+bool coll_has_algorithm(enum coll_kind kind, enum coll_algorithm algorithm)
+{
+    static const unsigned algorithms[COLL_N_KINDS] = {
+        [COLL_ALL_REDUCE] = (1u << COLL_N_ALGORITHMS) - 1,
+        [COLL_REDUCE_SCATTER] =
+            BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
+        [COLL_ALL_GATHER] =
+            BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
+        [COLL_BROADCAST] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
+        [COLL_REDUCE] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
+        [COLL_ALL_TO_ALL] = BASIC,
+        [COLL_SEND_RECV] = BASIC,
+        [COLL_BARRIER] = BASIC | HAS(DOUBLING) | HAS(TREE),
+    };
+
+    return (algorithms[kind] >> algorithm & 1) != 0;
 }
 
-uint32_t coll_maker_add(struct coll_maker *maker, const struct coll_step *step)
+bool coll_reduces(enum coll_kind kind)
 {
-    struct coll_plan *plan = maker->plan;
-
-    if (step->count == 0 && step->kind != COLL_JOIN) {
-        return COLL_NO_STEP;
-    }
-    if (plan->n_steps == maker->cap) {
-        maker->cap = maker->cap == 0 ? 64 : maker->cap * 2;
-        plan->steps = weft_realloc(plan->steps, maker->cap * sizeof(*plan->steps));
-    }
-    plan->steps[plan->n_steps] = *step;
-    if (step->count > plan->slice_count) {
-        plan->slice_count = step->count;
-    }
-    return plan->n_steps++;
+    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
 }
 
-/* Rank i to rank i + 1, the last to the first. */
-static void make_send_recv(struct coll_maker *maker)
+struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
+                                  uint32_t n_ranks)
 {
-    const struct coll_plan *plan = maker->plan;
-    uint64_t count = maker->job->count;
-    uint64_t slice = coll_slice_count(count, weft_dtype_bytes(maker->job->dtype));
-    uint32_t next = (plan->rank + 1) % plan->n_ranks;
-    uint32_t previous = (plan->rank + plan->n_ranks - 1) % plan->n_ranks;
+    uint64_t share = job->count / n_ranks;
+    struct coll_extent extent = {.input = job->count, .output = job->count};
 
-    for (uint64_t at = 0; at < count; at += slice) {
-        struct coll_step step = {.kind = COLL_SEND,
-                                 .peer = next,
-                                 .from = COLL_INPUT,
-                                 .offset = at,
-                                 .count = count - at < slice ? count - at : slice,
-                                 .after = {COLL_NO_STEP, COLL_NO_STEP}};
-
-        coll_maker_add(maker, &step);
-        step.kind = COLL_RECV;
-        step.peer = previous;
-        coll_maker_add(maker, &step);
+    switch (job->kind) {
+    case COLL_REDUCE_SCATTER:
+        extent.output = share;
+        extent.output_at = job->in_place ? rank * share : 0;
+        break;
+    case COLL_ALL_GATHER:
+        extent.input = share;
+        extent.input_at = job->in_place ? rank * share : 0;
+        break;
+    case COLL_BARRIER:
+        extent.input = extent.output = 0;
+        break;
+    case COLL_ALL_REDUCE:
+    case COLL_BROADCAST:
+    case COLL_REDUCE:
+    case COLL_ALL_TO_ALL:
+    case COLL_SEND_RECV:
+        break;
     }
+    return extent;
 }
 
-static void make_alone(struct coll_maker *maker)
+/* What a single rank has to itself. */
+static void draft_alone(struct coll_draft *draft)
 {
     struct coll_step step = {.kind = COLL_COPY,
-                             .peer = maker->plan->rank,
                              .from = COLL_INPUT,
-                             .offset = 0,
-                             .count = maker->job->count,
+                             .to = COLL_OUTPUT,
+                             .count = draft->job->count,
                              .after = {COLL_NO_STEP, COLL_NO_STEP}};
 
-    if (!maker->job->in_place) {
-        coll_maker_add(maker, &step);
+    if (!draft->job->in_place && draft->job->kind != COLL_BARRIER && step.count > 0) {
+        coll_draft_add(draft, (struct coll_key){0}, &step, COLL_NO_STEP);
     }
 }
 
-static void make_all_reduce(struct coll_maker *maker, const struct coll_cost_input *cost)
+static void draft_all(struct coll_draft *draft, enum coll_algorithm algorithm)
 {
-    enum coll_algorithm algorithm = maker->job->algorithm;
-
-    if (algorithm == COLL_AUTO) {
-        struct coll_cost_input input = *cost;
-
-        input.n_ranks = maker->plan->n_ranks;
-        algorithm =
-            coll_choose(maker->job->count * weft_dtype_bytes(maker->job->dtype), &input);
+    switch (draft->job->kind) {
+    case COLL_ALL_TO_ALL:
+        coll_draft_all_to_all(draft);
+        return;
+    case COLL_SEND_RECV:
+        coll_draft_send_recv(draft);
+        return;
+    case COLL_BARRIER:
+        coll_draft_barrier(draft, algorithm);
+        return;
+    case COLL_ALL_REDUCE:
+        if (algorithm == COLL_DIRECT) {
+            coll_draft_direct(draft);
+            return;
+        }
+        if (algorithm == COLL_DOUBLING) {
+            coll_draft_doubling(draft);
+            return;
+        }
+        break;
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALL_GATHER:
+    case COLL_BROADCAST:
+    case COLL_REDUCE:
+        break;
     }
-    if (algorithm == COLL_RINGS && maker->plan->n_ranks < 3) {
-        algorithm = COLL_RING;
-    }
-    maker->plan->algorithm = algorithm;
-    if (algorithm == COLL_DIRECT) {
-        coll_make_direct(maker);
-    } else {
-        coll_make_rings(maker, algorithm == COLL_RINGS ? 2 : 1);
-    }
+    coll_draft_flows(draft, algorithm);
 }
 
-weft_status coll_plan_make(const struct coll_job *job, uint32_t rank, uint32_t n_ranks,
-                           const struct coll_cost_input *cost, struct coll_plan *out,
-                           struct weft_error *error)
+static weft_status refuse(const struct coll_job *job, struct weft_error *error)
 {
-    struct coll_maker maker = {.plan = out, .job = job};
+    bool moves_both_ways = job->kind == COLL_ALL_TO_ALL || job->kind == COLL_SEND_RECV;
 
-    weft_check(rank < n_ranks);
-    *out = (struct coll_plan){.algorithm = COLL_DIRECT, .rank = rank, .n_ranks = n_ranks};
-    if (job->kind != COLL_ALL_REDUCE && job->kind != COLL_SEND_RECV) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "plan", "%s has no plan yet",
+    if (job->in_place && moves_both_ways) {
+        return weft_fail(error, WEFT_ERR_INPUT, "plan",
+                         "%s cannot be in place: what arrives would overwrite what is "
+                         "being sent",
                          coll_kind_name(job->kind));
     }
-    if (job->kind == COLL_SEND_RECV && job->in_place) {
-        return weft_fail(
-            error, WEFT_ERR_INPUT, "plan",
-            "send_recv cannot be in place: what arrives would overwrite what is "
-            "being sent");
-    }
-    if (n_ranks == 1) {
-        make_alone(&maker);
-    } else if (job->kind == COLL_SEND_RECV) {
-        make_send_recv(&maker);
-    } else {
-        make_all_reduce(&maker, cost);
+    if (!coll_has_algorithm(job->kind, job->algorithm)) {
+        return weft_fail(error, WEFT_ERR_INPUT, "plan", "%s has no algorithm %s",
+                         coll_kind_name(job->kind), coll_algorithm_name(job->algorithm));
     }
     return WEFT_OK;
+}
+
+weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
+                           const struct coll_mesh *mesh, struct coll_plan *out,
+                           struct weft_error *error)
+{
+    struct coll_draft draft = {.plan = out, .job = job, .mesh = mesh};
+    struct coll_choice choice = {.algorithm = COLL_DIRECT,
+                                 .slice_bytes = COLL_SLICE_BYTES_MAX};
+    weft_status status = refuse(job, error);
+
+    weft_check(rank < mesh->n_ranks && job->root < mesh->n_ranks);
+    *out = (struct coll_plan){.rank = rank, .n_ranks = mesh->n_ranks};
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (mesh->n_ranks == 1) {
+        draft_alone(&draft);
+    } else {
+        coll_choose(job, mesh, &choice);
+        if (choice.time_ps == INT64_MAX && choice.algorithm != COLL_DIRECT) {
+            return weft_fail(error, WEFT_ERR_ROUTE, "plan",
+                             "%s by %s: the mesh does not join all ranks",
+                             coll_kind_name(job->kind),
+                             coll_algorithm_name(choice.algorithm));
+        }
+        draft.slice_bytes = choice.slice_bytes;
+        draft_all(&draft, choice.algorithm);
+    }
+    out->algorithm = choice.algorithm;
+    coll_draft_finish(&draft);
+    return WEFT_OK;
+}
+
+void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const struct coll_step *step = &plan->steps[i];
+
+        if (step->kind == COLL_SEND) {
+            sends_to[step->peer] = true;
+        } else if (step->kind == COLL_RECV || step->kind == COLL_RECV_REDUCE) {
+            receives_from[step->peer] = true;
+        }
+    }
 }
 
 void coll_plan_fini(struct coll_plan *plan)
@@ -179,28 +237,49 @@ static const char *step_name(enum coll_step_kind kind)
     return "?";
 }
 
+static void print_range(struct weft_text *out, enum coll_buffer buffer, uint64_t at,
+                        uint64_t count)
+{
+    static const char *const names[COLL_N_BUFFERS] = {"input", "output", "scratch"};
+
+    weft_text_add(out, " %s [%llu, +%llu)", names[buffer], (unsigned long long)at,
+                  (unsigned long long)count);
+}
+
+static void print_step(const struct coll_step *step, struct weft_text *out)
+{
+    weft_text_add(out, "%s", step_name(step->kind));
+    if (step->kind != COLL_COPY && step->kind != COLL_JOIN) {
+        weft_text_add(out, " %s %u", step->kind == COLL_SEND ? "to" : "from", step->peer);
+    }
+    if (step->kind != COLL_RECV && step->kind != COLL_JOIN) {
+        print_range(out, step->from, step->from_at, step->count);
+    }
+    if (step->kind == COLL_RECV_REDUCE || step->kind == COLL_COPY) {
+        weft_text_add(out, " ->");
+    }
+    if (step->kind != COLL_SEND && step->kind != COLL_JOIN) {
+        print_range(out, step->to, step->to_at, step->count);
+    }
+    weft_text_add(out, "%s", step->divides ? " / ranks" : "");
+    for (int k = 0, n = 0; k < 2; k++) {
+        if (step->after[k] != COLL_NO_STEP) {
+            weft_text_add(out, "%s%u", n++ == 0 ? " after " : ", ", step->after[k]);
+        }
+    }
+    weft_text_add(out, "\n");
+}
+
 void coll_plan_print(const struct coll_plan *plan, struct weft_text *out)
 {
-    weft_text_add(out, "rank %u of %u, %s, %u steps\n", plan->rank, plan->n_ranks,
+    weft_text_add(out, "rank %u of %u, %s, %u steps", plan->rank, plan->n_ranks,
                   coll_algorithm_name(plan->algorithm), plan->n_steps);
+    if (plan->scratch_count > 0) {
+        weft_text_add(out, ", scratch %llu", (unsigned long long)plan->scratch_count);
+    }
+    weft_text_add(out, "\n");
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        const struct coll_step *step = &plan->steps[i];
-
-        weft_text_add(out, "%4u %s", i, step_name(step->kind));
-        if (step->peer != plan->rank) {
-            weft_text_add(out, " %s %u", step->kind == COLL_SEND ? "to" : "from",
-                          step->peer);
-        }
-        if (step->kind == COLL_SEND || step->kind == COLL_RECV_REDUCE) {
-            weft_text_add(out, " %s", step->from == COLL_INPUT ? "input" : "output");
-        }
-        weft_text_add(out, " [%llu, +%llu)", (unsigned long long)step->offset,
-                      (unsigned long long)step->count);
-        for (int k = 0; k < 2; k++) {
-            if (step->after[k] != COLL_NO_STEP) {
-                weft_text_add(out, "%s%u", k == 0 ? " after " : ", ", step->after[k]);
-            }
-        }
-        weft_text_add(out, "\n");
+        weft_text_add(out, "%4u ", i);
+        print_step(&plan->steps[i], out);
     }
 }

@@ -1,496 +1,484 @@
-/* The proof that plans are right, without moving data: elements are cut into the
- * intervals that steps distinguish, and each interval of each buffer holds the set of
- * ranks whose input has gone into it. Messages are rendezvous (no buffering), which is
- * the strictest a fabric may be: what ends under it ends under any window. */
+/* The proof that plans are right, without moving data: every buffer is a strip of symbolic
+ * values. Messages are rendezvous (no buffering) but for one staged reduction from each
+ * peer, which is the strictest a fabric may be: what ends under it ends under any window. */
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/coll.h"
-
-#define RANKS_MAX 64
-
-struct staged;
-
-struct proof {
-    const struct coll_job *job;
-    const struct coll_plan *plans;
-    uint32_t n_ranks;
-    uint64_t *cuts; /* [n_cuts], rising; interval i is [cuts[i], cuts[i + 1]) */
-    size_t n_cuts;
-    uint64_t *output;      /* [n_ranks * n_cuts]: bit r: rank r's input is in it, once */
-    bool **done;           /* [n_ranks][n_steps] */
-    struct staged *staged; /* [n_ranks * n_ranks]: at most one message from each peer */
-    uint32_t *queue;       /* [n_ranks * n_ranks * 2]: next step to or from a peer */
-    uint32_t *local;       /* [n_ranks]: next COPY or JOIN */
-    struct weft_error *error;
-};
-
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static weft_status wrong(struct proof *proof, uint32_t rank, uint32_t index,
-                         const char *what)
-{
-    return weft_fail(proof->error, WEFT_ERR_PROTOCOL, "plan", "rank %u, step %u: %s",
-                     rank, index, what);
-}
-
-static size_t interval_at(const struct proof *proof, uint64_t offset)
-{
-    const uint64_t *found =
-        bsearch(&offset, proof->cuts, proof->n_cuts, sizeof(offset), compare_u64);
-
-    weft_check(found != NULL);
-    return (size_t)(found - proof->cuts);
-}
-
-static void cut(struct proof *proof)
-{
-    size_t n = 0, n_unique = 0, n_steps = 0;
-
-    for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
-        n_steps += proof->plans[rank].n_steps;
-    }
-    proof->cuts = weft_calloc(2 * n_steps + 2, sizeof(*proof->cuts));
-    proof->cuts[n++] = 0;
-    proof->cuts[n++] = proof->job->count;
-    for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
-        const struct coll_plan *plan = &proof->plans[rank];
-
-        for (uint32_t i = 0; i < plan->n_steps; i++) {
-            proof->cuts[n++] = plan->steps[i].offset;
-            proof->cuts[n++] = plan->steps[i].offset + plan->steps[i].count;
-        }
-    }
-    qsort(proof->cuts, n, sizeof(*proof->cuts), compare_u64);
-    for (size_t i = 0; i < n; i++) {
-        if (n_unique == 0 || proof->cuts[n_unique - 1] != proof->cuts[i]) {
-            proof->cuts[n_unique++] = proof->cuts[i];
-        }
-    }
-    proof->n_cuts = n_unique;
-}
-
-/* ---- shape and races ---- */
-
-static weft_status check_shape(struct proof *proof, uint32_t rank)
-{
-    const struct coll_plan *plan = &proof->plans[rank];
-
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
-        const struct coll_step *step = &plan->steps[i];
-        bool is_local = step->kind == COLL_COPY || step->kind == COLL_JOIN;
-
-        if (step->peer >= proof->n_ranks || is_local != (step->peer == rank)) {
-            return wrong(proof, rank, i, "its peer cannot be");
-        }
-        if (step->offset > proof->job->count ||
-            step->count > proof->job->count - step->offset) {
-            return wrong(proof, rank, i, "it reaches past the buffer");
-        }
-        for (int k = 0; k < 2; k++) {
-            if (step->after[k] != COLL_NO_STEP && step->after[k] >= i) {
-                return wrong(proof, rank, i, "it waits for a later step");
-            }
-        }
-    }
-    return WEFT_OK;
-}
-
-/* Whether `late` starts after `early` ended, by the waits alone. Chains are short: they
- * go through the steps of one slice only. */
-static bool happens_before(const struct coll_plan *plan, uint32_t early, uint32_t late)
-{
-    while (late != COLL_NO_STEP && late > early) {
-        const struct coll_step *step = &plan->steps[late];
-
-        if (step->after[1] != COLL_NO_STEP &&
-            (step->after[1] == early || happens_before(plan, early, step->after[1]))) {
-            return true;
-        }
-        late = step->after[0];
-    }
-    return late == early;
-}
-
-/* Who last wrote an interval of the output and who read it since. */
-struct access {
-    uint32_t writer;
-    uint32_t *readers;
-    uint32_t n_readers, cap;
-};
-
-static bool is_written_after(const struct coll_plan *plan, const struct access *access,
-                             uint32_t index)
-{
-    if (access->writer != COLL_NO_STEP && !happens_before(plan, access->writer, index)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < access->n_readers; i++) {
-        if (!happens_before(plan, access->readers[i], index)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool reads_output(const struct coll_job *job, const struct coll_step *step)
-{
-    return (step->kind == COLL_SEND || step->kind == COLL_RECV_REDUCE) &&
-           (step->from == COLL_OUTPUT || job->in_place);
-}
-
-static weft_status check_access(struct proof *proof, uint32_t rank, uint32_t index,
-                                struct access *access)
-{
-    const struct coll_plan *plan = &proof->plans[rank];
-    const struct coll_step *step = &plan->steps[index];
-
-    if (step->kind == COLL_SEND) {
-        if (!reads_output(proof->job, step)) {
-            return WEFT_OK;
-        }
-        if (access->writer != COLL_NO_STEP &&
-            !happens_before(plan, access->writer, index)) {
-            return wrong(proof, rank, index, "it may send before its data is there");
-        }
-        if (access->n_readers == access->cap) {
-            access->cap = access->cap == 0 ? 4 : access->cap * 2;
-            access->readers =
-                weft_realloc(access->readers, access->cap * sizeof(*access->readers));
-        }
-        access->readers[access->n_readers++] = index;
-        return WEFT_OK;
-    }
-    if (!is_written_after(plan, access, index)) {
-        return wrong(proof, rank, index, "it may overwrite what another step still uses");
-    }
-    access->writer = index;
-    access->n_readers = 0;
-    return WEFT_OK;
-}
-
-/* No two steps of a rank touch an interval at the same time when one of them writes it.
- */
-static weft_status check_races(struct proof *proof, uint32_t rank)
-{
-    const struct coll_plan *plan = &proof->plans[rank];
-    struct access *accesses = weft_calloc(proof->n_cuts, sizeof(*accesses));
-    weft_status status = WEFT_OK;
-
-    for (size_t i = 0; i < proof->n_cuts; i++) {
-        accesses[i].writer = COLL_NO_STEP;
-    }
-    for (uint32_t i = 0; i < plan->n_steps && status == WEFT_OK; i++) {
-        const struct coll_step *step = &plan->steps[i];
-        size_t at = interval_at(proof, step->offset);
-
-        for (; status == WEFT_OK && proof->cuts[at] < step->offset + step->count; at++) {
-            status = check_access(proof, rank, i, &accesses[at]);
-        }
-    }
-    for (size_t i = 0; i < proof->n_cuts; i++) {
-        free(accesses[i].readers);
-    }
-    free(accesses);
-    return status;
-}
-
-/* ---- what the steps compute ---- */
-
-static uint64_t *output_of(const struct proof *proof, uint32_t rank)
-{
-    return &proof->output[rank * proof->n_cuts];
-}
-
-static uint64_t value_of(const struct proof *proof, uint32_t rank, enum coll_buffer from,
-                         size_t interval)
-{
-    return from == COLL_INPUT && !proof->job->in_place ? UINT64_C(1) << rank
-                                                       : output_of(proof, rank)[interval];
-}
-
-static uint32_t *queue_of(const struct proof *proof, uint32_t rank, uint32_t peer,
-                          bool is_send)
-{
-    return &proof->queue[(rank * proof->n_ranks + peer) * 2 + is_send];
-}
+#include "coll/check_proof.h"
+#include "coll/check_races.h"
 
 static bool is_local(const struct coll_step *step)
 {
     return step->kind == COLL_COPY || step->kind == COLL_JOIN;
 }
 
-/* Moves a queue's cursor to its next step. */
-static void advance(const struct proof *proof, uint32_t rank, uint32_t peer, bool is_send,
-                    uint32_t *cursor)
+/* ---- shape ---- */
+
+static uint64_t room_of(const struct rank_proof *rank, enum coll_buffer buffer)
 {
-    const struct coll_plan *plan = &proof->plans[rank];
+    return buffer == COLL_INPUT    ? rank->extent.input
+           : buffer == COLL_OUTPUT ? rank->extent.output
+                                   : rank->plan->scratch_count;
+}
 
-    while (*cursor < plan->n_steps) {
-        const struct coll_step *step = &plan->steps[*cursor];
+static bool fits(const struct rank_proof *rank, enum coll_buffer buffer, uint64_t at,
+                 uint64_t count)
+{
+    uint64_t room = room_of(rank, buffer);
 
-        if (step->peer == peer && (peer == rank) == is_local(step) &&
-            (peer == rank || (step->kind == COLL_SEND) == is_send)) {
-            return;
+    return at <= room && count <= room - at;
+}
+
+static const char *shape_error(const struct proof *proof, const struct rank_proof *rank,
+                               uint32_t index)
+{
+    const struct coll_step *step = &rank->plan->steps[index];
+    bool is_empty = step->kind == COLL_JOIN || proof->job->kind == COLL_BARRIER;
+
+    if (step->peer >= proof->n_ranks ||
+        is_local(step) != (step->peer == rank->plan->rank)) {
+        return "its peer cannot be";
+    }
+    if ((step->count == 0) != is_empty) {
+        return "it moves nothing, or should";
+    }
+    if (step->kind != COLL_RECV && !fits(rank, step->from, step->from_at, step->count)) {
+        return "it reaches past the buffer that it reads";
+    }
+    if (step->kind != COLL_SEND && !fits(rank, step->to, step->to_at, step->count)) {
+        return "it reaches past the buffer that it writes";
+    }
+    if (step->kind != COLL_SEND && step->to == COLL_INPUT && step->count > 0) {
+        return "it writes the input";
+    }
+    if (step->divides && (step->kind != COLL_RECV_REDUCE || proof->job->op != WEFT_AVG)) {
+        return "nothing is to be divided";
+    }
+    for (int k = 0; k < 2; k++) {
+        if (step->after[k] != COLL_NO_STEP && step->after[k] >= index) {
+            return "it waits for a later step";
         }
-        (*cursor)++;
+    }
+    return NULL;
+}
+
+static weft_status check_shape(struct proof *proof, const struct rank_proof *rank)
+{
+    for (uint32_t i = 0; i < rank->plan->n_steps; i++) {
+        const char *what = shape_error(proof, rank, i);
+
+        if (what != NULL) {
+            return proof_wrong(proof, rank->plan->rank, i, what);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- what the steps compute ---- */
+
+static bool is_ready(const struct rank_proof *rank, uint32_t index)
+{
+    const struct coll_step *step = &rank->plan->steps[index];
+
+    return (step->after[0] == COLL_NO_STEP || rank->done[step->after[0]]) &&
+           (step->after[1] == COLL_NO_STEP || rank->done[step->after[1]]);
+}
+
+static void queue_up(struct proof *proof, uint32_t rank)
+{
+    if (!proof->ranks[rank].is_queued) {
+        proof->ranks[rank].is_queued = true;
+        proof->queue[proof->n_queued++] = rank;
     }
 }
 
-static bool is_ready(const struct proof *proof, uint32_t rank, uint32_t index)
+/* What a rank knows of others, once it has done a step: of barriers. */
+static void learn(struct proof *proof, struct rank_proof *rank, uint32_t index,
+                  uint32_t more)
 {
-    const struct coll_step *step = &proof->plans[rank].steps[index];
+    const struct coll_step *step = &rank->plan->steps[index];
+    uint32_t known = check_set_union(&proof->sets, proof->one[rank->plan->rank], more);
 
-    return (step->after[0] == COLL_NO_STEP || proof->done[rank][step->after[0]]) &&
-           (step->after[1] == COLL_NO_STEP || proof->done[rank][step->after[1]]);
-}
-
-/* A message whose reduction still waits. */
-struct staged {
-    bool is_full;
-    uint32_t step;
-    uint64_t *values; /* Owned [cap]: by interval of the step */
-    size_t cap;
-};
-
-static struct staged *staged_of(const struct proof *proof, uint32_t rank, uint32_t peer)
-{
-    return &proof->staged[rank * proof->n_ranks + peer];
-}
-
-/* Reduces what is staged into the output. */
-static weft_status reduce(struct proof *proof, uint32_t rank, struct staged *staged)
-{
-    const struct coll_step *step = &proof->plans[rank].steps[staged->step];
-    size_t first = interval_at(proof, step->offset);
-
-    for (size_t i = first; proof->cuts[i] < step->offset + step->count; i++) {
-        uint64_t own = value_of(proof, rank, step->from, i);
-
-        if (own == 0) {
-            return wrong(proof, rank, staged->step, "its operand was never written");
+    for (int k = 0; k < 2; k++) {
+        if (step->after[k] != COLL_NO_STEP) {
+            known = check_set_union(&proof->sets, known, rank->known[step->after[k]]);
         }
-        if ((own & staged->values[i - first]) != 0) {
-            return wrong(proof, rank, staged->step, "it reduces an input twice");
-        }
-        output_of(proof, rank)[i] = own | staged->values[i - first];
     }
+    rank->known[index] = known;
+}
+
+static void finish(struct proof *proof, struct rank_proof *rank, uint32_t index,
+                   uint32_t more)
+{
+    rank->done[index] = true;
+    if (proof->job->kind == COLL_BARRIER) {
+        learn(proof, rank, index, more);
+    }
+    queue_up(proof, rank->plan->rank);
+}
+
+static const char *merge(struct proof *proof, struct check_piece *own,
+                         const struct check_piece *came)
+{
+    if (own->set == CHECK_NOTHING) {
+        return "its operand was never written";
+    }
+    if (own->source != came->source) {
+        return "it reduces elements of different places";
+    }
+    if (own->is_divided || came->is_divided) {
+        return "it reduces what was divided";
+    }
+    return check_set_join(&proof->sets, own->set, came->set, &own->set)
+               ? NULL
+               : "it reduces an input twice";
+}
+
+/* Reduces what is staged. */
+static weft_status reduce(struct proof *proof, struct rank_proof *rank,
+                          struct staged *staged)
+{
+    const struct coll_step *step = &rank->plan->steps[staged->step];
+    uint64_t from_at = step->from_at, to_at = step->to_at;
+    struct check_strip *from = proof_strip(proof, rank, step->from, &from_at);
+    struct check_strip *to = proof_strip(proof, rank, step->to, &to_at);
+    struct check_strip result;
+    size_t k = 0;
+
+    check_strip_open(&result, step->count, CHECK_NOTHING);
+    check_strip_copy(&result, 0, from, from_at, step->count);
+    /* Cut both alike. */
+    for (size_t i = 0; i < staged->values.n; i++) {
+        check_strip_cut(&result, staged->values.pieces[i].begin);
+    }
+    for (size_t i = 0; i < result.n; i++) {
+        check_strip_cut(&staged->values, result.pieces[i].begin);
+    }
+    for (; k < result.n; k++) {
+        const char *what = merge(proof, &result.pieces[k], &staged->values.pieces[k]);
+
+        result.pieces[k].is_divided = step->divides;
+        if (what != NULL) {
+            check_strip_close(&result);
+            return proof_wrong(proof, rank->plan->rank, staged->step, what);
+        }
+    }
+    check_strip_copy(to, to_at, &result, 0, step->count);
+    check_strip_close(&result);
+    check_strip_close(&staged->values);
     staged->is_full = false;
-    proof->done[rank][staged->step] = true;
+    finish(proof, rank, staged->step, CHECK_NOTHING);
     return WEFT_OK;
 }
 
-/* Carries one message into the output, or into staging. */
-static weft_status deliver(struct proof *proof, uint32_t from, uint32_t send_index,
-                           uint32_t to, uint32_t recv_index)
+static bool is_written(struct check_strip *strip, uint64_t at, uint64_t count)
 {
-    const struct coll_step *send = &proof->plans[from].steps[send_index];
-    const struct coll_step *recv = &proof->plans[to].steps[recv_index];
-    struct staged *staged = staged_of(proof, to, from);
-    size_t first, n = 0;
+    size_t i = check_strip_cut(strip, at);
 
-    if (send->offset != recv->offset || send->count != recv->count) {
-        return wrong(proof, to, recv_index, "it expects other elements than are sent");
+    for (; i < strip->n && strip->pieces[i].begin < at + count; i++) {
+        if (strip->pieces[i].set == CHECK_NOTHING) {
+            return false;
+        }
     }
-    first = interval_at(proof, send->offset);
-    for (size_t i = first; proof->cuts[i] < send->offset + send->count; i++, n++) {
-        uint64_t came = value_of(proof, from, send->from, i);
+    return true;
+}
 
-        if (came == 0) {
-            return wrong(proof, from, send_index,
-                         "it sends output that nothing has written");
-        }
-        if (recv->kind == COLL_RECV) {
-            output_of(proof, to)[i] = came;
-            continue;
-        }
-        if (n == staged->cap) {
-            staged->cap = 2 * staged->cap + 4;
-            staged->values =
-                weft_realloc(staged->values, staged->cap * sizeof(*staged->values));
-        }
-        staged->values[n] = came;
+/* Carries one message into its place, or into staging. */
+static weft_status deliver(struct proof *proof, struct rank_proof *from,
+                           uint32_t send_index, struct rank_proof *to,
+                           uint32_t recv_index, struct staged *staged)
+{
+    const struct coll_step *send = &from->plan->steps[send_index];
+    const struct coll_step *recv = &to->plan->steps[recv_index];
+    uint64_t from_at = send->from_at, to_at = recv->to_at;
+    struct check_strip *source = proof_strip(proof, from, send->from, &from_at);
+
+    if (send->count != recv->count) {
+        return proof_wrong(proof, to->plan->rank, recv_index,
+                           "it expects another length than is sent");
     }
-    proof->done[from][send_index] = true;
+    if (!is_written(source, from_at, send->count)) {
+        return proof_wrong(proof, from->plan->rank, send_index,
+                           "it sends what nothing has written");
+    }
+    finish(proof, from, send_index, CHECK_NOTHING);
     if (recv->kind == COLL_RECV) {
-        proof->done[to][recv_index] = true;
-    } else {
-        staged->is_full = true;
-        staged->step = recv_index;
+        struct check_strip *target = proof_strip(proof, to, recv->to, &to_at);
+
+        check_strip_copy(target, to_at, source, from_at, send->count);
+        finish(proof, to, recv_index,
+               proof->job->kind == COLL_BARRIER ? from->known[send_index]
+                                                : CHECK_NOTHING);
+        return WEFT_OK;
     }
+    check_strip_open(&staged->values, send->count, CHECK_NOTHING);
+    check_strip_copy(&staged->values, 0, source, from_at, send->count);
+    staged->is_full = true;
+    staged->step = recv_index;
+    queue_up(proof, to->plan->rank);
     return WEFT_OK;
 }
 
-static weft_status run_local(struct proof *proof, uint32_t rank, bool *moved)
+static weft_status run_local(struct proof *proof, struct rank_proof *rank)
 {
-    const struct coll_plan *plan = &proof->plans[rank];
-    uint32_t *cursor = &proof->local[rank];
+    while (rank->local.at < rank->local.n) {
+        uint32_t index = rank->local.steps[rank->local.at];
+        const struct coll_step *step = &rank->plan->steps[index];
+        uint64_t from_at = step->from_at, to_at = step->to_at;
 
-    for (;;) {
-        const struct coll_step *step;
-
-        advance(proof, rank, rank, false, cursor);
-        if (*cursor == plan->n_steps || !is_ready(proof, rank, *cursor)) {
+        if (!is_ready(rank, index)) {
             return WEFT_OK;
         }
-        step = &plan->steps[*cursor];
-        for (size_t i = interval_at(proof, step->offset);
-             step->kind == COLL_COPY && proof->cuts[i] < step->offset + step->count;
-             i++) {
-            output_of(proof, rank)[i] = value_of(proof, rank, COLL_INPUT, i);
+        if (step->kind == COLL_COPY) {
+            struct check_strip *from = proof_strip(proof, rank, step->from, &from_at);
+            struct check_strip *to = proof_strip(proof, rank, step->to, &to_at);
+
+            if (from == to) {
+                return proof_wrong(proof, rank->plan->rank, index,
+                                   "it copies a buffer into itself");
+            }
+            check_strip_copy(to, to_at, from, from_at, step->count);
         }
-        proof->done[rank][(*cursor)++] = true;
-        *moved = true;
+        rank->local.at++;
+        finish(proof, rank, index, CHECK_NOTHING);
     }
+    return WEFT_OK;
 }
 
-/* Every message from one rank to another that can go now. */
-static weft_status run_pair(struct proof *proof, uint32_t from, uint32_t to, bool *moved)
+static struct lane *lane_to(struct lane *lanes, uint32_t n, uint32_t peer)
 {
-    uint32_t *send = queue_of(proof, from, to, true);
-    uint32_t *recv = queue_of(proof, to, from, false);
-    struct staged *staged = staged_of(proof, to, from);
+    for (uint32_t i = 0; i < n; i++) {
+        if (lanes[i].peer == peer) {
+            return &lanes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Every message of one lane that can go now. */
+static weft_status run_lane(struct proof *proof, struct rank_proof *to,
+                            struct lane *receive)
+{
+    struct staged *staged = &to->staged[receive - to->receives];
+    struct rank_proof *from = &proof->ranks[receive->peer];
+    struct lane *send = lane_to(from->sends, from->n_sends, to->plan->rank);
     weft_status status = WEFT_OK;
 
     while (status == WEFT_OK) {
+        uint32_t recv_index, send_index;
+
         if (staged->is_full) {
-            if (!is_ready(proof, to, staged->step)) {
+            if (!is_ready(to, staged->step)) {
                 return WEFT_OK;
             }
             status = reduce(proof, to, staged);
-            *moved = true;
             continue;
         }
-        advance(proof, from, to, true, send);
-        advance(proof, to, from, false, recv);
-        if (*send == proof->plans[from].n_steps || *recv == proof->plans[to].n_steps ||
-            !is_ready(proof, from, *send) ||
-            (proof->plans[to].steps[*recv].kind == COLL_RECV &&
-             !is_ready(proof, to, *recv))) {
+        if (send == NULL || send->at == send->n || receive->at == receive->n) {
             return WEFT_OK;
         }
-        status = deliver(proof, from, *send, to, *recv);
-        (*send)++;
-        (*recv)++;
-        *moved = true;
+        send_index = send->steps[send->at];
+        recv_index = receive->steps[receive->at];
+        if (!is_ready(from, send_index) ||
+            (to->plan->steps[recv_index].kind == COLL_RECV &&
+             !is_ready(to, recv_index))) {
+            return WEFT_OK;
+        }
+        send->at++;
+        receive->at++;
+        status = deliver(proof, from, send_index, to, recv_index, staged);
+    }
+    return status;
+}
+
+/* All that waits for something on this rank: its own receives, and those of what it sends. */
+static weft_status run_rank(struct proof *proof, struct rank_proof *rank)
+{
+    weft_status status = run_local(proof, rank);
+
+    for (uint32_t i = 0; i < rank->n_receives && status == WEFT_OK; i++) {
+        status = run_lane(proof, rank, &rank->receives[i]);
+    }
+    for (uint32_t i = 0; i < rank->n_sends && status == WEFT_OK; i++) {
+        struct rank_proof *peer = &proof->ranks[rank->sends[i].peer];
+        struct lane *lane = lane_to(peer->receives, peer->n_receives, rank->plan->rank);
+
+        status = lane == NULL ? WEFT_OK : run_lane(proof, peer, lane);
     }
     return status;
 }
 
 static weft_status run_all(struct proof *proof)
 {
-    bool moved = true;
     weft_status status = WEFT_OK;
 
-    while (moved && status == WEFT_OK) {
-        moved = false;
-        for (uint32_t rank = 0; rank < proof->n_ranks && status == WEFT_OK; rank++) {
-            status = run_local(proof, rank, &moved);
-            for (uint32_t to = 0; to < proof->n_ranks && status == WEFT_OK; to++) {
-                status = to == rank ? WEFT_OK : run_pair(proof, rank, to, &moved);
-            }
-        }
+    for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
+        queue_up(proof, rank);
+    }
+    while (proof->n_queued > 0 && status == WEFT_OK) {
+        struct rank_proof *rank = &proof->ranks[proof->queue[--proof->n_queued]];
+
+        rank->is_queued = false;
+        status = run_rank(proof, rank);
     }
     return status;
 }
 
-static weft_status check_result(struct proof *proof)
+/* ---- all of it ---- */
+
+static void lane_add(struct lane **lanes, uint32_t *n, uint32_t *of_peer, uint32_t peer,
+                     uint32_t index)
 {
-    uint64_t all =
-        proof->n_ranks == 64 ? UINT64_MAX : (UINT64_C(1) << proof->n_ranks) - 1;
+    struct lane *lane;
 
-    for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
-        const struct coll_plan *plan = &proof->plans[rank];
-        uint32_t previous = (rank + proof->n_ranks - 1) % proof->n_ranks;
-        uint64_t want =
-            proof->job->kind == COLL_ALL_REDUCE ? all : UINT64_C(1) << previous;
+    if (of_peer[peer] == COLL_NO_STEP) {
+        *lanes = weft_realloc(*lanes, (*n + 1) * sizeof(**lanes));
+        (*lanes)[*n] = (struct lane){.peer = peer};
+        of_peer[peer] = (*n)++;
+    }
+    lane = &(*lanes)[of_peer[peer]];
+    if (lane->n == lane->cap) {
+        lane->cap = lane->cap == 0 ? 8 : 2 * lane->cap;
+        lane->steps = weft_realloc(lane->steps, lane->cap * sizeof(*lane->steps));
+    }
+    lane->steps[lane->n++] = index;
+}
 
-        for (uint32_t i = 0; i < plan->n_steps; i++) {
-            if (!proof->done[rank][i]) {
-                return wrong(proof, rank, i, "it waits for ever");
-            }
-        }
-        for (size_t i = 0; i + 1 < proof->n_cuts; i++) {
-            if (output_of(proof, rank)[i] != want) {
-                return weft_fail(proof->error, WEFT_ERR_PROTOCOL, "plan",
-                                 "rank %u, element %llu: inputs %llx instead of %llx",
-                                 rank, (unsigned long long)proof->cuts[i],
-                                 (unsigned long long)output_of(proof, rank)[i],
-                                 (unsigned long long)want);
-            }
+static void lanes_make(struct proof *proof, struct rank_proof *rank)
+{
+    uint32_t *of_peer = weft_calloc(3 * (size_t)proof->n_ranks, sizeof(*of_peer));
+    uint32_t n_local = 0;
+    struct lane *local = NULL;
+
+    for (uint32_t i = 0; i < 3 * proof->n_ranks; i++) {
+        of_peer[i] = COLL_NO_STEP;
+    }
+    for (uint32_t i = 0; i < rank->plan->n_steps; i++) {
+        const struct coll_step *step = &rank->plan->steps[i];
+
+        if (is_local(step)) {
+            lane_add(&local, &n_local, of_peer, step->peer, i);
+        } else if (step->kind == COLL_SEND) {
+            lane_add(&rank->sends, &rank->n_sends, of_peer + proof->n_ranks, step->peer,
+                     i);
+        } else {
+            lane_add(&rank->receives, &rank->n_receives, of_peer + 2 * proof->n_ranks,
+                     step->peer, i);
         }
     }
-    return WEFT_OK;
+    if (local != NULL) {
+        rank->local = *local;
+    }
+    free(local);
+    free(of_peer);
+    rank->staged = weft_calloc((size_t)rank->n_receives + 1, sizeof(*rank->staged));
 }
 
 static void proof_init(struct proof *proof)
 {
-    uint32_t n = proof->n_ranks;
+    check_sets_open(&proof->sets, proof->n_ranks);
+    proof->all = CHECK_NOTHING;
+    for (uint32_t r = 0; r < proof->n_ranks; r++) {
+        proof->one[r] = check_set_one(&proof->sets, r);
+        proof->all = check_set_union(&proof->sets, proof->all, proof->one[r]);
+    }
+    for (uint32_t r = 0; r < proof->n_ranks; r++) {
+        struct rank_proof *rank = &proof->ranks[r];
+        uint64_t whole = rank->extent.input > rank->extent.output ? rank->extent.input
+                                                                  : rank->extent.output;
+        uint64_t at = 0;
 
-    cut(proof);
-    proof->output = weft_calloc(n * proof->n_cuts, sizeof(*proof->output));
-    proof->staged = weft_calloc((size_t)n * n, sizeof(*proof->staged));
-    proof->queue = weft_calloc((size_t)n * n * 2, sizeof(*proof->queue));
-    proof->local = weft_calloc(n, sizeof(*proof->local));
-    proof->done = weft_calloc(n, sizeof(*proof->done));
-    for (uint32_t rank = 0; rank < n; rank++) {
-        proof->done[rank] = weft_calloc(proof->plans[rank].n_steps + 1, sizeof(bool));
-        for (size_t i = 0; i < proof->n_cuts && proof->job->in_place; i++) {
-            output_of(proof, rank)[i] = UINT64_C(1) << rank;
+        lanes_make(proof, rank);
+        rank->done = weft_calloc((size_t)rank->plan->n_steps + 1, sizeof(*rank->done));
+        rank->known = weft_calloc((size_t)rank->plan->n_steps + 1, sizeof(*rank->known));
+        check_strip_open(&rank->strips[COLL_INPUT], rank->extent.input, proof->one[r]);
+        check_strip_open(&rank->strips[COLL_SCRATCH], rank->plan->scratch_count,
+                         CHECK_NOTHING);
+        check_strip_open(&rank->strips[COLL_OUTPUT],
+                         proof->job->in_place ? whole : rank->extent.output,
+                         CHECK_NOTHING);
+        if (proof->job->in_place) {
+            struct check_strip *both = proof_strip(proof, rank, COLL_INPUT, &at);
+
+            check_strip_copy(both, at, &rank->strips[COLL_INPUT], 0, rank->extent.input);
         }
     }
 }
 
+static void lanes_fini(struct lane *lanes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        free(lanes[i].steps);
+    }
+    free(lanes);
+}
+
 static void proof_fini(struct proof *proof)
 {
-    for (uint32_t rank = 0; rank < proof->n_ranks; rank++) {
-        free(proof->done[rank]);
+    for (uint32_t r = 0; r < proof->n_ranks; r++) {
+        struct rank_proof *rank = &proof->ranks[r];
+
+        for (uint32_t i = 0; i < rank->n_receives; i++) {
+            if (rank->staged[i].is_full) {
+                check_strip_close(&rank->staged[i].values);
+            }
+        }
+        for (int i = 0; i < COLL_N_BUFFERS; i++) {
+            check_strip_close(&rank->strips[i]);
+        }
+        lanes_fini(rank->sends, rank->n_sends);
+        lanes_fini(rank->receives, rank->n_receives);
+        free(rank->local.steps);
+        free(rank->staged);
+        free(rank->done);
+        free(rank->known);
     }
-    for (uint32_t i = 0; i < proof->n_ranks * proof->n_ranks; i++) {
-        free(proof->staged[i].values);
+    check_sets_close(&proof->sets);
+}
+
+static weft_status prove(struct proof *proof)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t r = 0; r < proof->n_ranks && status == WEFT_OK; r++) {
+        uint32_t index = COLL_NO_STEP;
+        const char *what = check_races(proof->job, proof->ranks[r].plan, &index);
+
+        status = what == NULL ? WEFT_OK : proof_wrong(proof, r, index, what);
     }
-    free(proof->staged);
-    free(proof->done);
-    free(proof->local);
-    free(proof->queue);
-    free(proof->output);
-    free(proof->cuts);
+    if (status == WEFT_OK) {
+        status = run_all(proof);
+    }
+    for (uint32_t r = 0; r < proof->n_ranks && status == WEFT_OK; r++) {
+        status = proof_result(proof, &proof->ranks[r]);
+    }
+    return status;
 }
 
 weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *plans,
                             struct weft_error *error)
 {
-    struct proof proof = {
-        .job = job, .plans = plans, .n_ranks = plans[0].n_ranks, .error = error};
+    uint32_t n = plans[0].n_ranks;
+    struct proof proof = {.job = job,
+                          .n_ranks = n,
+                          .one = weft_calloc(n, sizeof(*proof.one)),
+                          .ranks = weft_calloc(n, sizeof(*proof.ranks)),
+                          .queue = weft_calloc(n, sizeof(*proof.queue)),
+                          .error = error};
     weft_status status = WEFT_OK;
 
-    if (proof.n_ranks > RANKS_MAX ||
-        (job->kind != COLL_ALL_REDUCE && job->kind != COLL_SEND_RECV)) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "plan",
-                         "cannot check %s on %u ranks, at most %d",
-                         coll_kind_name(job->kind), proof.n_ranks, RANKS_MAX);
-    }
-    for (uint32_t rank = 0; rank < proof.n_ranks && status == WEFT_OK; rank++) {
-        status = check_shape(&proof, rank);
-    }
-    if (status != WEFT_OK) {
-        return status;
-    }
-    proof_init(&proof);
-    for (uint32_t rank = 0; rank < proof.n_ranks && status == WEFT_OK; rank++) {
-        status = check_races(&proof, rank);
+    for (uint32_t r = 0; r < n && status == WEFT_OK; r++) {
+        proof.ranks[r].plan = &plans[r];
+        proof.ranks[r].extent = coll_extent_of(job, r, n);
+        status = check_shape(&proof, &proof.ranks[r]);
     }
     if (status == WEFT_OK) {
-        status = run_all(&proof);
+        proof_init(&proof);
+        status = prove(&proof);
+        proof_fini(&proof);
     }
-    if (status == WEFT_OK) {
-        status = check_result(&proof);
-    }
-    proof_fini(&proof);
+    free(proof.one);
+    free(proof.ranks);
+    free(proof.queue);
     return status;
 }

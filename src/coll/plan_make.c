@@ -1,191 +1,270 @@
+/* Which flows make a collective. */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-/* ---- rings ----
- *
- * A ring works on a range of elements cut into n chunks. For n - 1 steps rank r sends a
- * chunk onwards, starting with its own (chunk r), and adds its input to the one that
- * comes in; then chunk r + 1 is complete on r, and for n - 1 more steps complete chunks
- * go round. Two opposite rings work on one half each, so that both directions of every
- * cable carry half of the bytes.
- *
- * Steps are listed chunk by chunk, slice by slice: when a chunk's last slice leaves, the
- * first slice of the next chunk has long been reduced, so that the wire never waits. */
+/* Several trees share lanes in both phases: a message is listed this many slices behind the
+ * one it depends on, so that a lane has something else to carry meanwhile. */
+#define SPREAD 4
 
-struct ring {
-    uint32_t next, previous; /* ranks */
-    bool is_reversed;
-    uint64_t offset, count; /* the ring's range */
-    uint64_t slice;
-    uint32_t *came; /* [n * n_slices]: the step that completed slice s of chunk c here */
-    uint32_t *sent; /* [n * n_slices]: the first send of it */
-    uint32_t n_slices; /* of the largest chunk */
+struct maker {
+    struct coll_draft *draft;
+    uint32_t n, rank;
+    struct coll_child *up_room, *down_room; /* Owned [n] */
 };
 
-static uint64_t chunk_begin(const struct ring *ring, uint32_t chunk, uint32_t n)
-{
-    return ring->offset + ring->count / n * chunk +
-           (ring->count % n < chunk ? ring->count % n : chunk);
-}
-
-/* The chunk `steps_back` steps behind rank r's own. In ring step k, rank r sends the one
- * k steps back and gets the one k + 1 steps back, while reducing and while gathering. */
-static uint32_t chunk_at(const struct ring *ring, uint32_t rank, uint32_t steps_back,
-                         uint32_t n)
-{
-    return ring->is_reversed ? (rank + steps_back) % n : (rank + n - steps_back % n) % n;
-}
-
-struct slice {
-    uint32_t key; /* into came and sent */
-    uint64_t offset, count;
+/* Part `i` of `count`: shares are in 1/65536 and make 65536 together. */
+struct part {
+    uint64_t at, count;
 };
 
-static bool slice_of(const struct ring *ring, uint32_t chunk, uint32_t index, uint32_t n,
-                     struct slice *out)
+static struct part part_of(uint64_t count, uint32_t share_before, uint32_t share)
 {
-    uint64_t begin = chunk_begin(ring, chunk, n) + index * ring->slice;
-    uint64_t end = chunk_begin(ring, chunk + 1, n);
+    uint64_t begin = count / 65536 * share_before + count % 65536 * share_before / 65536;
+    uint32_t until = share_before + share;
+    uint64_t end = count / 65536 * until + count % 65536 * until / 65536;
 
-    if (begin >= end) {
-        return false;
-    }
-    *out = (struct slice){.key = chunk * ring->n_slices + index,
-                          .offset = begin,
-                          .count = end - begin < ring->slice ? end - begin : ring->slice};
-    return true;
+    return (struct part){begin, end - begin};
 }
 
-/* Slice `index` of ring step k (0 .. 2n - 3): what is sent and what comes in. */
-static void ring_step(struct coll_maker *maker, struct ring *ring, uint32_t k,
-                      uint32_t index)
+/* Block `i` of `count` cut into n, the first ones longer by an element. */
+static struct part block_of(uint64_t count, uint32_t i, uint32_t n)
 {
-    uint32_t n = maker->plan->n_ranks, rank = maker->plan->rank;
-    bool is_gather = k >= n - 1;
-    struct slice slice;
+    uint64_t longer = count % n;
 
-    if (slice_of(ring, chunk_at(ring, rank, k, n), index, n, &slice)) {
-        struct coll_step send = {.kind = COLL_SEND,
-                                 .peer = ring->next,
-                                 .from = k == 0 ? COLL_INPUT : COLL_OUTPUT,
-                                 .offset = slice.offset,
-                                 .count = slice.count,
-                                 .after = {ring->came[slice.key], COLL_NO_STEP}};
-        uint32_t step = coll_maker_add(maker, &send);
+    return (struct part){count / n * i + (longer < i ? longer : i),
+                         count / n + (i < longer)};
+}
 
-        if (!is_gather) {
-            ring->sent[slice.key] = step;
+/* The part of a job's data that one structure carries, as a flow per root: `count` elements
+ * at `at` of everything (all_reduce, broadcast, reduce) or of every rank's block. */
+struct carried {
+    struct part part;
+    const struct coll_ring *ring;       /* or */
+    const struct coll_hanging *hanging; /* or neither: a star, or */
+    bool is_binomial;
+};
+
+static void view_of(const struct maker *maker, const struct carried *carried,
+                    uint32_t root, bool is_down, struct coll_view *out)
+{
+    struct coll_child *room = is_down ? maker->down_room : maker->up_room;
+
+    if (carried->ring != NULL && is_down) {
+        coll_view_ring_out(carried->ring, maker->rank, root, room, out);
+    } else if (carried->ring != NULL) {
+        coll_view_ring_in(carried->ring, maker->rank, root, room, out);
+    } else if (carried->hanging != NULL) {
+        coll_view_hanging(carried->hanging, root, room, out);
+    } else if (carried->is_binomial) {
+        coll_view_binomial(maker->n, maker->rank, root, room, out);
+    } else {
+        coll_view_star(maker->n, maker->rank, root, room, out);
+    }
+}
+
+static void add_flow(struct maker *maker, const struct carried *carried, uint32_t root,
+                     struct coll_flow flow)
+{
+    enum coll_kind kind = maker->draft->job->kind;
+    struct coll_view up, down;
+
+    if (coll_reduces(kind)) {
+        view_of(maker, carried, root, false, &up);
+        flow.up = &up;
+        flow.keeps_output = kind != COLL_ALL_REDUCE;
+    }
+    if (kind == COLL_ALL_REDUCE || !coll_reduces(kind)) {
+        view_of(maker, carried, root, true, &down);
+        flow.down = &down;
+    }
+    coll_draft_flow(maker->draft, &flow);
+}
+
+/* A flow for every rank's block. In rings all flows move at once, each rank at another one:
+ * they are listed block after block. */
+static void add_blocks(struct maker *maker, const struct carried *carried)
+{
+    const struct coll_job *job = maker->draft->job;
+    uint64_t share = job->count / maker->n;
+
+    for (uint32_t root = 0; root < maker->n; root++) {
+        struct part block = block_of(carried->part.count, root, maker->n);
+        struct coll_flow flow = {.spread = SPREAD};
+        uint64_t longest = carried->part.count;
+
+        if (job->kind == COLL_ALL_REDUCE) {
+            flow.input_at = carried->part.at + block.at;
+            flow.output_at = flow.input_at;
+            flow.count = block.count;
+            longest = block_of(carried->part.count, 0, maker->n).count;
+        } else {
+            bool is_gather = job->kind == COLL_ALL_GATHER;
+
+            flow.input_at = carried->part.at + (is_gather ? 0 : root * share);
+            flow.output_at = carried->part.at + (is_gather ? root * share : 0);
+            flow.count = carried->part.count;
         }
-    }
-    if (slice_of(ring, chunk_at(ring, rank, k + 1, n), index, n, &slice)) {
-        struct coll_step recv = {
-            .kind = is_gather ? COLL_RECV : COLL_RECV_REDUCE,
-            .peer = ring->previous,
-            .from = COLL_INPUT,
-            .offset = slice.offset,
-            .count = slice.count,
-            .after = {is_gather ? ring->sent[slice.key] : COLL_NO_STEP, COLL_NO_STEP}};
+        if (carried->ring != NULL && longest > 0) {
+            uint64_t slice = coll_slice_count(maker->draft, longest);
 
-        ring->came[slice.key] = coll_maker_add(maker, &recv);
-    }
-}
-
-static void ring_init(struct ring *ring, const struct coll_maker *maker, bool is_reversed,
-                      uint64_t offset, uint64_t count)
-{
-    uint32_t n = maker->plan->n_ranks, rank = maker->plan->rank;
-    uint32_t up = (rank + 1) % n, down = (rank + n - 1) % n;
-    uint64_t longest = (count + n - 1) / n;
-    size_t n_entries;
-
-    *ring = (struct ring){.next = is_reversed ? down : up,
-                          .previous = is_reversed ? up : down,
-                          .is_reversed = is_reversed,
-                          .offset = offset,
-                          .count = count};
-    ring->slice = coll_slice_count(longest, weft_dtype_bytes(maker->job->dtype));
-    ring->n_slices = (uint32_t)((longest + ring->slice - 1) / ring->slice);
-    n_entries = (size_t)n * ring->n_slices;
-    ring->came = weft_calloc(n_entries + 1, sizeof(*ring->came));
-    ring->sent = weft_calloc(n_entries + 1, sizeof(*ring->sent));
-    for (size_t i = 0; i < n_entries; i++) {
-        ring->came[i] = COLL_NO_STEP;
-        ring->sent[i] = COLL_NO_STEP;
-    }
-}
-
-void coll_make_rings(struct coll_maker *maker, uint32_t n_rings)
-{
-    uint32_t n = maker->plan->n_ranks;
-    uint64_t first_half = n_rings == 1 ? maker->job->count : maker->job->count / 2;
-    struct ring rings[2];
-    uint32_t n_slices = 0;
-
-    weft_check(n_rings == 1 || n_rings == 2);
-    for (uint32_t i = 0; i < n_rings; i++) {
-        ring_init(&rings[i], maker, i == 1, i == 0 ? 0 : first_half,
-                  i == 0 ? first_half : maker->job->count - first_half);
-        n_slices = rings[i].n_slices > n_slices ? rings[i].n_slices : n_slices;
-    }
-    for (uint32_t k = 0; k < 2 * (n - 1); k++) {
-        for (uint32_t index = 0; index < n_slices; index++) {
-            for (uint32_t i = 0; i < n_rings; i++) {
-                ring_step(maker, &rings[i], k, index);
-            }
+            flow.spread = (uint32_t)((longest + slice - 1) / slice);
         }
-    }
-    for (uint32_t i = 0; i < n_rings; i++) {
-        free(rings[i].came);
-        free(rings[i].sent);
+        add_flow(maker, carried, root, flow);
     }
 }
 
-/* ---- direct exchange ---- */
-
-/* In place, the first reduction overwrites what is being sent: it waits for all sends of
- * the slice, joined two by two. */
-static void join(struct coll_maker *maker, uint32_t step, uint32_t *joined)
+static void add_whole(struct maker *maker, const struct carried *carried, uint32_t root,
+                      uint32_t spread)
 {
-    struct coll_step both = {.kind = COLL_JOIN,
-                             .peer = maker->plan->rank,
-                             .from = COLL_INPUT,
-                             .after = {*joined, step}};
-
-    *joined = *joined == COLL_NO_STEP ? step : coll_maker_add(maker, &both);
+    add_flow(maker, carried, root,
+             (struct coll_flow){.input_at = carried->part.at,
+                                .output_at = carried->part.at,
+                                .count = carried->part.count,
+                                .spread = spread});
 }
 
-void coll_make_direct(struct coll_maker *maker)
+/* What all structures of a packing carry together. */
+static uint64_t carried_count(const struct maker *maker)
 {
-    uint32_t n = maker->plan->n_ranks, rank = maker->plan->rank;
-    uint64_t count = maker->job->count;
-    uint64_t slice = coll_slice_count(count, weft_dtype_bytes(maker->job->dtype));
+    const struct coll_job *job = maker->draft->job;
+    bool is_dealt = job->kind == COLL_REDUCE_SCATTER || job->kind == COLL_ALL_GATHER;
 
-    for (uint64_t at = 0; at < count; at += slice) {
-        struct coll_step step = {.kind = COLL_SEND,
-                                 .from = COLL_INPUT,
-                                 .offset = at,
-                                 .count = count - at < slice ? count - at : slice,
-                                 .after = {COLL_NO_STEP, COLL_NO_STEP}};
-        uint32_t sends = COLL_NO_STEP, reduced = COLL_NO_STEP;
+    return is_dealt ? job->count / maker->n : job->count;
+}
 
-        for (uint32_t i = 1; i < n; i++) {
-            uint32_t send;
+static void along_rings(struct maker *maker, bool all)
+{
+    const struct mesh_packing *packing = &maker->draft->mesh->rings;
+    uint64_t count = carried_count(maker);
+    uint32_t before = 0;
 
-            step.peer = (rank + i) % n;
-            send = coll_maker_add(maker, &step);
-            if (maker->job->in_place) {
-                join(maker, send, &sends);
-            }
-        }
-        step.kind = COLL_RECV_REDUCE;
-        step.after[0] = sends;
-        for (uint32_t i = 1; i < n; i++) {
-            step.peer = (rank + n - i) % n;
-            reduced = coll_maker_add(maker, &step);
-            step.from = COLL_OUTPUT;
-            step.after[0] = reduced;
-        }
+    for (uint32_t i = 0; i < (all ? packing->n_rings : 1); i++) {
+        uint32_t share = all ? packing->rings[i].share : 65536;
+        struct coll_ring ring;
+        struct carried carried = {.part = part_of(count, before, share), .ring = &ring};
+
+        before += share;
+        coll_ring_make(&packing->rings[i], maker->n, &ring);
+        add_blocks(maker, &carried);
+        coll_ring_fini(&ring);
     }
+}
+
+static void along_trees(struct maker *maker, const struct mesh_packing *packing, bool all,
+                        uint32_t root)
+{
+    enum coll_kind kind = maker->draft->job->kind;
+    uint64_t count = carried_count(maker);
+    uint32_t before = 0, n_trees = all ? packing->n_trees : 1;
+
+    for (uint32_t i = 0; i < n_trees; i++) {
+        const struct mesh_packed_tree *tree = &packing->trees[i];
+        uint32_t share = all ? tree->share : 65536;
+        struct coll_hanging hanging;
+        struct carried carried = {.part = part_of(count, before, share),
+                                  .hanging = &hanging};
+
+        before += share;
+        coll_hanging_make(tree->parent, maker->n, maker->rank, &hanging);
+        if (kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER) {
+            add_blocks(maker, &carried);
+        } else {
+            add_whole(maker, &carried, root == COLL_NO_STEP ? tree->root : root,
+                      n_trees > 1 ? SPREAD : 1);
+        }
+        coll_hanging_fini(&hanging);
+    }
+}
+
+static void along_rooted_trees(struct maker *maker, bool all)
+{
+    const struct coll_job *job = maker->draft->job;
+    const struct coll_mesh *mesh = maker->draft->mesh;
+    const struct coll_rooted *rooted = coll_mesh_rooted(mesh, job->root);
+
+    if (job->kind != COLL_BROADCAST && job->kind != COLL_REDUCE) {
+        along_trees(maker, &mesh->trees, all, COLL_NO_STEP);
+    } else if (rooted == NULL) {
+        along_trees(maker, &mesh->trees, all, job->root);
+    } else {
+        along_trees(maker, job->kind == COLL_BROADCAST ? &rooted->out : &rooted->in, all,
+                    job->root);
+    }
+}
+
+static void along_chain(struct maker *maker)
+{
+    const struct coll_job *job = maker->draft->job;
+    const struct mesh_packed_ring *packed = &maker->draft->mesh->rings.rings[0];
+    struct carried carried = {.part = {0, job->count}};
+    uint32_t *parent, root;
+    struct coll_hanging hanging;
+    struct coll_ring ring;
+
+    if (job->kind != COLL_ALL_REDUCE) {
+        coll_ring_make(packed, maker->n, &ring);
+        carried.ring = &ring;
+        add_whole(maker, &carried, job->root, 1);
+        coll_ring_fini(&ring);
+        return;
+    }
+    parent = weft_calloc(maker->n, sizeof(*parent));
+    coll_path_parents(packed, maker->n, parent, &root);
+    coll_hanging_make(parent, maker->n, maker->rank, &hanging);
+    carried.hanging = &hanging;
+    add_whole(maker, &carried, root, 1);
+    coll_hanging_fini(&hanging);
+    free(parent);
+}
+
+static void along_pairs(struct maker *maker, bool is_binomial)
+{
+    const struct coll_job *job = maker->draft->job;
+    struct carried carried = {.part = {0, carried_count(maker)},
+                              .is_binomial = is_binomial};
+
+    if (job->kind == COLL_BROADCAST || job->kind == COLL_REDUCE) {
+        add_whole(maker, &carried, job->root, 1);
+    } else {
+        add_blocks(maker, &carried);
+    }
+}
+
+void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm)
+{
+    uint32_t n = draft->plan->n_ranks;
+    struct maker maker = {.draft = draft,
+                          .n = n,
+                          .rank = draft->plan->rank,
+                          .up_room = weft_calloc(n, sizeof(*maker.up_room)),
+                          .down_room = weft_calloc(n, sizeof(*maker.down_room))};
+
+    switch (algorithm) {
+    case COLL_RING:
+    case COLL_RINGS:
+        along_rings(&maker, algorithm == COLL_RINGS);
+        break;
+    case COLL_TREE:
+    case COLL_TREES:
+        along_rooted_trees(&maker, algorithm == COLL_TREES);
+        break;
+    case COLL_CHAIN:
+        along_chain(&maker);
+        break;
+    case COLL_DIRECT:
+    case COLL_EXCHANGE:
+        along_pairs(&maker, false);
+        break;
+    case COLL_DOUBLING:
+    case COLL_HALVING:
+        along_pairs(&maker, true);
+        break;
+    case COLL_AUTO:
+        weft_check(algorithm != COLL_AUTO);
+        break;
+    }
+    free(maker.up_room);
+    free(maker.down_room);
 }

@@ -2,31 +2,124 @@
 #ifndef WEFT_COLL_PLAN_PRIVATE_H
 #define WEFT_COLL_PLAN_PRIVATE_H
 
-#include "coll/coll.h"
+#include "coll/cost.h"
 
 /* Slices: long enough that headers, immediates and clear-to-sends do not matter, short
- * enough that reductions hide behind the wire. */
-#define COLL_SLICE_BYTES_MIN (16u * 1024)
+ * enough that reductions hide behind the wire. Plans have at most this many a range. */
+#define COLL_SLICE_BYTES_MIN (8u * 1024)
 #define COLL_SLICE_BYTES_MAX (512u * 1024)
 
-/* Elements of the slices that `chunk_count` elements are cut into: about eight a chunk.
- * Never 0. */
-uint64_t coll_slice_count(uint64_t chunk_count, size_t element_bytes);
+/* ---- draft: steps in any order, each with its place in time ----
+ *
+ * Every message has a key that both ends compute alike: (time, flow, phase, slice). Steps
+ * are listed in the order of keys, so that both ends list the messages between them in one
+ * order; and what a step waits for has a lesser key, so that listing order is an order in
+ * which everything can happen, with any window: no plan can wait for ever. */
 
-/* What is under construction: the plan and the capacity of its steps. */
-struct coll_maker {
-    struct coll_plan *plan;
-    uint32_t cap;
-    const struct coll_job *job;
+struct coll_key {
+    uint64_t time;  /* slices from the beginning */
+    uint32_t flow;  /* of the plan, the same number on every rank */
+    uint32_t phase; /* 0: towards a root; 1: away */
 };
 
-/* Appends `step` and returns its index; steps of no elements are left out on both ends
- * alike and answer COLL_NO_STEP. */
-uint32_t coll_maker_add(struct coll_maker *maker, const struct coll_step *step);
+struct coll_draft {
+    struct coll_plan *plan;
+    const struct coll_job *job;
+    const struct coll_mesh *mesh;
+    uint64_t slice_bytes;
+    struct coll_drafted *steps; /* Owned [n_steps] */
+    uint32_t n_steps, cap;
+    uint32_t n_partials; /* users of SCRATCH: ranges of one flow and slice */
+    uint32_t n_flows;
+};
 
-/* One or two opposite rings. */
-void coll_make_rings(struct coll_maker *maker, uint32_t n_rings);
-/* Everyone sends everything to everyone. */
-void coll_make_direct(struct coll_maker *maker);
+struct coll_drafted {
+    struct coll_key key;
+    uint32_t index;   /* in drafting order; `after` counts in these */
+    uint32_t partial; /* uses this one of SCRATCH, or COLL_NO_STEP */
+    struct coll_step step;
+};
+
+/* Appends a step; returns what others name it by. `partial`: its place in SCRATCH is to be
+ * found, or COLL_NO_STEP. */
+uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
+                        const struct coll_step *step, uint32_t partial);
+/* Sorts into the plan, finds places in SCRATCH, and gives the draft's memory back. */
+void coll_draft_finish(struct coll_draft *draft);
+/* Elements of a slice of a range of `count`; never 0. */
+uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count);
+
+/* ---- views: one rank's place in a tree ---- */
+
+struct coll_child {
+    uint32_t rank, depth;
+};
+struct coll_view {
+    uint32_t parent;             /* COLL_NO_STEP: it is the root */
+    struct coll_child *children; /* Owned by what made the view [n_children] */
+    uint32_t n_children;
+    uint32_t depth, deepest; /* hops from the root: this rank's, the deepest rank's */
+};
+
+/* A ring as positions. */
+struct coll_ring {
+    uint32_t n;
+    uint32_t *order, *position; /* Owned [n]; order[position[r]] == r */
+};
+void coll_ring_make(const struct mesh_packed_ring *ring, uint32_t n,
+                    struct coll_ring *out);
+void coll_ring_fini(struct coll_ring *ring);
+
+/* A tree as its neighbours are seen from one rank: it can be hung from any root. */
+struct coll_hanging {
+    uint32_t rank, n;
+    uint32_t *neighbours; /* Owned [n_neighbours] */
+    uint32_t n_neighbours;
+    uint32_t *toward;       /* Owned [n]: the neighbour on the way there */
+    uint32_t *distance;     /* Owned [n] */
+    uint32_t *eccentricity; /* Owned [n]: the deepest rank when hung from there */
+};
+void coll_hanging_make(const uint32_t *parent, uint32_t n, uint32_t rank,
+                       struct coll_hanging *out);
+void coll_hanging_fini(struct coll_hanging *hanging);
+
+/* Views of `rank`; `room` [n] holds the children. */
+void coll_view_hanging(const struct coll_hanging *hanging, uint32_t root,
+                       struct coll_child *room, struct coll_view *out);
+/* The ring's path that ends at `root`, and the one that begins there. */
+void coll_view_ring_in(const struct coll_ring *ring, uint32_t rank, uint32_t root,
+                       struct coll_child *room, struct coll_view *out);
+void coll_view_ring_out(const struct coll_ring *ring, uint32_t rank, uint32_t root,
+                        struct coll_child *room, struct coll_view *out);
+void coll_view_star(uint32_t n, uint32_t rank, uint32_t root, struct coll_child *room,
+                    struct coll_view *out);
+/* The binomial tree in which rank root + x hangs from x without its highest bit. */
+void coll_view_binomial(uint32_t n, uint32_t rank, uint32_t root, struct coll_child *room,
+                        struct coll_view *out);
+
+/* ---- flows: a range reduced up a tree, or told down one, or both ---- */
+
+struct coll_flow {
+    uint64_t input_at, output_at, count; /* where it lies; elements */
+    const struct coll_view *up, *down;   /* NULL: no such phase */
+    bool keeps_output; /* partial results go to SCRATCH but at the root */
+    uint32_t spread;   /* time of a hop, in slices: how far behind what comes before it a
+                      * message is listed */
+};
+void coll_draft_flow(struct coll_draft *draft, const struct coll_flow *flow);
+
+/* plan_direct.c */
+void coll_draft_direct(struct coll_draft *draft);   /* all_reduce: all to all */
+void coll_draft_doubling(struct coll_draft *draft); /* all_reduce: butterfly */
+void coll_draft_all_to_all(struct coll_draft *draft);
+void coll_draft_send_recv(struct coll_draft *draft);
+void coll_draft_barrier(struct coll_draft *draft, enum coll_algorithm algorithm);
+
+/* plan_make.c: everything along rings and trees. */
+void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm);
+
+/* The path of a packing's first ring, as a tree's parents [n]; the root is its middle. */
+void coll_path_parents(const struct mesh_packed_ring *ring, uint32_t n, uint32_t *parent,
+                       uint32_t *out_root);
 
 #endif

@@ -5,14 +5,12 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "coll/coll.h"
+#include "coll/mesh_testing.h"
 
 #define RANKS 9
 
-static const struct coll_cost_input cost = {.rate_bps = UINT64_C(100000000000),
-                                            .delay_ps = 1000000,
-                                            .path_mtu = 4096,
-                                            .neighbours = {true, false}};
+#define RATE UINT64_C(100000000000)
+#define DELAY_PS 1000000
 
 static struct coll_job job_of(enum coll_kind kind, enum coll_algorithm algorithm,
                               uint64_t count, bool in_place)
@@ -25,11 +23,11 @@ static struct coll_job job_of(enum coll_kind kind, enum coll_algorithm algorithm
                              .in_place = in_place};
 }
 
-static void make_all(const struct coll_job *job, uint32_t n, struct coll_plan *plans)
+static void make_all(const struct coll_job *job, const struct coll_mesh *mesh,
+                     struct coll_plan *plans)
 {
-    for (uint32_t rank = 0; rank < n; rank++) {
-        ck_assert_int_eq(coll_plan_make(job, rank, n, &cost, &plans[rank], NULL),
-                         WEFT_OK);
+    for (uint32_t rank = 0; rank < mesh->n_ranks; rank++) {
+        ck_assert_int_eq(coll_plan_make(job, rank, mesh, &plans[rank], NULL), WEFT_OK);
     }
 }
 
@@ -45,92 +43,124 @@ static const uint64_t counts[] = {
 
 START_TEST(every_plan_is_proven)
 {
-    static const enum coll_algorithm algorithms[] = {COLL_AUTO, COLL_RING, COLL_RINGS,
-                                                     COLL_DIRECT};
     struct coll_plan plans[RANKS];
+    struct coll_mesh mesh;
     uint32_t n = (uint32_t)_i;
 
-    for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
-        for (size_t a = 0; a < 2 * WEFT_LENGTH(algorithms); a++) {
-            struct coll_job job =
-                job_of(COLL_ALL_REDUCE, algorithms[a / 2], counts[c], a % 2 == 1);
+    coll_mesh_full(n, RATE, DELAY_PS, &mesh);
+    for (size_t c = 0; c < 2 * WEFT_LENGTH(counts); c++) {
+        for (int a = 0; a < COLL_N_KINDS * COLL_N_ALGORITHMS; a++) {
+            struct coll_job job = job_of((enum coll_kind)(a / COLL_N_ALGORITHMS),
+                                         (enum coll_algorithm)(a % COLL_N_ALGORITHMS),
+                                         counts[c / 2], c % 2 == 1);
             struct weft_error error = {0};
 
-            make_all(&job, n, plans);
+            if (!coll_has_algorithm(job.kind, job.algorithm) ||
+                (job.in_place &&
+                 (job.kind == COLL_ALL_TO_ALL || job.kind == COLL_SEND_RECV))) {
+                continue;
+            }
+            job.root = (uint32_t)c % n;
+            make_all(&job, &mesh, plans);
             ck_assert_msg(coll_plan_check(&job, plans, &error) == WEFT_OK,
-                          "n %u count %llu %s: %s", n, (unsigned long long)counts[c],
-                          coll_algorithm_name(algorithms[a / 2]), error.message);
+                          "%s, n %u count %llu %s: %s", coll_kind_name(job.kind), n,
+                          (unsigned long long)job.count,
+                          coll_algorithm_name(job.algorithm), error.message);
             ck_assert_int_ne(plans[0].algorithm, COLL_AUTO);
             fini_all(n, plans);
         }
-        struct coll_job job = job_of(COLL_SEND_RECV, COLL_AUTO, counts[c], false);
-
-        make_all(&job, n, plans);
-        ck_assert_int_eq(coll_plan_check(&job, plans, NULL), WEFT_OK);
-        fini_all(n, plans);
     }
+    coll_mesh_fini(&mesh);
 }
 END_TEST
 
 /* Every way of breaking one step of one rank's plan; all must be noticed. */
 enum breakage {
     DROP_WAIT,
-    SHIFT,
+    DROP_OTHER_WAIT,
+    SHIFT_SOURCE,
+    SHIFT_TARGET,
     SHORTEN,
     WRONG_PEER,
-    FROM_INPUT,
+    OTHER_SOURCE,
+    OTHER_TARGET,
     SWAP_KIND,
+    DIVIDE,
     REMOVE,
     WAIT_FOR_LATER,
     N_BREAKAGES
 };
 
-/* False: this step cannot be broken this way, or its plan would still be right. */
+static bool reads(const struct coll_step *step)
+{
+    return step->kind == COLL_SEND || step->kind == COLL_RECV_REDUCE ||
+           step->kind == COLL_COPY;
+}
+
+static bool writes(const struct coll_step *step)
+{
+    return step->kind != COLL_SEND && step->kind != COLL_JOIN;
+}
+
+static void remove_step(struct coll_plan *plan, uint32_t i)
+{
+    for (uint32_t k = i; k + 1 < plan->n_steps; k++) {
+        plan->steps[k] = plan->steps[k + 1];
+        for (int w = 0; w < 2; w++) {
+            uint32_t *after = &plan->steps[k].after[w];
+
+            if (*after == i) {
+                *after = COLL_NO_STEP;
+            } else if (*after != COLL_NO_STEP && *after > i) {
+                (*after)--;
+            }
+        }
+    }
+    plan->n_steps--;
+}
+
+/* False: this step cannot be broken this way. */
 static bool breaks(const struct coll_job *job, struct coll_plan *plan, uint32_t i,
                    int how)
 {
     struct coll_step *step = &plan->steps[i];
-    bool has_wait = step->after[0] != COLL_NO_STEP;
+    int wait = how == DROP_OTHER_WAIT;
+    bool has_wait = step->after[wait] != COLL_NO_STEP;
 
     switch ((enum breakage)how) {
     case DROP_WAIT:
-        step->after[0] = COLL_NO_STEP;
+    case DROP_OTHER_WAIT:
+        step->after[wait] = COLL_NO_STEP;
         return has_wait;
-    case SHIFT:
-        step->offset += step->offset + step->count < job->count ? 1 : (uint64_t)-1;
-        return true;
+    case SHIFT_SOURCE:
+        step->from_at += step->from_at == 0 ? 1 : (uint64_t)-1;
+        return reads(step) && step->count > 0;
+    case SHIFT_TARGET:
+        step->to_at += step->to_at == 0 ? 1 : (uint64_t)-1;
+        return writes(step) && step->count > 0;
     case SHORTEN:
         step->count--;
-        return true;
+        return step->kind != COLL_JOIN && step->count < UINT64_MAX;
     case WRONG_PEER:
         step->peer = (step->peer + 1) % plan->n_ranks;
         return true;
-    case FROM_INPUT:
-        if (step->kind == COLL_RECV || step->from == COLL_INPUT || job->in_place) {
-            return false;
-        }
-        step->from = COLL_INPUT;
-        return true;
+    case OTHER_SOURCE:
+        step->from = step->from == COLL_INPUT ? COLL_OUTPUT : COLL_INPUT;
+        return reads(step) && step->count > 0 && !job->in_place;
+    case OTHER_TARGET:
+        step->to = step->to == COLL_OUTPUT ? COLL_SCRATCH : COLL_OUTPUT;
+        return writes(step) && step->count > 0;
     case SWAP_KIND:
         if (step->kind == COLL_SEND) {
             return false;
         }
         step->kind = step->kind == COLL_RECV ? COLL_RECV_REDUCE : COLL_RECV;
-        return true;
+        return step->peer != plan->rank && step->count > 0;
+    case DIVIDE:
+        step->divides = !step->divides;
+        return step->kind == COLL_RECV_REDUCE;
     case REMOVE:
-        for (uint32_t k = i; k + 1 < plan->n_steps; k++) {
-            plan->steps[k] = plan->steps[k + 1];
-            for (int w = 0; w < 2; w++) {
-                uint32_t *after = &plan->steps[k].after[w];
-
-                if (*after == i) {
-                    *after = COLL_NO_STEP;
-                } else if (*after != COLL_NO_STEP && *after > i) {
-                    (*after)--;
-                }
-            }
-        }
-        plan->n_steps--;
+        remove_step(plan, i);
         return true;
     case WAIT_FOR_LATER:
         step->after[1] = i + 1;
@@ -141,127 +171,169 @@ static bool breaks(const struct coll_job *job, struct coll_plan *plan, uint32_t 
     return false;
 }
 
-/* Out of place, an all-gather lands where nothing was sent from at k = 0: that wait guards the
- * in-place form only. */
-static bool is_harmless(const struct coll_job *job, const struct coll_plan *plan,
-                        uint32_t i, int how)
-{
-    const struct coll_step *step = &plan->steps[i];
+static const struct {
+    enum coll_kind kind;
+    enum coll_algorithm algorithm;
+} breakable[] = {
+    {COLL_ALL_REDUCE, COLL_RING},       {COLL_ALL_REDUCE, COLL_RINGS},
+    {COLL_ALL_REDUCE, COLL_DIRECT},     {COLL_ALL_REDUCE, COLL_EXCHANGE},
+    {COLL_ALL_REDUCE, COLL_DOUBLING},   {COLL_ALL_REDUCE, COLL_HALVING},
+    {COLL_ALL_REDUCE, COLL_TREES},      {COLL_ALL_REDUCE, COLL_CHAIN},
+    {COLL_REDUCE_SCATTER, COLL_RING},   {COLL_REDUCE_SCATTER, COLL_TREE},
+    {COLL_REDUCE_SCATTER, COLL_DIRECT}, {COLL_REDUCE_SCATTER, COLL_HALVING},
+    {COLL_ALL_GATHER, COLL_RINGS},      {COLL_ALL_GATHER, COLL_TREES},
+    {COLL_ALL_GATHER, COLL_DOUBLING},   {COLL_BROADCAST, COLL_CHAIN},
+    {COLL_BROADCAST, COLL_TREE},        {COLL_REDUCE, COLL_CHAIN},
+    {COLL_REDUCE, COLL_HALVING},        {COLL_ALL_TO_ALL, COLL_DIRECT},
+    {COLL_SEND_RECV, COLL_DIRECT},      {COLL_BARRIER, COLL_DIRECT},
+    {COLL_BARRIER, COLL_DOUBLING},      {COLL_BARRIER, COLL_TREE},
+};
+#define N_BREAKABLE WEFT_LENGTH(breakable)
 
-    if (how != DROP_WAIT || job->in_place || step->kind != COLL_RECV ||
-        step->after[0] == COLL_NO_STEP) {
-        return false;
-    }
-    return plan->steps[step->after[0]].from == COLL_INPUT;
-}
-
-START_TEST(every_broken_plan_is_refused)
+/* Breaks every step of one rank in every way; all must be noticed. */
+static void break_all(const struct coll_job *job, const struct coll_mesh *mesh, int how)
 {
-    static const enum coll_algorithm algorithms[] = {COLL_RING, COLL_RINGS, COLL_DIRECT};
-    struct coll_job job =
-        job_of(COLL_ALL_REDUCE, algorithms[_i % 3], 30011, _i / 3 % 2 == 1);
-    int how = _i / 6;
     struct coll_plan plans[4];
-    uint32_t n_broken = 0;
 
     for (uint32_t i = 0;; i++) {
+        struct weft_error error = {0};
         bool is_broken;
 
-        make_all(&job, 4, plans);
+        make_all(job, mesh, plans);
         if (i >= plans[1].n_steps) {
             fini_all(4, plans);
-            break;
+            return;
         }
-        is_broken = !is_harmless(&job, &plans[1], i, how) &&
-                    plans[1].steps[i].count > 0 && breaks(&job, &plans[1], i, how);
+        is_broken = breaks(job, &plans[1], i, how);
         if (is_broken) {
-            struct weft_error error = {0};
-
-            n_broken++;
-            ck_assert_msg(coll_plan_check(&job, plans, &error) == WEFT_ERR_PROTOCOL,
-                          "algorithm %d in_place %d, breakage %d of step %u passed",
-                          (int)job.algorithm, job.in_place, how, i);
+            ck_assert_msg(coll_plan_check(job, plans, &error) == WEFT_ERR_PROTOCOL,
+                          "%s by %s, in place %d, breakage %d of step %u passed",
+                          coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
+                          job->in_place, how, i);
             ck_assert_str_eq(error.phase, "plan");
         }
         fini_all(4, plans);
     }
-    if (how != FROM_INPUT || (!job.in_place && job.algorithm != COLL_DIRECT)) {
-        ck_assert_uint_gt(n_broken, 0);
+}
+
+START_TEST(every_broken_plan_is_refused)
+{
+    struct coll_mesh mesh;
+
+    coll_mesh_ring(4, RATE, DELAY_PS, &mesh);
+    for (size_t k = 0; k < 2 * N_BREAKABLE; k++) {
+        struct coll_job job =
+            job_of(breakable[k / 2].kind, breakable[k / 2].algorithm, 30012, k % 2 == 1);
+
+        if (job.in_place && (job.kind == COLL_ALL_TO_ALL || job.kind == COLL_SEND_RECV)) {
+            continue;
+        }
+        job.op = WEFT_AVG;
+        job.root = 1;
+        break_all(&job, &mesh, _i);
     }
+    coll_mesh_fini(&mesh);
 }
 END_TEST
 
 START_TEST(what_has_no_plan_says_so)
 {
-    struct coll_job job = job_of(COLL_ALL_GATHER, COLL_AUTO, 8, false);
+    struct coll_job job = job_of(COLL_ALL_GATHER, COLL_CHAIN, 8, false);
     struct weft_error error = {0};
+    struct coll_mesh mesh;
     struct coll_plan plan;
 
-    ck_assert_int_eq(coll_plan_make(&job, 0, 2, &cost, &plan, &error),
-                     WEFT_ERR_UNSUPPORTED);
-    ck_assert_str_eq(error.message, "all_gather has no plan yet");
-    plan.n_ranks = 2;
-    ck_assert_int_eq(coll_plan_check(&job, &plan, NULL), WEFT_ERR_UNSUPPORTED);
+    coll_mesh_full(2, RATE, DELAY_PS, &mesh);
+    ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message, "all_gather has no algorithm chain");
     error = (struct weft_error){0};
     job = job_of(COLL_SEND_RECV, COLL_AUTO, 8, true);
-    ck_assert_int_eq(coll_plan_make(&job, 0, 2, &cost, &plan, &error), WEFT_ERR_INPUT);
+    ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_INPUT);
+    coll_mesh_fini(&mesh);
+    /* Two pairs that do not reach each other have no tree. */
+    coll_mesh_of_cables(4, (struct coll_cable[]){{0, 1}, {2, 3}}, 2, RATE, DELAY_PS,
+                        &mesh);
+    error = (struct weft_error){0};
+    job = job_of(COLL_ALL_REDUCE, COLL_TREE, 8, false);
+    ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_ROUTE);
+    ck_assert_str_eq(error.message,
+                     "all_reduce by tree: the mesh does not join all ranks");
+    coll_mesh_fini(&mesh);
 }
 END_TEST
+
+static void check_print(const struct coll_job *job, uint32_t rank, uint32_t n,
+                        const char *want)
+{
+    struct coll_mesh mesh;
+    struct coll_plan plan;
+    struct weft_text text = {0};
+
+    coll_mesh_full(n, RATE, DELAY_PS, &mesh);
+    ck_assert_int_eq(coll_plan_make(job, rank, &mesh, &plan, NULL), WEFT_OK);
+    coll_plan_print(&plan, &text);
+    ck_assert_str_eq(text.bytes, want);
+    weft_text_fini(&text);
+    coll_plan_fini(&plan);
+    coll_mesh_fini(&mesh);
+}
 
 START_TEST(a_plan_reads_like_this)
 {
     struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_RING, 3, false);
-    struct coll_plan plan;
-    struct weft_text text = {0};
 
-    ck_assert_int_eq(coll_plan_make(&job, 0, 3, &cost, &plan, NULL), WEFT_OK);
-    coll_plan_print(&plan, &text);
-    ck_assert_str_eq(text.bytes, "rank 0 of 3, ring, 8 steps\n"
-                                 "   0 send to 1 input [0, +1)\n"
-                                 "   1 recv_reduce from 2 input [2, +1)\n"
-                                 "   2 send to 1 output [2, +1) after 1\n"
-                                 "   3 recv_reduce from 2 input [1, +1)\n"
-                                 "   4 send to 1 output [1, +1) after 3\n"
-                                 "   5 recv from 2 [0, +1) after 0\n"
-                                 "   6 send to 1 output [0, +1) after 5\n"
-                                 "   7 recv from 2 [2, +1) after 2\n");
-    weft_text_fini(&text);
-    coll_plan_fini(&plan);
-
+    job.op = WEFT_AVG;
+    check_print(&job, 0, 3,
+                "rank 0 of 3, ring, 8 steps\n"
+                "   0 recv_reduce from 2 input [1, +1) -> output [1, +1)\n"
+                "   1 send to 1 input [2, +1)\n"
+                "   2 recv_reduce from 2 input [0, +1) -> output [0, +1) / ranks\n"
+                "   3 send to 1 output [1, +1) after 0\n"
+                "   4 send to 1 output [0, +1) after 2\n"
+                "   5 recv from 2 output [2, +1)\n"
+                "   6 recv from 2 output [1, +1) after 3\n"
+                "   7 send to 1 output [2, +1) after 5\n");
     job = job_of(COLL_ALL_REDUCE, COLL_DIRECT, 3, true);
-    ck_assert_int_eq(coll_plan_make(&job, 3, 4, &cost, &plan, NULL), WEFT_OK);
-    coll_plan_print(&plan, &text);
-    ck_assert_str_eq(text.bytes, "rank 3 of 4, direct, 8 steps\n"
-                                 "   0 send to 0 input [0, +3)\n"
-                                 "   1 send to 1 input [0, +3)\n"
-                                 "   2 join [0, +0) after 0, 1\n"
-                                 "   3 send to 2 input [0, +3)\n"
-                                 "   4 join [0, +0) after 2, 3\n"
-                                 "   5 recv_reduce from 2 input [0, +3) after 4\n"
-                                 "   6 recv_reduce from 1 output [0, +3) after 5\n"
-                                 "   7 recv_reduce from 0 output [0, +3) after 6\n");
-    weft_text_fini(&text);
-    coll_plan_fini(&plan);
-
+    check_print(&job, 3, 4,
+                "rank 3 of 4, direct, 8 steps\n"
+                "   0 send to 0 input [0, +3)\n"
+                "   1 send to 1 input [0, +3)\n"
+                "   2 join after 0, 1\n"
+                "   3 send to 2 input [0, +3)\n"
+                "   4 join after 2, 3\n"
+                "   5 recv_reduce from 2 input [0, +3) -> output [0, +3) after 4\n"
+                "   6 recv_reduce from 1 output [0, +3) -> output [0, +3) after 5\n"
+                "   7 recv_reduce from 0 output [0, +3) -> output [0, +3) after 6\n");
+    job = job_of(COLL_REDUCE_SCATTER, COLL_RING, 6, false);
+    check_print(&job, 0, 3,
+                "rank 0 of 3, ring, 4 steps, scratch 2\n"
+                "   0 recv_reduce from 2 input [2, +2) -> scratch [0, +2)\n"
+                "   1 send to 1 input [4, +2)\n"
+                "   2 recv_reduce from 2 input [0, +2) -> output [0, +2)\n"
+                "   3 send to 1 scratch [0, +2) after 0\n");
+    job = job_of(COLL_BARRIER, COLL_AUTO, 0, false);
+    check_print(&job, 1, 2,
+                "rank 1 of 2, direct, 2 steps\n"
+                "   0 send to 0 input [0, +0)\n"
+                "   1 recv from 0 output [0, +0)\n");
     job = job_of(COLL_ALL_REDUCE, COLL_AUTO, 3, false);
-    ck_assert_int_eq(coll_plan_make(&job, 0, 1, &cost, &plan, NULL), WEFT_OK);
-    coll_plan_print(&plan, &text);
-    ck_assert_str_eq(text.bytes, "rank 0 of 1, direct, 1 steps\n   0 copy [0, +3)\n");
-    weft_text_fini(&text);
-    coll_plan_fini(&plan);
+    check_print(&job, 0, 1,
+                "rank 0 of 1, direct, 1 steps\n"
+                "   0 copy input [0, +3) -> output [0, +3)\n");
 }
 END_TEST
 
-/* Opposite rings fill both directions of every cable; slices are never larger than staging. */
 START_TEST(large_plans_load_every_direction_alike)
 {
     struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_AUTO, 64u << 20, false);
+    struct coll_mesh mesh;
     struct coll_plan plan;
     uint64_t sent[3] = {0};
 
-    ck_assert_int_eq(coll_plan_make(&job, 1, 3, &cost, &plan, NULL), WEFT_OK);
+    coll_mesh_full(3, RATE, DELAY_PS, &mesh);
+    ck_assert_int_eq(coll_plan_make(&job, 1, &mesh, &plan, NULL), WEFT_OK);
     ck_assert_int_eq(plan.algorithm, COLL_RINGS);
-    ck_assert_uint_eq(plan.slice_count, (512u << 10) / 4);
+    ck_assert_uint_le(plan.slice_count, (512u << 10) / 4);
     for (uint32_t i = 0; i < plan.n_steps; i++) {
         if (plan.steps[i].kind == COLL_SEND) {
             sent[plan.steps[i].peer] += plan.steps[i].count;
@@ -272,78 +344,7 @@ START_TEST(large_plans_load_every_direction_alike)
     ck_assert_uint_le(sent[0] - (64u << 20) * 2 / 3, 4);
     ck_assert_uint_le(sent[2] - (64u << 20) * 2 / 3, 4);
     coll_plan_fini(&plan);
-}
-END_TEST
-
-START_TEST(two_rings_on_one_cable_are_one)
-{
-    struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_RINGS, 1000, false);
-    struct coll_plan plan;
-
-    ck_assert_int_eq(coll_plan_make(&job, 1, 2, &cost, &plan, NULL), WEFT_OK);
-    ck_assert_int_eq(plan.algorithm, COLL_RING);
-    coll_plan_fini(&plan);
-}
-END_TEST
-
-/* Bytes from which rings are chosen on three ranks. */
-static uint64_t crossover(weft_ps delay_ps)
-{
-    struct coll_cost_input input = cost;
-    uint64_t low = 8, high = UINT64_C(1) << 32;
-
-    input.n_ranks = 3;
-    input.delay_ps = delay_ps;
-    ck_assert_int_eq(coll_choose(low, &input), COLL_DIRECT);
-    ck_assert_int_eq(coll_choose(high, &input), COLL_RINGS);
-    while (high - low > 1) {
-        uint64_t middle = (low + high) / 2;
-
-        if (coll_choose(middle, &input) == COLL_DIRECT) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return high;
-}
-
-START_TEST(longer_cables_favour_direct_exchange)
-{
-    uint64_t near = crossover(1000000), far = crossover(50000000);
-
-    printf("rings from %llu bytes at 1 us, from %llu bytes at 50 us\n",
-           (unsigned long long)near, (unsigned long long)far);
-    ck_assert_uint_lt(near * 4, far);
-    ck_assert_uint_gt(near, 16 << 10);
-    ck_assert_uint_lt(near, 1 << 20);
-}
-END_TEST
-
-/* 3 ranks at 100 Gb/s, MTU 4096: a full packet is 4178 bytes, 334 240 ps. Direct exchange of
- * 4096 bytes: that, 1 us of cable, 1 us of software and two reductions of 4096 bytes. */
-START_TEST(costs_by_hand)
-{
-    struct coll_cost_input input = cost;
-
-    input.n_ranks = 3;
-    ck_assert_int_eq(coll_cost_ps(COLL_DIRECT, 4096, &input),
-                     334240 + 1000000 + 1000000 + 2 * 5 * 4096);
-    /* A ring of 3 x 4096: four steps and a tail of a message each, two reductions. */
-    ck_assert_int_eq(coll_cost_ps(COLL_RING, 12288, &input),
-                     5 * (334240 + 2000000) + 2 * 5 * 4096);
-    ck_assert_int_eq(coll_cost_ps(COLL_RINGS, 24576, &input),
-                     coll_cost_ps(COLL_RING, 12288, &input));
-    input.n_ranks = 2;
-    ck_assert_int_eq(coll_cost_ps(COLL_RINGS, 24576, &input),
-                     coll_cost_ps(COLL_RING, 24576, &input));
-    input.n_ranks = 1;
-    ck_assert_int_eq(coll_cost_ps(COLL_RING, 24576, &input), 0);
-    /* Without a cable for every pair there is no direct exchange. */
-    input.n_ranks = 4;
-    ck_assert_int_eq(coll_choose(8, &input), COLL_DIRECT);
-    input.neighbours[0] = false;
-    ck_assert_int_ne(coll_choose(8, &input), COLL_DIRECT);
+    coll_mesh_fini(&mesh);
 }
 END_TEST
 
@@ -371,13 +372,10 @@ int main(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, every_plan_is_proven, 1, RANKS + 1);
-    tcase_add_loop_test(tcase, every_broken_plan_is_refused, 0, 6 * N_BREAKAGES);
+    tcase_add_loop_test(tcase, every_broken_plan_is_refused, 0, N_BREAKAGES);
     tcase_add_test(tcase, what_has_no_plan_says_so);
     tcase_add_test(tcase, a_plan_reads_like_this);
     tcase_add_test(tcase, large_plans_load_every_direction_alike);
-    tcase_add_test(tcase, two_rings_on_one_cable_are_one);
-    tcase_add_test(tcase, longer_cables_favour_direct_exchange);
-    tcase_add_test(tcase, costs_by_hand);
     tcase_add_test(tcase, names);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

@@ -5,20 +5,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "coll/mesh_testing.h"
 
 struct fabric fabric;
 struct rank ranks[FABRIC_HOSTS_MAX];
 uint32_t n_ranks;
 static size_t room;
 
-static struct coll_cost_input cost_of_fabric(void)
-{
-    return (struct coll_cost_input){.n_ranks = n_ranks,
-                                    .rate_bps = UINT64_C(100000000000),
-                                    .delay_ps = fabric.config.delay_ps,
-                                    .path_mtu = 4096,
-                                    .neighbours = {true, false}};
-}
+static struct coll_mesh mesh;
 
 void ranks_open(const struct fabric_config *config, size_t n_bytes)
 {
@@ -30,6 +24,7 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
     memset(ranks, 0, sizeof(ranks));
     wanted.n_hosts = n_ranks == 1 ? 2 : n_ranks;
     fabric_open(&fabric, &wanted);
+    coll_mesh_full(n_ranks, UINT64_C(100000000000), fabric.config.delay_ps, &mesh);
     for (uint32_t r = 0; r < n_ranks; r++) {
         struct rank *rank = &ranks[r];
         struct coll_links links = {.rank = r,
@@ -64,11 +59,11 @@ void ranks_close(void)
         gpu->ops->free(gpu, ranks[r].output);
     }
     fabric_close(&fabric);
+    coll_mesh_fini(&mesh);
 }
 
 void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
 {
-    struct coll_cost_input cost = cost_of_fabric();
     struct weft_error error = {0};
 
     for (uint32_t r = 0; r < n_ranks; r++) {
@@ -76,13 +71,21 @@ void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
         struct coll_buffers buffers = {
             .input = job->in_place ? rank->output : rank->input, .output = rank->output};
 
+        struct coll_extent extent = coll_extent_of(job, r, n_ranks);
+        size_t width = weft_dtype_bytes(job->dtype);
+
         oracle_buffer_bytes(job, n_ranks, &buffers.input_bytes, &buffers.output_bytes);
         ck_assert_uint_le(buffers.output_bytes, room);
-        memset(rank->output, 0xa5, buffers.output_bytes);
-        oracle_fill(job, seed, r, n_ranks, buffers.input, buffers.input_bytes);
+        ck_assert_uint_le(buffers.input_bytes, room);
+        memset(rank->output, 0xa5, room);
+        oracle_fill(job, seed, r, n_ranks,
+                    (uint8_t *)buffers.input + extent.input_at * width,
+                    buffers.input_bytes);
+        if (job->in_place) {
+            buffers.input_bytes = buffers.output_bytes = room;
+        }
         ck_assert_int_eq(coll_exec_buffers(rank->exec, &buffers, &error), WEFT_OK);
-        ck_assert_int_eq(coll_plan_make(job, r, n_ranks, &cost, &rank->plan, &error),
-                         WEFT_OK);
+        ck_assert_int_eq(coll_plan_make(job, r, &mesh, &rank->plan, &error), WEFT_OK);
         coll_exec_start(rank->exec, job, &rank->plan, iterations);
         rank->is_done = false;
     }
@@ -98,7 +101,7 @@ weft_status ranks_run(weft_ns for_ns, struct weft_error *error)
         for (uint32_t r = 0; r < n_ranks; r++) {
             weft_status status = WEFT_AGAIN;
 
-            if ((fabric.woken >> r & 1) != 0 && !ranks[r].is_done) {
+            if ((fabric.woken >> r & 1) != 0 && !ranks[r].is_done && !ranks[r].is_late) {
                 status = coll_exec_progress(ranks[r].exec, error);
             }
             if (status < 0) {
@@ -122,8 +125,11 @@ void ranks_verify(const struct coll_job *job, uint64_t seed)
 
     oracle_buffer_bytes(job, n_ranks, &input_bytes, &output_bytes);
     for (uint32_t r = 0; r < n_ranks; r++) {
+        struct coll_extent extent = coll_extent_of(job, r, n_ranks);
+        const uint8_t *output =
+            ranks[r].output + extent.output_at * weft_dtype_bytes(job->dtype);
         uint64_t n_wrong =
-            oracle_check(job, seed, r, n_ranks, ranks[r].output, output_bytes, &first);
+            oracle_check(job, seed, r, n_ranks, output, output_bytes, &first);
 
         ck_assert_msg(n_wrong == 0,
                       "%s %s %s %s count %llu in_place %d: rank %u: %llu wrong from %llu",

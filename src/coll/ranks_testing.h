@@ -11,6 +11,7 @@ struct rank {
     struct coll_plan plan;
     uint8_t *input, *output;
     bool is_done;
+    bool is_late; /* ranks_run leaves it alone */
 };
 
 /* Tests run in processes of their own: one set of ranks each. */

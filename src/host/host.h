@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "boot/boot.h"
-#include "coll/coll.h"
+#include "coll/cost.h"
 #include "conn/conn.h"
 #include "conn/journal.h"
 #include "io/env.h"
@@ -109,12 +109,12 @@ struct host_config {
     uint32_t n_rows;
     uint64_t seed; /* of the data */
     struct conn_config conn;
-    struct coll_cost_input cost;
-    struct boot_config boot; /* rank and n_ranks are filled in */
-    weft_ns start_ns;        /* when the process starts */
-    weft_ns discover_ns;     /* limit for discovery: 30 s */
-    weft_ns connect_ns;      /* limit for all connections together */
-    weft_ns close_ns;        /* limit for the orderly end: 30 s */
+    const struct coll_mesh *mesh; /* Not owned. Of n_ranks ranks */
+    struct boot_config boot;      /* rank and n_ranks are filled in */
+    weft_ns start_ns;             /* when the process starts */
+    weft_ns discover_ns;          /* limit for discovery: 30 s */
+    weft_ns connect_ns;           /* limit for all connections together */
+    weft_ns close_ns;             /* limit for the orderly end: 30 s */
 };
 /* Defaults of everything but rank, rows, rendezvous and keys. */
 void host_config_default(struct host_config *config);

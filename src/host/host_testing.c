@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/registry.h"
+#include "coll/mesh_testing.h"
 
 #define GBPS UINT64_C(1000000000)
 #define RENDEZVOUS_PORT 29500
@@ -99,10 +100,8 @@ void mesh_test_init(struct mesh_test *test, uint32_t n_hosts)
     test->config.n_rows = 1;
     test->config.seed = 7;
     test->config.conn.window_bytes = XFER_WINDOW_BYTES;
-    test->config.cost = (struct coll_cost_input){.n_ranks = n_hosts,
-                                                 .rate_bps = 100 * GBPS,
-                                                 .delay_ps = 1000000,
-                                                 .path_mtu = 4096};
+    coll_mesh_full(n_hosts, 100 * GBPS, 1000000, &test->coll_mesh);
+    test->config.mesh = &test->coll_mesh;
     test->config.boot.rendezvous = (struct io_endpoint){
         .ip = test->machines[0].management_ip, .port = RENDEZVOUS_PORT};
 }
@@ -157,6 +156,7 @@ const char *mesh_test_states(struct mesh_test *test, char *out, size_t out_bytes
 
 void mesh_test_fini(struct mesh_test *test)
 {
+    coll_mesh_fini(&test->coll_mesh);
     test->trace.sink = NULL;
     for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
         host_destroy(test->hosts[i]);

@@ -22,7 +22,8 @@ struct mesh_test {
     struct world *world;
     struct host *hosts[MESH_HOSTS_MAX];
     struct host_row rows[4];
-    struct host_config config; /* for mesh_test_start; rank and start are filled in */
+    struct coll_mesh coll_mesh; /* every pair has a cable of 100 Gb/s */
+    struct host_config config;  /* for mesh_test_start; rank and start are filled in */
 };
 
 /* Fills everything in; change what the test is about before mesh_test_start. One row:

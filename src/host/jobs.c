@@ -108,9 +108,29 @@ static const struct host_row *row_of(const struct host *host)
     return &host->config.rows[host->row];
 }
 
+static uint8_t *at_element(const struct host *host, void *buffer, uint64_t element)
+{
+    return buffer == NULL
+               ? NULL
+               : (uint8_t *)buffer + element * weft_dtype_bytes(row_of(host)->coll.dtype);
+}
+
+static struct coll_extent extent_of(const struct host *host)
+{
+    return coll_extent_of(&row_of(host)->coll, host->config.rank, host->config.n_ranks);
+}
+
 static void *input_of(struct host *host)
 {
-    return row_of(host)->coll.in_place ? jobs_of(host)->output : jobs_of(host)->input;
+    bool is_in_place = row_of(host)->coll.in_place;
+
+    return at_element(host, is_in_place ? jobs_of(host)->output : jobs_of(host)->input,
+                      extent_of(host).input_at);
+}
+
+static void *output_of(struct host *host)
+{
+    return at_element(host, jobs_of(host)->output, extent_of(host).output_at);
 }
 
 static weft_status upload(struct host *host, void *to, const void *from, size_t n_bytes)
@@ -152,7 +172,7 @@ static weft_status verify(struct host *host)
     struct host_jobs *jobs = jobs_of(host);
     struct host_row_result *result = &host->results[host->row];
     struct io_gpu *gpu = host->env->gpu;
-    void *at = jobs->output;
+    void *at = output_of(host);
 
     if (jobs->output_bytes == 0) {
         return WEFT_OK;
@@ -233,8 +253,8 @@ static weft_status begin_row(struct host *host)
 
     oracle_buffer_bytes(&row->coll, host->config.n_ranks, &jobs->input_bytes,
                         &jobs->output_bytes);
-    status = coll_plan_make(&row->coll, host->config.rank, host->config.n_ranks,
-                            &host->config.cost, &jobs->plan, &host->error);
+    status = coll_plan_make(&row->coll, host->config.rank, host->config.mesh, &jobs->plan,
+                            &host->error);
     if (status != WEFT_OK) {
         return status;
     }

@@ -27,6 +27,7 @@ struct io_gpu_op {
     size_t count;  /* bytes of a copy, elements of a reduction */
     enum weft_dtype dtype;
     enum weft_redop redop;
+    int divisor; /* a reduction's result is divided by it (avg); at most 1: it is not */
     void *backend[4]; /* private to the backend until done */
 };
 

@@ -58,6 +58,7 @@ struct run {
     struct world *world;         /* Owned */
     struct run_story story;
     struct mesh_graph graph;
+    struct coll_mesh mesh;
     uint32_t *rank_hosts; /* Owned [n_ranks]: host of each rank */
     uint32_t n_ranks;
     struct host_row *rows;        /* Owned [n_rows] */
@@ -79,8 +80,8 @@ struct run {
 
 /* Every element of every job, with its watchdog; the graph must be there. */
 void run_rows_make(struct run *run);
-/* What the collectives' choice may look at: the slowest, longest and narrowest cable. */
-void run_cost(const struct run *run, struct coll_cost_input *out);
+/* What plans may know of the mesh; the rows must be there. */
+void run_mesh_make(struct run *run);
 /* What the rows took, once the hosts are over. */
 void run_rows_evaluate(struct run *run);
 /* The bus bandwidth in bytes per second of a row that took `time_ps`; 0 for no time. */

@@ -9,33 +9,17 @@
 #define PATIENCE_FACTOR 20
 #define PATIENCE_NS (60 * INT64_C(1000000000))
 
-/* IP, UDP, BTH, RETH and ICRC: what a packet carries beside its payload, against the MTU. */
-#define OVERHEAD_V4 60
-#define OVERHEAD_V6 80
-
 _Static_assert((int)SCENARIO_ALL_REDUCE == (int)COLL_ALL_REDUCE &&
                    (int)SCENARIO_BARRIER == (int)COLL_BARRIER &&
                    (int)SCENARIO_ALL_REDUCE == (int)MESH_ALL_REDUCE &&
                    (int)SCENARIO_BARRIER == (int)MESH_BARRIER,
                "one order of collectives in scenario, coll and mesh");
-
-static enum coll_algorithm algorithm_of(enum scenario_algorithm algorithm)
-{
-    switch (algorithm) {
-    case SCENARIO_ALGORITHM_RING:
-        return COLL_RING;
-    case SCENARIO_ALGORITHM_RINGS:
-        return COLL_RINGS;
-    case SCENARIO_ALGORITHM_DIRECT:
-        return COLL_DIRECT;
-    case SCENARIO_ALGORITHM_AUTO:
-    case SCENARIO_ALGORITHM_TREE: /* scenario_not_implemented says so before */
-    case SCENARIO_ALGORITHM_CHAIN:
-    case SCENARIO_N_ALGORITHMS:
-        break;
-    }
-    return COLL_AUTO;
-}
+_Static_assert((int)SCENARIO_ALGORITHM_AUTO == (int)COLL_AUTO &&
+                   (int)SCENARIO_ALGORITHM_RING == (int)COLL_RING &&
+                   (int)SCENARIO_ALGORITHM_DIRECT == (int)COLL_DIRECT &&
+                   (int)SCENARIO_ALGORITHM_CHAIN == (int)COLL_CHAIN &&
+                   (int)SCENARIO_N_ALGORITHMS == (int)COLL_N_ALGORITHMS,
+               "one order of algorithms in scenario and coll");
 
 /* Whole elements, and a whole share for each rank where the collective deals them out. */
 static uint64_t whole_count(const struct scenario_job *job, uint64_t bytes,
@@ -58,7 +42,7 @@ static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
     *row = (struct host_row){
         .job = job_index,
         .coll = {.kind = (enum coll_kind)job->kind,
-                 .algorithm = algorithm_of(job->algorithm),
+                 .algorithm = (enum coll_algorithm)job->algorithm,
                  .dtype = job->dtype,
                  .op = job->op,
                  .count = count,
@@ -94,24 +78,21 @@ void run_rows_make(struct run *run)
     }
 }
 
-void run_cost(const struct run *run, struct coll_cost_input *out)
+void run_mesh_make(struct run *run)
 {
-    *out = (struct coll_cost_input){.n_ranks = run->n_ranks};
-    for (size_t i = 0; i < run->graph.n_edges; i++) {
-        const struct mesh_edge *edge = &run->graph.edges[i];
-        uint32_t mtu =
-            mesh_path_mtu(edge->mtu_bytes, edge->is_ipv6 ? OVERHEAD_V6 : OVERHEAD_V4);
+    uint32_t *roots = weft_calloc((size_t)run->n_rows + 1, sizeof(*roots)), n_roots = 0;
+    struct mesh_overlay overlay;
 
-        if (out->rate_bps == 0 || edge->rate_bps < out->rate_bps) {
-            out->rate_bps = edge->rate_bps;
-        }
-        if (edge->delay_ps > out->delay_ps) {
-            out->delay_ps = edge->delay_ps;
-        }
-        if (out->path_mtu == 0 || mtu < out->path_mtu) {
-            out->path_mtu = mtu;
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        enum coll_kind kind = run->rows[i].coll.kind;
+
+        if (kind == COLL_BROADCAST || kind == COLL_REDUCE) {
+            roots[n_roots++] = run->rows[i].coll.root;
         }
     }
+    mesh_overlay_make(&run->graph, run->rank_hosts, run->n_ranks, &overlay);
+    coll_mesh_make(&overlay, roots, n_roots, &run->mesh);
+    free(roots);
 }
 
 /* ---- results ---- */

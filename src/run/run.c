@@ -102,6 +102,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     }
     run_graph(&run->plan->spec, &run->graph);
     run_rows_make(run);
+    run_mesh_make(run);
     return WEFT_OK;
 }
 
@@ -125,7 +126,7 @@ void run_configure(const struct run *run, struct host_config *config)
         .ip = run->plan->spec.hosts[run->rank_hosts[0]].management_ip,
         .port = RENDEZVOUS_PORT,
     };
-    run_cost(run, &config->cost);
+    config->mesh = &run->mesh;
 }
 
 static void create_hosts(struct run *run)
@@ -217,6 +218,7 @@ void run_fini(struct run *run)
         run->world->ops->destroy(run->world);
     }
     free(run->hosts);
+    coll_mesh_fini(&run->mesh);
     free(run->rank_hosts);
     free(run->rows);
     free(run->limits_ps);

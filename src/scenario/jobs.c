@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "scenario/arena.h"
 #include "scenario/names.h"
 #include "scenario/sections.h"
@@ -50,6 +51,23 @@ static const unsigned keys_of_jobs[SCENARIO_N_JOB_KINDS] = {
     [SCENARIO_ALL_TO_ALL] = ANY,
     [SCENARIO_SEND_RECV] = ANY,
     [SCENARIO_BARRIER] = HAS(KEY_REPEAT),
+};
+
+#define ALG(name) (1u << SCENARIO_ALGORITHM_##name)
+#define BASIC (ALG(AUTO) | ALG(DIRECT))
+#define RINGS (ALG(RING) | ALG(RINGS))
+#define TREES (ALG(TREE) | ALG(TREES))
+
+/* Which algorithms each kind of job has. */
+static const unsigned algorithms_of_jobs[SCENARIO_N_JOB_KINDS] = {
+    [SCENARIO_ALL_REDUCE] = (1u << SCENARIO_N_ALGORITHMS) - 1,
+    [SCENARIO_REDUCE_SCATTER] = BASIC | RINGS | TREES | ALG(HALVING),
+    [SCENARIO_ALL_GATHER] = BASIC | RINGS | TREES | ALG(DOUBLING),
+    [SCENARIO_BROADCAST] = BASIC | TREES | ALG(CHAIN) | ALG(DOUBLING),
+    [SCENARIO_REDUCE] = BASIC | TREES | ALG(CHAIN) | ALG(HALVING),
+    [SCENARIO_ALL_TO_ALL] = BASIC,
+    [SCENARIO_SEND_RECV] = BASIC,
+    [SCENARIO_BARRIER] = BASIC,
 };
 
 static void read_bytes(struct loader *loader, const struct tree_node *node,
@@ -111,6 +129,23 @@ static void read_root(struct loader *loader, const struct tree_node *node,
     }
 }
 
+static void refuse_algorithm(struct loader *loader, const struct tree_node *node,
+                             const struct scenario_job *job)
+{
+    struct weft_text list = {0};
+    if ((algorithms_of_jobs[job->kind] >> job->algorithm & 1) != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < SCENARIO_N_ALGORITHMS; i++) {
+        if ((algorithms_of_jobs[job->kind] >> i & 1) != 0) {
+            weft_text_add(&list, " %s", names_of_algorithms[i]);
+        }
+    }
+    complain(loader, node->mark, "algorithm: %s has no '%s', only%s",
+             names_of_jobs[job->kind], names_of_algorithms[job->algorithm], list.bytes);
+    weft_text_fini(&list);
+}
+
 static void refuse_keys(struct loader *loader, const struct tree_node *node,
                         enum scenario_job_kind kind)
 {
@@ -146,6 +181,9 @@ static void read_body(struct loader *loader, const struct tree_node *node,
         read_bytes(loader, seen.at[KEY_BYTES], job);
     } else if (!is_barrier) {
         complain(loader, job->mark, "%s: 'bytes' is missing", names_of_jobs[job->kind]);
+    }
+    if (seen.at[KEY_ALGORITHM] != NULL) {
+        refuse_algorithm(loader, seen.at[KEY_ALGORITHM], job);
     }
     if (seen.at[KEY_DTYPE] != NULL) {
         read_dtype(loader, seen.at[KEY_DTYPE], job);

@@ -156,10 +156,14 @@ const char *scenario_job_kind_name(enum scenario_job_kind kind); /* "all_reduce"
 
 enum scenario_algorithm {
     SCENARIO_ALGORITHM_AUTO,
-    SCENARIO_ALGORITHM_RING,   /* one ring */
-    SCENARIO_ALGORITHM_RINGS,  /* two opposite rings */
-    SCENARIO_ALGORITHM_DIRECT, /* every pair exchanges directly */
-    SCENARIO_ALGORITHM_TREE,
+    SCENARIO_ALGORITHM_RING,     /* one ring */
+    SCENARIO_ALGORITHM_RINGS,    /* all rings that the mesh has room for */
+    SCENARIO_ALGORITHM_DIRECT,   /* everyone to everyone who needs it, at once */
+    SCENARIO_ALGORITHM_EXCHANGE, /* direct reduce_scatter, then direct all_gather */
+    SCENARIO_ALGORITHM_DOUBLING, /* distances 1, 2, 4 ... */
+    SCENARIO_ALGORITHM_HALVING,
+    SCENARIO_ALGORITHM_TREE,  /* one tree */
+    SCENARIO_ALGORITHM_TREES, /* all trees that the mesh has room for */
     SCENARIO_ALGORITHM_CHAIN,
     SCENARIO_N_ALGORITHMS
 };

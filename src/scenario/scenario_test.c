@@ -342,12 +342,8 @@ START_TEST(what_cannot_run_yet_is_named)
         {"topology.links.0.pause=on", NULL},
         {"faults=[{on: a, kind: stop, for: 1ms}]", NULL},
         {"faults=[{on: \"a:p0\", kind: pause, for: 1ms}]", NULL},
-        {"jobs=[barrier: {}]", "jobs.0.barrier"},
-        {"jobs=[all_reduce: {bytes: 8, algorithm: tree}]",
-         "jobs.0.all_reduce.algorithm: tree"},
-        {"jobs=[all_reduce: {bytes: 8, op: avg}]", "jobs.0.all_reduce.op: avg"},
-        {"jobs=[all_reduce: {bytes: 8, dtype: float16}]",
-         "jobs.0.all_reduce.dtype: float16"},
+        {"jobs=[{barrier: {}}, {all_reduce: {bytes: 8, op: avg, dtype: float16}}]", NULL},
+        {"jobs=[all_reduce: {bytes: 8, algorithm: trees}]", NULL},
         {"faults=[{on: a, kind: kill}, {on: a, kind: clock, by: 1s}]", "faults.1.clock"},
     };
     for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {

@@ -1,0 +1,186 @@
+/* Memory of the executor, and its holds on memory: what a plan's queues use and no more.
+ * Both stay until something larger is needed. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "coll/exec_private.h"
+
+static void let_go(struct exec_queue *queue, enum exec_hold hold)
+{
+    struct xfer_memory *memory = &queue->holds[hold];
+
+    if (memory->n > 0) {
+        xfer_deregister(queue->xfer, memory);
+        *memory = (struct xfer_memory){0};
+    }
+}
+
+void exec_memory_let_go(struct coll_exec *exec)
+{
+    for (uint32_t i = 1; i < exec->n_queues; i++) {
+        let_go(exec->queues[i], EXEC_HOLD_INPUT);
+        let_go(exec->queues[i], EXEC_HOLD_OUTPUT);
+    }
+}
+
+/* Our memory is about to be freed: nobody keeps a registration of it. */
+static void forget_staging(struct exec_queue *queue)
+{
+    let_go(queue, EXEC_HOLD_STAGING);
+    if (queue->staging != NULL) {
+        xfer_invalidate(queue->xfer, queue->staging, EXEC_WINDOW * queue->slice_bytes);
+    }
+}
+
+static void forget_scratch(struct coll_exec *exec)
+{
+    for (uint32_t i = 1; i < exec->n_queues; i++) {
+        struct exec_queue *queue = exec->queues[i];
+
+        let_go(queue, EXEC_HOLD_SCRATCH);
+        if (exec->scratch != NULL) {
+            xfer_invalidate(queue->xfer, exec->scratch, exec->scratch_bytes);
+        }
+    }
+}
+
+void exec_memory_stop(struct coll_exec *exec)
+{
+    exec_memory_let_go(exec);
+    forget_scratch(exec);
+    for (uint32_t i = 1; i < exec->n_queues; i++) {
+        forget_staging(exec->queues[i]);
+    }
+}
+
+void exec_memory_free(struct coll_exec *exec)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+
+    for (uint32_t i = 0; i < exec->n_queues; i++) {
+        gpu->ops->free(gpu, exec->queues[i]->staging);
+    }
+    gpu->ops->free(gpu, exec->scratch);
+}
+
+/* ---- for a run ---- */
+
+static weft_status allocate(struct coll_exec *exec, size_t n_bytes, const char *what,
+                            uint8_t **out, struct weft_error *error)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+    void *memory = NULL;
+    int sys_errno = gpu->ops->alloc(
+        gpu, gpu->rdma_direct ? IO_MEMORY_DEVICE : IO_MEMORY_HOST, n_bytes, &memory);
+
+    *out = memory;
+    return sys_errno == 0 ? WEFT_OK
+                          : weft_fail_errno(error, sys_errno, "execute",
+                                            "%s of %zu bytes", what, n_bytes);
+}
+
+/* Nothing is under way: what is too small can go. */
+static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue,
+                                struct weft_error *error)
+{
+    size_t slice = (size_t)exec->plan->slice_count * exec->element_bytes;
+    struct io_gpu *gpu = exec->env->gpu;
+
+    if ((queue->uses >> EXEC_HOLD_STAGING & 1) == 0 || slice <= queue->slice_bytes) {
+        return WEFT_OK;
+    }
+    forget_staging(queue);
+    gpu->ops->free(gpu, queue->staging);
+    queue->staging = NULL;
+    queue->slice_bytes = slice;
+    return allocate(exec, EXEC_WINDOW * slice, "staging", &queue->staging, error);
+}
+
+static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error)
+{
+    size_t n_bytes = (size_t)exec->plan->scratch_count * exec->element_bytes;
+    weft_status status = WEFT_OK;
+
+    if (n_bytes > exec->scratch_bytes) {
+        forget_scratch(exec);
+        exec->env->gpu->ops->free(exec->env->gpu, exec->scratch);
+        exec->scratch = NULL;
+        exec->scratch_bytes = n_bytes;
+        status = allocate(exec, n_bytes, "scratch", &exec->scratch, error);
+    }
+    exec->places[COLL_SCRATCH] = exec->scratch;
+    return status;
+}
+
+static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
+                        enum exec_hold which, struct weft_error *error)
+{
+    void *memory = NULL;
+    size_t n_bytes = 0;
+
+    switch (which) {
+    case EXEC_HOLD_INPUT:
+        memory = exec->buffers.input;
+        n_bytes = exec->buffers.input_bytes;
+        break;
+    case EXEC_HOLD_OUTPUT:
+        memory = exec->buffers.output;
+        n_bytes = exec->buffers.output_bytes;
+        break;
+    case EXEC_HOLD_SCRATCH:
+        memory = exec->scratch;
+        n_bytes = exec->scratch_bytes;
+        break;
+    case EXEC_HOLD_STAGING:
+        memory = queue->staging;
+        n_bytes = EXEC_WINDOW * queue->slice_bytes;
+        break;
+    }
+    if (n_bytes == 0 || queue->holds[which].n > 0) {
+        return WEFT_OK;
+    }
+    return xfer_register(queue->xfer, memory, n_bytes, &queue->holds[which], error);
+}
+
+weft_status exec_memory_prepare(struct coll_exec *exec, struct weft_error *error)
+{
+    weft_status status = find_scratch(exec, error);
+
+    for (uint32_t i = 0; i < exec->n_active && status == WEFT_OK; i++) {
+        struct exec_queue *queue = exec->active[i];
+
+        if (queue->kind == EXEC_LOCAL) {
+            continue;
+        }
+        status = find_staging(exec, queue, error);
+        for (int which = 0; which < EXEC_N_HOLDS && status == WEFT_OK; which++) {
+            if ((queue->uses >> which & 1) != 0) {
+                status = hold(exec, queue, (enum exec_hold)which, error);
+            }
+        }
+    }
+    return status;
+}
+
+weft_status exec_memory_ready(struct coll_exec *exec, struct weft_error *error)
+{
+    weft_status result = WEFT_OK;
+
+    for (uint32_t i = 0; i < exec->n_active; i++) {
+        struct exec_queue *queue = exec->active[i];
+
+        for (int which = 0; which < EXEC_N_HOLDS; which++) {
+            struct xfer_memory *memory = &queue->holds[which];
+            weft_status status = WEFT_OK;
+
+            if (memory->n > 0) {
+                status = xfer_register_progress(queue->xfer, memory, error);
+            }
+            if (status < 0) {
+                return status;
+            }
+            result = status == WEFT_AGAIN ? WEFT_AGAIN : result;
+        }
+    }
+    return result;
+}

@@ -1,0 +1,168 @@
+/* Plans of every kind and algorithm are proven on thousands of random meshes. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "coll/mesh_testing.h"
+#include "coll/plan_private.h"
+
+#define RANKS_MAX 12
+#define MESHES 2000
+#define SHARDS 20
+
+/* A tree through all ranks, and any other cables; some twice. */
+static void random_mesh(struct weft_rng *rng, uint32_t n, struct coll_mesh *out)
+{
+    struct coll_cable cables[RANKS_MAX + 3 * RANKS_MAX];
+    uint32_t n_cables = 0, n_more = (uint32_t)weft_rng_below(rng, 3 * RANKS_MAX);
+
+    for (uint32_t r = 1; r < n; r++) {
+        cables[n_cables++] = (struct coll_cable){(uint32_t)weft_rng_below(rng, r), r};
+    }
+    for (uint32_t i = 0; i < n_more && n > 1; i++) {
+        uint32_t a = (uint32_t)weft_rng_below(rng, n);
+        uint32_t b = (uint32_t)weft_rng_below(rng, n - 1);
+
+        cables[n_cables++] = (struct coll_cable){a, b < a ? b : b + 1};
+    }
+    coll_mesh_of_cables(n, cables, n_cables, UINT64_C(100000000000), 1000000, out);
+}
+
+static uint64_t random_count(struct weft_rng *rng)
+{
+    static const uint64_t scales[] = {4, 64, 5000, 100000};
+
+    return weft_rng_below(rng, scales[weft_rng_below(rng, 4)]);
+}
+
+/* Whether rank r may send to `to` without a relay is the mesh's affair; that it sends at
+ * all, and that both ends agree, is the plan's. */
+static void check_peers(const struct coll_plan *plans, uint32_t n)
+{
+    static bool sends[RANKS_MAX][RANKS_MAX], receives[RANKS_MAX][RANKS_MAX];
+
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; b < n; b++) {
+            sends[a][b] = receives[a][b] = false;
+        }
+        coll_plan_peers(&plans[a], sends[a], receives[a]);
+    }
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; b < n; b++) {
+            ck_assert_int_eq(sends[a][b], receives[b][a]);
+        }
+    }
+}
+
+static void prove(const struct coll_job *job, const struct coll_mesh *mesh, int at)
+{
+    struct coll_plan plans[RANKS_MAX];
+    struct weft_error error = {0};
+    weft_status status;
+
+    for (uint32_t r = 0; r < mesh->n_ranks; r++) {
+        status = coll_plan_make(job, r, mesh, &plans[r], &error);
+        ck_assert_msg(status == WEFT_OK, "mesh %d: %s", at, error.message);
+        ck_assert_int_eq(plans[r].algorithm, plans[0].algorithm);
+        ck_assert_int_ne(plans[r].algorithm, COLL_AUTO);
+        ck_assert_uint_le(plans[r].slice_count * weft_dtype_bytes(job->dtype),
+                          COLL_SLICE_BYTES_MAX);
+    }
+    status = coll_plan_check(job, plans, &error);
+    ck_assert_msg(status == WEFT_OK,
+                  "mesh %d, %s %s on %u ranks, count %llu, root %u, in place %d: %s", at,
+                  coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
+                  mesh->n_ranks, (unsigned long long)job->count, job->root, job->in_place,
+                  error.message);
+    check_peers(plans, mesh->n_ranks);
+    for (uint32_t r = 0; r < mesh->n_ranks; r++) {
+        coll_plan_fini(&plans[r]);
+    }
+}
+
+START_TEST(every_plan_on_random_meshes_is_proven)
+{
+    for (int at = _i; at < MESHES; at += SHARDS) {
+        struct coll_mesh mesh;
+        struct weft_rng rng;
+        uint32_t n = 2 + (uint32_t)at / SHARDS % (RANKS_MAX - 1);
+
+        weft_rng_init(&rng, (uint64_t)at, "mesh");
+        random_mesh(&rng, n, &mesh);
+        for (int kind = 0; kind < COLL_N_KINDS; kind++) {
+            for (int algorithm = 0; algorithm < COLL_N_ALGORITHMS; algorithm++) {
+                struct coll_job job = {
+                    .kind = (enum coll_kind)kind,
+                    .algorithm = (enum coll_algorithm)algorithm,
+                    .dtype = WEFT_FLOAT32,
+                    .op = weft_rng_below(&rng, 2) == 0 ? WEFT_SUM : WEFT_AVG,
+                    .count = random_count(&rng),
+                    .root = (uint32_t)weft_rng_below(&rng, n),
+                    .in_place = kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV &&
+                                weft_rng_below(&rng, 2) == 0};
+
+                if (coll_has_algorithm(job.kind, job.algorithm)) {
+                    prove(&job, &mesh, at);
+                }
+            }
+        }
+        coll_mesh_fini(&mesh);
+    }
+}
+END_TEST
+
+/* A rank's part of a large ring is no longer than its steps: planning 256 ranks takes no
+ * time to speak of, and the whole is proven. */
+START_TEST(a_ring_of_256_is_planned_and_proven)
+{
+    static struct coll_plan plans[256];
+    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+                           .dtype = WEFT_FLOAT32,
+                           .op = WEFT_SUM,
+                           .count = 16u << 20};
+    struct coll_mesh mesh;
+    struct weft_error error = {0};
+
+    coll_mesh_ring(256, UINT64_C(100000000000), 1000000, &mesh);
+    for (uint32_t r = 0; r < 256; r++) {
+        ck_assert_int_eq(coll_plan_make(&job, r, &mesh, &plans[r], &error), WEFT_OK);
+    }
+    printf("ring of 256, 64 MiB: %s, %u steps a rank\n",
+           coll_algorithm_name(plans[0].algorithm), plans[0].n_steps);
+    ck_assert_int_eq(plans[0].algorithm, COLL_RINGS);
+    ck_assert_uint_lt(plans[0].n_steps, 2 * 2 * 2 * 255 * 16 + 1);
+    ck_assert_int_eq(coll_plan_check(&job, plans, &error), WEFT_OK);
+    for (uint32_t r = 0; r < 256; r++) {
+        bool sends[256] = {false}, receives[256] = {false};
+        uint32_t n_peers = 0;
+
+        coll_plan_peers(&plans[r], sends, receives);
+        for (uint32_t p = 0; p < 256; p++) {
+            n_peers += sends[p] + receives[p];
+        }
+        ck_assert_uint_eq(n_peers, 4);
+        coll_plan_fini(&plans[r]);
+    }
+    coll_mesh_fini(&mesh);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("coll/plan_random");
+    TCase *tcase = tcase_create("random");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
+    tcase_add_test(tcase, a_ring_of_256_is_planned_and_proven);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}

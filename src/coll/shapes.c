@@ -1,0 +1,399 @@
+/* Patterns of messages laid over the lanes of the mesh: what each lane has to carry. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "coll/shapes.h"
+
+#define WHOLE 65536u
+
+__extension__ typedef unsigned __int128 wide;
+
+struct laying {
+    const struct mesh_overlay *overlay;
+    uint64_t *share;    /* Owned [n_lanes]: in 1/65536 of the data */
+    uint64_t *wanted;   /* Owned [n]: to each rank, of the source at hand */
+    uint64_t *reduced;  /* Owned [n]: what each rank takes in */
+    uint32_t *distance; /* Owned [n] */
+    uint32_t *order;    /* Owned [n] */
+    weft_ps *delay;     /* Owned [n] */
+    struct coll_shape shape;
+};
+
+static void laying_open(struct laying *laying, const struct mesh_overlay *overlay)
+{
+    uint32_t n = overlay->n_ranks;
+
+    *laying = (struct laying){.overlay = overlay, .shape = {.exists = true}};
+    laying->share = weft_calloc(overlay->n_lanes + 1, sizeof(*laying->share));
+    laying->wanted = weft_calloc(n, sizeof(*laying->wanted));
+    laying->reduced = weft_calloc(n, sizeof(*laying->reduced));
+    laying->distance = weft_calloc(n, sizeof(*laying->distance));
+    laying->order = weft_calloc(n, sizeof(*laying->order));
+    laying->delay = weft_calloc(n, sizeof(*laying->delay));
+}
+
+static void busier(struct coll_load *load, uint64_t share, uint64_t rate_bps)
+{
+    if (load->rate_bps == 0 ||
+        (wide)share * load->rate_bps > (wide)load->share * rate_bps) {
+        *load = (struct coll_load){share, rate_bps};
+    }
+}
+
+/* What needs longest: a lane, or something that several lanes pass. */
+static struct coll_load busiest(const struct laying *laying)
+{
+    const struct mesh_overlay *overlay = laying->overlay;
+    uint64_t *passes = weft_calloc((size_t)overlay->n_resources + 1, sizeof(*passes));
+    struct coll_load load = {0};
+
+    for (size_t i = 0; i < overlay->n_lanes; i++) {
+        const struct mesh_lane *lane = &overlay->lanes[i];
+
+        busier(&load, laying->share[i], lane->rate_bps);
+        for (uint32_t k = lane->first_use; k < lane->first_use + lane->n_uses; k++) {
+            passes[overlay->uses[k].resource] +=
+                (uint64_t)((wide)laying->share[i] * overlay->uses[k].part / MESH_WHOLE);
+        }
+    }
+    for (uint32_t i = 0; i < overlay->n_resources; i++) {
+        if (overlay->resource_bps[i] > 0) {
+            busier(&load, passes[i], overlay->resource_bps[i]);
+        }
+    }
+    free(passes);
+    return load;
+}
+
+static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
+{
+    struct coll_shape *shape = &laying->shape;
+
+    shape->n_hops = n_hops;
+    shape->load = busiest(laying);
+    for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
+        shape->fan = laying->reduced[r] > shape->fan ? laying->reduced[r] : shape->fan;
+    }
+    free(laying->share);
+    free(laying->wanted);
+    free(laying->reduced);
+    free(laying->distance);
+    free(laying->order);
+    free(laying->delay);
+    return *shape;
+}
+
+static size_t lane_index(const struct mesh_overlay *overlay, uint32_t from, uint32_t to)
+{
+    const struct mesh_lane *lane = mesh_overlay_lane(overlay, from, to);
+
+    return lane == NULL ? SIZE_MAX : (size_t)(lane - overlay->lanes);
+}
+
+static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays)
+{
+    struct coll_shape *shape = &laying->shape;
+
+    shape->delay_ps = delay_ps > shape->delay_ps ? delay_ps : shape->delay_ps;
+    shape->n_relays = n_relays > shape->n_relays ? n_relays : shape->n_relays;
+}
+
+/* Ranks by distance from `source`; how many are within reach. */
+static uint32_t explore(struct laying *laying, uint32_t source)
+{
+    const struct mesh_overlay *overlay = laying->overlay;
+    uint32_t n_found = 1;
+
+    memset(laying->distance, 0xff, overlay->n_ranks * sizeof(*laying->distance));
+    laying->distance[source] = 0;
+    laying->delay[source] = 0;
+    laying->order[0] = source;
+    for (uint32_t i = 0; i < n_found; i++) {
+        uint32_t at = laying->order[i];
+
+        for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
+            uint32_t to = overlay->lanes[k].to;
+
+            if (laying->distance[to] == UINT32_MAX) {
+                laying->distance[to] = laying->distance[at] + 1;
+                laying->delay[to] = laying->delay[at] + overlay->lanes[k].delay_ps;
+                laying->order[n_found++] = to;
+            }
+        }
+    }
+    return n_found;
+}
+
+/* Carries `wanted` [n] from `source` by shortest ways, split evenly where there are several.
+ * Clears it. */
+static void carry(struct laying *laying, uint32_t source)
+{
+    const struct mesh_overlay *overlay = laying->overlay;
+    uint32_t n_found = explore(laying, source);
+
+    for (uint32_t r = 0; r < overlay->n_ranks; r++) {
+        if (laying->wanted[r] > 0 && laying->distance[r] == UINT32_MAX) {
+            laying->shape.exists = false;
+        } else if (laying->wanted[r] > 0) {
+            saw_hop(laying, laying->delay[r], laying->distance[r] - 1);
+        }
+    }
+    for (uint32_t i = n_found; i-- > 1;) {
+        uint32_t at = laying->order[i], n_ways = 0;
+        uint64_t amount = laying->wanted[at];
+
+        for (int pass = 0; pass < 2 && amount > 0; pass++) {
+            for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
+                uint32_t before = overlay->lanes[k].to;
+                size_t lane = lane_index(overlay, before, at);
+
+                if (lane == SIZE_MAX ||
+                    laying->distance[before] + 1 != laying->distance[at]) {
+                    continue;
+                }
+                if (pass == 0) {
+                    n_ways++;
+                } else {
+                    laying->share[lane] += (amount + n_ways - 1) / n_ways;
+                    laying->wanted[before] += (amount + n_ways - 1) / n_ways;
+                }
+            }
+        }
+    }
+    memset(laying->wanted, 0, overlay->n_ranks * sizeof(*laying->wanted));
+}
+
+static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t share)
+{
+    size_t lane = lane_index(laying->overlay, from, to);
+
+    if (lane == SIZE_MAX) {
+        laying->wanted[to] = share;
+        carry(laying, from);
+        return;
+    }
+    laying->share[lane] += share;
+    saw_hop(laying, laying->overlay->lanes[lane].delay_ps,
+            laying->overlay->lanes[lane].n_hops > 1
+                ? laying->overlay->lanes[lane].n_hops - 1
+                : 0);
+}
+
+/* ---- patterns ---- */
+
+struct coll_shape coll_shape_rings(const struct coll_mesh *mesh, bool all)
+{
+    const struct mesh_packing *packing = &mesh->rings;
+    struct laying laying;
+
+    if (packing->n_rings == 0) {
+        return (struct coll_shape){0};
+    }
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t i = 0; i < (all ? packing->n_rings : 1); i++) {
+        for (uint32_t r = 0; r < mesh->n_ranks; r++) {
+            carry_to(&laying, r, packing->rings[i].next[r],
+                     all ? packing->rings[i].share : WHOLE);
+        }
+    }
+    return laying_close(&laying, mesh->n_ranks - 1);
+}
+
+static uint32_t depth_of(const uint32_t *parent, uint32_t rank)
+{
+    uint32_t depth = 0;
+
+    for (; parent[rank] != MESH_NO_PARENT; rank = parent[rank]) {
+        depth++;
+    }
+    return depth;
+}
+
+/* Everything up or down a tree. Returns its depth. */
+static uint32_t lay_tree(struct laying *laying, const uint32_t *parent, uint64_t share,
+                         int directions)
+{
+    uint32_t deepest = 0;
+
+    for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
+        uint32_t depth = depth_of(parent, r);
+
+        deepest = depth > deepest ? depth : deepest;
+        if (depth > 0 && (directions & COLL_UP) != 0) {
+            carry_to(laying, r, parent[r], share);
+            laying->reduced[parent[r]] += share;
+        }
+        if (depth > 0 && (directions & COLL_DOWN) != 0) {
+            carry_to(laying, parent[r], r, share);
+        }
+    }
+    return deepest;
+}
+
+struct coll_shape coll_shape_trees(const struct coll_mesh *mesh,
+                                   const struct mesh_packing *packing, bool all,
+                                   int directions)
+{
+    struct laying laying;
+    uint32_t deepest = 0;
+
+    if (packing->n_trees == 0) {
+        return (struct coll_shape){0};
+    }
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t i = 0; i < (all ? packing->n_trees : 1); i++) {
+        uint32_t depth = lay_tree(&laying, packing->trees[i].parent,
+                                  all ? packing->trees[i].share : WHOLE, directions);
+
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return laying_close(&laying, deepest);
+}
+
+/* One block for each rank, up (or down) the tree hung from it: an edge between a and b ranks
+ * carries b blocks from a's side (or a). */
+static void lay_blocks(struct laying *laying, const uint32_t *parent, uint64_t share,
+                       bool is_up)
+{
+    uint32_t n = laying->overlay->n_ranks;
+    uint64_t *below = weft_calloc(n, sizeof(*below));
+
+    for (uint32_t r = 0; r < n; r++) {
+        for (uint32_t at = r; at != MESH_NO_PARENT; at = parent[at]) {
+            below[at]++;
+        }
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        if (parent[r] != MESH_NO_PARENT) {
+            uint64_t out = is_up ? n - below[r] : below[r];
+
+            carry_to(laying, r, parent[r], share * out / n);
+            carry_to(laying, parent[r], r, share * (n - out) / n);
+            laying->reduced[parent[r]] += is_up ? share * out / n : 0;
+            laying->reduced[r] += is_up ? share * (n - out) / n : 0;
+        }
+    }
+    free(below);
+}
+
+struct coll_shape coll_shape_blocks(const struct coll_mesh *mesh, bool all, bool is_up)
+{
+    const struct mesh_packing *packing = &mesh->trees;
+    struct laying laying;
+    uint32_t deepest = 0;
+
+    if (packing->n_trees == 0) {
+        return (struct coll_shape){0};
+    }
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t i = 0; i < (all ? packing->n_trees : 1); i++) {
+        const struct mesh_packed_tree *tree = &packing->trees[i];
+
+        lay_blocks(&laying, tree->parent, all ? tree->share : WHOLE, is_up);
+        deepest = tree->depth > deepest ? tree->depth : deepest;
+    }
+    return laying_close(&laying, 2 * deepest);
+}
+
+struct coll_shape coll_shape_path(const struct coll_mesh *mesh)
+{
+    uint32_t *parent = weft_calloc(mesh->n_ranks, sizeof(*parent)), root, depth;
+    struct laying laying;
+
+    laying_open(&laying, &mesh->overlay);
+    coll_path_parents(&mesh->rings.rings[0], mesh->n_ranks, parent, &root);
+    depth = lay_tree(&laying, parent, WHOLE, COLL_UP | COLL_DOWN);
+    free(parent);
+    return laying_close(&laying, depth);
+}
+
+/* Around the first ring from the root, or to it: the hop into the root, or out of it, is
+ * left out. */
+struct coll_shape coll_shape_chain(const struct coll_mesh *mesh, uint32_t root,
+                                   bool is_out)
+{
+    const uint32_t *next = mesh->rings.rings[0].next;
+    struct laying laying;
+
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t r = 0; r < mesh->n_ranks; r++) {
+        if ((is_out ? next[r] : r) != root) {
+            carry_to(&laying, r, next[r], WHOLE);
+            laying.reduced[next[r]] += WHOLE;
+        }
+    }
+    return laying_close(&laying, mesh->n_ranks - 1);
+}
+
+static uint32_t n_rounds(uint32_t n)
+{
+    uint32_t rounds = 0;
+
+    while ((UINT64_C(1) << rounds) < n) {
+        rounds++;
+    }
+    return rounds;
+}
+
+struct coll_shape coll_shape_pairs(const struct coll_mesh *mesh, bool only_next)
+{
+    uint32_t n = mesh->n_ranks;
+    struct laying laying;
+
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t r = 0; r < n; r++) {
+        for (uint32_t to = 0; to < n; to++) {
+            bool is_wanted = only_next ? to == (r + 1) % n : to != r;
+
+            laying.wanted[to] = is_wanted ? WHOLE : 0;
+        }
+        carry(&laying, r);
+        laying.reduced[r] = (uint64_t)WHOLE * (n - 1);
+    }
+    return laying_close(&laying, 1);
+}
+
+/* Rank r sends the blocks of min(d, n - d) ranks to rank r + d, for d = 1, 2, 4 ... */
+struct coll_shape coll_shape_circulant(const struct coll_mesh *mesh)
+{
+    uint32_t n = mesh->n_ranks;
+    struct laying laying;
+
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t r = 0; r < n; r++) {
+        for (uint32_t far = 1; far < n; far *= 2) {
+            uint32_t n_blocks = far < n - far ? far : n - far;
+
+            laying.wanted[(r + far) % n] += (uint64_t)WHOLE * n_blocks / n;
+        }
+        carry(&laying, r);
+        laying.reduced[r] = WHOLE;
+    }
+    return laying_close(&laying, n_rounds(n));
+}
+
+struct coll_shape coll_shape_butterfly(const struct coll_mesh *mesh)
+{
+    uint32_t n = mesh->n_ranks, whole = 1, n_levels = 0;
+    struct laying laying;
+
+    while (whole * 2 <= n) {
+        whole *= 2;
+        n_levels++;
+    }
+    laying_open(&laying, &mesh->overlay);
+    for (uint32_t r = 0; r < n; r++) {
+        for (uint32_t far = 1; far < whole && r < whole; far *= 2) {
+            laying.wanted[r ^ far] = WHOLE;
+        }
+        if (r >= whole) {
+            laying.wanted[r - whole] = WHOLE;
+        } else if (r + whole < n) {
+            laying.wanted[r + whole] = WHOLE;
+        }
+        carry(&laying, r);
+        laying.reduced[r] = (uint64_t)WHOLE * (n_levels + 1);
+    }
+    return laying_close(&laying, n_levels + (whole < n ? 2 : 0));
+}
