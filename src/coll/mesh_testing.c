@@ -10,7 +10,7 @@ void coll_mesh_of_cables(uint32_t n_ranks, const struct coll_cable *cables,
 {
     struct mesh_graph graph = {.n_hosts = n_ranks, .n_edges = 2 * (size_t)n_cables};
     uint32_t *hosts = weft_calloc(n_ranks, sizeof(*hosts));
-    uint32_t *roots = weft_calloc(n_ranks, sizeof(*roots));
+    uint32_t *roots = weft_calloc(n_ranks, sizeof(*roots)), n_roots;
     struct mesh_overlay overlay;
 
     graph.edges = weft_calloc(graph.n_edges + 1, sizeof(*graph.edges));
@@ -30,8 +30,10 @@ void coll_mesh_of_cables(uint32_t n_ranks, const struct coll_cable *cables,
         hosts[r] = r;
         roots[r] = r;
     }
+    /* A few; the others do without trees of their own. */
+    n_roots = n_ranks < 3 ? n_ranks : 3;
     mesh_overlay_make(&graph, hosts, n_ranks, &overlay);
-    coll_mesh_make(&overlay, roots, n_ranks, out);
+    coll_mesh_make(&overlay, roots, n_roots, out);
     mesh_graph_fini(&graph);
     free(hosts);
     free(roots);
