@@ -114,7 +114,7 @@ bool sim_step(struct sim_engine *engine, weft_ps until)
         }
         return false;
     }
-    sim_pending_take(&engine->pending);
+    sim_pending_take(&engine->pending, event);
     engine->now = event->node.key;
     engine->n_events++;
     event->fire(event);

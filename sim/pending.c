@@ -207,13 +207,8 @@ struct sim_event *sim_pending_peek(struct sim_pending *pending)
     return node == NULL ? NULL : event_of(node);
 }
 
-struct sim_event *sim_pending_take(struct sim_pending *pending)
+void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
 {
-    struct sim_event *event = sim_pending_peek(pending);
-
-    if (event == NULL) {
-        return NULL;
-    }
     pending->taken_at = event->node.key;
     if (event->place == SIM_EVENT_FAR) {
         pending->current = slot_of(event->node.key);
@@ -222,5 +217,4 @@ struct sim_event *sim_pending_take(struct sim_pending *pending)
     } else {
         take_out(pending, event);
     }
-    return event;
 }

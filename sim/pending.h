@@ -38,7 +38,7 @@ void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
 /* The next event, still inside, or NULL. */
 struct sim_event *sim_pending_peek(struct sim_pending *pending);
-/* Takes the next event out; NULL if there is none. */
-struct sim_event *sim_pending_take(struct sim_pending *pending);
+/* Takes the next event, which sim_pending_peek just gave, out. */
+void sim_pending_take(struct sim_pending *pending, struct sim_event *event);
 
 #endif

@@ -12,8 +12,8 @@ static struct bed bed;
 static struct bed_end ends[2][2]; /* [host][port] */
 
 /* Two hosts, two cables of 100 Gb/s: the two functions of a cage. `shared`: hosts whose
- * two ports are behind one root of 128 Gb/s; the others have one for each. */
-static void build(bool shared_0, bool shared_1)
+ * two ports are behind one root; the others have one for each. */
+static void build_with(bool shared_0, bool shared_1, uint64_t root_bps)
 {
     static const char *const addresses[2][2] = {{"10.0.0.1/24", "10.0.1.1/24"},
                                                 {"10.0.0.2/24", "10.0.1.2/24"}};
@@ -22,7 +22,7 @@ static void build(bool shared_0, bool shared_1)
         bool shared = host == 0 ? shared_0 : shared_1;
         sim_bed_host(&bed);
         for (uint32_t port = 0; port < 2; port++) {
-            bed.roots[host][port] = 128 * BED_GBPS;
+            bed.roots[host][port] = root_bps;
             sim_bed_port(&bed, host, addresses[host][port], shared ? 0 : port);
         }
     }
@@ -36,6 +36,11 @@ static void build(bool shared_0, bool shared_1)
         sim_bed_open(&bed, &ends[1][port], 1, 0, port);
         ck_assert_int_eq(sim_bed_connect(&ends[0][port], &ends[1][port]), 0);
     }
+}
+
+static void build(bool shared_0, bool shared_1)
+{
+    build_with(shared_0, shared_1, 128 * BED_GBPS);
 }
 
 static void stop(void)
@@ -96,6 +101,18 @@ START_TEST(ports_of_one_root_share_its_rate)
 }
 END_TEST
 
+/* A root as fast as its ports is free again just when the port that had it asks for more:
+ * the other one asked before. */
+START_TEST(nobody_starves)
+{
+    weft_ns times[2];
+    build_with(true, false, 100 * BED_GBPS);
+    write_over(2, times);
+    expect_about(times[1], wire_ns(2 * wire_bytes, 100 * BED_GBPS));
+    ck_assert_int_lt(times[1] - times[0], times[1] / 50);
+}
+END_TEST
+
 START_TEST(one_port_alone_has_the_rate_of_its_cable)
 {
     weft_ns own[2], shared[2];
@@ -129,6 +146,7 @@ int main(void)
     tcase_add_checked_fixture(roots, NULL, stop);
     tcase_add_test(roots, ports_with_a_root_each_have_their_cables_rate);
     tcase_add_loop_test(roots, ports_of_one_root_share_its_rate, 1, 4);
+    tcase_add_test(roots, nobody_starves);
     tcase_add_test(roots, one_port_alone_has_the_rate_of_its_cable);
     tcase_add_test(roots, directions_of_a_root_are_independent);
     suite_add_tcase(suite, roots);
