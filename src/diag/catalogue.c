@@ -181,6 +181,24 @@ static const struct diag_entry entries[] = {
             "consequence and says nothing about the network.",
     },
     {
+        .id = DIAG_PEER_SILENT,
+        .code = "peer.silent",
+        .severity = DIAG_ERROR,
+        .cause = "the peer's process is there, but does nothing any more",
+        .remedy =
+            "look at that host: a process that is stopped (state T in ps), waits for a "
+            "disk or a lock, or is held by a debugger; errors of other ranks follow "
+            "from it",
+        .reference = "signal(7): SIGSTOP; proc_pid_stat(5): state",
+        .explanation =
+            "Every other rank has ended, and this one did not notice for longer than any "
+            "of its own deadlines. Its kernel kept answering for it: streams stay open, "
+            "and "
+            "its NIC acknowledges what it is sent, so that the others could only wait "
+            "until "
+            "the time for their job was over. Whoever started it has ended it.",
+    },
+    {
         .id = DIAG_CONN_AUTH_FAILED,
         .code = "conn.auth_failed",
         .severity = DIAG_ERROR,

@@ -58,7 +58,8 @@ static bool is_said(const struct diag_findings *out, const struct diag_finding *
         if (same_ends(other, finding)) {
             return true;
         }
-        if (finding->entry->id == DIAG_PEER_DEAD &&
+        if ((finding->entry->id == DIAG_PEER_DEAD ||
+             finding->entry->id == DIAG_PEER_SILENT) &&
             strcmp(other->peer, finding->peer) == 0) {
             return true;
         }
@@ -94,6 +95,45 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
             diag_judge(&c, &finding);
             say(out, &finding);
         }
+    }
+}
+
+/* The first failure that a host met itself, or else the first that one heard of. False: none. */
+static bool find_failure(const struct diag_input *input, struct diag_case *out)
+{
+    for (int hearsay = 0; hearsay < 2; hearsay++) {
+        for (uint32_t i = 0; i < input->n_hosts; i++) {
+            const struct diag_host *host = &input->hosts[i];
+
+            for (uint32_t j = 0; j < host->n_errors; j++) {
+                if (host->errors[j].is_hearsay == (hearsay == 1)) {
+                    diag_case_init(out, input, host, &host->errors[j]);
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* What others met because of a host that hangs says less than that it hangs. */
+static void name_hanging(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        struct diag_finding finding = {.entry = NULL};
+        struct diag_case c;
+
+        if (!input->hosts[i].has_hung) {
+            continue;
+        }
+        if (find_failure(input, &c)) {
+            diag_describe(&c, &finding);
+        }
+        finding.entry = diag_entry(DIAG_PEER_SILENT);
+        finding.severity = finding.entry->severity;
+        finding.port[0] = '\0';
+        weft_format(finding.peer, sizeof(finding.peer), "%s", input->hosts[i].name);
+        say(out, &finding);
     }
 }
 
@@ -183,6 +223,7 @@ static void sort_by_severity(struct diag_findings *out)
 void diag(const struct diag_input *input, struct diag_findings *out)
 {
     *out = (struct diag_findings){NULL, 0};
+    name_hanging(input, out);
     judge_failures(input, false, out);
     if (out->n == 0) {
         judge_failures(input, true, out);

@@ -63,10 +63,11 @@ struct diag_told {
 
 struct diag_host {
     char name[DIAG_NAME_BYTES];
-    bool was_observed;       /* false: only others spoke of it; its own lists are empty */
-    bool has_vanished;       /* whoever started its process saw it end without a word */
-    char state[24];          /* where it was when it ended: "jobs", "" unknown */
-    int64_t memlock_bytes;   /* INT64_MAX: unlimited */
+    bool was_observed;     /* false: only others spoke of it; its own lists are empty */
+    bool has_vanished;     /* whoever started its process saw it end without a word */
+    bool has_hung;         /* ... or had to end it: all others had, and it did nothing */
+    char state[24];        /* where it was when it ended: "jobs", "" unknown */
+    int64_t memlock_bytes; /* INT64_MAX: unlimited */
     struct diag_port *ports; /* Owned [n_ports] */
     uint32_t n_ports;
     struct diag_error *errors; /* Owned [n_errors], in order of time */

@@ -208,6 +208,16 @@ static void peer_gone(struct scene *s)
     fails(s, WEFT_ERR_CLOSED, "stream");
 }
 
+/* The watchdog of a job knows of no peer; who started the processes does. */
+static void peer_hangs(struct scene *s)
+{
+    s->b->was_observed = false;
+    s->b->has_hung = true;
+    s->b->n_ports = 0;
+    fails(s, WEFT_ERR_TIMEOUT, "jobs");
+    s->failure->peer[0] = '\0';
+}
+
 static void peer_gone_wc(struct scene *s)
 {
     struct diag_error *closed = &s->a->errors[s->a->n_errors++];
@@ -280,6 +290,7 @@ const struct scene_case scene_cases[] = {
     {silent_neighbour, "neigh.no_answer", "titanic:p0 -> iceberg"},
     {peer_gone, "peer.dead", "titanic -> iceberg"},
     {peer_gone_wc, "peer.dead", "titanic:p0 -> iceberg"},
+    {peer_hangs, "peer.silent", "titanic -> iceberg"},
     {no_proof, "conn.auth_failed", "titanic -> iceberg"},
     {refusal, "conn.refused", "titanic -> iceberg"},
     {no_answer, "conn.timeout", "titanic -> iceberg"},

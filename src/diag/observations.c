@@ -118,6 +118,9 @@ static json_t *encode_host(const struct diag_host *host)
     if (host->has_vanished) {
         json_object_set_new(object, "vanished", json_true());
     }
+    if (host->has_hung) {
+        json_object_set_new(object, "hung", json_true());
+    }
     put_text(object, "state", host->state);
     put_int(object, "memlock_bytes", host->memlock_bytes);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
@@ -415,6 +418,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     get_text(at, object, "name", out->name, sizeof(out->name));
     out->was_observed = get_bool(at, object, "observed");
     out->has_vanished = get_bool(at, object, "vanished");
+    out->has_hung = get_bool(at, object, "hung");
     get_text(at, object, "state", out->state, sizeof(out->state));
     out->memlock_bytes = get_int(at, object, "memlock_bytes", IO_UNKNOWN);
     out->ports = decode_ports(at, object, &out->n_ports);

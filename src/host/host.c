@@ -462,6 +462,12 @@ void host_kill(struct host *host)
     enter(host, HOST_DEAD);
 }
 
+void host_kill_hanging(struct host *host)
+{
+    host_kill(host);
+    host->has_hung = true;
+}
+
 void host_destroy(struct host *host)
 {
     if (host == NULL) {

@@ -147,6 +147,7 @@ struct host {
     uint32_t error_peer;     /* rank it happened with, or HOST_NOBODY */
     bool error_is_hearsay;   /* a peer gave up first and said so: not the cause */
     weft_ns error_ns;
+    bool has_hung; /* DEAD because it did nothing any more, long after another was over */
     weft_ns jobs_started_ns, jobs_ended_ns;
     struct host_private *private;
 };
@@ -158,6 +159,8 @@ void host_start(struct host *host);
 void host_dispatch(struct host *host, struct io_task *task);
 /* Its process was killed: forgets everything without a word. */
 void host_kill(struct host *host);
+/* The same, of one that does nothing any more. */
+void host_kill_hanging(struct host *host);
 /* DONE, FAILED or DEAD. */
 bool host_is_over(const struct host *host);
 /* Gives back what is left, in any state. NULL is ignored. */

@@ -8,6 +8,7 @@
 /* What one look over the hosts tells. */
 struct survey {
     bool all_over;
+    uint32_t n_over, n_new;
     weft_ns next_start; /* WEFT_NEVER: all have started */
 };
 
@@ -20,6 +21,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         struct host *host = loop->hosts[i];
 
         if (host == NULL || host_is_over(host)) {
+            result.n_over += host != NULL;
             continue;
         }
         if (!ops->host_alive(loop->world, host->env->world_host)) {
@@ -32,9 +34,43 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         if (host->state == HOST_NEW && host->config.start_ns < result.next_start) {
             result.next_start = host->config.start_ns;
         }
+        result.n_new += host->state == HOST_NEW;
         result.all_over = result.all_over && host_is_over(host);
     }
     return result;
+}
+
+/* When patience ends with those that do nothing any more, after one ended. */
+struct patience {
+    uint32_t n_over, n_new; /* at the last look */
+    weft_ns until;          /* WEFT_NEVER: nobody has ended */
+};
+
+/* True if it ended one. */
+static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
+                        struct patience *patience, weft_ns now)
+{
+    bool any = false;
+
+    if (seen->n_over != patience->n_over || seen->n_new != patience->n_new) {
+        *patience = (struct patience){seen->n_over, seen->n_new, WEFT_NEVER};
+        if (seen->n_over > 0 && loop->hang_ns > 0) {
+            patience->until = now + loop->hang_ns;
+        }
+    }
+    if (now < patience->until) {
+        return false;
+    }
+    patience->until = WEFT_NEVER;
+    for (uint32_t i = 0; i < loop->n_hosts; i++) {
+        struct host *host = loop->hosts[i];
+
+        if (host != NULL && !host_is_over(host) && host->state != HOST_NEW) {
+            host_kill_hanging(host);
+            any = true;
+        }
+    }
+    return any;
 }
 
 static void dispatch_ready(const struct host_loop *loop)
@@ -96,6 +132,7 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
     struct world *world = loop->world;
     struct io_loop *tasks = world->ops->loop(world);
     uint32_t n_steps = 0;
+    struct patience patience = {.until = WEFT_NEVER};
     weft_status status = WEFT_OK;
 
     while (status == WEFT_OK) {
@@ -106,13 +143,18 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
         if (seen.all_over) {
             return WEFT_OK;
         }
+        if (end_hanging(loop, &seen, &patience, world->ops->now(world))) {
+            continue;
+        }
         if (tasks->n_ready > 0) {
             continue; /* a host just started */
         }
         if (loop->progress != NULL && n_steps++ % REPORT_EVERY == 0) {
             loop->progress(loop->progress_context, world->ops->now(world));
         }
-        status = pass_time(loop, seen.next_start, error);
+        status = pass_time(
+            loop, seen.next_start < patience.until ? seen.next_start : patience.until,
+            error);
     }
     return status;
 }

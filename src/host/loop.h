@@ -13,6 +13,9 @@ struct host_loop {
     struct host *const *hosts; /* [n_hosts] by index in the world; NULL: no rank there */
     uint32_t n_hosts;
     weft_ns limit_ns; /* world time at which to give up */
+    /* Who is not over so long after the last start or end of any hangs, and is killed; more than
+     * any single deadline of a host. 0: nobody is. */
+    weft_ns hang_ns;
     /* Called now and then, at least once per row that the lowest rank ended; may be NULL.
      */
     void (*progress)(void *context, weft_ns now);

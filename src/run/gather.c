@@ -11,15 +11,13 @@
 #define SECOND INT64_C(1000000000)
 /* All start together: one that has not come to the rendezvous by then does not come. */
 #define PATIENCE_S 15
-/* After an end, the next must come within this: more than any single deadline of a rank
- * that lost its peer. Whoever is later than that hangs, and is killed. */
-#define HANG_NS (150 * SECOND)
 
 struct gathering {
     struct run *run;
     weft_ns last_ended_ns; /* 0: nobody yet */
     bool *launched;        /* Owned [n_ranks] */
     bool *ended;           /* Owned [n_ranks] */
+    bool *hung;            /* Owned [n_ranks]: killed because it did nothing any more */
     uint32_t n_ended;
     struct host_config config;
 };
@@ -56,6 +54,13 @@ static weft_ns latest_start(const struct run *run)
         latest = start > latest ? start : latest;
     }
     return latest;
+}
+
+/* All that is patient with others is told of an end at once; the rest takes no longer than this.
+ */
+static weft_ns hang_ns(const struct gathering *g)
+{
+    return (PATIENCE_S * SECOND) + latest_start(g->run) + RUN_HANG_NS;
 }
 
 /* The command line of a rank: weft node, with everything that made this run what it is. */
@@ -145,6 +150,7 @@ static void collect(struct gathering *g, uint32_t rank, const struct world_endin
         run_record_decode(record, name, &g->config, g->run->origin_ns, &error);
     json_decref(record);
     run_story_add(&run->story, rank + 1, ending->story, ending->n_story);
+    run->hosts[index]->has_hung = g->hung[rank];
     if (run->hosts[index]->state == HOST_DEAD) {
         weft_log(run->options->log, WEFT_LOG_WARN,
                  "%s: its process ended without a record (exit code %d, signal %d)", name,
@@ -182,6 +188,7 @@ static void kill_hanging(struct gathering *g)
             weft_log(g->run->options->log, WEFT_LOG_WARN, "%s hangs, and is killed",
                      g->run->plan->spec.hosts[fault.host].name);
             g->run->world->ops->inject(g->run->world, &fault);
+            g->hung[rank] = true;
         }
     }
 }
@@ -219,11 +226,11 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
         }
         until = until < limit ? until : limit;
         if (g->last_ended_ns != 0) {
-            weft_ns hang = g->last_ended_ns + HANG_NS;
+            weft_ns hang = g->last_ended_ns + hang_ns(g);
 
             if (now >= hang) {
                 kill_hanging(g);
-                hang = now + HANG_NS;
+                hang = now + hang_ns(g);
             }
             until = until < hang ? until : hang;
         }
@@ -243,11 +250,13 @@ weft_status run_gather(struct run *run, struct weft_error *error)
     run_story_gather(&run->story);
     g.launched = weft_calloc(run->n_ranks, sizeof(*g.launched));
     g.ended = weft_calloc(run->n_ranks, sizeof(*g.ended));
+    g.hung = weft_calloc(run->n_ranks, sizeof(*g.hung));
     status = wait_for_all(&g, error);
     bury(&g);
     run_story_tell_gathered(&run->story, run->origin_ns);
     run->ended_ns = run->world->ops->now(run->world) - run->origin_ns;
     free(g.launched);
     free(g.ended);
+    free(g.hung);
     return status;
 }

@@ -133,7 +133,8 @@ static void observe_host(const struct run *run, const struct host *host,
     out->memlock_bytes = IO_UNKNOWN;
     if (host->state == HOST_DEAD) {
         /* Where we started its process, we saw that; elsewhere only its peers can tell. */
-        out->has_vanished = run->world->ops->launch != NULL;
+        out->has_hung = host->has_hung;
+        out->has_vanished = run->world->ops->launch != NULL && !host->has_hung;
         return; /* the dead tell nothing */
     }
     out->was_observed = true;

@@ -129,7 +129,8 @@ void run_configure(const struct run *run, struct host_config *config)
     config->mesh = &run->mesh;
 }
 
-static void create_hosts(struct run *run)
+/* For how long a host may be silent before it hangs. */
+static weft_ns create_hosts(struct run *run)
 {
     struct host_config config;
 
@@ -142,6 +143,7 @@ static void create_hosts(struct run *run)
         run->hosts[index] =
             host_create(run->world->ops->host_env(run->world, index, 0), &config);
     }
+    return config.boot.patience_ns + RUN_HANG_NS;
 }
 
 /* ---- running ---- */
@@ -186,7 +188,7 @@ static void run_loop(struct run *run)
         .progress_context = run,
     };
 
-    create_hosts(run);
+    loop.hang_ns = create_hosts(run);
     run->loop_status = host_loop_run(&loop, &run->loop_error);
     run->ended_ns = run->world->ops->now(run->world);
 }

@@ -294,6 +294,23 @@ START_TEST(observations_diagnose_the_same)
 }
 END_TEST
 
+/* Its kernel and NIC go on answering for it: only that it outlives all others tells. */
+START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
+{
+    struct outcome out =
+        run(TRIANGLE JOB "faults: [{at: 600us, on: b, kind: stop}]\n"
+                         "expect: {result: fail, findings: [peer.silent]}\n");
+    const json_t *finding = json_array_get(json_object_get(out.document, "findings"), 0);
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_uint_eq(json_array_size(json_object_get(out.document, "findings")), 1);
+    ck_assert_str_eq(text_at(json_object_get(finding, "where"), "peer"), "b");
+    /* A minute for the job, fifteen for the rendezvous, one and a half on top. */
+    ck_assert_int_lt(int_at(out.document, "sim_time_ns"), INT64_C(1080) * 1000000000);
+    outcome_fini(&out);
+}
+END_TEST
+
 /* ---- expectations ---- */
 
 static const struct {
@@ -374,6 +391,7 @@ int main(void)
     tcase_add_test(tests, the_same_seed_gives_the_same_bytes);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
+    tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
                         (int)(sizeof(judged) / sizeof(judged[0])));
     tcase_add_loop_test(tests, bounds_that_cannot_be_met_are_not, 0, 4);
