@@ -1,23 +1,34 @@
-/* The physical bound of a collective, from topology and job alone.
+/* The physical bound of a collective, from topology and job alone. docs/mesh.md has the
+ * derivations at length.
  *
  * Capacity. A directed cable of rate R carries at most R x P / W payload bits a second,
  * where P is the path MTU and W what a full packet occupies on the wire
  * (mesh_packet_overhead + P). Packets with more headers or less payload only carry less.
- * Capacities are rounded up and times down, so that the result stays a bound.
+ * Ports behind one PCIe root carry no more than it does, each way. Capacities are rounded
+ * up and times down, so that the result stays a bound. Within a host data is free.
  *
- * Two arguments bound the time T from below; n ranks, S is nccl-tests' size column.
+ * Three arguments bound the time T from below; n ranks on h hosts, S is nccl-tests' size
+ * column. A transfer leads from a host to the next, over a cable or a switch; switches
+ * neither add nor multiply.
  *
- * Work: whatever the plan, W bytes must cross cables, and all directed cables together
- * carry at most sum(C): T >= W / sum(C). all_reduce      2(n-1) S   every byte position:
- * n-1 transfers until one host can know the sum, n-1 more until all do (one-way gossip
- * takes 2n-2) reduce_scatter  (n-1) S    n shares of S/n, each summed over n hosts by n-1
- * transfers all_gather      (n-1) S    n shares of S/n, each told to n-1 hosts broadcast,
- * reduce  (n-1) S all_to_all      S/n x sum of hops over ordered pairs: pieces cannot be
- * combined send_recv       S x sum of hops from rank i to rank i+1 (mod n)
+ * Work: whatever the plan, so many transfers of so much; all hosts together give out (and
+ * take in) at most sum(C): T >= W / sum(C).
+ *   all_reduce      2(h-1) S   every byte position: h-1 transfers until one host can know
+ *                              the sum, h-1 more until all do (one-way gossip takes 2h-2)
+ *   reduce_scatter  (h-1) S    n shares of S/n, each summed over h hosts by h-1 transfers
+ *   all_gather      (h-1) S    n shares of S/n, each told to h-1 hosts
+ *   broadcast, reduce  (h-1) S
+ *   all_to_all      S/n x sum of hops over ordered pairs: pieces cannot be combined
+ *   send_recv       S x sum of hops from rank i to rank i+1 (mod n)
  *
- * Cuts: for every division of the hosts into A and B with ranks on both sides, what must
- * go from A to B crosses the cables from A to B: T >= D(A,B) / C(A,B). With a and b ranks
- * on A, B: all_reduce      S          B's result depends on all of A's S bytes
+ * Parts: the first four hold as well if every part of some division of the hosts counts as
+ * one host, with k parts in the place of h and the cables between parts as sum(C). Divisions
+ * are made by joining, one by one, the two parts with the most capacity between them.
+ *
+ * Cuts: for every division of the nodes into A and B with ranks on both sides, what must go
+ * from A to B crosses the cables from A to B: T >= D(A,B) / C(A,B). With a and b ranks on
+ * A, B:
+ *   all_reduce      S          B's result depends on all of A's S bytes
  *   reduce_scatter  b S/n      the shares of B's ranks, with A's part summed in
  *   all_gather      a S/n      the shares of A's ranks
  *   broadcast       S if the root is in A;  reduce: S if the root is in B
@@ -25,10 +36,10 @@
  *   send_recv       S x the number of i with rank i in A and rank i+1 in B
  * The root is not told, so the bound is the least over all roots.
  *
- * With up to EXACT_HOSTS hosts every cut is tried. Beyond, the cuts are those around
- * single hosts and the least cuts between rank 0 and every other rank, both ways: for
- * all_reduce that is still exact (every cut has rank 0 on one side and some rank on the
- * other); for the others it stays a bound.
+ * With up to EXACT_NODES nodes every cut is tried. Beyond, the cuts are those around single
+ * hosts and the least cuts between rank 0 and other ranks, both ways: for all_reduce that is
+ * still exact while there are no more than FLOWS_MAX ranks (every cut has rank 0 on one side
+ * and some rank on the other); for the others it stays a bound.
  *
  * A barrier moves no data: its bound is the longest of the shortest delays between two
  * ranks. */
@@ -37,12 +48,15 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "mesh/flow.h"
-#include "mesh/mesh.h"
+#include "mesh/delay.h"
+#include "mesh/index.h"
+#include "mesh/network.h"
 
-#define EXACT_HOSTS 12
-/* The least overhead of any driver (rxe): the largest path MTU that the cable may get. */
-#define LEAST_MTU_OVERHEAD 80
+#define EXACT_NODES 12
+#define PARTS_NODES 64
+/* Beyond so many edges looked at, least cuts are taken for some ranks only. */
+#define FLOW_EDGES_MAX 20000000
+#define FLOWS_MAX 256
 #define SIZE_MAX_BYTES ((uint64_t)1 << 56)
 #define PS_PER_S UINT64_C(1000000000000)
 
@@ -50,28 +64,21 @@ __extension__ typedef unsigned __int128 u128;
 
 struct limit {
     const struct mesh_graph *graph;
-    const uint32_t *ranks; /* [n] host of each rank */
+    struct mesh_network network; /* Owned */
+    struct mesh_index index;     /* Owned */
+    const uint32_t *ranks;       /* [n] host of each rank */
     uint32_t n;
+    uint32_t *n_on;   /* Owned [n_nodes]: ranks */
+    uint32_t n_hosts; /* with ranks */
     enum mesh_collective collective;
     uint64_t size_bytes;
-    struct mesh_arc *arcs; /* Owned [n_edges], capacities in payload bit/s */
-    bool *is_a;            /* Owned [n_hosts]: the cut being looked at */
-    u128 *worst;           /* Owned [n]: per root; others use [0] */
+    bool *is_a;  /* Owned [n_nodes]: the cut being looked at */
+    u128 *worst; /* Owned [n]: per root; others use [0] */
 };
 
 static bool is_rooted(enum mesh_collective collective)
 {
     return collective == MESH_BROADCAST || collective == MESH_REDUCE;
-}
-
-static uint64_t capacity_of(const struct mesh_edge *edge)
-{
-    uint32_t mtu = mesh_path_mtu(edge->mtu_bytes, LEAST_MTU_OVERHEAD);
-    if (mtu == 0) {
-        return 0;
-    }
-    uint32_t wire = mtu + mesh_packet_overhead(edge->is_ipv6);
-    return (uint64_t)(((u128)edge->rate_bps * mtu + wire - 1) / wire);
 }
 
 /* Picoseconds for `parts`/n of `count` x size over `capacity` bit/s, rounded down. */
@@ -89,6 +96,8 @@ static void raise(u128 *worst, u128 value)
 {
     *worst = value > *worst ? value : *worst;
 }
+
+/* ---- cuts ---- */
 
 /* D(A,B) in units of S, or of S/n when *is_share. */
 static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
@@ -124,22 +133,12 @@ static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
     return 0;
 }
 
-/* Takes the cut in is_a into account; false if it separates ranks without any cable. */
-static bool consider(struct limit *limit)
+/* Takes a cut with a ranks on A into account; false if it separates ranks without any
+ * cable. */
+static bool weigh(struct limit *limit, uint32_t a, uint64_t capacity)
 {
-    uint32_t a = 0;
-    for (uint32_t i = 0; i < limit->n; i++) {
-        a += limit->is_a[limit->ranks[i]] ? 1 : 0;
-    }
     if (a == 0 || a == limit->n) {
         return true;
-    }
-    uint64_t capacity = 0;
-    for (size_t e = 0; e < limit->graph->n_edges; e++) {
-        const struct mesh_arc *arc = &limit->arcs[e];
-        if (limit->is_a[arc->from] && !limit->is_a[arc->to]) {
-            capacity += arc->capacity;
-        }
     }
     if (capacity == 0) {
         return false;
@@ -160,12 +159,23 @@ static bool consider(struct limit *limit)
     return true;
 }
 
+/* The same for the cut in is_a. */
+static bool consider(struct limit *limit)
+{
+    uint32_t a = 0;
+    for (uint32_t v = 0; v < limit->network.n_nodes; v++) {
+        a += limit->is_a[v] ? limit->n_on[v] : 0;
+    }
+    return a == 0 || a == limit->n ||
+           weigh(limit, a, mesh_network_cut(&limit->network, limit->is_a));
+}
+
 static bool consider_all(struct limit *limit)
 {
-    uint32_t n_hosts = mesh_n_nodes(limit->graph);
-    for (uint32_t set = 1; set + 1 < 1u << n_hosts; set++) {
-        for (uint32_t h = 0; h < n_hosts; h++) {
-            limit->is_a[h] = (set >> h & 1) != 0;
+    uint32_t n_nodes = limit->network.n_nodes;
+    for (uint32_t set = 1; set + 1 < 1u << n_nodes; set++) {
+        for (uint32_t v = 0; v < n_nodes; v++) {
+            limit->is_a[v] = (set >> v & 1) != 0;
         }
         if (!consider(limit)) {
             return false;
@@ -174,123 +184,223 @@ static bool consider_all(struct limit *limit)
     return true;
 }
 
+/* One host and all others, or all others and it. */
+static bool consider_host(struct limit *limit, uint32_t host, bool outwards)
+{
+    for (uint32_t v = 0; v < limit->network.n_nodes; v++) {
+        limit->is_a[v] = (v == host) == outwards;
+    }
+    return consider(limit);
+}
+
+static bool consider_flow(struct limit *limit, uint32_t source, uint32_t sink)
+{
+    if (source == sink) {
+        return true;
+    }
+    mesh_network_least_cut(&limit->network, source, sink, limit->is_a);
+    return consider(limit);
+}
+
 static bool consider_some(struct limit *limit)
 {
-    uint32_t n_hosts = mesh_n_nodes(limit->graph);
-    for (uint32_t i = 0; i < limit->n; i++) {
-        for (int outwards = 0; outwards < 2; outwards++) {
-            for (uint32_t h = 0; h < n_hosts; h++) {
-                limit->is_a[h] = (h == limit->ranks[i]) == (outwards != 0);
-            }
-            if (!consider(limit)) {
-                return false;
-            }
-            if (i == 0) {
-                continue;
-            }
-            uint32_t source = outwards != 0 ? limit->ranks[0] : limit->ranks[i];
-            uint32_t sink = outwards != 0 ? limit->ranks[i] : limit->ranks[0];
-            (void)mesh_least_cut(n_hosts, limit->arcs, limit->graph->n_edges, source,
-                                 sink, limit->is_a);
-            if (!consider(limit)) {
-                return false;
-            }
+    uint64_t n_flows = FLOW_EDGES_MAX / (limit->graph->n_edges + 1);
+    n_flows = n_flows > FLOWS_MAX ? FLOWS_MAX : n_flows;
+    uint32_t every = (uint32_t)(limit->n / (n_flows + 1)) + 1;
+    for (uint32_t i = 0; i < limit->n; i += every) {
+        uint32_t first = limit->ranks[0];
+        uint32_t host = limit->ranks[i];
+        if (!consider_host(limit, host, true) || !consider_host(limit, host, false) ||
+            !consider_flow(limit, first, host) || !consider_flow(limit, host, first)) {
+            return false;
         }
     }
     return true;
 }
 
+/* Every rank reaches every other: with many ranks not all cuts are looked at. */
+static bool is_connected(const struct limit *limit)
+{
+    uint32_t *hops = weft_alloc(((size_t)limit->network.n_nodes + 1) * sizeof(*hops));
+    bool is_whole = true;
+    mesh_index_distances(&limit->index, limit->ranks[0], hops);
+    for (uint32_t i = 0; i < limit->n; i++) {
+        is_whole = is_whole && hops[limit->ranks[i]] != UINT32_MAX;
+    }
+    free(hops);
+    return is_whole;
+}
+
+/* ---- work ---- */
+
 /* The sum of hops that pieces travel: between all ordered pairs, or from each to the
  * next. */
 static uint64_t sum_of_hops(const struct limit *limit, bool all_pairs)
 {
-    uint32_t *hops = weft_alloc(mesh_n_nodes(limit->graph) * sizeof(*hops));
+    uint32_t *hops = weft_alloc(((size_t)limit->network.n_nodes + 1) * sizeof(*hops));
     uint64_t sum = 0;
     for (uint32_t i = 0; i < limit->n; i++) {
-        mesh_distances(limit->graph, limit->ranks[i], hops);
-        for (uint32_t k = 0; k < limit->n; k++) {
-            if (k != i && (all_pairs || k == (i + 1) % limit->n)) {
-                sum += hops[limit->ranks[k]];
-            }
+        mesh_index_distances(&limit->index, limit->ranks[i], hops);
+        for (uint32_t k = 0; all_pairs && k < limit->n; k++) {
+            sum += hops[limit->ranks[k]];
         }
+        sum += all_pairs ? 0 : hops[limit->ranks[(i + 1) % limit->n]];
     }
     free(hops);
     return sum;
 }
 
-static u128 work_bound(const struct limit *limit)
+/* The transfers of S between k hosts; 0: this collective is not counted so. */
+static uint64_t transfers_of(const struct limit *limit, uint32_t k)
 {
-    uint64_t total = 0;
-    for (size_t e = 0; e < limit->graph->n_edges; e++) {
-        total += limit->arcs[e].capacity;
-    }
-    uint64_t transfers = limit->n - 1;
     switch (limit->collective) {
     case MESH_ALL_REDUCE:
-        return time_of(limit, 2 * transfers, false, total);
+        return 2 * (uint64_t)(k - 1);
     case MESH_REDUCE_SCATTER:
     case MESH_ALL_GATHER:
     case MESH_BROADCAST:
     case MESH_REDUCE:
-        return time_of(limit, transfers, false, total);
+        return k - 1;
     case MESH_ALL_TO_ALL:
-        return time_of(limit, sum_of_hops(limit, true), true, total);
     case MESH_SEND_RECV:
-        return time_of(limit, sum_of_hops(limit, false), false, total);
     case MESH_BARRIER:
         break;
     }
     return 0;
 }
 
-/* Longest shortest delay between two ranks, plus nothing for bits: Bellman-Ford from
- * each. */
-static u128 barrier_bound(const struct limit *limit)
+static u128 work_bound(struct limit *limit)
 {
-    const struct mesh_graph *graph = limit->graph;
-    weft_ps *delay = weft_alloc(mesh_n_nodes(graph) * sizeof(*delay));
-    weft_ps longest = 0;
-    for (uint32_t i = 0; i < limit->n; i++) {
-        for (uint32_t h = 0; h < mesh_n_nodes(graph); h++) {
-            delay[h] = h == limit->ranks[i] ? 0 : INT64_MAX;
-        }
-        bool changed = true;
-        while (changed) {
-            changed = false;
-            for (size_t e = 0; e < graph->n_edges; e++) {
-                const struct mesh_edge *edge = &graph->edges[e];
-                if (delay[edge->from] != INT64_MAX &&
-                    delay[edge->from] + edge->delay_ps < delay[edge->to]) {
-                    delay[edge->to] = delay[edge->from] + edge->delay_ps;
-                    changed = true;
-                }
+    uint64_t total = mesh_network_hosts(&limit->network);
+    if (limit->collective == MESH_ALL_TO_ALL) {
+        return time_of(limit, sum_of_hops(limit, true), true, total);
+    }
+    if (limit->collective == MESH_SEND_RECV) {
+        return time_of(limit, sum_of_hops(limit, false), false, total);
+    }
+    return time_of(limit, transfers_of(limit, limit->n_hosts), false, total);
+}
+
+/* ---- parts ---- */
+
+struct parts {
+    uint32_t n;
+    uint64_t *between; /* Owned [n x n]: capacity, one way */
+    bool *is_gone;     /* Owned [n]: joined into another */
+    uint32_t *n_ranks; /* Owned [n] */
+};
+
+/* What two parts have in common with third ones: tells a clique from a bridge. */
+static uint64_t common(const struct parts *parts, uint32_t a, uint32_t b)
+{
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < parts->n; v++) {
+        uint64_t one = parts->between[a * parts->n + v];
+        uint64_t two = parts->between[b * parts->n + v];
+        sum += v != a && v != b && !parts->is_gone[v] ? (one < two ? one : two) : 0;
+    }
+    return sum;
+}
+
+/* Joins the two parts with the most between them; false if only one is left. */
+static bool join(struct parts *parts)
+{
+    uint32_t best_a = 0;
+    uint32_t best_b = 0;
+    uint64_t most = 0;
+    uint64_t most_common = 0;
+    for (uint32_t a = 0; a < parts->n; a++) {
+        for (uint32_t b = a + 1; b < parts->n; b++) {
+            uint64_t sum =
+                parts->between[a * parts->n + b] + parts->between[b * parts->n + a];
+            if (parts->is_gone[a] || parts->is_gone[b] || sum == 0 || sum < most) {
+                continue;
+            }
+            uint64_t shared = common(parts, a, b);
+            if (sum > most || shared > most_common) {
+                most = sum;
+                most_common = shared;
+                best_a = a;
+                best_b = b;
             }
         }
-        for (uint32_t k = 0; k < limit->n; k++) {
-            weft_ps to = delay[limit->ranks[k]];
-            longest = to > longest ? to : longest;
+    }
+    if (most == 0) {
+        return false;
+    }
+    for (uint32_t v = 0; v < parts->n; v++) {
+        parts->between[best_a * parts->n + v] += parts->between[best_b * parts->n + v];
+        parts->between[v * parts->n + best_a] += parts->between[v * parts->n + best_b];
+    }
+    parts->n_ranks[best_a] += parts->n_ranks[best_b];
+    parts->is_gone[best_b] = true;
+    return true;
+}
+
+static void weigh_parts(struct limit *limit, const struct parts *parts, u128 *worst)
+{
+    uint32_t k = 0;
+    uint64_t capacity = 0;
+    for (uint32_t a = 0; a < parts->n; a++) {
+        k += !parts->is_gone[a] && parts->n_ranks[a] > 0 ? 1 : 0;
+        for (uint32_t b = 0; b < parts->n && !parts->is_gone[a]; b++) {
+            bool counts = b != a && !parts->is_gone[b];
+            capacity += counts ? parts->between[a * parts->n + b] : 0;
         }
     }
-    free(delay);
-    return (u128)longest;
+    if (k > 1 && capacity > 0) {
+        raise(worst, time_of(limit, transfers_of(limit, k), false, capacity));
+    }
 }
+
+static u128 parts_bound(struct limit *limit)
+{
+    uint32_t n = limit->network.n_nodes;
+    u128 worst = 0;
+    if (n > PARTS_NODES || transfers_of(limit, 2) == 0) {
+        return 0;
+    }
+    struct parts parts = {
+        .n = n,
+        .between = weft_calloc((size_t)n * n, sizeof(uint64_t)),
+        .is_gone = weft_calloc(n, sizeof(bool)),
+        .n_ranks = weft_calloc(n, sizeof(uint32_t)),
+    };
+    memcpy(parts.n_ranks, limit->n_on, n * sizeof(uint32_t));
+    for (size_t e = 0; e < limit->graph->n_edges; e++) {
+        const struct mesh_edge *edge = &limit->graph->edges[e];
+        parts.between[edge->from * n + edge->to] += limit->network.edge_bps[e];
+    }
+    do {
+        weigh_parts(limit, &parts, &worst);
+    } while (join(&parts));
+    free(parts.between);
+    free(parts.is_gone);
+    free(parts.n_ranks);
+    return worst;
+}
+
+/* ---- all of it ---- */
 
 static u128 bound(struct limit *limit)
 {
-    const struct mesh_graph *graph = limit->graph;
-    bool connected =
-        mesh_n_nodes(graph) <= EXACT_HOSTS ? consider_all(limit) : consider_some(limit);
-    if (!connected) {
+    bool is_small = limit->network.n_nodes <= EXACT_NODES;
+    if (!is_connected(limit) ||
+        !(is_small ? consider_all(limit) : consider_some(limit))) {
         return 0;
     }
     if (limit->collective == MESH_BARRIER) {
-        raise(&limit->worst[0], barrier_bound(limit));
+        raise(&limit->worst[0],
+              (u128)mesh_longest_delay(&limit->index, limit->ranks, limit->n));
     }
     u128 least = limit->worst[0];
     for (uint32_t root = 1; root < limit->n && is_rooted(limit->collective); root++) {
         least = limit->worst[root] < least ? limit->worst[root] : least;
     }
-    raise(&least, work_bound(limit));
+    if (limit->n_hosts > 1 && limit->collective != MESH_BARRIER) {
+        raise(&least, work_bound(limit));
+        raise(&least, parts_bound(limit));
+    }
     /* 0 says "not connected"; no bit crosses a cable in less than a picosecond. */
     raise(&least, 1);
     return least;
@@ -303,24 +413,27 @@ weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
     if (n_ranks < 2) {
         return 0;
     }
+    size_t n_nodes = mesh_n_nodes(graph);
     struct limit limit = {
         .graph = graph,
         .ranks = ranks,
         .n = n_ranks,
+        .n_on = weft_calloc(n_nodes + 1, sizeof(uint32_t)),
         .collective = collective,
         .size_bytes = size_bytes < SIZE_MAX_BYTES ? size_bytes : SIZE_MAX_BYTES,
-        .arcs = weft_calloc(graph->n_edges + 1, sizeof(struct mesh_arc)),
-        .is_a = weft_calloc(mesh_n_nodes(graph) + 1, sizeof(bool)),
+        .is_a = weft_calloc(n_nodes + 1, sizeof(bool)),
         .worst = weft_calloc(n_ranks, sizeof(u128)),
     };
-    for (size_t e = 0; e < graph->n_edges; e++) {
-        const struct mesh_edge *edge = &graph->edges[e];
-        weft_check(edge->from < mesh_n_nodes(graph) && edge->to < mesh_n_nodes(graph));
-        limit.arcs[e] = (struct mesh_arc){
-            .from = edge->from, .to = edge->to, .capacity = capacity_of(edge)};
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        weft_check(ranks[i] < graph->n_hosts);
+        limit.n_hosts += limit.n_on[ranks[i]]++ == 0 ? 1 : 0;
     }
+    mesh_network_init(&limit.network, graph);
+    mesh_index_init(&limit.index, graph);
     u128 time = bound(&limit);
-    free(limit.arcs);
+    mesh_network_fini(&limit.network);
+    mesh_index_fini(&limit.index);
+    free(limit.n_on);
     free(limit.is_a);
     free(limit.worst);
     return time > INT64_MAX ? INT64_MAX : (weft_ps)time;

@@ -92,6 +92,74 @@ static void make_star(struct mesh *mesh)
     mesh->n_ranks = 3;
 }
 
+static void make_twin_triangle(struct mesh *mesh)
+{
+    make_triangle(mesh);
+    cable(mesh, 0, 1);
+    cable(mesh, 1, 2);
+    cable(mesh, 2, 0);
+}
+
+static void make_star_of_5(struct mesh *mesh)
+{
+    make(mesh, 5);
+    for (uint32_t leaf = 1; leaf <= 4; leaf++) {
+        cable(mesh, 0, leaf);
+    }
+}
+
+static void make_grid_2x4(struct mesh *mesh)
+{
+    make(mesh, 8);
+    for (uint32_t x = 0; x < 4; x++) {
+        cable(mesh, x, x + 4);
+        if (x < 3) {
+            cable(mesh, x, x + 1);
+            cable(mesh, x + 4, x + 5);
+        }
+    }
+}
+
+static void make_full_mesh_of_16(struct mesh *mesh)
+{
+    make(mesh, 16);
+    for (uint32_t a = 0; a < 16; a++) {
+        for (uint32_t b = a + 1; b < 16; b++) {
+            cable(mesh, a, b);
+        }
+    }
+}
+
+static void make_two_ranks_a_host(struct mesh *mesh)
+{
+    make_pair(mesh);
+    memcpy(mesh->ranks, (uint32_t[]){0, 0, 1, 1}, 4 * sizeof(uint32_t));
+    mesh->n_ranks = 4;
+}
+
+static void make_switch_of_4(struct mesh *mesh)
+{
+    make(mesh, 4);
+    mesh->graph.n_nodes = 5;
+    for (uint32_t host = 0; host < 4; host++) {
+        cable(mesh, host, 4);
+    }
+}
+
+/* Three full meshes of 4, joined in a ring by a cable each. */
+static void make_ring_of_cliques(struct mesh *mesh)
+{
+    make(mesh, 12);
+    for (uint32_t side = 0; side < 12; side += 4) {
+        for (uint32_t a = side; a < side + 4; a++) {
+            for (uint32_t b = a + 1; b < side + 4; b++) {
+                cable(mesh, a, b);
+            }
+        }
+        cable(mesh, side + 1, (side + 4) % 12);
+    }
+}
+
 static weft_ps limit(const struct mesh *mesh, enum mesh_collective collective,
                      uint64_t size)
 {
@@ -118,6 +186,35 @@ static const struct {
      * of 1/4 over 8, and 4 pieces of 1/4 through a cut of 2. */
     {"ring of 4", make_ring_of_4, 3 * U / 4, 3 * U / 8, 3 * U / 8, U / 2, U / 2, U / 2,
      U / 2, 2 * DELAY},
+    /* The triangle with every cable twice. */
+    {"twin triangle", make_twin_triangle, U / 3, U / 6, U / 6, U / 4, U / 4, U / 6, U / 4,
+     DELAY},
+    /* 8 directed cables, a rank on the hub too. A leaf's cable must carry 4 shares of 1/5;
+     * all_to_all: 8 pieces go one hop and 12 two, 32/5 over 8, and 4 of 1/5 over a leaf's;
+     * send_recv: 1 + 2 + 2 + 2 + 1 hops over 8. */
+    {"star of 5", make_star_of_5, U, 4 * U / 5, 4 * U / 5, U, U, 4 * U / 5, U, 2 * DELAY},
+    /* 20 directed cables. all_reduce: 2 x 7 / 20; shares: 7 of 1/8 over a corner's two;
+     * rooted: a corner's two; all_to_all: 4 x 4 pieces of 1/8 over the two in the middle;
+     * send_recv: 1 to 2 and 5 to 6 over the two in the middle. */
+    {"grid 2x4", make_grid_2x4, 7 * U / 10, 7 * U / 16, 7 * U / 16, U / 2, U / 2, U, U,
+     4 * DELAY},
+    /* 240 directed cables. all_reduce: 2 x 15 / 240; shares: 15 / 240; rooted: 1 / 15;
+     * all_to_all: 240 pieces of 1/16 over 240; send_recv: 16 / 240. */
+    {"full mesh of 16", make_full_mesh_of_16, U / 8, U / 16, U / 16, U / 15, U / 15,
+     U / 16, U / 15, DELAY},
+    /* Two hosts: 2 of 4 shares cross, 2 x 2 pieces of 1/4, and rank 1 to 2 or 3 to 0. */
+    {"two ranks a host", make_two_ranks_a_host, U, U / 2, U / 2, U, U, U, U, DELAY},
+    /* Hosts take in over 4 cables what nobody adds up on the way: all_reduce 2 x 3 / 4;
+     * shares 3 / 4; rooted: a host's one; all_to_all: 12 pieces of 1/4 over 4; send_recv:
+     * 4 / 4. */
+    {"switch of 4", make_switch_of_4, 3 * U / 2, 3 * U / 4, 3 * U / 4, U, U, 3 * U / 4, U,
+     2 * DELAY},
+    /* Three parts with three cables between them: all_reduce 2 x 2 / 6, more than 2 x 11
+     * over all 42 and than 1 / 2 over the two around a part. Shares: 8 of 12 out of a part
+     * over two; rooted: two; all_to_all: 4 x 8 pieces of 1/12 over two; send_recv: 1 of 2.
+     * barrier: from 2 over 1 and 4 to 6. */
+    {"ring of cliques", make_ring_of_cliques, 2 * U / 3, U / 3, U / 3, U / 2, U / 2,
+     4 * U / 3, U / 2, 3 * DELAY},
     /* 6 directed cables; every leaf hangs on one: all that it must get or give crosses it. */
     {"star", make_star, U, 2 * U / 3, 2 * U / 3, U, U, 2 * U / 3, U, 2 * DELAY},
 };
@@ -178,6 +275,62 @@ START_TEST(directions_count_apart)
     ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), U);
     ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U);
     ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), 2 * U);
+}
+END_TEST
+
+/* Twin cables between two hosts; host 0 has both behind one PCIe root, which passes as much
+ * as one cable. Then each behind a root of its own. */
+START_TEST(ports_of_a_root_share_it)
+{
+    struct mesh mesh;
+    struct mesh_root roots[2] = {{0, RATE}, {0, RATE}};
+    make_pair(&mesh);
+    cable(&mesh, 0, 1);
+    mesh.graph.roots = roots;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U / 2);
+    for (size_t e = 0; e < 4; e++) {
+        mesh.edges[e].from_root = e % 2 == 0 ? 0 : MESH_NO_ROOT;
+        mesh.edges[e].to_root = e % 2 == 0 ? MESH_NO_ROOT : 0;
+    }
+    mesh.graph.n_roots = 2;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), U);
+    mesh.edges[2].from_root = 1;
+    mesh.edges[3].to_root = 1;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), U / 2);
+}
+END_TEST
+
+/* A line of 14 whose second host has both ports behind one root: relaying passes it inwards
+ * and outwards, which do not share. The flow network of a large mesh knows roots too. */
+START_TEST(a_relay_passes_its_root_once_each_way)
+{
+    struct mesh mesh;
+    struct mesh_root root = {1, RATE};
+    make_line(&mesh, 14);
+    mesh.graph.roots = &root;
+    for (size_t e = 0; e < mesh.graph.n_edges; e++) {
+        mesh.edges[e].from_root = mesh.edges[e].from == 1 ? 0 : MESH_NO_ROOT;
+        mesh.edges[e].to_root = mesh.edges[e].to == 1 ? 0 : MESH_NO_ROOT;
+    }
+    mesh.graph.n_roots = 1;
+    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U);
+    root.rate_bps = RATE / 2;
+    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), 2 * U);
+}
+END_TEST
+
+/* All ranks on one host: nothing has to cross a cable. */
+START_TEST(a_host_alone_is_free)
+{
+    struct mesh mesh;
+    make_pair(&mesh);
+    mesh.ranks[1] = 0;
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 1);
+    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), 1);
+    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 1);
 }
 END_TEST
 
@@ -325,6 +478,9 @@ int main(void)
                         (int)(sizeof(meshes) / sizeof(meshes[0])));
     tcase_add_test(tests, the_triangle_at_100_gbps);
     tcase_add_test(tests, directions_count_apart);
+    tcase_add_test(tests, ports_of_a_root_share_it);
+    tcase_add_test(tests, a_relay_passes_its_root_once_each_way);
+    tcase_add_test(tests, a_host_alone_is_free);
     tcase_add_test(tests, no_way_no_limit);
     tcase_add_test(tests, extremes_stay_in_range);
     tcase_add_test(tests, large_meshes);

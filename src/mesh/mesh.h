@@ -104,14 +104,16 @@ enum mesh_collective {
     MESH_BARRIER
 };
 
-/* The physical bound of `collective` on `size_bytes` (nccl-tests' size column) with one
- * rank on each host of `ranks` (others only relay): no plan can be faster. Integer
- * picoseconds, rounded down, so that it stays a bound. For all_reduce of S bytes on n
- * hosts: max(2(n-1)S / sum of directed cable capacity, S / smallest directed cut) with
- * capacity = rate x payload share of full packets. It depends on topology and job only.
- * Derivations, one per collective: mesh/limit.c. Roots are not told: broadcast and reduce
- * get the least bound over all roots. Returns 0 when some pair of ranks is not connected,
- * or there is only one; else at least 1. */
+/* The physical bound of `collective` on `size_bytes` (nccl-tests' size column) with a rank
+ * on each host of `ranks`, which may name a host several times (data within a host is free;
+ * other hosts only relay): no plan can be faster. Integer picoseconds, rounded down, so that
+ * it stays a bound. For all_reduce of S bytes on n hosts: max(2(n-1)S / sum of directed
+ * cable capacity, S / smallest directed cut) with capacity = rate x payload share of full
+ * packets, PCIe roots and switches included, or more where parts of the mesh are bound more
+ * tightly. It depends on topology and job only. Derivations, one per collective:
+ * mesh/limit.c and docs/mesh.md. Roots are not told: broadcast and reduce get the least
+ * bound over all roots. Returns 0 when some pair of ranks is not connected, or there is only
+ * one; else at least 1. */
 weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
                       uint32_t n_ranks, enum mesh_collective collective,
                       uint64_t size_bytes);
