@@ -15,6 +15,9 @@
 #define WINDOW 8
 /* Relays forward pieces. */
 #define RELAY_BYTES (128u * 1024)
+/* What a pattern that needs relays loses: chosen, an eighth. Data crosses a relay's memory
+ * twice, and its sender waits for a notice. */
+#define RELAY_LOSS 8
 #define PS_PER_S INT64_C(1000000000000)
 
 __extension__ typedef unsigned __int128 wide;
@@ -81,8 +84,10 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
     busy = wire_ps(mesh, on_lane, slice, shape->load.rate_bps) + messages * GAP_PS;
+    busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
     /* A window's first clear-to-send must be back before its last message has left. */
-    busy = later(busy, messages * (hop + shape->delay_ps + 2 * MESSAGE_PS) / WINDOW);
+    busy = later(busy, (messages - (messages > 0)) *
+                           (hop + shape->delay_ps + 2 * MESSAGE_PS) / WINDOW);
     busy = later(busy, REDUCE_PS_PER_BYTE * clip(demand->reduced));
     hop += reduced;
     if (demand->is_ring) {

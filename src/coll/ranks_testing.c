@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "coll/mesh_testing.h"
 
 struct fabric fabric;
 struct rank ranks[FABRIC_HOSTS_MAX];
@@ -46,6 +45,15 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
         ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, n_bytes, &memory), 0);
         rank->output = memory;
     }
+}
+
+void ranks_open_over(const struct coll_cable *cables, uint32_t n_cables,
+                     const struct fabric_config *config, size_t n_bytes)
+{
+    ranks_open(config, n_bytes);
+    coll_mesh_fini(&mesh);
+    coll_mesh_of_cables(n_ranks, cables, n_cables, UINT64_C(100000000000), 1000000,
+                        &mesh);
 }
 
 void ranks_close(void)

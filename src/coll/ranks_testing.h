@@ -2,6 +2,7 @@
 #ifndef WEFT_COLL_RANKS_TESTING_H
 #define WEFT_COLL_RANKS_TESTING_H
 
+#include "coll/mesh_testing.h"
 #include "coll/oracle.h"
 #include "xfer/fabric_testing.h"
 
@@ -22,6 +23,9 @@ extern uint32_t n_ranks;
 /* A rank on every host, buffers of n_bytes; a single rank has the host next to it for
  * company. */
 void ranks_open(const struct fabric_config *config, size_t n_bytes);
+/* The same, with plans over these cables of rank to rank alone (1 us, 100 Gb/s). */
+void ranks_open_over(const struct coll_cable *cables, uint32_t n_cables,
+                     const struct fabric_config *config, size_t n_bytes);
 void ranks_close(void);
 /* Fills inputs, makes the plans and starts them. */
 void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations);

@@ -63,6 +63,102 @@ START_TEST(small_all_reduce_takes_one_message_time)
 }
 END_TEST
 
+/* ---- meshes, against their physical bound ---- */
+
+static const struct shape {
+    const char *name;
+    uint32_t n_ranks, n_cables;
+    struct coll_cable cables[10];
+    /* Hundredths of the bound: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
+     * all_to_all (0: not by itself, it needs relays). */
+    int at_least[6];
+} shapes[] = {
+    {"triangle", 3, 3, {{0, 1}, {1, 2}, {2, 0}}, {96, 96, 96, 90, 90, 96}},
+    {"ring of 4", 4, 4, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, {95, 95, 95, 90, 90, 0}},
+    {"line of 3", 3, 2, {{0, 1}, {1, 2}}, {92, 92, 92, 90, 90, 0}},
+    {"star of 5", 5, 4, {{0, 1}, {0, 2}, {0, 3}, {0, 4}}, {92, 92, 92, 90, 90, 0}},
+    {"full mesh of 5",
+     5,
+     10,
+     {{0, 1}, {0, 2}, {0, 3}, {0, 4}, {1, 2}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {3, 4}},
+     {93, 93, 93, 85, 85, 93}},
+};
+#define SIZE_BYTES (64u << 20)
+
+static const struct {
+    enum coll_kind kind;
+    enum mesh_collective collective;
+} measured[] = {
+    {COLL_ALL_REDUCE, MESH_ALL_REDUCE}, {COLL_REDUCE_SCATTER, MESH_REDUCE_SCATTER},
+    {COLL_ALL_GATHER, MESH_ALL_GATHER}, {COLL_BROADCAST, MESH_BROADCAST},
+    {COLL_REDUCE, MESH_REDUCE},         {COLL_ALL_TO_ALL, MESH_ALL_TO_ALL},
+};
+
+/* The fabric has a cable for every pair; the plans may use those of the mesh alone. */
+static void check_peers(const struct shape *shape)
+{
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        bool sends[FABRIC_HOSTS_MAX] = {false}, receives[FABRIC_HOSTS_MAX] = {false};
+
+        coll_plan_peers(&ranks[r].plan, sends, receives);
+        for (uint32_t i = 0; i < shape->n_cables; i++) {
+            const struct coll_cable *cable = &shape->cables[i];
+            uint32_t peer = cable->a == r ? cable->b : cable->a;
+
+            if (cable->a == r || cable->b == r) {
+                sends[peer] = receives[peer] = false;
+            }
+        }
+        for (uint32_t peer = 0; peer < n_ranks; peer++) {
+            ck_assert(!sends[peer] && !receives[peer]);
+        }
+    }
+}
+
+static void measure(const struct shape *shape, size_t k, const struct mesh_graph *graph)
+{
+    static const uint32_t hosts[5] = {0, 1, 2, 3, 4};
+    struct coll_job job = {.kind = measured[k].kind,
+                           .dtype = WEFT_FLOAT32,
+                           .op = WEFT_SUM,
+                           .count = SIZE_BYTES / 4};
+    weft_ps bound =
+        mesh_limit_ps(graph, hosts, shape->n_ranks, measured[k].collective, SIZE_BYTES);
+    struct weft_error error = {0};
+    weft_ns took;
+
+    ranks_start(&job, 1, 2);
+    check_peers(shape);
+    ck_assert_int_eq(ranks_run(10 * FABRIC_S, &error), WEFT_OK);
+    ranks_verify(&job, 1);
+    took = ranks_finished(1) - ranks_finished(0);
+    printf("%s: %s by %s, slices of %llu: %lld%% of the bound\n", shape->name,
+           coll_kind_name(job.kind), coll_algorithm_name(ranks[0].plan.algorithm),
+           (unsigned long long)ranks[0].plan.slice_count * 4,
+           (long long)(bound / 10 / took));
+    ck_assert_int_ge(bound / 10 / took, shape->at_least[k]);
+    ranks_fini_plans();
+}
+
+START_TEST(meshes_are_as_fast_as_they_can_be)
+{
+    const struct shape *shape = &shapes[_i];
+    struct mesh_graph graph;
+
+    coll_graph_of_cables(shape->n_ranks, shape->cables, shape->n_cables,
+                         UINT64_C(100000000000), 1000000, &graph);
+    ranks_open_over(shape->cables, shape->n_cables,
+                    &(struct fabric_config){.n_hosts = shape->n_ranks}, SIZE_BYTES);
+    for (size_t k = 0; k < WEFT_LENGTH(measured); k++) {
+        if (shape->at_least[k] > 0) {
+            measure(shape, k, &graph);
+        }
+    }
+    ranks_close();
+    mesh_graph_fini(&graph);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/speed");
@@ -73,6 +169,8 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, large_all_reduce_fills_the_cables);
     tcase_add_loop_test(tcase, small_all_reduce_takes_one_message_time, 2, 4);
+    tcase_add_loop_test(tcase, meshes_are_as_fast_as_they_can_be, 0,
+                        (int)WEFT_LENGTH(shapes));
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

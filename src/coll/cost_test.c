@@ -1,0 +1,225 @@
+/* What the cost model says of meshes: which algorithm from which size on, and how near to
+ * the physical bound. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "coll/mesh_testing.h"
+
+#define RATE UINT64_C(100000000000)
+#define US INT64_C(1000000)
+
+static struct coll_job job_of(enum coll_kind kind, uint64_t bytes)
+{
+    return (struct coll_job){
+        .kind = kind, .dtype = WEFT_FLOAT32, .op = WEFT_SUM, .count = bytes / 4};
+}
+
+static enum coll_algorithm chosen(const struct coll_mesh *mesh, enum coll_kind kind,
+                                  uint64_t bytes)
+{
+    struct coll_job job = job_of(kind, bytes);
+    struct coll_choice choice;
+
+    coll_choose(&job, mesh, &choice);
+    return choice.algorithm;
+}
+
+/* Bytes from which rings are chosen on a triangle. */
+static uint64_t crossover(weft_ps delay_ps)
+{
+    uint64_t low = 8, high = UINT64_C(1) << 30;
+    struct coll_mesh mesh;
+
+    coll_mesh_full(3, RATE, delay_ps, &mesh);
+    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, low), COLL_DIRECT);
+    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, high), COLL_RINGS);
+    while (high - low > 4) {
+        uint64_t middle = (low + high) / 8 * 4;
+
+        if (chosen(&mesh, COLL_ALL_REDUCE, middle) == COLL_DIRECT) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    coll_mesh_fini(&mesh);
+    return high;
+}
+
+/* The mesh alone moves the crossover: longer cables favour what takes fewer hops. */
+START_TEST(twice_the_delay_moves_the_crossover)
+{
+    uint64_t near = crossover(US), far = crossover(2 * US), farthest = crossover(50 * US);
+
+    printf("triangle, all_reduce: direct below %llu bytes at 1 us, %llu at 2 us, "
+           "%llu at 50 us\n",
+           (unsigned long long)near, (unsigned long long)far,
+           (unsigned long long)farthest);
+    ck_assert_uint_lt(near * 5 / 4, far);
+    ck_assert_uint_lt(far * 4, farthest);
+    ck_assert_uint_gt(near, 8 << 10);
+    ck_assert_uint_lt(near, 1 << 20);
+}
+END_TEST
+
+/* 3 ranks at 100 Gb/s, MTU 4096: a packet of 4096 bytes and its RETH take 4194 byte times,
+ * 335 520 ps. Direct exchange of 4096 bytes: that on the wire with a gap of 0.3 us, then the
+ * last message's hop: itself, 1 us of cable, 1 us of software, its reduction of 20 480 ps;
+ * and a gap for each of two peers. */
+START_TEST(costs_by_hand)
+{
+    struct coll_job job = job_of(COLL_ALL_REDUCE, 4096);
+    struct coll_mesh mesh;
+
+    coll_mesh_full(3, RATE, US, &mesh);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_DIRECT, 1 << 19),
+                     335520 + 300000 + 335520 + 2 * US + 20480 + 2 * 300000);
+    job = job_of(COLL_BROADCAST, 4096);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_RING, 1 << 19), INT64_MAX);
+    coll_mesh_fini(&mesh);
+    coll_mesh_full(1, RATE, US, &mesh);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_TREE, 1 << 19), 0);
+    coll_mesh_fini(&mesh);
+    coll_mesh_of_cables(4, (struct coll_cable[]){{0, 1}, {2, 3}}, 2, RATE, US, &mesh);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_DIRECT, 1 << 19), INT64_MAX);
+    coll_mesh_fini(&mesh);
+}
+END_TEST
+
+static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
+{
+    cables[(*n)++] = (struct coll_cable){a, b};
+}
+
+/* The meshes of the task: what is chosen at 8 B and 256 MiB, and the predicted share of the
+ * bound, in hundredths. */
+static const struct {
+    const char *name;
+    uint32_t n;
+    enum coll_algorithm small, large;
+    int all_reduce, scatter, gather;
+} rows[] = {
+    {"triangle", 3, COLL_DIRECT, COLL_RINGS, 96, 96, 96},
+    {"twin triangle", 3, COLL_DIRECT, COLL_RINGS, 95, 95, 95},
+    {"ring", 4, COLL_DIRECT, COLL_RINGS, 95, 95, 95},
+    {"full mesh", 16, COLL_DIRECT, COLL_EXCHANGE, 93, 93, 93},
+    {"line", 3, COLL_TREE, COLL_TREE, 92, 92, 92},
+    {"star", 5, COLL_TREE, COLL_TREE, 92, 92, 92},
+    {"grid", 8, COLL_AUTO, COLL_TREES, 85, 85, 85},
+    {"ring", 256, COLL_AUTO, COLL_RINGS, 95, 95, 95},
+};
+
+static uint32_t cables_of(size_t row, struct coll_cable *cables)
+{
+    uint32_t n = 0;
+
+    switch (row) {
+    case 0:
+    case 1:
+    case 3:
+        for (uint32_t a = 0; a < rows[row].n; a++) {
+            for (uint32_t b = a + 1; b < rows[row].n; b++) {
+                add(cables, &n, a, b);
+                if (row == 1) {
+                    add(cables, &n, a, b);
+                }
+            }
+        }
+        break;
+    case 5:
+        for (uint32_t r = 1; r < 5; r++) {
+            add(cables, &n, 0, r);
+        }
+        break;
+    case 6:
+        for (uint32_t r = 0; r < 4; r++) {
+            add(cables, &n, r, r + 4);
+            if (r < 3) {
+                add(cables, &n, r, r + 1);
+                add(cables, &n, r + 4, r + 5);
+            }
+        }
+        break;
+    default:
+        for (uint32_t r = 0; r + 1 < rows[row].n; r++) {
+            add(cables, &n, r, r + 1);
+        }
+        if (row != 4) {
+            add(cables, &n, rows[row].n - 1, 0);
+        }
+        break;
+    }
+    return n;
+}
+
+static int share_of_bound(const struct coll_mesh *mesh, const struct mesh_graph *graph,
+                          enum coll_kind kind, const char *name)
+{
+    static const enum mesh_collective collectives[] = {
+        [COLL_ALL_REDUCE] = MESH_ALL_REDUCE,
+        [COLL_REDUCE_SCATTER] = MESH_REDUCE_SCATTER,
+        [COLL_ALL_GATHER] = MESH_ALL_GATHER};
+    struct coll_job job = job_of(kind, 256u << 20);
+    uint32_t hosts[256];
+    struct coll_choice choice;
+    weft_ps bound;
+
+    for (uint32_t r = 0; r < mesh->n_ranks; r++) {
+        hosts[r] = r;
+    }
+    bound = mesh_limit_ps(graph, hosts, mesh->n_ranks, collectives[kind], 256u << 20);
+    coll_choose(&job, mesh, &choice);
+    printf("%s of %u: %s by %s, slices of %llu: predicted %lld%% of the bound\n", name,
+           mesh->n_ranks, coll_kind_name(kind), coll_algorithm_name(choice.algorithm),
+           (unsigned long long)choice.slice_bytes,
+           (long long)(bound * 100 / choice.time_ps));
+    return (int)(bound * 100 / choice.time_ps);
+}
+
+START_TEST(meshes_are_predicted_near_their_bound)
+{
+    struct coll_cable cables[256];
+    uint32_t n_cables = cables_of((size_t)_i, cables);
+    struct mesh_graph graph;
+    struct coll_mesh mesh;
+
+    coll_graph_of_cables(rows[_i].n, cables, n_cables, RATE, US, &graph);
+    coll_mesh_of_cables(rows[_i].n, cables, n_cables, RATE, US, &mesh);
+    printf("%s of %u: 8 B by %s\n", rows[_i].name, rows[_i].n,
+           coll_algorithm_name(chosen(&mesh, COLL_ALL_REDUCE, 8)));
+    if (rows[_i].small != COLL_AUTO) {
+        ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, 8), rows[_i].small);
+    }
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_ALL_REDUCE, rows[_i].name),
+                     rows[_i].all_reduce);
+    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, 256u << 20), rows[_i].large);
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_REDUCE_SCATTER, rows[_i].name),
+                     rows[_i].scatter);
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_ALL_GATHER, rows[_i].name),
+                     rows[_i].gather);
+    coll_mesh_fini(&mesh);
+    mesh_graph_fini(&graph);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("coll/cost");
+    TCase *tcase = tcase_create("cost");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, twice_the_delay_moves_the_crossover);
+    tcase_add_test(tcase, costs_by_hand);
+    tcase_add_loop_test(tcase, meshes_are_predicted_near_their_bound, 0,
+                        (int)WEFT_LENGTH(rows));
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
