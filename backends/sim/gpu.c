@@ -222,8 +222,9 @@ void sim_gpu_device_init(struct sim_process *process)
     struct sim_gpu_device *gpu = &process->gpu;
     gpu->phantoms = &host->world->phantoms;
     gpu->clock = sim_gpu_create(host->world->engine, &sim_gpu_default);
-    gpu->io =
-        (struct io_gpu){.ops = &gpu_ops, .is_host_memory = true, .rdma_direct = true};
+    gpu->io = (struct io_gpu){.ops = &gpu_ops,
+                              .is_host_memory = !host->world->spec->is_timing_only,
+                              .rdma_direct = true};
     weft_format(gpu->io.name, sizeof gpu->io.name, "%s",
                 host->spec->n_gpus > 0 ? "sim GPU" : "host memory");
     weft_format(gpu->io.uuid, sizeof gpu->io.uuid, "GPU-sim-%u-%u", host->index,

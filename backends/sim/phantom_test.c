@@ -138,6 +138,7 @@ START_TEST(it_costs_addresses_only)
     build(true);
     struct io_gpu *gpu = backend_sim.host_env(bed.world, 1, 0)->gpu;
     void *memory[16];
+    ck_assert(!gpu->is_host_memory);
     for (int i = 0; i < 16; i++) { /* 16 TiB */
         ck_assert_int_eq(
             gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, (size_t)1 << 40, &memory[i]), 0);
