@@ -226,6 +226,19 @@ START_TEST(who_goes_is_named_to_all)
 }
 END_TEST
 
+/* In a line. */
+static bool neighbours_have(const struct town *town, uint32_t i, uint32_t round)
+{
+    for (uint32_t j = i == 0 ? 0 : i - 1; j <= i + 1 && j < town->n_members; j++) {
+        const struct boot *boot = town->members[j].boot;
+
+        if (boot != NULL && boot->mesh->whole_round < round) {
+            return false;
+        }
+    }
+    return true;
+}
+
 START_TEST(leaving_when_all_is_done_is_no_failure)
 {
     struct town town;
@@ -242,6 +255,7 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
         for (uint32_t i = 0; i < 3; i++) {
             if (town.members[i].boot != NULL && town.members[i].status != WEFT_AGAIN) {
                 town_check(&town, i, 2, 30000);
+                ck_assert(neighbours_have(&town, i, 2));
                 town_member_close(&town, i);
                 n++;
             }
@@ -342,6 +356,8 @@ static void liar_close(struct liar *liar)
 START_TEST(lies_change_nothing)
 {
     uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0}, bytes[IO_ANNOUNCEMENT_MAX];
+    static const uint8_t wrong_key[AUTH_KEY_BYTES];
+    struct record_announcement invented = {.port = 0, .control = 1};
     struct town town;
     struct liar liar;
     struct io_endpoint from;
@@ -372,9 +388,15 @@ START_TEST(lies_change_nothing)
             town_run(&town, TOWN_MS, NULL);
         }
     }
+    invented.self = town.members[1].boot->mesh->self;
+    invented.self.member = 0;
+    record_encode_announcement(&invented, wrong_key, told);
+    ck_assert_int_eq(liar.env->oob->announce(liar.announcer, told, sizeof(told)), 0);
+    town_run(&town, TOWN_MS, NULL);
+    ck_assert_uint_gt(town.members[1].boot->mesh->n_strange, 300);
+    ck_assert_uint_eq(town.members[1].boot->mesh->n_peers, 0);
     town_member_open(&town, 0);
     town_round(&town, 1, 8);
-    ck_assert_uint_gt(town.members[1].boot->mesh->n_strange, 300);
     ck_assert_uint_eq(town.members[1].boot->mesh->n_peers, 1);
     town_round(&town, 2, 8);
     liar_close(&liar);
