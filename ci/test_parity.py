@@ -5,7 +5,9 @@ each queue pair completed and in which order, what was moved and verified, the s
 codes of findings; never times. A difference is allowed only if ci/parity.tsv names it with its
 reason, a fact of the device, and says whether it is always there; what a backend refuses stands
 there too, in the words of the refusal. Where queues may differ, for a failure comes at another
-moment of the job, they still must begin alike. docs/parity.md is made from the comparison: `WEFT_PARITY_WRITE=1 pytest ci/test_parity.py` writes
+moment of the job, they still must begin alike.
+
+docs/parity.md is made from the comparison: `WEFT_PARITY_WRITE=1 pytest ci/test_parity.py` writes
 it, and without that it must be up to date.
 """
 
