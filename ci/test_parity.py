@@ -72,7 +72,8 @@ def document(path, backend):
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == 3:
         return done.stderr.splitlines()[0].split(f"{file}: ", 1)[1]
-    assert done.returncode == 0, (path, backend, done.stdout[-1500:], done.stderr[-1500:])
+    # 1: not as the scenario expects, which is a difference like others.
+    assert done.returncode in (0, 1), (path, backend, done.stdout[-1500:], done.stderr[-1500:])
     return json.loads(done.stdout)
 
 
