@@ -1,6 +1,6 @@
-/* Control verbs on one worker thread per device: they may stall in the kernel for seconds
- * (modify to RTR resolves the neighbour for up to one; hns frees MRs for up to four and a
- * half), and the loop must not. */
+/* Control verbs, and what comes of them. They may stall in the kernel for seconds (modify to RTR
+ * resolves the neighbour for up to one; hns frees MRs for up to four and a half), and the loop
+ * must not: workers.c executes them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ static struct ibv_mr *reg_mr(const struct verbs_library *library, struct io_op *
                            access & ~IBV_ACCESS_OPTIONAL_RANGE);
 }
 
-static int execute(struct verbs_call *call)
+int verbs_execute(struct verbs_call *call)
 {
     struct verbs_device *device = call->device;
     const struct verbs_library *library = device->library;
@@ -82,50 +82,7 @@ static int execute(struct verbs_call *call)
     return EINVAL;
 }
 
-static void *work(void *context)
-{
-    struct verbs_device *device = context;
-    struct verbs_worker *worker = &device->worker;
-    pthread_mutex_lock(&worker->lock);
-    for (;;) {
-        struct verbs_call *call = worker->first;
-        if (call == NULL && worker->is_stopping) {
-            break;
-        }
-        if (call == NULL) {
-            pthread_cond_wait(&worker->changed, &worker->lock);
-            continue;
-        }
-        worker->first = call->next;
-        worker->is_busy = true;
-        pthread_mutex_unlock(&worker->lock);
-        call->work.error = execute(call);
-        linux_loop_post(device->loop, &call->posting);
-        pthread_mutex_lock(&worker->lock);
-        worker->is_busy = false;
-        pthread_cond_broadcast(&worker->changed);
-    }
-    pthread_mutex_unlock(&worker->lock);
-    return NULL;
-}
-
 /* ---- on the loop's thread ---- */
-
-static void enqueue(struct verbs_call *call, bool first)
-{
-    struct verbs_worker *worker = &call->device->worker;
-    pthread_mutex_lock(&worker->lock);
-    if (first || worker->first == NULL) {
-        call->next = worker->first;
-        worker->last = worker->first == NULL ? call : worker->last;
-        worker->first = call;
-    } else {
-        worker->last->next = call;
-        worker->last = call;
-    }
-    pthread_cond_broadcast(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
-}
 
 static void remember(struct verbs_device *device, enum io_op_kind kind, void *pointer)
 {
@@ -230,7 +187,8 @@ static void finish(void *context)
         account(device, &call->work);
     }
     if (op == NULL && turn_into_undo(&call->work)) {
-        enqueue(call, true); /* before what may depend on it, such as dealloc_pd */
+        verbs_workers_redo(device,
+                           call); /* before what depends on it, such as dealloc_pd */
         return;
     }
     if (op != NULL) {
@@ -243,6 +201,7 @@ static void finish(void *context)
         op->backend[0] = NULL;
     }
     device->n_calls--;
+    verbs_workers_remove(device, call);
     free(call);
     if (op != NULL) {
         io_task_wake(op->task);
@@ -272,7 +231,7 @@ int verbs_submit(struct io_device *io, struct io_op *op)
     op->state = IO_OP_RUNNING;
     op->backend[0] = call;
     device->n_calls++;
-    enqueue(call, false);
+    verbs_workers_add(device, call);
     return 0;
 }
 
@@ -297,45 +256,7 @@ void verbs_abandon(struct io_device *io, struct io_op *op)
     op->backend[0] = NULL;
 }
 
-/* ---- the thread ---- */
-
-int verbs_worker_start(struct verbs_device *device)
-{
-    struct verbs_worker *worker = &device->worker;
-    sigset_t all, before;
-    pthread_mutex_init(&worker->lock, NULL);
-    pthread_cond_init(&worker->changed, NULL);
-    /* Signals are for the thread that handles them. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = pthread_create(&worker->thread, NULL, work, device);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (result != 0) {
-        pthread_mutex_destroy(&worker->lock);
-        pthread_cond_destroy(&worker->changed);
-    }
-    return result;
-}
-
-void verbs_worker_stop(struct verbs_device *device)
-{
-    struct verbs_worker *worker = &device->worker;
-    while (device->n_calls > 0) { /* finishing one may start its undoing */
-        pthread_mutex_lock(&worker->lock);
-        while (worker->first != NULL || worker->is_busy) {
-            pthread_cond_wait(&worker->changed, &worker->lock);
-        }
-        pthread_mutex_unlock(&worker->lock);
-        (void)linux_loop_step(device->loop, 0);
-    }
-    pthread_mutex_lock(&worker->lock);
-    worker->is_stopping = true;
-    pthread_cond_broadcast(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
-    pthread_join(worker->thread, NULL);
-    pthread_mutex_destroy(&worker->lock);
-    pthread_cond_destroy(&worker->changed);
-}
+/* ---- closing ---- */
 
 static int destroy_object(const struct verbs_library *library,
                           struct verbs_object *object)

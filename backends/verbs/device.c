@@ -42,7 +42,7 @@ static int req_notify(struct ibv_cq *cq, int solicited_only)
 /* ---- events ---- */
 
 /* Wakes the tasks of the CQs that got a completion while armed. Every event is acknowledged at
- * once: an unacknowledged one would block destroy_cq, on the worker, for ever. */
+ * once: an unacknowledged one would block destroy_cq, on a worker, for ever. */
 static void on_completion(void *context)
 {
     struct verbs_device *device = context;
@@ -190,10 +190,10 @@ static int start(struct verbs_device *device, const struct verbs_device_config *
         result = watch_without_blocking(device, device->context->async_fd, on_async,
                                         &device->async_watch);
     }
-    return result != 0 ? result : verbs_worker_start(device);
+    return result != 0 ? result : verbs_workers_start(device);
 }
 
-/* Everything but the worker. */
+/* Everything but the workers. */
 static void release(struct verbs_device *device)
 {
     linux_loop_unwatch(device->channel_watch);
@@ -254,7 +254,7 @@ void verbs_device_close(struct verbs_device *device)
     if (device == NULL) {
         return;
     }
-    verbs_worker_stop(device);
+    verbs_workers_stop(device);
     verbs_destroy_objects(device);
     release(device);
 }

@@ -1,12 +1,13 @@
 /* One RDMA device of libibverbs behind io/verbs.h. Private to backends/verbs and its tests.
  *
  *   facts.c    what the device is: attributes, GIDs, netdevs, capabilities by trying
- *   calls.c    control verbs on a worker thread
+ *   calls.c    control verbs: their order, and what comes of them
+ *   workers.c  the threads that execute them
  *   device.c   open and close, data path, events
  *   story.c    the data path, told
  *
- * The worker touches a verbs_call only between taking it from the queue and posting it to the
- * loop; everything else belongs to the loop's thread. */
+ * A worker touches a verbs_call's work only while it is VERBS_RUNNING; everything else belongs to
+ * the loop's thread. */
 #ifndef WEFT_BACKENDS_VERBS_DEVICE_H
 #define WEFT_BACKENDS_VERBS_DEVICE_H
 
@@ -26,8 +27,11 @@ struct verbs_cq {
     bool is_muted;               /* being destroyed: its task may be gone */
 };
 
+enum verbs_call_state { VERBS_WAITING, VERBS_RUNNING, VERBS_POSTED };
+
 struct verbs_call {
-    struct verbs_call *next; /* in the worker's queue */
+    struct verbs_call *next; /* in the workers' list */
+    enum verbs_call_state state;
     struct linux_posting posting;
     struct verbs_device *device;
     struct io_op *op;    /* Not owned; NULL once abandoned */
@@ -42,13 +46,17 @@ struct verbs_object {
     void *pointer;
 };
 
-struct verbs_worker {
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+#define VERBS_WORKERS 4
+
+/* The threads of a device. They start when there is work for them. */
+struct verbs_workers {
+    pthread_t threads[VERBS_WORKERS];
+    uint32_t n_threads;
+    pthread_mutex_t lock; /* guards what follows, and the links and states of calls */
     pthread_cond_t changed;
-    struct verbs_call *first;
-    struct verbs_call *last;
-    bool is_busy;
+    struct verbs_call *first; /* in order of submission; until finished */
+    uint32_t n_idle;
+    uint32_t n_posted; /* executed, and not yet finished by the loop's thread */
     bool is_stopping;
 };
 
@@ -63,7 +71,7 @@ struct verbs_device {
     struct linux_watch *async_watch;
     struct verbs_cq *cqs;         /* Owned. */
     struct verbs_object *objects; /* Owned. */
-    struct verbs_worker worker;
+    struct verbs_workers workers;
     uint32_t n_calls; /* submitted and not finished */
     struct io_device_attr attr;
     char kernel_name[64]; /* "rxe_ab", whatever io.name is */
@@ -84,7 +92,7 @@ struct verbs_device_config {
     const char *sysfs;              /* "/sys" but in tests */
 };
 
-/* Opens `from`, learns its facts and starts its worker. The calling thread is in the host's
+/* Opens `from`, learns its facts and starts its workers. The calling thread is in the host's
  * namespace and may block for a moment. WEFT_ERR_ENVIRONMENT or WEFT_ERR_SYSTEM. */
 weft_status verbs_device_open(const struct verbs_library *library,
                               struct ibv_device *from,
@@ -117,13 +125,26 @@ int verbs_learn_facts(struct verbs_device *device,
 
 /* ---- calls.c ---- */
 
-int verbs_worker_start(struct verbs_device *device);
-/* Waits until nothing is under way, and ends the thread. */
-void verbs_worker_stop(struct verbs_device *device);
-/* Destroys what was not; after the worker has ended. */
+/* Destroys what was not; after the workers have ended. */
 void verbs_destroy_objects(struct verbs_device *device);
 int verbs_submit(struct io_device *io, struct io_op *op);
 int verbs_poll(struct io_device *io, struct io_op *op);
 void verbs_abandon(struct io_device *io, struct io_op *op);
+/* On a worker: the verb itself. An errno. */
+int verbs_execute(struct verbs_call *call);
+
+/* ---- workers.c ---- */
+
+/* Starts the first thread. An errno. */
+int verbs_workers_start(struct verbs_device *device);
+/* Waits until nothing is under way, and ends the threads. */
+void verbs_workers_stop(struct verbs_device *device);
+/* Puts a call at the end of the list, or in its old place if it is there: its undoing. It will be
+ * executed after those before it that concern the same object, and what takes away a CQ or a
+ * PD after all before it; otherwise as soon as a thread is free. Then its posting is run. */
+void verbs_workers_add(struct verbs_device *device, struct verbs_call *call);
+void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call);
+/* The call is finished: what waited for it may begin. It is the caller's again. */
+void verbs_workers_remove(struct verbs_device *device, struct verbs_call *call);
 
 #endif

@@ -1,0 +1,223 @@
+/* A device's threads for control verbs: few, so that one that stalls in the kernel does not hold
+ * the others. Upper layers wait for a verb before they submit what needs its result; what they
+ * abandon they do not wait for, and there order is kept here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "backends/verbs/device.h"
+#include "base/check.h"
+
+/* So many verbs that may stall at once, and of one kind: a thread is left for quick ones, and
+ * slow ends of connections do not keep others from beginning. */
+#define SLOW_MAX (VERBS_WORKERS - 1)
+#define SLOW_OF_A_KIND_MAX 2
+
+/* ---- what may run ---- */
+
+static bool may_stall(enum io_op_kind kind)
+{
+    return kind == IO_OP_MODIFY_QP || kind == IO_OP_DESTROY_QP || kind == IO_OP_DEREG_MR;
+}
+
+/* What a verb changes or takes away; NULL: nothing that is there already. */
+static const void *object_of(const struct io_op *work)
+{
+    switch (work->kind) {
+    case IO_OP_MODIFY_QP:
+        return work->arg.modify_qp.qp;
+    case IO_OP_DESTROY_QP:
+        return work->arg.destroy_qp;
+    case IO_OP_DEREG_MR:
+        return work->arg.dereg_mr;
+    case IO_OP_DESTROY_CQ:
+        return work->arg.destroy_cq;
+    case IO_OP_DEALLOC_PD:
+        return work->arg.dealloc_pd;
+    case IO_OP_NONE:
+    case IO_OP_ALLOC_PD:
+    case IO_OP_REG_MR:
+    case IO_OP_CREATE_CQ:
+    case IO_OP_CREATE_QP:
+        break;
+    }
+    return NULL;
+}
+
+/* Whether `later` must not begin before `earlier` is finished. CQs and PDs have users, which
+ * only the caller knows. */
+static bool depends(const struct verbs_call *later, const struct verbs_call *earlier)
+{
+    const void *object = object_of(&later->work);
+    enum io_op_kind kind = later->work.kind;
+
+    return kind == IO_OP_DESTROY_CQ || kind == IO_OP_DEALLOC_PD ||
+           (object != NULL && object == object_of(&earlier->work));
+}
+
+static bool is_free(const struct verbs_workers *workers, const struct verbs_call *call)
+{
+    const struct verbs_call *at = workers->first;
+    uint32_t n_slow = 0;
+    uint32_t n_of_kind = 0;
+
+    for (; at != call; at = at->next) {
+        if (depends(call, at)) {
+            return false;
+        }
+    }
+    for (at = workers->first; at != NULL; at = at->next) {
+        if (at->state == VERBS_RUNNING && may_stall(at->work.kind)) {
+            n_slow++;
+            n_of_kind += at->work.kind == call->work.kind;
+        }
+    }
+    return !may_stall(call->work.kind) ||
+           (n_slow < SLOW_MAX && n_of_kind < SLOW_OF_A_KIND_MAX);
+}
+
+static struct verbs_call *next_call(const struct verbs_workers *workers)
+{
+    for (struct verbs_call *at = workers->first; at != NULL; at = at->next) {
+        if (at->state == VERBS_WAITING && is_free(workers, at)) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* ---- on a worker ---- */
+
+static void *work(void *context)
+{
+    struct verbs_device *device = context;
+    struct verbs_workers *workers = &device->workers;
+
+    pthread_mutex_lock(&workers->lock);
+    while (!workers->is_stopping) {
+        struct verbs_call *call = next_call(workers);
+
+        if (call == NULL) {
+            workers->n_idle++;
+            pthread_cond_wait(&workers->changed, &workers->lock);
+            workers->n_idle--;
+            continue;
+        }
+        call->state = VERBS_RUNNING;
+        pthread_mutex_unlock(&workers->lock);
+        call->work.error = verbs_execute(call);
+        pthread_mutex_lock(&workers->lock);
+        call->state = VERBS_POSTED;
+        workers->n_posted++;
+        linux_loop_post(device->loop, &call->posting);
+        pthread_cond_broadcast(&workers->changed);
+    }
+    pthread_mutex_unlock(&workers->lock);
+    return NULL;
+}
+
+/* ---- on the loop's thread ---- */
+
+static int start_thread(struct verbs_device *device)
+{
+    struct verbs_workers *workers = &device->workers;
+    sigset_t all, before;
+    int result;
+
+    /* Signals are for the thread that handles them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    result = pthread_create(&workers->threads[workers->n_threads], NULL, work, device);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    workers->n_threads += result == 0;
+    return result;
+}
+
+int verbs_workers_start(struct verbs_device *device)
+{
+    struct verbs_workers *workers = &device->workers;
+    int result;
+
+    pthread_mutex_init(&workers->lock, NULL);
+    pthread_cond_init(&workers->changed, NULL);
+    result = start_thread(device);
+    if (result != 0) {
+        pthread_mutex_destroy(&workers->lock);
+        pthread_cond_destroy(&workers->changed);
+    }
+    return result;
+}
+
+/* With the lock held: something may have become free to run. */
+static void wake(struct verbs_device *device)
+{
+    struct verbs_workers *workers = &device->workers;
+
+    pthread_cond_broadcast(&workers->changed);
+    if (workers->n_idle == 0 && workers->n_threads < VERBS_WORKERS &&
+        next_call(workers) != NULL) {
+        (void)start_thread(device); /* without it, those that are there do the work */
+    }
+}
+
+void verbs_workers_add(struct verbs_device *device, struct verbs_call *call)
+{
+    struct verbs_call **at = &device->workers.first;
+
+    pthread_mutex_lock(&device->workers.lock);
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = call;
+    wake(device);
+    pthread_mutex_unlock(&device->workers.lock);
+}
+
+void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call)
+{
+    pthread_mutex_lock(&device->workers.lock);
+    weft_check(call->state == VERBS_POSTED);
+    call->state = VERBS_WAITING;
+    device->workers.n_posted--;
+    wake(device);
+    pthread_mutex_unlock(&device->workers.lock);
+}
+
+void verbs_workers_remove(struct verbs_device *device, struct verbs_call *call)
+{
+    struct verbs_call **at = &device->workers.first;
+
+    pthread_mutex_lock(&device->workers.lock);
+    weft_check(call->state == VERBS_POSTED);
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    device->workers.n_posted--;
+    wake(device);
+    pthread_mutex_unlock(&device->workers.lock);
+}
+
+void verbs_workers_stop(struct verbs_device *device)
+{
+    struct verbs_workers *workers = &device->workers;
+
+    while (device->n_calls > 0) { /* finishing one may start its undoing */
+        pthread_mutex_lock(&workers->lock);
+        while (workers->n_posted == 0) {
+            pthread_cond_wait(&workers->changed, &workers->lock);
+        }
+        pthread_mutex_unlock(&workers->lock);
+        (void)linux_loop_step(device->loop, 0);
+    }
+    pthread_mutex_lock(&workers->lock);
+    workers->is_stopping = true;
+    pthread_cond_broadcast(&workers->changed);
+    pthread_mutex_unlock(&workers->lock);
+    for (uint32_t i = 0; i < workers->n_threads; i++) {
+        pthread_join(workers->threads[i], NULL);
+    }
+    pthread_mutex_destroy(&workers->lock);
+    pthread_cond_destroy(&workers->changed);
+}
