@@ -1,4 +1,4 @@
-/* Cables, processes and strangers that do what they should not. */
+/* Cables and processes that do what they should not. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,171 +333,6 @@ START_TEST(a_process_that_is_started_again_is_the_member)
 }
 END_TEST
 
-/* ---- strangers ---- */
-
-struct liar {
-    struct io_env *env;
-    struct io_announcer *announcer;
-    struct io_task task;
-};
-
-static void liar_open(struct liar *liar, struct town *town, uint32_t i)
-{
-    uint32_t ifindex = 0;
-
-    liar->env = town->members[i].env;
-    io_task_init(&liar->task, town->loop, liar->env->host, TOWN_KIND + 1);
-    ck_assert_int_eq(
-        liar->env->devices[0]->ops->port_netdev(liar->env->devices[0], 1, &ifindex), 0);
-    ck_assert_int_eq(liar->env->oob->open_announcer(liar->env, ifindex,
-                                                    BOOT_ANNOUNCE_PORT, &liar->task,
-                                                    &liar->announcer),
-                     0);
-}
-
-static void liar_close(struct liar *liar)
-{
-    liar->env->oob->close_announcer(liar->announcer);
-    io_task_fini(&liar->task);
-}
-
-/* Host 2 plays back what rank 1 said, and says all sorts of things itself. */
-START_TEST(lies_change_nothing)
-{
-    uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0}, bytes[IO_ANNOUNCEMENT_MAX];
-    static const uint8_t wrong_key[AUTH_KEY_BYTES];
-    struct record_announcement invented = {.port = 0, .control = 1};
-    struct town town;
-    struct liar liar;
-    struct io_endpoint from;
-    size_t n = 0;
-
-    town_open(&town, &line_of_3);
-    for (uint32_t i = 0; i < 2; i++) {
-        town.members[i].config.n_ranks = 2;
-    }
-    town_member_open(&town, 1);
-    liar_open(&liar, &town, 2);
-    town_run(&town, TOWN_S, NULL);
-    ck_assert_int_eq(liar.env->oob->hear(liar.announcer, told, sizeof(told), &n, &from),
-                     0);
-    ck_assert_uint_eq(n, sizeof(told));
-    for (int i = 0; i < 500; i++) {
-        liar.env->ops->random(liar.env, bytes, sizeof(bytes));
-        if (i % 3 != 0) {
-            memcpy(bytes, told, sizeof(told));
-        }
-        if (i % 3 == 1) {
-            bytes[i % 88] ^= 1; /* another member, another port, another seal ... */
-        }
-        ck_assert_int_eq(liar.env->oob->announce(liar.announcer, bytes,
-                                                 i % 3 == 0 ? (size_t)i : sizeof(told)),
-                         0);
-        if (i % 20 == 0) {
-            town_run(&town, TOWN_MS, NULL);
-        }
-    }
-    invented.self = town.members[1].boot->mesh->self;
-    invented.self.member = 0;
-    record_encode_announcement(&invented, wrong_key, told);
-    ck_assert_int_eq(liar.env->oob->announce(liar.announcer, told, sizeof(told)), 0);
-    town_run(&town, TOWN_MS, NULL);
-    ck_assert_uint_gt(town.members[1].boot->mesh->n_strange, 300);
-    ck_assert_uint_eq(town.members[1].boot->mesh->n_peers, 0);
-    town_member_open(&town, 0);
-    town_round(&town, 1, 8);
-    ck_assert_uint_eq(town.members[1].boot->mesh->n_peers, 1);
-    town_round(&town, 2, 8);
-    liar_close(&liar);
-    town_close(&town);
-}
-END_TEST
-
-/* Somebody who has rank 1's announcement on tape, and a port where nobody knows the key. */
-START_TEST(a_tape_of_a_member_is_dialled_in_vain)
-{
-    uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0};
-    struct town town;
-    struct liar liar;
-    struct io_endpoint from;
-    size_t n = 0;
-
-    /* 1 - 2 first, where the liar hears; then 0 - 2, where it repeats: rank 1 is unplugged. */
-    static const struct town_cable cables[] = {
-        {.a = 1, .b = 2}, {.a = 0, .b = 2}, {.a = 0, .b = 1, .is_down = true}};
-    struct town_config config = {.n_hosts = 3, .n_cables = 3, .cables = cables};
-    struct mesh_peer *peer;
-
-    town_open(&town, &config);
-    for (uint32_t i = 0; i < 2; i++) {
-        town.members[i].config.n_ranks = 2;
-    }
-    town_member_open(&town, 0);
-    town_member_open(&town, 1);
-    liar_open(&liar, &town, 2);
-    town_run(&town, TOWN_S, NULL);
-    ck_assert_int_eq(liar.env->oob->hear(liar.announcer, told, sizeof(told), &n, &from),
-                     0);
-    liar.env->oob->close_announcer(liar.announcer);
-    ck_assert_int_eq(liar.env->oob->open_announcer(liar.env, 3, BOOT_ANNOUNCE_PORT,
-                                                   &liar.task, &liar.announcer),
-                     0);
-    town_gather(&town, 0, 1, 8);
-    town_gather(&town, 1, 1, 8);
-    for (int i = 0; i < 40; i++) {
-        ck_assert_int_eq(liar.env->oob->announce(liar.announcer, told, sizeof(told)), 0);
-        town_run(&town, 500 * TOWN_MS, NULL);
-    }
-    peer = town.members[0].boot->mesh->members[1].peer;
-    ck_assert_ptr_nonnull(peer);
-    ck_assert_uint_le(peer->n_candidates, 2);
-    ck_assert_uint_ge(peer->attempt, 5);
-    ck_assert_uint_le(peer->attempt, 30); /* not for every announcement, and slower */
-    ck_assert_int_ne(peer->state, MESH_UP);
-    ck_assert_int_eq(town.members[0].status, WEFT_AGAIN);
-    town_inject(&town, WORLD_FAULT_UP, 2);
-    ck_assert(town_run(&town, 5 * TOWN_S, town_all_done));
-    town_check(&town, 0, 1, 8);
-    liar_close(&liar);
-    town_close(&town);
-}
-END_TEST
-
-START_TEST(strangers_at_the_door_do_not_disturb)
-{
-    struct io_stream *streams[100];
-    struct io_endpoint to = {.ip = io_ip_v4(10, 1, 0, 2)};
-    struct io_task task;
-    struct io_env *env;
-    struct town town;
-
-    town_open(&town, &line_of_3);
-    town_member_open(&town, 1);
-    env = town.members[0].env;
-    to.port = town.members[1].boot->mesh->control.port;
-    io_task_init(&task, town.loop, env->host, TOWN_KIND + 1);
-    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
-        size_t n;
-
-        ck_assert_int_eq(env->oob->connect(env, NULL, &to, &task, &streams[i]), 0);
-        town_run(&town, TOWN_MS, NULL);
-        if (i % 2 == 0 && env->oob->connected(streams[i]) == 0) {
-            (void)env->oob->send(streams[i], "GET /", 5, &n);
-        }
-    }
-    town_member_open(&town, 0);
-    town_member_open(&town, 2);
-    town_round(&town, 1, 4);
-    town_run(&town, 10 * TOWN_S, NULL);
-    town_round(&town, 2, 4);
-    for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
-        env->oob->close(streams[i], true);
-    }
-    io_task_fini(&task);
-    town_close(&town);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("mesh, faults");
@@ -518,9 +353,6 @@ int main(void)
     tcase_add_test(tcase, blobs_of_different_sizes_are_told);
     tcase_add_test(tcase, one_rank_on_two_hosts_is_told);
     tcase_add_test(tcase, a_process_that_is_started_again_is_the_member);
-    tcase_add_test(tcase, lies_change_nothing);
-    tcase_add_test(tcase, a_tape_of_a_member_is_dialled_in_vain);
-    tcase_add_test(tcase, strangers_at_the_door_do_not_disturb);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -195,7 +195,9 @@ void town_check(const struct town *town, uint32_t i, uint8_t round, size_t n_byt
     ck_assert_msg(member->status == WEFT_OK, "%u: %s", i, member->error.message);
     result = boot_result(member->boot);
     for (size_t j = 0; j < n_members * n_bytes; j++) {
-        ck_assert_uint_eq(result[j], (uint8_t)(16u * round + j / n_bytes));
+        if (result[j] != (uint8_t)(16u * round + j / n_bytes)) {
+            ck_abort_msg("%u: byte %zu is %u", i, j, result[j]);
+        }
     }
 }
 
