@@ -32,7 +32,10 @@ void sim_port_check_carrier(struct sim_port *port)
         return;
     }
     port->was_up = is_up;
-    port->is_paused = false; /* whoever paused it is gone */
+    if (port->is_paused) {
+        port->is_paused = false; /* whoever paused it is gone */
+        sim_port_kick(port);
+    }
     uint32_t n_lost = is_up ? 0 : sim_link_lose_all(&port->out);
     port->out.drop_was_told = false;
     weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,

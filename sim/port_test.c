@@ -182,6 +182,23 @@ START_TEST(what_cannot_leave_is_dropped_with_its_reason)
 }
 END_TEST
 
+START_TEST(pause_holds_what_a_queue_has_no_room_for)
+{
+    struct sim_cable_config config = cable();
+    config.queue_bytes = 300;
+    config.pause = true;
+    connect_ports(&config);
+    sim_port_attach(wires.ports[1], NULL, NULL);
+    for (int i = 0; i < 20; i++) {
+        send(0, 2, 100, 1);
+    }
+    run();
+    ck_assert(!told("queue_full"));
+    ck_assert_uint_eq(sim_port_sent(wires.ports[0]).packets, 20);
+    ck_assert_uint_eq(sim_port_sent(wires.ports[0]).drops, 0);
+}
+END_TEST
+
 START_TEST(a_smaller_mtu_there_swallows)
 {
     struct sim_cable_config config = cable();
@@ -393,6 +410,7 @@ int main(void)
     tcase_add_test(bare, a_packet_takes_its_time);
     tcase_add_test(bare, a_link_is_never_faster_than_its_rate);
     tcase_add_test(bare, what_cannot_leave_is_dropped_with_its_reason);
+    tcase_add_test(bare, pause_holds_what_a_queue_has_no_room_for);
     tcase_add_test(bare, a_smaller_mtu_there_swallows);
     tcase_add_test(bare, misfortune_comes_to_packets_too);
     tcase_add_test(bare, one_direction_down_is_no_carrier_for_both);

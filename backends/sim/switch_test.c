@@ -258,6 +258,35 @@ START_TEST(an_endless_queue_neither_drops_nor_pauses)
 }
 END_TEST
 
+/* A pause ends with the carrier, at either end: whoever asked for it is gone, or has lost
+ * what it had no room for. 0: a sender's cable, 1: the receiver's. */
+START_TEST(a_cable_that_goes_takes_its_pause_along)
+{
+    struct world_fault down = {.kind = WORLD_FAULT_DOWN,
+                               .for_ns = MS,
+                               .host = _i == 0 ? 0 : 2,
+                               .has_port = true};
+    describe_star(3);
+    bed.cables[2].queue_bytes = 64 << 10;
+    bed.cables[0].pause = bed.cables[1].pause = true;
+    sim_bed_create(&bed);
+    connect_ends(0, 0, 2, 2);
+    connect_ends(1, 1, 3, 2);
+    for (int i = 0; i < 2; i++) {
+        sim_bed_write(&ends[i], &ends[i + 2], BED_BYTES, 32);
+    }
+    while (!sim_bed_told(&bed, " sw0 0 pause")) {
+        sim_bed_run(&bed, now() + 100, NULL, NULL);
+    }
+    sim_bed_run(&bed, now() + 1500, NULL, NULL); /* h0 knows, and is still paused */
+    ck_assert(!sim_bed_told(&bed, " sw0 0 resume"));
+    ck_assert_int_eq(backend_sim.inject(bed.world, &down), 0);
+    (void)sim_bed_wait(&ends[0], 32);
+    (void)sim_bed_wait(&ends[1], 32);
+    ck_assert_uint_gt(counter("retransmits"), 0);
+}
+END_TEST
+
 /* The sender at the far switch is paused by way of the cable between the switches. */
 START_TEST(pause_goes_from_switch_to_switch)
 {
@@ -352,6 +381,7 @@ int main(void)
     tcase_add_test(queues, a_full_queue_drops);
     tcase_add_test(queues, a_full_queue_pauses_those_who_can_be_paused);
     tcase_add_test(queues, an_endless_queue_neither_drops_nor_pauses);
+    tcase_add_loop_test(queues, a_cable_that_goes_takes_its_pause_along, 0, 2);
     tcase_add_test(queues, pause_goes_from_switch_to_switch);
     tcase_add_test(queues, a_paused_port_waits);
     tcase_add_test(queues, the_same_seed_tells_the_same_story);
