@@ -83,63 +83,57 @@ static float float_of_bfloat16(uint16_t half)
     return float_of_bits((uint32_t)half << 16);
 }
 
+/* The conversions below take no branch, so that compilers make vector code of loops of
+ * them. Magnitudes are signed: they are below 2^31, and vector units compare signed. */
 static uint16_t bfloat16_of_float(float value)
 {
     uint32_t bits = bits_of_float(value);
+    int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t quiet = bits >> 16 | 0x40; /* a NaN stays one, quietened */
 
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)(bits >> 16 | 0x40); /* a NaN stays one, quietened */
-    }
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return (uint16_t)(magnitude > 0x7f800000 ? quiet : rounded);
 }
 
-/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits. */
+/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits. Taken as a binary32
+ * (bias 127), exponent and fraction say 2^-112 of the value, subnormals included: the
+ * product is exact. */
 static float float_of_float16(uint16_t half)
 {
+    int32_t magnitude = (half & 0x7fff) << 13;
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = half >> 10 & 0x1f;
-    uint32_t fraction = half & 0x3ff;
+    uint32_t value = bits_of_float(float_of_bits((uint32_t)magnitude) * 0x1p112f);
 
-    if (exponent == 0x1f) {
-        return float_of_bits(sign | 0x7f800000u | fraction << 13);
-    }
-    if (exponent == 0) {
-        float magnitude = (float)fraction * 0x1p-24f; /* exact */
+    /* Infinities and NaNs keep the largest exponent. */
+    value |= magnitude >= 0x0f800000 ? 0x7f800000u : 0;
+    return float_of_bits(value | sign);
+}
 
-        return sign != 0 ? -magnitude : magnitude;
-    }
-    return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+/* The unit of 0.5 and more is 2^-24, that of subnormals: the addition rounds to it. */
+static uint32_t raised_of_float(float value)
+{
+    return bits_of_float(float_of_bits(bits_of_float(value) & 0x7fffffffu) + 0.5f);
+}
+
+/* From a binary32's bits and what raised_of_float says of it. */
+static uint16_t float16_of_bits(uint32_t bits, uint32_t raised)
+{
+    uint32_t sign = bits >> 16 & 0x8000;
+    int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
+    int32_t half = magnitude - 0x38000000;
+    int32_t normal = (half + 0xfff + (half >> 13 & 1)) >> 13;
+    int32_t small = (int32_t)raised - 0x3f000000;
+    int32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    int32_t result = magnitude >= 0x38800000 ? normal : small; /* 2^-14: least normal */
+
+    result = magnitude >= 0x477ff000 ? 0x7c00 : result; /* 65520 rounds to infinity */
+    result = magnitude > 0x7f800000 ? nan : result;
+    return (uint16_t)(sign | (uint32_t)result);
 }
 
 static uint16_t float16_of_float(float value)
 {
-    uint32_t bits = bits_of_float(value);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    uint32_t magnitude = bits & 0x7fffffffu;
-    uint32_t fraction, n_shift, half, rest, middle;
-
-    if (magnitude > 0x7f800000u) {
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    }
-    if (magnitude >= 0x477ff000u) {
-        return sign | 0x7c00; /* 65520 and more round to infinity */
-    }
-    if (magnitude >= 0x38800000u) { /* 2^-14, the least normal number */
-        half = magnitude - 0x38000000u;
-        return (uint16_t)(sign | (half + 0xfff + (half >> 13 & 1)) >> 13);
-    }
-    if (magnitude < 0x33000000u) {
-        return sign; /* below half of the least subnormal, 2^-25 */
-    }
-    fraction = (magnitude & 0x7fffff) | 0x800000;
-    n_shift = 126 - (magnitude >> 23); /* 14..24 */
-    half = fraction >> n_shift;
-    rest = fraction & ((1u << n_shift) - 1);
-    middle = 1u << (n_shift - 1);
-    if (rest > middle || (rest == middle && (half & 1) != 0)) {
-        half++;
-    }
-    return (uint16_t)(sign | half);
+    return float16_of_bits(bits_of_float(value), raised_of_float(value));
 }
 
 /* Elements go through a block on the stack: a loop of constant length without aliasing,
@@ -182,12 +176,39 @@ static uint16_t float16_of_float(float value)
     DEFINE_LOOP(name##_max, type, y > x ? y : x)                                         \
     DEFINE_SWITCH(name, type)
 
-#define DEFINE_HALF(name, load, store)                                                   \
-    DEFINE_LOOP(name##_sum, uint16_t, store(load(x) + load(y)))                          \
-    DEFINE_LOOP(name##_prod, uint16_t, store(load(x) * load(y)))                         \
+#define DEFINE_HALF_ORDER(name, load)                                                    \
     DEFINE_LOOP(name##_min, uint16_t, load(y) < load(x) ? y : x)                         \
     DEFINE_LOOP(name##_max, uint16_t, load(y) > load(x) ? y : x)                         \
     DEFINE_SWITCH(name, uint16_t)
+
+/* Computed, then rounded: two loops, for compilers do not make vector code of one in which
+ * an addition of floats is needed only sometimes. */
+#define DEFINE_FLOAT16_LOOP(name, expression)                                            \
+    static void name(uint16_t *out, const uint16_t *a, const uint16_t *b, size_t count)  \
+    {                                                                                    \
+        size_t i = 0;                                                                    \
+                                                                                         \
+        for (; i + BLOCK <= count; i += BLOCK) {                                         \
+            uint32_t bits[BLOCK], raised[BLOCK];                                         \
+            uint16_t block[BLOCK];                                                       \
+                                                                                         \
+            for (size_t j = 0; j < BLOCK; j++) {                                         \
+                const float x = float_of_float16(a[i + j]);                              \
+                const float y = float_of_float16(b[i + j]);                              \
+                const float result = (expression);                                       \
+                bits[j] = bits_of_float(result);                                         \
+                raised[j] = raised_of_float(result);                                     \
+            }                                                                            \
+            for (size_t j = 0; j < BLOCK; j++) {                                         \
+                block[j] = float16_of_bits(bits[j], raised[j]);                          \
+            }                                                                            \
+            memcpy(out + i, block, sizeof(block));                                       \
+        }                                                                                \
+        for (; i < count; i++) {                                                         \
+            const float x = float_of_float16(a[i]), y = float_of_float16(b[i]);          \
+            out[i] = float16_of_float(expression);                                       \
+        }                                                                                \
+    }
 
 #define DEFINE_SWITCH(name, type)                                                        \
     static void name(enum weft_redop op, void *out, const void *a, const void *b,        \
@@ -223,8 +244,14 @@ DEFINE_INT(reduce_int64, int64_t, uint64_t)
 DEFINE_INT(reduce_uint64, uint64_t, uint64_t)
 DEFINE_FLOAT(reduce_float32, float)
 DEFINE_FLOAT(reduce_float64, double)
-DEFINE_HALF(reduce_float16, float_of_float16, float16_of_float)
-DEFINE_HALF(reduce_bfloat16, float_of_bfloat16, bfloat16_of_float)
+DEFINE_FLOAT16_LOOP(reduce_float16_sum, x + y)
+DEFINE_FLOAT16_LOOP(reduce_float16_prod, x *y)
+DEFINE_HALF_ORDER(reduce_float16, float_of_float16)
+DEFINE_LOOP(reduce_bfloat16_sum, uint16_t,
+            bfloat16_of_float(float_of_bfloat16(x) + float_of_bfloat16(y)))
+DEFINE_LOOP(reduce_bfloat16_prod, uint16_t,
+            bfloat16_of_float(float_of_bfloat16(x) * float_of_bfloat16(y)))
+DEFINE_HALF_ORDER(reduce_bfloat16, float_of_bfloat16)
 
 static void (*const reducers[WEFT_N_DTYPES])(enum weft_redop op, void *out, const void *a,
                                              const void *b, size_t count) = {
