@@ -173,11 +173,9 @@ void coll_path_parents(const struct mesh_packed_ring *ring, uint32_t n, uint32_t
 
 /* ---- regular trees ---- */
 
-static void view_path(const struct coll_ring *ring, uint32_t rank, uint32_t depth,
-                      uint32_t parent, uint32_t child, struct coll_child *room,
-                      struct coll_view *out)
+static void view_path(const struct coll_ring *ring, uint32_t depth, uint32_t parent,
+                      uint32_t child, struct coll_child *room, struct coll_view *out)
 {
-    (void)rank;
     *out = (struct coll_view){.parent = depth == 0 ? COLL_NO_STEP : parent,
                               .children = room,
                               .n_children = depth + 1 < ring->n,
@@ -191,7 +189,7 @@ void coll_view_ring_in(const struct coll_ring *ring, uint32_t rank, uint32_t roo
 {
     uint32_t n = ring->n, at = ring->position[rank];
 
-    view_path(ring, rank, (ring->position[root] + n - at) % n, ring->order[(at + 1) % n],
+    view_path(ring, (ring->position[root] + n - at) % n, ring->order[(at + 1) % n],
               ring->order[(at + n - 1) % n], room, out);
 }
 
@@ -200,8 +198,8 @@ void coll_view_ring_out(const struct coll_ring *ring, uint32_t rank, uint32_t ro
 {
     uint32_t n = ring->n, at = ring->position[rank];
 
-    view_path(ring, rank, (at + n - ring->position[root]) % n,
-              ring->order[(at + n - 1) % n], ring->order[(at + 1) % n], room, out);
+    view_path(ring, (at + n - ring->position[root]) % n, ring->order[(at + n - 1) % n],
+              ring->order[(at + 1) % n], room, out);
 }
 
 void coll_view_star(uint32_t n, uint32_t rank, uint32_t root, struct coll_child *room,
