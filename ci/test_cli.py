@@ -272,8 +272,65 @@ def test_show_draws_the_mesh_and_tells_the_bound():
     shown = weft("show", TRIANGLE).stdout
     assert "titanic" in shown and "GB/s" in shown
     document = json.loads(weft("show", TRIANGLE, "--json").stdout)
-    assert len(document["pairs"]) == 6
+    assert len(document["pairs"]) == 6 and len(document["cables"]) == 3
+    assert [ring["order"] for ring in document["rings"]] == [[0, 1, 2], [0, 2, 1]]
+    assert sum(tree["share"] for tree in document["trees"]) == pytest.approx(1)
+    assert document["hops"]["distances"] == [{"hops": 1, "pairs": 6}]
     assert "graph" in weft("show", TRIANGLE, "--dot").stdout
+
+
+def torus(tmp_path, width, height):
+    lines = [f"name: torus-{width}x{height}", "topology:", "  management: none", "  nodes:"]
+    lines += [f"    h{x}-{y}: {{ports: [e, w, n, s]}}" for y in range(height) for x in range(width)]
+    lines.append("  links:")
+    cables = [(x, y, out, (x + dx) % width, (y + dy) % height, into)
+              for y in range(height) for x in range(width)
+              for out, into, dx, dy in (("e", "w", 1, 0), ("s", "n", 0, 1))]
+    for i, (x, y, out, to_x, to_y, into) in enumerate(cables):
+        subnet = f"10.{i >> 14}.{i >> 6 & 255}.{(i & 63) * 4}/30"
+        lines.append(f'    - {{endpoints: ["h{x}-{y}:{out}", "h{to_x}-{to_y}:{into}"], '
+                     f"subnet: {subnet}}}")
+    lines.append("jobs: [{all_reduce: {bytes: 1MiB}}]")
+    return scenario(tmp_path, "\n".join(lines) + "\n")
+
+
+def test_show_tells_which_ranks_are_relayed_and_how(tmp_path):
+    ring = scenario(tmp_path, """
+name: ring
+topology:
+  nodes: {a: {ports: [l, r]}, b: {ports: [l, r]}, c: {ports: [l, r]}, d: {ports: [l, r]}}
+  links:
+    - {endpoints: ["a:r", "b:l"], subnet: 10.1.0.0/30}
+    - {endpoints: ["b:r", "c:l"], subnet: 10.1.1.0/30}
+    - {endpoints: ["c:r", "d:l"], subnet: 10.1.2.0/30}
+    - {endpoints: ["d:r", "a:l"], subnet: 10.1.3.0/30}
+""")
+    document = json.loads(weft("show", ring, "--json").stdout)
+    routes = {(pair["from"], pair["to"]): pair["routes"] for pair in document["pairs"]}
+    assert routes[0, 1] == [{"via": [], "share": 1, "rate_bps": 10 ** 11, "delay_ns": 1000}]
+    relays = [routes[pair][0]["via"][0] for pair in ((0, 2), (2, 0), (1, 3), (3, 1))]
+    # Every directed cable carries one of the eight relayed hops.
+    hops = {hop for pair, via in zip(((0, 2), (2, 0), (1, 3), (3, 1)), relays)
+            for hop in ((pair[0], via), (via, pair[1]))}
+    assert len({("abcd"[x] if isinstance(x, int) else x, "abcd"[y] if isinstance(y, int) else y)
+                for x, y in hops}) == 8
+    assert "via " in weft("show", ring).stdout
+
+
+def test_show_sums_up_ten_thousand_hosts(tmp_path):
+    large = torus(tmp_path, 100, 100)
+    shown = weft("show", large).stdout
+    assert "10000 hosts" in shown and "20000 x 100Gbps" in shown
+    assert "4 rings through all ranks" in shown
+    document = json.loads(weft("show", large, "--json").stdout)
+    assert len(document["cables"]) == 20000 and document["pairs"] is None
+    ring = document["rings"][0]["order"]
+    assert sorted(ring) == list(range(10000))
+    for here, there in zip(ring, ring[1:] + ring[:1]):
+        assert (abs(here % 100 - there % 100) in (0, 1, 99)
+                and abs(here // 100 - there // 100) in (0, 1, 99)
+                and (here % 100 == there % 100) != (here // 100 == there // 100))
+    assert weft("show", large, "--dot").stdout.count(" -- ") == 20000
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")

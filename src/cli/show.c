@@ -7,18 +7,11 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/show_view.h"
 #include "mesh/ring.h"
 #include "report/columns.h"
 #include "report/draw.h"
 #include "run/graph.h"
-
-/* What is shown, gathered once for people and for JSON. */
-struct view {
-    const struct scenario *scenario;
-    struct scenario_world *world;
-    struct mesh_graph graph;
-    uint32_t *hosts; /* Owned [n_ranks]: the host of each rank */
-};
 
 static bool view_init(struct view *view, const struct scenario *scenario)
 {
@@ -42,96 +35,41 @@ static void view_fini(struct view *view)
     free(view->hosts);
 }
 
-static const char *host_of(const struct view *view, uint32_t rank)
-{
-    return view->scenario->hosts[view->hosts[rank]].name;
-}
+/* Up to this many ranks an order is searched for; a packed ring over cables alone will do
+ * otherwise. */
+#define ORDER_RANKS_MAX 256
 
-/* The rails from rank `from` to rank `to` as "p0 → p1, c0 → c1", or how many hops
- * there are. */
-static uint32_t describe_pair(const struct view *view, uint32_t from, uint32_t to,
-                              json_t *rails, struct weft_text *out)
-{
-    const struct world_host *hosts = view->world->spec.hosts;
-    uint32_t a = view->hosts[from];
-    uint32_t b = view->hosts[to];
-    uint32_t n_hops = mesh_distance(&view->graph, a, b);
-    const char *separator = "";
-
-    for (size_t i = 0; i < view->graph.n_edges && n_hops == 1; i++) {
-        const struct mesh_edge *edge = &view->graph.edges[i];
-
-        if (edge->from == a && edge->to == b) {
-            const char *local = hosts[a].ports[edge->from_port].name;
-            const char *remote = hosts[b].ports[edge->to_port].name;
-
-            weft_text_add(out, "%s%s → %s", separator, local, remote);
-            json_array_append_new(rails, json_pack("{s:s, s:s, s:I}", "local_port", local,
-                                                   "remote_port", remote, "rate_bps",
-                                                   (json_int_t)edge->rate_bps));
-            separator = ", ";
-        }
-    }
-    if (n_hops == UINT32_MAX) {
-        weft_text_add(out, "no path");
-    } else if (n_hops != 1) {
-        weft_text_add(out, n_hops == 0 ? "same host" : "%u hops: needs a relay", n_hops);
-    }
-    return n_hops;
-}
-
-static json_t *show_pairs(const struct view *view, struct weft_text *out)
-{
-    static const char *const heads[] = {"from", "to", "rails"};
-    uint32_t n = view->scenario->n_ranks;
-    json_t *pairs = json_array();
-    struct columns columns;
-
-    columns_init(&columns, heads, 3);
-    for (uint32_t from = 0; from < n; from++) {
-        for (uint32_t to = 0; to < n; to++) {
-            struct weft_text rails = {NULL, 0, 0};
-            json_t *list = json_array();
-            uint32_t n_hops;
-
-            if (from == to) {
-                json_decref(list);
-                continue;
-            }
-            n_hops = describe_pair(view, from, to, list, &rails);
-            columns_row(&columns);
-            columns_cell(&columns, "%u %s", from, host_of(view, from));
-            columns_cell(&columns, "→ %u %s", to, host_of(view, to));
-            columns_cell(&columns, "%s", rails.bytes);
-            json_array_append_new(
-                pairs,
-                json_pack("{s:i, s:i, s:s, s:s, s:o, s:o}", "from", (int)from, "to",
-                          (int)to, "from_host", host_of(view, from), "to_host",
-                          host_of(view, to), "rails", list, "hops",
-                          n_hops == UINT32_MAX ? json_null()
-                                               : json_integer((json_int_t)n_hops)));
-            weft_text_fini(&rails);
-        }
-    }
-    weft_text_add(out, "\nranks\n");
-    columns_print(&columns, "  ", out);
-    columns_fini(&columns);
-    return pairs;
-}
-
-/* The order of ranks, and a better one if the mesh has it. */
-static json_t *show_ring(const struct view *view, struct weft_text *out)
+/* The order of ranks, and a better one if the mesh has it. `packed` [n_ranks] is a ring over
+ * cables alone, or NULL. */
+static json_t *show_ring(const struct view *view, const uint32_t *packed,
+                         struct weft_text *out)
 {
     uint32_t n = view->scenario->n_ranks;
     uint32_t *order = weft_calloc((size_t)n + 1, sizeof(*order));
     struct mesh_ring given = mesh_ring_of(&view->graph, view->hosts, n);
-    struct mesh_ring best = mesh_ring_order(&view->graph, view->hosts, n, order);
+    struct mesh_ring best = given;
     json_t *names = json_array();
 
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    if (n <= ORDER_RANKS_MAX) {
+        best = mesh_ring_order(&view->graph, view->hosts, n, order);
+    }
+    if (packed != NULL && best.n_missing > 0) {
+        memcpy(order, packed, n * sizeof(*order));
+        best = (struct mesh_ring){.n_missing = 0, .hops = n};
+    }
     weft_text_add(out, "\nring  ");
     for (uint32_t i = 0; i < n; i++) {
-        weft_text_add(out, "%s%s", i == 0 ? "" : " → ", host_of(view, order[i]));
-        json_array_append_new(names, json_string(host_of(view, order[i])));
+        if (n <= SHOW_PAIRS_MAX) {
+            weft_text_add(out, "%s%s", i == 0 ? "" : " → ", show_host_of(view, order[i]));
+        }
+        json_array_append_new(names, json_string(show_host_of(view, order[i])));
+    }
+    if (n > SHOW_PAIRS_MAX) {
+        weft_text_add(out, "%s → %s → ... → %s", show_host_of(view, order[0]),
+                      show_host_of(view, order[1]), show_host_of(view, order[n - 1]));
     }
     if (best.n_missing > 0) {
         weft_text_add(out, "  (%u neighbours share no cable)", best.n_missing);
@@ -207,19 +145,23 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
 static int print_view(const struct cli_options *options, const struct view *view)
 {
     struct weft_text text = {NULL, 0, 0};
-    json_t *document;
-    json_t *pairs;
-    json_t *ring;
+    json_t *document =
+        json_pack("{s:i, s:s}", "schema_version", 1, "scenario", view->scenario->name);
+    uint32_t *packed = weft_calloc((size_t)view->scenario->n_ranks + 1, sizeof(*packed));
+    bool has_packed;
     int code = CLI_OK;
 
     weft_text_add(&text, "%s%s%s  %s\n\n", options->style.bold, view->scenario->name,
                   options->style.off, view->scenario->description);
     draw_mesh(view->scenario, &text);
-    pairs = show_pairs(view, &text);
-    ring = show_ring(view, &text);
-    document = json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "scenario",
-                         view->scenario->name, "pairs", pairs, "ring", ring, "bounds",
-                         show_bounds(view, &text));
+    json_object_set_new(document, "cables", show_cables(view));
+    json_object_set_new(document, "pairs", show_pairs(view, &text));
+    json_object_set_new(document, "hops", show_hops(view, &text));
+    has_packed = show_packings(view, document, &text, packed);
+    json_object_set_new(document, "ring",
+                        show_ring(view, has_packed ? packed : NULL, &text));
+    json_object_set_new(document, "bounds", show_bounds(view, &text));
+    free(packed);
     if (options->json != NULL) {
         char *dump = json_dumps(document, JSON_INDENT(2));
 

@@ -213,13 +213,15 @@ static void exchange(struct factors *f, const struct square *s)
 }
 
 /* Exchanges the square's colours if that makes fewer cycles, or, now and then, as many. */
-static void consider(struct factors *f, const struct square *s, bool may_wander)
+static void consider(struct factors *f, const struct square *s, uint32_t pass)
 {
+    bool may_wander = f->n <= SMALL_VERTICES && pass > 0;
     const uint32_t *a = f->cycle_of + (size_t)s->a * f->n;
     const uint32_t *b = f->cycle_of + (size_t)s->b * f->n;
     bool joins_a = a[s->u] != a[s->w];
     bool joins_b = b[s->v] != b[s->x];
-    if (!joins_a && !joins_b && !may_wander) {
+    /* To join both is sure to help; the first pass does nothing else. */
+    if (!(joins_a && joins_b) && (pass == 0 || (!joins_a && !joins_b && !may_wander))) {
         return;
     }
     uint32_t before = f->n_cycles[s->a] + f->n_cycles[s->b];
@@ -244,7 +246,7 @@ static void consider(struct factors *f, const struct square *s, bool may_wander)
     (void)count_cycles(f, s->b);
 }
 
-static void look_around(struct factors *f, struct square *s, bool may_wander)
+static void look_around(struct factors *f, struct square *s, uint32_t pass)
 {
     for (uint32_t i = 0; i < 8; i++) {
         s->uv = *edge_at(f, s->a, s->u, i & 1);
@@ -255,7 +257,7 @@ static void look_around(struct factors *f, struct square *s, bool may_wander)
         s->x = beyond(f, s->wx, s->w);
         if (s->w != s->u && s->x != s->v && s->x != s->u &&
             has_edge(f, s->b, s->x, s->u, &s->xu)) {
-            consider(f, s, may_wander);
+            consider(f, s, pass);
         }
     }
 }
@@ -272,14 +274,13 @@ static bool is_done(const struct factors *f)
 
 static bool join_cycles(struct factors *f)
 {
-    bool is_small = f->n <= SMALL_VERTICES;
-    uint32_t n_passes = is_small ? PASSES_SMALL : PASSES_LARGE;
+    uint32_t n_passes = f->n <= SMALL_VERTICES ? PASSES_SMALL : PASSES_LARGE;
     for (uint32_t pass = 0; pass < n_passes && !is_done(f); pass++) {
         for (uint32_t u = 0; u < f->n && !is_done(f); u++) {
             for (uint32_t pair = 0; pair < f->k * f->k; pair++) {
                 struct square square = {.a = pair / f->k, .b = pair % f->k, .u = u};
                 if (square.a != square.b) {
-                    look_around(f, &square, is_small && pass > 0);
+                    look_around(f, &square, pass);
                 }
             }
         }

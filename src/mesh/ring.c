@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "mesh/index.h"
 
 /* What a step costs: its hops, and far more if it is not a cable, so that missing cables
  * count first. No way at all costs more than any ring, and can still be added up. */
@@ -49,12 +50,53 @@ static struct mesh_ring cost(const uint64_t *hops, uint32_t n, const uint32_t *o
     return ring;
 }
 
+/* Hops from one host to another, stopping there. `hops` [n_nodes] is all UINT32_MAX, and
+ * again afterwards: neighbours of a ring are near, and the mesh may be large. */
+static uint32_t hops_between(const struct mesh_index *index, uint32_t from, uint32_t to,
+                             uint32_t *hops)
+{
+    uint32_t n_queued = 1;
+    uint32_t answer = from == to ? 0 : UINT32_MAX;
+    index->queue[0] = from;
+    hops[from] = 0;
+    for (uint32_t at = 0; at < n_queued && answer == UINT32_MAX; at++) {
+        uint32_t v = index->queue[at];
+        for (size_t i = index->first[v]; i < index->first[v + 1]; i++) {
+            uint32_t next = index->graph->edges[index->out[i]].to;
+            if (hops[next] == UINT32_MAX) {
+                hops[next] = hops[v] + 1;
+                index->queue[n_queued++] = next;
+                answer = next == to ? hops[next] : answer;
+            }
+        }
+    }
+    for (uint32_t at = 0; at < n_queued; at++) {
+        hops[index->queue[at]] = UINT32_MAX;
+    }
+    return answer;
+}
+
 struct mesh_ring mesh_ring_of(const struct mesh_graph *graph, const uint32_t *ranks,
                               uint32_t n)
 {
     weft_check(n > 0);
-    uint64_t *hops = all_hops(graph, ranks, n);
-    struct mesh_ring ring = cost(hops, n, NULL);
+    struct mesh_ring ring = {0};
+    struct mesh_index index;
+    uint32_t *hops = weft_alloc(((size_t)mesh_n_nodes(graph) + 1) * sizeof(*hops));
+    bool has_switches = mesh_n_nodes(graph) > graph->n_hosts;
+    memset(hops, 0xff, ((size_t)mesh_n_nodes(graph) + 1) * sizeof(*hops));
+    mesh_index_init(&index, graph);
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        uint32_t to = ranks[(i + 1) % n];
+        /* Switches are no hops, which the quick search does not know. */
+        uint32_t distance = has_switches ? mesh_distance(graph, ranks[i], to)
+                                         : hops_between(&index, ranks[i], to, hops);
+        ring.n_missing += distance > 1;
+        ring.hops = distance == UINT32_MAX || ring.hops == UINT64_MAX
+                        ? UINT64_MAX
+                        : ring.hops + distance;
+    }
+    mesh_index_fini(&index);
     free(hops);
     return ring;
 }

@@ -2,9 +2,10 @@
  *
  * Hops are the lanes of an overlay in which every host is a rank; what lanes share (a
  * switch's port, a PCIe root) is then counted once. Pairs without a choice are laid first;
- * then every other takes the shortest way that is least busy at its turn, and is sent another way of the same length as
- * long as that leaves the busiest thing on it less busy. Only then are pairs divided over
- * disjoint ways, where that makes them faster: a divided pair costs relays more memory. */
+ * then every other takes the shortest way that is least busy at its turn, and is sent
+ * another way of the same length as long as that leaves the busiest thing on it less busy.
+ * Only then are pairs divided over disjoint ways, where that makes them faster: a divided
+ * pair costs relays more memory. */
 #include "mesh/routes.h"
 
 #include <stdlib.h>

@@ -1,11 +1,15 @@
 #include "report/draw.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/units.h"
 #include "report/canvas.h"
+
+/* More cables are only counted. */
+#define LISTED_LINKS_MAX 256
 
 static const struct scenario_port *end_port(const struct scenario *scenario,
                                             const struct scenario_link *link, int end)
@@ -247,6 +251,35 @@ static void draw_list(const struct scenario *scenario, struct weft_text *out)
     }
 }
 
+static int compare_facts(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* So many cables of each kind, in order of their facts. */
+static void draw_summary(const struct scenario *scenario, struct weft_text *out)
+{
+    const size_t each = 128;
+    char *facts = weft_calloc(scenario->n_links, each);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        draw_link_facts(scenario, &scenario->links[i], facts + i * each, each);
+    }
+    qsort(facts, scenario->n_links, each, compare_facts);
+    weft_text_add(out, "  %u hosts, %u switches, %u cables\n", scenario->n_hosts,
+                  scenario->n_switches, scenario->n_links);
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        n++;
+        if (i + 1 == scenario->n_links ||
+            strcmp(facts + i * each, facts + (i + 1) * each) != 0) {
+            weft_text_add(out, "  %7u x %s\n", n, facts + i * each);
+            n = 0;
+        }
+    }
+    free(facts);
+}
+
 void draw_mesh(const struct scenario *scenario, struct weft_text *out)
 {
     struct triangle_side sides[3];
@@ -258,6 +291,8 @@ void draw_mesh(const struct scenario *scenario, struct weft_text *out)
                find_side(scenario, 0, 2, &sides[1]) &&
                find_side(scenario, 1, 2, &sides[2])) {
         draw_triangle(scenario, sides, out);
+    } else if (scenario->n_links > LISTED_LINKS_MAX) {
+        draw_summary(scenario, out);
     } else {
         draw_list(scenario, out);
     }

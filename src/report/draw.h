@@ -1,5 +1,5 @@
 /* Draws a scenario's mesh as text: a picture for a pair or a triangle, a list of cables
- * for everything else. */
+ * for everything else, and only how many of which kind where there are hundreds. */
 #ifndef WEFT_REPORT_DRAW_H
 #define WEFT_REPORT_DRAW_H
 
