@@ -108,6 +108,9 @@ weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *er
 {
     weft_status status = WEFT_OK;
 
+    if (spec->is_timing_only) {
+        return refuse(error, "payload: timing", "its memory is real");
+    }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         status = check_host(&spec->hosts[i], error);
     }

@@ -27,7 +27,7 @@ static const struct verb_spec verbs[] = {
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
     {"plugin", NULL, "", "the NCCL plugin's settings"},
     {"plugin-check", NULL, "[SO]", "drive a net plugin as NCCL does"},
-    {"relayd", NULL, "", "relay for a host without a rank"},
+    {"relayd", cli_relayd, "", "relay for a host without a rank"},
     {"node", cli_node, "", "one rank of a multi-process run"},
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
     {"cleanup", cli_cleanup, "", "remove what a killed run left"},

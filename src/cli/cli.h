@@ -71,6 +71,7 @@ int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);
 int cli_node(struct cli_options *options);
+int cli_relayd(struct cli_options *options);
 int cli_guest(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);
 

@@ -1,4 +1,4 @@
-/* weft node, guest, cleanup: runs whose hosts are processes of their own. */
+/* weft node, relayd, guest, cleanup: runs whose hosts are processes of their own. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -91,9 +91,11 @@ static bool close_events(const char *path, FILE *events)
     return true;
 }
 
-static int run_one(const struct cli_options *options, const struct scenario *scenario)
+static int run_one(const struct cli_options *options, const struct scenario *scenario,
+                   bool is_relay)
 {
     struct run_node_options node = {.name = options->name,
+                                    .is_relay = is_relay,
                                     .world = backend_node_world,
                                     .patience_ns = options->patience_s * 1000000000,
                                     .has_seed = options->has_seed,
@@ -109,7 +111,7 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     if (options->rendezvous != NULL) {
         node.has_rendezvous = true;
         if (!parse_endpoint(options->rendezvous, &node.rendezvous)) {
-            fprintf(stderr, "weft node: --rendezvous: not ADDRESS:PORT: %s\n",
+            fprintf(stderr, "weft: --rendezvous: not ADDRESS:PORT: %s\n",
                     options->rendezvous);
             return CLI_USAGE;
         }
@@ -126,7 +128,7 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     status = run_node(scenario, &node, &record, &error);
     if (status != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
-        fprintf(stderr, "weft node: %s: %s\n", options->name, text);
+        fprintf(stderr, "weft: %s: %s\n", options->name, text);
     }
     if (record != NULL && options->result != NULL &&
         !write_record(options->result, record)) {
@@ -139,14 +141,15 @@ static int run_one(const struct cli_options *options, const struct scenario *sce
     return exit_code(status);
 }
 
-int cli_node(struct cli_options *options)
+static int run_process(struct cli_options *options, bool is_relay)
 {
     struct scenario *scenario;
     const char *key = NULL;
     int code;
 
     if (options->scenario == NULL || options->name == NULL || options->n_operands != 0) {
-        fprintf(stderr, "usage: weft node --scenario FILE --name HOST [flags]\n");
+        fprintf(stderr, "usage: weft %s --scenario FILE --name HOST [flags]\n",
+                is_relay ? "relayd" : "node");
         return CLI_USAGE;
     }
     scenario = cli_load(options, options->scenario);
@@ -158,10 +161,20 @@ int cli_node(struct cli_options *options)
         code = CLI_ENVIRONMENT;
     } else {
         signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
-        code = run_one(options, scenario);
+        code = run_one(options, scenario, is_relay);
     }
     scenario_free(scenario);
     return code;
+}
+
+int cli_node(struct cli_options *options)
+{
+    return run_process(options, false);
+}
+
+int cli_relayd(struct cli_options *options)
+{
+    return run_process(options, true);
 }
 
 /* ---- guest ---- */

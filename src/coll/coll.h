@@ -1,5 +1,5 @@
 /* Collectives: plans (steps as data), an executor that runs a rank's part of a plan over
- * xfer, and a cost model that chooses. The oracle (coll/oracle.h) shares no code with any
+ * flows, and a cost model that chooses. The oracle (coll/oracle.h) shares no code with any
  * of them. */
 #ifndef WEFT_COLL_COLL_H
 #define WEFT_COLL_COLL_H
@@ -7,7 +7,7 @@
 #include "base/reduce.h"
 #include "base/text.h"
 #include "io/gpu.h"
-#include "xfer/xfer.h"
+#include "xfer/flow.h"
 
 enum coll_kind {
     COLL_ALL_REDUCE,
@@ -122,8 +122,8 @@ weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *
 /* The directed connections of one rank, by peer; NULL for itself. Not owned. */
 struct coll_links {
     uint32_t rank, n_ranks;
-    struct xfer **send_to;      /* [n_ranks] */
-    struct xfer **receive_from; /* [n_ranks] */
+    struct flow **send_to;      /* [n_ranks] */
+    struct flow **receive_from; /* [n_ranks] */
 };
 
 struct coll_buffers {
@@ -136,7 +136,7 @@ struct coll_exec;
 
 /* Keeps staging memory and registrations across jobs. `task` is woken by GPU
  * operations. The owner calls coll_exec_progress whenever `task` or a connection's
- * task was woken, after xfer_progress of that connection: the executor itself polls no
+ * task was woken, after flow_progress of that flow: the executor itself polls no
  * completion queue. */
 weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
                            struct io_task *task, struct coll_exec **out,

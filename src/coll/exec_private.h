@@ -22,7 +22,7 @@ enum exec_slot_state {
 struct exec_slot {
     enum exec_slot_state state;
     uint32_t step, iteration;
-    struct xfer_request *request; /* transfer or flush */
+    struct flow_request *request; /* transfer or flush */
     struct io_gpu_op op;
 };
 
@@ -45,7 +45,7 @@ _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
  * iteration. There is one for every peer that a plan ever used, and it stays. */
 struct exec_queue {
     enum exec_queue_kind kind;
-    struct xfer *xfer; /* NULL: no connection, or EXEC_LOCAL */
+    struct flow *flow; /* NULL: no connection, or EXEC_LOCAL */
     uint32_t *steps;   /* Owned [cap] */
     uint32_t n_steps, cap;
     uint32_t at, iteration; /* the next to start */

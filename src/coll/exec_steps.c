@@ -71,7 +71,7 @@ static void end(struct coll_exec *exec, struct exec_slot *slot)
 static weft_status fail_as(const struct exec_queue *queue, weft_status status,
                            struct weft_error *error)
 {
-    const struct weft_error *why = xfer_error(queue->xfer);
+    const struct weft_error *why = flow_error(queue->flow);
 
     if (status < 0 && why->status != WEFT_OK) {
         *error = *why;
@@ -132,12 +132,12 @@ static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *que
     void *landing;
 
     if (queue->kind == EXEC_SENDS) {
-        return xfer_isend(queue->xfer, place_of(exec, step->from, step->from_at), n_bytes,
+        return flow_isend(queue->flow, place_of(exec, step->from, step->from_at), n_bytes,
                           tag, &queue->holds[step->from], &slot->request);
     }
     memory = memory_of(queue, step);
     landing = landing_of(exec, queue, slot);
-    return xfer_irecv(queue->xfer, 1, &landing, &n_bytes, &tag, &memory, &slot->request);
+    return flow_irecv(queue->flow, 1, &landing, &n_bytes, &tag, &memory, &slot->request);
 }
 
 /* WEFT_OK: the queue's next step is under way. AGAIN: it has to wait. */
@@ -187,7 +187,7 @@ static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue
 {
     size_t n_expected = step_of(exec, slot)->count * exec->element_bytes;
     size_t n_bytes = 0;
-    weft_status status = xfer_test(queue->xfer, slot->request, &n_bytes);
+    weft_status status = flow_test(queue->flow, slot->request, &n_bytes);
 
     if (status != WEFT_OK) {
         return fail_as(queue, status, error);
@@ -221,7 +221,7 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
         slot->state = EXEC_SLOT_ARRIVED;
         return WEFT_OK;
     }
-    status = xfer_iflush(queue->xfer, landing, n_bytes,
+    status = flow_iflush(queue->flow, landing, n_bytes,
                          memory_of(queue, step_of(exec, slot)), &slot->request);
     if (status == WEFT_OK) {
         slot->state = EXEC_SLOT_FLUSHING;
@@ -232,7 +232,7 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
 static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
                               struct weft_error *error)
 {
-    weft_status status = xfer_test(queue->xfer, slot->request, NULL);
+    weft_status status = flow_test(queue->flow, slot->request, NULL);
 
     if (status == WEFT_OK) {
         slot->request = NULL;

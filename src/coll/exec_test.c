@@ -134,8 +134,8 @@ START_TEST(a_barrier_holds_all)
         ck_assert(!ranks[r].is_done);
     }
     ranks[3].is_late = false;
-    fabric.woken = UINT32_MAX;
-    late = fabric_now(&fabric);
+    grid.fabric.woken = UINT32_MAX;
+    late = fabric_now(&grid.fabric);
     ck_assert_int_eq(ranks_run(FABRIC_MS, &error), WEFT_OK);
     for (uint32_t r = 0; r < n_ranks; r++) {
         ck_assert_int_ge(coll_exec_finished_ns(ranks[r].exec, 0), late);

@@ -6,12 +6,25 @@
 
 #include "base/check.h"
 
-struct fabric fabric;
+struct grid grid;
 struct rank ranks[FABRIC_HOSTS_MAX];
 uint32_t n_ranks;
 static size_t room;
 
 static struct coll_mesh mesh;
+
+/* A flow for every pair, in both directions. */
+static void connect_all(void)
+{
+    for (uint32_t from = 0; from < n_ranks; from++) {
+        for (uint32_t to = 0; to < n_ranks; to++) {
+            if (from != to) {
+                grid_route(&grid, from, to, 0, NULL, 0);
+            }
+        }
+    }
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+}
 
 void ranks_open(const struct fabric_config *config, size_t n_bytes)
 {
@@ -22,23 +35,32 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
     room = n_bytes;
     memset(ranks, 0, sizeof(ranks));
     wanted.n_hosts = n_ranks == 1 ? 2 : n_ranks;
-    fabric_open(&fabric, &wanted);
-    coll_mesh_full(n_ranks, UINT64_C(100000000000), fabric.config.delay_ps, &mesh);
+    grid_open(&grid, &wanted);
+    connect_all();
+    coll_mesh_full(n_ranks, UINT64_C(100000000000), grid.fabric.config.delay_ps, &mesh);
     for (uint32_t r = 0; r < n_ranks; r++) {
         struct rank *rank = &ranks[r];
         struct coll_links links = {.rank = r,
                                    .n_ranks = n_ranks,
                                    .send_to = rank->send_to,
                                    .receive_from = rank->receive_from};
-        struct io_gpu *gpu = fabric.hosts[r].env->gpu;
+        struct io_gpu *gpu = grid.fabric.hosts[r].env->gpu;
         void *memory;
 
         for (uint32_t peer = 0; peer < n_ranks; peer++) {
-            rank->send_to[peer] = fabric.links[r][peer].out;
-            rank->receive_from[peer] = fabric.links[peer][r].in;
+            for (uint32_t i = 0; i < grid.n_flows; i++) {
+                const struct grid_flow *flow = &grid.flows[i];
+
+                if (flow->from == r && flow->to == peer) {
+                    rank->send_to[peer] = flow->out;
+                }
+                if (flow->from == peer && flow->to == r) {
+                    rank->receive_from[peer] = flow->in;
+                }
+            }
         }
-        ck_assert_int_eq(coll_exec_open(fabric.hosts[r].env, &links,
-                                        &fabric.hosts[r].task, &rank->exec, &error),
+        ck_assert_int_eq(coll_exec_open(grid.fabric.hosts[r].env, &links,
+                                        &grid.fabric.hosts[r].task, &rank->exec, &error),
                          WEFT_OK);
         ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, n_bytes, &memory), 0);
         rank->input = memory;
@@ -59,14 +81,14 @@ void ranks_open_over(const struct coll_cable *cables, uint32_t n_cables,
 void ranks_close(void)
 {
     for (uint32_t r = 0; r < n_ranks; r++) {
-        struct io_gpu *gpu = fabric.hosts[r].env->gpu;
+        struct io_gpu *gpu = grid.fabric.hosts[r].env->gpu;
 
         coll_exec_stop(ranks[r].exec);
         coll_exec_close(ranks[r].exec);
         gpu->ops->free(gpu, ranks[r].input);
         gpu->ops->free(gpu, ranks[r].output);
     }
-    fabric_close(&fabric);
+    grid_close(&grid);
     coll_mesh_fini(&mesh);
 }
 
@@ -97,19 +119,20 @@ void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
         coll_exec_start(rank->exec, job, &rank->plan, iterations);
         rank->is_done = false;
     }
-    fabric.woken = UINT32_MAX;
+    grid.fabric.woken = UINT32_MAX;
 }
 
 weft_status ranks_run(weft_ns for_ns, struct weft_error *error)
 {
-    weft_ns until = fabric_now(&fabric) + for_ns;
+    weft_ns until = fabric_now(&grid.fabric) + for_ns;
     uint32_t n_done = 0;
 
     while (n_done < n_ranks) {
         for (uint32_t r = 0; r < n_ranks; r++) {
             weft_status status = WEFT_AGAIN;
 
-            if ((fabric.woken >> r & 1) != 0 && !ranks[r].is_done && !ranks[r].is_late) {
+            if ((grid.fabric.woken >> r & 1) != 0 && !ranks[r].is_done &&
+                !ranks[r].is_late) {
                 status = coll_exec_progress(ranks[r].exec, error);
             }
             if (status < 0) {
@@ -118,8 +141,8 @@ weft_status ranks_run(weft_ns for_ns, struct weft_error *error)
             ranks[r].is_done = ranks[r].is_done || status == WEFT_OK;
             n_done += status == WEFT_OK;
         }
-        fabric.woken = 0;
-        if (n_done < n_ranks && !fabric_step(&fabric, until)) {
+        grid.fabric.woken = 0;
+        if (n_done < n_ranks && !fabric_step(&grid.fabric, until)) {
             return WEFT_ERR_TIMEOUT;
         }
     }

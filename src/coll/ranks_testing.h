@@ -4,11 +4,11 @@
 
 #include "coll/mesh_testing.h"
 #include "coll/oracle.h"
-#include "xfer/fabric_testing.h"
+#include "xfer/grid_testing.h"
 
 struct rank {
     struct coll_exec *exec;
-    struct xfer *send_to[FABRIC_HOSTS_MAX], *receive_from[FABRIC_HOSTS_MAX];
+    struct flow *send_to[FABRIC_HOSTS_MAX], *receive_from[FABRIC_HOSTS_MAX];
     struct coll_plan plan;
     uint8_t *input, *output;
     bool is_done;
@@ -16,7 +16,7 @@ struct rank {
 };
 
 /* Tests run in processes of their own: one set of ranks each. */
-extern struct fabric fabric;
+extern struct grid grid;
 extern struct rank ranks[FABRIC_HOSTS_MAX];
 extern uint32_t n_ranks;
 

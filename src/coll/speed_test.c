@@ -21,7 +21,7 @@ START_TEST(large_all_reduce_fills_the_cables)
 
     ranks_open(&(struct fabric_config){.n_hosts = 3}, 256u << 20);
     ranks_start(&job, 1, 2);
-    started = fabric_now(&fabric);
+    started = fabric_now(&grid.fabric);
     ck_assert_int_eq(ranks_run(10 * FABRIC_S, &error), WEFT_OK);
     ranks_verify(&job, 1);
     took = ranks_finished(1) - ranks_finished(0);

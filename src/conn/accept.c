@@ -116,11 +116,6 @@ static weft_status challenge(struct client *client,
     if (status != WEFT_OK) {
         return status;
     }
-    if (memcmp(client->hello.host_id, identity->host_id, sizeof(identity->host_id)) ==
-        0) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "self",
-                         "a connection from this very host");
-    }
     if (client->hello.epoch != identity->epoch) {
         return weft_fail(error, WEFT_ERR_AUTH, "stale", "a handle of another listener");
     }

@@ -65,6 +65,16 @@ static void add_way(struct conn_dial *dial, const struct local_address *from,
     }
 }
 
+/* A process of this very host: by any address, which never leaves it. */
+static void find_ways_inside(struct conn *conn)
+{
+    struct conn_dial *dial = &conn->private->dial;
+
+    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
+        add_way(dial, NULL, &dial->handle.endpoints[i]);
+    }
+}
+
 /* Cables that both ends share first, each from its own address, then the management address. */
 static void find_ways(struct conn *conn)
 {
@@ -181,10 +191,10 @@ static weft_status start_dialling(struct conn *conn)
     const struct io_hostinfo *info = env->ops->hostinfo(env);
 
     if (memcmp(dial->handle.host_id, info->host_id, sizeof(info->host_id)) == 0) {
-        return weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
-                         "the handle is of this very host");
+        find_ways_inside(conn);
+    } else {
+        find_ways(conn);
     }
-    find_ways(conn);
     if (dial->n_ways == 0) {
         weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
                   "no address of the handle shares a subnet with this host");

@@ -54,7 +54,10 @@ static void listen_at(struct conn_listener *listener, const struct io_netdev *ne
 {
     struct conn_listener_private *private = listener->private;
     struct io_env *env = env_of(listener);
-    struct io_endpoint at = {.ip = prefix->ip, .ifindex = netdev->ifindex}, real;
+    /* What comes to a cable's address must come over that cable. A process of this very host
+     * comes by the loopback interface, to the management address. */
+    uint32_t ifindex = netdev->is_management ? 0 : netdev->ifindex;
+    struct io_endpoint at = {.ip = prefix->ip, .ifindex = ifindex}, real;
     struct codec_endpoint *endpoint = &handle->endpoints[handle->n_endpoints];
     uint8_t scratch[CONN_HANDLE_BYTES];
     int result;

@@ -153,6 +153,14 @@ static int gid_index(const struct conn *conn)
                : (int)value;
 }
 
+static bool is_same_host(const struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+
+    return memcmp(conn->peer.host_id, env->ops->hostinfo(env)->host_id,
+                  sizeof(conn->peer.host_id)) == 0;
+}
+
 static weft_status choose(struct conn *conn, uint32_t *out_n)
 {
     struct conn_private *private = conn->private;
@@ -166,6 +174,7 @@ static weft_status choose(struct conn *conn, uint32_t *out_n)
         .channel = conn->config.channel,
         .is_connector = conn->is_connector,
         .gid_index = gid_index(conn),
+        .is_same_host = is_same_host(conn),
     };
     weft_status status = rdma_choose(
         &input, private->chosen, rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX,

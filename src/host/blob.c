@@ -24,17 +24,27 @@ static void put_port(struct wire_writer *writer, const struct rdma_port_facts *p
     }
 }
 
-void host_blob_encode(const struct host_peer *peer, uint8_t out[HOST_BLOB_BYTES])
-{
-    struct wire_writer writer = wire_writer_init(out, HOST_BLOB_BYTES);
+/* 64 members with all their ports make 270 KiB for each to keep. */
+#define FULL_MEMBERS_MAX 64
 
-    memset(out, 0, HOST_BLOB_BYTES);
+size_t host_blob_bytes(uint32_t n_members)
+{
+    return n_members <= FULL_MEMBERS_MAX ? HOST_BLOB_BYTES : HOST_BLOB_SHORT_BYTES;
+}
+
+void host_blob_encode(const struct host_peer *peer, uint8_t *out, size_t n_bytes)
+{
+    struct wire_writer writer = wire_writer_init(out, n_bytes);
+    uint32_t n_ports = n_bytes == HOST_BLOB_BYTES ? peer->n_ports : 0;
+
+    weft_check(n_bytes == HOST_BLOB_BYTES || n_bytes == HOST_BLOB_SHORT_BYTES);
+    memset(out, 0, n_bytes);
     wire_put_u32(&writer, HOST_BLOB_VERSION);
     wire_put_bytes(&writer, peer->name, sizeof(peer->name));
     wire_put_bytes(&writer, peer->host_id, sizeof(peer->host_id));
     wire_put_bytes(&writer, peer->handle, sizeof(peer->handle));
-    wire_put_u8(&writer, (uint8_t)peer->n_ports);
-    for (uint32_t i = 0; i < peer->n_ports; i++) {
+    wire_put_u8(&writer, (uint8_t)n_ports);
+    for (uint32_t i = 0; i < n_ports; i++) {
         put_port(&writer, &peer->ports[i]);
     }
     weft_check(!writer.bad);
@@ -73,30 +83,34 @@ static bool get_port(struct wire_reader *reader, struct rdma_port_facts *port)
     return is_text(port->name, sizeof(port->name)) && port->n_gids <= RDMA_FACTS_GIDS_MAX;
 }
 
-weft_status host_blob_decode(const uint8_t bytes[HOST_BLOB_BYTES], struct host_peer *peer,
+weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_peer *peer,
                              struct weft_error *error)
 {
-    struct wire_reader reader = wire_reader_init(bytes, HOST_BLOB_BYTES);
+    struct wire_reader reader = wire_reader_init(bytes, n_bytes);
+    uint32_t n_ports;
     uint32_t version = wire_get_u32(&reader);
 
     if (version != HOST_BLOB_VERSION) {
         return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
-                         "a rank speaks version %u, this one %d", version,
+                         "a member speaks version %u, this one %d", version,
                          HOST_BLOB_VERSION);
     }
     wire_get_bytes(&reader, peer->name, sizeof(peer->name));
     wire_get_bytes(&reader, peer->host_id, sizeof(peer->host_id));
     wire_get_bytes(&reader, peer->handle, sizeof(peer->handle));
-    peer->n_ports = wire_get_u8(&reader);
-    if (!is_text(peer->name, sizeof(peer->name)) || peer->n_ports > HOST_PORTS_MAX) {
+    n_ports = wire_get_u8(&reader);
+    if (!is_text(peer->name, sizeof(peer->name)) ||
+        n_ports > (n_bytes == HOST_BLOB_BYTES ? HOST_PORTS_MAX : 0)) {
         return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
-                         "a rank told no name or %u ports", peer->n_ports);
+                         "a member told no name or %u ports", n_ports);
     }
-    for (uint32_t i = 0; i < peer->n_ports; i++) {
+    peer->ports = weft_calloc((size_t)n_ports + 1, sizeof(*peer->ports));
+    for (uint32_t i = 0; i < n_ports; i++) {
         if (!get_port(&reader, &peer->ports[i])) {
             return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
                              "port %u of %s is malformed", i, peer->name);
         }
+        peer->n_ports = i + 1;
     }
     weft_check(!reader.bad);
     return WEFT_OK;

@@ -1,14 +1,22 @@
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "host/private.h"
 
 static uint8_t blob[HOST_BLOB_BYTES];
+static struct rdma_port_facts ports[2];
+
+/* Offsets in the blob: version 0, name 4, ports' number behind the handle. */
+#define AT_N_PORTS (4 + 64 + 16 + CONN_HANDLE_BYTES)
+#define AT_PORT (AT_N_PORTS + 1)
+#define AT_N_GIDS (AT_PORT + 40 + 4 + 1 + 4 + 4 + 8)
 
 static void describe(struct host_peer *peer)
 {
-    *peer = (struct host_peer){.n_ports = 2};
+    memset(ports, 0, sizeof(ports));
+    *peer = (struct host_peer){.n_ports = 2, .ports = ports};
     weft_format(peer->name, sizeof(peer->name), "titanic");
     memset(peer->host_id, 7, sizeof(peer->host_id));
     memset(peer->handle, 9, sizeof(peer->handle));
@@ -27,7 +35,7 @@ static void describe(struct host_peer *peer)
         port->gids[0].prefix_len = 24;
         port->gids[0].index = 3;
     }
-    host_blob_encode(peer, blob);
+    host_blob_encode(peer, blob, sizeof(blob));
 }
 
 START_TEST(what_is_told_is_what_is_heard)
@@ -37,7 +45,7 @@ START_TEST(what_is_told_is_what_is_heard)
     struct weft_error error = {0};
 
     describe(&told);
-    ck_assert_int_eq(host_blob_decode(blob, &heard, &error), WEFT_OK);
+    ck_assert_int_eq(host_blob_decode(blob, sizeof(blob), &heard, &error), WEFT_OK);
     ck_assert_str_eq(heard.name, "titanic");
     ck_assert_mem_eq(heard.host_id, told.host_id, sizeof(told.host_id));
     ck_assert_mem_eq(heard.handle, told.handle, sizeof(told.handle));
@@ -53,22 +61,42 @@ START_TEST(what_is_told_is_what_is_heard)
     ck_assert_uint_eq(heard.ports[1].gids[0].type, IBV_GID_TYPE_ROCE_V2);
     ck_assert_uint_eq(heard.ports[1].gids[0].prefix_len, 24);
     ck_assert_uint_eq(heard.ports[1].gids[0].index, 3);
+    free(heard.ports);
 }
 END_TEST
 
-/* Offsets in the blob: version 0, name 4, ports' number behind the handle. */
-#define AT_N_PORTS (4 + 64 + 16 + CONN_HANDLE_BYTES)
-#define AT_PORT (AT_N_PORTS + 1)
-#define AT_N_GIDS (AT_PORT + 40 + 4 + 1 + 4 + 4 + 8)
+/* In large jobs nobody tells its ports: the rest is the same. */
+START_TEST(a_short_blob_tells_no_ports)
+{
+    struct host_peer told;
+    struct host_peer heard = {.n_ports = 0};
+    struct weft_error error = {0};
+
+    describe(&told);
+    ck_assert_uint_eq(host_blob_bytes(64), HOST_BLOB_BYTES);
+    ck_assert_uint_eq(host_blob_bytes(65), HOST_BLOB_SHORT_BYTES);
+    host_blob_encode(&told, blob, HOST_BLOB_SHORT_BYTES);
+    ck_assert_int_eq(host_blob_decode(blob, HOST_BLOB_SHORT_BYTES, &heard, &error),
+                     WEFT_OK);
+    ck_assert_str_eq(heard.name, "titanic");
+    ck_assert_mem_eq(heard.handle, told.handle, sizeof(told.handle));
+    ck_assert_uint_eq(heard.n_ports, 0);
+    free(heard.ports);
+    blob[AT_N_PORTS] = 1;
+    heard.ports = NULL;
+    ck_assert_int_eq(host_blob_decode(blob, HOST_BLOB_SHORT_BYTES, &heard, &error),
+                     WEFT_ERR_PROTOCOL);
+}
+END_TEST
 
 static const struct {
     size_t at;
     uint8_t byte;
     const char *message;
 } malformed[] = {
-    {3, 2, "a rank speaks version 2, this one 1"},
-    {4, 0xff, "a rank told no name or 2 ports"},
-    {AT_N_PORTS, 17, "a rank told no name or 17 ports"},
+    {3, 2, "a member speaks version 2, this one 1"},
+    {4, 0xff, "a member told no name or 2 ports"},
+    {AT_N_PORTS, 17, "a member told no name or 17 ports"},
     {AT_PORT, ' ', "port 0 of titanic is malformed"},
     {AT_N_GIDS, RDMA_FACTS_GIDS_MAX + 1, "port 0 of titanic is malformed"},
 };
@@ -81,8 +109,10 @@ START_TEST(a_malformed_blob_is_refused)
 
     describe(&peer);
     blob[malformed[_i].at] = malformed[_i].byte;
-    ck_assert_int_eq(host_blob_decode(blob, &heard, &error), WEFT_ERR_PROTOCOL);
+    ck_assert_int_eq(host_blob_decode(blob, sizeof(blob), &heard, &error),
+                     WEFT_ERR_PROTOCOL);
     ck_assert_str_eq(error.message, malformed[_i].message);
+    free(heard.ports);
 }
 END_TEST
 
@@ -94,6 +124,7 @@ int main(void)
     int failed;
 
     tcase_add_test(tests, what_is_told_is_what_is_heard);
+    tcase_add_test(tests, a_short_blob_tells_no_ports);
     tcase_add_loop_test(tests, a_malformed_blob_is_refused, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));
     suite_add_tcase(suite, tests);

@@ -1,201 +1,339 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "host/private.h"
 
-static struct host_peer *peer_of(struct host *host, const struct conn *conn)
+/* ---- starting ---- */
+
+/* What a failure concerns: the member at the other end. */
+static weft_status blame(struct host *host, uint32_t member, weft_status status)
 {
-    uint32_t rank = host_rank_of(host, conn);
-
-    return rank == HOST_NOBODY ? NULL : &host->peers[rank];
-}
-
-uint32_t host_rank_of(const struct host *host, const struct conn *conn)
-{
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        const struct host_peer *peer = &host->peers[rank];
-
-        if (peer->outgoing == conn || peer->incoming == conn) {
-            return rank;
-        }
-    }
-    return HOST_NOBODY;
-}
-
-weft_status host_connect_all(struct host *host)
-{
-    /* The next rank first: not everybody starts with rank 0. */
-    for (uint32_t i = 1; i < host->config.n_ranks; i++) {
-        uint32_t rank = (host->config.rank + i) % host->config.n_ranks;
-        struct host_peer *peer = &host->peers[rank];
-        weft_status status =
-            conn_connect(host->rdma, &host->config.conn, peer->handle,
-                         HOST_TASK_CONNECTING, &peer->outgoing, &host->error);
-
-        if (status == WEFT_OK) {
-            status = host_connection_progress(host, peer->outgoing);
-        }
-        if (status < 0) {
-            host->error_peer = rank;
-            return status;
-        }
-    }
-    return WEFT_OK;
-}
-
-/* The rank whose host the acceptor's peer is, by what both told under authentication. */
-static uint32_t identify(const struct host *host, const struct conn *conn)
-{
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        const struct host_peer *peer = &host->peers[rank];
-
-        if (rank != host->config.rank && peer->incoming == NULL &&
-            memcmp(peer->host_id, conn->peer.host_id, sizeof(peer->host_id)) == 0) {
-            return rank;
-        }
-    }
-    return HOST_NOBODY;
-}
-
-weft_status host_accept(struct host *host)
-{
-    conn_listener_progress(host->listener);
-    while (host->has_peers) {
-        struct conn *conn = conn_accept(host->listener);
-        uint32_t rank;
-        weft_status status;
-
-        if (conn == NULL) {
-            break;
-        }
-        rank = identify(host, conn);
-        if (rank == HOST_NOBODY) {
-            weft_log(host->env->log, WEFT_LOG_WARN,
-                     "%s: a connection from %s belongs to no rank or is a second one",
-                     host->env->name, conn->peer.host);
-            conn_destroy(conn);
-            continue;
-        }
-        host->peers[rank].incoming = conn;
-        status = host_connection_progress(host, conn);
-        if (status < 0) {
-            return status;
-        }
-    }
-    return WEFT_OK;
-}
-
-static void record(struct host *host, uint32_t rank, const struct conn *conn)
-{
-    size_t n = host->n_connections + (size_t)conn->n_rails;
-
-    host->connections = weft_realloc(host->connections, n * sizeof(*host->connections));
-    for (uint32_t i = 0; i < conn->n_rails; i++) {
-        const struct conn_rail *rail = &conn->rails[i];
-        struct host_connection *out = &host->connections[host->n_connections++];
-
-        *out = (struct host_connection){
-            .to = rank,
-            .rail = i,
-            .local_gid = rail->local_gid,
-            .remote_gid = rail->remote_gid,
-            .gid_type = rail->gid_type,
-            .path_mtu = rail->path_mtu,
-            .n_qps = conn->n_qps / conn->n_rails + (i < conn->n_qps % conn->n_rails),
-            .setup_ns = conn->up_ns - conn->started_ns,
-        };
-        weft_format(out->local_port, sizeof(out->local_port), "%s", rail->port->name);
-        if (rail->remote_port < conn->peer.n_ports) {
-            weft_format(out->remote_port, sizeof(out->remote_port), "%s",
-                        conn->peer.ports[rail->remote_port].name);
-        }
-    }
-}
-
-static weft_status came_up(struct host *host, struct host_peer *peer, struct conn *conn)
-{
-    uint32_t rank = (uint32_t)(peer - host->peers);
-    struct xfer **xfer = conn->is_connector ? &peer->send : &peer->receive;
-
-    if (conn->is_connector) {
-        peer->outgoing_up = true;
-        record(host, rank, conn);
-    } else {
-        peer->incoming_up = true;
-    }
-    return xfer_open(conn, xfer, &host->error);
-}
-
-weft_status host_connection_progress(struct host *host, struct conn *conn)
-{
-    struct host_peer *peer = peer_of(host, conn);
-    struct xfer *xfer;
-    weft_status status;
-
-    weft_check(peer != NULL);
-    xfer = conn->is_connector ? peer->send : peer->receive;
-    status = conn_progress(conn);
     if (status < 0) {
-        host->error = conn->error;
-    } else if (xfer != NULL) {
-        status = xfer_progress(xfer);
-        if (status < 0) {
-            host->error = *xfer_error(xfer);
-        }
-    } else if (status == WEFT_OK && conn->state == CONN_UP) {
-        status = came_up(host, peer, conn);
-    }
-    if (status < 0) {
-        host->error_peer = (uint32_t)(peer - host->peers);
+        host->error_peer = member;
         host->error_is_hearsay = strcmp(host->error.phase, "peer") == 0;
     }
     return status;
 }
 
+/* WEFT_RELAY_BUFFERS of the host's environment, 1..64: what its flows ask of relays. */
+static uint32_t relay_buffers(const struct host *host)
+{
+    struct io_env *env = host->env;
+    const char *text = env->ops->setting(env, "WEFT_RELAY_BUFFERS");
+    char *end;
+    unsigned long n;
+
+    if (text == NULL || text[0] == '\0') {
+        return host->config.flow.relay_buffers;
+    }
+    n = strtoul(text, &end, 10);
+    if (*end != '\0' || n < 1 || n > HOST_RELAY_BUFFERS_MAX) {
+        weft_log(env->log, WEFT_LOG_WARN, "%s: WEFT_RELAY_BUFFERS is not 1..%u: %s",
+                 env->name, HOST_RELAY_BUFFERS_MAX, text);
+        return host->config.flow.relay_buffers;
+    }
+    return (uint32_t)n;
+}
+
+static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
+                             struct flow **out)
+{
+    uint32_t self = host->config.rank;
+    struct flow_config config = host->config.flow;
+
+    config.from = is_sender ? self : peer;
+    config.to = is_sender ? peer : self;
+    config.is_sender = is_sender;
+    config.conn = host->config.conn;
+    config.may_fail_over =
+        config.may_fail_over && host->config.conn.policy == RDMA_POLICY_WEFT;
+    config.task_kind = HOST_TASK_FLOW;
+    config.relay_buffers = relay_buffers(host);
+    host_lanes(host, config.from, config.to, &config);
+    return blame(host, peer,
+                 flow_open(host->rdma, &config, &host->task, out, &host->error));
+}
+
+static const uint8_t *handle_of(void *context, uint32_t member)
+{
+    const struct host *host = context;
+
+    return member < host->config.n_members ? host->peers[member].handle : NULL;
+}
+
+static weft_status open_relay(struct host *host)
+{
+    struct relay_config config = host->config.relay;
+
+    if (host->config.conn.policy != RDMA_POLICY_WEFT ||
+        host_owner(host, host->config.rank) != host->config.rank) {
+        return WEFT_OK;
+    }
+    config.conn = host->config.conn;
+    config.task_kind = HOST_TASK_RELAY;
+    config.handle_of = handle_of;
+    config.context = host;
+    return relay_open(host->rdma, &config, &host->task, &host->relay, &host->error);
+}
+
+/* The next rank first: not everybody starts with rank 0. */
+static weft_status open_flows(struct host *host, const bool *sends_to,
+                              const bool *receives_from)
+{
+    struct host_private *private = host->private;
+    uint32_t n = host->config.n_ranks;
+    weft_status status = WEFT_OK;
+
+    private->flows = weft_calloc((size_t)n + 1, sizeof(*private->flows));
+    for (uint32_t i = 1; i < n && status == WEFT_OK; i++) {
+        uint32_t rank = (host->config.rank + i) % n;
+        struct host_peer *peer = &host->peers[rank];
+
+        if (!sends_to[rank] && !receives_from[rank]) {
+            continue;
+        }
+        private->flows[private->n_flows++] = rank;
+        if (receives_from[rank]) {
+            status = open_flow(host, rank, false, &peer->receive);
+        }
+        if (status == WEFT_OK && sends_to[rank]) {
+            status = open_flow(host, rank, true, &peer->send);
+        }
+    }
+    return status;
+}
+
+weft_status host_connect_all(struct host *host)
+{
+    uint32_t n = host->config.n_ranks;
+    bool *peers;
+    weft_status status = open_relay(host);
+
+    if (status != WEFT_OK || host->config.rank >= n) {
+        return status;
+    }
+    peers = weft_calloc(2 * (size_t)n, sizeof(*peers));
+    status = host_jobs_peers(host, peers, peers + n);
+    if (status == WEFT_OK) {
+        status = open_flows(host, peers, peers + n);
+    }
+    free(peers);
+    return status;
+}
+
+/* ---- accepting ---- */
+
+static struct flow *flow_for(struct host *host, struct conn *conn)
+{
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        struct flow *flow = host->peers[host->private->flows[i]].receive;
+
+        if (flow != NULL && flow_accept(flow, conn)) {
+            return flow;
+        }
+    }
+    return NULL;
+}
+
+weft_status host_accept(struct host *host)
+{
+    weft_status status = WEFT_OK;
+
+    conn_listener_progress(host->listener);
+    while (host->has_peers && status == WEFT_OK) {
+        struct conn *conn = conn_accept(host->listener);
+
+        if (conn == NULL) {
+            break;
+        }
+        if (flow_for(host, conn) != NULL ||
+            (host->relay != NULL && relay_accept(host->relay, conn))) {
+            status = host_connection_progress(host, conn);
+            continue;
+        }
+        weft_log(host->env->log, WEFT_LOG_WARN,
+                 "%s: a connection from %s belongs to no flow of this rank",
+                 host->env->name, conn->peer.host);
+        conn_destroy(conn);
+    }
+    return status;
+}
+
+/* ---- going on ---- */
+
+static void note_rail(struct host *host, const struct host_connection *of,
+                      const struct conn *conn, uint32_t i)
+{
+    const struct conn_rail *rail = &conn->rails[i];
+    struct host_connection *out;
+
+    host->connections =
+        weft_realloc(host->connections,
+                     ((size_t)host->n_connections + 1) * sizeof(*host->connections));
+    out = &host->connections[host->n_connections++];
+    *out = *of;
+    out->rail = of->rail + i;
+    out->local_gid = rail->local_gid;
+    out->remote_gid = rail->remote_gid;
+    out->gid_type = rail->gid_type;
+    out->path_mtu = rail->path_mtu;
+    out->n_qps = conn->n_qps / conn->n_rails + (i < conn->n_qps % conn->n_rails);
+    out->setup_ns = conn->up_ns - conn->started_ns;
+    weft_format(out->local_port, sizeof(out->local_port), "%s", rail->port->name);
+    if (rail->remote_port < conn->peer.n_ports) {
+        weft_format(out->remote_port, sizeof(out->remote_port), "%s",
+                    conn->peer.ports[rail->remote_port].name);
+    }
+}
+
+/* The connections of a flow as it came up: its lanes one after the other. */
+static void note_flow(struct host *host, uint32_t rank)
+{
+    struct flow_config config = {.n_lanes = 0};
+    struct host_connection of = {.to = rank};
+
+    host_lanes(host, host->config.rank, rank, &config);
+    for (uint32_t lane = 0; lane < config.n_lanes; lane++) {
+        const struct conn *conn = flow_lane_conn(host->peers[rank].send, lane);
+
+        if (conn == NULL) {
+            continue;
+        }
+        of.n_via = config.lanes[lane].n_via;
+        memcpy(of.via, config.lanes[lane].via, of.n_via * sizeof(of.via[0]));
+        for (uint32_t i = 0; i < conn->n_rails; i++) {
+            note_rail(host, &of, conn, i);
+        }
+        of.rail += conn->n_rails;
+    }
+}
+
+static weft_status progress_flow(struct host *host, uint32_t rank, bool is_sender)
+{
+    struct host_peer *peer = &host->peers[rank];
+    struct flow *flow = is_sender ? peer->send : peer->receive;
+    bool *up = is_sender ? &peer->send_up : &peer->receive_up;
+    weft_status status = flow_progress(flow);
+
+    if (status < 0) {
+        host->error = *flow_error(flow);
+        return blame(host, rank, status);
+    }
+    if (!*up && flow_is_up(flow)) {
+        *up = true;
+        if (is_sender) {
+            note_flow(host, rank);
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status host_connection_progress(struct host *host, struct conn *conn)
+{
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        uint32_t rank = host->private->flows[i];
+        struct host_peer *peer = &host->peers[rank];
+
+        if (peer->send != NULL && flow_owns(peer->send, conn)) {
+            return progress_flow(host, rank, true);
+        }
+        if (peer->receive != NULL && flow_owns(peer->receive, conn)) {
+            return progress_flow(host, rank, false);
+        }
+    }
+    if (host->relay != NULL && relay_owns(host->relay, conn)) {
+        relay_progress(host->relay);
+        return WEFT_OK;
+    }
+    /* Accepted by the listener, not yet handed out. */
+    return host->listener == NULL ? WEFT_OK : host_accept(host);
+}
+
+void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up)
+{
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        struct host_peer *peer = &host->peers[host->private->flows[i]];
+
+        if (peer->send != NULL) {
+            flow_port_event(peer->send, device, port, is_up);
+        }
+        if (peer->receive != NULL) {
+            flow_port_event(peer->receive, device, port, is_up);
+        }
+    }
+}
+
 bool host_all_connected(const struct host *host)
 {
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        const struct host_peer *peer = &host->peers[rank];
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        const struct host_peer *peer = &host->peers[host->private->flows[i]];
 
-        if (rank != host->config.rank && !(peer->outgoing_up && peer->incoming_up)) {
+        if ((peer->send != NULL && !peer->send_up) ||
+            (peer->receive != NULL && !peer->receive_up)) {
             return false;
         }
     }
     return true;
 }
 
-static void close_transfers(struct host_peer *peer)
-{
-    xfer_close(peer->send);
-    peer->send = NULL;
-    xfer_close(peer->receive);
-    peer->receive = NULL;
-}
+/* ---- ending ---- */
 
 void host_close_all(struct host *host)
 {
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        struct host_peer *peer = &host->peers[rank];
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        struct host_peer *peer = &host->peers[host->private->flows[i]];
 
-        close_transfers(peer);
-        if (peer->outgoing != NULL) {
-            conn_close(peer->outgoing);
+        if (peer->send != NULL) {
+            flow_close(peer->send);
         }
-        if (peer->incoming != NULL) {
-            conn_close(peer->incoming);
+        if (peer->receive != NULL) {
+            flow_close(peer->receive);
         }
+    }
+    if (host->relay != NULL) {
+        relay_close(host->relay);
     }
 }
 
-static bool is_gone(struct conn **conn)
+static void count_flow(struct host *host, const struct flow *flow)
 {
-    if (*conn != NULL && conn_progress(*conn) == WEFT_AGAIN) {
-        return false;
+    struct flow_counters *sum = &host->flows;
+    struct flow_counters one;
+
+    flow_counters(flow, &one);
+    sum->xfer.messages_sent += one.xfer.messages_sent;
+    sum->xfer.bytes_sent += one.xfer.bytes_sent;
+    sum->xfer.messages_received += one.xfer.messages_received;
+    sum->xfer.bytes_received += one.xfer.bytes_received;
+    sum->xfer.cts_sent += one.xfer.cts_sent;
+    sum->epochs += one.epochs;
+    sum->failovers += one.failovers;
+    sum->returns += one.returns;
+    sum->without_lane_ns += one.without_lane_ns;
+}
+
+static void destroy_flow(struct host *host, struct flow **flow)
+{
+    if (*flow != NULL) {
+        count_flow(host, *flow);
     }
-    /* What a close could not do in order is given up: the data is safe already. */
-    conn_destroy(*conn);
-    *conn = NULL;
+    flow_destroy(*flow);
+    *flow = NULL;
+}
+
+/* What a close could not do in order is given up: the data is safe already. */
+static bool is_gone(struct host *host, struct flow **flow)
+{
+    if (*flow != NULL && !flow_is_closed(*flow)) {
+        weft_status status = flow_progress(*flow);
+
+        if (status >= 0 && !flow_is_closed(*flow)) {
+            return false;
+        }
+    }
+    destroy_flow(host, flow);
     return true;
 }
 
@@ -203,33 +341,42 @@ weft_status host_closing_progress(struct host *host)
 {
     bool all = true;
 
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        bool outgoing = is_gone(&host->peers[rank].outgoing);
-        bool incoming = is_gone(&host->peers[rank].incoming);
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        struct host_peer *peer = &host->peers[host->private->flows[i]];
+        bool send = is_gone(host, &peer->send);
+        bool receive = is_gone(host, &peer->receive);
 
-        all = all && outgoing && incoming;
+        all = all && send && receive;
+    }
+    if (host->relay != NULL && !relay_is_closed(host->relay)) {
+        relay_progress(host->relay);
+        all = all && relay_is_closed(host->relay);
     }
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
 /* Says goodbye, so that the peer does not take it for a death, and is gone. */
-static void drop(struct conn **conn)
+static void drop(struct host *host, struct flow **flow)
 {
-    if (*conn != NULL && (*conn)->state != CONN_CLOSED) {
-        conn_close(*conn);
+    if (*flow != NULL && !flow_is_closed(*flow)) {
+        flow_close(*flow);
     }
-    conn_destroy(*conn);
-    *conn = NULL;
+    destroy_flow(host, flow);
 }
 
 void host_drop_all(struct host *host)
 {
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        struct host_peer *peer = &host->peers[rank];
+    for (uint32_t i = 0; i < host->private->n_flows; i++) {
+        struct host_peer *peer = &host->peers[host->private->flows[i]];
 
-        close_transfers(peer);
-        drop(&peer->outgoing);
-        drop(&peer->incoming);
+        drop(host, &peer->send);
+        drop(host, &peer->receive);
+    }
+    if (host->relay != NULL) {
+        relay_close(host->relay);
+        relay_counters(host->relay, &host->relayed);
+        relay_destroy(host->relay);
+        host->relay = NULL;
     }
     conn_listener_close(host->listener);
     host->listener = NULL;

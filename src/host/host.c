@@ -31,6 +31,11 @@ void host_config_default(struct host_config *config)
         .close_ns = 30 * SECOND,
     };
     conn_config_default(&config->conn);
+    config->flow = (struct flow_config){.relay_buffers = 8,
+                                        .may_fail_over = false,
+                                        .hysteresis_ns = SECOND / 50,
+                                        .failover_ns = 2 * SECOND};
+    config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
     /* The last to fail may do so only when every deadline of conn's has passed. */
     config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;
 }
@@ -170,6 +175,7 @@ static weft_status discover(struct host *host)
 static weft_status listen_and_boot(struct host *host)
 {
     struct host_peer *self = &host->peers[host->config.rank];
+    size_t n_bytes = host_blob_bytes(host->config.n_members);
     uint8_t blob[HOST_BLOB_BYTES];
     weft_status status =
         conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
@@ -186,10 +192,11 @@ static weft_status listen_and_boot(struct host *host)
     weft_format(self->name, sizeof(self->name), "%s", host->env->name);
     memcpy(self->host_id, host->env->ops->hostinfo(host->env)->host_id,
            sizeof(self->host_id));
-    memcpy(self->ports, host->ports, sizeof(self->ports));
+    self->ports = weft_calloc((size_t)host->n_ports + 1, sizeof(*self->ports));
+    memcpy(self->ports, host->ports, host->n_ports * sizeof(*self->ports));
     self->n_ports = host->n_ports;
-    host_blob_encode(self, blob);
-    boot_gather(host->boot, blob, sizeof(blob));
+    host_blob_encode(self, blob, n_bytes);
+    boot_gather(host->boot, blob, n_bytes);
     enter(host, HOST_BOOT);
     return WEFT_OK;
 }
@@ -203,7 +210,7 @@ static weft_status gather(struct host *host)
         const struct weft_value *rank = weft_error_value(&host->error, "rank");
 
         host->error_is_hearsay = true;
-        if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_ranks) {
+        if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_members) {
             host->error_peer = (uint32_t)rank->number;
         }
     }
@@ -213,18 +220,19 @@ static weft_status gather(struct host *host)
 static weft_status meet(struct host *host)
 {
     weft_status status = gather(host);
+    size_t n_bytes = host_blob_bytes(host->config.n_members);
     const uint8_t *blobs;
 
     if (status != WEFT_OK) {
         return status;
     }
     blobs = boot_result(host->boot);
-    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+    for (uint32_t rank = 0; rank < host->config.n_members; rank++) {
         if (rank == host->config.rank) {
             continue;
         }
-        status = host_blob_decode(blobs + (size_t)rank * HOST_BLOB_BYTES,
-                                  &host->peers[rank], &host->error);
+        status = host_blob_decode(blobs + rank * n_bytes, n_bytes, &host->peers[rank],
+                                  &host->error);
         if (status != WEFT_OK) {
             host->error_peer = rank;
             return status;
@@ -332,29 +340,6 @@ static void progress(struct host *host)
 
 /* ---- tasks ---- */
 
-static void take_events(struct host *host)
-{
-    struct io_env *env = host->env;
-
-    for (uint32_t i = 0; i < env->n_devices; i++) {
-        struct io_device *device = env->devices[i];
-        struct io_async_event event;
-
-        while (device->ops->async_event(device, &event) == 0) {
-            weft_trace_event(env->trace, now_of(host), env->name, device->name, "async",
-                             "type=%d port=%d", (int)event.type, (int)event.port);
-            if (host->n_events < HOST_EVENTS_MAX) {
-                host->events[host->n_events++] = (struct host_event){
-                    .type = event.type,
-                    .device = i,
-                    .port = event.port,
-                    .at_ns = now_of(host),
-                };
-            }
-        }
-    }
-}
-
 static weft_status watch(struct host *host)
 {
     if (now_of(host) < host->private->watchdog_ns) {
@@ -374,13 +359,13 @@ static weft_status hear(struct host *host)
     return status < 0 ? status : WEFT_OK;
 }
 
-/* All data is safe by the time of CLOSE: a peer that is quicker to close is no failure. */
+/* All data of this rank is safe by the time of CLOSE: a peer that is quicker to close is no
+ * failure. A relay goes on until everybody is. */
 static weft_status serve_connection(struct host *host, struct conn *conn)
 {
-    if (host_rank_of(host, conn) == HOST_NOBODY) {
-        return host->listener == NULL ? WEFT_OK : host_accept(host);
-    }
-    return host->state == HOST_CLOSE ? WEFT_OK : host_connection_progress(host, conn);
+    weft_status status = host_connection_progress(host, conn);
+
+    return host->state == HOST_CLOSE ? WEFT_OK : status;
 }
 
 static weft_status serve(struct host *host, struct io_task *task)
@@ -393,10 +378,11 @@ static weft_status serve(struct host *host, struct io_task *task)
     case HOST_TASK_LISTENER:
         return host->listener == NULL ? WEFT_OK : host_accept(host);
     case HOST_TASK_ACCEPTED:
-    case HOST_TASK_CONNECTING:
+    case HOST_TASK_FLOW:
+    case HOST_TASK_RELAY:
         return serve_connection(host, weft_container_of(task, struct conn, task));
     case HOST_TASK_ASYNC:
-        take_events(host);
+        host_take_events(host);
         return WEFT_OK;
     }
     weft_check(task == NULL); /* every task of a host has one of the kinds above */
@@ -421,16 +407,18 @@ struct host *host_create(struct io_env *env, const struct host_config *config)
 {
     struct host *host = weft_calloc(1, sizeof(*host));
 
-    weft_check(config->rank < config->n_ranks);
+    weft_check(config->rank < config->n_members && config->n_ranks <= config->n_members);
+    weft_check(config->rank < config->n_ranks || config->n_rows == 0);
     host->env = env;
     host->config = *config;
     host->config.boot.rank = config->rank;
     host->config.boot.n_ranks = config->n_ranks;
+    host->config.boot.n_members = config->n_members;
     host->config.conn.journal = &host->journal;
     host->error_peer = HOST_NOBODY;
     host->private = weft_calloc(1, sizeof(*host->private));
     host->private->watchdog_ns = WEFT_NEVER;
-    host->peers = weft_calloc(config->n_ranks, sizeof(*host->peers));
+    host->peers = weft_calloc(config->n_members, sizeof(*host->peers));
     host->results = weft_calloc(config->n_rows + 1, sizeof(*host->results));
     io_task_init(&host->task, env->loop, env->host, HOST_TASK_MAIN);
     io_task_init(&host->private->async, env->loop, env->host, HOST_TASK_ASYNC);
@@ -483,7 +471,12 @@ void host_destroy(struct host *host)
     free(host->results);
     free(host->connections);
     conn_journal_fini(&host->journal);
+    for (uint32_t i = 0; i < host->config.n_members; i++) {
+        free(host->peers[i].ports);
+    }
     free(host->peers);
+    mesh_routes_fini(&host->private->routes);
+    free(host->private->flows);
     free(host->private);
     free(host);
 }

@@ -1,16 +1,19 @@
-/* One rank: an environment and all the machines that run on it, from discovery to an
- * orderly end, and the only event loop of the program (host/loop.h).
+/* One member of a job: a rank, or a process without a rank that relays for its host. An
+ * environment and all the machines that run on it, from discovery to an orderly end, and the
+ * only event loop of the program (host/loop.h).
  *
  *   DISCOVER   devices, ports, GIDs (rdma_open)
  *   LISTEN     a listener and its handle (conn_listen)
  *   BOOT       rendezvous; everybody's handle, name and ports (boot_gather)
- *   CONNECT    a connection to every peer; one accepted from every peer
+ *   CONNECT    a flow to every rank that the plans of its rows send to, one from every rank
+ *              that they receive from
  *   BARRIER    nobody starts before everybody is connected
  *   JOBS       each row: fill, plan, run, verify
  *   CLOSE      wait for all, connections closed in order, everything given back
  *   DONE, or FAILED: everything given back, the others told
  *
- * Every wait has a deadline. A host never blocks. */
+ * From CONNECT on, the first member of a host also forwards what others send through it,
+ * whatever its own state. Every wait has a deadline. A host never blocks. */
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
 
@@ -24,16 +27,20 @@
 #include "conn/journal.h"
 #include "io/env.h"
 #include "rdma/rdma.h"
-#include "xfer/xfer.h"
+#include "xfer/flow.h"
+#include "xfer/relay.h"
+
+#define HOST_VIA_MAX FLOW_HOPS_MAX /* relays on one way */
 
 /* The tags of a rank's tasks; host_dispatch switches on them. */
 enum host_task_kind {
     HOST_TASK_MAIN = 1, /* watchdog, device set-up, GPU operations */
     HOST_TASK_BOOT,
     HOST_TASK_LISTENER,
-    HOST_TASK_ACCEPTED,   /* a connection that a peer made: it sends, we receive */
-    HOST_TASK_CONNECTING, /* a connection that we made: we send */
-    HOST_TASK_ASYNC       /* async events of the devices */
+    HOST_TASK_ACCEPTED, /* a connection that another member made */
+    HOST_TASK_FLOW,     /* a connection of a flow that sends from here */
+    HOST_TASK_RELAY,    /* a connection that a relay made to its next hop */
+    HOST_TASK_ASYNC     /* async events of the devices */
 };
 
 /* One row of the result table: one size of one job. */
@@ -56,8 +63,10 @@ struct host_row_result {
 
 /* A rail of a connection that this rank made, kept for the report. */
 struct host_connection {
-    uint32_t to; /* rank */
-    uint32_t rail;
+    uint32_t to;                /* rank */
+    uint32_t rail;              /* counted over the lanes of the flow */
+    uint32_t via[HOST_VIA_MAX]; /* members that relay, in order */
+    uint32_t n_via;
     char local_port[40], remote_port[40];
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
@@ -66,17 +75,23 @@ struct host_connection {
     weft_ns setup_ns;
 };
 
-/* A peer as it described itself in the rendezvous. */
+/* A member as it described itself in the rendezvous. */
 struct host_peer {
     char name[64];
     uint8_t host_id[16];
     uint8_t handle[CONN_HANDLE_BYTES];
-    struct rdma_port_facts ports[16];
+    struct rdma_port_facts *ports; /* Owned [n_ports]; in large jobs nobody tells them */
     uint32_t n_ports;
-    struct conn *outgoing; /* we send; Owned */
-    struct conn *incoming; /* we receive; Owned */
-    bool outgoing_up, incoming_up;
-    struct xfer *send, *receive; /* Owned */
+    struct flow *send, *receive; /* Owned; NULL: the rows need none */
+    bool send_up, receive_up;    /* were so once */
+};
+
+/* What every member knows of the mesh beforehand: a description of it, as a scenario or a
+ * file of the cluster gives it. */
+struct host_map {
+    const struct mesh_graph
+        *graph;                   /* Not owned. NULL: every pair is taken to be direct */
+    const uint32_t *member_hosts; /* Not owned [n_members]: node of the graph */
 };
 
 struct host_event {
@@ -104,11 +119,18 @@ enum host_state {
 const char *host_state_name(enum host_state state); /* "jobs" */
 
 struct host_config {
-    uint32_t rank, n_ranks;
+    /* Members n_ranks..n_members-1 have no rank: they only relay, and have no rows. */
+    uint32_t rank, n_ranks, n_members;
+    const struct host_map *map;  /* Not owned; NULL as one without a graph */
     const struct host_row *rows; /* [n_rows]; outlive the host */
     uint32_t n_rows;
     uint64_t seed; /* of the data */
+    bool
+        is_timing_only; /* memory holds nothing: inputs are not filled, results not judged */
     struct conn_config conn;
+    /* Only what is the same for all: buffers, failover and their times. */
+    struct flow_config flow;
+    struct relay_config relay;    /* likewise: limits */
     const struct coll_mesh *mesh; /* Not owned. Of n_ranks ranks */
     struct boot_config boot;      /* rank and n_ranks are filled in */
     weft_ns start_ns;             /* when the process starts */
@@ -130,12 +152,15 @@ struct host {
     struct rdma *rdma; /* Owned, as all below; NULL outside their time */
     struct boot *boot;
     struct conn_listener *listener;
-    struct host_peer *peers;             /* [n_ranks]; own entry: name and ports only */
-    bool has_peers;                      /* the rendezvous told */
+    struct relay *relay;     /* of the first member of a host */
+    struct host_peer *peers; /* [n_members]; own entry: name, handle and ports only */
+    bool has_peers;          /* the rendezvous told */
     struct host_row_result *results;     /* [n_rows] */
     uint32_t row;                        /* being run; n_rows when all are done */
     struct host_connection *connections; /* [n_connections] */
     uint32_t n_connections;
+    struct flow_counters flows;    /* of all flows that are gone, summed */
+    struct relay_counters relayed; /* of the relay, once it is gone */
     /* what the queues of its connections completed */
     struct conn_journal journal;
     struct rdma_port_facts ports[16]; /* own, as discovered; last re-read at failure */
@@ -152,7 +177,7 @@ struct host {
     struct host_private *private;
 };
 
-/* Makes a rank on `env`; nothing happens before host_start. Aborts when out of memory. */
+/* Makes a member on `env`; nothing happens before host_start. Aborts when out of memory. */
 struct host *host_create(struct io_env *env, const struct host_config *config);
 void host_start(struct host *host);
 /* One of the host's tasks was popped from the loop. */

@@ -48,8 +48,8 @@ START_TEST(a_pair_runs_its_row_and_closes)
                                        "a rank0 state from=jobs to=close\n"
                                        "b job0 done bytes=65536 wrong=0\n"
                                        "b rank1 state from=jobs to=close\n"
-                                       "a rank0 state from=close to=done\n"
-                                       "b rank1 state from=close to=done\n");
+                                       "b rank1 state from=close to=done\n"
+                                       "a rank0 state from=close to=done\n");
     for (int i = 0; i < 2; i++) {
         const struct host_row_result *result = &test.hosts[i]->results[0];
 
@@ -161,8 +161,8 @@ static void expect_given_back(const struct host *host)
     ck_assert_ptr_null(host->boot);
     ck_assert_ptr_null(host->listener);
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        ck_assert_ptr_null(host->peers[rank].outgoing);
-        ck_assert_ptr_null(host->peers[rank].incoming);
+        ck_assert_ptr_null(host->peers[rank].send);
+        ck_assert_ptr_null(host->peers[rank].receive);
     }
 }
 

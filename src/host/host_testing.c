@@ -96,6 +96,7 @@ void mesh_test_init(struct mesh_test *test, uint32_t n_hosts)
     };
     host_config_default(&test->config);
     test->config.n_ranks = n_hosts;
+    test->config.n_members = n_hosts;
     test->config.rows = test->rows;
     test->config.n_rows = 1;
     test->config.seed = 7;

@@ -71,26 +71,47 @@ static weft_status allocate_largest(struct host *host)
     }
     jobs->allocated_input = input;
     jobs->allocated_output = output;
-    if (status == WEFT_OK && !host->env->gpu->is_host_memory) {
+    if (status == WEFT_OK && !host->env->gpu->is_host_memory &&
+        !host->config.is_timing_only) {
         jobs->shadow = weft_alloc(input > output ? input : output);
     }
     return status;
+}
+
+weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_from)
+{
+    for (uint32_t i = 0; i < host->config.n_rows; i++) {
+        struct coll_plan plan;
+        weft_status status = coll_plan_make(&host->config.rows[i].coll, host->config.rank,
+                                            host->config.mesh, &plan, &host->error);
+
+        if (status != WEFT_OK) {
+            return status;
+        }
+        coll_plan_peers(&plan, sends_to, receives_from);
+        coll_plan_fini(&plan);
+    }
+    return WEFT_OK;
 }
 
 weft_status host_jobs_open(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
     uint32_t n = host->config.n_ranks;
-    weft_status status = allocate_largest(host);
+    weft_status status;
 
+    if (host->config.rank >= n) {
+        return WEFT_OK; /* no rank, no rows */
+    }
+    status = allocate_largest(host);
     if (status != WEFT_OK) {
         return status;
     }
     jobs->links = (struct coll_links){
         .rank = host->config.rank,
         .n_ranks = n,
-        .send_to = weft_calloc(n, sizeof(struct xfer *)),
-        .receive_from = weft_calloc(n, sizeof(struct xfer *)),
+        .send_to = weft_calloc(n, sizeof(struct flow *)),
+        .receive_from = weft_calloc(n, sizeof(struct flow *)),
     };
     for (uint32_t rank = 0; rank < n; rank++) {
         jobs->links.send_to[rank] = host->peers[rank].send;
@@ -147,7 +168,7 @@ static weft_status fill(struct host *host)
     void *input = input_of(host);
     void *at = jobs->shadow != NULL ? jobs->shadow : input;
 
-    if (jobs->input_bytes == 0) {
+    if (jobs->input_bytes == 0 || host->config.is_timing_only) {
         return WEFT_OK;
     }
     oracle_fill(&row_of(host)->coll, host->config.seed, host->config.rank,
@@ -160,7 +181,7 @@ static weft_status poison(struct host *host)
     struct host_jobs *jobs = jobs_of(host);
     void *at = jobs->shadow != NULL ? jobs->shadow : jobs->output;
 
-    if (jobs->output_bytes == 0) {
+    if (jobs->output_bytes == 0 || host->config.is_timing_only) {
         return WEFT_OK;
     }
     memset(at, POISON, jobs->output_bytes);
@@ -174,7 +195,7 @@ static weft_status verify(struct host *host)
     struct io_gpu *gpu = host->env->gpu;
     void *at = output_of(host);
 
-    if (jobs->output_bytes == 0) {
+    if (jobs->output_bytes == 0 || host->config.is_timing_only) {
         return WEFT_OK;
     }
     if (jobs->shadow != NULL) {

@@ -6,40 +6,62 @@
 
 /* ---- blob.c: what a rank tells all others in the rendezvous ---- */
 
-#define HOST_PORTS_MAX WEFT_LENGTH(((struct host_peer *)NULL)->ports)
+#define HOST_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
+#define HOST_RELAY_BUFFERS_MAX 64
 #define HOST_BLOB_VERSION 1
 /* The same on all ranks: unused room is zero. */
 #define HOST_GID_BYTES (16 + 1 + 1 + 4)
 #define HOST_PORT_BYTES                                                                  \
     (40 + 4 + 1 + 4 + 4 + 8 + 1 + RDMA_FACTS_GIDS_MAX * HOST_GID_BYTES)
-#define HOST_BLOB_BYTES (4 + 64 + 16 + CONN_HANDLE_BYTES + 1 + 16 * HOST_PORT_BYTES)
+#define HOST_BLOB_SHORT_BYTES (4 + 64 + 16 + CONN_HANDLE_BYTES + 1)
+#define HOST_BLOB_BYTES (HOST_BLOB_SHORT_BYTES + 16 * HOST_PORT_BYTES)
 
-/* Writes name, host_id, handle and ports of `peer`. */
-void host_blob_encode(const struct host_peer *peer, uint8_t out[HOST_BLOB_BYTES]);
-/* Fills the same fields. WEFT_ERR_PROTOCOL: no blob of ours. */
-weft_status host_blob_decode(const uint8_t bytes[HOST_BLOB_BYTES], struct host_peer *peer,
+/* What each member tells: HOST_BLOB_BYTES, or in large jobs, where everybody would hold as
+ * much of everybody, HOST_BLOB_SHORT_BYTES, without its ports. */
+size_t host_blob_bytes(uint32_t n_members);
+/* Writes name, host_id, handle and ports of `peer`, into one of the two sizes. */
+void host_blob_encode(const struct host_peer *peer, uint8_t *out, size_t n_bytes);
+/* Fills the same fields; peer->ports is allocated. WEFT_ERR_PROTOCOL: no blob of ours. */
+weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_peer *peer,
                              struct weft_error *error) WEFT_MUST_CHECK;
 
-/* ---- connect.c: the connections of a rank ---- */
+/* ---- lanes.c: over which ways the data of a pair goes ---- */
 
-/* The rank that `conn` leads to, or HOST_NOBODY. */
-uint32_t host_rank_of(const struct host *host, const struct conn *conn);
-/* Starts a connection to every peer. */
+/* The member that relays for its host: the first that lives there. */
+uint32_t host_owner(const struct host *host, uint32_t member);
+/* Fills the lanes of the flow between two ranks: both ends find the same. */
+void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_config *out);
+
+/* ---- connect.c: the flows of a rank, and its relay ---- */
+
+/* Starts a flow to and from every peer that the rows need, and the relay. */
 weft_status host_connect_all(struct host *host) WEFT_MUST_CHECK;
 /* Serves the listener and takes what it accepted. */
 weft_status host_accept(struct host *host) WEFT_MUST_CHECK;
-/* Moves one connection on, whatever it is doing. An error is in host->error. */
+/* The task of `conn` was woken: moves on whatever owns it. An error is in host->error. */
 weft_status host_connection_progress(struct host *host,
                                      struct conn *conn) WEFT_MUST_CHECK;
+/* An async event of a port. */
+void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up);
 bool host_all_connected(const struct host *host);
-/* Starts closing all connections in order. */
+/* Starts closing all flows in order. */
 void host_close_all(struct host *host);
 /* WEFT_OK: all are closed and gone. AGAIN: wait. */
 weft_status host_closing_progress(struct host *host) WEFT_MUST_CHECK;
 /* At once, from any state. */
 void host_drop_all(struct host *host);
 
+/* ---- events.c ---- */
+
+/* Takes what the devices have to say: into host->events, and to the flows. */
+void host_take_events(struct host *host);
+
 /* ---- jobs.c: the rows of the table ---- */
+
+/* Which ranks the plans of all rows send to and receive from: [n_ranks] each, false before.
+ */
+weft_status host_jobs_peers(struct host *host, bool *sends_to,
+                            bool *receives_from) WEFT_MUST_CHECK;
 
 struct host_jobs {
     struct coll_links links; /* arrays Owned */
@@ -69,6 +91,11 @@ void host_jobs_fini(struct host *host);
 
 struct host_private {
     struct io_task async;
+    struct mesh_routes routes; /* of all pairs, in meshes small enough */
+    bool has_routes;
+    uint32_t via[FLOW_LANES_MAX][HOST_VIA_MAX]; /* of the flow being configured */
+    uint32_t *flows; /* Owned [n_flows]: members with a flow, in order of connecting */
+    uint32_t n_flows;
     struct host_jobs jobs;
     weft_ns watchdog_ns;
     bool is_closing; /* in CLOSE: everybody is done, connections are going */

@@ -55,6 +55,7 @@ struct rdma_choice_input {
     uint32_t channel;  /* nccl: channel c */
     bool is_connector; /* which end asks */
     int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
+    bool is_same_host; /* both ends are processes of one host: the ports are the same */
 };
 
 /* Chooses up to `cap` rails to the peer, best first. WEFT_ERR_ROUTE (phase "route") with

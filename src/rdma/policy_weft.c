@@ -134,11 +134,37 @@ static uint32_t count_active(const struct rdma_port_facts *ports, uint32_t n_por
     return n;
 }
 
+/* Inside a host one NIC talks to itself: its fastest port, or the first of those. More would
+ * only take more from the cables. */
+static uint32_t choose_loopback(const struct rdma_choice_input *input,
+                                struct rdma_rail *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < input->n_local && i < input->n_remote; i++) {
+        const struct rdma_port_facts *port = &input->local[i];
+        uint32_t gid = rdma_weft_gid(port);
+        struct rdma_rail rail = {.local_port = i,
+                                 .remote_port = i,
+                                 .local_gid = gid,
+                                 .remote_gid = gid,
+                                 .path_mtu = port->active_mtu};
+        if (port->is_active && gid != UINT32_MAX &&
+            (n == 0 || is_better(input, &rail, out))) {
+            *out = rail;
+            n = 1;
+        }
+    }
+    return n;
+}
+
 /* Rails use each port once: two pairs on one port would share its cable, not add to it.
  */
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap)
 {
+    if (input->is_same_host) {
+        return cap > 0 ? choose_loopback(input, out) : 0;
+    }
     struct rdma_rail pairs[PAIRS_MAX];
     uint32_t n_pairs = find_pairs(input, SCOPE_ROUTABLE, pairs);
     if (n_pairs == 0) {

@@ -107,8 +107,10 @@ void report_jobs(const json_t *document, const struct report_style *style,
             json_read_text(job, "dtype", "none"), json_read_text(job, "op", "none"),
             (long long)json_read_int(job, "root", -1), time,
             json_read_real(job, "alg_bw_gBps", 0), json_read_real(job, "bus_bw_gBps", 0),
-            nwrong == 0 ? style->good : style->bad, wrong, style->off, share,
-            json_read_text(job, "algorithm", "-"));
+            nwrong == 0  ? style->good
+            : nwrong < 0 ? ""
+                         : style->bad,
+            wrong, style->off, share, json_read_text(job, "algorithm", "-"));
     }
 }
 

@@ -20,9 +20,9 @@ static json_t *number_or_null(int64_t number, bool is_known)
     return is_known ? json_integer(number) : json_null();
 }
 
-static const char *host_name(const struct run *run, uint32_t rank)
+static const char *host_name(const struct run *run, uint32_t member)
 {
-    return run->plan->spec.hosts[run->rank_hosts[rank]].name;
+    return run->plan->spec.hosts[run->member_hosts[member]].name;
 }
 
 static json_t *symptom(const struct run *run)
@@ -53,16 +53,21 @@ static json_t *connection(const struct run *run, uint32_t from,
     char local[IO_IP_TEXT_BYTES];
     char remote[IO_IP_TEXT_BYTES];
 
+    json_t *via = json_array();
+
     rdma_gid_format(&c->local_gid, local, sizeof(local));
     rdma_gid_format(&c->remote_gid, remote, sizeof(remote));
-    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:[], "
+    for (uint32_t i = 0; i < c->n_via; i++) {
+        json_array_append_new(via, json_string(host_name(run, c->via[i])));
+    }
+    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:o, "
                      "s:I}",
                      "from", (json_int_t)from, "to", (json_int_t)c->to, "from_host",
                      host_name(run, from), "to_host", host_name(run, c->to), "rail",
                      (json_int_t)c->rail, "local_port", c->local_port, "remote_port",
                      text_or_null(c->remote_port), "local_gid", local, "remote_gid",
                      remote, "gid_type", gid_type_name(c->gid_type), "path_mtu",
-                     (json_int_t)c->path_mtu, "qps", (json_int_t)c->n_qps, "via",
+                     (json_int_t)c->path_mtu, "qps", (json_int_t)c->n_qps, "via", via,
                      "setup_ns", (json_int_t)c->setup_ns);
 }
 
@@ -71,7 +76,7 @@ static json_t *connections(const struct run *run)
     json_t *array = json_array();
 
     for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        const struct host *host = run->hosts[run->rank_hosts[rank]];
+        const struct host *host = run->hosts[rank];
 
         for (uint32_t i = 0; i < host->n_connections; i++) {
             json_array_append_new(array, connection(run, rank, &host->connections[i]));
@@ -104,8 +109,8 @@ static json_t *completions(const struct run *run)
 {
     json_t *array = json_array();
 
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        const struct host *host = run->hosts[run->rank_hosts[rank]];
+    for (uint32_t rank = 0; rank < run->n_members; rank++) {
+        const struct host *host = run->hosts[rank];
 
         for (size_t i = 0; i < host->journal.n && host->state != HOST_DEAD; i++) {
             json_array_append_new(
@@ -149,7 +154,9 @@ static void put_rates(const struct run *run, uint32_t index, json_t *object)
     put(object, "limit_gBps",
         limit > 0 ? json_real(run_bus_bandwidth(run, row, limit) / 1e9) : json_null());
     put(object, "limit_ns", number_or_null(limit / 1000, limit > 0));
-    put(object, "nwrong", number_or_null((int64_t)outcome->n_wrong, outcome->is_done));
+    put(object, "nwrong",
+        number_or_null((int64_t)outcome->n_wrong,
+                       outcome->is_done && !run_is_timing(run)));
 }
 
 static json_t *job(const struct run *run, uint32_t index)
@@ -193,7 +200,7 @@ static weft_ns jobs_span(const struct run *run)
     weft_ns last = 0;
 
     for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        const struct host *host = run->hosts[run->rank_hosts[rank]];
+        const struct host *host = run->hosts[rank];
         weft_ns ended = host->jobs_ended_ns != 0 ? host->jobs_ended_ns : run->ended_ns;
 
         if (host->jobs_started_ns != 0) {
@@ -244,12 +251,41 @@ static json_t *links(const struct run *run)
     return array;
 }
 
+/* What failovers and relays did: only where something was to be done. */
+static void count_flows(const struct run *run, json_t *object)
+{
+    uint64_t failovers = 0;
+    uint64_t returns = 0;
+
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        const struct host *host = run->hosts[i];
+        char name[96];
+
+        failovers += host->flows.failovers;
+        returns += host->flows.returns;
+        if (host->relayed.lanes == 0 && host->relayed.refused == 0) {
+            continue;
+        }
+        weft_format(name, sizeof(name), "relayed_bytes.%s", host_name(run, i));
+        put(object, name, json_integer((json_int_t)host->relayed.bytes));
+        weft_format(name, sizeof(name), "relay_lanes.%s", host_name(run, i));
+        put(object, name, json_integer(host->relayed.lanes));
+        weft_format(name, sizeof(name), "relay_memory_peak.%s", host_name(run, i));
+        put(object, name, json_integer((json_int_t)host->relayed.memory_peak));
+    }
+    if (failovers + returns > 0) {
+        put(object, "failovers", json_integer((json_int_t)failovers));
+        put(object, "failover_returns", json_integer((json_int_t)returns));
+    }
+}
+
 static json_t *counters(const struct run *run)
 {
     json_t *object = json_object();
     const char *name;
     uint64_t value;
 
+    count_flows(run, object);
     for (uint32_t i = 0; run->world->ops->counter(run->world, i, &name, &value); i++) {
         put(object, name, json_integer((json_int_t)value));
     }
@@ -260,6 +296,11 @@ static json_t *warnings(const struct run *run)
 {
     json_t *array = json_array();
 
+    if (run_is_timing(run)) {
+        json_array_append_new(
+            array, json_string("payload: timing: no payload was moved, and no result "
+                               "compared"));
+    }
     if (run->options->has_policy &&
         strcmp(rdma_policy_name(run->policy),
                scenario_policy_name(run->scenario->policy)) != 0) {

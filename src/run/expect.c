@@ -138,6 +138,13 @@ static void judge_data(struct run *run)
         n_wrong += run->outcomes[i].n_wrong;
         n_done += run->outcomes[i].is_done;
     }
+    if (run_is_timing(run)) {
+        weft_text_add(&got, "nothing was compared (payload: timing), %u of %u rows done",
+                      n_done, run->n_rows);
+        say(run, !expect->has_data && n_done == run->n_rows, &got,
+            expect->has_data ? "data: exact" : "every row done");
+        return;
+    }
     if (n_wrong > 0) {
         weft_text_add(&got, "%llu elements wrong", (unsigned long long)n_wrong);
     } else {
@@ -260,18 +267,37 @@ static void judge_time(struct run *run)
 static bool matches(const struct run *run, const struct scenario_connection *want,
                     const struct host_connection *have)
 {
-    const struct scenario_host *host = &run->scenario->hosts[run->rank_hosts[want->from]];
+    const struct scenario_host *host =
+        &run->scenario->hosts[run->member_hosts[want->from]];
 
-    if (have->to != want->to || (want->has_via && want->n_via > 0)) {
-        return false; /* all are direct so far */
+    if (have->to != want->to || (want->has_via && have->n_via != want->n_via)) {
+        return false;
+    }
+    for (uint32_t i = 0; want->has_via && i < want->n_via; i++) {
+        if (run->member_hosts[have->via[i]] != want->via[i]) {
+            return false;
+        }
     }
     return !want->has_port || strcmp(have->local_port, host->ports[want->port].name) == 0;
 }
 
+/* "port p0, direct", "port p1, via iceberg, carpathia". */
+static void add_way(const struct run *run, const struct host_connection *have,
+                    struct weft_text *out)
+{
+    weft_text_add(out, "%sport %s, %s", out->n > 0 ? "; " : "", have->local_port,
+                  have->n_via == 0 ? "direct" : "via ");
+    for (uint32_t i = 0; i < have->n_via; i++) {
+        weft_text_add(out, "%s%s", i > 0 ? ", " : "",
+                      run->plan->spec.hosts[run->member_hosts[have->via[i]]].name);
+    }
+}
+
 static void judge_connection(struct run *run, const struct scenario_connection *want)
 {
-    const struct host *host = run->hosts[run->rank_hosts[want->from]];
-    const struct scenario_host *plan = &run->scenario->hosts[run->rank_hosts[want->from]];
+    const struct host *host = run->hosts[want->from];
+    const struct scenario_host *plan =
+        &run->scenario->hosts[run->member_hosts[want->from]];
     struct weft_text got = {NULL, 0, 0};
     bool ok = false;
 
@@ -280,8 +306,7 @@ static void judge_connection(struct run *run, const struct scenario_connection *
 
         ok = ok || matches(run, want, have);
         if (have->to == want->to) {
-            weft_text_add(&got, "%s%s, direct", got.n > 0 ? "; " : "port ",
-                          have->local_port);
+            add_way(run, have, &got);
         }
     }
     if (got.n == 0) {

@@ -15,9 +15,9 @@
 struct gathering {
     struct run *run;
     weft_ns last_ended_ns; /* 0: nobody yet */
-    bool *launched;        /* Owned [n_ranks] */
-    bool *ended;           /* Owned [n_ranks] */
-    bool *hung;            /* Owned [n_ranks]: killed because it did nothing any more */
+    bool *launched;        /* Owned [n_members] */
+    bool *ended;           /* Owned [n_members] */
+    bool *hung;            /* Owned [n_members]: killed because it did nothing any more */
     uint32_t n_ended;
     struct host_config config;
 };
@@ -48,8 +48,8 @@ static weft_ns latest_start(const struct run *run)
 {
     weft_ns latest = 0;
 
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        weft_ns start = run->plan->spec.hosts[run->rank_hosts[rank]].start_ns;
+    for (uint32_t member = 0; member < run->n_members; member++) {
+        weft_ns start = run->plan->spec.hosts[run->member_hosts[member]].start_ns;
 
         latest = start > latest ? start : latest;
     }
@@ -63,15 +63,18 @@ static weft_ns hang_ns(const struct gathering *g)
     return (PATIENCE_S * SECOND) + latest_start(g->run) + RUN_HANG_NS;
 }
 
-/* The command line of a rank: weft node, with everything that made this run what it is. */
-static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error *error)
+/* The command line of a member: weft node or relayd, with everything that made this run what
+ * it is. */
+static weft_status launch(struct gathering *g, uint32_t member, struct weft_error *error)
 {
     struct run *run = g->run;
     const struct scenario *scenario = run->scenario;
-    uint32_t index = run->rank_hosts[rank];
+    uint32_t index = run->member_hosts[member];
     struct arguments arguments = {.n = 0};
+    uint32_t process = run->member_processes[member];
     char result[32];
     char story[32];
+    char name[96];
     weft_status status;
 
     if (scenario->n_sets > 16) {
@@ -79,11 +82,13 @@ static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error 
     }
     weft_format(result, sizeof(result), "/proc/self/fd/%d", WORLD_RESULT_FD);
     add(&arguments, "weft");
-    add(&arguments, "node");
+    add(&arguments, member < run->n_ranks ? "node" : "relayd");
     add(&arguments, "--scenario");
     add(&arguments, scenario->file);
+    weft_format(name, sizeof(name), process == 0 ? "%s" : "%s/%u",
+                run->plan->spec.hosts[index].name, process);
     add(&arguments, "--name");
-    add(&arguments, run->plan->spec.hosts[index].name);
+    add(&arguments, name);
     add(&arguments, "--result");
     add(&arguments, result);
     add(&arguments, "--policy");
@@ -100,11 +105,11 @@ static weft_status launch(struct gathering *g, uint32_t rank, struct weft_error 
         add(&arguments, "--set");
         add(&arguments, scenario->sets[i].text);
     }
-    status = run->world->ops->launch(run->world, index, 0, arguments.items, error);
+    status = run->world->ops->launch(run->world, index, process, arguments.items, error);
     for (uint32_t i = 0; i < arguments.n; i++) {
         free(arguments.items[i]);
     }
-    g->launched[rank] = status == WEFT_OK;
+    g->launched[member] = status == WEFT_OK;
     return status;
 }
 
@@ -115,15 +120,15 @@ static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_nex
     weft_status status = WEFT_OK;
 
     *out_next = WEFT_NEVER;
-    for (uint32_t rank = 0; rank < g->run->n_ranks && status == WEFT_OK; rank++) {
+    for (uint32_t member = 0; member < g->run->n_members && status == WEFT_OK; member++) {
         weft_ns start = g->run->origin_ns +
-                        g->run->plan->spec.hosts[g->run->rank_hosts[rank]].start_ns;
+                        g->run->plan->spec.hosts[g->run->member_hosts[member]].start_ns;
 
-        if (g->launched[rank]) {
+        if (g->launched[member]) {
             continue;
         }
         if (start <= now) {
-            status = launch(g, rank, error);
+            status = launch(g, member, error);
         } else {
             *out_next = start < *out_next ? start : *out_next;
         }
@@ -133,10 +138,11 @@ static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_nex
 
 /* ---- ending ---- */
 
-static void collect(struct gathering *g, uint32_t rank, const struct world_ending *ending)
+static void collect(struct gathering *g, uint32_t member,
+                    const struct world_ending *ending)
 {
     struct run *run = g->run;
-    uint32_t index = run->rank_hosts[rank];
+    uint32_t index = run->member_hosts[member];
     const char *name = run->plan->spec.hosts[index].name;
     json_error_t ignored;
     struct weft_error error = {0};
@@ -145,18 +151,18 @@ static void collect(struct gathering *g, uint32_t rank, const struct world_endin
                          ? json_loadb(ending->result, ending->n_bytes, 0, &ignored)
                          : NULL;
 
-    g->config.rank = rank;
-    run->hosts[index] =
+    run_configure_member(run, member, &g->config);
+    run->hosts[member] =
         run_record_decode(record, name, &g->config, g->run->origin_ns, &error);
     json_decref(record);
-    run_story_add(&run->story, rank + 1, ending->story, ending->n_story);
-    run->hosts[index]->has_hung = g->hung[rank];
-    if (run->hosts[index]->state == HOST_DEAD) {
+    run_story_add(&run->story, member + 1, ending->story, ending->n_story);
+    run->hosts[member]->has_hung = g->hung[member];
+    if (run->hosts[member]->state == HOST_DEAD) {
         weft_log(run->options->log, WEFT_LOG_WARN,
                  "%s: its process ended without a record (exit code %d, signal %d)", name,
                  ending->exit_code, ending->signal);
     }
-    g->ended[rank] = true;
+    g->ended[member] = true;
     g->n_ended++;
 }
 
@@ -164,15 +170,16 @@ static void collect_ended(struct gathering *g, weft_ns now)
 {
     const struct world_ops *ops = g->run->world->ops;
 
-    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
+    for (uint32_t member = 0; member < g->run->n_members; member++) {
         struct world_ending ending;
 
-        if (!g->launched[rank] || g->ended[rank]) {
+        if (!g->launched[member] || g->ended[member]) {
             continue;
         }
-        ops->ending(g->run->world, g->run->rank_hosts[rank], 0, &ending);
+        ops->ending(g->run->world, g->run->member_hosts[member],
+                    g->run->member_processes[member], &ending);
         if (ending.is_over) {
-            collect(g, rank, &ending);
+            collect(g, member, &ending);
             g->last_ended_ns = now;
         }
     }
@@ -180,15 +187,15 @@ static void collect_ended(struct gathering *g, weft_ns now)
 
 static void kill_hanging(struct gathering *g)
 {
-    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
+    for (uint32_t member = 0; member < g->run->n_members; member++) {
         const struct world_fault fault = {.kind = WORLD_FAULT_KILL,
-                                          .host = g->run->rank_hosts[rank]};
+                                          .host = g->run->member_hosts[member]};
 
-        if (g->launched[rank] && !g->ended[rank]) {
+        if (g->launched[member] && !g->ended[member]) {
             weft_log(g->run->options->log, WEFT_LOG_WARN, "%s hangs, and is killed",
                      g->run->plan->spec.hosts[fault.host].name);
             g->run->world->ops->inject(g->run->world, &fault);
-            g->hung[rank] = true;
+            g->hung[member] = true;
         }
     }
 }
@@ -196,9 +203,9 @@ static void kill_hanging(struct gathering *g)
 /* Whoever did not come to an end is dead as far as the others know. */
 static void bury(struct gathering *g)
 {
-    for (uint32_t rank = 0; rank < g->run->n_ranks; rank++) {
-        if (!g->ended[rank]) {
-            collect(g, rank, &(struct world_ending){.exit_code = -1});
+    for (uint32_t member = 0; member < g->run->n_members; member++) {
+        if (!g->ended[member]) {
+            collect(g, member, &(struct world_ending){.exit_code = -1});
         }
     }
 }
@@ -216,7 +223,7 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
         weft_status status = launch_due(g, now, &until, error);
 
         collect_ended(g, now);
-        if (status != WEFT_OK || g->n_ended == g->run->n_ranks) {
+        if (status != WEFT_OK || g->n_ended == g->run->n_members) {
             return status;
         }
         if (now >= limit) {
@@ -248,9 +255,9 @@ weft_status run_gather(struct run *run, struct weft_error *error)
 
     run_configure(run, &g.config);
     run_story_gather(&run->story);
-    g.launched = weft_calloc(run->n_ranks, sizeof(*g.launched));
-    g.ended = weft_calloc(run->n_ranks, sizeof(*g.ended));
-    g.hung = weft_calloc(run->n_ranks, sizeof(*g.hung));
+    g.launched = weft_calloc(run->n_members, sizeof(*g.launched));
+    g.ended = weft_calloc(run->n_members, sizeof(*g.ended));
+    g.hung = weft_calloc(run->n_members, sizeof(*g.hung));
     status = wait_for_all(&g, error);
     bury(&g);
     run_story_tell_gathered(&run->story, run->origin_ns);

@@ -8,18 +8,24 @@
 #include "run/private.h"
 #include "run/record.h"
 
-/* The rank that lives on host `name`, or UINT32_MAX. */
-static uint32_t rank_of(const struct run *run, const char *name)
+/* The member that is called `name`: "titanic", and "titanic/1" for a host's second rank; or
+ * UINT32_MAX. */
+static uint32_t member_of(const struct run *run, const char *name)
 {
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        if (strcmp(run->plan->spec.hosts[run->rank_hosts[rank]].name, name) == 0) {
-            return rank;
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        const char *host = run->plan->spec.hosts[run->member_hosts[i]].name;
+        uint32_t process = run->member_processes[i];
+        char full[96];
+
+        weft_format(full, sizeof(full), "%s/%u", host, process);
+        if (strcmp(full, name) == 0 || (process == 0 && strcmp(host, name) == 0)) {
+            return i;
         }
     }
     return UINT32_MAX;
 }
 
-/* A rank that found no world to run in still has a record: that it did not. */
+/* A member that found no world to run in still has a record: that it did not. */
 static json_t *record_of_nothing(const char *name, const struct host_config *config,
                                  const struct weft_error *error)
 {
@@ -34,9 +40,9 @@ static json_t *record_of_nothing(const char *name, const struct host_config *con
     return record;
 }
 
-static weft_status run_rank(struct run *run, uint32_t rank,
-                            const struct run_node_options *options, json_t **out_record,
-                            struct weft_error *error)
+static weft_status run_member(struct run *run, uint32_t member,
+                              const struct run_node_options *options, json_t **out_record,
+                              struct weft_error *error)
 {
     struct host_config config;
     struct host *host;
@@ -44,12 +50,13 @@ static weft_status run_rank(struct run *run, uint32_t rank,
     weft_status status;
 
     run_configure(run, &config);
-    config.rank = rank;
+    run_configure_member(run, member, &config);
     config.boot.rendezvous =
         options->has_rendezvous ? options->rendezvous : config.boot.rendezvous;
     config.boot.patience_ns =
         options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
-    status = options->world(&run->plan->spec, run->rank_hosts[rank], &run->world, error);
+    status =
+        options->world(&run->plan->spec, run->member_hosts[member], &run->world, error);
     if (status != WEFT_OK) {
         *out_record = record_of_nothing(options->name, &config, error);
         return status;
@@ -67,6 +74,28 @@ static weft_status run_rank(struct run *run, uint32_t rank,
     return status;
 }
 
+/* A rank is not started as a relay by mistake, nor the other way round. */
+static weft_status check_role(const struct run *run, uint32_t member,
+                              const struct run_node_options *options,
+                              struct weft_error *error)
+{
+    if (member == UINT32_MAX) {
+        return weft_fail(error, WEFT_ERR_INPUT, "node", "the scenario has no host %s",
+                         options->name);
+    }
+    if (options->is_relay && member < run->n_ranks) {
+        return weft_fail(error, WEFT_ERR_INPUT, "node",
+                         "%s has a rank, which relays: start it with weft node",
+                         options->name);
+    }
+    if (!options->is_relay && member >= run->n_ranks) {
+        return weft_fail(error, WEFT_ERR_INPUT, "node",
+                         "%s has no rank: start its relay with weft relayd",
+                         options->name);
+    }
+    return WEFT_OK;
+}
+
 weft_status run_node(const struct scenario *scenario,
                      const struct run_node_options *options, json_t **out_record,
                      struct weft_error *error)
@@ -81,7 +110,7 @@ weft_status run_node(const struct scenario *scenario,
                                             .log = options->log};
     struct run run;
     weft_status status;
-    uint32_t rank;
+    uint32_t member = UINT32_MAX;
 
     *out_record = NULL;
     weft_error_clear(error);
@@ -91,11 +120,11 @@ weft_status run_node(const struct scenario *scenario,
     }
     status = run_plan(&run, error);
     if (status == WEFT_OK) {
-        rank = rank_of(&run, options->name);
-        status = rank != UINT32_MAX
-                     ? run_rank(&run, rank, options, out_record, error)
-                     : weft_fail(error, WEFT_ERR_INPUT, "node",
-                                 "the scenario has no rank on a host %s", options->name);
+        member = member_of(&run, options->name);
+        status = check_role(&run, member, options, error);
+    }
+    if (status == WEFT_OK) {
+        status = run_member(&run, member, options, out_record, error);
     }
     run_fini(&run);
     return status;

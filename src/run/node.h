@@ -1,4 +1,5 @@
-/* One rank of a run whose hosts are processes of their own: this process is the host. */
+/* One member of a run whose members are processes of their own: a rank, or the relay of a host
+ * without a rank. */
 #ifndef WEFT_RUN_NODE_H
 #define WEFT_RUN_NODE_H
 
@@ -11,7 +12,9 @@ typedef weft_status (*run_node_world)(const struct world_spec *spec, uint32_t ho
                                       struct world **out, struct weft_error *error);
 
 struct run_node_options {
-    const char *name; /* of the host, as in the scenario */
+    /* The host, as in the scenario; "titanic/1" is the second rank of a host. */
+    const char *name;
+    bool is_relay; /* it has no rank */
     run_node_world world;
     bool has_rendezvous;
     struct io_endpoint rendezvous; /* else where the scenario's rank 0 serves it */
@@ -26,10 +29,10 @@ struct run_node_options {
     void *events_context;
 };
 
-/* Runs the rank on host `name` to its end. `*out_record` (the caller's reference, never
+/* Runs the member `name` to its end. `*out_record` (the caller's reference, never
  * NULL once the host is known) is what run_record_decode reads, of a failed rank as well.
- * WEFT_ERR_INPUT: no such host. Otherwise WEFT_OK if the rank came to its end in order,
- * else its error. */
+ * WEFT_ERR_INPUT: no such host, or it is not what is_relay says. Otherwise
+ * WEFT_OK if the member came to its end in order, else its error. */
 weft_status run_node(const struct scenario *scenario,
                      const struct run_node_options *options, json_t **out_record,
                      struct weft_error *error);

@@ -81,15 +81,16 @@ static void observe_events(const struct host *host, struct diag_host *out)
     }
 }
 
-static const char *rank_name(const struct run *run, uint32_t rank)
+static const char *member_name(const struct run *run, uint32_t member)
 {
-    return rank < run->n_ranks ? run->plan->spec.hosts[run->rank_hosts[rank]].name : "";
+    return member < run->n_members ? run->plan->spec.hosts[run->member_hosts[member]].name
+                                   : "";
 }
 
 static void observe_wrong_rows(const struct run *run, const struct host *host,
                                struct diag_host *out)
 {
-    for (uint32_t row = 0; row < run->n_rows; row++) {
+    for (uint32_t row = 0; row < host->config.n_rows; row++) {
         const struct host_row_result *result = &host->results[row];
         struct diag_error *error;
 
@@ -111,12 +112,12 @@ static void observe_wrong_rows(const struct run *run, const struct host *host,
 static void observe_told(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
-    out->told = weft_calloc(run->n_ranks + 1, sizeof(*out->told));
-    for (uint32_t rank = 0; host->has_peers && rank < run->n_ranks; rank++) {
+    out->told = weft_calloc(run->n_members + 1, sizeof(*out->told));
+    for (uint32_t rank = 0; host->has_peers && rank < run->n_members; rank++) {
         const struct host_peer *peer = &host->peers[rank];
         struct diag_told *told;
 
-        if (rank == host->config.rank) {
+        if (rank == host->config.rank || peer->n_ports == 0) {
             continue;
         }
         told = &out->told[out->n_told++];
@@ -153,7 +154,7 @@ static void observe_host(const struct run *run, const struct host *host,
         error->at_ns = host->error_ns;
         error->is_hearsay = host->error_is_hearsay;
         weft_format(error->peer, sizeof(error->peer), "%s",
-                    rank_name(run, host->error_peer));
+                    member_name(run, host->error_peer));
     }
     observe_events(host, out);
     observe_told(run, host, out);
@@ -161,10 +162,10 @@ static void observe_host(const struct run *run, const struct host *host,
 
 void run_observe(const struct run *run, struct diag_input *out)
 {
-    out->hosts = weft_calloc(run->n_ranks + 1, sizeof(*out->hosts));
-    out->n_hosts = run->n_ranks;
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        observe_host(run, run->hosts[run->rank_hosts[rank]], &out->hosts[rank]);
+    out->hosts = weft_calloc(run->n_members + 1, sizeof(*out->hosts));
+    out->n_hosts = run->n_members;
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        observe_host(run, run->hosts[i], &out->hosts[i]);
     }
 }
 
@@ -190,8 +191,8 @@ const struct host *run_first_failure(const struct run *run)
 {
     const struct host *first = NULL;
 
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        const struct host *host = run->hosts[run->rank_hosts[rank]];
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        const struct host *host = run->hosts[i];
 
         if (host->state == HOST_FAILED && (first == NULL || is_before(host, first))) {
             first = host;

@@ -49,6 +49,12 @@ struct run_outcome {
     uint64_t n_wrong; /* over all ranks */
 };
 
+/* Whom a member may dial. */
+struct run_neighbours {
+    struct boot_neighbour *items; /* Owned [n], as are their endpoints */
+    uint32_t n;
+};
+
 struct run {
     const struct scenario *scenario;
     const struct run_options *options;
@@ -59,15 +65,19 @@ struct run {
     struct run_story story;
     struct mesh_graph graph;
     struct coll_mesh mesh;
-    uint32_t *rank_hosts; /* Owned [n_ranks]: host of each rank */
-    uint32_t n_ranks;
-    struct host_row *rows;        /* Owned [n_rows] */
-    weft_ps *limits_ps;           /* Owned [n_rows] */
-    struct run_outcome *outcomes; /* Owned [n_rows] */
+    /* Members of the job: the ranks, then a process that only relays for every host
+     * without a rank. Owned [n_members]: the host of each, and which process of it. */
+    uint32_t *member_hosts;
+    uint32_t *member_processes;
+    uint32_t n_ranks, n_members;
+    struct run_neighbours *neighbours; /* Owned [n_members]; NULL: nobody is told any */
+    struct host_row *rows;             /* Owned [n_rows] */
+    weft_ps *limits_ps;                /* Owned [n_rows] */
+    struct run_outcome *outcomes;      /* Owned [n_rows] */
     uint32_t n_rows;
-    struct host **hosts; /* Owned [n_hosts], by index in the world */
-    uint32_t n_hosts;
-    weft_ns origin_ns; /* of the world's clock, when the world was there */
+    struct host **hosts; /* Owned [n_members] */
+    struct host_map map; /* what all members know of the mesh */
+    weft_ns origin_ns;   /* of the world's clock, when the world was there */
     weft_ns ended_ns;
     weft_status loop_status;
     struct weft_error loop_error;
@@ -96,14 +106,35 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
  * than any single deadline of a rank that lost its peer. Whoever is later than that hangs. */
 #define RUN_HANG_NS (90 * INT64_C(1000000000))
 
+/* Only time passes: nothing can be compared. */
+static inline bool run_is_timing(const struct run *run)
+{
+    return run->scenario->payload == SCENARIO_PAYLOAD_TIMING;
+}
+
 void run_init(struct run *run, const struct scenario *scenario,
               const struct run_options *options);
 /* Ranks, graph and rows: all that can be known before there is a world. */
 weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
-/* What all ranks are told; `rank` and `start_ns` are the caller's to fill. */
+/* What all members are told; `start_ns` is the caller's to fill. */
 void run_configure(const struct run *run, struct host_config *config);
+/* What one of them is told beside. */
+void run_configure_member(const struct run *run, uint32_t member,
+                          struct host_config *config);
 /* Gives back what is there, the world included. */
 void run_fini(struct run *run);
+
+/* ---- boot.c ---- */
+
+enum boot_mode run_boot_mode(const struct run *run);
+/* Whether members can meet at all. */
+weft_status run_boot_check(const struct run *run,
+                           struct weft_error *error) WEFT_MUST_CHECK;
+void run_boot_make(struct run *run);
+void run_boot_fini(struct run *run);
+/* Everything but keys and times. */
+void run_boot_configure(const struct run *run, uint32_t member,
+                        struct boot_config *config);
 
 /* ---- gather.c ---- */
 

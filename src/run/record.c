@@ -94,16 +94,20 @@ static json_t *encode_connections(const struct host *host)
 
     for (uint32_t i = 0; i < host->n_connections; i++) {
         const struct host_connection *c = &host->connections[i];
+        json_t *via = json_array();
 
+        for (uint32_t k = 0; k < c->n_via; k++) {
+            json_array_append_new(via, json_integer(c->via[k]));
+        }
         json_array_append_new(
             array,
-            json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I}", "to",
-                      (json_int_t)c->to, "rail", (json_int_t)c->rail, "local_port",
-                      text_of(c->local_port), "remote_port", text_of(c->remote_port),
-                      "local_gid", gid_text(&c->local_gid), "remote_gid",
-                      gid_text(&c->remote_gid), "gid_type", (int)c->gid_type, "path_mtu",
-                      (json_int_t)c->path_mtu, "qps", (json_int_t)c->n_qps, "setup_ns",
-                      (json_int_t)c->setup_ns));
+            json_pack("{s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I}", "to",
+                      (json_int_t)c->to, "via", via, "rail", (json_int_t)c->rail,
+                      "local_port", text_of(c->local_port), "remote_port",
+                      text_of(c->remote_port), "local_gid", gid_text(&c->local_gid),
+                      "remote_gid", gid_text(&c->remote_gid), "gid_type",
+                      (int)c->gid_type, "path_mtu", (json_int_t)c->path_mtu, "qps",
+                      (json_int_t)c->n_qps, "setup_ns", (json_int_t)c->setup_ns));
     }
     return array;
 }
@@ -141,7 +145,7 @@ static json_t *encode_peers(const struct host *host)
 {
     json_t *array = json_array();
 
-    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_ranks; rank++) {
+    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_members; rank++) {
         const struct host_peer *peer = &host->peers[rank];
 
         json_array_append_new(array, json_pack("{s:o, s:o}", "name", text_of(peer->name),
@@ -166,20 +170,30 @@ static json_t *encode_events(const struct host *host)
     return array;
 }
 
+/* In the order of run_record_decode. */
+static json_t *encode_flows(const struct host *host)
+{
+    return json_pack("[I, I, I, I, I, I]", (json_int_t)host->flows.failovers,
+                     (json_int_t)host->flows.returns, (json_int_t)host->relayed.lanes,
+                     (json_int_t)host->relayed.refused, (json_int_t)host->relayed.bytes,
+                     (json_int_t)host->relayed.memory_peak);
+}
+
 json_t *run_record_encode(const struct host *host)
 {
     int64_t memlock = host->env->ops->hostinfo(host->env)->memlock_bytes;
 
-    return json_pack(
-        "{s:i, s:s, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-        "s:I}",
-        "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
-        (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
-        (int)host->state, "failed_in", (int)host->failed_in, "memlock_bytes",
-        (json_int_t)memlock, "error", encode_error(host), "ports",
-        encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
-        "connections", encode_connections(host), "completions", encode_completions(host),
-        "peers", encode_peers(host), "events", encode_events(host), "jobs_started_ns",
-        (json_int_t)host->jobs_started_ns, "jobs_ended_ns",
-        (json_int_t)host->jobs_ended_ns);
+    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
+                     "s:o, s:o, s:I, "
+                     "s:I}",
+                     "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
+                     (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
+                     (int)host->state, "failed_in", (int)host->failed_in, "memlock_bytes",
+                     (json_int_t)memlock, "error", encode_error(host), "ports",
+                     encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
+                     "connections", encode_connections(host), "completions",
+                     encode_completions(host), "peers", encode_peers(host), "events",
+                     encode_events(host), "flows", encode_flows(host), "jobs_started_ns",
+                     (json_int_t)host->jobs_started_ns, "jobs_ended_ns",
+                     (json_int_t)host->jobs_ended_ns);
 }

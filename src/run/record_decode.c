@@ -3,9 +3,9 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "run/record.h"
+#include "run/record_private.h"
 
-#define PEER_PORTS_MAX WEFT_LENGTH(((struct host_peer *)NULL)->ports)
+#define PEER_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
 
 /* The environment of a host that ran elsewhere: its name and its facts. */
 struct record_env {
@@ -13,42 +13,12 @@ struct record_env {
     struct io_hostinfo info;
 };
 
-/* ---- decoding: json_unpack_ex checks types, the rest is checked here ---- */
-
-struct decoder {
-    struct host *host;
-    weft_ns origin_ns;
-    const char *problem; /* the first, or NULL */
-};
-
-static void bad(struct decoder *decoder, const char *problem)
-{
-    decoder->problem = decoder->problem != NULL ? decoder->problem : problem;
-}
-
-static void copy_text(char *out, size_t n_bytes, const char *text)
-{
-    weft_format(out, n_bytes, "%s", text);
-}
-
-static bool parse_gid(const char *text, union ibv_gid *out)
-{
-    struct io_ip ip;
-
-    if (!io_ip_parse(text, &ip)) {
-        return false;
-    }
-    memcpy(out->raw, ip.bytes, sizeof(out->raw));
-    return true;
-}
-
-/* A moment of the host's clock, of which 0 means "never". */
-static weft_ns moment(const struct decoder *decoder, json_int_t at)
+static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
 {
     return at == 0 ? 0 : at - decoder->origin_ns;
 }
 
-static void decode_port(struct decoder *decoder, json_t *from,
+static void decode_port(struct record_decoder *decoder, json_t *from,
                         struct rdma_port_facts *out)
 {
     const char *name;
@@ -63,10 +33,10 @@ static void decode_port(struct decoder *decoder, json_t *from,
                     &device, "active", &active, "active_mtu", &active_mtu, "netdev_mtu",
                     &netdev_mtu, "rate_bps", &rate, "gids", &gids) != 0 ||
         json_array_size(gids) > RDMA_FACTS_GIDS_MAX) {
-        bad(decoder, "port");
+        record_bad(decoder, "port");
         return;
     }
-    copy_text(out->name, sizeof(out->name), name);
+    record_text(out->name, sizeof(out->name), name);
     out->device = (uint32_t)device;
     out->is_active = active != 0;
     out->active_mtu = (uint32_t)active_mtu;
@@ -80,8 +50,8 @@ static void decode_port(struct decoder *decoder, json_t *from,
 
         if (json_unpack(json_array_get(gids, i), "{s:s, s:i, s:i, s:i}", "gid", &text,
                         "type", &type, "prefix_len", &prefix_len, "index", &index) != 0 ||
-            !parse_gid(text, &out->gids[i].gid)) {
-            bad(decoder, "gid");
+            !record_gid(text, &out->gids[i].gid)) {
+            record_bad(decoder, "gid");
             return;
         }
         out->gids[i].type = (uint8_t)type;
@@ -91,13 +61,13 @@ static void decode_port(struct decoder *decoder, json_t *from,
     }
 }
 
-static uint32_t decode_ports(struct decoder *decoder, json_t *from,
+static uint32_t decode_ports(struct record_decoder *decoder, json_t *from,
                              struct rdma_port_facts *out)
 {
     size_t n = json_array_size(from);
 
     if (n > PEER_PORTS_MAX) {
-        bad(decoder, "ports");
+        record_bad(decoder, "ports");
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -106,7 +76,7 @@ static uint32_t decode_ports(struct decoder *decoder, json_t *from,
     return (uint32_t)n;
 }
 
-static void decode_error(struct decoder *decoder, json_t *from)
+static void decode_error(struct record_decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
     struct weft_error *error = &host->error;
@@ -123,14 +93,14 @@ static void decode_error(struct decoder *decoder, json_t *from)
                     "values", &values, "peer", &peer, "hearsay", &hearsay, "at_ns",
                     &at) != 0 ||
         status > WEFT_AGAIN || status < WEFT_ERR_ENVIRONMENT) {
-        bad(decoder, "error");
+        record_bad(decoder, "error");
         return;
     }
     error->status = (weft_status)status;
-    copy_text(error->phase, sizeof(error->phase), texts[0]);
-    copy_text(error->object, sizeof(error->object), texts[1]);
-    copy_text(error->message, sizeof(error->message), texts[2]);
-    host->error_peer = peer < host->config.n_ranks ? (uint32_t)peer : HOST_NOBODY;
+    record_text(error->phase, sizeof(error->phase), texts[0]);
+    record_text(error->object, sizeof(error->object), texts[1]);
+    record_text(error->message, sizeof(error->message), texts[2]);
+    host->error_peer = peer < host->config.n_members ? (uint32_t)peer : HOST_NOBODY;
     host->error_is_hearsay = hearsay != 0;
     host->error_ns = moment(decoder, at);
     for (size_t i = 0; i < json_array_size(values); i++) {
@@ -143,12 +113,12 @@ static void decode_error(struct decoder *decoder, json_t *from)
         } else if (name != NULL && json_is_string(value)) {
             weft_error_text(error, name, json_string_value(value));
         } else {
-            bad(decoder, "error.values");
+            record_bad(decoder, "error.values");
         }
     }
 }
 
-static void decode_row(struct decoder *decoder, json_t *from, uint32_t row)
+static void decode_row(struct record_decoder *decoder, json_t *from, uint32_t row)
 {
     struct host_row_result *result = &decoder->host->results[row];
     uint32_t n = decoder->host->config.rows[row].repeat + 1;
@@ -163,7 +133,7 @@ static void decode_row(struct decoder *decoder, json_t *from, uint32_t row)
                     &algorithm, "finished_ns", &finished, "wrong", &wrong, "first_wrong",
                     &first) != 0 ||
         (json_array_size(finished) != n && (done || json_array_size(finished) != 0))) {
-        bad(decoder, "row");
+        record_bad(decoder, "row");
         return;
     }
     result->is_done = done != 0;
@@ -176,10 +146,10 @@ static void decode_row(struct decoder *decoder, json_t *from, uint32_t row)
     }
 }
 
-static void decode_rows(struct decoder *decoder, json_t *from)
+static void decode_rows(struct record_decoder *decoder, json_t *from)
 {
     if (json_array_size(from) != decoder->host->config.n_rows) {
-        bad(decoder, "rows");
+        record_bad(decoder, "rows");
         return;
     }
     for (uint32_t row = 0; row < decoder->host->config.n_rows; row++) {
@@ -187,135 +157,32 @@ static void decode_rows(struct decoder *decoder, json_t *from)
     }
 }
 
-static void decode_connections(struct decoder *decoder, json_t *from)
-{
-    struct host *host = decoder->host;
-    size_t n = json_array_size(from);
-
-    host->connections = weft_calloc(n + 1, sizeof(*host->connections));
-    for (size_t i = 0; i < n; i++) {
-        struct host_connection *out = &host->connections[i];
-        const char *texts[4];
-        json_int_t numbers[5];
-        int type;
-
-        if (json_unpack(json_array_get(from, i),
-                        "{s:I, s:I, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I}", "to",
-                        &numbers[0], "rail", &numbers[1], "local_port", &texts[0],
-                        "remote_port", &texts[1], "local_gid", &texts[2], "remote_gid",
-                        &texts[3], "gid_type", &type, "path_mtu", &numbers[2], "qps",
-                        &numbers[3], "setup_ns", &numbers[4]) != 0 ||
-            numbers[0] < 0 || numbers[0] >= host->config.n_ranks ||
-            !parse_gid(texts[2], &out->local_gid) ||
-            !parse_gid(texts[3], &out->remote_gid)) {
-            bad(decoder, "connection");
-            return;
-        }
-        out->to = (uint32_t)numbers[0];
-        out->rail = (uint32_t)numbers[1];
-        copy_text(out->local_port, sizeof(out->local_port), texts[0]);
-        copy_text(out->remote_port, sizeof(out->remote_port), texts[1]);
-        out->gid_type = (enum ibv_gid_type)type;
-        out->path_mtu = (uint32_t)numbers[2];
-        out->n_qps = (uint32_t)numbers[3];
-        out->setup_ns = numbers[4];
-        host->n_connections++;
-    }
-}
-
-static bool decode_completion(json_t *from, struct conn_completion *out)
-{
-    int status;
-    int opcode;
-    int has_imm;
-    json_int_t imm;
-    json_int_t n_bytes;
-
-    if (json_unpack(from, "[i, i, b, I, I]", &status, &opcode, &has_imm, &imm,
-                    &n_bytes) != 0) {
-        return false;
-    }
-    *out = (struct conn_completion){.status = (uint8_t)status,
-                                    .opcode = (uint8_t)opcode,
-                                    .has_imm = has_imm != 0,
-                                    .imm = (uint32_t)imm,
-                                    .n_bytes = (uint32_t)n_bytes};
-    return true;
-}
-
-static bool decode_queue(json_t *from, struct conn_journal_entry *out)
-{
-    const char *texts[2];
-    json_int_t numbers[4];
-    int connector;
-    int send;
-    json_t *first;
-
-    if (json_unpack(from, "{s:s, s:b, s:I, s:I, s:I, s:b, s:I, s:s, s:o}", "peer",
-                    &texts[0], "connector", &connector, "epoch", &numbers[0], "rail",
-                    &numbers[1], "qp", &numbers[2], "send", &send, "n", &numbers[3],
-                    "digest", &texts[1], "first", &first) != 0 ||
-        numbers[3] < 1 ||
-        json_array_size(first) !=
-            (size_t)(numbers[3] < CONN_JOURNAL_FIRST ? numbers[3] : CONN_JOURNAL_FIRST)) {
-        return false;
-    }
-    *out = (struct conn_journal_entry){.is_connector = connector != 0,
-                                       .epoch = (uint32_t)numbers[0],
-                                       .rail = (uint32_t)numbers[1],
-                                       .qp = (uint32_t)numbers[2],
-                                       .is_send = send != 0,
-                                       .n = (uint64_t)numbers[3]};
-    copy_text(out->peer, sizeof(out->peer), texts[0]);
-    copy_text(out->digest, sizeof(out->digest), texts[1]);
-    for (size_t k = 0; k < json_array_size(first); k++) {
-        if (!decode_completion(json_array_get(first, k), &out->first[k])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void decode_completions(struct decoder *decoder, json_t *from)
-{
-    struct conn_journal *journal = &decoder->host->journal;
-    size_t n = json_array_size(from);
-
-    journal->entries = weft_calloc(n + 1, sizeof(*journal->entries));
-    for (journal->n = 0; journal->n < n; journal->n++) {
-        if (!decode_queue(json_array_get(from, journal->n),
-                          &journal->entries[journal->n])) {
-            bad(decoder, "completions");
-            return;
-        }
-    }
-}
-
-static void decode_peers(struct decoder *decoder, json_t *from)
+static void decode_peers(struct record_decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
 
     host->has_peers = json_array_size(from) != 0;
-    if (host->has_peers && json_array_size(from) != host->config.n_ranks) {
-        bad(decoder, "peers");
+    if (host->has_peers && json_array_size(from) != host->config.n_members) {
+        record_bad(decoder, "peers");
         host->has_peers = false;
     }
-    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_ranks; rank++) {
+    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_members; rank++) {
         struct host_peer *peer = &host->peers[rank];
         const char *name;
         json_t *ports;
 
         if (json_unpack(json_array_get(from, rank), "{s:s, s:o}", "name", &name, "ports",
                         &ports) != 0) {
-            bad(decoder, "peer");
+            record_bad(decoder, "peer");
             return;
         }
-        copy_text(peer->name, sizeof(peer->name), name);
+        record_text(peer->name, sizeof(peer->name), name);
+        peer->ports = weft_calloc(json_array_size(ports) + 1, sizeof(*peer->ports));
         peer->n_ports = decode_ports(decoder, ports, peer->ports);
     }
 }
 
-static void decode_events(struct decoder *decoder, json_t *from)
+static void decode_events(struct record_decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
 
@@ -327,7 +194,7 @@ static void decode_events(struct decoder *decoder, json_t *from)
 
         if (json_unpack(json_array_get(from, i), "{s:i, s:i, s:i, s:I}", "type", &type,
                         "device", &device, "port", &port, "at_ns", &at) != 0) {
-            bad(decoder, "event");
+            record_bad(decoder, "event");
             return;
         }
         host->events[host->n_events++] = (struct host_event){
@@ -339,11 +206,29 @@ static void decode_events(struct decoder *decoder, json_t *from)
     }
 }
 
-static void decode(struct decoder *decoder, json_t *record)
+static void decode_flows(struct record_decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+    json_int_t n[6];
+
+    if (json_unpack(from, "[I, I, I, I, I, I!]", &n[0], &n[1], &n[2], &n[3], &n[4],
+                    &n[5]) != 0) {
+        record_bad(decoder, "flows");
+        return;
+    }
+    host->flows.failovers = (uint32_t)n[0];
+    host->flows.returns = (uint32_t)n[1];
+    host->relayed.lanes = (uint32_t)n[2];
+    host->relayed.refused = (uint32_t)n[3];
+    host->relayed.bytes = (uint64_t)n[4];
+    host->relayed.memory_peak = (uint64_t)n[5];
+}
+
+static void decode(struct record_decoder *decoder, json_t *record)
 {
     struct host *host = decoder->host;
     struct record_env *env = weft_container_of(host->env, struct record_env, base);
-    json_t *parts[7];
+    json_t *parts[8];
     json_int_t numbers[5];
     int schema;
     int state;
@@ -351,20 +236,21 @@ static void decode(struct decoder *decoder, json_t *record)
 
     if (json_unpack(
             record,
-            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
+            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
+            "s:I}",
             "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
             "failed_in", &failed_in, "memlock_bytes", &numbers[2], "error", &parts[0],
             "ports", &parts[1], "rows", &parts[2], "connections", &parts[3], "peers",
-            &parts[4], "events", &parts[5], "completions", &parts[6], "jobs_started_ns",
-            &numbers[3], "jobs_ended_ns", &numbers[4]) != 0 ||
+            &parts[4], "events", &parts[5], "completions", &parts[6], "flows", &parts[7],
+            "jobs_started_ns", &numbers[3], "jobs_ended_ns", &numbers[4]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
-        bad(decoder, "record");
+        record_bad(decoder, "record");
         return;
     }
     for (size_t i = 1; i < WEFT_LENGTH(parts); i++) {
         if (!json_is_array(parts[i])) {
-            bad(decoder, "a list");
+            record_bad(decoder, "a list");
             return;
         }
     }
@@ -377,10 +263,11 @@ static void decode(struct decoder *decoder, json_t *record)
     decode_error(decoder, parts[0]);
     host->n_ports = decode_ports(decoder, parts[1], host->ports);
     decode_rows(decoder, parts[2]);
-    decode_connections(decoder, parts[3]);
+    record_connections(decoder, parts[3]);
     decode_peers(decoder, parts[4]);
     decode_events(decoder, parts[5]);
-    decode_completions(decoder, parts[6]);
+    record_completions(decoder, parts[6]);
+    decode_flows(decoder, parts[7]);
 }
 
 /* ---- life ---- */
@@ -399,11 +286,11 @@ static struct host *create(const char *name, const struct host_config *config)
 
     env->base.ops = &record_env_ops;
     env->info.memlock_bytes = IO_UNKNOWN;
-    copy_text(env->base.name, sizeof(env->base.name), name);
+    record_text(env->base.name, sizeof(env->base.name), name);
     host->env = &env->base;
     host->config = *config;
     host->error_peer = HOST_NOBODY;
-    host->peers = weft_calloc(config->n_ranks, sizeof(*host->peers));
+    host->peers = weft_calloc(config->n_members, sizeof(*host->peers));
     host->results = weft_calloc(config->n_rows + 1, sizeof(*host->results));
     return host;
 }
@@ -425,7 +312,7 @@ struct host *run_record_decode(const json_t *record, const char *name,
                                const struct host_config *config, weft_ns origin_ns,
                                struct weft_error *error)
 {
-    struct decoder decoder = {.origin_ns = origin_ns};
+    struct record_decoder decoder = {.origin_ns = origin_ns};
 
     if (record == NULL) {
         return create_dead(name, config);
@@ -452,6 +339,9 @@ void run_record_free(struct host *host)
     free(host->results);
     free(host->connections);
     conn_journal_fini(&host->journal);
+    for (uint32_t i = 0; i < host->config.n_members; i++) {
+        free(host->peers[i].ports);
+    }
     free(host->peers);
     free(weft_container_of(host->env, struct record_env, base));
     free(host);

@@ -11,7 +11,7 @@
 static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
                                         {.repeat = 2, .size_bytes = 64}};
 static const struct host_config config = {
-    .rank = 1, .n_ranks = 2, .rows = rows, .n_rows = 2};
+    .rank = 1, .n_ranks = 2, .n_members = 3, .rows = rows, .n_rows = 2};
 
 /* A host that failed in its second row, with something in every field. */
 static struct host *make(void)
@@ -45,10 +45,13 @@ static struct host *make(void)
     port->gids[0].index = 3;
     host->has_peers = true;
     weft_format(host->peers[0].name, sizeof(host->peers[0].name), "titanic");
+    host->peers[0].ports = weft_calloc(1, sizeof(*port));
     host->peers[0].ports[0] = *port;
     host->peers[0].n_ports = 1;
     connection = weft_calloc(1, sizeof(*connection));
     *connection = (struct host_connection){.to = 0,
+                                           .via = {2},
+                                           .n_via = 1,
                                            .local_port = "p0",
                                            .remote_port = "p1",
                                            .local_gid = port->gids[0].gid,

@@ -51,7 +51,7 @@ static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
         .size_bytes = count * weft_dtype_bytes(job->dtype),
         .repeat = job->repeat,
     };
-    limit = mesh_limit_ps(&run->graph, run->rank_hosts, run->n_ranks,
+    limit = mesh_limit_ps(&run->graph, run->member_hosts, run->n_ranks,
                           (enum mesh_collective)job->kind, row->size_bytes);
     run->limits_ps[run->n_rows] = limit;
     row->limit_ns =
@@ -90,7 +90,7 @@ void run_mesh_make(struct run *run)
             roots[n_roots++] = run->rows[i].coll.root;
         }
     }
-    mesh_overlay_make(&run->graph, run->rank_hosts, run->n_ranks, &overlay);
+    mesh_overlay_make(&run->graph, run->member_hosts, run->n_ranks, &overlay);
     coll_mesh_make(&overlay, roots, n_roots, &run->mesh);
     free(roots);
 }
@@ -100,7 +100,7 @@ void run_mesh_make(struct run *run)
 static const struct host_row_result *result_of(const struct run *run, uint32_t rank,
                                                uint32_t row)
 {
-    return &run->hosts[run->rank_hosts[rank]]->results[row];
+    return &run->hosts[rank]->results[row];
 }
 
 /* When the last rank ended iteration `k`: all ranks share the world's clock. */

@@ -12,9 +12,6 @@
 #include "run/private.h"
 #include "run/record.h"
 
-/* Where rank 0 serves the rendezvous. */
-#define RENDEZVOUS_PORT 29500
-
 /* ---- set-up ---- */
 
 void run_init(struct run *run, const struct scenario *scenario,
@@ -66,24 +63,30 @@ static weft_status create_world(struct run *run, struct weft_error *error)
     return options->tap == NULL ? WEFT_OK : start_capture(run, error);
 }
 
-static weft_status place_ranks(struct run *run, struct weft_error *error)
+/* Ranks in their order, then one process for every host that has none. */
+static void place_members(struct run *run)
 {
-    run->n_ranks = run->plan->n_ranks;
-    run->n_hosts = run->plan->spec.n_hosts;
-    run->rank_hosts = weft_calloc(run->n_ranks + 1, sizeof(*run->rank_hosts));
-    run->hosts = weft_calloc(run->n_hosts + 1, sizeof(struct host *));
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        run->rank_hosts[rank] = run->plan->ranks[rank].host;
-        if (run->plan->ranks[rank].local_rank != 0) {
-            return weft_fail(error, WEFT_ERR_UNSUPPORTED, "ranks",
-                             "more than one rank on a host");
+    const struct scenario_world *plan = run->plan;
+    uint32_t n_hosts = plan->spec.n_hosts;
+    bool *has_rank = weft_calloc(n_hosts + 1, sizeof(*has_rank));
+    size_t n_max = (size_t)plan->n_ranks + n_hosts + 1;
+
+    run->n_ranks = plan->n_ranks;
+    run->member_hosts = weft_calloc(n_max, sizeof(*run->member_hosts));
+    run->member_processes = weft_calloc(n_max, sizeof(*run->member_processes));
+    for (uint32_t rank = 0; rank < plan->n_ranks; rank++) {
+        run->member_hosts[rank] = plan->ranks[rank].host;
+        run->member_processes[rank] = plan->ranks[rank].local_rank;
+        has_rank[plan->ranks[rank].host] = true;
+    }
+    run->n_members = run->n_ranks;
+    for (uint32_t host = 0; host < n_hosts; host++) {
+        if (!has_rank[host]) {
+            run->member_hosts[run->n_members++] = host;
         }
     }
-    if (!run->plan->spec.management.exists) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "ranks",
-                         "a rendezvous without a management network");
-    }
-    return WEFT_OK;
+    run->hosts = weft_calloc(run->n_members + 1, sizeof(struct host *));
+    free(has_rank);
 }
 
 weft_status run_plan(struct run *run, struct weft_error *error)
@@ -94,16 +97,28 @@ weft_status run_plan(struct run *run, struct weft_error *error)
         return weft_fail(error, status, "scenario", "it makes no world");
     }
     run->plan->spec.seed = run->seed;
+    run->plan->spec.is_timing_only = run_is_timing(run);
     run->plan->spec.trace = &run->story.trace;
     run->plan->spec.log = run->options->log;
-    status = place_ranks(run, error);
+    place_members(run);
+    status = run_boot_check(run, error);
     if (status != WEFT_OK) {
         return status;
     }
+    run_boot_make(run);
     run_graph(&run->plan->spec, &run->graph);
+    run->map = (struct host_map){.graph = &run->graph, .member_hosts = run->member_hosts};
     run_rows_make(run);
     run_mesh_make(run);
     return WEFT_OK;
+}
+
+void run_configure_member(const struct run *run, uint32_t member,
+                          struct host_config *config)
+{
+    config->rank = member;
+    config->n_rows = member < run->n_ranks ? run->n_rows : 0;
+    run_boot_configure(run, member, &config->boot);
 }
 
 void run_configure(const struct run *run, struct host_config *config)
@@ -112,9 +127,12 @@ void run_configure(const struct run *run, struct host_config *config)
 
     host_config_default(config);
     config->n_ranks = run->n_ranks;
+    config->n_members = run->n_members;
+    config->map = &run->map;
     config->rows = run->rows;
     config->n_rows = run->n_rows;
     config->seed = run->seed;
+    config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
@@ -122,28 +140,34 @@ void run_configure(const struct run *run, struct host_config *config)
     weft_rng_bytes(&rng, config->boot.job_key, sizeof(config->boot.job_key));
     config->conn.has_secret = true;
     memcpy(config->conn.secret, config->boot.job_key, sizeof(config->conn.secret));
-    config->boot.rendezvous = (struct io_endpoint){
-        .ip = run->plan->spec.hosts[run->rank_hosts[0]].management_ip,
-        .port = RENDEZVOUS_PORT,
-    };
     config->mesh = &run->mesh;
 }
 
-/* For how long a host may be silent before it hangs. */
-static weft_ns create_hosts(struct run *run)
+/* Returns them by their place in the world's loop, [*out_n]; NULL: nobody lives there. Tells for
+ * how long a host may be silent before it hangs. */
+static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out_hang_ns)
 {
+    const struct world_spec *spec = &run->plan->spec;
+    struct host **by_process;
     struct host_config config;
 
-    run_configure(run, &config);
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        uint32_t index = run->rank_hosts[rank];
-
-        config.rank = rank;
-        config.start_ns = run->plan->spec.hosts[index].start_ns;
-        run->hosts[index] =
-            host_create(run->world->ops->host_env(run->world, index, 0), &config);
+    *out_n = 0;
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        *out_n += world_host_processes(&spec->hosts[i]);
     }
-    return config.boot.patience_ns + RUN_HANG_NS;
+    by_process = weft_calloc((size_t)*out_n + 1, sizeof(struct host *));
+    run_configure(run, &config);
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        struct io_env *env = run->world->ops->host_env(run->world, run->member_hosts[i],
+                                                       run->member_processes[i]);
+
+        run_configure_member(run, i, &config);
+        config.start_ns = spec->hosts[run->member_hosts[i]].start_ns;
+        run->hosts[i] = host_create(env, &config);
+        by_process[env->host] = run->hosts[i];
+    }
+    *out_hang_ns = config.boot.patience_ns + RUN_HANG_NS;
+    return by_process;
 }
 
 /* ---- running ---- */
@@ -151,7 +175,7 @@ static weft_ns create_hosts(struct run *run)
 static void report_progress(void *context, weft_ns now)
 {
     const struct run *run = context;
-    const struct host *first = run->hosts[run->rank_hosts[0]];
+    const struct host *first = run->hosts[0];
     struct run_progress progress = {.job = first->row, .n_jobs = run->n_rows, .now = now};
 
     for (uint32_t i = 0; i < run->n_rows; i++) {
@@ -163,8 +187,8 @@ static void report_progress(void *context, weft_ns now)
 
 static bool any_failed(const struct run *run)
 {
-    for (uint32_t rank = 0; rank < run->n_ranks; rank++) {
-        if (run->hosts[run->rank_hosts[rank]]->state != HOST_DONE) {
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        if (run->hosts[i]->state != HOST_DONE) {
             return true;
         }
     }
@@ -179,18 +203,19 @@ static bool any_failed(const struct run *run)
 /* All hosts in this process. */
 static void run_loop(struct run *run)
 {
+    struct host **by_process;
     struct host_loop loop = {
         .world = run->world,
-        .hosts = run->hosts,
-        .n_hosts = run->n_hosts,
         .limit_ns = RUN_LIMIT_NS,
         .progress = run->options->progress != NULL ? report_progress : NULL,
         .progress_context = run,
     };
 
-    loop.hang_ns = create_hosts(run);
+    by_process = create_hosts(run, &loop.n_hosts, &loop.hang_ns);
+    loop.hosts = by_process;
     run->loop_status = host_loop_run(&loop, &run->loop_error);
     run->ended_ns = run->world->ops->now(run->world);
+    free(by_process);
 }
 
 static void evaluate(struct run *run)
@@ -209,7 +234,7 @@ static bool has_processes(const struct run *run)
 
 void run_fini(struct run *run)
 {
-    for (uint32_t i = 0; i < run->n_hosts; i++) {
+    for (uint32_t i = 0; i < run->n_members; i++) {
         if (has_processes(run)) {
             run_record_free(run->hosts[i]);
         } else {
@@ -221,7 +246,9 @@ void run_fini(struct run *run)
     }
     free(run->hosts);
     coll_mesh_fini(&run->mesh);
-    free(run->rank_hosts);
+    run_boot_fini(run);
+    free(run->member_hosts);
+    free(run->member_processes);
     free(run->rows);
     free(run->limits_ps);
     free(run->outcomes);

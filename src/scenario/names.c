@@ -5,6 +5,11 @@
 #include "base/check.h"
 #include "io/verbs.h"
 
+const char *const names_of_boots[SCENARIO_N_BOOTS] = {"auto", "rendezvous", "neighbours",
+                                                      "static"};
+
+const char *const names_of_payloads[SCENARIO_N_PAYLOADS] = {"moved", "timing"};
+
 const char *const names_of_policies[SCENARIO_N_POLICIES] = {
     "weft", "nccl-2.25", "nccl-2.30-subnet-aware", "mesh-plugin-2026-01"};
 

@@ -242,6 +242,21 @@ struct scenario_expect {
     struct scenario_mark mark;
 };
 
+/* How the members of a job learn of each other. */
+enum scenario_boot {
+    SCENARIO_BOOT_AUTO,       /* rendezvous, or neighbours without a management network */
+    SCENARIO_BOOT_RENDEZVOUS, /* rank 0 serves, on the management network */
+    SCENARIO_BOOT_NEIGHBOURS, /* announcements on every cable, and flooding */
+    SCENARIO_BOOT_STATIC,     /* flooding to neighbours that this file names */
+    SCENARIO_N_BOOTS
+};
+
+enum scenario_payload {
+    SCENARIO_PAYLOAD_MOVED,  /* and every byte of every result compared */
+    SCENARIO_PAYLOAD_TIMING, /* only time passes: nothing is moved, nothing compared */
+    SCENARIO_N_PAYLOADS
+};
+
 /* One --set: "jobs.0.all_reduce.bytes=64KiB". */
 struct scenario_set {
     const char *text;
@@ -255,6 +270,8 @@ struct scenario {
     const char *description; /* "" if there is none */
     enum scenario_policy policy;
     uint64_t seed;
+    enum scenario_boot boot;
+    enum scenario_payload payload;
     struct scenario_management management;
     struct scenario_host *hosts; /* [n_hosts], in file order */
     uint32_t n_hosts;

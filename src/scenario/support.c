@@ -26,10 +26,8 @@ static bool is_host_unsupported(const struct scenario *s, const char **out_key)
 {
     for (uint32_t i = 0; i < s->n_hosts; i++) {
         const struct scenario_host *host = &s->hosts[i];
-        const char *key = host->gpu_topology != NULL ? "gpu"
-                          : host->n_ranks == 0       ? "ranks: 0"
-                          : host->n_ranks > 1        ? "ranks"
-                                                     : NULL;
+        const char *key = host->gpu_topology != NULL ? "gpu" : NULL;
+
         if (key != NULL) {
             char text[160];
             weft_format(text, sizeof(text), "topology.nodes.%s.%s", host->name, key);
@@ -42,10 +40,6 @@ static bool is_host_unsupported(const struct scenario *s, const char **out_key)
 
 bool scenario_not_implemented(const struct scenario *scenario, const char **out_key)
 {
-    if (!scenario->management.exists) {
-        *out_key = "topology.management: none";
-        return true;
-    }
     if (is_host_unsupported(scenario, out_key)) {
         return true;
     }

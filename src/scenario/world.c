@@ -63,7 +63,8 @@ static struct world_host copy_host(struct scenario_arena *arena,
         .memlock_bytes = host->memlock_bytes,
         .settings = copy_settings(arena, host->env, host->n_env),
         .n_settings = host->n_env,
-        .start_ns = host->start_ns};
+        .start_ns = host->start_ns,
+        .n_processes = host->n_ranks};
     if (scenario->management.exists) {
         struct io_prefix address;
         bool has_room = subnet_host(&scenario->management.subnet, index + 1, &address);

@@ -1,0 +1,28 @@
+/* Async events of the devices: noted for the diagnosis, told to the flows. */
+#include "host/private.h"
+
+void host_take_events(struct host *host)
+{
+    struct io_env *env = host->env;
+
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        struct io_device *device = env->devices[i];
+        struct io_async_event event;
+
+        while (device->ops->async_event(device, &event) == 0) {
+            weft_trace_event(env->trace, io_now(env), env->name, device->name, "async",
+                             "type=%d port=%d", (int)event.type, (int)event.port);
+            if (event.type == IBV_EVENT_PORT_ERR || event.type == IBV_EVENT_PORT_ACTIVE) {
+                host_port_event(host, i, event.port, event.type == IBV_EVENT_PORT_ACTIVE);
+            }
+            if (host->n_events < HOST_EVENTS_MAX) {
+                host->events[host->n_events++] = (struct host_event){
+                    .type = event.type,
+                    .device = i,
+                    .port = event.port,
+                    .at_ns = io_now(env),
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+/* How the members of a run learn of each other, from what the scenario says. */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "run/private.h"
+
+/* Where rank 0 serves the rendezvous, and from where on the processes of a host listen for
+ * neighbours that were told where they are. */
+#define RENDEZVOUS_PORT 29500
+#define CONTROL_PORT 22342
+
+enum boot_mode run_boot_mode(const struct run *run)
+{
+    switch (run->scenario->boot) {
+    case SCENARIO_BOOT_RENDEZVOUS:
+        return BOOT_RENDEZVOUS;
+    case SCENARIO_BOOT_NEIGHBOURS:
+        return BOOT_NEIGHBOURS;
+    case SCENARIO_BOOT_STATIC:
+        return BOOT_STATIC;
+    case SCENARIO_BOOT_AUTO:
+    case SCENARIO_N_BOOTS:
+        break;
+    }
+    return run->plan->spec.management.exists ? BOOT_RENDEZVOUS : BOOT_NEIGHBOURS;
+}
+
+weft_status run_boot_check(const struct run *run, struct weft_error *error)
+{
+    if (run->plan->spec.management.exists) {
+        return WEFT_OK;
+    }
+    if (run_boot_mode(run) == BOOT_RENDEZVOUS) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "boot",
+                         "a rendezvous without a management network");
+    }
+    if (run->policy != RDMA_POLICY_WEFT) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "boot",
+                         "policy %s without a management network",
+                         rdma_policy_name(run->policy));
+    }
+    return WEFT_OK;
+}
+
+static uint16_t control_port(const struct run *run, uint32_t member)
+{
+    return (uint16_t)(CONTROL_PORT + run->member_processes[member]);
+}
+
+/* The ways to `member` from `host`: its addresses on every cable between the two. */
+static void add_ways(struct run *run, uint32_t host, uint32_t member,
+                     struct boot_neighbour *out)
+{
+    const struct world_spec *spec = &run->plan->spec;
+    uint32_t there = run->member_hosts[member];
+    struct io_endpoint *endpoints = NULL;
+
+    for (uint32_t i = 0; i < spec->n_cables; i++) {
+        for (int end = 0; end < 2; end++) {
+            const struct world_end *ends = spec->cables[i].ends;
+            const struct world_port *port;
+
+            if (ends[0].is_switch || ends[1].is_switch || ends[end].node != there ||
+                (there != host && ends[1 - end].node != host)) {
+                continue;
+            }
+            port = &spec->hosts[there].ports[ends[end].port];
+            for (uint32_t k = 0; k < port->n_addresses; k++) {
+                endpoints = weft_realloc(endpoints, (out->n_endpoints + (size_t)1) *
+                                                        sizeof(*endpoints));
+                endpoints[out->n_endpoints++] = (struct io_endpoint){
+                    .ip = port->addresses[k].ip, .port = control_port(run, member)};
+            }
+        }
+    }
+    out->member = member;
+    out->endpoints = endpoints;
+}
+
+static void make_neighbours(struct run *run, uint32_t member)
+{
+    struct run_neighbours *out = &run->neighbours[member];
+
+    out->items = weft_calloc(run->n_members, sizeof(*out->items));
+    for (uint32_t other = 0; other < run->n_members; other++) {
+        struct boot_neighbour *neighbour = &out->items[out->n];
+
+        if (other == member) {
+            continue;
+        }
+        *neighbour = (struct boot_neighbour){.n_endpoints = 0};
+        add_ways(run, run->member_hosts[member], other, neighbour);
+        out->n += neighbour->n_endpoints > 0;
+    }
+}
+
+void run_boot_make(struct run *run)
+{
+    if (run_boot_mode(run) != BOOT_STATIC) {
+        return;
+    }
+    run->neighbours = weft_calloc(run->n_members, sizeof(*run->neighbours));
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        make_neighbours(run, i);
+    }
+}
+
+void run_boot_fini(struct run *run)
+{
+    for (uint32_t i = 0; run->neighbours != NULL && i < run->n_members; i++) {
+        for (uint32_t k = 0; k < run->neighbours[i].n; k++) {
+            free((void *)(uintptr_t)run->neighbours[i].items[k].endpoints);
+        }
+        free(run->neighbours[i].items);
+    }
+    free(run->neighbours);
+}
+
+void run_boot_configure(const struct run *run, uint32_t member,
+                        struct boot_config *config)
+{
+    config->mode = run_boot_mode(run);
+    config->rendezvous = (struct io_endpoint){
+        .ip = run->plan->spec.hosts[run->member_hosts[0]].management_ip,
+        .port = RENDEZVOUS_PORT,
+    };
+    config->control = (struct io_endpoint){.port = 0};
+    if (config->mode == BOOT_STATIC) {
+        config->control.port = control_port(run, member);
+        config->neighbours = run->neighbours[member].items;
+        config->n_neighbours = run->neighbours[member].n;
+    }
+}

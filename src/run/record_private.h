@@ -1,0 +1,33 @@
+/* What the decoders of a record share. */
+#ifndef WEFT_RUN_RECORD_PRIVATE_H
+#define WEFT_RUN_RECORD_PRIVATE_H
+
+#include <string.h>
+
+#include "base/text.h"
+#include "run/record.h"
+
+/* json_unpack checks types, the rest is checked here. */
+struct record_decoder {
+    struct host *host;
+    weft_ns origin_ns;
+    const char *problem; /* the first, or NULL */
+};
+
+static inline void record_bad(struct record_decoder *decoder, const char *problem)
+{
+    decoder->problem = decoder->problem != NULL ? decoder->problem : problem;
+}
+
+static inline void record_text(char *out, size_t n_bytes, const char *text)
+{
+    weft_format(out, n_bytes, "%s", text);
+}
+
+bool record_gid(const char *text, union ibv_gid *out);
+
+/* record_links.c: connections with their ways, and what their queues completed. */
+void record_connections(struct record_decoder *decoder, json_t *from);
+void record_completions(struct record_decoder *decoder, json_t *from);
+
+#endif
