@@ -69,7 +69,8 @@ struct boot_link {
     bool carries;           /* their control stream runs here */
 };
 
-/* The mesh as its members tell it now, without what only one end claims: writes the first
+/* The mesh as its members tell it now, without what only one end claims, and without links of
+ * which no end is reached any more: writes the first
  * n_max links by (a, b, a_port, b_port) and returns how many there are. None in RENDEZVOUS. */
 uint32_t boot_links(const struct boot *boot, struct boot_link *out, uint32_t n_max);
 /* Counts what changed in boot_links. */

@@ -275,6 +275,32 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
 }
 END_TEST
 
+/* A stopped process is not a dead one. */
+START_TEST(a_process_that_slept_comes_back)
+{
+    struct world_fault stop = {
+        .kind = WORLD_FAULT_STOP, .host = 1, .for_ns = 12 * TOWN_S};
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 2, 30000);
+    }
+    ck_assert_int_eq(backend_sim.inject(town.world, &stop), 0);
+    town_run(&town, 11 * TOWN_S, NULL);
+    ck_assert(!town_all_done(&town));
+    ck_assert_str_eq(town_pairs(&town, 0), "");
+    ck_assert(town_run(&town, 5 * TOWN_S, town_all_done));
+    for (uint32_t i = 0; i < 3; i++) {
+        town_check(&town, i, 2, 30000);
+    }
+    town_round(&town, 3, 0);
+    town_close(&town);
+}
+END_TEST
+
 START_TEST(blobs_of_different_sizes_are_told)
 {
     struct town town;
@@ -350,6 +376,7 @@ int main(void)
     tcase_add_test(tcase, who_is_late_is_named);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 12);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
+    tcase_add_test(tcase, a_process_that_slept_comes_back);
     tcase_add_test(tcase, blobs_of_different_sizes_are_told);
     tcase_add_test(tcase, one_rank_on_two_hosts_is_told);
     tcase_add_test(tcase, a_process_that_is_started_again_is_the_member);

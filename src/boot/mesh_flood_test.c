@@ -232,10 +232,14 @@ START_TEST(links_are_believed_of_both_ends)
 
     stage_open(&stage);
     ck_assert_int_eq(links(&stage, 2, two, 1, 3), WEFT_OK);
+    stage.mesh->members[2].is_reached = true;
     ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0);
     ck_assert_int_eq(links(&stage, 3, three, 1, 1), WEFT_OK);
     ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0);
     ck_assert_int_eq(links(&stage, 3, three, 2, 2), WEFT_OK);
+    stage.mesh->members[2].is_reached = false;
+    ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0); /* old news of far away */
+    stage.mesh->members[2].is_reached = true;
     ck_assert_uint_eq(boot_links(stage.boot, out, 4), 1);
     ck_assert_uint_eq(out[0].a, 2);
     ck_assert_uint_eq(out[0].b, 3);

@@ -162,8 +162,10 @@ uint32_t boot_links(const struct boot *boot, struct boot_link *out, uint32_t n_m
         for (uint32_t i = 0; i < mesh->members[a].n_entries; i++) {
             const struct record_entry *entry = &mesh->members[a].entries[i];
 
-            if (entry->member < a ||
-                other_end(&mesh->members[entry->member], a, entry) == NULL) {
+            const struct mesh_member *far = &mesh->members[entry->member];
+            bool is_news = mesh->members[a].is_reached || far->is_reached;
+
+            if (entry->member < a || !is_news || other_end(far, a, entry) == NULL) {
                 continue;
             }
             if (n < n_max) {
