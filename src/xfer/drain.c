@@ -73,7 +73,7 @@ weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
 
     xfer->is_draining = true;
     if (!all_at_rest(xfer)) {
-        return late ? WEFT_OK : WEFT_AGAIN;
+        return WEFT_AGAIN; /* a queue pair that is not in ERR may still write */
     }
     for (int look = 0; look < 2; look++) {
         post_marks(xfer);

@@ -386,7 +386,10 @@ void fabric_close(struct fabric *fabric)
     }
     run_until(fabric, all_closed);
     for (uint32_t h = 0; h < fabric->config.n_hosts; h++) {
-        ck_assert_uint_eq(count_objects(fabric, h), fabric->hosts[h].idle_objects);
+        ck_assert_uint_eq(count_objects(fabric, h),
+                          fabric->world->ops->host_alive(fabric->world, h)
+                              ? fabric->hosts[h].idle_objects
+                              : 0);
     }
     fabric_drop(fabric);
 }

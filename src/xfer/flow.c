@@ -211,6 +211,7 @@ void flow_destroy(struct flow *flow)
         conn_destroy(flow->lanes[i].conn);
         conn_destroy(flow->lanes[i].next);
     }
+    conn_destroy(flow->trial);
     for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
         conn_destroy(flow->closing[i]);
     }
@@ -227,6 +228,8 @@ void flow_close(struct flow *flow)
         return;
     }
     flow->is_closing = true;
+    flow_retire(flow, flow->trial);
+    flow->trial = NULL;
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
@@ -262,7 +265,7 @@ bool flow_owns(const struct flow *flow, const struct conn *conn)
             return true;
         }
     }
-    return false;
+    return flow->trial == conn;
 }
 
 bool flow_is_up(const struct flow *flow)

@@ -7,9 +7,6 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
-#define RETRY_MIN_NS INT64_C(1000000)
-#define RETRY_MAX_NS INT64_C(1000000000)
-
 static struct io_env *env_of(const struct flow *flow)
 {
     return flow->rdma->env;
@@ -55,11 +52,11 @@ static void progress_closing(struct flow *flow)
 
 /* ---- starting ---- */
 
-static void fill_purpose(const struct flow *flow, const struct flow_lane *lane,
-                         uint8_t out[CONN_PURPOSE_BYTES])
+void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
+                       enum flow_purpose_kind kind, uint8_t out[CONN_PURPOSE_BYTES])
 {
     struct flow_purpose purpose = {
-        .kind = lane->n_via > 0 ? FLOW_FORWARD : FLOW_DELIVER,
+        .kind = kind,
         .lane = lane->index,
         .from = flow->config.from,
         .to = flow->config.to,
@@ -78,7 +75,7 @@ static void fill_purpose(const struct flow *flow, const struct flow_lane *lane,
     flow_purpose_encode(&purpose, out);
 }
 
-static weft_status start_lane(struct flow *flow, struct flow_lane *lane)
+weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane)
 {
     struct conn_config config = flow->config.conn;
     struct weft_error error = {0};
@@ -87,7 +84,9 @@ static weft_status start_lane(struct flow *flow, struct flow_lane *lane)
     flow_retire(flow, lane->conn);
     lane->conn = NULL;
     lane->epoch++;
-    fill_purpose(flow, lane, config.purpose);
+    flow_fill_purpose(flow, lane, lane->n_via > 0 ? FLOW_FORWARD : FLOW_DELIVER,
+                      config.purpose);
+    flow_failover_config(flow, lane, &config);
     config.wants_answer = true;
     status = conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
                           &lane->conn, &error);
@@ -106,22 +105,22 @@ weft_status flow_lanes_open(struct flow *flow)
         struct flow_lane *lane = &flow->lanes[i];
 
         if (flow->config.is_sender && (lane->share > 0 || flow->config.n_lanes == 1)) {
-            status = start_lane(flow, lane);
+            status = flow_start_lane(flow, lane);
         }
     }
     return status;
 }
 
-static void answer(struct flow *flow, struct flow_lane *lane)
+static void answer(struct flow *flow, struct conn *conn, uint32_t epoch)
 {
-    struct flow_answer answer = {.epoch = lane->epoch, .base = flow->base};
+    struct flow_answer answer = {.epoch = epoch, .base = flow->base};
     uint8_t bytes[CONN_PURPOSE_BYTES];
 
     flow_answer_encode(&answer, bytes);
-    if (lane->conn->peer.wants_answer) {
-        conn_answer(lane->conn, bytes);
+    if (conn->peer.wants_answer) {
+        conn_answer(conn, bytes);
     }
-    io_task_wake(&lane->conn->task);
+    io_task_wake(&conn->task);
 }
 
 /* Turns to the connection that waited for this lane to stop. */
@@ -132,7 +131,7 @@ static void take_next(struct flow *flow, struct flow_lane *lane)
     lane->next = NULL;
     lane->epoch = lane->next_epoch;
     lane->state = FLOW_LANE_CONNECTING;
-    answer(flow, lane);
+    answer(flow, lane->conn, lane->epoch);
 }
 
 bool flow_accept(struct flow *flow, struct conn *conn)
@@ -143,10 +142,16 @@ bool flow_accept(struct flow *flow, struct conn *conn)
 
     if (flow->config.is_sender || flow->is_closing || flow->error.status != WEFT_OK ||
         !flow_purpose_decode(conn->peer.purpose, &purpose) ||
-        purpose.kind != FLOW_DELIVER || purpose.from != flow->config.from ||
+        purpose.kind == FLOW_FORWARD || purpose.from != flow->config.from ||
         purpose.to != flow->config.to || purpose.lane >= flow->config.n_lanes ||
         purpose.fragment_bytes != FLOW_FRAGMENT_BYTES) {
         return false;
+    }
+    if (purpose.kind == FLOW_TRIAL) {
+        flow_retire(flow, flow->trial);
+        flow->trial = conn;
+        answer(flow, conn, purpose.epoch);
+        return true;
     }
     lane = &flow->lanes[purpose.lane];
     if (purpose.epoch <= lane->epoch ||
@@ -192,22 +197,46 @@ static void name_relay(struct weft_error *error)
     *error = named;
 }
 
+/* The receiver asks again for what a lane lost, and that is older than what it asked for on the
+ * others: behind that, in the few buffers of a relay, it could wait for ever. So all of them
+ * start anew. */
+static void restart_relayed(struct flow *flow, const struct flow_lane *failed)
+{
+    struct weft_error why = {0};
+
+    if (flow->config.is_sender || failed->pieces == NULL) {
+        return;
+    }
+    weft_fail(&why, WEFT_ERR_CLOSED, "epoch", "another lane failed");
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP && lane->n_via > 0) {
+            flow_lane_fail(flow, lane, &why);
+        }
+    }
+}
+
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why)
 {
-    weft_ns now = io_now(env_of(flow));
+    struct weft_error named = *why;
 
-    flow->last_failure = *why;
-    name_relay(&flow->last_failure);
+    name_relay(&named);
+    flow->last_failure = named;
     conn_refuse(lane->conn, why);
-    lane->down_ns = now;
-    lane->tries++;
     if (lane->xfer != NULL) {
         lane->state = FLOW_LANE_STOPPING;
-        lane->stop_ns = now + FLOW_DRAIN_NS;
+        lane->stop_ns = io_now(env_of(flow)) + FLOW_DRAIN_NS;
         io_task_wake(&lane->conn->task);
     } else {
         lane->state = FLOW_LANE_DOWN;
+    }
+    if (flow->config.may_fail_over) {
+        flow_failed(flow, lane, &named);
+        restart_relayed(flow, lane);
+    } else {
+        flow_give_up(flow, &named);
     }
 }
 
@@ -224,9 +253,9 @@ static weft_status came_up(struct flow *flow, struct flow_lane *lane)
     }
     lane->state = FLOW_LANE_UP;
     lane->was_up = true;
-    lane->tries = 0;
     lane->seen = (struct xfer_cursor){0};
     flow->counters.epochs++;
+    flow_came_up(flow, lane);
     if (flow->config.is_sender && flow_answer_decode(lane->conn->answer, &answer)) {
         flow_send_base(flow, answer.base);
     }
@@ -283,9 +312,8 @@ static weft_status progress_lane(struct flow *flow, struct flow_lane *lane)
     if (lane->state == FLOW_LANE_CONNECTING || lane->state == FLOW_LANE_UP) {
         status = progress_up(flow, lane);
     }
-    if (status == WEFT_OK && !flow->config.may_fail_over &&
-        (lane->state == FLOW_LANE_STOPPING || lane->state == FLOW_LANE_DOWN)) {
-        return flow_give_up(flow, &flow->last_failure);
+    if (status == WEFT_OK && flow->error.status != WEFT_OK) {
+        return flow->error.status;
     }
     if (lane->state == FLOW_LANE_STOPPING) {
         progress_stopping(flow, lane);
@@ -304,13 +332,8 @@ weft_status flow_lanes_progress(struct flow *flow)
     for (uint32_t i = 0; i < flow->config.n_lanes && status == WEFT_OK; i++) {
         status = progress_lane(flow, &flow->lanes[i]);
     }
+    if (status == WEFT_OK && flow->config.may_fail_over && !flow->is_closing) {
+        status = flow_failover_progress(flow);
+    }
     return status;
-}
-
-void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
-{
-    (void)flow;
-    (void)device;
-    (void)port;
-    (void)is_up;
 }

@@ -40,14 +40,15 @@ struct flow_lane {
     struct conn *conn; /* Owned; kept when it failed, for its task's deadline */
     struct conn *next; /* Owned; receiver: accepted, waits until `conn` has stopped */
     uint32_t next_epoch;
-    struct xfer *xfer; /* Owned */
-    bool was_up;
-    weft_ns stop_ns;         /* limit of STOPPING */
-    weft_ns down_ns;         /* when it failed */
-    weft_ns retry_ns;        /* when DOWN ends */
-    uint32_t tries;          /* without coming up */
-    uint64_t dealt;          /* receiver: bytes posted in this distribution */
-    struct xfer_cursor seen; /* sender: grants looked at */
+    struct xfer *xfer;        /* Owned */
+    bool was_up, conn_was_up; /* ever; since it was asked for */
+    bool is_returning;        /* it ended deliberately */
+    weft_ns up_ns;            /* when it came up last */
+    weft_ns stop_ns;          /* limit of STOPPING */
+    weft_ns retry_ns;         /* when DOWN ends */
+    uint32_t tries;           /* failures without a steady stretch between them */
+    uint64_t dealt;           /* receiver: bytes posted in this distribution */
+    struct xfer_cursor seen;  /* sender: grants looked at */
     bool
         has_passed_over; /* sender: some could not be used though they had their message */
     struct flow_piece *pieces, *last_piece; /* under way */
@@ -116,6 +117,12 @@ struct flow_lost { /* receiver: a piece whose lane failed */
     uint32_t buffer, fragment, n_fragments;
 };
 
+struct flow_suspect { /* a port that is not to be used */
+    uint32_t device;
+    uint8_t port;
+    bool is_down; /* as an event said; else it may be tried again */
+};
+
 struct flow {
     struct rdma *rdma;
     struct flow_config config; /* its via pointers are not used */
@@ -143,7 +150,15 @@ struct flow {
     uint32_t n_lost;
     struct flow_lost lost[FLOW_PIECES]; /* receiver, in order */
 
-    bool had_failover;
+    bool was_up; /* some lane, ever */
+    struct flow_suspect suspects[CONN_EXCLUDED_MAX];
+    uint32_t n_suspects;
+    struct conn *trial;    /* Owned */
+    weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
+    uint32_t n_trials;     /* that failed one after the other */
+    uint32_t n_rails_best; /* that the direct lane ever had */
+    uint32_t n_flaps;      /* ports that went down within a minute of each other */
+    weft_ns flapped_ns;
     weft_ns without_ns; /* since when no lane is up; 0: one is */
     struct weft_error error;
     struct weft_error last_failure; /* of a lane: what a giving-up names */
@@ -182,6 +197,20 @@ weft_status flow_lanes_open(struct flow *flow) WEFT_MUST_CHECK;
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why);
 void flow_retire(struct flow *flow, struct conn *conn);
+
+void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
+                       enum flow_purpose_kind kind, uint8_t out[CONN_PURPOSE_BYTES]);
+/* Sender: connects the lane's next epoch. */
+weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
+
+/* ---- flow_failover.c ---- */
+/* What the sender knows, for the configuration of its next connection. */
+void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
+                          struct conn_config *config);
+/* A lane of a flow that may fail over failed, or came up. */
+void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why);
+void flow_came_up(struct flow *flow, struct flow_lane *lane);
+weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;

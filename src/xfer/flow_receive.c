@@ -130,8 +130,12 @@ static void add_lost(struct flow *flow, const struct flow_lost *lost)
     flow->lost[at] = *lost;
 }
 
+/* A group counts message by message: the sender may know of each that it is in. */
 static void lose(struct flow *flow, const struct flow_piece *piece)
 {
+    size_t sizes[XFER_MULTI_MAX];
+    uint32_t arrived = xfer_arrived(piece->xfer, sizes), n = 0;
+
     for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {
         struct flow_buffer *buffer = &piece->request->as.recv.buffers[i];
 
@@ -139,7 +143,10 @@ static void lose(struct flow *flow, const struct flow_piece *piece)
             continue;
         }
         buffer->n_moving--;
-        if (piece->fragment == 0 && piece->n_fragments >= buffer->n_fragments) {
+        if ((arrived >> n & 1) != 0) {
+            buffer->n_bytes += sizes[n];
+            check_done(flow, piece->request, i);
+        } else if (piece->fragment == 0 && piece->n_fragments >= buffer->n_fragments) {
             buffer->n_posted = 0;
         } else {
             add_lost(flow, &(struct flow_lost){.request = piece->request,
@@ -147,6 +154,7 @@ static void lose(struct flow *flow, const struct flow_piece *piece)
                                                .fragment = piece->fragment,
                                                .n_fragments = piece->n_fragments});
         }
+        n++;
     }
 }
 

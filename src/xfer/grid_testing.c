@@ -299,7 +299,10 @@ uint32_t grid_port(const struct grid *grid, uint32_t host, uint32_t to, uint32_t
 static bool is_closed(const struct grid *grid)
 {
     for (uint32_t i = 0; i < grid->n_flows; i++) {
-        if (!flow_is_closed(grid->flows[i].out) || !flow_is_closed(grid->flows[i].in)) {
+        const struct grid_flow *flow = &grid->flows[i];
+
+        if ((!grid->dead[flow->from] && !flow_is_closed(flow->out)) ||
+            (!grid->dead[flow->to] && !flow_is_closed(flow->in))) {
             return false;
         }
     }

@@ -56,7 +56,9 @@ bool flow_purpose_decode(const uint8_t bytes[CONN_PURPOSE_BYTES],
     uint32_t kind = wire_get_u8(&reader);
 
     memset(out, 0, sizeof(*out));
-    out->kind = kind == FLOW_FORWARD ? FLOW_FORWARD : FLOW_DELIVER;
+    out->kind = kind == FLOW_FORWARD ? FLOW_FORWARD
+                : kind == FLOW_TRIAL ? FLOW_TRIAL
+                                     : FLOW_DELIVER;
     out->lane = wire_get_u8(&reader);
     out->n_hops = wire_get_u8(&reader);
     out->from = wire_get_u32(&reader);

@@ -205,6 +205,20 @@ weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm 
     return WEFT_OK;
 }
 
+uint32_t xfer_arrived(const struct xfer_request *request, size_t *out_sizes)
+{
+    uint32_t arrived = 0;
+
+    weft_check(request->kind == XFER_RECV);
+    for (uint32_t i = 0; i < request->as.recv.n; i++) {
+        if (request->as.recv.buffers[i].is_done) {
+            arrived |= 1u << i;
+            out_sizes[i] = (size_t)request->as.recv.buffers[i].n_bytes;
+        }
+    }
+    return arrived;
+}
+
 /* ---- notices ---- */
 
 weft_status xfer_notify(struct xfer *xfer, uint32_t number)

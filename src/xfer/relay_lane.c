@@ -35,7 +35,11 @@ void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
     }
     flow_purpose_encode(&purpose, onwards.purpose);
     onwards.wants_answer = true;
-    /* The sender waits for as long as its set-up may last. */
+    /* The sender waits for as long as its set-up may last; a member that was there and listens
+     * no more is gone. */
+    if (purpose.epoch > 1) {
+        onwards.patience_ns = 0;
+    }
     if (onwards.patience_ns > onwards.total_ns) {
         onwards.patience_ns = onwards.total_ns;
     }
@@ -85,6 +89,11 @@ void relay_lane_close(struct relay_lane *lane)
 static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t member)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    /* The end of a stream without a word is the end of a process. */
+    bool is_dead = why->sys_errno == ECONNREFUSED ||
+                   (strcmp(why->phase, "stream") == 0 &&
+                    (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
+                     why->sys_errno == EPIPE));
     char text[24];
 
     if (strcmp(why->phase, "peer") == 0 && phase == NULL) {
@@ -94,8 +103,7 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
     if (phase != NULL && strncmp(phase->text, "relay.", 6) == 0) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
-        weft_format(text, sizeof(text), "relay.%s.%u",
-                    why->sys_errno == ECONNREFUSED ? "dead" : "lost", member);
+        weft_format(text, sizeof(text), "relay.%s.%u", is_dead ? "dead" : "lost", member);
     }
     lane->error = *why;
     weft_format(lane->error.phase, sizeof(lane->error.phase), "%s", text);

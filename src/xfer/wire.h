@@ -80,8 +80,8 @@ struct xfer_imm xfer_imm_decode(uint32_t bits);
 
 enum flow_purpose_kind {
     FLOW_DELIVER = 1, /* the acceptor is the receiver */
-    FLOW_FORWARD =
-        2 /* the acceptor relays: to hops[0], or to the receiver if there is none */
+    FLOW_FORWARD = 2, /* the acceptor relays: to hops[0] or, without, to the receiver */
+    FLOW_TRIAL = 3    /* as 1, but for no message: it shows whether a way works */
 };
 
 struct flow_purpose {

@@ -91,6 +91,9 @@ bool xfer_notice(const struct xfer *xfer, uint32_t *out);
  * bytes of each message. AGAIN: not yet. An error: the connection failed. */
 weft_status xfer_test(struct xfer *xfer, struct xfer_request *request,
                       size_t *out_sizes) WEFT_MUST_CHECK;
+/* Which buffers of a grouped receive have their messages (bit i: buffer i), and of those the
+ * sizes: for a group that will not be completed. */
+uint32_t xfer_arrived(const struct xfer_request *request, size_t *out_sizes);
 /* Polls completions and moves everything on. Call when the connection's task was
  * woken; arms the CQs before it returns. WEFT_OK or an error (the connection is dead;
  * xfer_error). */

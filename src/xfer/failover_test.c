@@ -1,0 +1,366 @@
+/* Flows whose cables, relays and peers fail: every message comes once, in order and whole, or both
+ * ends get an error within their limits. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "xfer/grid_testing.h"
+
+static struct grid grid;
+static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
+/* 0 and 1 share a cable; 2 and 3 are next to both. */
+static const struct fabric_cable diamond[] = {{0, 1}, {0, 2}, {2, 1}, {0, 3}, {3, 1}};
+
+#define FOR_GOOD 0
+
+static void down(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
+{
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_DOWN,
+                                            .host = host,
+                                            .has_port = true,
+                                            .port = grid_port(&grid, host, to, nth),
+                                            .for_ns = for_ns});
+}
+
+/* Carrier stays, frames vanish. */
+static void black_hole(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
+{
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
+                                            .host = host,
+                                            .has_port = true,
+                                            .port = grid_port(&grid, host, to, nth),
+                                            .share_ppb = 1000000000,
+                                            .for_ns = for_ns});
+}
+
+static void kill_host(uint32_t host)
+{
+    grid.dead[host] = true;
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_KILL, .host = host});
+}
+
+static uint32_t open_flow(uint32_t from, uint32_t to, uint32_t n_lanes,
+                          const uint32_t *vias, const uint32_t *shares,
+                          weft_ns failover_ns)
+{
+    struct flow_config config = {
+        .n_lanes = n_lanes, .may_fail_over = true, .failover_ns = failover_ns};
+
+    /* Fails after 8 x 8.4 ms or so. */
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    for (uint32_t i = 0; i < n_lanes; i++) {
+        config.lanes[i].share = shares[i];
+        config.lanes[i].n_via = vias[i] != UINT32_MAX ? 1 : 0;
+        config.lanes[i].via = &vias[i];
+    }
+    return grid_flow(&grid, from, to, &config);
+}
+
+static void open_twins(uint32_t n_flows)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
+    for (uint32_t i = 0; i < n_flows; i++) {
+        open_flow(i % 2, 1 - i % 2, 1, &direct, &share, 10 * FABRIC_S);
+    }
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+}
+
+static size_t mixed(uint32_t number)
+{
+    static const size_t sizes[] = {0, 7, 65536, 131073, 1000000, 4096, 300000};
+
+    return sizes[number % WEFT_LENGTH(sizes)];
+}
+
+static void send_all(uint32_t n_messages)
+{
+    for (uint32_t i = 0; i < grid.n_flows; i++) {
+        grid_send(&grid, i,
+                  &(struct grid_traffic){.n_messages = n_messages,
+                                         .n_group = i == 1 ? 4 : 1,
+                                         .size_of = mixed,
+                                         .max_bytes = 1000000});
+    }
+}
+
+static struct flow_counters counters_of(uint32_t flow, bool is_sender)
+{
+    struct flow_counters counters;
+
+    flow_counters(is_sender ? grid.flows[flow].out : grid.flows[flow].in, &counters);
+    return counters;
+}
+
+static uint32_t n_rails(uint32_t flow)
+{
+    const struct conn *conn = flow_lane_conn(grid.flows[flow].out, 0);
+
+    return conn == NULL ? 0 : conn->n_rails;
+}
+
+static bool run_until_rails(uint32_t n, weft_ns for_ns)
+{
+    weft_ns until = fabric_now(&grid.fabric) + for_ns;
+
+    while (fabric_now(&grid.fabric) < until) {
+        bool all = true;
+
+        for (uint32_t i = 0; i < grid.n_flows; i++) {
+            all = all && n_rails(i) == n;
+        }
+        if (all) {
+            return true;
+        }
+        grid_step_for(&grid, FABRIC_MS);
+    }
+    return false;
+}
+
+/* One of two cables goes down amid messages and comes back: events tell it or retries do. */
+START_TEST(a_twin_goes_down_and_comes_back)
+{
+    bool is_told = _i % 2 == 0;
+
+    open_twins(2);
+    grid.no_port_events = !is_told;
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    down((uint32_t)_i / 2, 1 - (uint32_t)_i / 2, 1,
+         is_told ? 500 * FABRIC_MS : 3 * FABRIC_S);
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    for (uint32_t i = 0; i < 2; i++) {
+        struct flow_counters counters = counters_of(i, true);
+
+        ck_assert_uint_ge(counters.failovers, 1);
+        ck_assert_int_gt(counters.without_lane_ns, 0);
+        ck_assert_int_lt(counters.without_lane_ns,
+                         is_told ? 100 * FABRIC_MS : 2 * FABRIC_S);
+    }
+    ck_assert(run_until_rails(2, 20 * FABRIC_S));
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_ge(counters_of(i, true).returns, 1);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+/* No carrier change: only work requests tell. Later frames pass again. */
+START_TEST(a_rail_swallows_everything)
+{
+    open_twins(2);
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    black_hole((uint32_t)_i, 1 - (uint32_t)_i, 0, 6 * FABRIC_S);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    ck_assert_uint_eq(n_rails(0), 1);
+    ck_assert(run_until_rails(2, 60 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Down and up ten times a second: no more switches than the growing pauses allow, and all is well
+ * when it ends. */
+START_TEST(a_cable_flaps)
+{
+    open_twins(2);
+    send_all(4000);
+    for (uint32_t i = 0; i < 30; i++) {
+        down(0, 1, 0, 50 * FABRIC_MS);
+        grid_step_for(&grid, 100 * FABRIC_MS);
+    }
+    ck_assert(grid_run(&grid, 20 * FABRIC_S));
+    ck_assert(run_until_rails(2, 20 * FABRIC_S));
+    ck_assert_uint_le(counters_of(0, true).returns, 6);
+    ck_assert_uint_le(counters_of(0, true).failovers, 12);
+    grid_close(&grid);
+}
+END_TEST
+
+/* Both ends of a flow whose every cable is gone say so, each within its limit. */
+START_TEST(nothing_is_left)
+{
+    weft_ns at;
+
+    open_twins(2);
+    send_all(4000);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    down(0, 1, 0, FOR_GOOD);
+    down(0, 1, 1, FOR_GOOD);
+    at = fabric_now(&grid.fabric);
+    ck_assert(grid_run_until_dead(&grid, 0, 13 * FABRIC_S));
+    ck_assert(grid_run_until_dead(&grid, 1, 3 * FABRIC_S));
+    ck_assert_int_ge(fabric_now(&grid.fabric) - at, 10 * FABRIC_S);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct weft_error *error = flow_error(grid.flows[i].out);
+
+        ck_assert_int_eq(error->status, WEFT_ERR_TIMEOUT);
+        ck_assert_str_eq(error->phase, "failover");
+        ck_assert_int_eq(weft_error_value(error, "from")->number, grid.flows[i].from);
+        ck_assert_int_eq(weft_error_value(error, "to")->number, grid.flows[i].to);
+        ck_assert_int_eq(flow_error(grid.flows[i].in)->status, WEFT_ERR_TIMEOUT);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+static void open_diamond(weft_ns failover_ns, uint32_t n_lanes, const uint32_t *vias,
+                         const uint32_t *shares)
+{
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = diamond, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    grid_relay(&grid, 3, 0, 0);
+    open_flow(0, 1, n_lanes, vias, shares, failover_ns);
+    open_flow(1, 0, n_lanes, vias, shares, failover_ns);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+}
+
+/* A relayed route stands in for the cable, and the cable takes over again. */
+START_TEST(an_alternate_stands_in)
+{
+    static const uint32_t vias[] = {UINT32_MAX, 2}, shares[] = {65536, 0};
+    struct relay_counters counters;
+
+    open_diamond(10 * FABRIC_S, 2, vias, shares);
+    grid.no_port_events = _i == 1;
+    send_all(600);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    down(0, 1, 0, 2 * FABRIC_S);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    relay_counters(grid.relays[2], &counters);
+    ck_assert_uint_gt(counters.messages, 0);
+    ck_assert(run_until_rails(1, 20 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Two relays share the data; one dies with what it holds. */
+START_TEST(a_relay_dies)
+{
+    static const uint32_t vias[] = {2, 3}, shares[] = {32768, 32768};
+    struct relay_counters counters;
+
+    open_diamond(10 * FABRIC_S, 2, vias, shares);
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    relay_counters(grid.relays[2], &counters);
+    ck_assert_uint_gt(counters.messages, 0);
+    kill_host(2);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+START_TEST(the_only_relay_dies)
+{
+    static const uint32_t via = 2, share = 65536;
+
+    open_diamond(3 * FABRIC_S, 1, &via, &share);
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    kill_host(2);
+    ck_assert(grid_run_until_dead(&grid, 0, 5 * FABRIC_S));
+    ck_assert_str_eq(flow_error(grid.flows[0].out)->phase, "failover");
+    ck_assert_str_eq(flow_error(grid.flows[0].in)->phase, "failover");
+    grid_close(&grid);
+}
+END_TEST
+
+/* A dead process is not waited for, on a direct lane or behind a relay. */
+START_TEST(a_dead_peer_is_no_failover)
+{
+    static const uint32_t vias[] = {UINT32_MAX, 2}, share = 65536;
+
+    open_diamond(10 * FABRIC_S, 1, &vias[_i % 2], &share);
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    kill_host(_i / 2 == 0 ? 1 : 0);
+    for (uint32_t i = 0; i < 3000; i++) {
+        grid_step_for(&grid, FABRIC_MS);
+        if (_i / 2 == 0 ? grid.flows[0].out_status < 0 && grid.flows[1].in_status < 0
+                        : grid.flows[0].in_status < 0 && grid.flows[1].out_status < 0) {
+            break;
+        }
+        ck_assert_uint_lt(i, 2999);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+/* One of two cables goes down at any moment of the set-up: the other is enough. */
+START_TEST(a_twin_goes_down_during_setup)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
+    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
+    grid_step_for(&grid, _i * 15000);
+    down(0, 1, (uint32_t)_i % 2, FOR_GOOD);
+    ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
+    send_all(50);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Whatever fails for a while, in whatever order. */
+START_TEST(every_message_comes_once)
+{
+    static const uint32_t vias[3][3] = {
+        {UINT32_MAX, 2, 3}, {2, 3, UINT32_MAX}, {2, 3, 2}};
+    static const uint32_t shares[3][3] = {
+        {65536, 0, 0}, {32768, 32768, 0}, {40000, 25536, 0}};
+    struct weft_rng rng;
+    uint32_t kind = (uint32_t)_i % 3;
+
+    weft_rng_init(&rng, (uint64_t)_i, "failover");
+    open_diamond(30 * FABRIC_S, 2 + (uint32_t)_i / 3 % 2, vias[kind], shares[kind]);
+    grid.no_port_events = _i % 2 == 1;
+    send_all(1200);
+    for (uint32_t i = 0; i < 12; i++) {
+        const struct fabric_cable *cable = &diamond[weft_rng_below(&rng, 5)];
+        weft_ns for_ns = (weft_ns)weft_rng_below(&rng, 400) * FABRIC_MS + FABRIC_MS;
+
+        if (weft_rng_below(&rng, 3) == 0) {
+            black_hole(cable->a, cable->b, 0, for_ns);
+        } else {
+            down(cable->b, cable->a, 0, for_ns);
+        }
+        grid_step_for(&grid, (weft_ns)weft_rng_below(&rng, 100) * FABRIC_MS);
+    }
+    ck_assert(grid_run(&grid, 60 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("all");
+    Suite *suite = suite_create("xfer/failover");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 12);
+    tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
+    tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
+    tcase_add_test(tcase, a_cable_flaps);
+    tcase_add_test(tcase, nothing_is_left);
+    tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);
+    tcase_add_test(tcase, a_relay_dies);
+    tcase_add_test(tcase, the_only_relay_dies);
+    tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
+    tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
+    tcase_add_loop_test(tcase, every_message_comes_once, 0, 12);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,481 @@
+/* What becomes of a lane that failed: which ports are suspected, when the sender connects again and
+ * over what, when it returns to the better way, and when both ends give up. The sender acts; the
+ * receiver waits, within the same limit. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "xfer/flow_private.h"
+
+#define RETRY_MIN_NS INT64_C(1000000)
+#define RETRY_MAX_NS INT64_C(1000000000)
+/* A lane that fails again within this time is not a fresh start: pauses grow. */
+#define STEADY_NS INT64_C(1000000000)
+#define TRIAL_MIN_NS INT64_C(1000000000)
+#define TRIAL_MAX_NS INT64_C(60000000000)
+#define HOLD_MAX_NS INT64_C(10000000000)
+#define FLAPS_KEPT_NS INT64_C(60000000000)
+/* One TCP way of a connection that replaces another: the next may work. */
+#define WAY_NS INT64_C(2000000000)
+
+static weft_ns now_of(const struct flow *flow)
+{
+    return io_now(flow->rdma->env);
+}
+
+static weft_ns doubled(weft_ns first, uint32_t times, weft_ns most)
+{
+    while (times-- > 0 && first < most) {
+        first *= 2;
+    }
+    return first < most ? first : most;
+}
+
+static bool any_up(const struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].state == FLOW_LANE_UP) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- suspects ---- */
+
+static void suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down)
+{
+    for (uint32_t i = 0; i < flow->n_suspects; i++) {
+        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
+            flow->suspects[i].is_down = is_down || flow->suspects[i].is_down;
+            return;
+        }
+    }
+    if (flow->n_suspects < WEFT_LENGTH(flow->suspects)) {
+        flow->suspects[flow->n_suspects++] =
+            (struct flow_suspect){.device = device, .port = port, .is_down = is_down};
+    }
+}
+
+static void acquit(struct flow *flow, uint32_t i)
+{
+    flow->n_suspects--;
+    memmove(&flow->suspects[i], &flow->suspects[i + 1],
+            (flow->n_suspects - i) * sizeof(flow->suspects[0]));
+}
+
+/* The port that an error of this end's queue pairs names. */
+static const struct rdma_port *accused(const struct flow *flow,
+                                       const struct weft_error *why)
+{
+    const struct weft_value *name = weft_error_value(why, "local_port");
+    bool by_queue_pair = strcmp(why->phase, "data") == 0 ||
+                         strcmp(why->phase, "probe") == 0 ||
+                         strcmp(why->phase, "rtr") == 0 || strcmp(why->phase, "rts") == 0;
+    bool is_fault = why->status == WEFT_ERR_COMPLETION ||
+                    why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
+
+    for (uint32_t i = 0;
+         name != NULL && by_queue_pair && is_fault && i < flow->rdma->n_ports; i++) {
+        if (strcmp(flow->rdma->ports[i].name, name->text) == 0) {
+            return &flow->rdma->ports[i];
+        }
+    }
+    return NULL;
+}
+
+static void exclude(struct conn_config *config, uint32_t device, uint8_t port)
+{
+    if (!conn_excludes(config, device, port) && config->n_excluded < CONN_EXCLUDED_MAX) {
+        config->excluded[config->n_excluded].device = device;
+        config->excluded[config->n_excluded].port = port;
+        config->n_excluded++;
+    }
+}
+
+void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
+                          struct conn_config *config)
+{
+    weft_ns left = flow->config.failover_ns;
+
+    for (uint32_t i = 0; i < flow->n_suspects && lane->n_via == 0; i++) {
+        exclude(config, flow->suspects[i].device, flow->suspects[i].port);
+    }
+    if (!flow->was_up) {
+        return;
+    }
+    if (flow->without_ns != 0) {
+        left -= now_of(flow) - flow->without_ns;
+    }
+    config->patience_ns = 0; /* a peer that was there and listens no more is gone */
+    config->total_ns = left < config->total_ns ? left : config->total_ns;
+    if (config->authenticate_ns > WAY_NS) {
+        config->authenticate_ns = WAY_NS;
+    }
+}
+
+/* ---- a lane failed ---- */
+
+/* Nobody is left to connect to, or to wait for. */
+static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
+                         const struct weft_error *why)
+{
+    const struct weft_value *relay = weft_error_value(why, "relay");
+    const struct weft_value *reason = weft_error_value(why, "reason");
+    uint32_t peer = flow->config.is_sender ? flow->config.to : flow->config.from;
+
+    if (reason != NULL && relay != NULL) {
+        return strcmp(reason->text, "dead") == 0 && relay->number == (int64_t)peer &&
+               flow->was_up;
+    }
+    if (lane->n_via > 0) {
+        return false;
+    }
+    if (strcmp(why->phase, "stream") == 0) {
+        /* Its end, and no word before: what a process does that dies. */
+        return lane->conn_was_up &&
+               (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
+                why->sys_errno == EPIPE);
+    }
+    if (strcmp(why->phase, "peer") == 0) {
+        return weft_error_value(why, "peer_phase") == NULL; /* it closed */
+    }
+    return flow->was_up && strcmp(why->phase, "tcp") == 0 &&
+           why->sys_errno == ECONNREFUSED;
+}
+
+/* Set-up that failed is worth another attempt where something else can be tried. */
+static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
+                      const struct weft_error *why)
+{
+    if (flow->was_up || flow->config.n_lanes > 1) {
+        return true;
+    }
+    return !flow->config.is_sender ||
+           (lane->conn->n_rails > 1 &&
+            (accused(flow, why) != NULL || strcmp(why->phase, "port") == 0 ||
+             weft_error_value(why, "peer_phase") != NULL));
+}
+
+void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    const struct rdma_port *port = accused(flow, why);
+    weft_ns now = now_of(flow);
+
+    lane->is_returning = strcmp(why->phase, "return") == 0 ||
+                         (phase != NULL && strcmp(phase->text, "return") == 0);
+    lane->tries =
+        lane->conn_was_up && now - lane->up_ns >= STEADY_NS ? 1 : lane->tries + 1;
+    if (lane->is_returning) {
+        lane->tries = 1;
+    }
+    lane->retry_ns =
+        now + (lane->tries <= 1 ? 0 : doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS));
+    if (!any_up(flow) && flow->without_ns == 0) {
+        flow->without_ns = now;
+    }
+    if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
+        flow_give_up(flow, why);
+        return;
+    }
+    if (port != NULL && flow->config.is_sender) {
+        suspect(flow, port->device_index, port->port, false);
+    }
+    if (why->status == WEFT_ERR_ROUTE && lane->n_via == 0) {
+        /* Too much was suspected. */
+        for (uint32_t i = flow->n_suspects; i-- > 0;) {
+            if (!flow->suspects[i].is_down) {
+                acquit(flow, i);
+            }
+        }
+    }
+}
+
+void flow_came_up(struct flow *flow, struct flow_lane *lane)
+{
+    weft_ns now = now_of(flow);
+
+    if (flow->without_ns != 0) {
+        flow->counters.without_lane_ns += now - flow->without_ns;
+        flow->without_ns = 0;
+    }
+    if (lane->is_returning) {
+        flow->counters.returns++;
+    } else if (lane->conn_was_up || (flow->was_up && lane->share == 0)) {
+        flow->counters.failovers++;
+    }
+    lane->is_returning = false;
+    lane->conn_was_up = true;
+    lane->up_ns = now;
+    flow->was_up = true;
+    if (lane->n_via == 0 && lane->conn->n_rails > flow->n_rails_best) {
+        flow->n_rails_best = lane->conn->n_rails;
+    }
+    flow->trial_ns = WEFT_NEVER;
+    if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {
+        flow->trial_ns = now + doubled(TRIAL_MIN_NS, flow->n_trials, TRIAL_MAX_NS);
+    }
+}
+
+/* ---- the way back ---- */
+
+/* The direct lane that is up with fewer rails than there were, or NULL. */
+static struct flow_lane *lesser_lane(struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->n_via == 0 && lane->state == FLOW_LANE_UP &&
+            lane->conn->n_rails < flow->n_rails_best) {
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+/* A connection over nothing but ports that the lane does not use: if it comes up, its probes have
+ * shown that they work. The lane goes on meanwhile. */
+static void start_trial(struct flow *flow, const struct flow_lane *lane)
+{
+    struct conn_config config = flow->config.conn;
+    struct weft_error error = {0};
+
+    flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
+    config.wants_answer = true;
+    config.patience_ns = 0;
+    config.authenticate_ns =
+        WAY_NS < config.authenticate_ns ? WAY_NS : config.authenticate_ns;
+    for (uint32_t r = 0; r < lane->conn->n_rails; r++) {
+        const struct rdma_port *port = lane->conn->rails[r].port;
+
+        exclude(&config, port->device_index, port->port);
+    }
+    for (uint32_t i = 0; i < flow->n_suspects; i++) {
+        if (flow->suspects[i].is_down) {
+            exclude(&config, flow->suspects[i].device, flow->suspects[i].port);
+        }
+    }
+    flow->trial_ns = WEFT_NEVER;
+    if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
+                     &flow->trial, &error) != WEFT_OK) {
+        flow->trial = NULL;
+    }
+}
+
+/* The ports work: the lane's next epoch has them. */
+static void turn_back(struct flow *flow, struct flow_lane *lane)
+{
+    struct weft_error why = {0};
+
+    for (uint32_t r = 0; r < flow->trial->n_rails; r++) {
+        const struct rdma_port *port = flow->trial->rails[r].port;
+
+        for (uint32_t i = flow->n_suspects; i-- > 0;) {
+            if (flow->suspects[i].device == port->device_index &&
+                flow->suspects[i].port == port->port) {
+                acquit(flow, i);
+            }
+        }
+    }
+    flow->n_trials = 0;
+    weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
+    flow_lane_fail(flow, lane, &why);
+}
+
+static void progress_trial(struct flow *flow)
+{
+    struct flow_lane *lane = lesser_lane(flow);
+    weft_status status;
+
+    if (flow->trial == NULL) {
+        if (flow->config.is_sender && lane != NULL && now_of(flow) >= flow->trial_ns) {
+            start_trial(flow, lane);
+        }
+        return;
+    }
+    status = conn_progress(flow->trial);
+    if (status == WEFT_AGAIN || (status == WEFT_OK && !flow->config.is_sender)) {
+        return;
+    }
+    if (flow->config.is_sender && lane != NULL && status == WEFT_OK) {
+        turn_back(flow, lane);
+    } else if (flow->config.is_sender && status < 0) {
+        flow->n_trials++;
+        flow->trial_ns =
+            now_of(flow) + doubled(TRIAL_MIN_NS, flow->n_trials, TRIAL_MAX_NS);
+    }
+    flow_retire(flow, flow->trial);
+    flow->trial = NULL;
+}
+
+/* ---- ports ---- */
+
+static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
+{
+    for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
+        if (conn->rails[r].port->device_index == device &&
+            conn->rails[r].port->port == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void port_down(struct flow *flow, uint32_t device, uint8_t port)
+{
+    weft_ns now = now_of(flow);
+
+    flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
+    flow->flapped_ns = now;
+    flow->trial_ns = WEFT_NEVER;
+    suspect(flow, device, port, true);
+    if (uses(flow->trial, device, port)) {
+        flow_retire(flow, flow->trial);
+        flow->trial = NULL;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+        struct weft_error why = {0};
+
+        if ((lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) &&
+            uses(lane->conn, device, port)) {
+            weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down",
+                      device, port);
+            flow_lane_fail(flow, lane, &why);
+            io_task_wake(&lane->conn->task);
+        }
+    }
+}
+
+void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
+{
+    if (!flow->config.may_fail_over || flow->is_closing ||
+        flow->error.status != WEFT_OK) {
+        return;
+    }
+    if (!is_up) {
+        port_down(flow, device, port);
+        return;
+    }
+    for (uint32_t i = flow->n_suspects; i-- > 0;) {
+        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
+            flow->suspects[i].is_down = false;
+        }
+    }
+    /* The more it flapped the longer it must hold. */
+    flow->trial_ns =
+        now_of(flow) + doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
+            lane->retry_ns = now_of(flow); /* nothing to wait for: no other way is up */
+        }
+        if (lane->conn != NULL) {
+            io_task_wake(&lane->conn->task);
+        }
+    }
+}
+
+/* ---- every look ---- */
+
+/* Those without a share are asked when the others do not come back at once. */
+static bool is_wanted(const struct flow *flow, const struct flow_lane *lane)
+{
+    bool others_failed = true;
+
+    if (lane->share > 0 || flow->config.n_lanes == 1) {
+        return true;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        const struct flow_lane *other = &flow->lanes[i];
+
+        others_failed =
+            others_failed &&
+            (other->share == 0 || (other->state != FLOW_LANE_UP && other->tries > 1));
+    }
+    return others_failed;
+}
+
+static weft_status give_up_waiting(struct flow *flow)
+{
+    struct weft_error error = {0};
+    const struct weft_error *last = &flow->last_failure;
+
+    weft_fail(&error, WEFT_ERR_TIMEOUT, "failover",
+              "rank %u to %u: no lane for %lld ms; last %s: %s", flow->config.from,
+              flow->config.to, (long long)(flow->config.failover_ns / 1000000),
+              last->phase, last->message);
+    error.sys_errno = last->sys_errno;
+    error.wc_status = last->wc_status;
+    weft_error_object(&error, "%s", last->object);
+    weft_error_int(&error, "from", flow->config.from);
+    weft_error_int(&error, "to", flow->config.to);
+    weft_error_int(&error, "lanes", flow->config.n_lanes);
+    weft_error_text(&error, "last_phase", last->phase);
+    for (uint32_t i = 0; i < last->n_values && i < WEFT_ERROR_VALUES_MAX; i++) {
+        if (last->values[i].kind == WEFT_VALUE_INT) {
+            weft_error_int(&error, last->values[i].name, last->values[i].number);
+        } else {
+            weft_error_text(&error, last->values[i].name, last->values[i].text);
+        }
+    }
+    return flow_give_up(flow, &error);
+}
+
+/* The flow has no task of its own: a connection that waits for nothing else wakes it. */
+static void set_timer(struct flow *flow)
+{
+    weft_ns at =
+        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + flow->config.failover_ns;
+    struct conn *carrier = NULL;
+
+    if (flow->config.is_sender && flow->trial == NULL && lesser_lane(flow) != NULL &&
+        flow->trial_ns < at) {
+        at = flow->trial_ns;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (flow->config.is_sender && lane->state == FLOW_LANE_DOWN &&
+            lane->retry_ns < at) {
+            at = lane->retry_ns;
+        }
+        if (lane->state == FLOW_LANE_STOPPING && lane->stop_ns < at) {
+            at = lane->stop_ns;
+        }
+        if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_STOPPING ||
+            lane->state == FLOW_LANE_DOWN) {
+            carrier = carrier == NULL ? lane->conn : carrier;
+        }
+    }
+    if (carrier != NULL) {
+        io_task_deadline(&carrier->task, at);
+    }
+}
+
+weft_status flow_failover_progress(struct flow *flow)
+{
+    weft_ns now = now_of(flow);
+
+    for (uint32_t i = 0; i < flow->config.n_lanes && flow->config.is_sender; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+        weft_status status = WEFT_OK;
+
+        if ((lane->state == FLOW_LANE_DOWN && now >= lane->retry_ns) ||
+            (lane->state == FLOW_LANE_IDLE && is_wanted(flow, lane))) {
+            status = flow_start_lane(flow, lane);
+        }
+        if (status < 0) {
+            return status;
+        }
+    }
+    progress_trial(flow);
+    if (flow->without_ns != 0 && now - flow->without_ns >= flow->config.failover_ns) {
+        return give_up_waiting(flow);
+    }
+    set_timer(flow);
+    return flow->error.status;
+}
