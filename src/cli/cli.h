@@ -43,9 +43,10 @@ struct cli_options {
     uint64_t seed;
     struct scenario_set sets[CLI_SETS_MAX];
     size_t n_sets;
-    bool quiet, verbose, dot, list;
+    bool quiet, verbose, dot, list, plan;
     enum cli_colour colour;
     const char *nic;
+    const char *job, *rank; /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
@@ -67,6 +68,8 @@ int cli_run(struct cli_options *options);
 int cli_validate(struct cli_options *options);
 int cli_list(struct cli_options *options);
 int cli_show(struct cli_options *options);
+/* show_plan.c: `show --plan` of a scenario that is loaded. */
+int cli_show_plan(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);

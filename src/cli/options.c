@@ -28,6 +28,9 @@ enum flag {
     FLAG_DOT,
     FLAG_LIST,
     FLAG_NIC,
+    FLAG_PLAN,
+    FLAG_JOB,
+    FLAG_RANK,
     FLAG_SCENARIO,
     FLAG_NAME,
     FLAG_RENDEZVOUS,
@@ -67,6 +70,9 @@ static const struct flag_spec specs[] = {
     {FLAG_OBSERVATIONS, "observations", "FILE", "run", "what `weft diagnose` reads"},
     {FLAG_DOT, "dot", NULL, "show", "the mesh in Graphviz' language"},
     {FLAG_NIC, "nic", "HOST:PORT", "show", "what happened inside that NIC in a run"},
+    {FLAG_PLAN, "plan", NULL, "show", "how the jobs will run: choices and steps"},
+    {FLAG_JOB, "job", "N", "show", "--plan of one job, from 0"},
+    {FLAG_RANK, "rank", "R", "show", "--plan of one rank, from 0"},
     {FLAG_LIST, "list", NULL, "bench", "the names of the benchmarks"},
     {FLAG_SCENARIO, "scenario", "FILE", "node", "the scenario all ranks run"},
     {FLAG_NAME, "name", "HOST", "node", "the host of it that this process is"},
@@ -228,6 +234,10 @@ static const char **text_field(struct cli_options *options, enum flag flag)
         return &options->backend;
     case FLAG_NIC:
         return &options->nic;
+    case FLAG_JOB:
+        return &options->job;
+    case FLAG_RANK:
+        return &options->rank;
     case FLAG_SCENARIO:
         return &options->scenario;
     case FLAG_NAME:
@@ -245,6 +255,7 @@ static const char **text_field(struct cli_options *options, enum flag flag)
     case FLAG_SET:
     case FLAG_COLOR:
     case FLAG_DOT:
+    case FLAG_PLAN:
     case FLAG_LIST:
     case FLAG_QUIET:
     case FLAG_VERBOSE:
@@ -259,6 +270,7 @@ static bool *switch_field(struct cli_options *options, int flag)
 {
     return flag == FLAG_NDJSON    ? &options->ndjson
            : flag == FLAG_DOT     ? &options->dot
+           : flag == FLAG_PLAN    ? &options->plan
            : flag == FLAG_LIST    ? &options->list
            : flag == FLAG_QUIET   ? &options->quiet
            : flag == FLAG_VERBOSE ? &options->verbose

@@ -200,6 +200,11 @@ int cli_show(struct cli_options *options)
     if (scenario == NULL) {
         return CLI_USAGE;
     }
+    if (options->plan) {
+        code = cli_show_plan(options, scenario);
+        scenario_free(scenario);
+        return code;
+    }
     if (view_init(&view, scenario)) {
         code = print_view(options, &view);
     }

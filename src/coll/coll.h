@@ -58,6 +58,10 @@ struct coll_extent {
     uint64_t input, output;       /* elements */
     uint64_t input_at, output_at; /* in place: where they begin in the one buffer */
 };
+/* Elements that a job of `bytes` of the size column has: whole ones, and a whole share for
+ * each rank where the kind deals them out. */
+uint64_t coll_whole_count(enum coll_kind kind, enum weft_dtype dtype, uint64_t bytes,
+                          uint32_t n_ranks);
 struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
                                   uint32_t n_ranks);
 

@@ -79,6 +79,16 @@ bool coll_reduces(enum coll_kind kind)
     return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
 }
 
+uint64_t coll_whole_count(enum coll_kind kind, enum weft_dtype dtype, uint64_t bytes,
+                          uint32_t n_ranks)
+{
+    uint64_t count = bytes / weft_dtype_bytes(dtype);
+    bool is_dealt =
+        kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER || kind == COLL_ALL_TO_ALL;
+
+    return is_dealt ? count - count % n_ranks : count;
+}
+
 struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
                                   uint32_t n_ranks)
 {

@@ -21,22 +21,12 @@ _Static_assert((int)SCENARIO_ALGORITHM_AUTO == (int)COLL_AUTO &&
                    (int)SCENARIO_N_ALGORITHMS == (int)COLL_N_ALGORITHMS,
                "one order of algorithms in scenario and coll");
 
-/* Whole elements, and a whole share for each rank where the collective deals them out. */
-static uint64_t whole_count(const struct scenario_job *job, uint64_t bytes,
-                            uint32_t n_ranks)
-{
-    uint64_t count = bytes / weft_dtype_bytes(job->dtype);
-    bool is_dealt = job->kind == SCENARIO_REDUCE_SCATTER ||
-                    job->kind == SCENARIO_ALL_GATHER || job->kind == SCENARIO_ALL_TO_ALL;
-
-    return is_dealt ? count - count % n_ranks : count;
-}
-
 static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
 {
     const struct scenario_job *job = &run->scenario->jobs[job_index];
     struct host_row *row = &run->rows[run->n_rows];
-    uint64_t count = whole_count(job, bytes, run->n_ranks);
+    uint64_t count =
+        coll_whole_count((enum coll_kind)job->kind, job->dtype, bytes, run->n_ranks);
     weft_ps limit;
 
     *row = (struct host_row){

@@ -1,0 +1,203 @@
+/* weft show --plan: what every job will do, and what else it could have done. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "coll/cost.h"
+#include "report/columns.h"
+#include "run/graph.h"
+
+struct shown {
+    const struct scenario *scenario;
+    struct coll_mesh mesh;
+    uint32_t job, rank; /* UINT32_MAX: all */
+    struct weft_text text;
+    json_t *plans; /* Owned */
+};
+
+/* False after a message. */
+static bool read_index(const char *flag, const char *value, uint32_t limit, uint32_t *out)
+{
+    char *end = NULL;
+    unsigned long number;
+
+    *out = UINT32_MAX;
+    if (value == NULL) {
+        return true;
+    }
+    errno = 0;
+    number = strtoul(value, &end, 10);
+    if (errno != 0 || end == value || *end != '\0' || number >= limit) {
+        fprintf(stderr, "weft show: --%s: not below %u: %s\n", flag, limit, value);
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool mesh_init(struct shown *shown)
+{
+    const struct scenario *scenario = shown->scenario;
+    uint32_t *hosts = weft_calloc((size_t)scenario->n_ranks + 1, sizeof(*hosts));
+    uint32_t *roots = weft_calloc((size_t)scenario->n_jobs + 1, sizeof(*roots));
+    struct scenario_world *world = NULL;
+    struct mesh_overlay overlay;
+    struct mesh_graph graph;
+    bool is_made = scenario_to_world(scenario, &world) == WEFT_OK;
+
+    for (uint32_t i = 0; i < scenario->n_ranks; i++) {
+        hosts[i] = scenario->ranks[i].host;
+    }
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        roots[i] = scenario->jobs[i].root;
+    }
+    if (is_made) {
+        run_graph(&world->spec, &graph);
+        mesh_overlay_make(&graph, hosts, scenario->n_ranks, &overlay);
+        coll_mesh_make(&overlay, roots, scenario->n_jobs, &shown->mesh);
+        mesh_graph_fini(&graph);
+    }
+    scenario_world_free(world);
+    free(hosts);
+    free(roots);
+    return is_made;
+}
+
+/* The modelled times of all algorithms of the kind, the chosen one marked. */
+static void show_choice(struct shown *shown, const struct coll_job *job,
+                        const struct coll_choice *choice)
+{
+    static const char *const heads[] = {"algorithm", "slice", "modelled"};
+    struct columns columns;
+
+    columns_init(&columns, heads, 3);
+    columns_right(&columns, 1);
+    columns_right(&columns, 2);
+    for (int a = COLL_AUTO + 1; a < COLL_N_ALGORITHMS; a++) {
+        struct coll_job other = *job;
+        struct coll_choice best;
+
+        other.algorithm = (enum coll_algorithm)a;
+        if (!coll_has_algorithm(job->kind, other.algorithm)) {
+            continue;
+        }
+        coll_choose(&other, &shown->mesh, &best);
+        columns_row(&columns);
+        columns_cell(&columns, "%s%s", coll_algorithm_name(best.algorithm),
+                     best.algorithm == choice->algorithm ? " *" : "");
+        columns_cell(&columns, "%llu B", (unsigned long long)best.slice_bytes);
+        if (best.time_ps == INT64_MAX) {
+            columns_cell(&columns, "impossible");
+        } else {
+            columns_cell(&columns, "%.3fus", (double)best.time_ps / 1e6);
+        }
+    }
+    columns_print(&columns, "  ", &shown->text);
+    columns_fini(&columns);
+}
+
+/* False after a message. */
+static bool show_rank(struct shown *shown, uint32_t job_index, const struct coll_job *job,
+                      const struct coll_choice *choice, uint32_t rank)
+{
+    struct weft_text steps = {NULL, 0, 0};
+    struct weft_error error = {0};
+    struct coll_plan plan;
+
+    if (coll_plan_make(job, rank, &shown->mesh, &plan, &error) != WEFT_OK) {
+        fprintf(stderr, "weft show: job %u: %s\n", job_index, error.message);
+        return false;
+    }
+    coll_plan_print(&plan, &steps);
+    weft_text_add(&shown->text, "\n%s", steps.bytes);
+    json_array_append_new(
+        shown->plans,
+        json_pack("{s:i, s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:s}", "job", (int)job_index,
+                  "kind", coll_kind_name(job->kind), "size_bytes",
+                  (json_int_t)(job->count * weft_dtype_bytes(job->dtype)), "algorithm",
+                  coll_algorithm_name(plan.algorithm), "slice_bytes",
+                  (json_int_t)choice->slice_bytes, "modelled_ns",
+                  (json_int_t)(choice->time_ps / 1000), "rank", (int)rank, "n_steps",
+                  (int)plan.n_steps, "plan", steps.bytes));
+    weft_text_fini(&steps);
+    coll_plan_fini(&plan);
+    return true;
+}
+
+static bool show_size(struct shown *shown, uint32_t index, uint64_t bytes)
+{
+    const struct scenario_job *from = &shown->scenario->jobs[index];
+    uint32_t n = shown->scenario->n_ranks;
+    enum coll_kind kind = (enum coll_kind)from->kind;
+    struct coll_job job = {.kind = kind,
+                           .algorithm = (enum coll_algorithm)from->algorithm,
+                           .dtype = from->dtype,
+                           .op = from->op,
+                           .count = coll_whole_count(kind, from->dtype, bytes, n),
+                           .root = from->root,
+                           .in_place = from->in_place};
+    struct coll_choice choice;
+
+    coll_choose(&job, &shown->mesh, &choice);
+    weft_text_add(&shown->text, "%sjob %u: %s of %llu B on %u ranks\n",
+                  shown->text.n > 0 ? "\n" : "", index, coll_kind_name(kind),
+                  (unsigned long long)(job.count * weft_dtype_bytes(job.dtype)), n);
+    show_choice(shown, &job, &choice);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        if ((shown->rank == UINT32_MAX || shown->rank == rank) &&
+            !show_rank(shown, index, &job, &choice, rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool show_jobs(struct shown *shown)
+{
+    for (uint32_t i = 0; i < shown->scenario->n_jobs; i++) {
+        const struct scenario_job *job = &shown->scenario->jobs[i];
+
+        for (uint32_t k = 0; k < job->n_bytes; k++) {
+            if ((shown->job == UINT32_MAX || shown->job == i) &&
+                !show_size(shown, i, job->bytes[k])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int cli_show_plan(const struct cli_options *options, const struct scenario *scenario)
+{
+    struct shown shown = {.scenario = scenario, .plans = json_array()};
+    char *dump = NULL;
+    int code = CLI_USAGE;
+
+    if (read_index("job", options->job, scenario->n_jobs, &shown.job) &&
+        read_index("rank", options->rank, scenario->n_ranks, &shown.rank) &&
+        mesh_init(&shown)) {
+        code = show_jobs(&shown) ? CLI_OK : CLI_USAGE;
+        coll_mesh_fini(&shown.mesh);
+    }
+    if (code == CLI_OK && options->json != NULL) {
+        json_t *document = json_pack("{s:i, s:s, s:O}", "schema_version", 1, "scenario",
+                                     scenario->name, "plans", shown.plans);
+
+        dump = json_dumps(document, JSON_INDENT(2));
+        json_decref(document);
+        shown.text.n = 0;
+        weft_text_add(&shown.text, "%s\n", dump);
+        free(dump);
+    }
+    if (code == CLI_OK && shown.text.n > 0 &&
+        !cli_write_file(options->json != NULL ? options->json : "-", shown.text.bytes,
+                        shown.text.n)) {
+        code = CLI_USAGE;
+    }
+    json_decref(shown.plans);
+    weft_text_fini(&shown.text);
+    return code;
+}
