@@ -333,6 +333,18 @@ def test_show_sums_up_ten_thousand_hosts(tmp_path):
     assert weft("show", large, "--dot").stdout.count(" -- ") == 20000
 
 
+def test_show_tells_the_plans():
+    shown = weft("show", TRIANGLE, "--plan", "--job", 0, "--rank", 1).stdout
+    assert "rank 1 of 3, direct" in shown and "rank 0 of 3" not in shown
+    assert "exchange" in shown and "recv_reduce from 0" in shown
+    plans = json.loads(weft("show", TRIANGLE, "--plan", "--json").stdout)["plans"]
+    assert {plan["rank"] for plan in plans} == {0, 1, 2}
+    large = max(plans, key=lambda plan: plan["size_bytes"])
+    assert large["algorithm"] == "rings" and large["n_steps"] == large["plan"].count("\n") - 1
+    weft("show", TRIANGLE, "--plan", "--rank", 3, code=2)
+    weft("show", TRIANGLE, "--rank", 0, code=2)
+
+
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_a_capture_decodes_as_roce_v2_with_nothing_malformed(tmp_path):
     capture = tmp_path / "c.pcapng"

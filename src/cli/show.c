@@ -196,6 +196,10 @@ int cli_show(struct cli_options *options)
                 options->nic != NULL ? "nic" : "policy");
         return CLI_ENVIRONMENT;
     }
+    if (!options->plan && (options->job != NULL || options->rank != NULL)) {
+        fprintf(stderr, "weft show: --job and --rank go with --plan\n");
+        return CLI_USAGE;
+    }
     scenario = cli_load(options, options->operands[0]);
     if (scenario == NULL) {
         return CLI_USAGE;
