@@ -112,6 +112,73 @@ START_TEST(immediates_are_these_bits)
 }
 END_TEST
 
+static const struct flow_purpose far = {.kind = FLOW_FORWARD,
+                                        .lane = 2,
+                                        .from = 0x01020304,
+                                        .to = 7,
+                                        .epoch = 9,
+                                        .share = 65536,
+                                        .fragment_bytes = 131072,
+                                        .relay_buffers = 8,
+                                        .n_hops = 2,
+                                        .hops = {5, 0x1234}};
+
+START_TEST(a_purpose_is_these_bytes)
+{
+    static const uint8_t want[CONN_PURPOSE_BYTES] = {
+        'W', 'F', 'L', 'O', 1, 2, 2, 2, 1, 2, 3, 4, 0, 0, 0, 7,    0,
+        0,   0,   9,   0,   1, 0, 0, 0, 2, 0, 0, 0, 8, 0, 5, 0x12, 0x34};
+    uint8_t bytes[CONN_PURPOSE_BYTES];
+    struct flow_purpose back;
+
+    flow_purpose_encode(&far, bytes);
+    ck_assert_mem_eq(bytes, want, sizeof(want));
+    ck_assert(flow_purpose_decode(bytes, &back));
+    ck_assert_mem_eq(&back, &far, sizeof(far));
+}
+END_TEST
+
+START_TEST(what_is_no_purpose_is_refused)
+{
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } rows[] = {
+        {0, 'X'}, {4, 2},  {5, 0},  {5, 4},  {5, 1},  {5, 3},  {7, 13}, {7, 1},
+        {19, 0},  {20, 1}, {23, 1}, {24, 1}, {25, 0}, {29, 0}, {34, 1}, {63, 1},
+    };
+    struct flow_purpose back;
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        uint8_t bytes[CONN_PURPOSE_BYTES];
+
+        flow_purpose_encode(&far, bytes);
+        bytes[rows[i].at] = rows[i].value;
+        ck_assert_msg(!flow_purpose_decode(bytes, &back), "row %zu was taken", i);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_is_these_bytes)
+{
+    static const uint8_t want[CONN_PURPOSE_BYTES] = {'W', 'F', 'L', 'A',  0,    0,
+                                                     0,   3,   0,   0x0a, 0xbc, 0xde};
+    struct flow_answer answer = {.epoch = 3, .base = 0xabcde}, back;
+    uint8_t bytes[CONN_PURPOSE_BYTES];
+
+    flow_answer_encode(&answer, bytes);
+    ck_assert_mem_eq(bytes, want, sizeof(want));
+    ck_assert(flow_answer_decode(bytes, &back));
+    ck_assert_uint_eq(back.epoch, 3);
+    ck_assert_uint_eq(back.base, 0xabcde);
+    bytes[9] = 0x10; /* 21 bits */
+    ck_assert(!flow_answer_decode(bytes, &back));
+    bytes[9] = 0;
+    bytes[12] = 1;
+    ck_assert(!flow_answer_decode(bytes, &back));
+}
+END_TEST
+
 /* Parts lie end to end, cover the message, are multiples of 128 bytes but for the last, and are
  * never empty; their pieces' lengths follow from the last one's. */
 static bool is_covered(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
@@ -178,6 +245,9 @@ int main(void)
     tcase_add_test(tcase, an_entry_is_these_bytes);
     tcase_add_test(tcase, what_is_no_entry_is_refused);
     tcase_add_test(tcase, immediates_are_these_bits);
+    tcase_add_test(tcase, a_purpose_is_these_bytes);
+    tcase_add_test(tcase, what_is_no_purpose_is_refused);
+    tcase_add_test(tcase, an_answer_is_these_bytes);
     tcase_add_test(tcase, stripes_cover_the_message);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
