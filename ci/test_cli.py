@@ -317,6 +317,33 @@ topology:
     assert "via " in weft("show", ring).stdout
 
 
+def test_a_bad_order_of_ranks_is_found_where_rings_follow_it(tmp_path):
+    ring = scenario(tmp_path, """
+name: ring
+policy: nccl-2.30-subnet-aware
+topology:
+  nodes: {a: {ports: [l, r]}, b: {ports: [l, r]}, c: {ports: [l, r]}, d: {ports: [l, r]}}
+  links:
+    - {endpoints: ["a:r", "b:l"], subnet: 10.1.0.0/24}
+    - {endpoints: ["b:r", "c:l"], subnet: 10.1.1.0/24}
+    - {endpoints: ["c:r", "d:l"], subnet: 10.1.2.0/24}
+    - {endpoints: ["d:r", "a:l"], subnet: 10.1.3.0/24}
+ranks: [a, c, b, d]
+jobs: [{all_reduce: {bytes: 64KiB}}]
+""")
+    seen = tmp_path / "seen.json"
+    document = run_json(ring, "--observations", seen, code=1)
+    found = [f for f in document["findings"] if f["code"] == "mesh.rank_order"]
+    assert len(found) == 1 and found[0]["severity"] == "warning"
+    assert found[0]["evidence"] == {"pairs_without_cable": 2, "better": 0,
+                                    "better_order": "0 2 1 3"}
+    again = json.loads(weft("diagnose", seen, "--json", code=1).stdout)
+    assert found[0] in again["findings"]
+    shown = json.loads(weft("show", ring, "--json").stdout)
+    assert shown["ring"] == {"order": ["a", "b", "c", "d"], "neighbours_without_cable": 0,
+                             "better_than_given": True}
+
+
 def test_show_sums_up_ten_thousand_hosts(tmp_path):
     large = torus(tmp_path, 100, 100)
     shown = weft("show", large).stdout

@@ -43,7 +43,7 @@ int cli_explain(struct cli_options *options)
 
 static json_t *diagnose(const char *path)
 {
-    struct diag_input input = {NULL, 0};
+    struct diag_input input = {.hosts = NULL};
     struct diag_findings findings = {NULL, 0};
     struct weft_error error;
     json_error_t syntax;

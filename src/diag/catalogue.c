@@ -283,6 +283,24 @@ static const struct diag_entry entries[] = {
             "or a corruption that the frames' checks did not catch.",
     },
     {
+        .id = DIAG_MESH_RANK_ORDER,
+        .code = "mesh.rank_order",
+        .severity = DIAG_WARNING,
+        .cause = "neighbours in the order of ranks share no cable, and another order "
+                 "would have fewer such pairs",
+        .remedy =
+            "start the ranks in the order given, so that ring neighbours are cabled; "
+            "`weft show FILE` prints all of it",
+        .reference = "docs/mesh.md",
+        .explanation =
+            "NCCL lays its rings over the ranks in the order in which they were started. "
+            "On a partial mesh a pair of neighbours without a cable is relayed, over "
+            "cables that other pairs need, and the ring is as slow as its slowest pair. "
+            "Policy `weft` lays rings over cables whatever the order of ranks, and is "
+            "not "
+            "warned.",
+    },
+    {
         .id = DIAG_UNDETERMINED,
         .code = "undetermined",
         .severity = DIAG_ERROR,

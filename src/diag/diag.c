@@ -20,7 +20,7 @@ void diag_input_fini(struct diag_input *input)
         free(host->events);
     }
     free(input->hosts);
-    *input = (struct diag_input){NULL, 0};
+    *input = (struct diag_input){.hosts = NULL};
 }
 
 void diag_findings_fini(struct diag_findings *findings)
@@ -206,6 +206,22 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
     }
 }
 
+/* Slow, not wrong: every such pair is relayed, over cables that others need. */
+static void inspect_order(const struct diag_input *input, struct diag_findings *out)
+{
+    const struct diag_rank_order *order = &input->rank_order;
+    struct diag_finding finding = {.entry = diag_entry(DIAG_MESH_RANK_ORDER),
+                                   .severity = DIAG_WARNING};
+
+    if (order->missing <= order->better_missing) {
+        return;
+    }
+    diag_evidence_int(&finding, "pairs_without_cable", order->missing);
+    diag_evidence_int(&finding, "better", order->better_missing);
+    diag_evidence_text(&finding, "better_order", order->better_order);
+    say(out, &finding);
+}
+
 static void sort_by_severity(struct diag_findings *out)
 {
     /* Insertion: stable, and there are few. */
@@ -230,5 +246,6 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     }
     drop_decided(out);
     inspect_cables(input, out);
+    inspect_order(input, out);
     sort_by_severity(out);
 }

@@ -79,9 +79,17 @@ struct diag_host {
     uint32_t n_told;
 };
 
+/* How the ring of ranks lies on the mesh: neighbours without a cable (or switch) of their
+ * own, in the order given and in a better one. All 0: not looked at, or nothing to mend. */
+struct diag_rank_order {
+    uint32_t missing, better_missing;
+    char better_order[DIAG_NAME_BYTES]; /* ranks, "0 2 1 3"; cut off with "..." */
+};
+
 struct diag_input {
     struct diag_host *hosts; /* Owned [n_hosts], in rank order */
     uint32_t n_hosts;
+    struct diag_rank_order rank_order;
 };
 
 /* Frees everything inside; the structs themselves are the caller's. */

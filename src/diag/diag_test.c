@@ -23,7 +23,7 @@ static void check_case(int i, bool is_mirrored)
     ck_assert_str_eq(findings.items[0].entry->code, scene_cases[i].code);
     diag_where(&findings.items[0], where, sizeof(where));
     ck_assert_str_eq(where, scene_cases[i].where);
-    ck_assert_int_eq(findings.items[0].severity, DIAG_ERROR);
+    ck_assert_int_eq(findings.items[0].severity, findings.items[0].entry->severity);
     ck_assert_uint_gt(findings.items[0].n_evidence, 0);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);

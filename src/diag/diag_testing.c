@@ -44,6 +44,7 @@ static void init_host(struct diag_host *host, const char *name)
 
 void scene_set(struct scene *s)
 {
+    s->input.rank_order = (struct diag_rank_order){.missing = 0};
     s->input.hosts = weft_calloc(2, sizeof(*s->input.hosts));
     s->input.n_hosts = 2;
     s->a = &s->input.hosts[0];
@@ -264,6 +265,12 @@ static void wrong_data(struct scene *s)
     fails(s, WEFT_ERR_DATA, "verify");
 }
 
+static void bad_order(struct scene *s)
+{
+    s->input.rank_order = (struct diag_rank_order){2, 0, "0 2 1 3"};
+    s->a->n_errors = 0;
+}
+
 static void unexplained(struct scene *s)
 {
     scene_loses_packets(s);
@@ -297,6 +304,7 @@ const struct scene_case scene_cases[] = {
     {limit_reached, "host.memlock", "titanic"},
     {no_device, "host.no_device", "titanic"},
     {wrong_data, "data.wrong", "titanic"},
+    {bad_order, "mesh.rank_order", ""},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
 const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));

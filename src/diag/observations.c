@@ -163,6 +163,13 @@ json_t *diag_observations_encode(const struct diag_input *input)
         json_array_append_new(hosts, encode_host(&input->hosts[i]));
     }
     json_object_set_new(document, "hosts", hosts);
+    if (input->rank_order.missing > 0) {
+        json_object_set_new(document, "rank_order",
+                            json_pack("{s:i, s:i, s:s}", "missing",
+                                      (int)input->rank_order.missing, "better_missing",
+                                      (int)input->rank_order.better_missing,
+                                      "better_order", input->rank_order.better_order));
+    }
     return document;
 }
 
@@ -444,6 +451,24 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     }
 }
 
+static void decode_rank_order(struct cursor *at, const json_t *object,
+                              struct diag_rank_order *out)
+{
+    if (object == NULL) {
+        return;
+    }
+    int64_t missing = get_int(at, object, "missing", 0);
+    int64_t better = get_int(at, object, "better_missing", 0);
+    if (!json_is_object(object) || missing < 0 || missing > UINT32_MAX || better < 0 ||
+        better > UINT32_MAX) {
+        bad(at, "rank_order", "must say how many neighbours share no cable");
+        return;
+    }
+    out->missing = (uint32_t)missing;
+    out->better_missing = (uint32_t)better;
+    get_text(at, object, "better_order", out->better_order, sizeof(out->better_order));
+}
+
 weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
                                      struct weft_error *error)
 {
@@ -451,7 +476,7 @@ weft_status diag_observations_decode(const json_t *document, struct diag_input *
     uint32_t n;
     const json_t *hosts = get_list(&at, document, "hosts", HOSTS_MAX, &n);
 
-    *out = (struct diag_input){NULL, 0};
+    *out = (struct diag_input){.hosts = NULL};
     if (get_int(&at, document, "schema_version", 0) != 1) {
         bad(&at, "schema_version", "must be 1");
         return at.status;
@@ -469,5 +494,6 @@ weft_status diag_observations_decode(const json_t *document, struct diag_input *
         out->n_hosts = i + 1;
         leave(&at, mark);
     }
+    decode_rank_order(&at, json_object_get(document, "rank_order"), &out->rank_order);
     return at.status;
 }

@@ -1,6 +1,8 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "mesh/ring.h"
 #include "run/private.h"
 
 static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
@@ -160,10 +162,41 @@ static void observe_host(const struct run *run, const struct host *host,
     observe_told(run, host, out);
 }
 
+/* Above this many ranks a better order is not looked for. */
+#define ORDER_RANKS_MAX 256
+
+/* Policy weft lays its rings over cables, whatever the order; the others' follow the ranks. */
+static void observe_order(const struct run *run, struct diag_rank_order *out)
+{
+    if (run->policy == RDMA_POLICY_WEFT || run->n_ranks < 3 ||
+        run->n_ranks > ORDER_RANKS_MAX) {
+        return;
+    }
+    uint32_t *order = weft_calloc(run->n_ranks, sizeof(*order));
+    struct mesh_ring given = mesh_ring_of(&run->graph, run->member_hosts, run->n_ranks);
+    struct mesh_ring better =
+        mesh_ring_order(&run->graph, run->member_hosts, run->n_ranks, order);
+    size_t n = 0;
+
+    out->missing = given.n_missing;
+    out->better_missing = better.n_missing;
+    for (uint32_t i = 0; i < run->n_ranks; i++) {
+        if (n + 16 > sizeof(out->better_order)) {
+            weft_format(out->better_order + n, sizeof(out->better_order) - n, " ...");
+            break;
+        }
+        weft_format(out->better_order + n, sizeof(out->better_order) - n, "%s%u",
+                    i > 0 ? " " : "", order[i]);
+        n += strlen(out->better_order + n);
+    }
+    free(order);
+}
+
 void run_observe(const struct run *run, struct diag_input *out)
 {
     out->hosts = weft_calloc(run->n_members + 1, sizeof(*out->hosts));
     out->n_hosts = run->n_members;
+    observe_order(run, &out->rank_order);
     for (uint32_t i = 0; i < run->n_members; i++) {
         observe_host(run, run->hosts[i], &out->hosts[i]);
     }
