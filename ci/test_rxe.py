@@ -142,6 +142,15 @@ def test_basic_scenarios_pass_as_an_ordinary_user(place, path, extra, n_connecti
     assert_on_the_wire(document)
 
 
+def test_up_to_64_mib_is_exact_in_the_memory_a_guest_has(place):
+    document = run_json(place, TRIANGLE, "--set", "jobs.0.all_reduce.bytes=[8,64KiB,4MiB,64MiB]",
+                        "--set", "expect={data: exact}")
+    assert document["result"] == "pass"
+    assert [job["size_bytes"] for job in document["jobs"]] == [8, 1 << 16, 1 << 22, 1 << 26]
+    assert [job["nwrong"] for job in document["jobs"]] == [0] * 4
+    assert_on_the_wire(document)
+
+
 def test_ports_and_gids_are_those_of_the_simulated_fabric(place):
     def connections(backend):
         out, _ = weft(place, "run", "--backend", backend, TRIANGLE, *SMALL, "--set",
