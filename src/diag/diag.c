@@ -1,5 +1,6 @@
 #include "diag/diag.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,18 @@ static void say(struct diag_findings *out, const struct diag_finding *finding)
 
 /* ---- failures ---- */
 
+/* Nobody answers at a host that had failed already and left: that is a consequence. */
+static bool had_left(const struct diag_case *c)
+{
+    enum weft_status status = c->failure->error.status;
+    bool is_about_presence =
+        c->failure->error.wc_status == 0 &&
+        (c->failure->error.sys_errno == ECONNREFUSED || status == WEFT_ERR_CLOSED);
+
+    return is_about_presence && c->peer != NULL && c->peer->was_observed &&
+           c->peer->n_errors > 0 && c->peer->errors[0].at_ns < c->failure->at_ns;
+}
+
 static void judge_failures(const struct diag_input *input, bool hearsay,
                            struct diag_findings *out)
 {
@@ -92,6 +105,9 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
                 continue;
             }
             diag_case_init(&c, input, host, &host->errors[j]);
+            if (had_left(&c)) {
+                continue;
+            }
             diag_judge(&c, &finding);
             say(out, &finding);
         }
