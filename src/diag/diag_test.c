@@ -2,6 +2,7 @@
 #include "diag/diag.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,33 @@ END_TEST
 
 /* ---- several hosts ---- */
 
+/* iceberg comes late to where titanic, which has failed, no longer listens. */
+START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
+{
+    for (int is_earlier = 0; is_earlier < 2; is_earlier++) {
+        struct scene s;
+        struct diag_findings findings;
+        struct diag_error *refusal;
+
+        scene_set(&s);
+        scene_down_here(&s);
+        s.failure->at_ns = 1000;
+        refusal = &s.b->errors[s.b->n_errors++];
+        *refusal = (struct diag_error){.at_ns = is_earlier ? 999 : 1001};
+        weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
+        weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, is_earlier ? 2 : 1);
+        ck_assert_str_eq(findings.items[0].entry->code, "link.down");
+        if (is_earlier) { /* then it is one of its own */
+            ck_assert_str_eq(findings.items[1].entry->code, "conn.refused");
+        }
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 START_TEST(both_ends_of_one_cause_are_one_finding)
 {
     struct scene s;
@@ -319,6 +347,7 @@ int main(void)
     tcase_add_loop_test(tests, missing_evidence_never_names_another_cause, 0,
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
+    tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
