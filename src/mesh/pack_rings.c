@@ -85,19 +85,35 @@ static uint32_t most_cycles(const struct pack *pack, uint64_t rate_bps)
     return least / 2;
 }
 
+/* Keeps k cycles if they are 2 % cheaper than what there is; false if there are none. */
+static bool try_count(const struct pack *pack, uint64_t rate_bps, uint32_t k,
+                      uint32_t *cycles, struct mesh_packing *out)
+{
+    struct mesh_packing found = {.n_ranks = out->n_ranks};
+    if (!(pack->n <= EXACT_VERTICES && pack_cycles_exact(pack, rate_bps, k, cycles)) &&
+        !pack_cycles_find(pack, rate_bps, k, cycles)) {
+        return false;
+    }
+    add_cycles(pack, cycles, k, &found);
+    if (out->n_rings > 0 && found.load >= out->load - out->load / 50) {
+        pack_clear(&found);
+    }
+    pack_keep_better(out, &found);
+    return true;
+}
+
+/* Of cycles with cables of their own the most are the cheapest. Where lanes share ports or
+ * roots more may be no better, so that few are tried first. */
 static void try_rate(const struct pack *pack, uint64_t rate_bps, struct mesh_packing *out)
 {
     uint32_t *cycles =
         weft_calloc((size_t)pack->n * (MESH_PACKING_MAX / 2) + 1, sizeof(*cycles));
-    for (uint32_t k = most_cycles(pack, rate_bps); k > 0; k--) {
-        struct mesh_packing found = {.n_ranks = out->n_ranks};
-        if ((pack->n <= EXACT_VERTICES && pack_cycles_exact(pack, rate_bps, k, cycles)) ||
-            pack_cycles_find(pack, rate_bps, k, cycles)) {
-            add_cycles(pack, cycles, k, &found);
-            pack_keep_better(out, &found);
-            if (!pack->overlay->is_shared) {
-                break; /* fewer of them are not cheaper */
-            }
+    uint32_t most = most_cycles(pack, rate_bps);
+    bool is_shared = pack->overlay->is_shared;
+    for (uint32_t i = 0; i < most; i++) {
+        uint32_t k = is_shared ? i + 1 : most - i;
+        if (try_count(pack, rate_bps, k, cycles, out) != is_shared) {
+            break;
         }
     }
     free(cycles);

@@ -139,8 +139,9 @@ START_TEST(ranks_of_a_host_hang_together)
 }
 END_TEST
 
-/* Four hosts on one switch: a ring passes every port once each way; one tree whose lanes are
- * all of a rank's port would pass it three times. A ring with its reverse does not help. */
+/* Four hosts on one switch: a ring passes every port once each way, and more rings than
+ * one and its reverse are no better; a tree whose lanes all leave one host would pass its
+ * port three times. */
 START_TEST(a_switch_port_is_shared_by_lanes)
 {
     static struct mesh mesh;
@@ -151,6 +152,7 @@ START_TEST(a_switch_port_is_shared_by_lanes)
     open_overlay(&mesh);
     mesh_pack_rings(&mesh.overlay, &mesh.packing);
     ck_assert_uint_eq(mesh.packing.load, 65536);
+    ck_assert_uint_eq(mesh.packing.n_rings, 2);
     mesh_packing_fini(&mesh.packing);
     /* Every host takes in and gives out the same: 2 x 3 / 4. */
     mesh_pack_trees(&mesh.overlay, &mesh.packing);
