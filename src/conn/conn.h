@@ -38,12 +38,13 @@ struct conn_config {
     bool has_secret;
     uint8_t secret[CONN_SECRET_BYTES]; /* job key: mixed into every connection's key */
     weft_ns authenticate_ns;           /* limit for a client to authenticate: 5 s */
-    weft_ns total_ns;     /* limit for the whole set-up once TCP is up: 30 s */
-    weft_ns patience_ns;  /* how long a peer may not be listening yet: 900 s */
-    weft_ns probe_ns;     /* software deadline of one probe try: 100 ms */
-    uint32_t probe_tries; /* 3 */
-    uint32_t pending_max; /* clients not yet authenticated: 64 */
-    bool over_management; /* TCP by the management network, not the cable */
+    weft_ns total_ns;      /* limit for the whole set-up once TCP is up: 30 s */
+    weft_ns patience_ns;   /* how long a peer may not be listening yet: 900 s */
+    weft_ns probe_ns;      /* software deadline of one probe try: 100 ms */
+    uint32_t probe_tries;  /* 3 */
+    uint32_t pending_max;  /* clients not yet authenticated: 64 */
+    bool over_management;  /* TCP by the management network, not the cable ... */
+    bool management_first; /* ... or by the cable only when that fails */
     /* What queues completed goes there; or NULL. Not owned. */
     struct conn_journal *journal;
     /* The connector's: what the connection is for, told under authentication. Opaque here. */

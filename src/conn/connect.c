@@ -75,6 +75,15 @@ static void find_ways_inside(struct conn *conn)
     }
 }
 
+static void add_management_ways(struct conn_dial *dial)
+{
+    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
+        if (dial->handle.endpoints[i].is_management) {
+            add_way(dial, NULL, &dial->handle.endpoints[i]);
+        }
+    }
+}
+
 /* Cables that both ends share first, each from its own address, then the management address. */
 static void find_ways(struct conn *conn)
 {
@@ -98,14 +107,15 @@ static void find_ways(struct conn *conn)
     }
     n_facing =
         mesh_find_facing(local, n_local, remote, n_remote, false, facing, CONN_WAYS_MAX);
+    if (conn->config.management_first) {
+        add_management_ways(dial);
+    }
     for (size_t i = 0; i < n_facing && i < CONN_WAYS_MAX && !by_management(&conn->config);
          i++) {
         add_way(dial, &sources[facing[i].local], endpoints[facing[i].remote]);
     }
-    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
-        if (dial->handle.endpoints[i].is_management) {
-            add_way(dial, NULL, &dial->handle.endpoints[i]);
-        }
+    if (!conn->config.management_first) {
+        add_management_ways(dial);
     }
 }
 

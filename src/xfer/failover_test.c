@@ -346,7 +346,7 @@ int main(void)
     SRunner *runner;
     int n_failed;
 
-    tcase_set_timeout(tcase, 12);
+    tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
     tcase_add_test(tcase, a_cable_flaps);

@@ -108,6 +108,7 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     if (flow->without_ns != 0) {
         left -= now_of(flow) - flow->without_ns;
     }
+    config->management_first = true; /* a cable may be the very one that failed */
     config->patience_ns = 0; /* a peer that was there and listens no more is gone */
     config->total_ns = left < config->total_ns ? left : config->total_ns;
     if (config->authenticate_ns > WAY_NS) {
@@ -129,6 +130,9 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
         return strcmp(reason->text, "dead") == 0 && relay->number == (int64_t)peer &&
                flow->was_up;
     }
+    if (strcmp(why->phase, "peer") == 0 && weft_error_value(why, "peer_phase") == NULL) {
+        return true; /* it closed; relays pass that on */
+    }
     if (lane->n_via > 0) {
         return false;
     }
@@ -137,9 +141,6 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
         return lane->conn_was_up &&
                (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                 why->sys_errno == EPIPE);
-    }
-    if (strcmp(why->phase, "peer") == 0) {
-        return weft_error_value(why, "peer_phase") == NULL; /* it closed */
     }
     return flow->was_up && strcmp(why->phase, "tcp") == 0 &&
            why->sys_errno == ECONNREFUSED;
@@ -244,6 +245,7 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
 
     flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
     config.wants_answer = true;
+    config.management_first = true;
     config.patience_ns = 0;
     config.authenticate_ns =
         WAY_NS < config.authenticate_ns ? WAY_NS : config.authenticate_ns;
@@ -349,33 +351,45 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
     }
 }
 
+/* A port that came back: where a lane is up without it a trial says when it may be used. Else
+ * there is nothing to lose, but that alternates need not be left for a port that flaps. */
+static void port_up(struct flow *flow, uint32_t device, uint8_t port)
+{
+    bool is_needed = lesser_lane(flow) == NULL;
+    weft_ns hold = doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
+    weft_ns now = now_of(flow);
+
+    for (uint32_t i = flow->n_suspects; i-- > 0;) {
+        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
+            flow->suspects[i].is_down = false;
+            if (is_needed) {
+                acquit(flow, i);
+            }
+        }
+    }
+    flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
+            lane->retry_ns = any_up(flow) ? now + hold : now;
+        }
+        if (lane->conn != NULL) {
+            io_task_wake(&lane->conn->task);
+        }
+    }
+}
+
 void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
 {
     if (!flow->config.may_fail_over || flow->is_closing ||
         flow->error.status != WEFT_OK) {
         return;
     }
-    if (!is_up) {
+    if (is_up) {
+        port_up(flow, device, port);
+    } else {
         port_down(flow, device, port);
-        return;
-    }
-    for (uint32_t i = flow->n_suspects; i-- > 0;) {
-        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
-            flow->suspects[i].is_down = false;
-        }
-    }
-    /* The more it flapped the longer it must hold. */
-    flow->trial_ns =
-        now_of(flow) + doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
-            lane->retry_ns = now_of(flow); /* nothing to wait for: no other way is up */
-        }
-        if (lane->conn != NULL) {
-            io_task_wake(&lane->conn->task);
-        }
     }
 }
 

@@ -242,7 +242,7 @@ int main(void)
     SRunner *runner;
     int n_failed;
 
-    tcase_set_timeout(tcase, 10);
+    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, messages_of_all_sizes_pass_relays, 0, 6);
     tcase_add_test(tcase, groups_pass_relays);
     tcase_add_loop_test(tcase, rings_do_not_deadlock, 0, 2);
