@@ -4,9 +4,10 @@
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-/* Several trees share lanes in both phases: a message is listed this many slices behind the
- * one it depends on, so that a lane has something else to carry meanwhile. */
-#define SPREAD 4
+/* How far a message is listed behind the one it depends on, in slices, so that its lane has
+ * something else to carry meanwhile. Measured: along trees 1 is best, more only delays the
+ * first results; between all pairs, sums of all ranks take a while. */
+#define SPREAD_BLOCKS 4
 
 struct maker {
     struct coll_draft *draft;
@@ -91,7 +92,7 @@ static void add_blocks(struct maker *maker, const struct carried *carried)
 
     for (uint32_t root = 0; root < maker->n; root++) {
         struct part block = block_of(carried->part.count, root, maker->n);
-        struct coll_flow flow = {.spread = SPREAD};
+        struct coll_flow flow = {.spread = SPREAD_BLOCKS};
         uint64_t longest = carried->part.count;
 
         if (job->kind == COLL_ALL_REDUCE) {
@@ -115,14 +116,13 @@ static void add_blocks(struct maker *maker, const struct carried *carried)
     }
 }
 
-static void add_whole(struct maker *maker, const struct carried *carried, uint32_t root,
-                      uint32_t spread)
+static void add_whole(struct maker *maker, const struct carried *carried, uint32_t root)
 {
     add_flow(maker, carried, root,
              (struct coll_flow){.input_at = carried->part.at,
                                 .output_at = carried->part.at,
                                 .count = carried->part.count,
-                                .spread = spread});
+                                .spread = 1});
 }
 
 /* What all structures of a packing carry together. */
@@ -171,8 +171,7 @@ static void along_trees(struct maker *maker, const struct mesh_packing *packing,
         if (kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER) {
             add_blocks(maker, &carried);
         } else {
-            add_whole(maker, &carried, root == COLL_NO_STEP ? tree->root : root,
-                      n_trees > 1 ? SPREAD : 1);
+            add_whole(maker, &carried, root == COLL_NO_STEP ? tree->root : root);
         }
         coll_hanging_fini(&hanging);
     }
@@ -206,7 +205,7 @@ static void along_chain(struct maker *maker)
     if (job->kind != COLL_ALL_REDUCE) {
         coll_ring_make(packed, maker->n, &ring);
         carried.ring = &ring;
-        add_whole(maker, &carried, job->root, 1);
+        add_whole(maker, &carried, job->root);
         coll_ring_fini(&ring);
         return;
     }
@@ -214,7 +213,7 @@ static void along_chain(struct maker *maker)
     coll_path_parents(packed, maker->n, parent, &root);
     coll_hanging_make(parent, maker->n, maker->rank, &hanging);
     carried.hanging = &hanging;
-    add_whole(maker, &carried, root, 1);
+    add_whole(maker, &carried, root);
     coll_hanging_fini(&hanging);
     free(parent);
 }
@@ -226,7 +225,7 @@ static void along_pairs(struct maker *maker, bool is_binomial)
                               .is_binomial = is_binomial};
 
     if (job->kind == COLL_BROADCAST || job->kind == COLL_REDUCE) {
-        add_whole(maker, &carried, job->root, 1);
+        add_whole(maker, &carried, job->root);
     } else {
         add_blocks(maker, &carried);
     }
