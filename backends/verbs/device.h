@@ -55,8 +55,8 @@ struct verbs_workers {
     pthread_mutex_t lock; /* guards what follows, and the links and states of calls */
     pthread_cond_t changed;
     struct verbs_call *first; /* in order of submission; until finished */
-    uint32_t n_idle;
-    uint32_t n_posted; /* executed, and not yet finished by the loop's thread */
+    uint32_t n_idle;          /* that execute nothing, or have only just started */
+    uint32_t n_posted;        /* executed, and not yet finished by the loop's thread */
     bool is_stopping;
 };
 

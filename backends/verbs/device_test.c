@@ -357,81 +357,6 @@ START_TEST(a_slow_verb_stops_nobody_else)
 }
 END_TEST
 
-/* Two queue pairs whose neighbours do not answer: everything else of the device goes on. */
-START_TEST(a_modify_that_stalls_holds_no_other_verb)
-{
-    open_it();
-    struct ibv_pd *pd = make_pd();
-    struct ibv_cq *cq = make_cq();
-    struct ibv_qp *qps[2];
-    struct io_op rtr[2];
-    for (size_t i = 0; i < WEFT_LENGTH(qps); i++) {
-        struct io_op op = qp_op(pd, cq);
-        ck_assert_int_eq(run(&op), 0);
-        qps[i] = op.out.qp;
-    }
-    fake_stall();
-    for (size_t i = 0; i < WEFT_LENGTH(qps); i++) {
-        rtr[i] = (struct io_op){.kind = IO_OP_MODIFY_QP, .task = &task};
-        rtr[i].arg.modify_qp.qp = qps[i];
-        rtr[i].arg.modify_qp.mask = IBV_QP_STATE;
-        ck_assert_int_eq(verbs_submit(&device->io, &rtr[i]), 0);
-    }
-    static char bytes[64];
-    struct io_op mr = {.kind = IO_OP_REG_MR};
-    mr.arg.reg_mr.pd = pd;
-    mr.arg.reg_mr.addr = bytes;
-    mr.arg.reg_mr.length = sizeof bytes;
-    ck_assert_int_eq(run(&mr), 0);
-    struct io_op gone = {.kind = IO_OP_DEREG_MR, .arg.dereg_mr = mr.out.mr};
-    ck_assert_int_eq(run(&gone), 0);
-    for (size_t i = 0; i < WEFT_LENGTH(qps); i++) {
-        ck_assert_int_eq(verbs_poll(&device->io, &rtr[i]), EINPROGRESS);
-    }
-    fake_go_on();
-    ck_assert_int_eq(finish(&rtr[0]), 0);
-    ck_assert_int_eq(finish(&rtr[1]), 0);
-    unmake(qps[0], NULL, NULL);
-    unmake(qps[1], cq, pd);
-}
-END_TEST
-
-/* Nobody waits in between: what takes an object away is executed after what uses it. */
-START_TEST(order_is_kept_where_it_matters)
-{
-    open_it();
-    struct ibv_pd *pd = make_pd();
-    struct ibv_cq *cq = make_cq();
-    struct io_op op = qp_op(pd, cq);
-    ck_assert_int_eq(run(&op), 0);
-    int n_before = fake_n_live();
-    struct io_op ops[4] = {
-        {.kind = IO_OP_MODIFY_QP, .task = &task},
-        {.kind = IO_OP_DESTROY_QP, .task = &task, .arg.destroy_qp = op.out.qp},
-        {.kind = IO_OP_DESTROY_CQ, .task = &task, .arg.destroy_cq = cq},
-        {.kind = IO_OP_DEALLOC_PD, .task = &task, .arg.dealloc_pd = pd}};
-    ops[0].arg.modify_qp.qp = op.out.qp;
-    ops[0].arg.modify_qp.mask = IBV_QP_STATE;
-    fake_stall();
-    for (size_t i = 0; i < WEFT_LENGTH(ops); i++) {
-        ck_assert_int_eq(verbs_submit(&device->io, &ops[i]), 0);
-    }
-    ck_assert_ptr_ne(make_pd(), NULL); /* quick ones overtake them */
-    ck_assert_int_eq(fake_n_live(), n_before + 1);
-    for (size_t i = 0; i < WEFT_LENGTH(ops); i++) {
-        ck_assert_int_eq(verbs_poll(&device->io, &ops[i]), EINPROGRESS);
-    }
-    fake_go_on();
-    for (size_t i = WEFT_LENGTH(ops); i-- > 0;) {
-        ck_assert_int_eq(finish(&ops[i]), 0);
-        for (size_t j = 0; j < i; j++) { /* the last one's end means all others' */
-            ck_assert_int_eq(verbs_poll(&device->io, &ops[j]), 0);
-        }
-    }
-    ck_assert_int_eq(fake_n_live(), n_before - 2);
-}
-END_TEST
-
 START_TEST(what_is_abandoned_is_undone)
 {
     open_it();
@@ -558,8 +483,6 @@ int main(void)
     tcase_add_test(tcase, objects_come_and_go);
     tcase_add_test(tcase, errors_are_positive_errnos_whatever_the_provider_says);
     tcase_add_test(tcase, a_slow_verb_stops_nobody_else);
-    tcase_add_test(tcase, a_modify_that_stalls_holds_no_other_verb);
-    tcase_add_test(tcase, order_is_kept_where_it_matters);
     tcase_add_test(tcase, what_is_abandoned_is_undone);
     tcase_add_test(tcase, closing_waits_for_what_is_under_way);
     tcase_add_test(tcase, an_armed_cq_wakes_its_task_once);

@@ -89,6 +89,7 @@ static struct verbs_call *next_call(const struct verbs_workers *workers)
 
 /* ---- on a worker ---- */
 
+/* Counts as idle when it starts, and whenever it looks for work. */
 static void *work(void *context)
 {
     struct verbs_device *device = context;
@@ -99,16 +100,16 @@ static void *work(void *context)
         struct verbs_call *call = next_call(workers);
 
         if (call == NULL) {
-            workers->n_idle++;
             pthread_cond_wait(&workers->changed, &workers->lock);
-            workers->n_idle--;
             continue;
         }
+        workers->n_idle--;
         call->state = VERBS_RUNNING;
         pthread_mutex_unlock(&workers->lock);
         call->work.error = verbs_execute(call);
         pthread_mutex_lock(&workers->lock);
         call->state = VERBS_POSTED;
+        workers->n_idle++;
         workers->n_posted++;
         linux_loop_post(device->loop, &call->posting);
         pthread_cond_broadcast(&workers->changed);
@@ -141,6 +142,7 @@ int verbs_workers_start(struct verbs_device *device)
 
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->changed, NULL);
+    workers->n_idle = 1;
     result = start_thread(device);
     if (result != 0) {
         pthread_mutex_destroy(&workers->lock);
@@ -149,15 +151,28 @@ int verbs_workers_start(struct verbs_device *device)
     return result;
 }
 
-/* With the lock held: something may have become free to run. */
+static uint32_t n_waiting(const struct verbs_workers *workers)
+{
+    uint32_t n = 0;
+
+    for (const struct verbs_call *at = workers->first; at != NULL; at = at->next) {
+        n += at->state == VERBS_WAITING;
+    }
+    return n;
+}
+
+/* With the lock held: something may have become free to run. A thread that is idle now takes
+ * one of the calls that wait, when it wakes: each of the others needs one of its own. */
 static void wake(struct verbs_device *device)
 {
     struct verbs_workers *workers = &device->workers;
 
     pthread_cond_broadcast(&workers->changed);
-    if (workers->n_idle == 0 && workers->n_threads < VERBS_WORKERS &&
-        next_call(workers) != NULL) {
-        (void)start_thread(device); /* without it, those that are there do the work */
+    while (workers->n_threads < VERBS_WORKERS && n_waiting(workers) > workers->n_idle) {
+        if (start_thread(device) != 0) {
+            return; /* those that are there do the work */
+        }
+        workers->n_idle++; /* until it looks for work */
     }
 }
 
