@@ -46,7 +46,10 @@ class Mesh:
         out += [f"name: {name}", f"description: {description}"]
         if extra:
             out.append(extra)
-        out += ["topology:", "  nodes:"]
+        out.append("topology:")
+        if len(self.hosts) > 250:
+            out.append("  management: {subnet: 10.0.0.0/16}")
+        out.append("  nodes:")
         for host in self.hosts:
             ports = ", ".join(f"p{i}" for i in range(self.ports[host]))
             ranks = ", ranks: 0" if self.ranks is not None and host not in self.ranks else ""

@@ -1,5 +1,6 @@
 /* The door of whoever listens: strangers under limits, until they are members. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -11,6 +12,8 @@ weft_status boot_door_open(struct boot *boot, struct boot_door *door,
 {
     int result;
 
+    door->n_strangers = BOOT_STRANGERS_MAX + boot->n_members;
+    door->strangers = weft_calloc(door->n_strangers, sizeof(*door->strangers));
     auth_boot_key(boot->config.job_key, door->identity.key);
     result =
         boot->env->oob->listen(boot->env, at, 128, &boot->task, &door->listener, out_at);
@@ -31,19 +34,25 @@ void boot_door_refuse(struct boot *boot, struct client *client,
     client_refuse(client, error);
 }
 
+/* Who has shown least goes first, then who came first. */
+static bool is_less_welcome(const struct client *a, const struct client *b)
+{
+    return a->state != b->state ? a->state < b->state : a->arrival < b->arrival;
+}
+
 static void admit(struct boot *boot, struct boot_door *door, struct io_stream *stream)
 {
     struct client *slot = &door->strangers[0];
     struct weft_error error = {0};
 
-    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+    for (size_t i = 0; i < door->n_strangers; i++) {
         struct client *client = &door->strangers[i];
 
         if (client->state == CLIENT_NONE) {
             slot = client;
             break;
         }
-        slot = client->arrival < slot->arrival ? client : slot;
+        slot = is_less_welcome(client, slot) ? client : slot;
     }
     if (slot->state != CLIENT_NONE) {
         weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
@@ -89,7 +98,7 @@ static weft_status serve(struct boot *boot, struct boot_door *door, struct clien
 struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
                               struct frame *out)
 {
-    while (*at < BOOT_STRANGERS_MAX) {
+    while (*at < door->n_strangers) {
         struct client *client = &door->strangers[(*at)++];
         struct weft_error error = {0};
         weft_status status;
@@ -120,7 +129,7 @@ weft_ns boot_door_deadline(const struct boot_door *door)
 {
     weft_ns at = WEFT_NEVER;
 
-    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+    for (size_t i = 0; i < door->n_strangers; i++) {
         const struct client *client = &door->strangers[i];
 
         if (client->state != CLIENT_NONE && client->deadline_ns < at) {
@@ -132,11 +141,12 @@ weft_ns boot_door_deadline(const struct boot_door *door)
 
 void boot_door_close(struct boot *boot, struct boot_door *door)
 {
-    for (size_t i = 0; i < BOOT_STRANGERS_MAX; i++) {
+    for (size_t i = 0; i < door->n_strangers; i++) {
         if (door->strangers[i].state != CLIENT_NONE) {
             client_fini(&door->strangers[i], true);
         }
     }
+    free(door->strangers);
     boot->env->oob->close_listener(door->listener);
     auth_forget(&door->identity, sizeof(door->identity));
 }

@@ -8,6 +8,7 @@
 #include "conn/prove.h"
 
 #define BOOT_TX_BYTES (2 * CODEC_FRAME_MAX)
+/* Beside one for every member: all of them may come at once. */
 #define BOOT_STRANGERS_MAX 32
 #define BOOT_AUTHENTICATE_NS 5000000000
 #define BOOT_BACKOFF_NS 20000000
@@ -35,7 +36,8 @@ struct boot_rank {
 struct boot_door {
     struct io_listener *listener;
     struct client_identity identity;
-    struct client strangers[BOOT_STRANGERS_MAX];
+    struct client *strangers; /* Owned [n_strangers] */
+    uint32_t n_strangers;
     uint64_t arrivals;
 };
 
