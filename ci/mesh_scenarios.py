@@ -164,7 +164,7 @@ def scenarios():
     yield ring(64).text("scale", "ring-64", ["All data goes by the cables of a ring."],
                         "a ring of 64 hosts", big, exact)
     yield ring(256).text("scale", "ring-256", ["4 MiB, every byte verified."],
-                         "a ring of 256 hosts", "jobs:\n  - all_reduce: {bytes: 4MiB}\n", exact)
+                         "a ring of 256 hosts", "jobs:\n  - all_reduce: {bytes: 4MiB, in_place: true}\n", exact)
     yield ring(256).text(
         "scale", "ring-256-timing",
         ["Only time is simulated, payload is not moved: nothing is verified, and the report says",
