@@ -244,7 +244,7 @@ weft_status host_connection_progress(struct host *host, struct conn *conn)
         }
     }
     if (host->relay != NULL && relay_owns(host->relay, conn)) {
-        relay_progress(host->relay);
+        relay_conn_progress(host->relay, conn);
         return WEFT_OK;
     }
     /* Accepted by the listener, not yet handed out. */

@@ -208,6 +208,27 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
+/* The receiver gives a lane up, and its word is lost with the cable, while the sender waits for
+ * nothing but a clear-to-send. */
+START_TEST(a_quiet_sender_notices)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
+    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid.no_port_events = true;
+    black_hole(0, 1, 0, FOR_GOOD);
+    black_hole(1, 0, 0, FOR_GOOD);
+    send_all(50);
+    ck_assert(grid_run(&grid, 8 * FABRIC_S));
+    ck_assert_uint_eq(n_rails(0), 1);
+    ck_assert_uint_ge(counters_of(0, true).failovers, 1);
+    grid_close(&grid);
+}
+END_TEST
+
 static void open_diamond(weft_ns failover_ns, uint32_t n_lanes, const uint32_t *vias,
                          const uint32_t *shares)
 {
@@ -351,6 +372,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
     tcase_add_test(tcase, a_cable_flaps);
     tcase_add_test(tcase, nothing_is_left);
+    tcase_add_test(tcase, a_quiet_sender_notices);
     tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);
     tcase_add_test(tcase, a_relay_dies);
     tcase_add_test(tcase, the_only_relay_dies);

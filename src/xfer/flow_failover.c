@@ -16,6 +16,9 @@
 #define TRIAL_MAX_NS INT64_C(60000000000)
 #define HOLD_MAX_NS INT64_C(10000000000)
 #define FLAPS_KEPT_NS INT64_C(60000000000)
+/* How often a quiet lane is asked for a sign of life: the receiver's word that it gave the lane
+ * up may be lost with the lane. */
+#define BEAT_NS INT64_C(1000000000)
 /* One TCP way of a connection that replaces another: the next may work. */
 #define WAY_NS INT64_C(2000000000)
 
@@ -439,6 +442,21 @@ static weft_status give_up_waiting(struct flow *flow)
     return flow_give_up(flow, &error);
 }
 
+static void beat(struct flow *flow)
+{
+    if (!flow->config.is_sender || now_of(flow) < flow->beat_ns) {
+        return;
+    }
+    flow->beat_ns = now_of(flow) + BEAT_NS;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP && xfer_beat(lane->xfer) != WEFT_OK) {
+            io_task_wake(&lane->conn->task); /* it fails when it is looked at */
+        }
+    }
+}
+
 /* The flow has no task of its own: a connection that waits for nothing else wakes it. */
 static void set_timer(struct flow *flow)
 {
@@ -446,6 +464,9 @@ static void set_timer(struct flow *flow)
         flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + flow->config.failover_ns;
     struct conn *carrier = NULL;
 
+    if (flow->config.is_sender && any_up(flow) && flow->beat_ns < at) {
+        at = flow->beat_ns;
+    }
     if (flow->config.is_sender && flow->trial == NULL && lesser_lane(flow) != NULL &&
         flow->trial_ns < at) {
         at = flow->trial_ns;
@@ -490,6 +511,7 @@ weft_status flow_failover_progress(struct flow *flow)
     if (flow->without_ns != 0 && now - flow->without_ns >= flow->config.failover_ns) {
         return give_up_waiting(flow);
     }
+    beat(flow);
     set_timer(flow);
     return flow->error.status;
 }

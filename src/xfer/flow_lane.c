@@ -254,6 +254,9 @@ static weft_status came_up(struct flow *flow, struct flow_lane *lane)
     lane->state = FLOW_LANE_UP;
     lane->was_up = true;
     lane->seen = (struct xfer_cursor){0};
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        flow->lanes[i].dealt = 0; /* a lane that was away has nothing to catch up with */
+    }
     flow->counters.epochs++;
     flow_came_up(flow, lane);
     if (flow->config.is_sender && flow_answer_decode(lane->conn->answer, &answer)) {

@@ -159,6 +159,7 @@ struct flow {
     uint32_t n_rails_best; /* that the direct lane ever had */
     uint32_t n_flaps;      /* ports that went down within a minute of each other */
     weft_ns flapped_ns;
+    weft_ns beat_ns;    /* sender: when quiet lanes are asked for a sign of life */
     weft_ns without_ns; /* since when no lane is up; 0: one is */
     struct weft_error error;
     struct weft_error last_failure; /* of a lane: what a giving-up names */

@@ -14,6 +14,7 @@ enum xfer_wr_kind {
     XFER_WR_CTS,
     XFER_WR_FLUSH,
     XFER_WR_NOTICE,
+    XFER_WR_BEAT,
     XFER_WR_MARK /* behind the last of a queue that flushes */
 };
 
@@ -68,6 +69,8 @@ struct xfer_lane {
     uint32_t sq_depth;
     uint32_t n_unsignalled; /* since the last signalled one */
     uint32_t rq_posted;     /* receives that may still be consumed */
+    uint32_t beat_retired;  /* n_retired at the last beat */
+    bool has_beat;          /* one is under way */
     uint32_t sequence;      /* data immediates sent (sender) or taken (receiver) */
 };
 

@@ -112,6 +112,8 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     if (wr_id >> 56 == XFER_WR_LAST) {
         weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
         request->is_done = --request->as.send.n_pending == 0;
+    } else if (wr_id >> 56 == XFER_WR_BEAT) {
+        lane->has_beat = false;
     } else if (wr_id >> 56 == XFER_WR_NOTICE) {
         xfer->notice_on_its_way = false;
     } else if (wr_id >> 56 == XFER_WR_FLUSH) {

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "xfer/relay_private.h"
 
+#define BEAT_NS INT64_C(1000000000) /* as flows beat */
+
 static struct io_env *env_of(const struct relay_lane *lane)
 {
     return lane->in->rdma->env;
@@ -345,6 +347,20 @@ static weft_status progress_transfers(struct relay_lane *lane)
     return status;
 }
 
+/* What the next member said of its end may be lost with the way to it. */
+static void beat(struct relay_lane *lane)
+{
+    weft_ns now = io_now(env_of(lane));
+
+    if (now >= lane->beat_ns) {
+        lane->beat_ns = now + BEAT_NS;
+        if (xfer_beat(lane->to) != WEFT_OK) {
+            io_task_wake(&lane->out->task); /* it fails when it is looked at */
+        }
+    }
+    io_task_deadline(&lane->out->task, lane->beat_ns);
+}
+
 bool relay_lane_progress(struct relay_lane *lane)
 {
     if (lane->state == RELAY_LANE_CLOSING) {
@@ -374,8 +390,8 @@ bool relay_lane_progress(struct relay_lane *lane)
             return false;
         }
     }
-    if (lane->state == RELAY_LANE_UP && progress_transfers(lane) < 0) {
-        return false;
+    if (lane->state == RELAY_LANE_UP && progress_transfers(lane) == WEFT_OK) {
+        beat(lane);
     }
     return false;
 }

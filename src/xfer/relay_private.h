@@ -42,6 +42,7 @@ struct relay_lane {
     struct xfer_cursor seen; /* grants that have a buffer */
     uint32_t notice;         /* passed on last */
     bool has_notice;
+    weft_ns beat_ns;
     uint64_t n_messages, n_bytes; /* since last counted */
     struct weft_error error;      /* why it failed */
 };

@@ -201,6 +201,31 @@ static weft_status check_send(const struct xfer *xfer, size_t n_bytes)
     return xfer->n_free == 0 ? WEFT_AGAIN : WEFT_OK;
 }
 
+weft_status xfer_beat(struct xfer *xfer)
+{
+    weft_status status = xfer->error.status;
+
+    for (uint32_t q = 0; q < xfer->conn->n_qps && status == WEFT_OK; q++) {
+        struct xfer_lane *lane = &xfer->lanes[q];
+        const struct conn_rail *rail = &xfer->conn->rails[q % xfer->conn->n_rails];
+        struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+        bool is_quiet = lane->n_retired == lane->beat_retired;
+        unsigned flags;
+
+        lane->beat_retired = lane->n_retired;
+        if (!is_quiet || lane->has_beat || xfer_sq_free(xfer, q) == 0) {
+            continue;
+        }
+        lane->has_beat = true;
+        wr.wr_id = xfer_wr_id(xfer, q, XFER_WR_BEAT, 0, true, &flags);
+        wr.send_flags = flags;
+        wr.wr.rdma.remote_addr = rail->remote_window;
+        wr.wr.rdma.rkey = rail->remote_rkey;
+        status = xfer_post(xfer, q, &wr);
+    }
+    return status;
+}
+
 weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
                        const struct xfer_memory *memory, struct xfer_request **out)
 {

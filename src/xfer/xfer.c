@@ -304,6 +304,8 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
         what = "clear_to_send";
     } else if (kind == XFER_WR_NOTICE) {
         what = "notice";
+    } else if (kind == XFER_WR_BEAT) {
+        what = "beat";
     } else if (kind == XFER_WR_FLUSH) {
         what = "flush";
     }

@@ -105,6 +105,9 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory,
                         struct xfer_request **out) WEFT_MUST_CHECK;
 
+/* Asks every queue pair that completed nothing since the last beat for a sign of life: a WRITE
+ * of no bytes, which fails if the peer's queue pair is gone. */
+weft_status xfer_beat(struct xfer *xfer) WEFT_MUST_CHECK;
 /* After the queue pairs were told to go to ERR (conn_refuse, or a connection that failed by
  * itself): takes what completed before, until the queues are empty or `deadline_ns` is past.
  * AGAIN: wait for the connection's task. WEFT_OK: nothing moves any more; requests that
