@@ -12,22 +12,18 @@
 #define RETRY_MAX_NS INT64_C(1000000000)
 /* A lane that fails again within this time is not a fresh start: pauses grow. */
 #define STEADY_NS INT64_C(1000000000)
-#define TRIAL_MIN_NS INT64_C(1000000000)
-#define TRIAL_MAX_NS INT64_C(60000000000)
 #define HOLD_MAX_NS INT64_C(10000000000)
 #define FLAPS_KEPT_NS INT64_C(60000000000)
 /* How often a quiet lane is asked for a sign of life: the receiver's word that it gave the lane
  * up may be lost with the lane. */
 #define BEAT_NS INT64_C(1000000000)
-/* One TCP way of a connection that replaces another: the next may work. */
-#define WAY_NS INT64_C(2000000000)
 
 static weft_ns now_of(const struct flow *flow)
 {
     return io_now(flow->rdma->env);
 }
 
-static weft_ns doubled(weft_ns first, uint32_t times, weft_ns most)
+weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most)
 {
     while (times-- > 0 && first < most) {
         first *= 2;
@@ -61,7 +57,7 @@ static void suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_do
     }
 }
 
-static void acquit(struct flow *flow, uint32_t i)
+void flow_acquit(struct flow *flow, uint32_t i)
 {
     flow->n_suspects--;
     memmove(&flow->suspects[i], &flow->suspects[i + 1],
@@ -88,7 +84,7 @@ static const struct rdma_port *accused(const struct flow *flow,
     return NULL;
 }
 
-static void exclude(struct conn_config *config, uint32_t device, uint8_t port)
+void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port)
 {
     if (!conn_excludes(config, device, port) && config->n_excluded < CONN_EXCLUDED_MAX) {
         config->excluded[config->n_excluded].device = device;
@@ -103,7 +99,7 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     weft_ns left = flow->config.failover_ns;
 
     for (uint32_t i = 0; i < flow->n_suspects && lane->n_via == 0; i++) {
-        exclude(config, flow->suspects[i].device, flow->suspects[i].port);
+        flow_exclude(config, flow->suspects[i].device, flow->suspects[i].port);
     }
     if (!flow->was_up) {
         return;
@@ -114,8 +110,8 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     config->management_first = true; /* a cable may be the very one that failed */
     config->patience_ns = 0; /* a peer that was there and listens no more is gone */
     config->total_ns = left < config->total_ns ? left : config->total_ns;
-    if (config->authenticate_ns > WAY_NS) {
-        config->authenticate_ns = WAY_NS;
+    if (config->authenticate_ns > FLOW_WAY_NS) {
+        config->authenticate_ns = FLOW_WAY_NS;
     }
 }
 
@@ -176,7 +172,8 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         lane->tries = 1;
     }
     lane->retry_ns =
-        now + (lane->tries <= 1 ? 0 : doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS));
+        now +
+        (lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS));
     if (!any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
     }
@@ -191,7 +188,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         /* Too much was suspected. */
         for (uint32_t i = flow->n_suspects; i-- > 0;) {
             if (!flow->suspects[i].is_down) {
-                acquit(flow, i);
+                flow_acquit(flow, i);
             }
         }
     }
@@ -219,100 +216,9 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     }
     flow->trial_ns = WEFT_NEVER;
     if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {
-        flow->trial_ns = now + doubled(TRIAL_MIN_NS, flow->n_trials, TRIAL_MAX_NS);
-    }
-}
-
-/* ---- the way back ---- */
-
-/* The direct lane that is up with fewer rails than there were, or NULL. */
-static struct flow_lane *lesser_lane(struct flow *flow)
-{
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->n_via == 0 && lane->state == FLOW_LANE_UP &&
-            lane->conn->n_rails < flow->n_rails_best) {
-            return lane;
-        }
-    }
-    return NULL;
-}
-
-/* A connection over nothing but ports that the lane does not use: if it comes up, its probes have
- * shown that they work. The lane goes on meanwhile. */
-static void start_trial(struct flow *flow, const struct flow_lane *lane)
-{
-    struct conn_config config = flow->config.conn;
-    struct weft_error error = {0};
-
-    flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
-    config.wants_answer = true;
-    config.management_first = true;
-    config.patience_ns = 0;
-    config.authenticate_ns =
-        WAY_NS < config.authenticate_ns ? WAY_NS : config.authenticate_ns;
-    for (uint32_t r = 0; r < lane->conn->n_rails; r++) {
-        const struct rdma_port *port = lane->conn->rails[r].port;
-
-        exclude(&config, port->device_index, port->port);
-    }
-    for (uint32_t i = 0; i < flow->n_suspects; i++) {
-        if (flow->suspects[i].is_down) {
-            exclude(&config, flow->suspects[i].device, flow->suspects[i].port);
-        }
-    }
-    flow->trial_ns = WEFT_NEVER;
-    if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
-                     &flow->trial, &error) != WEFT_OK) {
-        flow->trial = NULL;
-    }
-}
-
-/* The ports work: the lane's next epoch has them. */
-static void turn_back(struct flow *flow, struct flow_lane *lane)
-{
-    struct weft_error why = {0};
-
-    for (uint32_t r = 0; r < flow->trial->n_rails; r++) {
-        const struct rdma_port *port = flow->trial->rails[r].port;
-
-        for (uint32_t i = flow->n_suspects; i-- > 0;) {
-            if (flow->suspects[i].device == port->device_index &&
-                flow->suspects[i].port == port->port) {
-                acquit(flow, i);
-            }
-        }
-    }
-    flow->n_trials = 0;
-    weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
-    flow_lane_fail(flow, lane, &why);
-}
-
-static void progress_trial(struct flow *flow)
-{
-    struct flow_lane *lane = lesser_lane(flow);
-    weft_status status;
-
-    if (flow->trial == NULL) {
-        if (flow->config.is_sender && lane != NULL && now_of(flow) >= flow->trial_ns) {
-            start_trial(flow, lane);
-        }
-        return;
-    }
-    status = conn_progress(flow->trial);
-    if (status == WEFT_AGAIN || (status == WEFT_OK && !flow->config.is_sender)) {
-        return;
-    }
-    if (flow->config.is_sender && lane != NULL && status == WEFT_OK) {
-        turn_back(flow, lane);
-    } else if (flow->config.is_sender && status < 0) {
-        flow->n_trials++;
         flow->trial_ns =
-            now_of(flow) + doubled(TRIAL_MIN_NS, flow->n_trials, TRIAL_MAX_NS);
+            now + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
     }
-    flow_retire(flow, flow->trial);
-    flow->trial = NULL;
 }
 
 /* ---- ports ---- */
@@ -358,15 +264,15 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
  * there is nothing to lose, but that alternates need not be left for a port that flaps. */
 static void port_up(struct flow *flow, uint32_t device, uint8_t port)
 {
-    bool is_needed = lesser_lane(flow) == NULL;
-    weft_ns hold = doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
+    bool is_needed = flow_lesser_lane(flow) == NULL;
+    weft_ns hold = flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
     weft_ns now = now_of(flow);
 
     for (uint32_t i = flow->n_suspects; i-- > 0;) {
         if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
             flow->suspects[i].is_down = false;
             if (is_needed) {
-                acquit(flow, i);
+                flow_acquit(flow, i);
             }
         }
     }
@@ -467,7 +373,7 @@ static void set_timer(struct flow *flow)
     if (flow->config.is_sender && any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
-    if (flow->config.is_sender && flow->trial == NULL && lesser_lane(flow) != NULL &&
+    if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&
         flow->trial_ns < at) {
         at = flow->trial_ns;
     }
@@ -507,7 +413,7 @@ weft_status flow_failover_progress(struct flow *flow)
             return status;
         }
     }
-    progress_trial(flow);
+    flow_trial_progress(flow);
     if (flow->without_ns != 0 && now - flow->without_ns >= flow->config.failover_ns) {
         return give_up_waiting(flow);
     }

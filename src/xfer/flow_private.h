@@ -212,6 +212,20 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why);
 void flow_came_up(struct flow *flow, struct flow_lane *lane);
 weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
+/* `first`, doubled so many times, `most` at most. */
+weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
+void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
+/* Suspect i is none any more. */
+void flow_acquit(struct flow *flow, uint32_t i);
+
+/* ---- flow_trial.c ---- */
+#define FLOW_TRIAL_MIN_NS INT64_C(1000000000)
+#define FLOW_TRIAL_MAX_NS INT64_C(60000000000)
+/* One TCP way of a connection that replaces another: the next may work. */
+#define FLOW_WAY_NS INT64_C(2000000000)
+/* The direct lane that is up with fewer rails than there were, or NULL. */
+struct flow_lane *flow_lesser_lane(struct flow *flow);
+void flow_trial_progress(struct flow *flow);
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;

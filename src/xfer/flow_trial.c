@@ -1,0 +1,100 @@
+/* The way back to a lane with all its rails: a trial over the ports that it does without. */
+#include <string.h>
+
+#include "base/check.h"
+#include "xfer/flow_private.h"
+
+static weft_ns now_of(const struct flow *flow)
+{
+    return io_now(flow->rdma->env);
+}
+
+/* The direct lane that is up with fewer rails than there were, or NULL. */
+struct flow_lane *flow_lesser_lane(struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->n_via == 0 && lane->state == FLOW_LANE_UP &&
+            lane->conn->n_rails < flow->n_rails_best) {
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+/* A connection over nothing but ports that the lane does not use: if it comes up, its probes have
+ * shown that they work. The lane goes on meanwhile. */
+static void start_trial(struct flow *flow, const struct flow_lane *lane)
+{
+    struct conn_config config = flow->config.conn;
+    struct weft_error error = {0};
+
+    flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
+    config.wants_answer = true;
+    config.management_first = true;
+    config.patience_ns = 0;
+    config.authenticate_ns =
+        FLOW_WAY_NS < config.authenticate_ns ? FLOW_WAY_NS : config.authenticate_ns;
+    for (uint32_t r = 0; r < lane->conn->n_rails; r++) {
+        const struct rdma_port *port = lane->conn->rails[r].port;
+
+        flow_exclude(&config, port->device_index, port->port);
+    }
+    for (uint32_t i = 0; i < flow->n_suspects; i++) {
+        if (flow->suspects[i].is_down) {
+            flow_exclude(&config, flow->suspects[i].device, flow->suspects[i].port);
+        }
+    }
+    flow->trial_ns = WEFT_NEVER;
+    if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
+                     &flow->trial, &error) != WEFT_OK) {
+        flow->trial = NULL;
+    }
+}
+
+/* The ports work: the lane's next epoch has them. */
+static void turn_back(struct flow *flow, struct flow_lane *lane)
+{
+    struct weft_error why = {0};
+
+    for (uint32_t r = 0; r < flow->trial->n_rails; r++) {
+        const struct rdma_port *port = flow->trial->rails[r].port;
+
+        for (uint32_t i = flow->n_suspects; i-- > 0;) {
+            if (flow->suspects[i].device == port->device_index &&
+                flow->suspects[i].port == port->port) {
+                flow_acquit(flow, i);
+            }
+        }
+    }
+    flow->n_trials = 0;
+    weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
+    flow_lane_fail(flow, lane, &why);
+}
+
+void flow_trial_progress(struct flow *flow)
+{
+    struct flow_lane *lane = flow_lesser_lane(flow);
+    weft_status status;
+
+    if (flow->trial == NULL) {
+        if (flow->config.is_sender && lane != NULL && now_of(flow) >= flow->trial_ns) {
+            start_trial(flow, lane);
+        }
+        return;
+    }
+    status = conn_progress(flow->trial);
+    if (status == WEFT_AGAIN || (status == WEFT_OK && !flow->config.is_sender)) {
+        return;
+    }
+    if (flow->config.is_sender && lane != NULL && status == WEFT_OK) {
+        turn_back(flow, lane);
+    } else if (flow->config.is_sender && status < 0) {
+        flow->n_trials++;
+        flow->trial_ns = now_of(flow) + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials,
+                                                     FLOW_TRIAL_MAX_NS);
+    }
+    flow_retire(flow, flow->trial);
+    flow->trial = NULL;
+}
