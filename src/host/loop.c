@@ -5,17 +5,24 @@
 /* Steps between two reports of progress. */
 #define REPORT_EVERY 4096
 
-/* What one look over the hosts tells. */
+/* What one look over the hosts tells. It holds until one of them ends, is due to start, or
+ * the world pauses one: with many hosts a look at each costs more than all they do. */
 struct survey {
+    bool is_stale; /* it changed somebody itself, or what it told is over */
     bool all_over;
     uint32_t n_over, n_new;
     weft_ns next_start; /* WEFT_NEVER: all have started */
+    uint64_t n_pauses;  /* of the loop, when it was made */
 };
 
 static struct survey survey(const struct host_loop *loop, weft_ns now)
 {
     const struct world_ops *ops = loop->world->ops;
-    struct survey result = {.all_over = true, .next_start = WEFT_NEVER};
+    struct survey result = {
+        .all_over = true,
+        .next_start = WEFT_NEVER,
+        .n_pauses = ops->loop(loop->world)->n_pauses,
+    };
 
     for (uint32_t i = 0; i < loop->n_hosts; i++) {
         struct host *host = loop->hosts[i];
@@ -26,10 +33,12 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         }
         if (!ops->host_alive(loop->world, host->env->world_host)) {
             host_kill(host);
+            result.is_stale = true;
             continue;
         }
         if (host->state == HOST_NEW && host->config.start_ns <= now) {
             host_start(host);
+            result.is_stale = true;
         }
         if (host->state == HOST_NEW && host->config.start_ns < result.next_start) {
             result.next_start = host->config.start_ns;
@@ -38,6 +47,13 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         result.all_over = result.all_over && host_is_over(host);
     }
     return result;
+}
+
+static bool is_stale(const struct host_loop *loop, const struct survey *seen, weft_ns now)
+{
+    const struct io_loop *tasks = loop->world->ops->loop(loop->world);
+
+    return seen->is_stale || seen->n_pauses != tasks->n_pauses || seen->next_start <= now;
 }
 
 /* When patience ends with those that do nothing any more, after one ended. */
@@ -73,17 +89,24 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
     return any;
 }
 
-static void dispatch_ready(const struct host_loop *loop)
+/* True if it ended one. */
+static bool dispatch_ready(const struct host_loop *loop)
 {
     struct io_loop *tasks = loop->world->ops->loop(loop->world);
     struct io_task *task;
+    bool any = false;
 
     while ((task = io_loop_pop(tasks)) != NULL) {
+        struct host *host;
+
         weft_check(task->host < loop->n_hosts);
-        if (loop->hosts[task->host] != NULL) {
-            host_dispatch(loop->hosts[task->host], task);
+        host = loop->hosts[task->host];
+        if (host != NULL && !host_is_over(host)) {
+            host_dispatch(host, task);
+            any = any || host_is_over(host);
         }
     }
+    return any;
 }
 
 static weft_status stalled(const struct host_loop *loop, struct weft_error *error)
@@ -133,17 +156,19 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
     struct io_loop *tasks = world->ops->loop(world);
     uint32_t n_steps = 0;
     struct patience patience = {.until = WEFT_NEVER};
+    struct survey seen = {.is_stale = true};
     weft_status status = WEFT_OK;
 
     while (status == WEFT_OK) {
-        struct survey seen;
-
-        dispatch_ready(loop);
-        seen = survey(loop, world->ops->now(world));
+        seen.is_stale = dispatch_ready(loop) || seen.is_stale;
+        if (is_stale(loop, &seen, world->ops->now(world))) {
+            seen = survey(loop, world->ops->now(world));
+        }
         if (seen.all_over) {
             return WEFT_OK;
         }
         if (end_hanging(loop, &seen, &patience, world->ops->now(world))) {
+            seen.is_stale = true;
             continue;
         }
         if (tasks->n_ready > 0) {

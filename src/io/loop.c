@@ -127,6 +127,7 @@ void io_task_deadline(struct io_task *task, weft_ns at)
 void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused)
 {
     set_bit(loop->is_paused, host, paused);
+    loop->n_pauses++;
     update_ready(loop, host);
 }
 

@@ -37,7 +37,8 @@ struct io_loop {
     uint64_t *is_ready;     /* Owned bitmap [n_hosts]: running, with a non-empty list. */
     uint64_t *is_paused;    /* Owned bitmap [n_hosts]. */
     uint32_t n_hosts;
-    uint32_t n_ready; /* bits set in is_ready */
+    uint32_t n_ready;  /* bits set in is_ready */
+    uint64_t n_pauses; /* calls of io_loop_pause: who looks for the dead looks again */
 };
 
 /* Aborts when out of memory. */
