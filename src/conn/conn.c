@@ -50,7 +50,8 @@ static uint32_t predecessors(enum conn_state next)
     case CONN_NEW:
         return 0;
     case CONN_TCP:
-        return FROM(CONN_NEW) | FROM(CONN_TCP) | FROM(CONN_HELLO) | FROM(CONN_CHALLENGE);
+        return FROM(CONN_NEW) | FROM(CONN_TCP) | FROM(CONN_HELLO) | FROM(CONN_CHALLENGE) |
+               FROM(CONN_AUTH);
     case CONN_HELLO:
         return FROM(CONN_TCP);
     case CONN_CHALLENGE:

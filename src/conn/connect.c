@@ -308,13 +308,19 @@ static weft_status tell_facts(struct conn *conn)
     uint8_t body[CODEC_BODY_MAX];
     weft_status status;
 
-    auth_forget(conn->private->dial.key, sizeof(conn->private->dial.key));
     conn_facts_body(conn, &facts);
     status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&facts, body));
     if (status == WEFT_OK) {
         conn_enter(conn, CONN_AUTH);
     }
     return status;
+}
+
+static bool is_no_place(const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+
+    return phase != NULL && strcmp(phase->text, CONN_NO_PLACE) == 0;
 }
 
 weft_status conn_step_challenge(struct conn *conn)
@@ -334,9 +340,18 @@ weft_status conn_step_challenge(struct conn *conn)
         return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
                         "lost before authentication");
     }
+    if (is_no_place(&why)) {
+        return next_way(conn, 0, "the listener has no place left");
+    }
     private->peer_gave_up = weft_error_value(&why, "peer_phase") != NULL;
     conn->error = why;
     return status;
+}
+
+weft_status conn_turned_away(struct conn *conn, int error_number)
+{
+    io_task_wake(&conn->task);
+    return next_way(conn, error_number, "turned away before the listener told its facts");
 }
 
 weft_ns conn_dial_deadline(const struct conn *conn)

@@ -113,6 +113,31 @@ START_TEST(a_handle_of_this_host_and_a_broken_one)
 }
 END_TEST
 
+/* Members that come all at once to a listener with few places take each other's: whoever is
+ * turned away, at whatever step, comes again. */
+START_TEST(members_that_crowd_each_other_out_all_get_in)
+{
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 70 + (uint64_t)_i});
+    bed.conn.pending_max = 4; /* one from each address */
+    bed_listen(&bed, 1);
+    for (uint32_t i = 0; i < BED_CONNS_MAX; i++) {
+        bed_connect(&bed, 0, 1);
+        /* Spread over the handshake, so that every step is met. */
+        bed_run(&bed, 300 * (weft_ns)_i, NULL);
+    }
+    ck_assert(bed_run(&bed, 10 * BED_S, bed_all_settled));
+    for (uint32_t i = 0; i < BED_CONNS_MAX; i++) {
+        ck_assert_int_eq(bed.hosts[0].conns[i]->state, CONN_UP);
+    }
+    ck_assert_uint_eq(bed.hosts[1].n_conns, BED_CONNS_MAX);
+    ck_assert_uint_gt(bed.hosts[1].listener->counters.rejected, 0);
+    ck_assert_uint_eq(bed.hosts[1].listener->counters.accepted, BED_CONNS_MAX);
+    bed_close(&bed);
+}
+END_TEST
+
 /* The listener's host is full for a while: clients wait in the backlog, members get in. */
 static int n_refusals;
 static int refusal;
@@ -266,6 +291,7 @@ int main(void)
     tcase_add_test(tcase, a_peer_that_is_not_there_is_waited_for);
     tcase_add_loop_test(tcase, another_secret_is_told_at_both_ends, 0, 3);
     tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
+    tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 8);
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
     tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,

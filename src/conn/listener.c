@@ -265,7 +265,7 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
     env->oob->endpoints(stream, NULL, &source);
     victim = find_victim(listener, &source.ip);
     if (victim != NULL) {
-        weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
+        weft_fail(&error, WEFT_ERR_LIMIT, CONN_NO_PLACE, "too many clients wait");
         refuse(listener, victim, &error);
     }
     client = find_slot(listener);
@@ -348,7 +348,7 @@ static void promote(struct conn_listener *listener, struct client *client)
         weft_fail(&error, WEFT_ERR_PROTOCOL, "duplicate",
                   "this connection was here before");
     } else if (private->n_accepted == private->config.pending_max) {
-        weft_fail(&error, WEFT_ERR_LIMIT, "limit",
+        weft_fail(&error, WEFT_ERR_LIMIT, CONN_NO_PLACE,
                   "too many connections wait to be taken");
     }
     if (error.status != WEFT_OK) {

@@ -18,6 +18,8 @@
 #define CONN_CLOSE_NS 1000000000     /* limit for draining flushed completions */
 #define CONN_BACKOFF_MIN_NS 10000000 /* first pause before a round of ways is retried */
 #define CONN_BACKOFF_MAX_NS 1000000000
+/* Phase of the ABORT of a listener whose places are taken: the client may come again. */
+#define CONN_NO_PLACE "limit"
 #define CONN_TX_BYTES (2 * CODEC_FRAME_MAX)
 
 /* A TCP path to the listener. */
@@ -129,6 +131,8 @@ weft_status conn_talk_to_peer(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_step_tcp(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_step_hello(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_step_challenge(struct conn *conn) WEFT_MUST_CHECK;
+/* The stream ended, by `error_number` or 0, before the listener's FACTS: dials again. */
+weft_status conn_turned_away(struct conn *conn, int error_number) WEFT_MUST_CHECK;
 weft_ns conn_dial_deadline(const struct conn *conn);
 
 /* rails.c: facts, choice, proposal. */

@@ -96,12 +96,33 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     return false;
 }
 
+/* The listener has not said that it takes this end for a member. */
+static bool is_before_facts(const struct conn *conn)
+{
+    return conn->is_connector && conn->state == CONN_AUTH && !conn_got(conn, CODEC_FACTS);
+}
+
+/* A listener without a place left says so, without a seal if it did not know yet who this end
+ * is. Whoever forges that only makes this end dial again. */
+static bool says_no_place(const struct conn *conn, const struct frame *frame)
+{
+    struct weft_error ignored = {0};
+    struct codec_abort abort;
+
+    return is_before_facts(conn) && frame->type == CODEC_ABORT &&
+           codec_decode_abort(frame->body, frame->n_bytes, &abort, &ignored) == WEFT_OK &&
+           strcmp(abort.phase, CONN_NO_PLACE) == 0;
+}
+
 static weft_status take(struct conn *conn, const struct frame *frame)
 {
     struct conn_private *private = conn->private;
     struct codec_facts facts;
     weft_status status;
 
+    if (says_no_place(conn, frame)) {
+        return conn_turned_away(conn, 0);
+    }
     if (frame->type == CODEC_ABORT) {
         return peer_failed(conn, frame);
     }
@@ -114,6 +135,7 @@ static weft_status take(struct conn *conn, const struct frame *frame)
         return out_of_order(conn, frame->type);
     }
     if (frame->type == CODEC_FACTS) {
+        auth_forget(private->dial.key, sizeof(private->dial.key));
         status = codec_decode_facts(frame->body, frame->n_bytes, &facts, &conn->error);
         if (status == WEFT_OK) {
             status = conn_take_facts(conn, &facts);
@@ -134,6 +156,9 @@ static weft_status lost(struct conn *conn, const struct weft_error *why)
 {
     struct conn_private *private = conn->private;
 
+    if (is_before_facts(conn)) {
+        return conn_turned_away(conn, why->sys_errno);
+    }
     if (conn->state == CONN_PROBE) {
         frame_close(&private->link, true);
         private->is_alone = true;
@@ -165,7 +190,7 @@ weft_status conn_listen_to_peer(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
     struct weft_error why = {0};
-    struct frame frame;
+    struct frame frame = {.n_bytes = 0};
     weft_status status;
 
     if (!link->sealed || link->stream == NULL) {
@@ -179,7 +204,10 @@ weft_status conn_listen_to_peer(struct conn *conn)
                 return status;
             }
         }
-    } while (status == WEFT_OK);
+    } while (status == WEFT_OK && link->stream != NULL); /* NULL: turned away */
+    if (status == WEFT_ERR_PROTOCOL && says_no_place(conn, &frame)) {
+        return conn_turned_away(conn, 0);
+    }
     return judge(conn, status, &why);
 }
 
