@@ -291,7 +291,7 @@ int main(void)
     tcase_add_test(tcase, a_peer_that_is_not_there_is_waited_for);
     tcase_add_loop_test(tcase, another_secret_is_told_at_both_ends, 0, 3);
     tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
-    tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 8);
+    tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 6);
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
     tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
