@@ -251,8 +251,42 @@ weft_status host_connection_progress(struct host *host, struct conn *conn)
     return host->listener == NULL ? WEFT_OK : host_accept(host);
 }
 
+static const struct weft_error *trouble_with(const struct host *host, uint32_t rank)
+{
+    const struct host_peer *peer = &host->peers[rank];
+    const struct weft_error *why =
+        peer->send != NULL ? flow_trouble(peer->send) : NULL;
+
+    return why == NULL && peer->receive != NULL ? flow_trouble(peer->receive) : why;
+}
+
+uint32_t host_trouble(struct host *host, uint32_t first)
+{
+    const struct weft_error *why = NULL;
+    uint32_t rank = first;
+
+    if (first < host->config.n_ranks) {
+        why = trouble_with(host, first);
+    }
+    for (uint32_t i = 0; why == NULL && i < host->private->n_flows; i++) {
+        rank = host->private->flows[i];
+        why = trouble_with(host, rank);
+    }
+    if (why == NULL) {
+        return HOST_NOBODY;
+    }
+    host->error = *why;
+    return rank;
+}
+
 void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up)
 {
+    struct weft_error ignored = {0};
+
+    /* Flows choose by what is known of the ports; one that cannot be read now is as before. */
+    if (host->rdma != NULL && host->rdma->is_ready) {
+        (void)(rdma_refresh(host->rdma, &ignored) == WEFT_OK);
+    }
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
         struct host_peer *peer = &host->peers[host->private->flows[i]];
 

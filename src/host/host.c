@@ -32,7 +32,7 @@ void host_config_default(struct host_config *config)
     };
     conn_config_default(&config->conn);
     config->flow = (struct flow_config){.relay_buffers = 8,
-                                        .may_fail_over = false,
+                                        .may_fail_over = true,
                                         .hysteresis_ns = SECOND / 50,
                                         .failover_ns = 2 * SECOND};
     config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
@@ -201,6 +201,17 @@ static weft_status listen_and_boot(struct host *host)
     return WEFT_OK;
 }
 
+/* What this rank is trying to overcome tells more than the news that another gave up. */
+static void own_trouble(struct host *host)
+{
+    uint32_t rank = host_trouble(host, host->error_peer);
+
+    if (rank != HOST_NOBODY) {
+        host->error_peer = rank;
+        host->error_is_hearsay = strcmp(host->error.phase, "peer") == 0;
+    }
+}
+
 /* Whose fault boot's error is, and whether it only passes on another rank's. */
 static weft_status gather(struct host *host)
 {
@@ -213,6 +224,7 @@ static weft_status gather(struct host *host)
         if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_members) {
             host->error_peer = (uint32_t)rank->number;
         }
+        own_trouble(host);
     }
     return status;
 }

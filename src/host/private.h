@@ -41,6 +41,9 @@ weft_status host_accept(struct host *host) WEFT_MUST_CHECK;
 /* The task of `conn` was woken: moves on whatever owns it. An error is in host->error. */
 weft_status host_connection_progress(struct host *host,
                                      struct conn *conn) WEFT_MUST_CHECK;
+/* A rank with which data cannot move now, `first` (or HOST_NOBODY) before others; its error is
+ * put into host->error. HOST_NOBODY: none. */
+uint32_t host_trouble(struct host *host, uint32_t first);
 /* An async event of a port. */
 void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up);
 bool host_all_connected(const struct host *host);

@@ -61,6 +61,10 @@ weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* All lanes were up at least once. */
 bool flow_is_up(const struct flow *flow);
 const struct weft_error *flow_error(const struct flow *flow);
+/* Why data cannot move now, while the flow still tries to: the failure that took its last lane,
+ * or kept its first from coming up. NULL: it can, or nothing failed. Valid until the next call.
+ */
+const struct weft_error *flow_trouble(const struct flow *flow);
 /* A port of this host went down or came back. */
 void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up);
 /* Orderly end: progress until flow_is_closed. Requests are forgotten. */

@@ -176,6 +176,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         (lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS));
     if (!any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
+        flow->first_failure = *why;
     }
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
         flow_give_up(flow, why);
@@ -221,6 +222,11 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     }
 }
 
+const struct weft_error *flow_trouble(const struct flow *flow)
+{
+    return flow->without_ns != 0 ? &flow->first_failure : NULL;
+}
+
 /* ---- ports ---- */
 
 static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
@@ -232,6 +238,14 @@ static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
         }
     }
     return false;
+}
+
+/* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
+ * If not, the queue pairs' own retries are the best chance: a cable that is back in time costs
+ * no more than they do. */
+static bool has_another_way(const struct flow *flow, const struct flow_lane *lane)
+{
+    return flow->config.n_lanes > 1 || lane->conn->n_rails > 1 || !flow->was_up;
 }
 
 static void port_down(struct flow *flow, uint32_t device, uint8_t port)
@@ -251,7 +265,7 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
         struct weft_error why = {0};
 
         if ((lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) &&
-            uses(lane->conn, device, port)) {
+            uses(lane->conn, device, port) && has_another_way(flow, lane)) {
             weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down",
                       device, port);
             flow_lane_fail(flow, lane, &why);
@@ -322,29 +336,18 @@ static bool is_wanted(const struct flow *flow, const struct flow_lane *lane)
     return others_failed;
 }
 
+/* The error is the failure that began it; what was tried since is told beside. */
 static weft_status give_up_waiting(struct flow *flow)
 {
-    struct weft_error error = {0};
+    struct weft_error error = flow->first_failure;
     const struct weft_error *last = &flow->last_failure;
 
-    weft_fail(&error, WEFT_ERR_TIMEOUT, "failover",
-              "rank %u to %u: no lane for %lld ms; last %s: %s", flow->config.from,
-              flow->config.to, (long long)(flow->config.failover_ns / 1000000),
-              last->phase, last->message);
-    error.sys_errno = last->sys_errno;
-    error.wc_status = last->wc_status;
-    weft_error_object(&error, "%s", last->object);
+    weft_error_int(&error, "failover_ns", flow->config.failover_ns);
     weft_error_int(&error, "from", flow->config.from);
     weft_error_int(&error, "to", flow->config.to);
     weft_error_int(&error, "lanes", flow->config.n_lanes);
     weft_error_text(&error, "last_phase", last->phase);
-    for (uint32_t i = 0; i < last->n_values && i < WEFT_ERROR_VALUES_MAX; i++) {
-        if (last->values[i].kind == WEFT_VALUE_INT) {
-            weft_error_int(&error, last->values[i].name, last->values[i].number);
-        } else {
-            weft_error_text(&error, last->values[i].name, last->values[i].text);
-        }
-    }
+    weft_error_text(&error, "last_message", last->message);
     return flow_give_up(flow, &error);
 }
 

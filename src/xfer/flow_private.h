@@ -162,7 +162,8 @@ struct flow {
     weft_ns beat_ns;    /* sender: when quiet lanes are asked for a sign of life */
     weft_ns without_ns; /* since when no lane is up; 0: one is */
     struct weft_error error;
-    struct weft_error last_failure; /* of a lane: what a giving-up names */
+    struct weft_error first_failure; /* that left no lane: what a giving-up is about */
+    struct weft_error last_failure;  /* of a lane since: what was tried */
     struct flow_counters counters;
 };
 
