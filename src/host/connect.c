@@ -254,8 +254,7 @@ weft_status host_connection_progress(struct host *host, struct conn *conn)
 static const struct weft_error *trouble_with(const struct host *host, uint32_t rank)
 {
     const struct host_peer *peer = &host->peers[rank];
-    const struct weft_error *why =
-        peer->send != NULL ? flow_trouble(peer->send) : NULL;
+    const struct weft_error *why = peer->send != NULL ? flow_trouble(peer->send) : NULL;
 
     return why == NULL && peer->receive != NULL ? flow_trouble(peer->receive) : why;
 }
