@@ -101,7 +101,28 @@ static void forget(struct verbs_device *device, const void *pointer)
     weft_check(*at != NULL); /* destroyed twice, or never made here */
     struct verbs_object *object = *at;
     *at = object->next;
+    device->n_in_error -= object->is_in_error;
     free(object);
+}
+
+static struct verbs_object *object_of(const struct verbs_device *device,
+                                      const void *pointer)
+{
+    struct verbs_object *object = device->objects;
+    while (object != NULL && object->pointer != pointer) {
+        object = object->next;
+    }
+    return object;
+}
+
+static void account_state(struct verbs_device *device, const struct io_op *work)
+{
+    struct verbs_object *object = object_of(device, work->arg.modify_qp.qp);
+    if (object != NULL && (work->arg.modify_qp.mask & IBV_QP_STATE) != 0) {
+        device->n_in_error -= object->is_in_error;
+        object->is_in_error = work->arg.modify_qp.attr.qp_state == IBV_QPS_ERR;
+        device->n_in_error += object->is_in_error;
+    }
 }
 
 /* Keeps the list of objects after a verb that succeeded. */
@@ -132,8 +153,10 @@ static void account(struct verbs_device *device, const struct io_op *work)
     case IO_OP_DESTROY_QP:
         forget(device, work->arg.destroy_qp);
         return;
-    case IO_OP_NONE:
     case IO_OP_MODIFY_QP:
+        account_state(device, work);
+        return;
+    case IO_OP_NONE:
         return;
     }
 }
@@ -233,6 +256,24 @@ int verbs_submit(struct io_device *io, struct io_op *op)
     device->n_calls++;
     verbs_workers_add(device, call);
     return 0;
+}
+
+/* The provider of rdma_rxe tells its kernel nothing of a receive that is posted: the kernel looks
+ * when a packet comes, or when the queue pair is moved to ERR. Moving it there again, which is
+ * allowed from any state, is what flushes a receive that came later. */
+void verbs_flush_receives(struct verbs_device *device, struct ibv_qp *qp)
+{
+    if (device->n_in_error == 0 || !object_of(device, qp)->is_in_error) {
+        return;
+    }
+    struct verbs_call *call = weft_calloc(1, sizeof *call);
+    *call = (struct verbs_call){.device = device, .work.kind = IO_OP_MODIFY_QP};
+    call->work.arg.modify_qp.qp = qp;
+    call->work.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
+    call->work.arg.modify_qp.mask = IBV_QP_STATE;
+    call->posting = (struct linux_posting){.run = finish, .context = call};
+    device->n_calls++;
+    verbs_workers_add(device, call);
 }
 
 int verbs_poll(struct io_device *io, struct io_op *op)

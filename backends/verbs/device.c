@@ -15,7 +15,7 @@ struct verbs_device *verbs_device_of(struct io_device *device)
     return weft_container_of(device, struct verbs_device, io);
 }
 
-/* ---- data path: nothing but passing through ---- */
+/* ---- data path: passing through ---- */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -24,7 +24,12 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    return verbs_result(qp->context->ops.post_recv(qp, wr, bad));
+    const struct verbs_cq *cq = qp->recv_cq->cq_context;
+    int result = verbs_result(qp->context->ops.post_recv(qp, wr, bad));
+    if (result == 0) {
+        verbs_flush_receives(cq->device, qp);
+    }
+    return result;
 }
 
 static int poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)

@@ -44,6 +44,7 @@ struct verbs_object {
     struct verbs_object *next;
     enum io_op_kind kind; /* that made it */
     void *pointer;
+    bool is_in_error; /* a queue pair that was moved to ERR */
 };
 
 #define VERBS_WORKERS 4
@@ -71,6 +72,7 @@ struct verbs_device {
     struct linux_watch *async_watch;
     struct verbs_cq *cqs;         /* Owned. */
     struct verbs_object *objects; /* Owned. */
+    uint32_t n_in_error;          /* of `objects` */
     struct verbs_workers workers;
     uint32_t n_calls; /* submitted and not finished */
     struct io_device_attr attr;
@@ -130,6 +132,8 @@ void verbs_destroy_objects(struct verbs_device *device);
 int verbs_submit(struct io_device *io, struct io_op *op);
 int verbs_poll(struct io_device *io, struct io_op *op);
 void verbs_abandon(struct io_device *io, struct io_op *op);
+/* After receives were posted to `qp`: sees to it that they flush if it is in ERR. */
+void verbs_flush_receives(struct verbs_device *device, struct ibv_qp *qp);
 /* On a worker: the verb itself. An errno. */
 int verbs_execute(struct verbs_call *call);
 

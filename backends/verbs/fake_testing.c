@@ -111,6 +111,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     (void)qp;
+    if (fake.takes_receives) {
+        return 0;
+    }
     *bad = wr;
     errno = EINVAL;
     return -1;
@@ -341,8 +344,11 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     }
     init->cap.max_send_wr = 64; /* as hns, which rounds up */
     struct ibv_qp *qp = weft_calloc(1, sizeof *qp);
-    *qp = (struct ibv_qp){
-        .context = pd->context, .pd = pd, .qp_num = 0x123456, .qp_type = init->qp_type};
+    *qp = (struct ibv_qp){.context = pd->context,
+                          .pd = pd,
+                          .recv_cq = init->recv_cq,
+                          .qp_num = 0x123456,
+                          .qp_type = init->qp_type};
     atomic_fetch_add(&n_live, 1);
     return qp;
 }
@@ -350,9 +356,11 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     (void)qp;
-    (void)attr;
     weft_check(mask != 0);
     maybe_stall();
+    if (attr->qp_state == IBV_QPS_ERR) {
+        fake.n_to_error++;
+    }
     errno = EINVAL;
     return fake.modify_qp_result;
 }

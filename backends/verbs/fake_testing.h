@@ -27,6 +27,8 @@ struct fake {
     bool has_dmabuf; /* reg_dmabuf_mr says EBADF, else EOPNOTSUPP */
     int create_qp_errno;
     int modify_qp_result; /* returned as it is; -1 with errno EINVAL */
+    unsigned n_to_error;  /* modify_qp to ERR so far; one at a time */
+    bool takes_receives;  /* post_recv succeeds, and the kernel hears nothing of it */
     int destroy_cq_result;
     int reg_mr_access; /* of the last reg_mr; with optional flags: of reg_mr_iova2 */
     bool used_iova2;

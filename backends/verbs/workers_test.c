@@ -183,6 +183,54 @@ START_TEST(order_is_kept_where_it_matters)
 }
 END_TEST
 
+static void move(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+    struct io_op op = {.kind = IO_OP_MODIFY_QP};
+    op.arg.modify_qp.qp = qp;
+    op.arg.modify_qp.attr.qp_state = state;
+    op.arg.modify_qp.mask = IBV_QP_STATE;
+    ck_assert_int_eq(run(&op), 0);
+}
+
+/* Soft-RoCE's kernel looks for receives when a queue pair is moved to ERR, and not when one is
+ * posted after that. */
+START_TEST(a_receive_posted_in_error_is_flushed_too)
+{
+    struct ibv_pd *pd = make_pd();
+    struct ibv_cq *cq = make_cq();
+    struct ibv_qp *qps[2];
+    struct ibv_recv_wr receive = {.wr_id = 1}, *bad = NULL;
+    for (size_t i = 0; i < WEFT_LENGTH(qps); i++) {
+        struct io_op op = qp_op(pd, cq);
+        ck_assert_int_eq(run(&op), 0);
+        qps[i] = op.out.qp;
+    }
+    move(qps[0], IBV_QPS_ERR);
+    move(qps[1], IBV_QPS_INIT);
+    ck_assert_uint_eq(fake.n_to_error, 1);
+    /* One that was refused, and one of a queue pair that works, change nothing. */
+    ck_assert_int_eq(device->io.ops->post_recv(qps[0], &receive, &bad), EINVAL);
+    fake.takes_receives = true;
+    ck_assert_int_eq(device->io.ops->post_recv(qps[1], &receive, &bad), 0);
+    ck_assert_uint_eq(device->n_calls, 0);
+    for (unsigned n = 2; n <= 3; n++) {
+        fake_stall();
+        ck_assert_int_eq(device->io.ops->post_recv(qps[0], &receive, &bad), 0);
+        fake_go_on();
+        while (device->n_calls > 0) {
+            step(S);
+        }
+        ck_assert_uint_eq(fake.n_to_error, n);
+    }
+    /* It does not outlive its queue pair. */
+    ck_assert_int_eq(device->io.ops->post_recv(qps[0], &receive, &bad), 0);
+    unmake(qps[0], NULL, NULL);
+    ck_assert_uint_eq(fake.n_to_error, 4);
+    ck_assert_uint_eq(device->n_in_error, 0);
+    unmake(qps[1], cq, pd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("verbs workers");
@@ -193,6 +241,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_modify_that_stalls_holds_no_other_verb);
     tcase_add_test(tcase, order_is_kept_where_it_matters);
+    tcase_add_test(tcase, a_receive_posted_in_error_is_flushed_too);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
