@@ -71,7 +71,7 @@ help:
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
 	@echo 'make mutants    applies ci/mutants/*.patch; every one must be caught'
 	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
-	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds, a fresh machine'
+	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
@@ -177,6 +177,7 @@ soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@$(SUB) all
 	@ci/seeds --build build --seeds 200
+	@ci/random_meshes.py --build build --count 2000
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine
 

@@ -149,6 +149,35 @@ def test_a_ring_of_eight_with_one_buffer_a_hop_finishes():
     assert document["jobs"][0]["nwrong"] == 0
 
 
+def test_random_meshes_of_every_kind():
+    """A few dozen of what `ci/job meshes` runs hundreds of; the test's output names a mesh that
+    fails, and the line that repeats it."""
+    done = subprocess.run([sys.executable, "ci/random_meshes.py", "--seed", "1", "--count", "40",
+                           "--build", str(Path(WEFT).parent)], cwd=ROOT, timeout=600,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "40 passed, 0 failed, 0 skipped"
+
+
+def test_a_random_mesh_that_fails_is_kept_and_its_replay_printed(tmp_path):
+    """The n'th mesh of a seed is the same in any run, and a failure leaves the file that the
+    line names."""
+    (tmp_path / "weft").symlink_to("/bin/false")
+    kept = ROOT / "build" / "ci" / "meshes"
+    texts = []
+    for first, count in ((6, 2), (7, 1)):
+        done = subprocess.run([sys.executable, "ci/random_meshes.py", "--seed", "99", "--first",
+                               str(first), "--count", str(count), "--build", str(tmp_path)],
+                              cwd=ROOT, timeout=60, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "replay: weft run build/ci/meshes/mesh-99-7.yaml" in done.stdout.splitlines()
+        assert done.stdout.splitlines()[-1] == f"0 passed, {count} failed, 0 skipped"
+        texts.append((kept / "mesh-99-7.yaml").read_text())
+        for path in kept.glob("mesh-99-*.yaml"):
+            path.unlink()
+    assert texts[0] == texts[1]
+
+
 def test_scenarios_are_what_their_generator_writes():
     done = subprocess.run([sys.executable, "ci/mesh_scenarios.py", "--check"], cwd=ROOT,
                           capture_output=True, text=True, check=False)
