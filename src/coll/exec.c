@@ -163,6 +163,7 @@ static void queue_up(struct coll_exec *exec)
         queue->uses = 0;
     }
     exec->n_active = 0;
+    exec->n_changes++;
     exec->n_awaited = 0;
     exec->unreachable = COLL_NO_STEP;
     for (uint32_t i = 0; i < exec->plan->n_steps; i++) {
@@ -234,6 +235,7 @@ static void end_iterations(struct coll_exec *exec, bool *moved)
 {
     while (exec->n_left == 0 && exec->iteration < exec->n_iterations) {
         exec->finished_ns[exec->iteration++] = io_now(exec->env);
+        exec->n_changes++;
         exec->n_left = exec->n_awaited;
         *moved = true;
     }

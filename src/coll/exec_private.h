@@ -41,12 +41,19 @@ _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
                    (int)EXEC_HOLD_SCRATCH == (int)COLL_SCRATCH,
                "holds begin with the plan's buffers");
 
+#define EXEC_UNSEEN UINT64_MAX
+
 /* The steps to or from one peer, or those on this rank, in list order, iteration after
  * iteration. There is one for every peer that a plan ever used, and it stays. */
 struct exec_queue {
     enum exec_queue_kind kind;
     struct flow *flow; /* NULL: no connection, or EXEC_LOCAL */
-    uint32_t *steps;   /* Owned [cap] */
+    /* There is nothing to do for it while these stay, unless the GPU works for it. */
+    uint64_t
+        seen_looks; /* of the flow, as flow_n_looks, when it was looked at last ... */
+    uint64_t seen_changes; /* ... and of the executor, or EXEC_UNSEEN */
+    uint32_t n_on_gpu;     /* slots REDUCING */
+    uint32_t *steps;       /* Owned [cap] */
     uint32_t n_steps, cap;
     uint32_t at, iteration; /* the next to start */
     /* a ring: step number n_started % EXEC_WINDOW next */
@@ -89,6 +96,7 @@ struct coll_exec {
     size_t element_bytes;
     uint8_t *places[COLL_N_BUFFERS]; /* element 0 of each buffer */
     uint32_t n_iterations, iteration;
+    uint64_t n_changes;   /* steps and iterations that ended, and runs that began: ever */
     uint32_t n_left;      /* steps that this iteration's output waits for */
     uint32_t n_awaited;   /* such steps of a whole iteration */
     uint32_t unreachable; /* a peer of the plan without a connection, or COLL_NO_STEP */

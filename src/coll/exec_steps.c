@@ -60,6 +60,7 @@ static void end(struct coll_exec *exec, struct exec_slot *slot)
 
     weft_check(exec->n_done[slot->step] == slot->iteration);
     exec->n_done[slot->step]++;
+    exec->n_changes++;
     if (exec_is_awaited(exec, step)) {
         weft_check(exec->n_left > 0);
         exec->n_left--;
@@ -83,8 +84,9 @@ static weft_status fail_as(const struct exec_queue *queue, weft_status status,
 
 /* ---- starting ---- */
 
-static weft_status start_gpu(struct coll_exec *exec, struct exec_slot *slot,
-                             void *staging, struct weft_error *error)
+static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
+                             struct exec_slot *slot, void *staging,
+                             struct weft_error *error)
 {
     const struct coll_step *step = step_of(exec, slot);
     struct io_gpu *gpu = exec->env->gpu;
@@ -111,6 +113,7 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_slot *slot,
                                "the GPU refused %llu elements",
                                (unsigned long long)step->count);
     }
+    queue->n_on_gpu++;
     return WEFT_OK;
 }
 
@@ -161,7 +164,7 @@ static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
         return WEFT_AGAIN;
     }
     if (step->kind == COLL_COPY) {
-        status = start_gpu(exec, slot, NULL, error);
+        status = start_gpu(exec, queue, slot, NULL, error);
     } else if (step->kind == COLL_JOIN) {
         slot->state = EXEC_SLOT_ARRIVED;
     } else {
@@ -241,8 +244,8 @@ static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
     return fail_as(queue, status, error);
 }
 
-static weft_status take_result(struct coll_exec *exec, struct exec_slot *slot,
-                               struct weft_error *error)
+static weft_status take_result(struct coll_exec *exec, struct exec_queue *queue,
+                               struct exec_slot *slot, struct weft_error *error)
 {
     struct io_gpu *gpu = exec->env->gpu;
     int sys_errno = gpu->ops->poll(gpu, &slot->op);
@@ -253,6 +256,7 @@ static weft_status take_result(struct coll_exec *exec, struct exec_slot *slot,
     if (sys_errno != 0) {
         return weft_fail_errno(error, sys_errno, "reduce", "the GPU failed");
     }
+    queue->n_on_gpu--;
     end(exec, slot);
     return WEFT_OK;
 }
@@ -281,26 +285,43 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
         if (!is_free(exec, step_of(exec, slot), slot->iteration)) {
             return WEFT_AGAIN;
         }
-        return start_gpu(exec, slot, landing_of(exec, queue, slot), error);
+        return start_gpu(exec, queue, slot, landing_of(exec, queue, slot), error);
     case EXEC_SLOT_REDUCING:
-        return take_result(exec, slot, error);
+        return take_result(exec, queue, slot, error);
     case EXEC_SLOT_FREE:
         break;
     }
     return WEFT_AGAIN;
 }
 
+/* True if nothing that the queue waits for can have changed since the last look: most wakes of
+ * a rank concern one connection of many. */
+static bool is_as_seen(const struct coll_exec *exec, struct exec_queue *queue)
+{
+    uint64_t looks = queue->flow == NULL ? 0 : flow_n_looks(queue->flow);
+    bool same = queue->n_on_gpu == 0 && queue->seen_looks == looks &&
+                queue->seen_changes == exec->n_changes;
+
+    queue->seen_looks = looks;
+    queue->seen_changes = exec->n_changes;
+    return same;
+}
+
 weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,
                                 bool *moved, struct weft_error *error)
 {
     weft_status status = WEFT_OK;
+    bool any = false;
 
+    if (is_as_seen(exec, queue)) {
+        return WEFT_OK;
+    }
     for (uint64_t n = queue->n_ended; n < queue->n_started; n++) {
         struct exec_slot *slot = &queue->slots[n % EXEC_WINDOW];
 
         do {
             status = slot_progress(exec, queue, slot, error);
-            *moved = *moved || status == WEFT_OK;
+            any = any || status == WEFT_OK;
         } while (status == WEFT_OK);
         if (status < 0) {
             return status;
@@ -311,7 +332,11 @@ weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue
     }
     do {
         status = start_next(exec, queue, error);
-        *moved = *moved || status == WEFT_OK;
+        any = any || status == WEFT_OK;
     } while (status == WEFT_OK);
+    if (any) {
+        *moved = true;
+        queue->seen_changes = EXEC_UNSEEN; /* one movement makes room for another */
+    }
     return status == WEFT_AGAIN ? WEFT_OK : status;
 }

@@ -232,16 +232,10 @@ static weft_status progress_flow(struct host *host, uint32_t rank, bool is_sende
 
 weft_status host_connection_progress(struct host *host, struct conn *conn)
 {
-    for (uint32_t i = 0; i < host->private->n_flows; i++) {
-        uint32_t rank = host->private->flows[i];
-        struct host_peer *peer = &host->peers[rank];
+    const struct flow *flow = flow_of(conn);
 
-        if (peer->send != NULL && flow_owns(peer->send, conn)) {
-            return progress_flow(host, rank, true);
-        }
-        if (peer->receive != NULL && flow_owns(peer->receive, conn)) {
-            return progress_flow(host, rank, false);
-        }
+    if (flow != NULL) {
+        return progress_flow(host, flow_peer(flow), flow_is_sender(flow));
     }
     if (host->relay != NULL && relay_owns(host->relay, conn)) {
         relay_conn_progress(host->relay, conn);

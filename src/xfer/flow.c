@@ -268,6 +268,26 @@ bool flow_owns(const struct flow *flow, const struct conn *conn)
     return flow->trial == conn;
 }
 
+struct flow *flow_of(const struct conn *conn)
+{
+    return conn->user;
+}
+
+uint32_t flow_peer(const struct flow *flow)
+{
+    return flow->config.is_sender ? flow->config.to : flow->config.from;
+}
+
+bool flow_is_sender(const struct flow *flow)
+{
+    return flow->config.is_sender;
+}
+
+uint64_t flow_n_looks(const struct flow *flow)
+{
+    return flow->n_looks;
+}
+
 bool flow_is_up(const struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -322,7 +342,10 @@ void flow_counters(const struct flow *flow, struct flow_counters *out)
 
 weft_status flow_progress(struct flow *flow)
 {
-    weft_status status = flow_lanes_progress(flow);
+    weft_status status;
+
+    flow->n_looks++;
+    status = flow_lanes_progress(flow);
 
     if (status == WEFT_OK && !flow->is_closing && !flow->config.is_sender) {
         status = flow_post(flow);

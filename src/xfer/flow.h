@@ -55,6 +55,13 @@ weft_status flow_open(struct rdma *rdma, const struct flow_config *config,
 bool flow_accept(struct flow *flow, struct conn *conn);
 /* Whether `conn` is one of the flow's, past ones that are still closing included. */
 bool flow_owns(const struct flow *flow, const struct conn *conn);
+/* The flow that owns `conn`, or NULL: a relay's, or handed to nobody yet. */
+struct flow *flow_of(const struct conn *conn);
+/* The ranks at its ends, and which of them this is. */
+uint32_t flow_peer(const struct flow *flow);
+bool flow_is_sender(const struct flow *flow);
+/* Changes whenever requests may have come to an end, or one that had to wait may start. */
+uint64_t flow_n_looks(const struct flow *flow);
 /* Does what can be done now: connections, completions, failover. Call when the task of one
  * of its connections was woken. WEFT_OK; an error: the flow is dead (flow_error). */
 weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;

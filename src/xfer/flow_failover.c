@@ -309,6 +309,7 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
         flow->error.status != WEFT_OK) {
         return;
     }
+    flow->n_looks++;
     if (is_up) {
         port_up(flow, device, port);
     } else {

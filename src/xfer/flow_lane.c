@@ -15,6 +15,7 @@ static struct io_env *env_of(const struct flow *flow)
 /* Names both ends, once. */
 weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
 {
+    flow->n_looks++;
     if (flow->error.status == WEFT_OK) {
         flow->error = *why;
         weft_error_int(&flow->error, "from", flow->config.from);
@@ -93,6 +94,7 @@ weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane)
     if (status != WEFT_OK) {
         return flow_give_up(flow, &error);
     }
+    lane->conn->user = flow;
     lane->state = FLOW_LANE_CONNECTING;
     return WEFT_OK;
 }
@@ -149,6 +151,7 @@ bool flow_accept(struct flow *flow, struct conn *conn)
     }
     if (purpose.kind == FLOW_TRIAL) {
         flow_retire(flow, flow->trial);
+        conn->user = flow;
         flow->trial = conn;
         answer(flow, conn, purpose.epoch);
         return true;
@@ -159,6 +162,7 @@ bool flow_accept(struct flow *flow, struct conn *conn)
         return false;
     }
     flow_retire(flow, lane->next);
+    conn->user = flow;
     lane->next = conn;
     lane->next_epoch = purpose.epoch;
     if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) {

@@ -150,7 +150,9 @@ struct flow {
     uint32_t n_lost;
     struct flow_lost lost[FLOW_PIECES]; /* receiver, in order */
 
-    bool was_up; /* some lane, ever */
+    uint64_t n_looks;   /* of flow_n_looks */
+    bool has_all_asked; /* receiver: all that is open was asked for */
+    bool was_up;        /* some lane, ever */
     struct flow_suspect suspects[CONN_EXCLUDED_MAX];
     uint32_t n_suspects;
     struct conn *trial;    /* Owned */

@@ -60,7 +60,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
 {
     struct flow_piece *before = NULL, *piece = lane->pieces, *next;
 
-    for (; piece != NULL; piece = next) {
+    for (; piece != NULL && xfer_n_done(lane->xfer) > 0; piece = next) {
         struct flow_request *request = piece->request;
         uint32_t buffers = piece->buffers;
         size_t sizes[XFER_MULTI_MAX];
@@ -123,6 +123,7 @@ static void add_lost(struct flow *flow, const struct flow_lost *lost)
     uint32_t at = flow->n_lost++;
 
     weft_check(at < WEFT_LENGTH(flow->lost));
+    flow->has_all_asked = false;
     while (at > 0 && is_before(lost, &flow->lost[at - 1])) {
         flow->lost[at] = flow->lost[at - 1];
         at--;
@@ -148,6 +149,7 @@ static void lose(struct flow *flow, const struct flow_piece *piece)
             check_done(flow, piece->request, i);
         } else if (piece->fragment == 0 && piece->n_fragments >= buffer->n_fragments) {
             buffer->n_posted = 0;
+            flow->has_all_asked = false;
         } else {
             add_lost(flow, &(struct flow_lost){.request = piece->request,
                                                .buffer = i,
@@ -368,9 +370,13 @@ weft_status flow_post(struct flow *flow)
 {
     struct flow_request *request = flow->open;
 
+    if (flow->has_all_asked) {
+        return tell(flow);
+    }
     while (request != NULL && ask_for_request(flow, request)) {
         request = request->next;
     }
+    flow->has_all_asked = request == NULL;
     return tell(flow);
 }
 
@@ -411,6 +417,7 @@ weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
     }
     flow->next_number = (flow->next_number + n) & XFER_MESSAGE_MASK;
     flow_open_append(flow, request);
+    flow->has_all_asked = false;
     *out = request;
     return flow_post(flow) < 0 ? flow->error.status : WEFT_OK;
 }

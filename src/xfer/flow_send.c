@@ -66,7 +66,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
 {
     struct flow_piece *before = NULL, *piece = lane->pieces, *next;
 
-    for (; piece != NULL; piece = next) {
+    for (; piece != NULL && xfer_n_done(lane->xfer) > 0; piece = next) {
         struct flow_request *request = piece->request;
 
         next = piece->next;

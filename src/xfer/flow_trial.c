@@ -50,7 +50,9 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
     if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
                      &flow->trial, &error) != WEFT_OK) {
         flow->trial = NULL;
+        return;
     }
+    flow->trial->user = flow;
 }
 
 /* The ports work: the lane's next epoch has them. */

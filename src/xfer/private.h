@@ -84,6 +84,7 @@ struct xfer {
     struct xfer_request requests[XFER_REQUESTS_MAX];
     uint16_t free_requests[XFER_REQUESTS_MAX];
     uint32_t n_free;
+    uint32_t n_done; /* as xfer_n_done */
 
     /* Sender. */
     struct xfer_group groups[XFER_SLOTS];

@@ -112,6 +112,7 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     if (wr_id >> 56 == XFER_WR_LAST) {
         weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
         request->is_done = --request->as.send.n_pending == 0;
+        xfer->n_done += request->is_done;
     } else if (wr_id >> 56 == XFER_WR_BEAT) {
         lane->has_beat = false;
     } else if (wr_id >> 56 == XFER_WR_NOTICE) {
@@ -119,6 +120,7 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     } else if (wr_id >> 56 == XFER_WR_FLUSH) {
         weft_check(request->kind == XFER_FLUSH && request->as.flush.n_pending > 0);
         request->is_done = --request->as.flush.n_pending == 0;
+        xfer->n_done += request->is_done;
     }
     return WEFT_OK;
 }

@@ -202,6 +202,7 @@ weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm 
     xfer->counters.bytes_received += buffer->n_bytes;
     request->as.recv.n_missing--;
     request->is_done = request->as.recv.n_missing == 0;
+    xfer->n_done += request->is_done;
     return WEFT_OK;
 }
 

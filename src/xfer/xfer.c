@@ -195,6 +195,11 @@ void xfer_request_give(struct xfer *xfer, struct xfer_request *request)
     xfer->free_requests[xfer->n_free++] = request->index;
 }
 
+uint32_t xfer_n_done(const struct xfer *xfer)
+{
+    return xfer->n_done;
+}
+
 weft_status xfer_test(struct xfer *xfer, struct xfer_request *request, size_t *out_sizes)
 {
     weft_check(request->kind != XFER_FREE);
@@ -210,6 +215,7 @@ weft_status xfer_test(struct xfer *xfer, struct xfer_request *request, size_t *o
         }
         xfer->slots[request->as.recv.slot] = NULL;
     }
+    xfer->n_done--;
     xfer_request_give(xfer, request);
     return WEFT_OK;
 }

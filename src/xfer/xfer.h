@@ -91,6 +91,8 @@ bool xfer_notice(const struct xfer *xfer, uint32_t *out);
  * bytes of each message. AGAIN: not yet. An error: the connection failed. */
 weft_status xfer_test(struct xfer *xfer, struct xfer_request *request,
                       size_t *out_sizes) WEFT_MUST_CHECK;
+/* Requests that are done and for which xfer_test did not say so yet. */
+uint32_t xfer_n_done(const struct xfer *xfer);
 /* Which buffers of a grouped receive have their messages (bit i: buffer i), and of those the
  * sizes: for a group that will not be completed. */
 uint32_t xfer_arrived(const struct xfer_request *request, size_t *out_sizes);
