@@ -204,7 +204,8 @@ START_TEST(nothing_is_left)
         ck_assert_int_eq(weft_error_value(error, "failover_ns")->number, 10 * FABRIC_S);
         ck_assert_int_eq(weft_error_value(error, "from")->number, grid.flows[i].from);
         ck_assert_int_eq(weft_error_value(error, "to")->number, grid.flows[i].to);
-        ck_assert_ptr_nonnull(weft_error_value(flow_error(grid.flows[i].in), "failover_ns"));
+        ck_assert_ptr_nonnull(
+            weft_error_value(flow_error(grid.flows[i].in), "failover_ns"));
     }
     grid_close(&grid);
 }

@@ -319,12 +319,13 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
 
 /* ---- every look ---- */
 
-/* Those without a share are asked when the others do not come back at once. */
-static bool is_wanted(const struct flow *flow, const struct flow_lane *lane)
+/* Those without a share are asked when the others do not come back at once, or not as they were.
+ */
+static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
 {
     bool others_failed = true;
 
-    if (lane->share > 0 || flow->config.n_lanes == 1) {
+    if (lane->share > 0 || flow->config.n_lanes == 1 || flow_lesser_lane(flow) != NULL) {
         return true;
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {

@@ -172,11 +172,30 @@ void flow_receive_stopped(struct flow *flow, struct flow_lane *lane)
 
 /* ---- asking ---- */
 
-/* The lane that is furthest behind its share, of those that are up and not in `full`. Those
- * without a share only stand in for others. */
+/* Those without a share only stand in: for all that are down, or for the rails that a direct lane
+ * lost. Of a pair that lost the share f of its rails they take f / (1 + f): in a ring, whose other
+ * cables are as busy, both ways then end at the same time. */
+static uint32_t share_of(struct flow *flow, const struct flow_lane *lane)
+{
+    const struct flow_lane *lesser = flow_lesser_lane(flow);
+    uint32_t lost, stand_in;
+
+    if (lesser == NULL || lesser->share < FLOW_SHARE_WHOLE) {
+        return lane->share;
+    }
+    lost = flow->n_rails_best - lesser->conn->n_rails;
+    stand_in = FLOW_SHARE_WHOLE / (flow->n_rails_best + lost) * lost;
+    if (lane->share == 0) {
+        return stand_in;
+    }
+    return lane == lesser ? lane->share - stand_in : lane->share;
+}
+
+/* The lane that is furthest behind its share, of those that are up and not in `full`. */
 static struct flow_lane *pick_lane(struct flow *flow, uint32_t full)
 {
     struct flow_lane *best = NULL;
+    uint64_t best_share = 0;
     bool has_share = false;
 
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -185,11 +204,12 @@ static struct flow_lane *pick_lane(struct flow *flow, uint32_t full)
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
+        uint64_t share = has_share ? share_of(flow, lane) : 1;
 
-        if (lane->state == FLOW_LANE_UP && (full >> i & 1) == 0 &&
-            (lane->share > 0 || !has_share) &&
-            (best == NULL || lane->dealt * best->share < best->dealt * lane->share)) {
+        if (lane->state == FLOW_LANE_UP && (full >> i & 1) == 0 && share > 0 &&
+            (best == NULL || lane->dealt * best_share < best->dealt * share)) {
             best = lane;
+            best_share = share;
         }
     }
     return best;

@@ -9,7 +9,6 @@
 #define PURPOSE_MAGIC UINT32_C(0x57464c4f) /* "WFLO" */
 #define ANSWER_MAGIC UINT32_C(0x57464c41)  /* "WFLA" */
 #define VERSION 1
-#define SHARE_WHOLE 65536u
 #define FRAGMENT_BYTES_MAX (UINT32_C(1) << 20)
 
 void flow_purpose_encode(const struct flow_purpose *purpose,
@@ -72,7 +71,7 @@ bool flow_purpose_decode(const uint8_t bytes[CONN_PURPOSE_BYTES],
     }
     return magic == PURPOSE_MAGIC && version == VERSION && kind == (uint32_t)out->kind &&
            out->n_hops <= FLOW_HOPS_MAX && (kind == FLOW_FORWARD || out->n_hops == 0) &&
-           out->from != out->to && out->epoch != 0 && out->share <= SHARE_WHOLE &&
+           out->from != out->to && out->epoch != 0 && out->share <= FLOW_SHARE_WHOLE &&
            out->fragment_bytes >= 1 && out->fragment_bytes <= FRAGMENT_BYTES_MAX &&
            out->relay_buffers >= 1 && is_padding(&reader);
 }
