@@ -292,6 +292,64 @@ START_TEST(values_do_not_depend_on_blocks)
 }
 END_TEST
 
+/* What is remembered changes no verdict: of the same job again, of longer and shorter ones, of
+ * other elements, operations, seeds and numbers of ranks; and more ranks than go into one sum. */
+START_TEST(a_memo_tells_the_same)
+{
+    static const struct {
+        enum weft_dtype dtype;
+        enum weft_redop op;
+        uint64_t seed, count;
+        uint32_t n_ranks;
+    } rows[] = {
+        {WEFT_INT32, WEFT_SUM, 1, 1500, 3},   {WEFT_INT32, WEFT_SUM, 1, 1500, 3},
+        {WEFT_INT32, WEFT_SUM, 1, 2100, 3},   {WEFT_INT32, WEFT_SUM, 1, 7, 3},
+        {WEFT_INT32, WEFT_SUM, 2, 2100, 3},   {WEFT_INT32, WEFT_MAX, 2, 2100, 3},
+        {WEFT_INT32, WEFT_SUM, 2, 2100, 4},   {WEFT_INT64, WEFT_SUM, 2, 1100, 4},
+        {WEFT_INT32, WEFT_SUM, 2, 1100, 253},
+    };
+    struct oracle_memo memo = {0};
+
+    for (size_t k = 0; k < WEFT_LENGTH(rows); k++) {
+        struct coll_job job =
+            job_of(COLL_ALL_REDUCE, rows[k].dtype, rows[k].op, rows[k].count);
+        size_t width = oracle_width(rows[k].dtype), n_bytes = rows[k].count * width;
+        uint8_t *right = calloc(rows[k].count, width);
+        uint64_t first = UINT64_MAX;
+
+        for (uint64_t i = 0; i < rows[k].count; i++) {
+            int32_t total = 0, value;
+            int64_t wide;
+
+            for (uint32_t rank = 0; rank < rows[k].n_ranks; rank++) {
+                oracle_values(rows[k].seed, rank, rows[k].dtype, rows[k].op,
+                              oracle_range_of(rows[k].dtype, rows[k].op, rows[k].n_ranks),
+                              i, 1, &value);
+                if (rank == 0 || (rows[k].op == WEFT_MAX && value > total)) {
+                    total = value;
+                } else if (rows[k].op == WEFT_SUM) {
+                    total += value;
+                }
+            }
+            wide = total;
+            memcpy(right + i * width, width == 8 ? (void *)&wide : (void *)&total, width);
+        }
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            ck_assert_uint_eq(oracle_check_with(&memo, &job, rows[k].seed, rank,
+                                                rows[k].n_ranks, right, n_bytes, NULL),
+                              0);
+        }
+        right[n_bytes - width] ^= 1;
+        ck_assert_uint_eq(oracle_check_with(&memo, &job, rows[k].seed, 0, rows[k].n_ranks,
+                                            right, n_bytes, &first),
+                          1);
+        ck_assert_uint_eq(first, rows[k].count - 1);
+        free(right);
+    }
+    oracle_memo_fini(&memo);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/oracle");
@@ -306,6 +364,7 @@ int main(void)
     tcase_add_test(tcase, sums_in_every_type);
     tcase_add_test(tcase, results_are_exact_in_the_least_type);
     tcase_add_test(tcase, values_do_not_depend_on_blocks);
+    tcase_add_test(tcase, a_memo_tells_the_same);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "boot/boot.h"
 #include "coll/cost.h"
+#include "coll/oracle.h"
 #include "conn/conn.h"
 #include "conn/journal.h"
 #include "io/env.h"
@@ -124,7 +125,8 @@ struct host_config {
     const struct host_map *map;  /* Not owned; NULL as one without a graph */
     const struct host_row *rows; /* [n_rows]; outlive the host */
     uint32_t n_rows;
-    uint64_t seed; /* of the data */
+    uint64_t seed;               /* of the data */
+    struct oracle_memo *answers; /* Not owned; of all ranks of this program; NULL: none */
     bool
         is_timing_only; /* memory holds nothing: inputs are not filled, results not judged */
     struct conn_config conn;

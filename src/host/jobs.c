@@ -206,9 +206,9 @@ static weft_status verify(struct host *host)
         }
         at = jobs->shadow;
     }
-    result->n_wrong =
-        oracle_check(&row_of(host)->coll, host->config.seed, host->config.rank,
-                     host->config.n_ranks, at, jobs->output_bytes, &result->first_wrong);
+    result->n_wrong = oracle_check_with(
+        host->config.answers, &row_of(host)->coll, host->config.seed, host->config.rank,
+        host->config.n_ranks, at, jobs->output_bytes, &result->first_wrong);
     return WEFT_OK;
 }
 

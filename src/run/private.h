@@ -75,9 +75,10 @@ struct run {
     weft_ps *limits_ps;                /* Owned [n_rows] */
     struct run_outcome *outcomes;      /* Owned [n_rows] */
     uint32_t n_rows;
-    struct host **hosts; /* Owned [n_members] */
-    struct host_map map; /* what all members know of the mesh */
-    weft_ns origin_ns;   /* of the world's clock, when the world was there */
+    struct host **hosts;         /* Owned [n_members] */
+    struct oracle_memo *answers; /* Owned; for the hosts */
+    struct host_map map;         /* what all members know of the mesh */
+    weft_ns origin_ns;           /* of the world's clock, when the world was there */
     weft_ns ended_ns;
     weft_status loop_status;
     struct weft_error loop_error;

@@ -132,6 +132,7 @@ void run_configure(const struct run *run, struct host_config *config)
     config->rows = run->rows;
     config->n_rows = run->n_rows;
     config->seed = run->seed;
+    config->answers = run->answers;
     config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
@@ -211,6 +212,7 @@ static void run_loop(struct run *run)
         .progress_context = run,
     };
 
+    run->answers = weft_calloc(1, sizeof(*run->answers));
     by_process = create_hosts(run, &loop.n_hosts, &loop.hang_ns);
     loop.hosts = by_process;
     run->loop_status = host_loop_run(&loop, &run->loop_error);
@@ -245,6 +247,10 @@ void run_fini(struct run *run)
         run->world->ops->destroy(run->world);
     }
     free(run->hosts);
+    if (run->answers != NULL) {
+        oracle_memo_fini(run->answers);
+    }
+    free(run->answers);
     coll_mesh_fini(&run->mesh);
     run_boot_fini(run);
     free(run->member_hosts);
