@@ -263,13 +263,13 @@ static void count_flows(const struct run *run, json_t *object)
 
         failovers += host->flows.failovers;
         returns += host->flows.returns;
-        if (host->relayed.lanes == 0 && host->relayed.refused == 0) {
+        if (host->relayed.lanes_peak == 0 && host->relayed.refused == 0) {
             continue;
         }
         weft_format(name, sizeof(name), "relayed_bytes.%s", host_name(run, i));
         put(object, name, json_integer((json_int_t)host->relayed.bytes));
         weft_format(name, sizeof(name), "relay_lanes.%s", host_name(run, i));
-        put(object, name, json_integer(host->relayed.lanes));
+        put(object, name, json_integer(host->relayed.lanes_peak));
         weft_format(name, sizeof(name), "relay_memory_peak.%s", host_name(run, i));
         put(object, name, json_integer((json_int_t)host->relayed.memory_peak));
     }

@@ -174,7 +174,8 @@ static json_t *encode_events(const struct host *host)
 static json_t *encode_flows(const struct host *host)
 {
     return json_pack("[I, I, I, I, I, I]", (json_int_t)host->flows.failovers,
-                     (json_int_t)host->flows.returns, (json_int_t)host->relayed.lanes,
+                     (json_int_t)host->flows.returns,
+                     (json_int_t)host->relayed.lanes_peak,
                      (json_int_t)host->relayed.refused, (json_int_t)host->relayed.bytes,
                      (json_int_t)host->relayed.memory_peak);
 }

@@ -218,7 +218,7 @@ static void decode_flows(struct record_decoder *decoder, json_t *from)
     }
     host->flows.failovers = (uint32_t)n[0];
     host->flows.returns = (uint32_t)n[1];
-    host->relayed.lanes = (uint32_t)n[2];
+    host->relayed.lanes_peak = (uint32_t)n[2];
     host->relayed.refused = (uint32_t)n[3];
     host->relayed.bytes = (uint64_t)n[4];
     host->relayed.memory_peak = (uint64_t)n[5];

@@ -115,6 +115,9 @@ bool relay_accept(struct relay *relay, struct conn *conn)
     lane->next = relay->lanes;
     relay->lanes = lane;
     relay->counters.lanes++;
+    if (relay->counters.lanes > relay->counters.lanes_peak) {
+        relay->counters.lanes_peak = relay->counters.lanes;
+    }
     if (relay->is_closing) {
         refuse(relay, lane, WEFT_ERR_CLOSED, "closing", relay->config.member);
     } else {

@@ -38,7 +38,7 @@ bool relay_is_closed(const struct relay *relay);
 void relay_destroy(struct relay *relay); /* NULL is ignored. */
 
 struct relay_counters {
-    uint32_t lanes, refused, failed;
+    uint32_t lanes, lanes_peak, refused, failed;
     uint64_t messages, bytes;     /* forwarded */
     uint64_t memory, memory_peak; /* reserved */
 };
