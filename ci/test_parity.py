@@ -28,7 +28,9 @@ CHANGES = {
     "scenarios/basic/pair.yaml": SMALL,
     "scenarios/basic/triangle.yaml": [*SMALL, "--set", "expect={}"],
     "scenarios/faults/cable-down.yaml": ["--set", "jobs=[{all_reduce: {bytes: 1MiB, repeat: 40}}]"],
+    "scenarios/faults/twin-flap.yaml": ["--set", "jobs=[{all_reduce: {bytes: 1MiB, repeat: 400}}]"],
 }
+PARTIAL = ("line-3", "line-3-relay", "ring-4")  # of meshes where some ranks share no cable
 # Scenarios with a fault that ends the job, which the basic ones have not: (file, what is set).
 LONG = "jobs=[{all_reduce: {bytes: 1MiB, repeat: 400}}]"
 FAILING = {
@@ -41,6 +43,7 @@ CHANGES.update({name: ["--set", LONG, "--set", "expect={result: fail}", "--set",
 # A fault of the third virtual millisecond is one of the third real second: in mid-job as well.
 CHANGES_THERE = {
     ("scenarios/faults/cable-down.yaml", "rxe"): ["--set", "faults.0.at=3s"],
+    ("scenarios/faults/twin-flap.yaml", "rxe"): ["--set", "faults.0.at=3s"],
     **{(name, "rxe"): ["--set", "faults.0.at=3s"] for name in FAILING},
 }
 ITEMS = ("result", "connections", "completions", "jobs", "symptom", "findings")
@@ -51,7 +54,7 @@ REFUSED = "refused"  # the item of a scenario that a backend cannot express
 def scenarios():
     files = sorted(str(path.relative_to(ROOT)) for folder in ("basic", "faults")
                    for path in ROOT.glob(f"scenarios/{folder}/*.yaml"))
-    return files + list(FAILING)
+    return files + [f"scenarios/partial/{name}.yaml" for name in PARTIAL] + list(FAILING)
 
 
 def has_guest():
@@ -114,6 +117,14 @@ def beginnings(one, other):
     return wrong
 
 
+def comparable(item, told):
+    """Without the epoch of a queue: which of two connections of a host with two ranks ended first,
+    and so has the lower number, is a matter of time."""
+    if item == "completions":
+        return sorted([*row[:3], *row[4:]] for row in told[item])
+    return told[item]
+
+
 def differences(stories):
     """{(scenario, backend, item): (on sim, there)} of all that is not as on sim."""
     found = {}
@@ -123,14 +134,14 @@ def differences(stories):
             found[path, backend, REFUSED] = ("runs", told)
             continue
         for item in ITEMS:
-            if told[item] != reference[item]:
+            if comparable(item, told) != comparable(item, reference):
                 both = (reference[item], told[item])
                 if isinstance(told[item], list):  # what differs is easier to read
                     both = tuple([x for x in one if x not in other]
                                  for one, other in (both, both[::-1]))
                 found[path, backend, item] = both
         wrong = beginnings(reference, told)
-        if wrong:
+        if wrong and (path, backend, "completions") in found:
             found[path, backend, BEGINNINGS] = wrong
     return found
 

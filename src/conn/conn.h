@@ -122,6 +122,9 @@ struct conn {
     struct weft_error error;            /* when FAILED */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                         /* the owner's; never touched */
+    /* Set by whoever uses the queues: completions that come as often as time will have it, and
+     * stay out of the journal. NULL: none. */
+    bool (*is_by_the_clock)(const struct ibv_wc *wc);
     struct conn_private *private;
 };
 

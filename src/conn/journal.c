@@ -74,7 +74,9 @@ void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc
     struct wire_writer writer = wire_writer_init(item, sizeof(item));
     uint32_t qp;
 
-    if (conn->config.journal == NULL) {
+    if (conn->config.journal == NULL ||
+        (wc->status == IBV_WC_SUCCESS && conn->is_by_the_clock != NULL &&
+         conn->is_by_the_clock(wc))) {
         return;
     }
     qp = qp_of(conn, rail, wc->qp_num);

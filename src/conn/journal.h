@@ -2,6 +2,8 @@
  * completions, in the order polled, as a number, a digest and the first few. No times, and
  * nothing that depends on them: what a queue's own order fixes is the same on every fabric.
  *
+ * Left out is what comes as often as time will have it: conn->is_by_the_clock.
+ *
  * A queue's sequence ends with its first failure, for how many flushes follow is chance. Of
  * completions that are not receives the length is left out: verbs do not define it. */
 #ifndef WEFT_CONN_JOURNAL_H

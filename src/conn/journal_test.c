@@ -133,6 +133,45 @@ START_TEST(what_is_chance_is_left_out)
 }
 END_TEST
 
+static bool is_read(const struct ibv_wc *wc)
+{
+    return wc->opcode == IBV_WC_RDMA_READ;
+}
+
+/* What its user says comes by the clock is not told, but its failure is. */
+START_TEST(what_comes_by_the_clock_is_left_out)
+{
+    static const unsigned char sends[6][11] = {{0, 1}, {0, 2}, {0, 1},
+                                               {0, 2}, {0, 1}, {5}};
+    struct conn_journal journals[2] = {{NULL, 0}, {NULL, 0}};
+    const struct conn_journal_entry *entry;
+    struct bed bed;
+    struct conn *conn;
+    struct ibv_wc wc;
+    char digest[17];
+
+    open_pair(&bed, journals);
+    conn = bed_conn(&bed, 0);
+    conn->is_by_the_clock = is_read;
+    wc = (struct ibv_wc){.qp_num = conn->qps[1].qp->qp_num, .opcode = IBV_WC_RDMA_READ};
+    conn_journal_note(conn, 0, &wc);
+    wc.opcode = IBV_WC_RDMA_WRITE;
+    conn_journal_note(conn, 0, &wc);
+    wc = (struct ibv_wc){.qp_num = conn->qps[1].qp->qp_num,
+                         .status = IBV_WC_WR_FLUSH_ERR,
+                         .opcode = IBV_WC_RDMA_READ};
+    conn_journal_note(conn, 0, &wc);
+    bed_close(&bed);
+
+    digest_of(sends, sizeof(sends), digest);
+    entry = &journals[0].entries[1];
+    ck_assert_uint_eq(entry->n, 6);
+    ck_assert_str_eq(entry->digest, digest);
+    conn_journal_fini(&journals[0]);
+    conn_journal_fini(&journals[1]);
+}
+END_TEST
+
 START_TEST(connections_with_the_same_peer_are_counted)
 {
     struct conn_journal journals[2] = {{NULL, 0}, {NULL, 0}};
@@ -162,6 +201,7 @@ int main(void)
 
     tcase_add_test(tcase, a_connection_leaves_its_probes_when_it_goes);
     tcase_add_test(tcase, what_is_chance_is_left_out);
+    tcase_add_test(tcase, what_comes_by_the_clock_is_left_out);
     tcase_add_test(tcase, connections_with_the_same_peer_are_counted);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

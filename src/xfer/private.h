@@ -138,6 +138,8 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
 /* Sender: a CTS immediate came. Posts what waits for queue space. */
 weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm);
 weft_status xfer_pump(struct xfer *xfer);
+/* Notices and beats: when and how many is a matter of time. */
+bool xfer_is_by_the_clock(const struct ibv_wc *wc);
 /* Takes what completed; arms every CQ. */
 weft_status xfer_poll_all(struct xfer *xfer);
 weft_status xfer_arm_all(struct xfer *xfer);

@@ -96,6 +96,18 @@ static weft_status take_receive(struct xfer *xfer, uint32_t q, const struct ibv_
                               xfer_network_order(wc->imm_data));
 }
 
+/* Notices overtake each other until one fits, and beats are sent when nothing else is. */
+bool xfer_is_by_the_clock(const struct ibv_wc *wc)
+{
+    uint64_t kind = wc->wr_id >> 56;
+
+    if (wc->wr_id != CONN_WR_RECV) {
+        return kind == XFER_WR_NOTICE || kind == XFER_WR_BEAT;
+    }
+    return wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
+           xfer_imm_decode(xfer_network_order(wc->imm_data)).kind == XFER_IMM_NOTICE;
+}
+
 static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
 {
     struct xfer_lane *lane = &xfer->lanes[q];

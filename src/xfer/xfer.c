@@ -72,6 +72,7 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
         return weft_fail(error, WEFT_ERR_NOMEM, "data", "no memory for a transfer state");
     }
     xfer->conn = conn;
+    conn->is_by_the_clock = xfer_is_by_the_clock;
     init_lanes(xfer);
     for (uint32_t i = 0; i < XFER_REQUESTS_MAX; i++) {
         xfer->requests[i].index = (uint16_t)i;
