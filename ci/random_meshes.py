@@ -29,8 +29,11 @@ REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
           "bfloat16", "float32", "float64"]
 OPS = ["sum", "prod", "min", "max", "avg"]
-# Not `minimal`: its queues take 16 receives, messages need 33 (docs/wire.md, "Credits").
 PROFILES = ["mlx5", "mlx5", "hns-hip08", "hns-hip09", "rxe"]
+# A device of this kind has 64 regions, and a connection that is being made takes three: the relays
+# of a larger mesh run out of them.
+SMALL_PROFILES = [*PROFILES, "minimal", "minimal"]
+SMALL_HOSTS = 5
 # What a cable carries besides payload: handshakes, ARP, probes.
 CONTROL_BYTES = 64 * 1024
 FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
@@ -86,7 +89,7 @@ def draw(rng, name):
              f"    env: {{{RELAY_BUFFERS}: '{rng.choice([1, 2, 8])}'}}", "  nodes:"]
     for i in range(n):
         keys = [f"ports: [{', '.join(f'p{k}' for k in range(ports[i]))}]",
-                f"profile: {rng.choice(PROFILES)}"]
+                f"profile: {rng.choice(SMALL_PROFILES if n <= SMALL_HOSTS else PROFILES)}"]
         if i not in ranks:
             keys.append("ranks: 0")
         lines.append(f"    {names[i]}: {{{', '.join(keys)}}}")

@@ -134,6 +134,7 @@ struct codec_meta {
     uint8_t max_rd_atomic;
     uint32_t max_msg_bytes;
     uint32_t window_bytes;
+    uint16_t recv_posted; /* per queue pair */
     uint8_t answer[CONN_PURPOSE_BYTES];
     struct codec_rail rails[CONN_RAILS_MAX];
     struct codec_qp qps[CONN_QPS_MAX];

@@ -310,6 +310,7 @@ size_t codec_encode_meta(const struct codec_meta *meta, uint8_t *out)
     wire_put_u8(&writer, meta->max_rd_atomic);
     wire_put_u32(&writer, meta->max_msg_bytes);
     wire_put_u32(&writer, meta->window_bytes);
+    wire_put_u16(&writer, meta->recv_posted);
     wire_put_bytes(&writer, meta->answer, sizeof(meta->answer));
     for (uint32_t i = 0; i < meta->n_rails; i++) {
         const struct codec_rail *rail = &meta->rails[i];
@@ -397,6 +398,9 @@ static weft_status check_meta(const struct codec_meta *meta, struct weft_error *
         return codec_bad_field(error, "meta", "max_msg_bytes", meta->max_msg_bytes,
                                "at least 4096");
     }
+    if (meta->recv_posted == 0) {
+        return codec_bad_field(error, "meta", "recv_posted", 0, "at least 1");
+    }
     return WEFT_OK;
 }
 
@@ -412,6 +416,7 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
     out->max_rd_atomic = wire_get_u8(&reader);
     out->max_msg_bytes = wire_get_u32(&reader);
     out->window_bytes = wire_get_u32(&reader);
+    out->recv_posted = wire_get_u16(&reader);
     wire_get_bytes(&reader, out->answer, sizeof(out->answer));
     status = reader.bad ? WEFT_OK : check_meta(out, error);
     for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_rails; i++) {

@@ -48,7 +48,8 @@ static struct codec_meta some_meta(void)
                               .n_qps = 4,
                               .max_rd_atomic = 16,
                               .max_msg_bytes = 1u << 30,
-                              .window_bytes = 16384};
+                              .window_bytes = 16384,
+                              .recv_posted = 256};
 
     for (uint32_t i = 0; i < meta.n_rails; i++) {
         meta.rails[i] = (struct codec_rail){
@@ -180,7 +181,7 @@ static size_t example(enum subject subject, uint8_t *out)
 
 START_TEST(what_decodes_encodes_to_the_same_bytes)
 {
-    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 171, 223, 13, 128};
+    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 171, 225, 13, 128};
     uint8_t in[CODEC_BODY_MAX], out[CODEC_BODY_MAX];
     struct weft_error error = {0};
     size_t n, n_out = 0;
@@ -289,18 +290,19 @@ static const struct bad bad_fields[] = {
     {META, 1, 1, 6, "length"},
     {META, 2, 1, 0, "max_rd_atomic"},
     {META, 3, 4, 4095, "max_msg_bytes"},
-    {META, 75, 1, 16, "local_port"},
-    {META, 76, 1, 255, "remote_port"},
-    {META, 89, 4, 0, "local_gid"},
-    {META, 77, 1, 0xff, "local_gid"},
-    {META, 93, 1, IBV_GID_TYPE_IB, "local_type"},
-    {META, 106, 4, 0xefffffff, "remote_gid"},
-    {META, 110, 1, 3, "remote_type"},
-    {META, 111, 2, 0, "path_mtu"},
-    {META, 111, 2, 6, "path_mtu"},
-    {META, 111, 2, 4095, "path_mtu"},
-    {META, 199, 3, 0, "qpn"},
-    {META, 199, 3, 1, "qpn"},
+    {META, 11, 2, 0, "recv_posted"},
+    {META, 77, 1, 16, "local_port"},
+    {META, 78, 1, 255, "remote_port"},
+    {META, 91, 4, 0, "local_gid"},
+    {META, 79, 1, 0xff, "local_gid"},
+    {META, 95, 1, IBV_GID_TYPE_IB, "local_type"},
+    {META, 108, 4, 0xefffffff, "remote_gid"},
+    {META, 112, 1, 3, "remote_type"},
+    {META, 113, 2, 0, "path_mtu"},
+    {META, 113, 2, 6, "path_mtu"},
+    {META, 113, 2, 4095, "path_mtu"},
+    {META, 201, 3, 0, "qpn"},
+    {META, 201, 3, 1, "qpn"},
     {ABORT, 0, 1, 0, "phase"},
     {ABORT, 0, 1, 24, "phase"},
     {ABORT, 1, 1, ' ', "phase"},

@@ -116,6 +116,7 @@ struct conn {
     uint32_t max_inline_bytes;          /* the least granted */
     uint32_t max_msg_bytes;             /* the lesser of both ends' devices */
     uint32_t recv_posted;               /* receives posted per QP when UP */
+    uint32_t peer_recv_posted;          /* the peer's */
     uint8_t *window;                    /* config.window_bytes, zeroed; Owned */
     weft_ns started_ns, up_ns;          /* set-up time is the difference */
     weft_ns probe_rtt_ns;               /* of the last probe */

@@ -12,7 +12,8 @@ static struct codec_meta hand_meta(const struct hand *hand)
                               .n_qps = 1,
                               .max_rd_atomic = 1,
                               .max_msg_bytes = 1u << 20,
-                              .window_bytes = 4096};
+                              .window_bytes = 4096,
+                              .recv_posted = 256};
     struct io_ip local = io_ip_v4(192, 168, 101, 1), remote = io_ip_v4(192, 168, 101, 2);
 
     (void)hand;

@@ -257,6 +257,8 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
     out->max_rd_atomic = UINT8_MAX;
     out->max_msg_bytes = UINT32_MAX;
     out->window_bytes = conn->config.window_bytes;
+    out->recv_posted =
+        (uint16_t)(conn->recv_posted < UINT16_MAX ? conn->recv_posted : UINT16_MAX);
     memcpy(out->answer, conn->answer, sizeof(out->answer));
     for (uint32_t i = 0; i < conn->n_rails; i++) {
         const struct conn_rail *rail = &conn->rails[i];
@@ -295,6 +297,7 @@ static void tell_peers(struct conn *conn)
                             *theirs = &conn->private->theirs;
     const struct rdma_rail *chosen = conn->private->chosen;
 
+    conn->peer_recv_posted = theirs->recv_posted;
     conn->max_msg_bytes = mine->max_msg_bytes < theirs->max_msg_bytes
                               ? mine->max_msg_bytes
                               : theirs->max_msg_bytes;

@@ -143,6 +143,7 @@ weft_status host_accept(struct host *host)
 
     conn_listener_progress(host->listener);
     while (host->has_peers && status == WEFT_OK) {
+        struct weft_error why = {0};
         struct conn *conn = conn_accept(host->listener);
 
         if (conn == NULL) {
@@ -156,6 +157,8 @@ weft_status host_accept(struct host *host)
         weft_log(host->env->log, WEFT_LOG_WARN,
                  "%s: a connection from %s belongs to no flow of this rank",
                  host->env->name, conn->peer.host);
+        weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "it belongs to no flow");
+        conn_refuse(conn, &why);
         conn_destroy(conn);
     }
     return status;

@@ -351,7 +351,7 @@ START_TEST(too_little_room_is_refused_at_open)
     ck_assert_str_eq(error.message, "window of 16383 bytes, 16384 needed");
     ck_assert_ptr_null(xfer);
     conn->config.window_bytes += 1;
-    conn->recv_posted = XFER_SLOTS;
+    conn->recv_posted = 1;
     ck_assert_int_eq(xfer_open(conn, &xfer, NULL), WEFT_ERR_LIMIT);
     conn->recv_posted = 256;
     conn->config.send_wr_max = 1;

@@ -16,6 +16,7 @@ static struct grid *grid_of(struct fabric *fabric)
 
 static void on_accept(struct fabric *fabric, uint32_t host, struct conn *conn)
 {
+    struct weft_error why = {0};
     struct grid *grid = grid_of(fabric);
 
     for (uint32_t i = 0; i < grid->n_flows; i++) {
@@ -28,6 +29,8 @@ static void on_accept(struct fabric *fabric, uint32_t host, struct conn *conn)
         io_task_wake(&conn->task);
         return;
     }
+    weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "nobody here wants it");
+    conn_refuse(conn, &why);
     conn_destroy(conn);
 }
 

@@ -79,6 +79,7 @@ struct xfer {
     struct xfer_lane lanes[CONN_QPS_MAX];
     uint32_t rq_depth;    /* receives kept posted per QP */
     uint32_t rq_batch;    /* replenished when so many are missing */
+    uint32_t n_open_max;  /* groups open at a time, of the acceptor */
     uint64_t n_bytes_max; /* of a message: what 255 full pieces a part can carry */
 
     struct xfer_request requests[XFER_REQUESTS_MAX];

@@ -26,6 +26,16 @@ static bool is_retired(const struct xfer *xfer, uint32_t slot)
     return xfer->cts_wr[slot] == 0 || age > lane->n_posted - lane->n_retired;
 }
 
+/* Whether as many groups are open as the sender has receives for: the n_open_max'th before the
+ * next one is not complete. */
+static bool has_all_open(const struct xfer *xfer)
+{
+    const struct xfer_request *before =
+        xfer->slots[(xfer->next_group - xfer->n_open_max) % XFER_SLOTS];
+
+    return before != NULL && !before->is_done;
+}
+
 static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *const *data,
                           const size_t *sizes, const uint32_t *tags,
                           const struct xfer_memory *const *memories,
@@ -116,7 +126,7 @@ weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
         return status != WEFT_OK ? status : xfer->error.status;
     }
     if (xfer->slots[slot] != NULL || xfer->n_free == 0 || xfer_sq_free(xfer, 0) == 0 ||
-        !is_retired(xfer, slot)) {
+        !is_retired(xfer, slot) || has_all_open(xfer)) {
         return WEFT_AGAIN;
     }
     if (!has_credits(xfer, n)) {

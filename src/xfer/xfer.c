@@ -17,13 +17,19 @@
  * (receive.c). Receives are posted before the CTS that allows their use.
  *
  * The connector's QP 0 takes one receive per CTS. The acceptor sends the CTS of group g only
- * when group g - 32 is complete, that is when this end had polled its CTS: at most 32 are on
- * their way or unpolled. This end posts again after every rq_batch polled ones, so rq_depth >=
- * 32 + rq_batch suffices; that is checked here. */
+ * when group g - n is complete, that is when this end had polled its CTS: at most n are on their
+ * way or unpolled, where n is 32, or what both ends make of the connector's receives if these
+ * are few. This end posts again after every rq_batch polled ones, so n + rq_batch receives
+ * suffice. Notices, one at a time, may find none: they wait. */
+static uint32_t open_max(uint32_t recv_posted)
+{
+    return recv_posted > XFER_SLOTS ? XFER_SLOTS : recv_posted - recv_posted / 2;
+}
+
 static weft_status check_depths(struct xfer *xfer, struct weft_error *error)
 {
     struct conn *conn = xfer->conn;
-    uint32_t least = conn->is_connector ? XFER_SLOTS + 1 : XFER_MULTI_MAX;
+    uint32_t least = conn->is_connector ? 2 : XFER_MULTI_MAX;
 
     if (conn->config.window_bytes < XFER_WINDOW_BYTES) {
         return weft_fail(error, WEFT_ERR_LIMIT, "data", "window of %u bytes, %u needed",
@@ -47,12 +53,12 @@ static weft_status check_depths(struct xfer *xfer, struct weft_error *error)
 static void init_lanes(struct xfer *xfer)
 {
     struct conn *conn = xfer->conn;
-    uint32_t spare = conn->is_connector && conn->recv_posted > XFER_SLOTS
-                         ? conn->recv_posted - XFER_SLOTS
-                         : conn->recv_posted / 2;
+    uint32_t spare = conn->is_connector ? conn->recv_posted - open_max(conn->recv_posted)
+                                        : conn->recv_posted / 2;
 
     xfer->rq_depth = conn->recv_posted;
     xfer->rq_batch = spare < RQ_BATCH ? spare : RQ_BATCH;
+    xfer->n_open_max = open_max(conn->peer_recv_posted);
     for (uint32_t q = 0; q < conn->n_qps; q++) {
         uint32_t asked = conn->config.send_wr_max, granted = conn->qps[q].cap.max_send_wr;
 
