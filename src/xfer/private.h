@@ -75,44 +75,46 @@ struct xfer_lane {
 };
 
 struct xfer {
-    struct conn *conn; /* Not owned. */
-    struct xfer_lane lanes[CONN_QPS_MAX];
+    /* What every message touches comes first: with hundreds of ranks in a program, lines of cache
+     * are what a message costs. */
+    struct conn *conn;    /* Not owned. */
     uint32_t rq_depth;    /* receives kept posted per QP */
     uint32_t rq_batch;    /* replenished when so many are missing */
     uint32_t n_open_max;  /* groups open at a time, of the acceptor */
     uint64_t n_bytes_max; /* of a message: what 255 full pieces a part can carry */
-
-    struct xfer_request requests[XFER_REQUESTS_MAX];
-    uint16_t free_requests[XFER_REQUESTS_MAX];
-    uint32_t n_free;
-    uint32_t n_done; /* as xfer_n_done */
+    uint32_t n_free;      /* requests */
+    uint32_t n_done;      /* as xfer_n_done */
 
     /* Sender. */
-    struct xfer_group groups[XFER_SLOTS];
     uint32_t n_groups;   /* clear-to-sends arrived: the next one's number */
     uint32_t head_group; /* the oldest with unmatched buffers */
     uint32_t n_messages; /* turns the first QP of each message */
-    struct xfer_request *unposted, *unposted_last; /* in order */
 
     /* Receiver. */
-    struct xfer_request *slots[XFER_SLOTS];
-    uint32_t cts_wr[XFER_SLOTS]; /* 1 + number of the slot's last CTS work request */
     uint32_t next_group;
     uint32_t n_granted; /* buffers granted and not complete */
 
     uint32_t notice; /* to be sent, or received last */
     bool has_notice; /* sender: `notice` came; receiver: it is still to be sent */
     bool notice_on_its_way;
-
     bool is_draining;
+    bool has_flushed; /* a flush completion came, its cause not yet */
+    struct xfer_request *unposted, *unposted_last; /* sender; in order */
+    struct xfer_counters counters;
+    struct xfer_lane lanes[CONN_QPS_MAX];
+
+    uint16_t free_requests[XFER_REQUESTS_MAX];
+    struct xfer_request requests[XFER_REQUESTS_MAX];
+    struct xfer_group groups[XFER_SLOTS];   /* sender */
+    struct xfer_request *slots[XFER_SLOTS]; /* receiver */
+    uint32_t cts_wr[XFER_SLOTS]; /* 1 + number of the slot's last CTS work request */
+
     uint32_t marked[CONN_QPS_MAX]; /* bit 0: send mark posted, bit 1: receive mark */
     uint32_t n_marks;              /* that have not flushed yet */
 
     struct weft_error error;
-    bool has_flushed;       /* a flush completion came, its cause not yet */
-    struct ibv_wc flush_wc; /* the first one ... */
+    struct ibv_wc flush_wc; /* the first flush ... */
     uint32_t flush_lane;    /* ... and its QP */
-    struct xfer_counters counters;
 };
 
 /* Space for work requests in QP q's send queue. */
