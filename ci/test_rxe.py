@@ -164,6 +164,42 @@ def test_ports_and_gids_are_those_of_the_simulated_fabric(place):
     assert connections("rxe") == connections("sim")
 
 
+# Which ranks reach each other over whom, and over how many rails.
+@pytest.mark.parametrize("path, relayed, n_direct", [
+    ("partial/line-3", {("h0", "h2"), ("h2", "h0")}, 4),
+    ("partial/line-3-relay", {("h0", "h2"), ("h2", "h0")}, 0),
+    ("partial/ring-4", set(), 8),
+    ("basic/twin-triangle", set(), 12),
+    ("basic/four-ranks", set(), 12),
+])
+def test_meshes_of_other_shapes_and_exact_data(place, path, relayed, n_direct):
+    document = run_json(place, f"scenarios/{path}.yaml")
+    assert document["result"] == "pass"
+    assert document["jobs"] and {job["nwrong"] for job in document["jobs"]} == {0}
+    via = {(c["from_host"], c["to_host"]): c["via"] for c in document["connections"] if c["via"]}
+    assert len([c for c in document["connections"] if not c["via"]]) == n_direct
+    if relayed:
+        assert via == {pair: ["h1"] for pair in relayed}
+    elif path == "partial/ring-4":  # opposite corners, over either of their neighbours
+        assert {tuple(sorted(pair)) for pair in via} == {("h0", "h2"), ("h1", "h3")}
+    else:
+        assert not via
+    assert_on_the_wire(document)
+
+
+@pytest.mark.parametrize("boot, path", [("neighbours", "basic/four-ranks"),
+                                        ("neighbours", "partial/line-3-relay"),
+                                        ("static", "basic/triangle"),
+                                        ("static", "partial/line-3")])
+def test_without_a_management_network(place, boot, path):
+    document = run_json(place, f"scenarios/{path}.yaml", "--set", "topology.management=none",
+                        "--set", f"boot={boot}", "--set",
+                        "jobs=[{all_reduce: {bytes: [8, 1MiB]}}]", "--set", "expect={data: exact}")
+    assert document["result"] == "pass"
+    assert [job["nwrong"] for job in document["jobs"]] == [0, 0]
+    assert_on_the_wire(document)
+
+
 def test_without_the_provider_a_finding_names_it(place):
     out, _ = weft(place, "guest", "--", "sh", "-c",
                   f"mount -t tmpfs none {PROVIDERS[0]} && "
