@@ -4,8 +4,9 @@
     ci/random_meshes.py [--count 2000] [--seed N] [--first 0] [--build build]
 
 Without --seed one is drawn, and printed. Each mesh has 2 to 12 hosts, a random tree and random
-further cables (twins among them), rates, delays, MTUs, profiles, hosts that only relay, and one,
-two or eight relay buffers a hop. A mesh that fails is kept in build/ci/meshes, and the line that
+further cables (twins and bundles among them), rates, delays, MTUs, bounded queues with pause,
+profiles, hosts that only relay, one, two or eight relay buffers a hop, and a management network or
+none. A mesh that fails is kept in build/ci/meshes, and the line that
 repeats it is printed; --seed S --first I --count 1 draws the I'th mesh of seed S again.
 
 What is asked of each run: it passes within a time, every element is right, no lossless cable
@@ -28,12 +29,22 @@ KINDS = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "a
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
           "bfloat16", "float32", "float64"]
+ALGORITHMS = {
+    "all_reduce": "direct ring rings exchange doubling halving tree trees chain",
+    "reduce_scatter": "direct ring rings halving tree trees",
+    "all_gather": "direct ring rings doubling tree trees",
+    "broadcast": "direct doubling tree trees chain",
+    "reduce": "direct halving tree trees chain",
+}
 OPS = ["sum", "prod", "min", "max", "avg"]
 PROFILES = ["mlx5", "mlx5", "hns-hip08", "hns-hip09", "rxe"]
 # A device of this kind has 64 regions, and a connection that is being made takes three: the relays
 # of a larger mesh run out of them.
 SMALL_PROFILES = [*PROFILES, "minimal", "minimal"]
 SMALL_HOSTS = 5
+# A handle has room for ten IPv4 addresses: without a management network nobody could dial the
+# eleventh port (docs/wire.md, "The handle").
+HANDLE_ADDRESSES = 10
 # What a cable carries besides payload: handshakes, ARP, probes.
 CONTROL_BYTES = 64 * 1024
 FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
@@ -54,12 +65,19 @@ def draw_job(rng, n_ranks):
         keys.append(f"root: {rng.randrange(n_ranks)}")
     if kind not in ("all_to_all", "send_recv") and rng.random() < 0.3:
         keys.append("in_place: true")
+    if kind in ALGORITHMS and rng.random() < 0.4:
+        keys.append(f"algorithm: {rng.choice(ALGORITHMS[kind].split())}")
     return f"  - {kind}: {{{', '.join(keys)}}}"
 
 
 def draw_cables(rng, n):
-    """A random tree, then some more cables, twins among them."""
-    cables = [(rng.randrange(i), i) for i in range(1, n)]
+    """A random tree, a line or a star, then some more cables, twins and thick bundles among
+    them."""
+    shape = rng.choice(["tree", "tree", "line", "star"])
+    cables = [({"tree": rng.randrange(i), "line": i - 1, "star": 0}[shape], i)
+              for i in range(1, n)]
+    if rng.random() < 0.15:
+        cables += [rng.choice(cables)] * rng.randrange(3, 7)
     for _ in range(rng.randrange(n + 1)):
         cables.append(rng.choice(cables) if rng.random() < 0.3
                       else tuple(sorted(rng.sample(range(n), 2))))
@@ -81,11 +99,14 @@ def draw(rng, name):
                      f"subnet: 10.1.{i}.0/{rng.choice([24, 30, 31])}, "
                      f"rate: {rng.choice([10, 25, 40, 100, 200])}Gbps, "
                      f"delay: {rng.choice(['200ns', '1us', '5us', '20us'])}, "
-                     f"mtu: {rng.choice([1500, 4200, 9000])}}}")
+                     f"mtu: {rng.choice([1500, 4200, 9000])}"
+                     f"{rng.choice(['', '', '', ', queue: 256KiB, pause: on'])}}}")
     ranks = [i for i in range(n) if rng.random() < 0.85]
     while len(ranks) < 2:
         ranks = sorted(set(ranks) | {rng.randrange(n)})
-    lines = [f"name: {name}", f"seed: {rng.randrange(1 << 32)}", "topology:", "  defaults:",
+    lines = [f"name: {name}", f"seed: {rng.randrange(1 << 32)}", "topology:",
+             *(["  management: none"] if max(ports) <= HANDLE_ADDRESSES and rng.random() < 0.3
+               else []), "  defaults:",
              f"    env: {{{RELAY_BUFFERS}: '{rng.choice([1, 2, 8])}'}}", "  nodes:"]
     for i in range(n):
         keys = [f"ports: [{', '.join(f'p{k}' for k in range(ports[i]))}]",

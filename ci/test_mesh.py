@@ -151,6 +151,29 @@ def test_a_ring_of_eight_with_one_buffer_a_hop_finishes():
     assert document["jobs"][0]["nwrong"] == 0
 
 
+def test_a_host_may_have_more_ports_than_it_can_tell_of(tmp_path):
+    """Facts of 16 ports fit the handshake: those that face the peer must be among them."""
+    leaves = [f"leaf-{i}" for i in range(24)]
+    lines = ["name: hub", "topology:", "  nodes:",
+             f"    hub: {{ports: [{', '.join(f'p{i}' for i in range(24))}]}}",
+             *(f"    {leaf}: {{ports: [p0]}}" for leaf in leaves), "  links:",
+             *(f'    - {{endpoints: ["hub:p{i}", "{leaf}:p0"], subnet: 10.1.{i}.0/30}}'
+               for i, leaf in enumerate(leaves)),
+             "jobs:", "  - all_reduce: {bytes: 1MiB}", "expect:", "  data: exact", ""]
+    path = tmp_path / "hub.yaml"
+    path.write_text("\n".join(lines))
+    assert run(path)["jobs"][0]["nwrong"] == 0
+
+
+def test_devices_with_queues_for_fifteen_receives_carry_messages():
+    """Profile minimal: shorter queues, fewer CQEs and fewer regions than anything sold."""
+    sets = [f"topology.nodes.{host}.profile=minimal" for host in ("titanic", "iceberg", "carpathia")]
+    document = run("scenarios/basic/triangle.yaml", *sets,
+                   "jobs=[{all_reduce: {bytes: 16MiB}}, {all_to_all: {bytes: 1MiB}}]",
+                   "expect={result: pass, data: exact}")
+    assert all(job["nwrong"] == 0 for job in document["jobs"])
+
+
 def test_random_meshes_of_every_kind():
     """A few dozen of what `ci/job meshes` runs hundreds of; the test's output names a mesh that
     fails, and the line that repeats it."""

@@ -80,6 +80,7 @@ struct conn_private {
     struct conn_dial dial; /* the connector's */
     weft_ns deadline_ns;   /* of the whole set-up, absolute */
     struct rdma_port_facts local[CODEC_PORTS_MAX];
+    uint32_t local_ports[CODEC_PORTS_MAX]; /* whose facts they are: into rdma->ports */
     uint32_t n_local;
     uint32_t got;      /* bit t: message t came */
     bool peer_gave_up; /* by ABORT or CLOSE: nothing more to tell it */

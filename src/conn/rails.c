@@ -38,25 +38,88 @@ bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t po
     return false;
 }
 
+static void port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_facts *out)
+{
+    const struct rdma_port *port = &rdma->ports[i];
+
+    memset(out, 0, sizeof(*out));
+    weft_format(out->name, sizeof(out->name), "%s", port->name);
+    out->device = rdma_nic(rdma, port->device_index) & 0xff;
+    /* A port that tells no MTU can carry nothing. */
+    out->is_active = port->is_active && port->active_mtu != 0;
+    out->active_mtu = port->active_mtu != 0 ? port->active_mtu : 256;
+    out->netdev_mtu = port->netdev_mtu;
+    out->rate_bps = port->rate_bps;
+    gid_facts(port, out);
+}
+
 uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
                           uint32_t cap)
 {
     uint32_t n = rdma->n_ports < cap ? rdma->n_ports : cap;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct rdma_port *port = &rdma->ports[i];
-
-        memset(&out[i], 0, sizeof(out[i]));
-        weft_format(out[i].name, sizeof(out[i].name), "%s", port->name);
-        out[i].device = rdma_nic(rdma, port->device_index) & 0xff;
-        /* A port that tells no MTU can carry nothing. */
-        out[i].is_active = port->is_active && port->active_mtu != 0;
-        out[i].active_mtu = port->active_mtu != 0 ? port->active_mtu : 256;
-        out[i].netdev_mtu = port->netdev_mtu;
-        out[i].rate_bps = port->rate_bps;
-        gid_facts(port, &out[i]);
+        port_facts(rdma, i, &out[i]);
     }
     return n;
+}
+
+/* Whether the peer has an address, as far as it was heard of, in a subnet of this one. */
+static bool has_peer_in(const struct conn *conn, const struct io_ip *ip,
+                        uint8_t prefix_len)
+{
+    const struct codec_handle *handle = &conn->private->dial.handle;
+
+    for (uint32_t i = 0; conn->is_connector && i < handle->n_endpoints; i++) {
+        if (!handle->endpoints[i].is_management &&
+            io_ip_same_subnet(ip, &handle->endpoints[i].prefix.ip, prefix_len)) {
+            return true;
+        }
+    }
+    for (uint32_t p = 0; p < conn->peer.n_ports; p++) {
+        for (uint32_t g = 0; g < conn->peer.ports[p].n_gids; g++) {
+            struct io_ip other = rdma_gid_ip(&conn->peer.ports[p].gids[g].gid);
+
+            if (io_ip_same_subnet(ip, &other, prefix_len)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool faces_peer(const struct conn *conn, const struct rdma_port *port)
+{
+    for (uint32_t g = 0; g < port->n_gids; g++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[g].gid);
+
+        if (port->gids[g].prefix_len > 0 && !io_ip_is_link_local(&ip) &&
+            has_peer_in(conn, &ip, port->gids[g].prefix_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The ports to tell of, in device order: of more than fit, first those that face the peer. */
+static void choose_told(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    const struct rdma *rdma = conn->rdma;
+    uint32_t n_facing = 0, n_others = 0;
+
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        n_facing += faces_peer(conn, &rdma->ports[i]);
+    }
+    private->n_local = 0;
+    for (uint32_t i = 0; i < rdma->n_ports && private->n_local < CODEC_PORTS_MAX; i++) {
+        if (rdma->n_ports > CODEC_PORTS_MAX && !faces_peer(conn, &rdma->ports[i]) &&
+            n_facing + n_others++ >= CODEC_PORTS_MAX) {
+            continue;
+        }
+        private->local_ports[private->n_local] = i;
+        port_facts(rdma, i, &private->local[private->n_local++]);
+    }
 }
 
 void conn_facts_body(struct conn *conn, struct codec_facts *out)
@@ -65,9 +128,9 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
     struct conn_private *private = conn->private;
 
     memset(out, 0, sizeof(*out));
-    private->n_local = conn_local_facts(conn->rdma, private->local, CODEC_PORTS_MAX);
+    choose_told(conn);
     for (uint32_t i = 0; i < private->n_local; i++) {
-        const struct rdma_port *port = &conn->rdma->ports[i];
+        const struct rdma_port *port = &conn->rdma->ports[private->local_ports[i]];
 
         if (conn_excludes(&conn->config, port->device_index, port->port)) {
             private->local[i].is_active = false;
@@ -204,7 +267,7 @@ static void set_rail(struct conn *conn, uint32_t i)
     const struct rdma_port_facts *local = &private->local[chosen->local_port];
     struct conn_rail *rail = &conn->rails[i];
 
-    rail->port = &conn->rdma->ports[chosen->local_port];
+    rail->port = &conn->rdma->ports[private->local_ports[chosen->local_port]];
     rail->remote_port = chosen->remote_port;
     rail->local_gid = local->gids[chosen->local_gid].gid;
     rail->gid_type = (enum ibv_gid_type)local->gids[chosen->local_gid].type;

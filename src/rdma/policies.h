@@ -5,8 +5,6 @@
 
 #include "rdma/policy.h"
 
-struct io_ip rdma_gid_ip(const union ibv_gid *gid);
-
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap);

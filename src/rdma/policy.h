@@ -71,4 +71,7 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index);
 
+/* The address that a GID is. */
+struct io_ip rdma_gid_ip(const union ibv_gid *gid);
+
 #endif

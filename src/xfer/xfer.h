@@ -15,7 +15,7 @@
 #define XFER_SLOTS 32    /* receives in flight per connection */
 #define XFER_MULTI_MAX 8 /* buffers of one grouped receive */
 #define XFER_REQUESTS_MAX (XFER_SLOTS * XFER_MULTI_MAX)
-#define XFER_DEVICES_MAX 16
+#define XFER_DEVICES_MAX 256              /* of one host */
 #define XFER_SIZE_MAX (UINT64_C(1) << 30) /* of one message */
 /* What conn_config.window_bytes must be at least: the CTS ring. */
 #define XFER_WINDOW_BYTES (XFER_SLOTS * XFER_MULTI_MAX * 64)
