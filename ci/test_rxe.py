@@ -428,6 +428,19 @@ def test_a_guest_has_a_time_limit(place):
     assert "not done within 2 s" in err
 
 
+def test_a_guest_has_the_memory_of_the_machine_or_what_is_asked_for(place):
+    def total_mib(**extra):
+        done = subprocess.run([place / "weft", "guest", "--", "grep", "MemTotal", "/proc/meminfo"],
+                              cwd=place, env={**environment(place), **extra}, text=True, timeout=60,
+                              capture_output=True, check=True, stdin=subprocess.DEVNULL, **nobody())
+        return int(done.stdout.split()[1]) / 1024
+
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") / 2 ** 21
+    expected = min(max(half, 1024), 4096)
+    assert 0.9 * expected < total_mib() <= expected
+    assert 0.8 * 256 < total_mib(WEFT_GUEST_MEMORY="256") <= 256
+
+
 def test_without_a_guest_it_says_how_to_get_one(place):
     env = {**environment(place), "XDG_CACHE_HOME": "/nonexistent"}
     del env["WEFT_GUEST_KERNEL"]

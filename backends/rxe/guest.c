@@ -23,7 +23,8 @@
 #include "base/text.h"
 
 #define TIME_LIMIT_S 3600
-#define MEMORY_MIB 1024
+#define MEMORY_MIN_MIB 1024
+#define MEMORY_MAX_MIB 4096 /* holds 256 MiB over three hosts */
 #define LOOK_MS 50
 
 extern char **environ;
@@ -293,13 +294,23 @@ static weft_status run_in(const char *scratch, const char *kernel, int memory_mi
     return supervise(kernel, scratch, memory_mib, time_limit_s, signals, out_code, error);
 }
 
+/* Taken as touched, so that more than is needed costs little; half of what the machine has. */
+static int default_memory_mib(void)
+{
+    long half = sysconf(_SC_PHYS_PAGES) / 2 / ((1 << 20) / sysconf(_SC_PAGESIZE));
+
+    return half < MEMORY_MIN_MIB   ? MEMORY_MIN_MIB
+           : half > MEMORY_MAX_MIB ? MEMORY_MAX_MIB
+                                   : (int)half;
+}
+
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error)
 {
     const char *memory = getenv("WEFT_GUEST_MEMORY");
     int memory_mib = options->memory_mib != 0 ? options->memory_mib
                      : memory != NULL         ? scratch_number(memory)
-                                              : MEMORY_MIB;
+                                              : default_memory_mib();
     int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];
