@@ -20,7 +20,7 @@
 
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */
-    int memory_mib; /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
+    int memory_mib;   /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
 };
 
 /* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/
