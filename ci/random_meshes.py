@@ -47,6 +47,7 @@ SMALL_HOSTS = 5
 HANDLE_ADDRESSES = 10
 # What a cable carries besides payload: handshakes, ARP, probes.
 CONTROL_BYTES = 64 * 1024
+CONTROL_BYTES_ALONE = 256 * 1024  # without a management network the rendezvous, too
 FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
 RELAY_BUFFERS = "WEFT_RELAY_BUFFERS"
 LIMIT_S = 300
@@ -140,11 +141,13 @@ def relays_within(counters, n_buffers):
                for name, value in counters.items() if name.startswith("relay_memory_peak."))
 
 
-def complaint(status, document, n_buffers):
+def complaint(status, document, text):
     if status != 0 or document is None:
         return f"exit status {status}"
     if any(job["nwrong"] != 0 for job in document["jobs"]):
         return "wrong elements"
+    n_buffers = int(re.search(RELAY_BUFFERS + r": '(\d+)'", text)[1])
+    control = CONTROL_BYTES_ALONE if "management: none" in text else CONTROL_BYTES
     if not relays_within(document["counters"], n_buffers):
         return f"a relay held more than {n_buffers} buffers a lane"
     allowed = ways(document)
@@ -152,7 +155,7 @@ def complaint(status, document, n_buffers):
         a, b = (end.split(":")[0] for end in link["link"].split("->"))
         if link["drops"] != 0:
             return f"{link['link']} dropped {link['drops']} frames"
-        if (a, b) not in allowed and link["bytes"] > CONTROL_BYTES:
+        if (a, b) not in allowed and link["bytes"] > control:
             return f"{link['link']} carried {link['bytes']} bytes, and is on nobody's way"
     return None
 
@@ -169,8 +172,7 @@ def run_one(weft, path):
         document = json.loads(done.stdout)
     except json.JSONDecodeError:
         document = None
-    n_buffers = int(re.search(RELAY_BUFFERS + r": '(\d+)'", (ROOT / path).read_text())[1])
-    problem = complaint(done.returncode, document, n_buffers)
+    problem = complaint(done.returncode, document, (ROOT / path).read_text())
     if problem is None:
         return None
     symptom = document.get("symptom") if document else done.stderr[-2000:]

@@ -83,7 +83,8 @@ static weft_status allocate(struct coll_exec *exec, size_t n_bytes, const char *
 static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue,
                                 struct weft_error *error)
 {
-    size_t slice = (size_t)exec->plan->slice_count * exec->element_bytes;
+    size_t n_bytes = (size_t)exec->plan->slice_count * exec->element_bytes;
+    size_t slice = (n_bytes + EXEC_ALIGN - 1) / EXEC_ALIGN * EXEC_ALIGN;
     struct io_gpu *gpu = exec->env->gpu;
 
     if ((queue->uses >> EXEC_HOLD_STAGING & 1) == 0 || slice <= queue->slice_bytes) {

@@ -45,6 +45,9 @@ _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
 
 /* The steps to or from one peer, or those on this rank, in list order, iteration after
  * iteration. There is one for every peer that a plan ever used, and it stays. */
+/* Of a slot's staging, in bytes: a later plan's elements may be larger. */
+#define EXEC_ALIGN 128u
+
 struct exec_queue {
     enum exec_queue_kind kind;
     struct flow *flow; /* NULL: no connection, or EXEC_LOCAL */
