@@ -54,6 +54,15 @@ def test_all_to_all_on_a_ring_of_four_reaches_its_share_of_the_bound():
     assert 0.85 <= share <= 1, algorithm
 
 
+def test_rails_are_used_as_they_are_fast():
+    """Each pair has a cable of 100 Gb/s and one of 25."""
+    slow = [f"topology.links.{i}.rate=25Gbps" for i in (1, 3, 5)]
+    document = run(TWIN, "jobs=[{all_reduce: {bytes: 64MiB}}]", "expect={result: pass}",
+                   "payload=timing", *slow)
+    job = document["jobs"][0]
+    assert 0.95 <= job["bus_bw_gBps"] / job["limit_gBps"] <= 1
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios" / "partial").glob("*.yaml")),
                          ids=lambda path: path.stem)
 def test_every_collective_is_exact_on_every_partial_mesh(path):

@@ -82,6 +82,8 @@ struct xfer {
     uint32_t rq_batch;    /* replenished when so many are missing */
     uint32_t n_open_max;  /* groups open at a time, of the acceptor */
     uint64_t n_bytes_max; /* of a message: what 255 full pieces a part can carry */
+    uint32_t weights[CONN_QPS_MAX]; /* Mb/s of each QP's rail */
+    bool is_weighted;               /* they differ */
     uint32_t n_free;      /* requests */
     uint32_t n_done;      /* as xfer_n_done */
 

@@ -141,7 +141,14 @@ static weft_status post_part(struct xfer *xfer, struct xfer_request *request)
     uint64_t begin, end;
     uint32_t n_pieces;
 
-    xfer_part(request->as.send.n_bytes, conn->n_qps, request->as.send.part, &begin, &end);
+    if (xfer->is_weighted && request->as.send.n_parts > 1) {
+        xfer_weighted_part(request->as.send.n_bytes, xfer->weights, conn->n_qps,
+                           request->as.send.first_qp, request->as.send.part, &begin,
+                           &end);
+    } else {
+        xfer_part(request->as.send.n_bytes, conn->n_qps, request->as.send.part, &begin,
+                  &end);
+    }
     n_pieces = xfer_n_pieces(end - begin, conn->max_msg_bytes);
     while (request->as.send.piece < n_pieces) {
         uint32_t room = xfer_sq_free(xfer, q), n = 0;
@@ -256,6 +263,9 @@ weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *cts, const v
     request->as.send.n_bytes = n_bytes < cts->size ? n_bytes : cts->size;
     request->as.send.cts = *cts;
     request->as.send.n_parts = xfer_n_parts(request->as.send.n_bytes, conn->n_qps);
+    if (xfer->is_weighted && request->as.send.n_parts > 1) {
+        request->as.send.n_parts = conn->n_qps;
+    }
     request->as.send.n_pending = request->as.send.n_parts;
     request->as.send.first_qp = xfer->n_messages++ % conn->n_qps;
     for (uint32_t i = 0; i < conn->n_rails && request->as.send.n_bytes > 0; i++) {

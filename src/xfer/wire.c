@@ -148,6 +148,15 @@ uint32_t xfer_n_parts(uint64_t n_bytes, uint32_t n_qps)
     return n_bytes == 0 ? 1 : (uint32_t)((n_bytes + each - 1) / each);
 }
 
+/* Where `share` of `total` ends: on a boundary of parts, or at the end. */
+static uint64_t weighted_end(uint64_t n_bytes, uint64_t share, uint64_t total)
+{
+    uint64_t at = n_bytes * share / total;
+
+    at = (at + XFER_PART_ALIGN - 1) / XFER_PART_ALIGN * XFER_PART_ALIGN;
+    return share == total || at > n_bytes ? n_bytes : at;
+}
+
 void xfer_part(uint64_t n_bytes, uint32_t n_qps, uint32_t part, uint64_t *out_begin,
                uint64_t *out_end)
 {
@@ -156,6 +165,23 @@ void xfer_part(uint64_t n_bytes, uint32_t n_qps, uint32_t part, uint64_t *out_be
 
     *out_begin = begin < n_bytes ? begin : n_bytes;
     *out_end = end < n_bytes ? end : n_bytes;
+}
+
+void xfer_weighted_part(uint64_t n_bytes, const uint32_t *weights, uint32_t n_qps,
+                        uint32_t first_qp, uint32_t part, uint64_t *out_begin,
+                        uint64_t *out_end)
+{
+    uint64_t before = 0, through = 0, total = 0;
+
+    for (uint32_t i = 0; i < n_qps; i++) {
+        uint32_t weight = weights[(first_qp + i) % n_qps];
+
+        before += i < part ? weight : 0;
+        through += i <= part ? weight : 0;
+        total += weight;
+    }
+    *out_begin = weighted_end(n_bytes, before, total);
+    *out_end = weighted_end(n_bytes, through, total);
 }
 
 uint64_t xfer_n_bytes_max(uint32_t max_msg_bytes)

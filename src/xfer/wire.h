@@ -113,13 +113,20 @@ void flow_answer_encode(const struct flow_answer *answer,
 bool flow_answer_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_answer *out);
 
 /* How a message is spread: part i is [begin, end) on the i'th of n_parts QPs. Messages up to
- * XFER_STRIPE_BYTES go on one QP; else parts are equal, rounded up to 128 B. */
+ * XFER_STRIPE_BYTES go on one QP; else parts are as their QPs' rails are fast, rounded up to
+ * 128 B. Only the sender knows: the receiver takes parts as they come. */
 #define XFER_STRIPE_BYTES (32u * 1024)
 #define XFER_PART_ALIGN 128u
 
 uint32_t xfer_n_parts(uint64_t n_bytes, uint32_t n_qps);
+/* Parts of one size. */
 void xfer_part(uint64_t n_bytes, uint32_t n_qps, uint32_t part, uint64_t *out_begin,
                uint64_t *out_end);
+/* Parts by `weights` [n_qps] (Mb/s of each QP's rail, at least 1), which begin with QP
+ * first_qp. A part may be empty. */
+void xfer_weighted_part(uint64_t n_bytes, const uint32_t *weights, uint32_t n_qps,
+                        uint32_t first_qp, uint32_t part, uint64_t *out_begin,
+                        uint64_t *out_end);
 /* The longest message whose parts' pieces can be counted, whatever the number of QPs. */
 uint64_t xfer_n_bytes_max(uint32_t max_msg_bytes);
 /* WRITEs that a part of `n_bytes` takes; at least one, which carries the immediate. */

@@ -211,6 +211,33 @@ static void check_stripes(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
     }
 }
 
+/* A rail of 100 Gb/s beside one of 25: four fifths go on the first, whichever QP begins. */
+START_TEST(stripes_are_as_rails_are_fast)
+{
+    static const uint32_t weights[4] = {100000, 25000, 100000, 25000};
+
+    for (uint64_t n_bytes = 32769; n_bytes < 5000000; n_bytes = n_bytes * 3 / 2 + 1) {
+        for (uint32_t first = 0; first < 4; first++) {
+            uint64_t at = 0, fast = 0;
+
+            for (uint32_t part = 0; part < 4; part++) {
+                uint64_t begin, end;
+
+                xfer_weighted_part(n_bytes, weights, 4, first, part, &begin, &end);
+                ck_assert_uint_eq(begin, at);
+                ck_assert_uint_ge(end, begin);
+                ck_assert(part == 3 || end % XFER_PART_ALIGN == 0 || end == n_bytes);
+                fast += (first + part) % 2 == 0 ? end - begin : 0;
+                at = end;
+            }
+            ck_assert_uint_eq(at, n_bytes);
+            ck_assert_uint_ge(fast + 2 * XFER_PART_ALIGN, n_bytes * 4 / 5);
+            ck_assert_uint_le(fast, n_bytes * 4 / 5 + 2 * XFER_PART_ALIGN);
+        }
+    }
+}
+END_TEST
+
 START_TEST(stripes_cover_the_message)
 {
     struct weft_rng rng;
@@ -248,6 +275,7 @@ int main(void)
     tcase_add_test(tcase, a_purpose_is_these_bytes);
     tcase_add_test(tcase, what_is_no_purpose_is_refused);
     tcase_add_test(tcase, an_answer_is_these_bytes);
+    tcase_add_test(tcase, stripes_are_as_rails_are_fast);
     tcase_add_test(tcase, stripes_cover_the_message);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

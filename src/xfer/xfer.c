@@ -67,6 +67,24 @@ static void init_lanes(struct xfer *xfer)
     }
 }
 
+/* A rail is as fast as the slower of its ports. */
+static void weigh_rails(struct xfer *xfer)
+{
+    const struct conn *conn = xfer->conn;
+
+    for (uint32_t q = 0; q < conn->n_qps; q++) {
+        const struct conn_rail *rail = &conn->rails[q % conn->n_rails];
+        uint64_t rate_bps = rail->port->rate_bps;
+
+        if (rail->remote_port < conn->peer.n_ports &&
+            conn->peer.ports[rail->remote_port].rate_bps < rate_bps) {
+            rate_bps = conn->peer.ports[rail->remote_port].rate_bps;
+        }
+        xfer->weights[q] = rate_bps < 1000000 ? 1 : (uint32_t)(rate_bps / 1000000);
+        xfer->is_weighted = xfer->is_weighted || xfer->weights[q] != xfer->weights[0];
+    }
+}
+
 weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *error)
 {
     struct xfer *xfer = calloc(1, sizeof(*xfer));
@@ -80,6 +98,7 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
     xfer->conn = conn;
     conn->is_by_the_clock = xfer_is_by_the_clock;
     init_lanes(xfer);
+    weigh_rails(xfer);
     for (uint32_t i = 0; i < XFER_REQUESTS_MAX; i++) {
         xfer->requests[i].index = (uint16_t)i;
         xfer->free_requests[i] = (uint16_t)(XFER_REQUESTS_MAX - 1 - i);
