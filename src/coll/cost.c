@@ -6,9 +6,10 @@
 /* What software and NICs add to every message beyond the wire: chosen, of the order that
  * verbs on current NICs take from post to completion. */
 #define MESSAGE_PS INT64_C(1000000)
-/* How long a message keeps its lane, and its sender, from the next: chosen, 3 million
- * messages a second. */
+/* How long a message keeps its lane from the next: chosen, 3 million messages a second. */
 #define GAP_PS INT64_C(300000)
+/* How long it keeps its sender from posting one to the next peer: chosen, 10 million. */
+#define POST_PS INT64_C(100000)
 /* Reductions compete with the NIC for memory: chosen, 200 GB/s. */
 #define REDUCE_PS_PER_BYTE 5
 /* Messages under way between two ranks. */
@@ -30,6 +31,7 @@ struct demand {
     uint64_t flow_bytes; /* of one flow: no message is longer */
     uint64_t reduced;    /* bytes that a rank reduces */
     bool is_ring;        /* hops of one flow overlap those of all others */
+    bool is_one_lane;    /* all hops are on the busiest lane: its time is counted */
     uint32_t n_peers;    /* that a rank sends to, all at once */
 };
 
@@ -93,9 +95,14 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     if (demand->is_ring) {
         busy = later(busy, demand->n_hops * hop) + hop;
     } else {
-        busy += demand->n_hops * hop;
+        /* The lane's time holds a slice's own: of every hop, if none is cut. */
+        uint32_t n_whole = slice == demand->flow_bytes ? demand->n_hops : 1;
+        uint32_t n_counted = demand->is_one_lane ? n_whole : 0;
+
+        busy += demand->n_hops * hop -
+                n_counted * wire_ps(mesh, slice, slice, shape->load.rate_bps);
     }
-    return busy + (weft_ps)demand->n_peers * GAP_PS;
+    return busy + (weft_ps)demand->n_peers * POST_PS;
 }
 
 /* ---- what each algorithm asks ---- */
@@ -149,6 +156,7 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
         along_shape(demand, &mesh->pairs, 2 * size / n, 2, size / n);
         demand->reduced = size;
         demand->n_peers = 2 * (mesh->n_ranks - 1);
+        demand->is_one_lane = true;
         return;
     case COLL_DOUBLING:
         along_shape(demand, &mesh->butterfly, size, 1, size);
@@ -164,6 +172,7 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
     }
     along_shape(demand, &mesh->pairs, size, 1, size);
     demand->n_peers = mesh->n_ranks - 1;
+    demand->is_one_lane = true;
 }
 
 static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,

@@ -66,8 +66,8 @@ END_TEST
 
 /* 3 ranks at 100 Gb/s, MTU 4096: a packet of 4096 bytes and its RETH take 4194 byte times,
  * 335 520 ps. Direct exchange of 4096 bytes: that on the wire with a gap of 0.3 us, then the
- * last message's hop: itself, 1 us of cable, 1 us of software, its reduction of 20 480 ps;
- * and a gap for each of two peers. */
+ * last message's way: 1 us of cable, 1 us of software, its reduction of 20 480 ps; and 0.1 us
+ * to post to each of two peers. */
 START_TEST(costs_by_hand)
 {
     struct coll_job job = job_of(COLL_ALL_REDUCE, 4096);
@@ -75,7 +75,7 @@ START_TEST(costs_by_hand)
 
     coll_mesh_full(3, RATE, US, &mesh);
     ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_DIRECT, 1 << 19),
-                     335520 + 300000 + 335520 + 2 * US + 20480 + 2 * 300000);
+                     335520 + 300000 + 2 * US + 20480 + 2 * 100000);
     job = job_of(COLL_BROADCAST, 4096);
     ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_RING, 1 << 19), INT64_MAX);
     coll_mesh_fini(&mesh);
