@@ -84,8 +84,8 @@ struct xfer {
     uint64_t n_bytes_max; /* of a message: what 255 full pieces a part can carry */
     uint32_t weights[CONN_QPS_MAX]; /* Mb/s of each QP's rail */
     bool is_weighted;               /* they differ */
-    uint32_t n_free;      /* requests */
-    uint32_t n_done;      /* as xfer_n_done */
+    uint32_t n_free;                /* requests */
+    uint32_t n_done;                /* as xfer_n_done */
 
     /* Sender. */
     uint32_t n_groups;   /* clear-to-sends arrived: the next one's number */
