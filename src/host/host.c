@@ -34,7 +34,7 @@ void host_config_default(struct host_config *config)
     config->flow = (struct flow_config){.relay_buffers = 8,
                                         .may_fail_over = true,
                                         .hysteresis_ns = SECOND / 50,
-                                        .failover_ns = 2 * SECOND};
+                                        .failover_ns = SECOND};
     config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
     /* The last to fail may do so only when every deadline of conn's has passed. */
     config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;

@@ -151,8 +151,10 @@ uint32_t xfer_n_parts(uint64_t n_bytes, uint32_t n_qps)
 /* Where `share` of `total` ends: on a boundary of parts, or at the end. */
 static uint64_t weighted_end(uint64_t n_bytes, uint64_t share, uint64_t total)
 {
-    uint64_t at = n_bytes * share / total;
+    uint64_t at;
 
+    weft_check(total > 0);
+    at = n_bytes * share / total;
     at = (at + XFER_PART_ALIGN - 1) / XFER_PART_ALIGN * XFER_PART_ALIGN;
     return share == total || at > n_bytes ? n_bytes : at;
 }
