@@ -7,12 +7,17 @@
 
 /* ---- starting ---- */
 
+bool host_is_hearsay(const struct weft_error *error)
+{
+    return strcmp(error->phase, "peer") == 0 || strcmp(error->phase, "epoch") == 0;
+}
+
 /* What a failure concerns: the member at the other end. */
 static weft_status blame(struct host *host, uint32_t member, weft_status status)
 {
     if (status < 0) {
         host->error_peer = member;
-        host->error_is_hearsay = strcmp(host->error.phase, "peer") == 0;
+        host->error_is_hearsay = host_is_hearsay(&host->error);
     }
     return status;
 }

@@ -208,7 +208,7 @@ static void own_trouble(struct host *host)
 
     if (rank != HOST_NOBODY) {
         host->error_peer = rank;
-        host->error_is_hearsay = strcmp(host->error.phase, "peer") == 0;
+        host->error_is_hearsay = host_is_hearsay(&host->error);
     }
 }
 

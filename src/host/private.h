@@ -41,6 +41,8 @@ weft_status host_accept(struct host *host) WEFT_MUST_CHECK;
 /* The task of `conn` was woken: moves on whatever owns it. An error is in host->error. */
 weft_status host_connection_progress(struct host *host,
                                      struct conn *conn) WEFT_MUST_CHECK;
+/* The peer failed first, and said so: it closed, or came with a new epoch. */
+bool host_is_hearsay(const struct weft_error *error);
 /* A rank with which data cannot move now, `first` (or HOST_NOBODY) before others; its error is
  * put into host->error. HOST_NOBODY: none. */
 uint32_t host_trouble(struct host *host, uint32_t first);

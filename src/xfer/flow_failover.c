@@ -158,6 +158,21 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
              weft_error_value(why, "peer_phase") != NULL));
 }
 
+/* The error is the failure that began it; what was tried since is told beside. */
+static weft_status give_up_waiting(struct flow *flow)
+{
+    struct weft_error error = flow->first_failure;
+    const struct weft_error *last = &flow->last_failure;
+
+    weft_error_int(&error, "failover_ns", flow->config.failover_ns);
+    weft_error_int(&error, "from", flow->config.from);
+    weft_error_int(&error, "to", flow->config.to);
+    weft_error_int(&error, "lanes", flow->config.n_lanes);
+    weft_error_text(&error, "last_phase", last->phase);
+    weft_error_text(&error, "last_message", last->message);
+    return flow_give_up(flow, &error);
+}
+
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -179,7 +194,9 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow->first_failure = *why;
     }
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
-        flow_give_up(flow, why);
+        /* A peer that gave up a little earlier refuses: not what began it. */
+        (void)(flow->without_ns == 0 || flow->without_ns == now ? flow_give_up(flow, why)
+                                                                : give_up_waiting(flow));
         return;
     }
     if (port != NULL && flow->config.is_sender) {
@@ -336,21 +353,6 @@ static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
             (other->share == 0 || (other->state != FLOW_LANE_UP && other->tries > 1));
     }
     return others_failed;
-}
-
-/* The error is the failure that began it; what was tried since is told beside. */
-static weft_status give_up_waiting(struct flow *flow)
-{
-    struct weft_error error = flow->first_failure;
-    const struct weft_error *last = &flow->last_failure;
-
-    weft_error_int(&error, "failover_ns", flow->config.failover_ns);
-    weft_error_int(&error, "from", flow->config.from);
-    weft_error_int(&error, "to", flow->config.to);
-    weft_error_int(&error, "lanes", flow->config.n_lanes);
-    weft_error_text(&error, "last_phase", last->phase);
-    weft_error_text(&error, "last_message", last->message);
-    return flow_give_up(flow, &error);
 }
 
 static void beat(struct flow *flow)
