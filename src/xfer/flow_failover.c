@@ -194,9 +194,12 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow->first_failure = *why;
     }
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
-        /* A peer that gave up a little earlier refuses: not what began it. */
-        (void)(flow->without_ns == 0 || flow->without_ns == now ? flow_give_up(flow, why)
-                                                                : give_up_waiting(flow));
+        /* A peer that gave up a little earlier refuses: that is not what began it. */
+        if (flow->without_ns == 0 || flow->without_ns == now) {
+            flow_give_up(flow, why);
+        } else {
+            give_up_waiting(flow);
+        }
         return;
     }
     if (port != NULL && flow->config.is_sender) {
