@@ -17,12 +17,13 @@ import os
 import queue
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from processes import kill_session
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutants"
@@ -43,7 +44,7 @@ def run(command, cwd, limit_s=600):
         output, _ = process.communicate(timeout=limit_s)
         return process.returncode, output
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        kill_session(process.pid)
         output, _ = process.communicate()
         return None, output
 
