@@ -112,8 +112,7 @@ static weft_status check_config(const struct flow_config *config,
               config->from != config->to;
 
     for (uint32_t i = 0; ok && i < config->n_lanes; i++) {
-        ok = config->lanes[i].n_via <= FLOW_HOPS_MAX + 1 &&
-             config->lanes[i].share <= 65536;
+        ok = config->lanes[i].n_via <= FLOW_VIA_MAX && config->lanes[i].share <= 65536;
         for (uint32_t k = 0; ok && k < config->lanes[i].n_via; k++) {
             ok = config->lanes[i].via[k] <= UINT16_MAX;
         }
@@ -122,7 +121,7 @@ static weft_status check_config(const struct flow_config *config,
               : weft_fail(error, WEFT_ERR_INPUT, "flow",
                           "%u lanes from rank %u to %u: 1 to %u lanes of at most %u hops",
                           config->n_lanes, config->from, config->to, FLOW_LANES_MAX,
-                          FLOW_HOPS_MAX + 1);
+                          FLOW_VIA_MAX);
 }
 
 static void copy_config(struct flow *flow, const struct flow_config *config)

@@ -34,7 +34,7 @@ struct flow_lane {
     enum flow_lane_state state;
     uint8_t index;
     uint32_t share, n_via;
-    uint16_t via[FLOW_HOPS_MAX];
+    uint16_t via[FLOW_VIA_MAX];
     uint8_t handle[CONN_HANDLE_BYTES];
     uint32_t epoch;    /* of `conn`; 0: there was none yet */
     struct conn *conn; /* Owned; kept when it failed, for its task's deadline */

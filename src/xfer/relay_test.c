@@ -221,6 +221,22 @@ START_TEST(an_unknown_member_is_named)
 }
 END_TEST
 
+/* As many relays as a lane can have: the first tells that it does not know the second. */
+START_TEST(the_longest_way_is_told_whole)
+{
+    uint32_t via[FLOW_VIA_MAX] = {1};
+
+    for (uint32_t i = 1; i < FLOW_VIA_MAX; i++) {
+        via[i] = 76 + i;
+    }
+    open_line(3);
+    grid_route(&grid, 0, 2, FLOW_VIA_MAX, via, 8);
+    wait_for_refusal(0);
+    check_refused(0, "host", 77);
+    grid_close(&grid);
+}
+END_TEST
+
 /* Host 1 is no relay: it has no purpose for what comes. */
 START_TEST(a_host_without_a_relay_ends_the_flow)
 {
@@ -249,6 +265,7 @@ int main(void)
     tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
     tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
     tcase_add_test(tcase, an_unknown_member_is_named);
+    tcase_add_test(tcase, the_longest_way_is_told_whole);
     tcase_add_test(tcase, a_host_without_a_relay_ends_the_flow);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

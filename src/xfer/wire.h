@@ -77,6 +77,8 @@ struct xfer_imm xfer_imm_decode(uint32_t bits);
 
 /* What a connection of a flow is for: the purpose that its connector tells. */
 #define FLOW_HOPS_MAX 12
+#define FLOW_VIA_MAX                                                                     \
+    (FLOW_HOPS_MAX + 1) /* relays of a lane: the acceptor, then the hops */
 #define FLOW_SHARE_WHOLE 65536u
 
 enum flow_purpose_kind {
