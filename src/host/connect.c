@@ -199,18 +199,16 @@ static void note_rail(struct host *host, const struct host_connection *of,
 /* The connections of a flow as it came up: its lanes one after the other. */
 static void note_flow(struct host *host, uint32_t rank)
 {
-    struct flow_config config = {.n_lanes = 0};
+    const struct flow *flow = host->peers[rank].send;
     struct host_connection of = {.to = rank};
 
-    host_lanes(host, host->config.rank, rank, &config);
-    for (uint32_t lane = 0; lane < config.n_lanes; lane++) {
-        const struct conn *conn = flow_lane_conn(host->peers[rank].send, lane);
+    for (uint32_t lane = 0; lane < flow_n_lanes(flow); lane++) {
+        const struct conn *conn = flow_lane_conn(flow, lane);
 
         if (conn == NULL) {
             continue;
         }
-        of.n_via = config.lanes[lane].n_via;
-        memcpy(of.via, config.lanes[lane].via, of.n_via * sizeof(of.via[0]));
+        of.n_via = flow_lane_via(flow, lane, of.via, HOST_VIA_MAX);
         for (uint32_t i = 0; i < conn->n_rails; i++) {
             note_rail(host, &of, conn, i);
         }

@@ -17,20 +17,7 @@ static const struct mesh_graph *graph_of(const struct host *host)
     return has_routes && host->config.map != NULL ? host->config.map->graph : NULL;
 }
 
-uint32_t host_owner(const struct host *host, uint32_t member)
-{
-    const uint32_t *hosts =
-        host->config.map != NULL ? host->config.map->member_hosts : NULL;
-
-    for (uint32_t i = 0; hosts != NULL && i < member; i++) {
-        if (hosts[i] == hosts[member]) {
-            return i;
-        }
-    }
-    return member;
-}
-
-/* The member that relays for a node of the graph. */
+/* The member that relays for a node of the graph: the first that lives there. */
 static uint32_t relay_of(const struct host *host, uint32_t node)
 {
     for (uint32_t i = 0; i < host->config.n_members; i++) {
@@ -39,6 +26,13 @@ static uint32_t relay_of(const struct host *host, uint32_t node)
         }
     }
     return HOST_NOBODY;
+}
+
+uint32_t host_owner(const struct host *host, uint32_t member)
+{
+    return host->config.map == NULL
+               ? member
+               : relay_of(host, host->config.map->member_hosts[member]);
 }
 
 /* Every ordered pair of hosts that have ranks, once. */
@@ -99,7 +93,7 @@ static void add_lane(struct host *host, const struct mesh_route *route, uint32_t
 static void add_pair(struct host *host, const struct mesh_pair *pair,
                      struct flow_config *out)
 {
-    uint32_t left = 65536;
+    uint32_t left = FLOW_SHARE_WHOLE;
 
     for (uint32_t i = 0; i < pair->n_routes; i++) {
         add_lane(host, &pair->routes[i], pair->routes[i].share, out);
@@ -174,7 +168,7 @@ void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_confi
     }
     if (out->n_lanes == 0) {
         /* One host, a policy without relays, or no way: connecting tells what is missing. */
-        add_lane(host, &direct, 65536, out);
+        add_lane(host, &direct, FLOW_SHARE_WHOLE, out);
     }
     for (uint32_t i = 0; i < out->n_lanes; i++) {
         uint32_t next = out->lanes[i].n_via > 0 ? out->lanes[i].via[0] : to;

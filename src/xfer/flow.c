@@ -303,6 +303,21 @@ const struct weft_error *flow_error(const struct flow *flow)
     return &flow->error;
 }
 
+uint32_t flow_n_lanes(const struct flow *flow)
+{
+    return flow->config.n_lanes;
+}
+
+uint32_t flow_lane_via(const struct flow *flow, uint32_t lane, uint32_t *out,
+                       uint32_t cap)
+{
+    weft_check(lane < flow->config.n_lanes);
+    for (uint32_t i = 0; i < flow->lanes[lane].n_via && i < cap; i++) {
+        out[i] = flow->lanes[lane].via[i];
+    }
+    return flow->lanes[lane].n_via;
+}
+
 const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane)
 {
     weft_check(lane < flow->config.n_lanes);

@@ -110,6 +110,10 @@ struct flow_counters {
     weft_ns without_lane_ns;   /* time in which data could not move */
 };
 void flow_counters(const struct flow *flow, struct flow_counters *out);
+uint32_t flow_n_lanes(const struct flow *flow);
+/* The members that relay on a lane, in order: returns how many, at most `cap` are written. */
+uint32_t flow_lane_via(const struct flow *flow, uint32_t lane, uint32_t *out,
+                       uint32_t cap);
 /* The connection of a lane that is up, or NULL. */
 const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane);
 
