@@ -138,6 +138,24 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     }
 }
 
+void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)
+{
+    struct sim_nic *nic = cq->nic;
+    uint32_t nth = nic->profile.general_err_nth;
+    if (nth != 0 && ++nic->n_send_cqes % nth == 0 && cq->n + 1 < (uint32_t)cq->ibv.cqe) {
+        struct sim_cqe odd = *cqe;
+        odd.wc = (struct ibv_wc){.wr_id = cqe->wc.wr_id,
+                                 .status = IBV_WC_GENERAL_ERR,
+                                 .vendor_err = 0x23,
+                                 .qp_num = cqe->wc.qp_num};
+        odd.n_retired = cqe->n_retired - 1; /* the WR's own entry frees its slot */
+        odd.is_solicited = true;
+        nic->counters.general_errs++;
+        sim_cq_push(cq, &odd);
+    }
+    sim_cq_push(cq, cqe);
+}
+
 /* The queue slots up to and including the entry's are free again; hns flushes now. */
 static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
 {

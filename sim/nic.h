@@ -119,7 +119,7 @@ int sim_nic_async_event(struct sim_nic *nic, uint32_t user, struct ibv_async_eve
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t user, struct sim_waker waker);
 
 /* Verb faults: the nth (from 1) `verb` from now fails with `error`, or takes `by` longer
- * (error 0). SIM_VERB_POST_SEND/RECV count too. */
+ * (error 0). SIM_VERB_POST_SEND/RECV count too: the NIC knows of the WR `by` later. */
 #define SIM_VERB_POST_SEND SIM_N_VERBS
 #define SIM_VERB_POST_RECV (SIM_N_VERBS + 1)
 void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
@@ -135,6 +135,9 @@ void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port);
 struct sim_nic_counters {
     uint64_t tx_packets, rx_packets, retransmits, timeouts, naks_sent, rnr_naks_sent,
         duplicates, out_of_sequence, icrc_errors, dropped_unknown_qp;
+    /* How often a quirk of the profile showed. */
+    uint64_t flushes_held, timeouts_ignored, rnr_timers_forced, general_errs,
+        inlines_lowered, empty_sqs_refused, mailbox_stalls, deregs_queued;
 };
 void sim_nic_counters(const struct sim_nic *nic, struct sim_nic_counters *out);
 

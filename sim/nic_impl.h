@@ -88,6 +88,7 @@ struct sim_wqe {
 struct sim_recv_wqe {
     uint64_t wr_id;
     uint64_t capacity; /* bytes of its SGEs */
+    weft_ps ready_at;  /* when the NIC knows of it */
     uint32_t n_sge;
 };
 
@@ -248,6 +249,10 @@ struct sim_nic {
     struct sim_request *requests; /* in progress */
     struct sim_verb_fault *faults;
 
+    uint32_t n_commands;   /* control verbs that were commands to the device */
+    uint32_t n_send_cqes;  /* successful ones, if general_err_nth counts them */
+    weft_ps dereg_free_at; /* when the last dereg_mr ends, where they are serialised */
+
     bool checks_payload; /* hash at send, compare at delivery */
     uint64_t n_payload_changes;
     struct sim_nic_counters counters;
@@ -338,6 +343,8 @@ uint64_t sim_sges_bytes(const struct ibv_sge *sges, uint32_t n_sge);
 /* Completions. */
 uint32_t sim_round_up_pow2(uint32_t n);
 void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe);
+/* A successful send completion; profiles may put one with GENERAL_ERR before it. */
+void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe);
 
 /* The QP of that number, or NULL. */
 struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn);
@@ -351,6 +358,12 @@ void sim_nic_forget_events(struct sim_nic_user *user, const void *object);
 void sim_nic_forget_all_events(struct sim_nic *nic);
 /* The NIC goes, and everybody who had it open. */
 void sim_nic_close_all(struct sim_nic *nic);
+
+/* How long a verb takes that starts now. `*error`: why it fails then, or 0. */
+weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request,
+                          int *error);
+/* Verbs that free an object. */
+bool sim_verb_is_undoing(enum sim_verb verb);
 
 /* The nth verb fault: its errno (or 0), with its delay added to `*by`. */
 int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);

@@ -4,39 +4,6 @@
 #include "base/check.h"
 #include "sim/nic_impl.h"
 
-static weft_ps latency(const struct sim_nic *nic, const struct sim_request *request)
-{
-    const struct sim_profile *profile = &nic->profile;
-    switch (request->verb) {
-    case SIM_VERB_ALLOC_PD:
-        return profile->alloc_pd_ps;
-    case SIM_VERB_DEALLOC_PD:
-        return profile->dealloc_pd_ps;
-    case SIM_VERB_REG_MR: {
-        /* What is longer than any memory will be refused, and not first waited for. */
-        uint64_t pages = request->arg.reg_mr.length / SIM_PAGE_BYTES;
-        pages = pages < 1u << 31 ? pages : 0;
-        return profile->reg_mr_ps + (weft_ps)pages * profile->reg_mr_page_ps;
-    }
-    case SIM_VERB_DEREG_MR:
-        return profile->dereg_mr_ps;
-    case SIM_VERB_CREATE_CQ:
-        return profile->create_cq_ps;
-    case SIM_VERB_DESTROY_CQ:
-        return profile->destroy_cq_ps;
-    case SIM_VERB_CREATE_QP:
-        return profile->create_qp_ps;
-    case SIM_VERB_MODIFY_QP:
-        return profile->modify_qp_ps;
-    case SIM_VERB_DESTROY_QP:
-        return profile->destroy_qp_ps;
-    case SIM_N_VERBS:
-        break;
-    }
-    weft_check(!"known verb");
-    return 0;
-}
-
 static void unlink_request(struct sim_nic *nic, struct sim_request *request)
 {
     struct sim_request **link = &nic->requests;
@@ -164,8 +131,10 @@ static void fire(struct sim_event *event)
 
 int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)
 {
-    weft_ps time = latency(nic, request);
-    request->error = sim_nic_take_fault(nic, (int)request->verb, &time);
+    int stalled = 0;
+    weft_ps time = sim_nic_verb_time(nic, request, &stalled);
+    int failed = sim_nic_take_fault(nic, (int)request->verb, &time);
+    request->error = failed != 0 ? failed : stalled;
     request->is_done = false;
     request->nic = nic;
     memset(&request->resolve, 0, sizeof(request->resolve));
@@ -180,12 +149,6 @@ int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)
     return 0;
 }
 
-static bool is_undoing(enum sim_verb verb)
-{
-    return verb == SIM_VERB_DEALLOC_PD || verb == SIM_VERB_DEREG_MR ||
-           verb == SIM_VERB_DESTROY_CQ || verb == SIM_VERB_DESTROY_QP;
-}
-
 void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
 {
     if (request->is_done || request->nic != nic) {
@@ -196,7 +159,7 @@ void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
     request->nic = NULL;
     if (request->resolve.done.wake != NULL) {
         sim_stack_resolve_cancel(nic->stack, &request->resolve);
-    } else if (is_undoing(request->verb)) {
+    } else if (sim_verb_is_undoing(request->verb)) {
         (void)run(nic, request);
     }
 }

@@ -64,6 +64,9 @@ static const struct field fields[] = {
     FIELD(U32, min_wr),
     FIELD(BOOL, cqe_rounded_to_pow2),
     FIELD(U32, min_cqe),
+    FIELD(SIZE32, cqe_bytes),
+    FIELD(U32, recv_sge_reserved),
+    FIELD(BOOL, recv_sge_rounded),
     FIELD(DIALECT, dialect),
     FIELD(QPN_REUSE, qpn_reuse),
     FIELD(BOOL, retry_cnt_7_is_endless),
@@ -83,6 +86,8 @@ static const struct field fields[] = {
     FIELD(U32, window_packets),
     FIELD(U32, ack_req_packets),
     FIELD(BOOL, path_mtu_needs_active),
+    FIELD(U32, general_err_nth),
+    FIELD(BOOL, general_err_is_harmless),
     FIELD(TIME, tx_overhead_ps),
     FIELD(TIME, rx_overhead_ps),
     FIELD(TIME, cqe_overhead_ps),
@@ -97,6 +102,11 @@ static const struct field fields[] = {
     FIELD(TIME, create_qp_ps),
     FIELD(TIME, modify_qp_ps),
     FIELD(TIME, destroy_qp_ps),
+    FIELD(BOOL, dereg_is_serialised),
+    FIELD(BOOL, create_qp_is_local),
+    FIELD(U32, mailbox_stall_nth),
+    FIELD(TIME, mailbox_stall_ps),
+    FIELD(TIME, mailbox_limit_ps),
 };
 
 static const struct sim_profile *const profiles[] = {

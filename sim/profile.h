@@ -66,6 +66,11 @@ struct sim_profile {
     uint32_t min_wr;           /* least granted depth of a queue */
     bool cqe_rounded_to_pow2;  /* granted CQ depths are powers of two */
     uint32_t min_cqe;          /* least granted CQ depth */
+    uint32_t cqe_bytes;        /* of one entry in the CQ's buffer */
+    /* of each receive WR, granted are a power of two less these (hns_roce_qp.c); 0 with
+     * recv_sge_rounded false: as asked */
+    uint32_t recv_sge_reserved;
+    bool recv_sge_rounded;
 
     /* Behaviour. */
     enum sim_dialect dialect;
@@ -91,6 +96,10 @@ struct sim_profile {
     uint32_t window_packets;    /* unacknowledged PSNs before the requester stops */
     uint32_t ack_req_packets;   /* AckReq at least every this many packets */
     bool path_mtu_needs_active; /* a path_mtu above active_mtu: EINVAL (hns) */
+    /* before every nth signalled send completion comes one with GENERAL_ERR, which means
+     * nothing: the QP lives and the WR completes (hns CQE status 0x23); 0: never */
+    uint32_t general_err_nth;
+    bool general_err_is_harmless; /* such a status is no reason to give up the QP */
 
     /* Time on the data path. */
     weft_ps tx_overhead_ps;  /* doorbell to the first bit of an idle send queue */
@@ -109,6 +118,16 @@ struct sim_profile {
     weft_ps create_qp_ps;
     weft_ps modify_qp_ps; /* without address resolution */
     weft_ps destroy_qp_ps;
+    bool dereg_is_serialised; /* one dereg_mr after another (hns free_mr_mutex) */
+    /* alloc_pd and create_qp only change memory of the host; all other control verbs are
+     * commands to the device (hns: a QP's context is written at RESET to INIT) */
+    bool create_qp_is_local;
+    /* every nth command takes so much longer (hns_roce_cmd.c: 35 ms of busy waiting, or an
+     * event of up to 10 s); 0: none does */
+    uint32_t mailbox_stall_nth;
+    weft_ps mailbox_stall_ps;
+    /* the driver gives a stalled command up: EBUSY; what undoes succeeds; 0: it waits */
+    weft_ps mailbox_limit_ps;
 };
 
 /* The built-in profile `name`, or NULL: mlx5, hns-hip08, hns-hip09, rxe, synth2port,

@@ -69,20 +69,28 @@ static uint32_t take_qp_slot(struct sim_nic *nic)
 }
 
 /* What the device grants of what was asked, or an errno. */
-static int grant_caps(const struct sim_profile *profile, struct ibv_qp_cap *cap)
+static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
 {
+    const struct sim_profile *profile = &nic->profile;
     if (cap->max_send_wr > profile->max_qp_wr || cap->max_recv_wr > profile->max_qp_wr ||
         cap->max_send_sge > profile->max_sge || cap->max_recv_sge > profile->max_sge) {
         return EINVAL;
     }
     if (cap->max_send_wr == 0 && profile->empty_sq_refused) {
+        nic->counters.empty_sqs_refused++;
         return EINVAL;
     }
     if (cap->max_inline_data > profile->max_inline_bytes) {
         if (!profile->inline_lowered) {
             return EINVAL;
         }
+        nic->counters.inlines_lowered++;
         cap->max_inline_data = profile->max_inline_bytes;
+    }
+    if (profile->recv_sge_rounded && cap->max_recv_wr > 0) {
+        uint32_t reserved = profile->recv_sge_reserved;
+        uint32_t asked = cap->max_recv_sge > 0 ? cap->max_recv_sge : 1;
+        cap->max_recv_sge = sim_round_up_pow2(asked + reserved) - reserved;
     }
     uint32_t *depths[2] = {&cap->max_send_wr, &cap->max_recv_wr};
     for (unsigned i = 0; i < 2; i++) {
@@ -148,7 +156,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     struct sim_nic *nic = pd->nic;
     struct ibv_qp_cap cap = init->cap;
     int error = check_create(nic, init);
-    error = error != 0 ? error : grant_caps(&nic->profile, &cap);
+    error = error != 0 ? error : grant_caps(nic, &cap);
     if (error != 0) {
         return error;
     }

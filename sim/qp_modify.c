@@ -293,6 +293,8 @@ static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
     }
     if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) {
         uint32_t forced = profile->min_rnr_timer_forced;
+        qp->nic->counters.rnr_timers_forced +=
+            forced != 0 && forced != attr->min_rnr_timer;
         qp->attr.min_rnr_timer = forced != 0 ? (uint8_t)forced : attr->min_rnr_timer;
     }
 }
@@ -301,6 +303,8 @@ static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
 {
     if ((mask & IBV_QP_TIMEOUT) != 0 && attr->timeout <= qp->nic->profile.timeout_max) {
         qp->attr.timeout = attr->timeout;
+    } else if ((mask & IBV_QP_TIMEOUT) != 0) {
+        qp->nic->counters.timeouts_ignored++; /* what was set before stays: 0, never */
     }
     if ((mask & IBV_QP_RETRY_CNT) != 0) {
         qp->attr.retry_cnt = attr->retry_cnt;

@@ -133,6 +133,7 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     }
     if (has_cause && qp->nic->profile.flush_on_poll) {
         qp->flush_is_due = true;
+        qp->nic->counters.flushes_held++;
         return;
     }
     rc_flush(qp);

@@ -180,6 +180,7 @@ static int post_one_recv(struct sim_qp *qp, const struct ibv_recv_wr *wr)
     rq->wqes[slot] = (struct sim_recv_wqe){
         .wr_id = wr->wr_id,
         .capacity = wr_bytes(wr->sg_list, wr->num_sge),
+        .ready_at = by > 0 ? sim_now(qp->nic->engine) + by : 0,
         .n_sge = (uint32_t)wr->num_sge,
     };
     if (wr->num_sge > 0) {

@@ -402,7 +402,11 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
     sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u",
                  sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status), wqe->length,
                  wqe->first_psn);
-    sim_cq_push(qp->send_cq, &cqe);
+    if (is_ok) {
+        sim_cq_push_sent(qp->send_cq, &cqe);
+    } else {
+        sim_cq_push(qp->send_cq, &cqe);
+    }
 }
 
 void rc_check_drained(struct sim_qp *qp)

@@ -127,6 +127,14 @@ static bool needs_receive(unsigned flags)
     return starts_send || ends_write_imm;
 }
 
+/* A receive WR that the NIC knows of. */
+static bool has_receive(const struct sim_qp *qp)
+{
+    const struct rc_responder *rq = &qp->rq;
+    return rq->head != rq->post &&
+           rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
+}
+
 /* Payload lengths against the path MTU: full packets but the last (IBA 9.7.4.1.6). */
 static bool has_length(const struct sim_qp *qp, const struct sim_frame *frame,
                        unsigned flags)
@@ -240,13 +248,12 @@ static void execute_data(struct sim_qp *qp, const struct sim_frame *frame, unsig
 /* The packet whose turn it is. Checks in the order of rxe_resp.c. */
 static void execute(struct sim_qp *qp, const struct sim_frame *frame)
 {
-    struct rc_responder *rq = &qp->rq;
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     if (!is_in_sequence(qp, flags) || !has_access(qp, flags)) {
         rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
         return;
     }
-    if (needs_receive(flags) && rq->head == rq->post) {
+    if (needs_receive(flags) && !has_receive(qp)) {
         not_ready(qp);
         return;
     }

@@ -25,14 +25,15 @@ static int verbs_query_device(struct io_device *io, struct io_device_attr *out)
 {
     struct sim_device *device = device_of(io);
     const struct sim_profile *profile = sim_nic_profile(device->nic);
-    *out =
-        (struct io_device_attr){.max_inline_bytes = profile->max_inline_bytes,
-                                .max_msg_bytes = profile->max_msg_bytes,
-                                .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
-                                .writes_in_order = profile->writes_in_order,
-                                .has_dmabuf = profile->has_dmabuf,
-                                .flush_on_poll = profile->flush_on_poll,
-                                .profile = profile->name};
+    *out = (struct io_device_attr){
+        .max_inline_bytes = profile->max_inline_bytes,
+        .max_msg_bytes = profile->max_msg_bytes,
+        .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
+        .writes_in_order = profile->writes_in_order,
+        .has_dmabuf = profile->has_dmabuf,
+        .flush_on_poll = profile->flush_on_poll,
+        .general_err_is_harmless = profile->general_err_is_harmless,
+        .profile = profile->name};
     return sim_nic_query_device(device->nic, &out->ibv);
 }
 

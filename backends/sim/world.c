@@ -192,6 +192,14 @@ static void sum_counters(const struct sim_world *world, struct sim_nic_counters 
             out->out_of_sequence += one.out_of_sequence;
             out->icrc_errors += one.icrc_errors;
             out->dropped_unknown_qp += one.dropped_unknown_qp;
+            out->flushes_held += one.flushes_held;
+            out->timeouts_ignored += one.timeouts_ignored;
+            out->rnr_timers_forced += one.rnr_timers_forced;
+            out->general_errs += one.general_errs;
+            out->inlines_lowered += one.inlines_lowered;
+            out->empty_sqs_refused += one.empty_sqs_refused;
+            out->mailbox_stalls += one.mailbox_stalls;
+            out->deregs_queued += one.deregs_queued;
         }
     }
 }
@@ -205,11 +213,24 @@ static bool sim_world_counter(const struct world *base, uint32_t index,
         const char *name;
         uint64_t value;
     } all[] = {
-        {"tx_packets", sum.tx_packets},   {"rx_packets", sum.rx_packets},
-        {"retransmits", sum.retransmits}, {"timeouts", sum.timeouts},
-        {"naks_sent", sum.naks_sent},     {"rnr_naks_sent", sum.rnr_naks_sent},
-        {"duplicates", sum.duplicates},   {"out_of_sequence", sum.out_of_sequence},
-        {"icrc_errors", sum.icrc_errors}, {"dropped_unknown_qp", sum.dropped_unknown_qp},
+        {"tx_packets", sum.tx_packets},
+        {"rx_packets", sum.rx_packets},
+        {"retransmits", sum.retransmits},
+        {"timeouts", sum.timeouts},
+        {"naks_sent", sum.naks_sent},
+        {"rnr_naks_sent", sum.rnr_naks_sent},
+        {"duplicates", sum.duplicates},
+        {"out_of_sequence", sum.out_of_sequence},
+        {"icrc_errors", sum.icrc_errors},
+        {"dropped_unknown_qp", sum.dropped_unknown_qp},
+        {"flushes_held", sum.flushes_held},
+        {"timeouts_ignored", sum.timeouts_ignored},
+        {"rnr_timers_forced", sum.rnr_timers_forced},
+        {"general_errs", sum.general_errs},
+        {"inlines_lowered", sum.inlines_lowered},
+        {"empty_sqs_refused", sum.empty_sqs_refused},
+        {"mailbox_stalls", sum.mailbox_stalls},
+        {"deregs_queued", sum.deregs_queued},
     };
     if (index >= WEFT_LENGTH(all)) {
         return false;

@@ -365,6 +365,8 @@ int verbs_learn_facts(struct verbs_device *device,
     bool is_rxe = strcmp(device->profile, "rxe") == 0;
     device->attr.retry_cnt_max = is_rxe ? 6 : 7; /* 7 never gives up: rxe_comp.c */
     device->attr.flush_on_poll = strcmp(device->profile, "hns-hip08") == 0;
+    device->attr.general_err_is_harmless =
+        strncmp(device->profile, "hns-", 4) == 0; /* hns_roce_hw_v2.c, CQE status 0x23 */
     device->io.n_ports = attr->phys_port_cnt;
     device->gid_tbl_len = weft_calloc((size_t)attr->phys_port_cnt + 1, sizeof(uint32_t));
     device->ifindexes = weft_calloc((size_t)attr->phys_port_cnt + 1, sizeof(uint32_t));

@@ -45,6 +45,9 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .min_wr = 64,                /* HNS_ROCE_MIN_WQE_NUM */
     .cqe_rounded_to_pow2 = true, /* hns_roce_cq.c */
     .min_cqe = 64,               /* hns_roce_cq.c */
+    .cqe_bytes = 32,             /* HNS_ROCE_V2_CQE_SIZE */
+    .recv_sge_reserved = 1,      /* hns_roce_qp.c */
+    .recv_sge_rounded = true,    /* hns_roce_qp.c */
 
     .dialect = SIM_DIALECT_IBTA,     /* IBA 11.6 */
     .qpn_reuse = SIM_QPN_CYCLIC,     /* hns_roce_qp.c, banks left out */
@@ -65,6 +68,8 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .window_packets = 16384,         /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,           /* chosen: IBA leaves it open */
     .path_mtu_needs_active = true,   /* hns_roce_hw_v2.c */
+    .general_err_nth = 0,            /* chosen: only where a scenario asks */
+    .general_err_is_harmless = true, /* hns_roce_hw_v2.c: ignored */
 
     .tx_overhead_ps = 400 * SIM_NS,  /* chosen */
     .rx_overhead_ps = 250 * SIM_NS,  /* chosen */
@@ -77,9 +82,14 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .reg_mr_page_ps = 50 * SIM_NS, /* chosen */
     /* chosen: the loopback WRITEs of free_mr_send_cmd_to_hw */
     .dereg_mr_ps = 400 * SIM_US,
-    .create_cq_ps = 30 * SIM_US,  /* chosen */
-    .destroy_cq_ps = 20 * SIM_US, /* chosen */
-    .create_qp_ps = 100 * SIM_US, /* chosen: mailbox */
-    .modify_qp_ps = 60 * SIM_US,  /* chosen: mailbox */
-    .destroy_qp_ps = 80 * SIM_US, /* chosen: mailbox */
+    .create_cq_ps = 30 * SIM_US,    /* chosen */
+    .destroy_cq_ps = 20 * SIM_US,   /* chosen */
+    .create_qp_ps = 100 * SIM_US,   /* chosen: buffers are pinned */
+    .modify_qp_ps = 60 * SIM_US,    /* chosen: mailbox */
+    .destroy_qp_ps = 80 * SIM_US,   /* chosen: mailbox */
+    .dereg_is_serialised = true,    /* free_mr_mutex */
+    .create_qp_is_local = true,     /* hns_roce_qp.c: the context is written later */
+    .mailbox_stall_nth = 0,         /* chosen: only where a scenario asks */
+    .mailbox_stall_ps = 0,          /* chosen */
+    .mailbox_limit_ps = 10 * SIM_S, /* hns_roce_cmd.h */
 };

@@ -18,7 +18,8 @@ const struct sim_profile sim_profile_mlx5 = {
     .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                         IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CHANGE_PHY_PORT |
                         IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
+                        IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS,
     .max_sge = 30,                /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .max_sge_rd = 30,             /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .max_cq = 16777216,           /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
@@ -48,26 +49,31 @@ const struct sim_profile sim_profile_mlx5 = {
     .min_wr = 1,                 /* chosen */
     .cqe_rounded_to_pow2 = true, /* mlx5 cq.c; one entry is kept back */
     .min_cqe = 1,                /* chosen */
+    .cqe_bytes = 64,             /* mlx5 cq.c */
+    .recv_sge_reserved = 0,      /* chosen */
+    .recv_sge_rounded = false,   /* mlx5 qp.c: as asked */
 
-    .dialect = SIM_DIALECT_IBTA,     /* IBA 11.6 */
-    .qpn_reuse = SIM_QPN_IMMEDIATE,  /* chosen: the harder case */
-    .retry_cnt_7_is_endless = false, /* IBA 9.9.2.1.1 */
-    .has_sqd = true,                 /* mlx5 qp.c */
-    .post_check_strict = true,       /* chosen: mlx5 does not check, IBA C10-97 does */
-    .flush_on_poll = false,          /* hardware flushes */
-    .min_rnr_timer_forced = 0,       /* chosen */
-    .timeout_max = 31,               /* 5 bits */
-    .timeout_beyond_ignored = false, /* chosen */
-    .cur_state_checked = false,      /* mlx5 trusts the claim */
-    .mig_req = true,                 /* ConnectX captures */
-    .sport_is_symmetric = true,      /* mlx5 qp.c */
-    .raises_access_events = true,    /* IBA 11.6.3.2 */
-    .writes_in_order = true,         /* chosen: out-of-order writes are off */
-    .has_dmabuf = true,              /* mlx5 mr.c */
-    .gid_checked_per_packet = false, /* cache.c keeps entries in use */
-    .window_packets = 16384,         /* chosen: hardware has 2^23 */
-    .ack_req_packets = 64,           /* chosen: IBA leaves it open */
-    .path_mtu_needs_active = false,  /* hns_roce_hw_v2.c */
+    .dialect = SIM_DIALECT_IBTA,      /* IBA 11.6 */
+    .qpn_reuse = SIM_QPN_IMMEDIATE,   /* chosen: the harder case */
+    .retry_cnt_7_is_endless = false,  /* IBA 9.9.2.1.1 */
+    .has_sqd = true,                  /* mlx5 qp.c */
+    .post_check_strict = true,        /* chosen: mlx5 does not check, IBA C10-97 does */
+    .flush_on_poll = false,           /* hardware flushes */
+    .min_rnr_timer_forced = 0,        /* chosen */
+    .timeout_max = 31,                /* 5 bits */
+    .timeout_beyond_ignored = false,  /* chosen */
+    .cur_state_checked = false,       /* mlx5 trusts the claim */
+    .mig_req = true,                  /* ConnectX captures */
+    .sport_is_symmetric = true,       /* mlx5 qp.c */
+    .raises_access_events = true,     /* IBA 11.6.3.2 */
+    .writes_in_order = true,          /* chosen: out-of-order writes are off */
+    .has_dmabuf = true,               /* mlx5 mr.c */
+    .gid_checked_per_packet = false,  /* cache.c keeps entries in use */
+    .window_packets = 16384,          /* chosen: hardware has 2^23 */
+    .ack_req_packets = 64,            /* chosen: IBA leaves it open */
+    .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .general_err_nth = 0,             /* chosen: only where a scenario asks */
+    .general_err_is_harmless = false, /* mlx5_ib: an unknown syndrome is fatal */
 
     /* chosen: with the next two, ib_write_lat of ConnectX-5 less the wire */
     .tx_overhead_ps = 300 * SIM_NS,
@@ -85,4 +91,9 @@ const struct sim_profile sim_profile_mlx5 = {
     .create_qp_ps = 60 * SIM_US,   /* chosen */
     .modify_qp_ps = 30 * SIM_US,   /* chosen */
     .destroy_qp_ps = 40 * SIM_US,  /* chosen */
+    .dereg_is_serialised = false,  /* chosen */
+    .create_qp_is_local = false,   /* chosen: alloc_pd and create_qp are commands */
+    .mailbox_stall_nth = 0,        /* chosen: only where a scenario asks */
+    .mailbox_stall_ps = 0,         /* chosen */
+    .mailbox_limit_ps = 0,         /* chosen */
 };

@@ -6,6 +6,7 @@
 
 #define SIM_NS ((weft_ps)1000)
 #define SIM_US ((weft_ps)1000000)
+#define SIM_S ((weft_ps)1000000000000)
 
 extern const struct sim_profile sim_profile_mlx5;
 extern const struct sim_profile sim_profile_hns_hip08;

@@ -17,7 +17,8 @@ const struct sim_profile sim_profile_rxe = {
     .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                         IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CHANGE_PHY_PORT |
                         IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
+                        IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_UD_AV_PORT_ENFORCE |
                         IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS,
     .max_sge = 32,                /* rxe_param.h */
     .max_sge_rd = 32,             /* rxe_param.h */
@@ -48,26 +49,31 @@ const struct sim_profile sim_profile_rxe = {
     .min_wr = 1,                  /* chosen */
     .cqe_rounded_to_pow2 = false, /* rxe_cq.c */
     .min_cqe = 1,                 /* chosen */
+    .cqe_bytes = 64,              /* 48 B rounded up */
+    .recv_sge_reserved = 0,       /* chosen */
+    .recv_sge_rounded = false,    /* rxe_qp.c: as asked */
 
-    .dialect = SIM_DIALECT_RXE,      /* rxe_resp.c */
-    .qpn_reuse = SIM_QPN_CYCLIC,     /* rxe_pool.c */
-    .retry_cnt_7_is_endless = true,  /* rxe_comp.c */
-    .has_sqd = true,                 /* rxe_qp.c */
-    .post_check_strict = true,       /* rxe_verbs.c */
-    .flush_on_poll = false,          /* hardware flushes */
-    .min_rnr_timer_forced = 0,       /* chosen */
-    .timeout_max = 31,               /* 5 bits */
-    .timeout_beyond_ignored = false, /* chosen */
-    .cur_state_checked = false,      /* mlx5 trusts the claim */
-    .mig_req = false,                /* rxe_hdr.h */
-    .sport_is_symmetric = false,     /* rxe_qp.c: hash_32 of the own QPN */
-    .raises_access_events = false,   /* rxe_resp.c */
-    .writes_in_order = true,         /* chosen: out-of-order writes are off */
-    .has_dmabuf = false,             /* Linux 6.12 */
-    .gid_checked_per_packet = true,  /* rxe_recv.c */
-    .window_packets = 128,           /* RXE_MAX_UNACKED_PSNS */
-    .ack_req_packets = 64,           /* RXE_MAX_PKT_PER_ACK */
-    .path_mtu_needs_active = false,  /* hns_roce_hw_v2.c */
+    .dialect = SIM_DIALECT_RXE,       /* rxe_resp.c */
+    .qpn_reuse = SIM_QPN_CYCLIC,      /* rxe_pool.c */
+    .retry_cnt_7_is_endless = true,   /* rxe_comp.c */
+    .has_sqd = true,                  /* rxe_qp.c */
+    .post_check_strict = true,        /* rxe_verbs.c */
+    .flush_on_poll = false,           /* hardware flushes */
+    .min_rnr_timer_forced = 0,        /* chosen */
+    .timeout_max = 31,                /* 5 bits */
+    .timeout_beyond_ignored = false,  /* chosen */
+    .cur_state_checked = false,       /* mlx5 trusts the claim */
+    .mig_req = false,                 /* rxe_hdr.h */
+    .sport_is_symmetric = false,      /* rxe_qp.c: hash_32 of the own QPN */
+    .raises_access_events = false,    /* rxe_resp.c */
+    .writes_in_order = true,          /* chosen: out-of-order writes are off */
+    .has_dmabuf = false,              /* Linux 6.12 */
+    .gid_checked_per_packet = true,   /* rxe_recv.c */
+    .window_packets = 128,            /* RXE_MAX_UNACKED_PSNS */
+    .ack_req_packets = 64,            /* RXE_MAX_PKT_PER_ACK */
+    .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .general_err_nth = 0,             /* chosen: only where a scenario asks */
+    .general_err_is_harmless = false, /* rxe has no such status */
 
     .tx_overhead_ps = 4 * SIM_US,  /* chosen: a kernel work item */
     .rx_overhead_ps = 4 * SIM_US,  /* chosen */
@@ -84,4 +90,9 @@ const struct sim_profile sim_profile_rxe = {
     .create_qp_ps = 20 * SIM_US,   /* chosen */
     .modify_qp_ps = 10 * SIM_US,   /* chosen */
     .destroy_qp_ps = 20 * SIM_US,  /* chosen */
+    .dereg_is_serialised = false,  /* chosen */
+    .create_qp_is_local = true,    /* there is no device */
+    .mailbox_stall_nth = 0,        /* chosen: only where a scenario asks */
+    .mailbox_stall_ps = 0,         /* chosen */
+    .mailbox_limit_ps = 0,         /* chosen */
 };

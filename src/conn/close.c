@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "conn/private.h"
+#include "rdma/cq.h"
 
 #define WR_MARK UINT64_C(0x636c6f7365000000)
 #define MARK_SEND 1u
@@ -93,12 +94,12 @@ static bool is_marked(const struct conn *conn)
 static bool drain(struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->n_rails; i++) {
-        struct io_device *device = conn->rails[i].port->device;
         struct ibv_wc wc[16];
         int n = 1;
 
         while (conn->rails[i].cq != NULL && n > 0) {
-            if (device->ops->poll_cq(conn->rails[i].cq, 16, wc, &n) != 0) {
+            if (rdma_poll(conn->rdma, conn->rails[i].port->device_index,
+                          conn->rails[i].cq, 16, wc, &n) != 0) {
                 return false;
             }
             for (int k = 0; k < n; k++) {

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "rdma/cq.h"
 
 #define WR_WRITE UINT64_C(0x70726f6265000000)
 #define WR_READ UINT64_C(0x70726f6265000100)
@@ -139,12 +140,12 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
 static weft_status poll(struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->n_rails; i++) {
-        struct io_device *device = conn->rails[i].port->device;
         struct ibv_wc wc[16];
         int n = 1;
 
         while (n > 0) {
-            int result = device->ops->poll_cq(conn->rails[i].cq, 16, wc, &n);
+            int result = rdma_poll(conn->rdma, conn->rails[i].port->device_index,
+                                   conn->rails[i].cq, 16, wc, &n);
 
             if (result != 0) {
                 return weft_fail_errno(&conn->error, result, "probe", "poll_cq");

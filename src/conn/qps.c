@@ -1,5 +1,6 @@
 /* What a connection owns on its devices: memory, keys, CQs, queue pairs. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -134,6 +135,21 @@ static uint8_t own_rd_atomic(const struct conn *conn, uint32_t rail)
     return (uint8_t)(least < 1 ? 1 : least > 16 ? 16 : least);
 }
 
+/* NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT and NCCL_IB_USE_INLINE, which only NCCL's policies read. */
+static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t most,
+                            uint8_t otherwise)
+{
+    struct io_env *env = conn_env(conn);
+    const char *text =
+        conn->config.policy == RDMA_POLICY_WEFT ? NULL : env->ops->setting(env, name);
+    char *end = NULL;
+    long value = text == NULL ? -1 : strtol(text, &end, 10);
+
+    return text == NULL || end == text || *end != '\0' || value < 0 || value > most
+               ? otherwise
+               : (uint8_t)value;
+}
+
 static void init_qps(struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
@@ -148,9 +164,12 @@ static void init_qps(struct conn *conn)
             .max_send_wr = conn->config.send_wr_max,
             .max_recv_wr = conn->config.recv_wr_max + 1,
             .max_inline_bytes = CONN_INLINE_WISH,
+            .max_inline_is_raw = nccl_setting(conn, "NCCL_IB_USE_INLINE", 1, 0) != 0,
             .max_rd_atomic = own_rd_atomic(conn, i % conn->n_rails),
-            .timeout = conn->config.timeout,
-            .retry_cnt = conn->config.retry_cnt,
+            .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, conn->config.timeout),
+            .retry_cnt =
+                nccl_setting(conn, "NCCL_IB_RETRY_CNT", 7, conn->config.retry_cnt),
+            .retry_cnt_is_raw = conn->config.policy != RDMA_POLICY_WEFT,
             .rnr_retry = RNR_RETRY_FOR_EVER,
             .min_rnr_timer = MIN_RNR_TIMER,
         };

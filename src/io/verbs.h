@@ -26,8 +26,10 @@ struct io_device_attr {
     uint8_t retry_cnt_max;      /* largest retry_cnt that is finite: 7, on rxe 6 */
     /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
     bool writes_in_order;
-    bool has_dmabuf;     /* ibv_reg_dmabuf_mr works */
-    bool flush_on_poll;  /* flush completions appear only while polling (hns HIP08) */
+    bool has_dmabuf;    /* ibv_reg_dmabuf_mr works */
+    bool flush_on_poll; /* flush completions appear only while polling (hns HIP08) */
+    /* a completion with GENERAL_ERR says nothing about its WR, and the QP lives (hns) */
+    bool general_err_is_harmless;
     const char *profile; /* "mlx5", "rxe", "hns-hip08", ...; "unknown" if not told */
 };
 

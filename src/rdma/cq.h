@@ -28,6 +28,11 @@ struct rdma_cq {
     uint64_t n_strays; /* completions of queue pairs without a route: dropped */
 };
 
+/* Polls like io_device_ops.poll_cq, without the completions that mean nothing: those with
+ * GENERAL_ERR on devices where it is harmless. Less than `n_max`: the CQ was empty. */
+int rdma_poll(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
+              int n_max, struct ibv_wc *wc, int *out_n);
+
 /* Starts making a CQ of at least `cqe` entries (lowered to the device's most) on a
  * device; `task` is woken when it is made, and by completions after rdma_cq_next
  * returned AGAIN. */

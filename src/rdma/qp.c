@@ -190,7 +190,9 @@ static int fill_create(struct rdma_qp *qp)
     init->cap.max_send_sge = 1;
     init->cap.max_recv_sge = 1;
     init->cap.max_inline_data =
-        least(qp->config.max_inline_bytes, attr->max_inline_bytes);
+        qp->config.max_inline_is_raw
+            ? qp->config.max_inline_bytes
+            : least(qp->config.max_inline_bytes, attr->max_inline_bytes);
     return 0;
 }
 
@@ -243,7 +245,9 @@ static int fill_rts(struct rdma_qp *qp)
     struct ibv_qp_attr *attr = &qp->op.arg.modify_qp.attr;
     attr->qp_state = IBV_QPS_RTS;
     attr->timeout = qp->config.timeout;
-    attr->retry_cnt = (uint8_t)least(qp->config.retry_cnt, device->retry_cnt_max);
+    attr->retry_cnt = qp->config.retry_cnt_is_raw
+                          ? qp->config.retry_cnt
+                          : (uint8_t)least(qp->config.retry_cnt, device->retry_cnt_max);
     attr->rnr_retry = qp->config.rnr_retry;
     attr->sq_psn = qp->config.psn & PSN_MASK;
     attr->max_rd_atomic = qp->remote.max_rd_atomic;

@@ -26,10 +26,12 @@ struct rdma_qp_config {
     enum ibv_gid_type gid_type;
     struct ibv_cq *cq;                                   /* for both queues; Not owned */
     uint32_t max_send_wr, max_recv_wr, max_inline_bytes; /* wishes; lowered to the caps */
-    uint8_t max_rd_atomic; /* both ways, before negotiation */
-    uint32_t psn;          /* 24 bits, random: the first this end sends */
-    uint8_t timeout;       /* 4.096 us * 2^timeout; 0: never */
-    uint8_t retry_cnt;     /* lowered to io_device_attr.retry_cnt_max */
+    bool max_inline_is_raw; /* the device is asked for more than it can, too */
+    uint8_t max_rd_atomic;  /* both ways, before negotiation */
+    uint32_t psn;           /* 24 bits, random: the first this end sends */
+    uint8_t timeout;        /* 4.096 us * 2^timeout; 0: never */
+    uint8_t retry_cnt;      /* lowered to io_device_attr.retry_cnt_max... */
+    bool retry_cnt_is_raw; /* ...unless this is set, as programs do that do not know it */
     uint8_t rnr_retry;
     uint8_t min_rnr_timer;
     uint8_t traffic_class;

@@ -279,7 +279,7 @@ static void count_flows(const struct run *run, json_t *object)
     }
 }
 
-static json_t *counters(const struct run *run)
+json_t *run_counters(const struct run *run)
 {
     json_t *object = json_object();
     const char *name;
@@ -345,7 +345,7 @@ json_t *run_document(const struct run *run)
     put(object, "links", links(run));
     put(object, "findings", diag_findings_encode(&run->findings));
     put(object, "expectations", json_incref(run->expectations));
-    put(object, "counters", counters(run));
+    put(object, "counters", run_counters(run));
     put(object, "warnings", warnings(run));
     return object;
 }

@@ -249,17 +249,59 @@ static void judge_bandwidth(struct run *run, const struct scenario_bandwidth *bo
     }
 }
 
-static void judge_time(struct run *run)
+static void judge_time(struct run *run, const char *bound, weft_ns limit_ns, bool ok)
 {
     char limit[32];
     char took[32];
     struct weft_text got = {NULL, 0, 0};
 
-    weft_format_time(run->scenario->expect.at_most_ns, limit, sizeof(limit));
+    weft_format_time(limit_ns, limit, sizeof(limit));
     weft_format_time(run->ended_ns, took, sizeof(took));
     weft_text_add(&got, "%s", took);
-    say(run, !is_paced(run, &got) || run->ended_ns <= run->scenario->expect.at_most_ns,
-        &got, "time: at most %s", limit);
+    say(run, !is_paced(run, &got) || ok, &got, "time: %s %s", bound, limit);
+}
+
+static void judge_times(struct run *run)
+{
+    const struct scenario_expect *expect = &run->scenario->expect;
+
+    if (expect->has_time_at_most) {
+        judge_time(run, "at most", expect->at_most_ns,
+                   run->ended_ns <= expect->at_most_ns);
+    }
+    if (expect->has_time_at_least) {
+        judge_time(run, "at least", expect->at_least_ns,
+                   run->ended_ns >= expect->at_least_ns);
+    }
+}
+
+/* ---- counters ---- */
+
+static void judge_counter(struct run *run, const struct scenario_counter *want)
+{
+    struct weft_text got = {NULL, 0, 0};
+    struct weft_text bounds = {NULL, 0, 0};
+    json_t *counters = run_counters(run);
+    const json_t *counter = json_object_get(counters, want->name);
+    uint64_t value = (uint64_t)json_integer_value(counter);
+    bool is_there = counter != NULL;
+
+    if (is_there) {
+        weft_text_add(&got, "%llu", (unsigned long long)value);
+    } else {
+        weft_text_add(&got, "backend %s has no such counter",
+                      run->options->backend->name);
+    }
+    if (want->at_least > 0) {
+        weft_text_add(&bounds, " at least %llu", (unsigned long long)want->at_least);
+    }
+    if (want->at_most < UINT64_MAX) {
+        weft_text_add(&bounds, " at most %llu", (unsigned long long)want->at_most);
+    }
+    say(run, is_there && value >= want->at_least && value <= want->at_most, &got,
+        "counter %s:%s", want->name, bounds.bytes != NULL ? bounds.bytes : " any");
+    weft_text_fini(&bounds);
+    json_decref(counters);
 }
 
 /* ---- connections ---- */
@@ -330,8 +372,9 @@ void run_judge(struct run *run)
     for (uint32_t i = 0; i < expect->n_bandwidths; i++) {
         judge_bandwidth(run, &expect->bandwidths[i]);
     }
-    if (expect->has_time) {
-        judge_time(run);
+    judge_times(run);
+    for (uint32_t i = 0; i < expect->n_counters; i++) {
+        judge_counter(run, &expect->counters[i]);
     }
     for (uint32_t i = 0; i < expect->n_connections; i++) {
         judge_connection(run, &expect->connections[i]);

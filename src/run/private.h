@@ -156,5 +156,7 @@ void run_judge(struct run *run);
 /* ---- document.c ---- */
 
 json_t *run_document(const struct run *run);
+/* What was counted, by name; the caller's reference. */
+json_t *run_counters(const struct run *run);
 
 #endif

@@ -15,12 +15,17 @@ enum {
     KEY_DATA,
     KEY_BANDWIDTH,
     KEY_TIME,
+    KEY_COUNTERS,
     KEY_CONNECTIONS
 };
 static const struct walk_key expect_keys[] = {
-    [KEY_RESULT] = {.name = "result"},           [KEY_SYMPTOM] = {.name = "symptom"},
-    [KEY_FINDINGS] = {.name = "findings"},       [KEY_DATA] = {.name = "data"},
-    [KEY_BANDWIDTH] = {.name = "bus_bandwidth"}, [KEY_TIME] = {.name = "time"},
+    [KEY_RESULT] = {.name = "result"},
+    [KEY_SYMPTOM] = {.name = "symptom"},
+    [KEY_FINDINGS] = {.name = "findings"},
+    [KEY_DATA] = {.name = "data"},
+    [KEY_BANDWIDTH] = {.name = "bus_bandwidth"},
+    [KEY_TIME] = {.name = "time"},
+    [KEY_COUNTERS] = {.name = "counters"},
     [KEY_CONNECTIONS] = {.name = "connections"},
 };
 static const struct walk_table expect_table = {"expect", expect_keys,
@@ -57,10 +62,15 @@ static const struct walk_key bandwidth_keys[] = {
 static const struct walk_table bandwidth_table = {"bus_bandwidth", bandwidth_keys,
                                                   WEFT_LENGTH(bandwidth_keys)};
 
+enum { KEY_TIME_AT_MOST, KEY_TIME_AT_LEAST };
 static const struct walk_key time_keys[] = {
-    {.name = "at_most",
-     .type = WALK_TIME,
-     .offset = offsetof(struct scenario_expect, at_most_ns)}};
+    [KEY_TIME_AT_MOST] = {.name = "at_most",
+                          .type = WALK_TIME,
+                          .offset = offsetof(struct scenario_expect, at_most_ns)},
+    [KEY_TIME_AT_LEAST] = {.name = "at_least",
+                           .type = WALK_TIME,
+                           .offset = offsetof(struct scenario_expect, at_least_ns)},
+};
 static const struct walk_table time_table = {"time", time_keys, WEFT_LENGTH(time_keys)};
 
 enum { KEY_FROM, KEY_TO, KEY_PORT, KEY_VIA };
@@ -292,10 +302,60 @@ static void read_time_bound(struct loader *loader, const struct tree_node *node,
     struct walk_seen seen;
     expect->time_mark = node->mark;
     if (walk_map(loader, node, &time_table, &seen, expect)) {
-        expect->has_time = seen.at[0] != NULL;
-        if (!expect->has_time) {
-            complain(loader, node->mark, "time: 'at_most' is missing");
+        expect->has_time_at_most = seen.at[KEY_TIME_AT_MOST] != NULL;
+        expect->has_time_at_least = seen.at[KEY_TIME_AT_LEAST] != NULL;
+        if (!expect->has_time_at_most && !expect->has_time_at_least) {
+            complain(loader, node->mark, "time: expected 'at_most' or 'at_least'");
         }
+    }
+}
+
+enum { KEY_COUNTER_AT_LEAST, KEY_COUNTER_AT_MOST };
+static const struct walk_key counter_keys[] = {
+    [KEY_COUNTER_AT_LEAST] = {.name = "at_least"},
+    [KEY_COUNTER_AT_MOST] = {.name = "at_most"},
+};
+static const struct walk_table counter_table = {"a counter", counter_keys,
+                                                WEFT_LENGTH(counter_keys)};
+
+static void read_counter(struct loader *loader, const struct tree_pair *pair,
+                         struct scenario_counter *out)
+{
+    struct walk_seen seen;
+    *out = (struct scenario_counter){
+        .name = pair->key->text, .at_most = UINT64_MAX, .mark = pair->key->mark};
+    if (!is_name(out->name, 63, true, "_")) {
+        complain(loader, out->mark,
+                 "counters: bad name; write lower case letters, digits and _");
+    }
+    if (!walk_keys(loader, pair->value, &counter_table, &seen)) {
+        return;
+    }
+    const struct tree_node *least = seen.at[KEY_COUNTER_AT_LEAST];
+    const struct tree_node *most = seen.at[KEY_COUNTER_AT_MOST];
+    if (least == NULL && most == NULL) {
+        complain(loader, pair->value->mark,
+                 "a counter: expected 'at_most' or 'at_least'");
+    }
+    if (least != NULL) {
+        read_u64(loader, least, "at_least", 0, INT64_MAX, &out->at_least);
+    }
+    if (most != NULL) {
+        read_u64(loader, most, "at_most", 0, INT64_MAX, &out->at_most);
+    }
+}
+
+static void read_counters(struct loader *loader, const struct tree_node *node,
+                          struct scenario_expect *expect)
+{
+    if (!read_map(loader, node, "counters")) {
+        return;
+    }
+    walk_duplicates(loader, node, "counters");
+    expect->counters = arena_calloc(loader->arena, node->n, sizeof(expect->counters[0]));
+    expect->n_counters = node->n;
+    for (uint32_t i = 0; i < node->n; i++) {
+        read_counter(loader, &node->pairs[i], &expect->counters[i]);
     }
 }
 
@@ -329,6 +389,9 @@ void expect_read(const struct topology *topology, const struct tree_node *node)
     }
     if (seen.at[KEY_TIME] != NULL) {
         read_time_bound(loader, seen.at[KEY_TIME], expect);
+    }
+    if (seen.at[KEY_COUNTERS] != NULL) {
+        read_counters(loader, seen.at[KEY_COUNTERS], expect);
     }
     if (seen.at[KEY_CONNECTIONS] != NULL) {
         read_connections(topology, seen.at[KEY_CONNECTIONS], expect);

@@ -219,6 +219,13 @@ struct scenario_connection {
     struct scenario_mark mark;
 };
 
+/* Bounds on a counter of the run's document. */
+struct scenario_counter {
+    const char *name; /* "retransmits" */
+    uint64_t at_least, at_most;
+    struct scenario_mark mark;
+};
+
 struct scenario_expect {
     bool must_fail;
     bool has_errno;
@@ -234,9 +241,11 @@ struct scenario_expect {
     bool has_data; /* `data: exact` was written (it is the default) */
     struct scenario_bandwidth *bandwidths; /* [n_bandwidths] */
     uint32_t n_bandwidths;
-    bool has_time;
-    weft_ns at_most_ns;
+    bool has_time_at_most, has_time_at_least;
+    weft_ns at_most_ns, at_least_ns; /* of the whole run */
     struct scenario_mark time_mark;
+    struct scenario_counter *counters; /* [n_counters] */
+    uint32_t n_counters;
     struct scenario_connection *connections; /* [n_connections] */
     uint32_t n_connections;
     struct scenario_mark mark;

@@ -120,10 +120,17 @@ void dump_world(const struct scenario_world *world, struct weft_text *out)
 static void dump_expect(const struct scenario_expect *expect, struct weft_text *out)
 {
     weft_text_add(out,
-                  "expect fail=%d errno=%d wc_status=%d data=%d at_most=%" PRId64 "\n",
+                  "expect fail=%d errno=%d wc_status=%d data=%d at_most=%" PRId64
+                  " at_least=%" PRId64 "\n",
                   expect->must_fail, expect->has_errno ? expect->sys_errno : -1,
                   expect->has_wc_status ? expect->wc_status : -1, expect->has_data,
-                  expect->has_time ? expect->at_most_ns : -1);
+                  expect->has_time_at_most ? expect->at_most_ns : -1,
+                  expect->has_time_at_least ? expect->at_least_ns : -1);
+    for (uint32_t i = 0; i < expect->n_counters; i++) {
+        weft_text_add(out, "  counter %s %" PRIu64 "..%" PRId64 "\n",
+                      expect->counters[i].name, expect->counters[i].at_least,
+                      (int64_t)expect->counters[i].at_most);
+    }
     for (uint32_t i = 0; i < expect->n_findings; i++) {
         weft_text_add(out, "  finding %s\n", expect->findings[i].code);
     }

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "conn/journal.h"
+#include "rdma/cq.h"
 #include "xfer/private.h"
 
 #define POLL_MAX 32
@@ -175,13 +176,14 @@ static weft_status take(struct xfer *xfer, uint32_t rail, const struct ibv_wc *w
 
 static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
 {
-    struct io_device *device = xfer->conn->rails[rail].port->device;
+    const struct conn_rail *own = &xfer->conn->rails[rail];
     struct ibv_wc wcs[POLL_MAX];
     weft_status first = WEFT_OK;
     int n = POLL_MAX;
 
     while (n == POLL_MAX) {
-        int error = device->ops->poll_cq(xfer->conn->rails[rail].cq, POLL_MAX, wcs, &n);
+        int error = rdma_poll(xfer->conn->rdma, own->port->device_index, own->cq,
+                              POLL_MAX, wcs, &n);
 
         if (error != 0) {
             return xfer_fail_post(xfer, rail, error, "the completion queue is broken");

@@ -1,0 +1,88 @@
+/* How long control verbs take, and the two ways in which they take longer than they should:
+ * commands that stall, and deregistration one after another. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "sim/nic_impl.h"
+
+static weft_ps latency(const struct sim_nic *nic, const struct sim_request *request)
+{
+    const struct sim_profile *profile = &nic->profile;
+    switch (request->verb) {
+    case SIM_VERB_ALLOC_PD:
+        return profile->alloc_pd_ps;
+    case SIM_VERB_DEALLOC_PD:
+        return profile->dealloc_pd_ps;
+    case SIM_VERB_REG_MR: {
+        /* What is longer than any memory will be refused, and not first waited for. */
+        uint64_t pages = request->arg.reg_mr.length / SIM_PAGE_BYTES;
+        pages = pages < 1u << 31 ? pages : 0;
+        return profile->reg_mr_ps + (weft_ps)pages * profile->reg_mr_page_ps;
+    }
+    case SIM_VERB_DEREG_MR:
+        return profile->dereg_mr_ps;
+    case SIM_VERB_CREATE_CQ:
+        return profile->create_cq_ps;
+    case SIM_VERB_DESTROY_CQ:
+        return profile->destroy_cq_ps;
+    case SIM_VERB_CREATE_QP:
+        return profile->create_qp_ps;
+    case SIM_VERB_MODIFY_QP:
+        return profile->modify_qp_ps;
+    case SIM_VERB_DESTROY_QP:
+        return profile->destroy_qp_ps;
+    case SIM_N_VERBS:
+        break;
+    }
+    weft_check(!"known verb");
+    return 0;
+}
+
+bool sim_verb_is_undoing(enum sim_verb verb)
+{
+    return verb == SIM_VERB_DEALLOC_PD || verb == SIM_VERB_DEREG_MR ||
+           verb == SIM_VERB_DESTROY_CQ || verb == SIM_VERB_DESTROY_QP;
+}
+
+/* True if the verb is a command to the device, not only a change in the host's memory. */
+static bool is_command(const struct sim_nic *nic, enum sim_verb verb)
+{
+    bool is_local = verb == SIM_VERB_ALLOC_PD || verb == SIM_VERB_DEALLOC_PD ||
+                    verb == SIM_VERB_CREATE_QP;
+    return !(nic->profile.create_qp_is_local && is_local);
+}
+
+/* What the stall of a command adds; EBUSY in `*error` if the driver gives it up. */
+static weft_ps stall(struct sim_nic *nic, enum sim_verb verb, int *error)
+{
+    const struct sim_profile *profile = &nic->profile;
+    weft_ps limit = profile->mailbox_limit_ps;
+    if (profile->mailbox_stall_nth == 0 || !is_command(nic, verb) ||
+        ++nic->n_commands % profile->mailbox_stall_nth != 0) {
+        return 0;
+    }
+    nic->counters.mailbox_stalls++;
+    if (limit == 0 || profile->mailbox_stall_ps < limit) {
+        return profile->mailbox_stall_ps;
+    }
+    /* What destroys an object goes on without the device (hns_roce_hw_v2.c logs it). */
+    *error = sim_verb_is_undoing(verb) ? 0 : EBUSY;
+    return limit;
+}
+
+weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request,
+                          int *error)
+{
+    weft_ps now = sim_now(nic->engine);
+    weft_ps time = latency(nic, request);
+    *error = 0;
+    time += stall(nic, request->verb, error);
+    if (request->verb == SIM_VERB_DEREG_MR && nic->profile.dereg_is_serialised) {
+        if (nic->dereg_free_at > now) {
+            nic->counters.deregs_queued++;
+            time += nic->dereg_free_at - now;
+        }
+        nic->dereg_free_at = now + time;
+    }
+    return time;
+}
