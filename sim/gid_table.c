@@ -74,6 +74,9 @@ int sim_gid_table_add(struct sim_gid_table *table, const struct sim_ip *ip,
     bool is_full = false;
 
     *out_n = 0;
+    if (sim_ip_is_zero(ip)) {
+        return EINVAL;
+    }
     for (uint32_t i = 0; i < n_types; i++) {
         int error = add_type(table, ip, types[i], ifindex);
         *out_n += error == 0;
@@ -95,6 +98,17 @@ uint32_t sim_gid_table_del(struct sim_gid_table *table, const struct sim_ip *ip,
             slot->state = slot->n_users == 0 ? SIM_GID_FREE : SIM_GID_PENDING;
             n++;
         }
+    }
+    return n;
+}
+
+uint32_t sim_gid_table_clear(struct sim_gid_table *table)
+{
+    uint32_t n = 0;
+    for (uint32_t i = table->n_default; i < table->n_slots; i++) {
+        weft_check(table->slots[i].n_users == 0);
+        n += table->slots[i].state == SIM_GID_VALID;
+        table->slots[i] = (struct sim_gid_slot){0};
     }
     return n;
 }

@@ -31,13 +31,15 @@ struct sim_gid_table {
 void sim_gid_table_init(struct sim_gid_table *table, uint32_t n_slots, bool has_roce_v1,
                         uint32_t ifindex, uint64_t mac);
 void sim_gid_table_fini(struct sim_gid_table *table);
-/* Adds `ip` once per type. EEXIST if all of its types are there already (also as a
+/* Adds `ip` once per type. EINVAL for 0.0.0.0 and ::, EEXIST if all of its types are there already (also as a
  * default GID), ENOSPC if one found no slot. `*out_n` slots changed. */
 int sim_gid_table_add(struct sim_gid_table *table, const struct sim_ip *ip,
                       uint32_t ifindex, uint32_t *out_n);
 /* Empties the non-default slots of `ip`; those in use stay pending. Returns how many. */
 uint32_t sim_gid_table_del(struct sim_gid_table *table, const struct sim_ip *ip,
                            uint32_t ifindex);
+/* Empties all that are not default; nobody may hold one. Returns how many were valid. */
+uint32_t sim_gid_table_clear(struct sim_gid_table *table);
 void sim_gid_table_hold(struct sim_gid_table *table, uint32_t index);
 void sim_gid_table_release(struct sim_gid_table *table, uint32_t index);
 /* The valid slot at `index`: ENODATA if it is not, EINVAL beyond the table. */

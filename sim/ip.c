@@ -26,6 +26,21 @@ bool sim_ip_is_link_local_v6(const struct sim_ip *ip)
     return memcmp(ip->bytes, prefix, sizeof prefix) == 0;
 }
 
+bool sim_ip_is_multicast(const struct sim_ip *ip)
+{
+    return sim_ip_is_v4(ip) ? ip->bytes[12] >> 4 == 0xe : ip->bytes[0] == 0xff;
+}
+
+bool sim_ip_is_last(const struct sim_ip *ip, unsigned prefix_len)
+{
+    for (unsigned bit = prefix_len + 96; bit < 128; bit++) {
+        if ((ip->bytes[bit / 8] >> (7 - bit % 8) & 1) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool sim_ip_equal(const struct sim_ip *a, const struct sim_ip *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
@@ -110,4 +125,12 @@ uint64_t sim_mac_of_ip(const struct sim_ip *ip)
         mac = mac << 8 | ip->bytes[order[i]];
     }
     return mac ^ (uint64_t)2 << 40;
+}
+
+uint64_t sim_mac_of_group(const struct sim_ip *ip)
+{
+    const uint8_t *b = ip->bytes + 12;
+    uint64_t low =
+        (uint64_t)b[0] << 24 | (uint64_t)b[1] << 16 | (uint64_t)b[2] << 8 | b[3];
+    return sim_ip_is_v4(ip) ? 0x01005e000000u | (low & 0x7fffff) : 0x333300000000u | low;
 }

@@ -31,6 +31,9 @@ bool sim_ip_is_v4(const struct sim_ip *ip);
 bool sim_ip_is_zero(const struct sim_ip *ip); /* :: or 0.0.0.0 */
 /* fe80::/64, whose addresses mean something on one interface only. */
 bool sim_ip_is_link_local_v6(const struct sim_ip *ip);
+bool sim_ip_is_multicast(const struct sim_ip *ip); /* 224.0.0.0/4, ff00::/8 */
+/* All bits behind the prefix are ones: its directed broadcast (IPv4). */
+bool sim_ip_is_last(const struct sim_ip *ip, unsigned prefix_len);
 bool sim_ip_equal(const struct sim_ip *a, const struct sim_ip *b);
 /* Same family, and equal in the first prefix_len bits of it. */
 bool sim_ip_in_prefix(const struct sim_ip *ip, const struct sim_ip *net,
@@ -44,5 +47,8 @@ union ibv_gid sim_gid_of_ip(const struct sim_ip *ip);
 struct sim_ip sim_ip_of_mac(uint64_t mac);
 /* The MAC inside such an address (rdma_get_ll_mac). */
 uint64_t sim_mac_of_ip(const struct sim_ip *ip);
+/* The group address of a multicast one: 01:00:5e and 23 bits (RFC 1112), 33:33 and 32 bits
+ * (RFC 2464). */
+uint64_t sim_mac_of_group(const struct sim_ip *ip);
 
 #endif

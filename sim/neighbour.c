@@ -91,23 +91,23 @@ static void send_probe(struct sim_neighbour *entry)
 
 /* ---- the entry ---- */
 
-static void finish_resolve(struct sim_resolve *resolve, int error, uint64_t mac)
+static void finish_resolve(struct sim_resolve *resolve, uint64_t mac)
 {
     struct sim_neighbour *entry = resolve->entry;
     sim_cancel(engine_of(entry->netdev), &resolve->timeout);
     resolve->entry = NULL;
     resolve->next = NULL;
-    resolve->error = error;
+    resolve->error = 0;
     resolve->destination_mac = mac;
     sim_wake(&resolve->done);
 }
 
-static void finish_resolves(struct sim_neighbour *entry, int error)
+static void finish_resolves(struct sim_neighbour *entry)
 {
     while (entry->resolves != NULL) {
         struct sim_resolve *resolve = entry->resolves;
         entry->resolves = resolve->next;
-        finish_resolve(resolve, error, error == 0 ? entry->mac : 0);
+        finish_resolve(resolve, entry->mac);
     }
 }
 
@@ -136,8 +136,9 @@ static void transmit(struct sim_neighbour *entry, struct sim_packet *packet)
 
 static void fail(struct sim_neighbour *entry)
 {
+    /* Who resolves for an RDMA device goes on waiting: rdma_addr looks again when its second
+     * is over. */
     enter(entry, SIM_NEIGH_FAILED);
-    finish_resolves(entry, EHOSTUNREACH);
     struct sim_packet *packet;
     while ((packet = take_queued(entry)) != NULL) {
         sim_tcp_unreachable(entry->netdev->stack->tcp, packet, EHOSTUNREACH);
@@ -218,7 +219,7 @@ void sim_neigh_learn(struct sim_neighbour *entry, uint64_t mac,
     entry->mac = mac;
     entry->confirmed_at = sim_now(engine);
     enter(entry, state);
-    finish_resolves(entry, 0);
+    finish_resolves(entry);
     struct sim_packet *packet;
     while ((packet = take_queued(entry)) != NULL) {
         transmit(entry, packet);
@@ -230,7 +231,9 @@ void sim_neigh_learn(struct sim_neighbour *entry, uint64_t mac,
 static void on_resolve_timeout(struct sim_event *event)
 {
     struct sim_resolve *resolve = weft_container_of(event, struct sim_resolve, timeout);
+    struct sim_neighbour *entry = resolve->entry;
     sim_neigh_cancel(resolve);
+    start_probing(entry); /* the last look asks once more */
     resolve->error = ETIMEDOUT;
     sim_wake(&resolve->done);
 }
@@ -239,7 +242,6 @@ int sim_neigh_resolve(struct sim_netdev *netdev, const struct sim_ip *ip,
                       struct sim_resolve *resolve)
 {
     struct sim_neighbour *entry = sim_neigh_get(netdev, ip);
-    bool had_failed = entry->state == SIM_NEIGH_FAILED;
 
     age(entry);
     if (sim_neigh_is_valid(entry->state)) {
@@ -247,9 +249,6 @@ int sim_neigh_resolve(struct sim_netdev *netdev, const struct sim_ip *ip,
         return 0;
     }
     start_probing(entry);
-    if (had_failed) {
-        return EHOSTUNREACH;
-    }
     resolve->entry = entry;
     resolve->next = NULL;
     struct sim_resolve **end = &entry->resolves;

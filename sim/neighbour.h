@@ -4,9 +4,8 @@
  * An entry is probed three times, one second apart, then it has FAILED. Confirmed entries
  * stay REACHABLE for 30 s (base_reachable_time; Linux draws 15 to 45 s) and turn STALE; a
  * STALE one is used at once, and probed 5 s later unless traffic confirmed it. Carrier
- * loss forgets all. Simplified: a FAILED entry answers EHOSTUNREACH to the next user, and
- * probing restarts; entries are never garbage-collected; replies take no time beyond the
- * wire's. */
+ * loss forgets all. Simplified: entries are never garbage-collected; replies take no time
+ * beyond the wire's. */
 #ifndef WEFT_SIM_NEIGHBOUR_H
 #define WEFT_SIM_NEIGHBOUR_H
 
@@ -53,8 +52,8 @@ void sim_neigh_stop(struct sim_netdev *netdev);
 /* Carrier was lost: addresses learnt on this netdev are forgotten. */
 void sim_neigh_flush(struct sim_netdev *netdev);
 
-/* What an RDMA device asks: 0 with the MAC, EINPROGRESS (resolve->done within a second),
- * or EHOSTUNREACH. */
+/* What an RDMA device asks: 0 with the MAC, or EINPROGRESS: resolve->done within a second,
+ * with error 0 or ETIMEDOUT. A FAILED entry is asked anew (neigh_event_send). */
 int sim_neigh_resolve(struct sim_netdev *netdev, const struct sim_ip *ip,
                       struct sim_resolve *resolve);
 /* Takes a request back; no-op once it was answered. */
@@ -65,6 +64,10 @@ void sim_neigh_send(struct sim_netdev *netdev, const struct sim_ip *ip,
                     struct sim_packet *packet);
 /* Traffic shows that `ip` is there. */
 void sim_neigh_confirm(struct sim_netdev *netdev, const struct sim_ip *ip);
+/* Tells everybody on the link of the netdev's addresses (NETDEV_NOTIFY_PEERS): ARP requests
+ * for itself, unsolicited advertisements. */
+void sim_neigh_announce(struct sim_netdev *netdev);
+#define SIM_MAC_ALL_NODES 0x333300000001ull /* of ff02::1 */
 /* A NEIGH packet arrived; takes it over. */
 void sim_neigh_input(struct sim_netdev *netdev, struct sim_packet *packet);
 /* For tests and tools. */

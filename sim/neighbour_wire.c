@@ -23,27 +23,50 @@ static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
     sim_port_send(netdev->port, packet);
 }
 
-/* The sender address of a probe: what is waiting wants to speak as, if arp_announce lets
- * it (level 0: any; 1: only if the target is in its subnet; 2: never), else the
- * interface's best. */
+/* Both are in one subnet of the netdev (inet_addr_onlink). */
+static bool is_on_link(const struct sim_netdev *netdev, const struct sim_ip *target,
+                       const struct sim_ip *source)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (sim_address_covers(own, target) && sim_address_covers(own, source)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The source of what waits, if a probe may speak as it: arp_announce 0 allows any address
+ * of the host, 1 one that shares a subnet of the interface with the target, 2 none.
+ * Discovery takes only the interface's own (ndisc_solicit). */
+static bool queued_source(const struct sim_neighbour *entry, struct sim_ip *out)
+{
+    const struct sim_netdev *netdev = entry->netdev;
+    if (entry->queue_first == NULL) {
+        return false;
+    }
+    const struct sim_tcp_segment *segment = entry->queue_first->packet->payload;
+    const struct sim_ip *source = &segment->source.ip;
+    int announce = netdev->stack->sysctl.arp_announce;
+    *out = *source;
+    if (!sim_ip_is_v4(&entry->ip)) {
+        return sim_netdev_owns(netdev, source);
+    }
+    return sim_stack_owner(netdev->stack, source) != NULL &&
+           (announce == 0 || (announce == 1 && is_on_link(netdev, &entry->ip, source)));
+}
+
+/* The sender address of a probe: what is waiting wants to speak as, else the interface's
+ * best, which for discovery is its link-local one (ndisc_send_ns). */
 static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
 {
     const struct sim_netdev *netdev = entry->netdev;
-    if (entry->queue_first != NULL) {
-        int announce = sim_ip_is_v4(&entry->ip) ? netdev->stack->sysctl.arp_announce : 1;
-        const struct sim_tcp_segment *segment = entry->queue_first->packet->payload;
-        bool is_ours = sim_stack_owner(netdev->stack, &segment->source.ip) != NULL;
-        bool is_near = false;
-        for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-            const struct sim_prefix *own = &netdev->addresses[i];
-            is_near =
-                is_near || (sim_ip_equal(&own->ip, &segment->source.ip) &&
-                            sim_ip_in_prefix(&entry->ip, &own->ip, own->prefix_len));
-        }
-        if (is_ours && (announce == 0 || (announce == 1 && is_near))) {
-            *out = segment->source.ip;
-            return true;
-        }
+    if (queued_source(entry, out)) {
+        return true;
+    }
+    if (!sim_ip_is_v4(&entry->ip)) {
+        *out = netdev->link_local;
+        return true;
     }
     if (sim_netdev_select(netdev, &entry->ip, out)) {
         return true;
@@ -57,49 +80,59 @@ static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
     return false;
 }
 
+/* Everybody who may have `ip`: ff02::1:ff00:0/104 with its last 24 bits (RFC 4291, 2.7.1). */
+static uint64_t group_of(const struct sim_ip *ip)
+{
+    struct sim_ip group = {{0xff, 2, [11] = 1, [12] = 0xff}};
+    memcpy(group.bytes + 13, ip->bytes + 13, 3);
+    return sim_ip_is_v4(ip) ? SIM_MAC_BROADCAST : sim_mac_of_group(&group);
+}
+
 void sim_neigh_ask(struct sim_neighbour *entry)
 {
     struct sim_neigh_packet body = {.target = entry->ip,
                                     .sender_mac = entry->netdev->mac};
     bool to_one = entry->state == SIM_NEIGH_PROBE;
     if (probe_source(entry, &body.sender)) {
-        send_packet(entry->netdev, to_one ? entry->mac : SIM_MAC_BROADCAST, &body);
+        send_packet(entry->netdev, to_one ? entry->mac : group_of(&entry->ip), &body);
     }
 }
 
-/* arp_ignore: 0 answers for any address of the host on any interface (ARP flux), 1 only
- * for the interface's own, 2 besides only to its subnet, 8 never. Discovery: only its
- * own. */
-static bool answers(const struct sim_netdev *netdev, const struct sim_neigh_packet *body)
+/* What arp_ignore leaves unanswered: 1 what is not the interface's own, 2 besides what comes
+ * from outside its subnet, 8 all. 0 answers for any address of the host on any interface
+ * (ARP flux), and so do 4 to 7, which are reserved, and 3, which is about addresses of host
+ * scope. An address counts as the interface's only if it lies in the subnet of its peer
+ * (inet_confirm_addr). */
+static bool is_ignored(const struct sim_netdev *netdev,
+                       const struct sim_neigh_packet *body)
 {
     int ignore = netdev->stack->sysctl.arp_ignore;
-    if (!sim_ip_is_v4(&body->target)) {
-        return sim_netdev_owns(netdev, &body->target);
+    if (ignore != 1 && ignore != 2) {
+        return ignore >= 8;
     }
-    if (sim_stack_owner(netdev->stack, &body->target) == NULL || ignore >= 8) {
-        return false;
-    }
-    if (!sim_ip_is_zero(&body->sender) && !sim_source_is_valid(netdev, &body->sender)) {
-        return false;
-    }
-    if (ignore == 0) {
-        return true;
-    }
+    bool has_address = false, has_subnet = false;
     for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        const struct sim_prefix *own = &netdev->addresses[i];
-        if (sim_ip_equal(&own->ip, &body->target)) {
-            return ignore == 1 ||
-                   sim_ip_in_prefix(&body->sender, &own->ip, own->prefix_len);
-        }
+        const struct sim_address *own = &netdev->addresses[i];
+        has_address = has_address || sim_ip_equal(&own->ip, &body->target);
+        has_subnet =
+            has_subnet || (sim_address_covers(own, &body->target) &&
+                           (ignore == 1 || sim_address_covers(own, &body->sender)));
     }
-    return false;
+    return !has_address || !has_subnet;
 }
 
-static void on_request(struct sim_netdev *netdev, const struct sim_neigh_packet *body)
+/* arp_filter: only if what goes from `target` to `sender` leaves by this interface. */
+static bool is_filtered(const struct sim_netdev *netdev,
+                        const struct sim_neigh_packet *body)
 {
-    if (!answers(netdev, body)) {
-        return;
-    }
+    struct sim_hop hop;
+    return netdev->stack->sysctl.arp_filter != 0 &&
+           (sim_route_lookup(netdev->stack, &body->sender, NULL, &hop) != 0 ||
+            hop.netdev != netdev);
+}
+
+static void answer(struct sim_netdev *netdev, const struct sim_neigh_packet *body)
+{
     sim_neigh_learn(sim_neigh_get(netdev, &body->sender), body->sender_mac,
                     SIM_NEIGH_STALE);
     struct sim_neigh_packet reply = {.is_reply = true,
@@ -110,18 +143,65 @@ static void on_request(struct sim_netdev *netdev, const struct sim_neigh_packet 
     send_packet(netdev, body->sender_mac, &reply);
 }
 
-static void on_reply(struct sim_netdev *netdev, const struct sim_neigh_packet *body)
+/* An entry that is there takes over what it hears; none is made (arp_accept 0). */
+static void update(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
+                   bool asserts_reachable, bool overrides)
 {
     struct sim_neighbour *entry = sim_neigh_find(netdev, &body->sender);
     if (entry == NULL) {
         return;
     }
-    weft_ps now = sim_now(netdev->stack->engine);
     bool differs = sim_neigh_is_valid(entry->state) && entry->mac != body->sender_mac;
-    if (differs && now - entry->updated_at < SIM_NEIGH_LOCK_PS) {
+    if (!differs || overrides) {
+        sim_neigh_learn(entry, body->sender_mac,
+                        asserts_reachable ? SIM_NEIGH_REACHABLE : SIM_NEIGH_STALE);
+    }
+}
+
+/* arp_process. `to_us`: not by broadcast. */
+static void on_arp(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
+                   bool to_us)
+{
+    const struct sim_stack *stack = netdev->stack;
+    bool is_valid = sim_source_is_valid(netdev, &body->sender);
+    if (!body->is_reply && is_valid && sim_stack_owner(stack, &body->target) != NULL) {
+        if (!is_ignored(netdev, body) && !is_filtered(netdev, body)) {
+            answer(netdev, body);
+        }
         return;
     }
-    sim_neigh_learn(entry, body->sender_mac, SIM_NEIGH_REACHABLE);
+    const struct sim_neighbour *entry = sim_neigh_find(netdev, &body->sender);
+    bool is_gratuitous = sim_ip_equal(&body->sender, &body->target);
+    bool is_locked =
+        entry != NULL && sim_now(stack->engine) - entry->updated_at < SIM_NEIGH_LOCK_PS;
+    update(netdev, body, body->is_reply && to_us, is_gratuitous || !is_locked);
+}
+
+/* ndisc_recv_ns, ndisc_recv_na. An advertisement that nobody asked for is to all nodes. */
+static void on_discovery(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
+                         bool to_us)
+{
+    if (body->is_reply) {
+        update(netdev, body, to_us, true);
+    } else if (sim_netdev_owns(netdev, &body->target)) {
+        answer(netdev, body);
+    }
+}
+
+void sim_neigh_announce(struct sim_netdev *netdev)
+{
+    struct sim_neigh_packet body = {.sender = netdev->link_local,
+                                    .target = netdev->link_local,
+                                    .sender_mac = netdev->mac,
+                                    .is_reply = true};
+    send_packet(netdev, SIM_MAC_ALL_NODES, &body);
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_ip *ip = &netdev->addresses[i].ip;
+        bool is_v4 = sim_ip_is_v4(ip);
+        body.sender = body.target = *ip;
+        body.is_reply = !is_v4;
+        send_packet(netdev, is_v4 ? SIM_MAC_BROADCAST : SIM_MAC_ALL_NODES, &body);
+    }
 }
 
 void sim_neigh_input(struct sim_netdev *netdev, struct sim_packet *packet)
@@ -129,10 +209,11 @@ void sim_neigh_input(struct sim_netdev *netdev, struct sim_packet *packet)
     struct sim_neigh_packet body;
     weft_check(packet->n_payload == sizeof body);
     memcpy(&body, packet->payload, sizeof body);
-    if (body.is_reply) {
-        on_reply(netdev, &body);
+    bool to_us = packet->destination_mac == netdev->mac;
+    if (sim_ip_is_v4(&body.target)) {
+        on_arp(netdev, &body, to_us);
     } else {
-        on_request(netdev, &body);
+        on_discovery(netdev, &body, to_us);
     }
     sim_packet_free(packet);
 }

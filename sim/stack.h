@@ -25,7 +25,7 @@ struct sim_gid {
  * spends virtual time here. Owned by the caller until done or cancelled. */
 struct sim_resolve {
     struct sim_waker done; /* set by the caller */
-    int error; /* 0, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODEV; when done */
+    int error;             /* 0 or ETIMEDOUT, when done */
     uint64_t destination_mac;
     struct sim_event timeout; /* the stack's */
     struct sim_resolve *next; /* the stack's */
@@ -34,7 +34,9 @@ struct sim_resolve {
 
 /* Starts resolving `dgid` from the slot `sgid_index` of `port`'s table. Returns
  * EINPROGRESS (done.wake follows), 0 with the MAC filled in, or an errno at once: EINVAL
- * beyond the table, ENODATA for an empty slot, ENETUNREACH. */
+ * beyond the table or if the two are of different families, ENODATA for an empty slot,
+ * ENETUNREACH without a route or (IPv4) if the host does not have the source, ENODEV. A
+ * neighbour that was found missing before is asked again: its errno is ETIMEDOUT, too. */
 int sim_stack_resolve(struct sim_stack *stack, struct sim_port *port, uint32_t sgid_index,
                       const union ibv_gid *dgid, struct sim_resolve *resolve);
 void sim_stack_resolve_cancel(struct sim_stack *stack, struct sim_resolve *resolve);

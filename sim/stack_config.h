@@ -16,8 +16,10 @@ struct sim_sysctl {
     int rp_filter; /* 0 none, 1 strict, 2 loose */
     int arp_ignore;
     int arp_announce;
+    int arp_filter;
     int ip_forward;
     int accept_local;
+    int promote_secondaries;
 };
 
 /* Closed interval of TCP destination ports whose segments the firewall drops silently. */
@@ -52,18 +54,35 @@ uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
 /* Adds the netdev of a port on the management network: no GIDs. */
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port);
 
+/* An address of a netdev (struct in_ifaddr, struct inet6_ifaddr). */
+struct sim_address {
+    struct sim_ip ip;   /* the host's own (ifa_local) */
+    uint8_t prefix_len; /* of the peer */
+    struct sim_ip peer; /* ifa_address; `ip` itself if there is no peer */
+    bool is_secondary;  /* IPv4: another one is before it in the same subnet */
+};
+
 /* Adds an address with its connected route and its GIDs. EEXIST if the netdev has it,
  * ENODEV without such a netdev, ENOSPC if the GID table is full (the address is added).
  */
 int sim_stack_add_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_prefix *address);
-/* Takes it away with its connected route and GIDs. EADDRNOTAVAIL if it is not there. */
+/* `ip address add IP peer PEER/LEN`: the connected route is the peer's, and so is the IPv4
+ * GID, although the host does not have the address. */
+int sim_stack_add_peer_address(struct sim_stack *stack, uint32_t ifindex,
+                               const struct sim_ip *ip, const struct sim_prefix *peer);
+/* Takes it away with its connected route and GIDs. EADDRNOTAVAIL if it is not there. The
+ * secondaries of a primary go with it, unless `promote_secondaries` makes the first of
+ * them the primary. */
 int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_ip *ip);
 /* Takes only the GIDs of `ip` away, or puts them back: what drivers and netdev events do
  * to a table (index drift). EADDRNOTAVAIL if there is nothing to take, ENOSPC, EEXIST. */
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
 int sim_stack_add_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
+/* The RDMA device of `port` is made anew and looks at all addresses at once: IPv4 before
+ * IPv6, whatever the order in which they came. Nobody may hold a slot. ENODEV. */
+int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port);
 
 /* A static route; `gateway` NULL: on link. */
 int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
@@ -83,7 +102,7 @@ struct sim_netdev_info {
     uint64_t speed_bps;
     bool is_up;
     bool is_management;
-    const struct sim_prefix *addresses; /* [n_addresses], in the order they were added */
+    const struct sim_address *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
 };
 uint32_t sim_stack_n_netdevs(const struct sim_stack *stack);

@@ -110,6 +110,10 @@ static void put_discovery(struct wire_writer *writer, const struct sim_neigh_pac
     /* A solicitation asks for `target`; an advertisement tells of `sender`. */
     const struct sim_ip *subject = body->is_reply ? &body->sender : &body->target;
     struct sim_ip to = body->target;
+    bool is_solicited = !sim_ip_equal(&body->sender, &body->target);
+    if (body->is_reply && !is_solicited) { /* all nodes */
+        to = (struct sim_ip){{0xff, 2, [15] = 1}};
+    }
     if (!body->is_reply) { /* the solicited-node address (RFC 4291, 2.7.1) */
         to = (struct sim_ip){{0xff, 2, [11] = 1, [12] = 0xff}};
         memcpy(to.bytes + 13, body->target.bytes + 13, 3);
@@ -117,7 +121,9 @@ static void put_discovery(struct wire_writer *writer, const struct sim_neigh_pac
     wire_put_u8(&at, body->is_reply ? 136 : 135);
     wire_put_u8(&at, 0);
     wire_put_u16(&at, 0);
-    wire_put_u32(&at, body->is_reply ? 0x60000000 : 0); /* solicited, override */
+    wire_put_u32(&at, !body->is_reply ? 0
+                      : is_solicited  ? 0x60000000 /* solicited, override */
+                                      : 0x20000000);
     wire_put_bytes(&at, subject->bytes, 16);
     wire_put_u8(&at, body->is_reply ? 2 : 1); /* link-layer address option */
     wire_put_u8(&at, 1);

@@ -17,8 +17,8 @@ struct sim_netdev {
     uint32_t ifindex;
     uint64_t mac;
     bool is_management;
-    struct sim_ip link_local;     /* always there, never listed */
-    struct sim_prefix *addresses; /* Owned [n_addresses] */
+    struct sim_ip link_local;      /* always there, never listed */
+    struct sim_address *addresses; /* Owned [n_addresses] */
     uint32_t n_addresses;
     struct sim_gid_table gids; /* no slots on the management network */
     void (*gids_changed)(void *context, struct sim_port *port);
@@ -59,12 +59,21 @@ struct sim_netdev *sim_stack_find(const struct sim_stack *stack, uint32_t ifinde
 struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
                                        const struct sim_port *port);
 
+/* Whether `ip` is in the address's subnet, which is its peer's (inet_ifa_match). */
+bool sim_address_covers(const struct sim_address *address, const struct sim_ip *ip);
+/* Of the netdev's own subnets, or 255.255.255.255. */
+bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_ip *ip);
+/* Fills or empties the slots of `ip`, and tells. ENOSPC, EEXIST; EADDRNOTAVAIL. */
+int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
+int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
+/* Adds the GIDs of all of its addresses, in the order in which Linux lists them. */
+void sim_netdev_scan(struct sim_netdev *netdev);
 bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip);
 /* The first netdev that owns `ip`, or NULL. */
 struct sim_netdev *sim_stack_owner(const struct sim_stack *stack,
                                    const struct sim_ip *ip);
-/* The netdev's own source address towards `to`, of its family: one in whose subnet `to`
- * is, else the first (inet_select_addr). False if it has none. */
+/* The netdev's own source address towards `to`, of its family: a primary one in whose
+ * subnet `to` is, else the first (inet_select_addr). False if it has none. */
 bool sim_netdev_select(const struct sim_netdev *netdev, const struct sim_ip *to,
                        struct sim_ip *out);
 

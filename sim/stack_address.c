@@ -1,0 +1,235 @@
+/* Addresses of netdevs, with the routes and GIDs that come and go with them (Linux
+ * net/ipv4/devinet.c, net/ipv6/addrconf.c, drivers/infiniband/core/roce_gid_mgmt.c). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/stack_impl.h"
+
+static struct sim_address *find_address(const struct sim_netdev *netdev,
+                                        const struct sim_ip *ip)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        if (sim_ip_equal(&netdev->addresses[i].ip, ip)) {
+            return &netdev->addresses[i];
+        }
+    }
+    return NULL;
+}
+
+bool sim_address_covers(const struct sim_address *address, const struct sim_ip *ip)
+{
+    return sim_ip_in_prefix(ip, &address->peer, address->prefix_len);
+}
+
+/* What stands in the GID table for it: of an IPv4 address the peer's (ifa_address, which
+ * without a peer is the address itself), of an IPv6 address its own. */
+static const struct sim_ip *gid_of(const struct sim_address *address)
+{
+    return sim_ip_is_v4(&address->ip) ? &address->peer : &address->ip;
+}
+
+/* IPv4: a later address in the subnet of an earlier one, with the same mask. */
+static bool is_secondary(const struct sim_netdev *netdev,
+                         const struct sim_address *address)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (!own->is_secondary && own->prefix_len == address->prefix_len &&
+            sim_ip_is_v4(&address->ip) && sim_address_covers(own, &address->peer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int put_address(struct sim_stack *stack, uint32_t ifindex,
+                       const struct sim_address *like)
+{
+    struct sim_netdev *netdev = sim_stack_find(stack, ifindex);
+    if (netdev == NULL) {
+        return ENODEV;
+    }
+    if (find_address(netdev, &like->ip) != NULL) {
+        return EEXIST;
+    }
+    struct sim_address address = *like;
+    address.is_secondary = is_secondary(netdev, &address);
+    netdev->addresses = weft_realloc(netdev->addresses, (netdev->n_addresses + 1) *
+                                                            sizeof *netdev->addresses);
+    netdev->addresses[netdev->n_addresses++] = address;
+    sim_route_add(stack, &(struct sim_route){
+                             .to = {.ip = address.peer, .prefix_len = address.prefix_len},
+                             .netdev = netdev,
+                             .is_connected = true});
+    /* The netdev's own link-local address has its default GID already. */
+    int error = sim_netdev_add_gid(netdev, gid_of(&address));
+    return error == EEXIST ? 0 : error;
+}
+
+int sim_stack_add_address(struct sim_stack *stack, uint32_t ifindex,
+                          const struct sim_prefix *address)
+{
+    return put_address(stack, ifindex,
+                       &(struct sim_address){.ip = address->ip,
+                                             .prefix_len = address->prefix_len,
+                                             .peer = address->ip});
+}
+
+int sim_stack_add_peer_address(struct sim_stack *stack, uint32_t ifindex,
+                               const struct sim_ip *ip, const struct sim_prefix *peer)
+{
+    return put_address(stack, ifindex,
+                       &(struct sim_address){
+                           .ip = *ip, .prefix_len = peer->prefix_len, .peer = peer->ip});
+}
+
+static void drop_address(struct sim_netdev *netdev, struct sim_address *address)
+{
+    const struct sim_ip gid = *gid_of(address);
+    sim_route_del_connected(
+        netdev->stack, netdev,
+        &(struct sim_prefix){.ip = address->peer, .prefix_len = address->prefix_len});
+    size_t n_after = (size_t)(netdev->addresses + netdev->n_addresses - (address + 1));
+    memmove(address, address + 1, n_after * sizeof *address);
+    netdev->n_addresses--;
+    (void)sim_netdev_del_gid(netdev, &gid);
+}
+
+/* The next secondary of `gone`'s subnet, or NULL. */
+static struct sim_address *secondary_of(const struct sim_netdev *netdev,
+                                        const struct sim_address *gone)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        struct sim_address *own = &netdev->addresses[i];
+        if (own->is_secondary && own->prefix_len == gone->prefix_len &&
+            sim_address_covers(gone, &own->peer)) {
+            return own;
+        }
+    }
+    return NULL;
+}
+
+int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
+                          const struct sim_ip *ip)
+{
+    struct sim_netdev *netdev = sim_stack_find(stack, ifindex);
+    struct sim_address *found = netdev == NULL ? NULL : find_address(netdev, ip);
+    if (found == NULL) {
+        return EADDRNOTAVAIL;
+    }
+    const struct sim_address gone = *found;
+    drop_address(netdev, found);
+    if (gone.is_secondary || !sim_ip_is_v4(ip)) {
+        return 0;
+    }
+    struct sim_address *heir = secondary_of(netdev, &gone);
+    if (heir != NULL && stack->sysctl.promote_secondaries != 0) {
+        /* It goes behind the other primaries, and keeps its GIDs and their slots. */
+        struct sim_address promoted = *heir;
+        promoted.is_secondary = false;
+        size_t n_after = (size_t)(netdev->addresses + netdev->n_addresses - (heir + 1));
+        memmove(heir, heir + 1, n_after * sizeof *heir);
+        netdev->addresses[netdev->n_addresses - 1] = promoted;
+        return 0;
+    }
+    for (; heir != NULL; heir = secondary_of(netdev, &gone)) {
+        drop_address(netdev, heir);
+    }
+    return 0;
+}
+
+bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip)
+{
+    return sim_ip_equal(&netdev->link_local, ip) || find_address(netdev, ip) != NULL;
+}
+
+struct sim_netdev *sim_stack_owner(const struct sim_stack *stack, const struct sim_ip *ip)
+{
+    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
+        if (sim_netdev_owns(stack->netdevs[i], ip)) {
+            return stack->netdevs[i];
+        }
+    }
+    return NULL;
+}
+
+bool sim_netdev_select(const struct sim_netdev *netdev, const struct sim_ip *to,
+                       struct sim_ip *out)
+{
+    const struct sim_address *first = NULL;
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (own->is_secondary) {
+            continue;
+        }
+        if (sim_address_covers(own, to)) {
+            *out = own->ip;
+            return true;
+        }
+        if (first == NULL && sim_ip_is_v4(&own->ip) == sim_ip_is_v4(to) &&
+            !sim_ip_is_link_local_v6(&own->ip)) {
+            first = own;
+        }
+    }
+    if (first != NULL && !sim_ip_is_link_local_v6(to)) {
+        *out = first->ip;
+        return true;
+    }
+    *out = netdev->link_local;
+    return !sim_ip_is_v4(to);
+}
+
+bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_ip *ip)
+{
+    if (!sim_ip_is_v4(ip)) {
+        return false;
+    }
+    const struct sim_ip everybody = sim_ip_v4(255, 255, 255, 255);
+    if (sim_ip_equal(ip, &everybody)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (own->prefix_len < 31 && sim_address_covers(own, ip) &&
+            sim_ip_in_prefix(ip, &everybody, 0) && sim_ip_is_last(ip, own->prefix_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the scan of a device that comes ---- */
+
+static void scan_v4(struct sim_netdev *netdev, bool of_secondaries)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (sim_ip_is_v4(&own->ip) && own->is_secondary == of_secondaries) {
+            (void)sim_netdev_add_gid(netdev, gid_of(own));
+        }
+    }
+}
+
+/* ipv6_link_dev_addr keeps the wider scope first, and within it the newest. */
+static void scan_v6(struct sim_netdev *netdev, bool of_link_local)
+{
+    for (uint32_t i = netdev->n_addresses; i-- > 0;) {
+        const struct sim_address *own = &netdev->addresses[i];
+        if (!sim_ip_is_v4(&own->ip) &&
+            sim_ip_is_link_local_v6(&own->ip) == of_link_local) {
+            (void)sim_netdev_add_gid(netdev, gid_of(own));
+        }
+    }
+}
+
+void sim_netdev_scan(struct sim_netdev *netdev)
+{
+    scan_v4(netdev, false);
+    scan_v4(netdev, true);
+    scan_v6(netdev, false);
+    scan_v6(netdev, true);
+    (void)sim_netdev_add_gid(netdev, &netdev->link_local);
+}
