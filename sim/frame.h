@@ -33,7 +33,11 @@ enum rc_opcode {
     RC_ATOMIC_ACK = 0x12,
     RC_COMPARE_SWAP = 0x13,
     RC_FETCH_ADD = 0x14,
-    RC_N_OPCODES = 0x15, /* of those that this engine speaks, but CNP */
+    RC_SEND_LAST_INVALIDATE = 0x16,
+    RC_SEND_ONLY_INVALIDATE = 0x17,
+    RC_FLUSH = 0x1c,
+    RC_ATOMIC_WRITE = 0x1d,
+    RC_N_OPCODES = 0x1e, /* but CNP */
     RC_CNP = 0x81
 };
 
@@ -51,11 +55,15 @@ enum {
     RC_HAS_RETH = 1 << 9,
     RC_HAS_AETH = 1 << 10,
     RC_HAS_ATOMIC = 1 << 11,
-    RC_HAS_PAYLOAD = 1 << 12
+    RC_HAS_PAYLOAD = 1 << 12,
+    RC_HAS_IETH = 1 << 13,
+    RC_HAS_FETH = 1 << 14,
+    /* Neither: known by its shape only, and not executed by this engine. */
+    RC_IS_SPOKEN = RC_IS_REQUEST | RC_IS_RESPONSE
 };
 
 struct rc_opcode_info {
-    uint16_t flags;    /* RC_IS_*, RC_HAS_*; 0: not an opcode of ours */
+    uint16_t flags;    /* RC_IS_*, RC_HAS_*; 0: not an opcode of RC */
     uint8_t ext_bytes; /* headers between BTH and payload */
     const char *name;  /* "WRITE_MIDDLE" */
 };

@@ -1,7 +1,15 @@
 #include "sim/frame.h"
 
 /* Bytes of the extension headers (IBA 9.3). */
-enum { RETH = 16, IMM = 4, AETH = 4, ATOMIC_ETH = 28, ATOMIC_ACK_ETH = 8 };
+enum {
+    RETH = 16,
+    IMM = 4,
+    IETH = 4,
+    FETH = 4,
+    AETH = 4,
+    ATOMIC_ETH = 28,
+    ATOMIC_ACK_ETH = 8
+};
 
 enum {
     SEND = RC_IS_REQUEST | RC_IS_SEND | RC_HAS_PAYLOAD,
@@ -36,10 +44,19 @@ static const struct rc_opcode_info infos[RC_N_OPCODES] = {
                        "ATOMIC_ACK"},
     [RC_COMPARE_SWAP] = {ATOMIC, ATOMIC_ETH, "COMPARE_SWAP"},
     [RC_FETCH_ADD] = {ATOMIC, ATOMIC_ETH, "FETCH_ADD"},
+    [RC_SEND_LAST_INVALIDATE] = {RC_IS_SEND | RC_IS_LAST | RC_HAS_IETH | RC_HAS_PAYLOAD,
+                                 IETH, "SEND_LAST_INVALIDATE"},
+    [RC_SEND_ONLY_INVALIDATE] = {RC_IS_SEND | ONLY | RC_HAS_IETH | RC_HAS_PAYLOAD, IETH,
+                                 "SEND_ONLY_INVALIDATE"},
+    [RC_FLUSH] = {ONLY | RC_HAS_FETH | RC_HAS_RETH, FETH + RETH, "FLUSH"},
+    [RC_ATOMIC_WRITE] = {ONLY | RC_HAS_RETH | RC_HAS_PAYLOAD, RETH, "ATOMIC_WRITE"},
 };
 
 const struct rc_opcode_info *rc_opcode_info(unsigned opcode)
 {
     static const struct rc_opcode_info unknown = {0, 0, "?"};
+    if (opcode < RC_N_OPCODES && infos[opcode].name == NULL) {
+        return &unknown;
+    }
     return opcode < RC_N_OPCODES ? &infos[opcode] : &unknown;
 }

@@ -224,7 +224,7 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
         return;
     }
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
-    if (qp == NULL || flags == 0) {
+    if (qp == NULL || (flags & RC_IS_SPOKEN) == 0) {
         drop(nic, port, frame, "unknown_qp");
         return;
     }
