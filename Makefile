@@ -177,6 +177,7 @@ soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@$(SUB) all
 	@ci/seeds --build build --seeds 200
+	@SWARM_SEEDS=10000 ci/job determinism
 	@ci/random_meshes.py --build build --count 2000
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine

@@ -23,7 +23,7 @@ static const struct verb_spec verbs[] = {
     {"diagnose", cli_diagnose, "OBS.json", "findings from recorded observations"},
     {"explain", cli_explain, "CODE", "what a finding means, at length"},
     {"paths", NULL, "FILE.xml", "NCCL-compatible paths inside a host"},
-    {"swarm", NULL, "FILE...", "many seeds in one process"},
+    {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
     {"plugin", NULL, "", "the NCCL plugin's settings"},
     {"plugin-check", NULL, "[SO]", "drive a net plugin as NCCL does"},

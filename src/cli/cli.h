@@ -43,10 +43,11 @@ struct cli_options {
     uint64_t seed;
     struct scenario_set sets[CLI_SETS_MAX];
     size_t n_sets;
-    bool quiet, verbose, dot, list, plan;
+    bool quiet, verbose, dot, list, plan, shrink;
     enum cli_colour colour;
     const char *nic;
-    const char *job, *rank; /* of `show --plan`; or NULL: all */
+    const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
+    const char *job, *rank;           /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
@@ -72,6 +73,7 @@ int cli_show(struct cli_options *options);
 int cli_show_plan(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
+int cli_swarm(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);
 int cli_node(struct cli_options *options);
 int cli_relayd(struct cli_options *options);

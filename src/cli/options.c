@@ -37,6 +37,10 @@ enum flag {
     FLAG_RESULT,
     FLAG_PATIENCE,
     FLAG_TIME_LIMIT,
+    FLAG_SEEDS,
+    FLAG_SHARD,
+    FLAG_JOBS,
+    FLAG_SHRINK,
     FLAG_QUIET = 'q',
     FLAG_VERBOSE = 'v',
     FLAG_HELP = 'h'
@@ -53,11 +57,11 @@ struct flag_spec {
 
 static const struct flag_spec specs[] = {
     {FLAG_BACKEND, "backend", "NAME", "run", "sim (default), soft, rxe or verbs"},
-    {FLAG_POLICY, "policy", "NAME", "run show node relayd",
+    {FLAG_POLICY, "policy", "NAME", "run swarm show node relayd",
      "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01"},
     {FLAG_SEED, "seed", "N", "run node relayd",
      "seed of all randomness; default: the file's"},
-    {FLAG_SET, "set", "PATH=VALUE", "run validate show list node relayd",
+    {FLAG_SET, "set", "PATH=VALUE", "run swarm validate show list node relayd",
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB"},
     {FLAG_JSON, "json", "[FILE]", "run show bench list validate diagnose",
      "one JSON document, to FILE or alone on stdout"},
@@ -83,8 +87,13 @@ static const struct flag_spec specs[] = {
     {FLAG_RESULT, "result", "FILE", "node relayd", "what this rank did, as JSON"},
     {FLAG_PATIENCE, "patience", "SECONDS", "node relayd",
      "for ranks not started; default 900"},
-    {FLAG_TIME_LIMIT, "time-limit", "SECONDS", "guest",
-     "then it is killed; default 3600"},
+    {FLAG_TIME_LIMIT, "time-limit", "SECONDS", "guest swarm",
+     "then it (of a swarm: the run) is killed; default 3600 (600)"},
+    {FLAG_SEEDS, "seeds", "A..B", "swarm", "every seed from A to B"},
+    {FLAG_SHARD, "shard", "i/N", "swarm", "every Nth of them, from the ith"},
+    {FLAG_JOBS, "jobs", "J", "swarm", "processes; default: one a processor"},
+    {FLAG_SHRINK, "shrink", NULL, "swarm",
+     "make a file's first failure small and save it as a scenario"},
     {FLAG_COLOR, "color", "WHEN", "*", "auto (default), always or never"},
     {FLAG_QUIET, "quiet", NULL, "*", "no progress, no tables; only failures"},
     {FLAG_VERBOSE, "verbose", NULL, "*", "log what is being done"},
@@ -237,6 +246,12 @@ static const char **text_field(struct cli_options *options, enum flag flag)
         return &options->backend;
     case FLAG_NIC:
         return &options->nic;
+    case FLAG_SEEDS:
+        return &options->seeds;
+    case FLAG_SHARD:
+        return &options->shard;
+    case FLAG_JOBS:
+        return &options->jobs;
     case FLAG_JOB:
         return &options->job;
     case FLAG_RANK:
@@ -257,6 +272,7 @@ static const char **text_field(struct cli_options *options, enum flag flag)
     case FLAG_SEED:
     case FLAG_SET:
     case FLAG_COLOR:
+    case FLAG_SHRINK:
     case FLAG_DOT:
     case FLAG_PLAN:
     case FLAG_LIST:
@@ -274,6 +290,7 @@ static bool *switch_field(struct cli_options *options, int flag)
     return flag == FLAG_NDJSON    ? &options->ndjson
            : flag == FLAG_DOT     ? &options->dot
            : flag == FLAG_PLAN    ? &options->plan
+           : flag == FLAG_SHRINK  ? &options->shrink
            : flag == FLAG_LIST    ? &options->list
            : flag == FLAG_QUIET   ? &options->quiet
            : flag == FLAG_VERBOSE ? &options->verbose

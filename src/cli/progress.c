@@ -55,6 +55,24 @@ void progress_line_update(void *context, const struct run_progress *progress)
     fflush(stderr);
 }
 
+void progress_line_count(struct progress_line *line, uint64_t n_done, uint64_t n_all,
+                         const char *things)
+{
+    weft_ns now = line->is_on ? wall_now() : 0;
+    double seconds = (double)(now - line->started_ns) / 1e9;
+
+    if (!line->is_on || now - line->drawn_ns < 100000000) {
+        return;
+    }
+    line->drawn_ns = now;
+    line->is_drawn = true;
+    fprintf(stderr, "\r\033[K%llu of %llu %s, %.0f/s, %.0f s left",
+            (unsigned long long)n_done, (unsigned long long)n_all, things,
+            (double)n_done / seconds,
+            seconds * (double)(n_all - n_done) / (double)n_done);
+    fflush(stderr);
+}
+
 void progress_line_end(struct progress_line *line)
 {
     if (line->is_drawn) {

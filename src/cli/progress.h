@@ -17,6 +17,9 @@ struct progress_line progress_line_start(bool wanted);
 /* Suits run_options.progress with the line as context; draws at most ten times a second.
  */
 void progress_line_update(void *context, const struct run_progress *progress);
+/* The same for `n_done` of `n_all` things, "runs". */
+void progress_line_count(struct progress_line *line, uint64_t n_done, uint64_t n_all,
+                         const char *things);
 /* Takes the line off the screen. */
 void progress_line_end(struct progress_line *line);
 

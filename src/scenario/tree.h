@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "scenario/diagnose.h"
 
 #define TREE_DEPTH_MAX 24
@@ -45,6 +46,9 @@ struct tree_node *tree_parse(struct loader *loader, const void *text, size_t n_b
 
 /* The value of `key`, or NULL; `map` may be NULL or no map. */
 struct tree_node *tree_get(const struct tree_node *map, const char *key);
+
+/* Appends `root` as YAML; what is read back from it is the same tree, but for marks. */
+void tree_emit(const struct tree_node *root, struct weft_text *out);
 
 /* "a list", "a map", "nothing", "text 'abc'", "200". Returns `out`. */
 #define TREE_DESCRIBE_BYTES (DIAGNOSE_QUOTE_BYTES + 16)

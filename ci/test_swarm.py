@@ -1,0 +1,120 @@
+"""weft swarm: many seeds, one row each, in the order of files and seeds (docs/cli.md)."""
+
+import json
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = os.path.abspath(os.environ.get("WEFT", str(ROOT / "build" / "weft")))
+FAST = os.environ.get("WEFT_FAST", WEFT)
+PAIR = "scenarios/basic/pair.yaml"
+STORM = "scenarios/swarm/storm.yaml"
+SMALL = ["--set", "jobs=[{all_reduce: {bytes: 16KiB}}]"]
+LONG = "scenarios/scale/ring-256.yaml"
+KEYS = {"schema_version", "weft", "file", "scenario", "backend", "policy", "seed", "replay",
+        "result", "trace_hash", "sim_time_ns", "failed", "findings"}
+
+
+def swarm(*args, code=0, program=WEFT, cwd=ROOT, **kwargs):
+    done = subprocess.run([program, "swarm", *map(str, args)], cwd=cwd, capture_output=True,
+                          text=True, timeout=300, check=False, **kwargs)
+    assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done
+
+
+def rows_of(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_row_is_the_run_it_names():
+    rows = rows_of(swarm(PAIR, STORM, "--seeds", "7..8", *SMALL))
+    assert [(row["file"], row["seed"]) for row in rows] == [
+        (PAIR, "7"), (PAIR, "8"), (STORM, "7"), (STORM, "8")]
+    assert len({row["trace_hash"] for row in rows}) == 4
+    for row in rows:
+        assert set(row) == KEYS
+        assert row["result"] == "pass" and row["failed"] == [] and row["findings"] == []
+        program, *words = row["replay"].split(" ", 1)
+        assert program == "weft"
+        run = subprocess.run(f"{WEFT} {words[0]} --json", shell=True, cwd=ROOT, text=True,
+                             capture_output=True, timeout=60, check=True)
+        document = json.loads(run.stdout)
+        for key in ("schema_version", "weft", "scenario", "backend", "policy", "seed",
+                    "trace_hash", "result", "sim_time_ns"):
+            assert document[key] == row[key], key
+
+
+def test_the_same_rows_whatever_the_processes_and_shards():
+    whole = swarm(STORM, "--seeds", "1..7", "--jobs", "1", *SMALL)
+    assert swarm(STORM, "--seeds", "1..7", "--jobs", "3", *SMALL).stdout == whole.stdout
+    shards = [line for i in (1, 2, 3) for line in swarm(
+        STORM, "--seeds", "1..7", "--shard", f"{i}/3", *SMALL).stdout.splitlines()]
+    assert sorted(shards) == sorted(whole.stdout.splitlines())
+    assert swarm(STORM, "--seeds", "1..2", "--shard", "3/3", *SMALL).stdout == ""
+
+
+def test_what_is_no_range_is_refused():
+    for args, words in ((["--seeds", "5"], "--seeds: expected A..B"),
+                        ([], "--seeds: expected A..B"),
+                        (["--seeds", "5..4"], "not 5..4"),
+                        (["--seeds", "1..99999999999"], "2^32"),
+                        (["--seeds", "-1..4"], "not -1..4"),
+                        (["--seeds", "1..4", "--shard", "0/2"], "--shard: expected i/N"),
+                        (["--seeds", "1..4", "--shard", "3/2"], "--shard: expected i/N"),
+                        (["--seeds", "1..4", "--jobs", "0"], "--jobs: expected"),
+                        (["--seeds", "1..4", "--jobs", "2x"], "--jobs: expected")):
+        assert words in swarm(PAIR, *args, code=2).stderr
+    assert "usage: weft swarm FILE..." in swarm("--seeds", "1..2", code=2).stderr
+    assert "ghost.yaml" in swarm("ghost.yaml", "--seeds", "1..2", code=2).stderr
+
+
+def test_a_failure_is_told_and_does_not_stop_the_rest():
+    done = swarm(PAIR, "--seeds", "1..3", "--set", "expect={result: fail}", code=1)
+    for seed, row in enumerate(rows_of(done), start=1):
+        assert row["result"] == "fail" and row["seed"] == str(seed)
+        assert row["failed"] == [{"expect": "result: fail", "got": "pass"}]
+        assert f"replay: {row['replay']}\n" in done.stderr
+    assert "0 passed, 3 failed" in done.stderr
+
+
+def test_a_run_that_falls_or_never_ends_costs_only_itself():
+    def short_of_time():
+        resource.setrlimit(resource.RLIMIT_CPU, (1, 2))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    done = swarm(LONG, PAIR, "--seeds", "1..1", "--jobs", "1", code=1, program=FAST,
+                 preexec_fn=short_of_time)
+    fallen, passed = rows_of(done)
+    assert fallen["result"] == "crash" and fallen["trace_hash"] is None
+    assert fallen["failed"] == [{"expect": "the run ends",
+                                 "got": "signal 24 (CPU time limit exceeded)"}]
+    assert passed["result"] == "pass"
+
+    done = swarm(LONG, PAIR, "--seeds", "1..1", "--jobs", "1", "--time-limit", "1", code=124)
+    late, passed = rows_of(done)
+    assert late["result"] == "timeout"
+    assert late["failed"] == [{"expect": "the run ends", "got": "out of time"}]
+    assert passed["result"] == "pass"
+
+
+def test_a_failure_is_made_small(tmp_path):
+    """No job ends within a microsecond: of three hosts, six cables, faults and three jobs, one job
+    of one byte over one cable is enough to show it."""
+    done = swarm(ROOT / STORM, "--seeds", "4..4", "--shrink", "--set",
+                 "expect={data: exact, time: {at_most: 1us}}", code=1, cwd=tmp_path)
+    row, = rows_of(done)
+    small = tmp_path / "storm-seed-4.yaml"
+    assert f"weft run {small.name}" in done.stderr
+    text = small.read_text()
+    assert row["replay"] in text and "\nfaults:" not in text
+    run = subprocess.run([WEFT, "run", small, "--json"], capture_output=True, text=True,
+                         timeout=60, check=False)
+    assert run.returncode == 1
+    document = json.loads(run.stdout)
+    assert document["seed"] == "4"
+    failed = [item["expect"] for item in document["expectations"] if not item["ok"]]
+    assert failed == [item["expect"] for item in row["failed"]]
+    assert len(document["links"]) <= 2  # one cable, both directions
+    assert len(document["jobs"]) == 1 and "bytes: 1," in text

@@ -1,0 +1,343 @@
+/* weft swarm: every seed of a range, each as `weft run` would run it; rows in the order of
+ * files and seeds, whatever number of processes runs them. */
+#include "cli/swarm.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/isolate.h"
+#include "cli/progress.h"
+#include "report/json_read.h"
+
+enum { JOBS_MAX = 256, SHRINK_RUNS_MAX = 2000, PATIENCE_DEFAULT_S = 600 };
+
+struct swarm {
+    struct cli_options *options;
+    struct swarm_file *files; /* Owned [n_files] */
+    uint64_t first_seed, n_seeds;
+    uint64_t shard, n_shards; /* seeds first_seed + shard + k * n_shards */
+    uint64_t n_seeds_here;    /* of this shard */
+    uint64_t n_items;         /* files times seeds */
+    uint32_t n_jobs;
+    int patience_ms;
+};
+
+/* One process, which runs items `next`, `next` + n_jobs and so on. */
+struct worker {
+    const struct swarm *swarm;
+    struct isolate isolate;
+    uint64_t next;
+};
+
+struct tally {
+    uint64_t n_passed, n_failed;
+    int code;
+    int64_t time_ns;
+};
+
+static const struct swarm_file *file_of(const struct swarm *swarm, uint64_t item)
+{
+    return &swarm->files[item / swarm->n_seeds_here];
+}
+
+static uint64_t seed_of(const struct swarm *swarm, uint64_t item)
+{
+    return swarm->first_seed + swarm->shard +
+           item % swarm->n_seeds_here * swarm->n_shards;
+}
+
+static void print_row(const json_t *row)
+{
+    char *line = json_dumps(row, JSON_COMPACT);
+
+    puts(line);
+    free(line);
+}
+
+/* In the worker's process. */
+static void work(void *context)
+{
+    const struct worker *worker = context;
+    const struct swarm *swarm = worker->swarm;
+
+    for (uint64_t item = worker->next; item < swarm->n_items; item += swarm->n_jobs) {
+        const struct swarm_file *file = file_of(swarm, item);
+        json_t *row =
+            swarm_row(swarm->options, file->path, file->scenario, seed_of(swarm, item));
+
+        print_row(row);
+        fflush(stdout);
+        json_decref(row);
+    }
+}
+
+/* ---- arguments ---- */
+
+static bool complain(const char *flag, const char *wanted, const char *got)
+{
+    fprintf(stderr, "weft swarm: --%s: expected %s%s%s\n", flag, wanted,
+            got != NULL ? ", not " : "", got != NULL ? got : "");
+    return false;
+}
+
+static bool parse_number(const char *text, const char **end, uint64_t *out)
+{
+    char *after = NULL;
+
+    errno = 0;
+    *out = strtoull(text, &after, 10);
+    *end = after;
+    return after != text && errno == 0 && *text >= '0' && *text <= '9';
+}
+
+static bool read_seeds(struct swarm *swarm, const char *text)
+{
+    static const char wanted[] = "A..B, two numbers from 0 to 2^64-1, not more than 2^32 "
+                                 "apart";
+    const char *end = text;
+    uint64_t last = 0;
+    bool is_range = text != NULL && parse_number(text, &end, &swarm->first_seed) &&
+                    strncmp(end, "..", 2) == 0 && parse_number(end + 2, &end, &last) &&
+                    *end == '\0';
+
+    if (!is_range || last < swarm->first_seed || last - swarm->first_seed > UINT32_MAX) {
+        return complain("seeds", wanted, text);
+    }
+    swarm->n_seeds = last - swarm->first_seed + 1;
+    return true;
+}
+
+static bool read_shard(struct swarm *swarm, const char *text)
+{
+    const char *end = text;
+
+    swarm->shard = 1;
+    swarm->n_shards = 1;
+    if (text != NULL && !(parse_number(text, &end, &swarm->shard) && *end == '/' &&
+                          parse_number(end + 1, &end, &swarm->n_shards) && *end == '\0' &&
+                          swarm->shard >= 1 && swarm->shard <= swarm->n_shards &&
+                          swarm->n_shards <= UINT32_MAX)) {
+        return complain("shard", "i/N, from 1/N to N/N", text);
+    }
+    swarm->shard--;
+    swarm->n_seeds_here =
+        swarm->n_seeds > swarm->shard
+            ? (swarm->n_seeds - swarm->shard + swarm->n_shards - 1) / swarm->n_shards
+            : 0;
+    return true;
+}
+
+static bool read_jobs(struct swarm *swarm, const char *text)
+{
+    long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const char *end = text;
+    uint64_t n = n_processors > 0 ? (uint64_t)n_processors : 1;
+
+    if (text != NULL &&
+        !(parse_number(text, &end, &n) && *end == '\0' && n >= 1 && n <= JOBS_MAX)) {
+        return complain("jobs", "a number from 1 to 256", text);
+    }
+    swarm->n_jobs = (uint32_t)(n < JOBS_MAX ? n : JOBS_MAX);
+    return true;
+}
+
+static bool read_text(const char *path, struct swarm_file *out)
+{
+    FILE *file = fopen(path, "rb");
+    struct weft_text text = {NULL, 0, 0};
+    char chunk[4096];
+    size_t n;
+
+    if (file == NULL) {
+        return false;
+    }
+    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
+        weft_text_add_bytes(&text, chunk, n);
+    }
+    fclose(file);
+    out->text = text.bytes;
+    out->n_bytes = text.n;
+    return true;
+}
+
+static int load_files(struct swarm *swarm)
+{
+    struct cli_options *options = swarm->options;
+    const char *key = NULL;
+    int code = CLI_OK;
+
+    swarm->files = weft_calloc((size_t)options->n_operands, sizeof(*swarm->files));
+    for (int i = 0; i < options->n_operands; i++) {
+        struct swarm_file *file = &swarm->files[i];
+
+        file->path = options->operands[i];
+        file->scenario = cli_load(options, file->path);
+        if (file->scenario == NULL || !read_text(file->path, file)) {
+            code = cli_worse(code, CLI_USAGE);
+        } else if (scenario_not_implemented(file->scenario, &key)) {
+            fprintf(stderr, "weft: %s: not implemented yet: %s\n", file->path, key);
+            code = cli_worse(code, CLI_ENVIRONMENT);
+        }
+    }
+    swarm->n_items = swarm->n_seeds_here * (uint64_t)options->n_operands;
+    return code;
+}
+
+/* ---- rows ---- */
+
+/* The row of `item`, from the worker whose turn it is; a worker that fell is replaced. */
+static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64_t item)
+{
+    const struct swarm_file *file = file_of(swarm, item);
+    struct weft_text line = {NULL, 0, 0};
+    struct weft_text how = {NULL, 0, 0};
+    enum isolate_read read = ISOLATE_ENDED;
+    json_t *row = NULL;
+
+    worker->next = item;
+    if (worker->isolate.pid == 0 && !isolate_start(&worker->isolate, work, worker)) {
+        weft_text_add(&how, "no process: %s", strerror(errno));
+    } else {
+        read = isolate_line(&worker->isolate, swarm->patience_ms, &line);
+    }
+    if (read == ISOLATE_LINE) {
+        row = json_loadb(line.bytes, line.n, 0, NULL);
+    } else {
+        isolate_stop(&worker->isolate, &how);
+    }
+    if (row == NULL) {
+        bool is_late = read == ISOLATE_LATE;
+
+        row = swarm_row_of_crash(swarm->options, file->path, file->scenario,
+                                 seed_of(swarm, item), is_late ? "timeout" : "crash",
+                                 is_late     ? "out of time"
+                                 : how.n > 0 ? how.bytes
+                                             : "it said nothing");
+    }
+    weft_text_fini(&line);
+    weft_text_fini(&how);
+    return row;
+}
+
+/* The first failure of a file, made small and saved beside where the swarm was started. */
+static void shrink(const struct swarm *swarm, const struct swarm_file *file,
+                   const json_t *row, uint64_t seed)
+{
+    struct weft_text small = {NULL, 0, 0};
+    struct weft_text text = {NULL, 0, 0};
+    struct weft_text failure = {NULL, 0, 0};
+    char path[128];
+    unsigned n_runs = swarm_shrink(swarm->options, file, row, seed, SHRINK_RUNS_MAX,
+                                   swarm->patience_ms, &small);
+
+    swarm_signature(row, &failure);
+    weft_format(path, sizeof(path), "%s-seed-%llu.yaml", file->scenario->name,
+                (unsigned long long)seed);
+    weft_text_add(&text, "# %s with seed %llu, made small: %s.\n# It was: %s\n",
+                  file->path, (unsigned long long)seed, failure.bytes,
+                  json_read_text(row, "replay", ""));
+    weft_text_add_bytes(&text, small.bytes, small.n);
+    if (cli_write_file(path, text.bytes, text.n)) {
+        fprintf(stderr, "shrunk in %u runs: weft run %s\n", n_runs, path);
+    }
+    weft_text_fini(&small);
+    weft_text_fini(&text);
+    weft_text_fini(&failure);
+}
+
+static void take_row(const struct swarm *swarm, uint64_t item, const json_t *row,
+                     bool *was_shrunk, struct tally *tally)
+{
+    int code = swarm_code(row);
+
+    print_row(row);
+    tally->code = cli_worse(tally->code, code);
+    tally->time_ns += json_read_int(row, "sim_time_ns", 0);
+    if (code == CLI_OK) {
+        tally->n_passed++;
+        return;
+    }
+    tally->n_failed++;
+    fprintf(stderr, "replay: %s\n", json_read_text(row, "replay", ""));
+    if (swarm->options->shrink && !*was_shrunk) {
+        *was_shrunk = true;
+        shrink(swarm, file_of(swarm, item), row, seed_of(swarm, item));
+    }
+}
+
+static void run_all(const struct swarm *swarm, struct tally *tally)
+{
+    struct worker *workers = weft_calloc(swarm->n_jobs, sizeof(*workers));
+    bool *was_shrunk =
+        weft_calloc((size_t)swarm->options->n_operands, sizeof(*was_shrunk));
+    struct progress_line line = progress_line_start(!swarm->options->quiet);
+
+    for (uint32_t i = 0; i < swarm->n_jobs && i < swarm->n_items; i++) {
+        workers[i] = (struct worker){.swarm = swarm, .next = i};
+        isolate_start(&workers[i].isolate, work, &workers[i]);
+    }
+    for (uint64_t item = 0; item < swarm->n_items; item++) {
+        struct worker *worker = &workers[item % swarm->n_jobs];
+        json_t *row = next_row(swarm, worker, item);
+
+        take_row(swarm, item, row, &was_shrunk[item / swarm->n_seeds_here], tally);
+        json_decref(row);
+        progress_line_count(&line, item + 1, swarm->n_items, "runs");
+    }
+    progress_line_end(&line);
+    for (uint32_t i = 0; i < swarm->n_jobs; i++) {
+        isolate_stop(&workers[i].isolate, NULL);
+    }
+    free(was_shrunk);
+    free(workers);
+}
+
+static void interrupted(int signal_number)
+{
+    (void)signal_number;
+    _exit(CLI_INTERRUPTED);
+}
+
+int cli_swarm(struct cli_options *options)
+{
+    struct swarm swarm = {.options = options};
+    struct tally tally = {.code = CLI_OK};
+    int code;
+
+    if (options->n_operands == 0) {
+        fprintf(stderr, "usage: weft swarm FILE... --seeds A..B [flags]\n");
+        return CLI_USAGE;
+    }
+    if (!read_seeds(&swarm, options->seeds) || !read_shard(&swarm, options->shard) ||
+        !read_jobs(&swarm, options->jobs)) {
+        return CLI_USAGE;
+    }
+    swarm.patience_ms =
+        1000 * (options->time_limit_s > 0 ? options->time_limit_s : PATIENCE_DEFAULT_S);
+    signal(SIGINT, interrupted);
+    code = load_files(&swarm);
+    if (code == CLI_OK) {
+        run_all(&swarm, &tally);
+        code = tally.code;
+        if (fflush(stdout) != 0) {
+            fprintf(stderr, "weft: stdout: %s\n", strerror(errno));
+            code = cli_worse(code, CLI_USAGE);
+        }
+        if (!options->quiet) {
+            fprintf(stderr, "%llu runs, %.3f s of world time: %llu passed, %llu failed\n",
+                    (unsigned long long)swarm.n_items, (double)tally.time_ns / 1e9,
+                    (unsigned long long)tally.n_passed,
+                    (unsigned long long)tally.n_failed);
+        }
+    }
+    for (int i = 0; i < options->n_operands; i++) {
+        scenario_free(swarm.files[i].scenario);
+        free(swarm.files[i].text);
+    }
+    free(swarm.files);
+    return code;
+}

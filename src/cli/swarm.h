@@ -1,0 +1,40 @@
+/* weft swarm: one scenario under many seeds. */
+#ifndef WEFT_CLI_SWARM_H
+#define WEFT_CLI_SWARM_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+
+/* A scenario file, as text: so that runs and their reductions come from one place. */
+struct swarm_file {
+    const char *path; /* Not owned. */
+    char *text;       /* Owned. */
+    size_t n_bytes;
+    struct scenario *scenario; /* Owned. */
+};
+
+/* Runs `scenario` with `seed`; the row of `path` (docs/cli.md), the caller's reference. */
+json_t *swarm_row(const struct cli_options *options, const char *path,
+                  const struct scenario *scenario, uint64_t seed);
+/* The row of a run that told nothing: `how` it ended. */
+json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
+                           const struct scenario *scenario, uint64_t seed,
+                           const char *result, const char *how);
+/* What failed, in a form that two runs have in common if they failed the same way; "" if
+ * the run passed. */
+void swarm_signature(const json_t *row, struct weft_text *out);
+/* The verb's exit status for a row. */
+int swarm_code(const json_t *row);
+
+/* Appends to `*out` the smallest scenario found that still fails as `row` did, within
+ * `n_runs_max` runs; returns how many there were. Each is a process of its own, ended after
+ * `patience_ms`. */
+unsigned swarm_shrink(const struct cli_options *options, const struct swarm_file *file,
+                      const json_t *row, uint64_t seed, unsigned n_runs_max,
+                      int patience_ms, struct weft_text *out);
+
+#endif

@@ -1,0 +1,143 @@
+#include <string.h>
+
+#include "backends/registry.h"
+#include "cli/swarm.h"
+#include "report/json_read.h"
+#include "run/run.h"
+
+static void put(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+static void put_head(json_t *row, const struct cli_options *options, const char *path,
+                     const struct scenario *scenario, uint64_t seed)
+{
+    struct weft_text text = {NULL, 0, 0};
+    const char *policy = options->policy != NULL ? options->policy
+                                                 : scenario_policy_name(scenario->policy);
+
+    put(row, "schema_version", json_integer(1));
+    put(row, "weft", json_string(WEFT_VERSION));
+    put(row, "file", json_string(path));
+    put(row, "scenario", json_string(scenario->name));
+    put(row, "backend", json_string("sim"));
+    put(row, "policy", json_string(policy));
+    weft_text_add(&text, "%llu", (unsigned long long)seed);
+    put(row, "seed", json_string(text.bytes));
+    text.n = 0;
+    weft_text_add(&text, "weft run %s --seed %llu", path, (unsigned long long)seed);
+    if (options->policy != NULL) {
+        weft_text_add(&text, " --policy %s", policy);
+    }
+    for (size_t i = 0; i < options->n_sets; i++) {
+        weft_text_add(&text, " --set '%s'", options->sets[i].text);
+    }
+    put(row, "replay", json_string(text.bytes));
+    weft_text_fini(&text);
+}
+
+/* The expectations that were not met, and the codes of what was found. */
+static void put_outcome(json_t *row, const json_t *document)
+{
+    json_t *failed = json_array();
+    json_t *findings = json_array();
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(json_object_get(document, "expectations"), i, item)
+    {
+        if (!json_is_true(json_object_get(item, "ok"))) {
+            json_array_append_new(failed, json_pack("{s:O, s:O}", "expect",
+                                                    json_object_get(item, "expect"),
+                                                    "got", json_object_get(item, "got")));
+        }
+    }
+    json_array_foreach(json_object_get(document, "findings"), i, item)
+    {
+        json_array_append(findings, json_object_get(item, "code"));
+    }
+    put(row, "result", json_incref(json_object_get(document, "result")));
+    put(row, "trace_hash", json_incref(json_object_get(document, "trace_hash")));
+    put(row, "sim_time_ns", json_incref(json_object_get(document, "sim_time_ns")));
+    put(row, "failed", failed);
+    put(row, "findings", findings);
+}
+
+static void put_nothing(json_t *row, const char *result, const char *how)
+{
+    put(row, "result", json_string(result));
+    put(row, "trace_hash", json_null());
+    put(row, "sim_time_ns", json_null());
+    put(row, "failed", json_pack("[{s:s, s:s}]", "expect", "the run ends", "got", how));
+    put(row, "findings", json_array());
+}
+
+json_t *swarm_row(const struct cli_options *options, const char *path,
+                  const struct scenario *scenario, uint64_t seed)
+{
+    struct run_options run = {.backend = backend_find("sim"),
+                              .has_seed = true,
+                              .seed = seed,
+                              .trace_level = WEFT_TRACE_STORY};
+    struct weft_error error;
+    json_t *row = json_object();
+    json_t *document = NULL;
+
+    if (options->policy != NULL) {
+        run.has_policy = rdma_policy_parse(options->policy, &run.policy);
+    }
+    weft_error_clear(&error);
+    put_head(row, options, path, scenario, seed);
+    run_scenario(scenario, &run, &document, NULL, &error);
+    if (document != NULL) {
+        put_outcome(row, document);
+    } else {
+        char text[512];
+
+        weft_error_format(&error, text, sizeof(text));
+        put_nothing(row, "error", text);
+    }
+    json_decref(document);
+    return row;
+}
+
+json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
+                           const struct scenario *scenario, uint64_t seed,
+                           const char *result, const char *how)
+{
+    json_t *row = json_object();
+
+    put_head(row, options, path, scenario, seed);
+    put_nothing(row, result, how);
+    return row;
+}
+
+void swarm_signature(const json_t *row, struct weft_text *out)
+{
+    const char *result = json_read_text(row, "result", "");
+    bool is_told = json_is_string(json_object_get(row, "trace_hash"));
+    json_t *item;
+    size_t i;
+
+    weft_text_add(out, "%s", "");
+    if (strcmp(result, "pass") == 0) {
+        return;
+    }
+    weft_text_add(out, "%s", result);
+    json_array_foreach(json_object_get(row, "failed"), i, item)
+    {
+        /* What came instead differs from run to run, but not how a process died. */
+        weft_text_add(out, "; %s", json_read_text(item, is_told ? "expect" : "got", ""));
+    }
+}
+
+int swarm_code(const json_t *row)
+{
+    const char *result = json_read_text(row, "result", "");
+
+    return strcmp(result, "pass") == 0      ? CLI_OK
+           : strcmp(result, "error") == 0   ? CLI_USAGE
+           : strcmp(result, "timeout") == 0 ? CLI_TIMEOUT
+                                            : CLI_FAILED;
+}
