@@ -89,6 +89,11 @@ static int check_ports(const struct sim_qp *qp, const struct ibv_qp_attr *attr, 
     if (has_av && has_port && attr->ah_attr.port_num != attr->port_num) {
         return EINVAL;
     }
+    if ((mask & IBV_QP_ALT_PATH) != 0 &&
+        (!is_port(qp->nic, attr->alt_port_num) ||
+         attr->alt_ah_attr.port_num != attr->alt_port_num)) {
+        return EINVAL;
+    }
     bool claims = (mask & IBV_QP_CUR_STATE) != 0;
     if (((mask & IBV_QP_STATE) != 0 && !is_state((unsigned)attr->qp_state)) ||
         (claims && !is_state((unsigned)attr->cur_qp_state))) {
@@ -358,6 +363,8 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
     enum ibv_qp_state to = sim_qp_target(qp, attr, mask);
     if ((mask & IBV_QP_PORT) != 0) {
         bind_port(qp, attr->port_num);
+    } else if ((mask & IBV_QP_AV) != 0) {
+        bind_port(qp, attr->ah_attr.port_num); /* an AV in SQD implies its port */
     }
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
         qp->access = attr->qp_access_flags;

@@ -70,6 +70,22 @@ static void make_profile(struct rc_pair *pair)
     }
 }
 
+static void make_second_port(struct rc_pair *pair, unsigned i)
+{
+    struct rc_end *end = &pair->ends[i];
+    struct sim_port_config port = {
+        .host = hosts[i],
+        .name = "p1",
+        .mac = 0x020000000101 + i,
+        .mtu_bytes = pair->options.mtu_bytes,
+    };
+    struct sim_gid_config gids = {pair->profile.gid_tbl_len, pair->profile.has_roce_v1};
+    if (pair->profile.n_ports == 2) {
+        end->second = sim_port_create(pair->engine, &port);
+        (void)sim_stack_add_port(end->stack, end->second, &gids);
+    }
+}
+
 static void make_host(struct rc_pair *pair, unsigned i)
 {
     struct rc_end *end = &pair->ends[i];
@@ -87,11 +103,17 @@ static void make_host(struct rc_pair *pair, unsigned i)
     end->port = sim_port_create(pair->engine, &port);
     uint32_t ifindex = sim_stack_add_port(end->stack, end->port, &gids);
     ck_assert_int_eq(sim_stack_add_address(end->stack, ifindex, &address), 0);
+    make_second_port(pair, i);
     end->memlock_left = pair->options.memlock_bytes;
-    end->nic = sim_nic_create(
-        pair->engine, hosts[i], "p0", &pair->profile, end->stack, &end->port, 1,
-        pair->options.memlock_bytes != 0 ? &end->memlock_left : NULL);
+    struct sim_port *ports[] = {end->port, end->second};
+    end->nic =
+        sim_nic_create(pair->engine, hosts[i], "p0", &pair->profile, end->stack, ports,
+                       end->second != NULL ? 2 : 1,
+                       pair->options.memlock_bytes != 0 ? &end->memlock_left : NULL);
     sim_port_attach(end->port, end->nic, end->stack);
+    if (end->second != NULL) {
+        sim_port_attach(end->second, end->nic, end->stack);
+    }
     sim_nic_async_waker(end->nic, 0, (struct sim_waker){count_wake, &end->n_async_wakes});
 }
 
@@ -190,9 +212,15 @@ void rc_pair_fini(struct rc_pair *pair)
         ck_assert_uint_eq(sim_nic_payload_changes(pair->ends[i].nic), 0);
         sim_nic_destroy(pair->ends[i].nic);
         sim_port_attach(pair->ends[i].port, NULL, NULL);
+        if (pair->ends[i].second != NULL) {
+            sim_port_attach(pair->ends[i].second, NULL, NULL);
+        }
     }
     for (unsigned i = 0; i < 2; i++) {
         sim_port_destroy(pair->ends[i].port);
+        if (pair->ends[i].second != NULL) {
+            sim_port_destroy(pair->ends[i].second);
+        }
     }
     for (unsigned i = 0; i < 2; i++) {
         sim_stack_destroy(pair->ends[i].stack);

@@ -42,6 +42,7 @@ struct rc_options {
 struct rc_end {
     struct sim_stack *stack;
     struct sim_port *port;
+    struct sim_port *second; /* "p1", without a cable; NULL if the device has one port */
     struct sim_nic *nic;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
