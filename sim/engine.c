@@ -13,6 +13,8 @@ enum { PS_PER_NS = 1000 };
 
 struct sim_engine {
     weft_ps now;
+    uint32_t rank_reached; /* events of `now` up to this rank have run */
+    uint32_t n_ranks;
     struct sim_pending pending;
     struct sim_pool pool;
     struct sim_phantom phantom;
@@ -88,6 +90,28 @@ void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *even
     *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
 }
 
+void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
+                           void (*fire)(struct sim_event *event))
+{
+    sim_event_init(event, fire);
+    event->rank = ++engine->n_ranks;
+}
+
+/* The clock is at `now`, and events up to `rank` had their turn; 0: all of them. */
+static void reach(struct sim_engine *engine, weft_ps now, uint32_t rank)
+{
+    uint32_t reached = rank == 0 ? UINT32_MAX : rank;
+    if (now > engine->now || reached > engine->rank_reached) {
+        engine->rank_reached = reached;
+    }
+    engine->now = now;
+}
+
+bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank)
+{
+    return at < engine->now || (at == engine->now && rank <= engine->rank_reached);
+}
+
 void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at)
 {
     weft_check(at >= engine->now);
@@ -109,13 +133,13 @@ bool sim_step(struct sim_engine *engine, weft_ps until)
 {
     struct sim_event *event = sim_pending_peek(&engine->pending);
     if (event == NULL || event->node.key > until) {
-        if (until != SIM_NEVER && until > engine->now) {
-            engine->now = until;
+        if (until != SIM_NEVER && until >= engine->now) {
+            reach(engine, until, 0);
         }
         return false;
     }
     sim_pending_take(&engine->pending, event);
-    engine->now = event->node.key;
+    reach(engine, event->node.key, event->rank);
     engine->n_events++;
     event->fire(event);
     return true;

@@ -1,5 +1,5 @@
-/* The event engine: integer picoseconds, total order (time, sequence), no allocation per
- * event. Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head
+/* The event engine: integer picoseconds, total order (time, rank or sequence), no
+ * allocation per event. Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head
  * of each busy direction is pending here. */
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
@@ -23,6 +23,7 @@ struct sim_event {
     struct weft_heap_node node;        /* its key is the time */
     struct sim_event *next, *previous; /* in the slot of the timing wheel */
     enum sim_event_place place;
+    uint32_t rank; /* 0: none */
     void (*fire)(struct sim_event *event);
 };
 
@@ -46,6 +47,12 @@ struct weft_log *sim_log(const struct sim_engine *engine);
 uint64_t sim_seed(const struct sim_engine *engine);
 
 void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event));
+/* An event with a rank of its own, by order of initialisation: among events of one time it
+ * comes in that order and before those without a rank, whenever it was scheduled. What
+ * packets do has ranks, so that the order of a story does not depend on whether each packet
+ * had its event (sim/train.h). */
+void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
+                           void (*fire)(struct sim_event *event));
 /* Queues `event`, or moves it, to `at` >= now. */
 void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at);
 void sim_cancel(struct sim_engine *engine, struct sim_event *event);
@@ -55,6 +62,10 @@ weft_ps sim_next(struct sim_engine *engine);
 /* Runs the next event if it is at or before `until` and returns true; else moves the
  * clock to `until` (never back) and returns false. */
 bool sim_step(struct sim_engine *engine, weft_ps until);
+
+/* True if an event of that rank, scheduled for `at` before that time came, has had its
+ * turn. */
+bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank);
 
 /* Events run so far. */
 uint64_t sim_n_events(const struct sim_engine *engine);

@@ -109,7 +109,7 @@ void sim_link_init(struct sim_link *link, struct sim_port *from)
 {
     memset(link, 0, sizeof(*link));
     link->from = from;
-    sim_event_init(&link->arrival, frame_arrives);
+    sim_event_init_ranked(from->engine, &link->arrival, frame_arrives);
     sim_event_init(&link->flight_arrival, packet_arrives);
     sim_link_set_rate(link, 0, NULL);
 }

@@ -74,9 +74,18 @@ static void unlink_from_slot(struct sim_pending *pending, struct sim_event *even
     pending->n_slotted--;
 }
 
+static void put_in_heap(struct weft_heap *heap, struct sim_event *event, weft_ps at)
+{
+    if (event->rank != 0) {
+        weft_heap_set_ranked(heap, &event->node, at, event->rank);
+    } else {
+        weft_heap_set(heap, &event->node, at);
+    }
+}
+
 static void put_near(struct sim_pending *pending, struct sim_event *event, weft_ps at)
 {
-    weft_heap_set(&pending->near, &event->node, at);
+    put_in_heap(&pending->near, event, at);
     event->place = SIM_EVENT_NEAR;
 }
 
@@ -91,7 +100,7 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
         event->node.key = at;
         append(pending, event);
     } else {
-        weft_heap_set(&pending->far, &event->node, at);
+        put_in_heap(&pending->far, event, at);
         event->place = SIM_EVENT_FAR;
     }
 }

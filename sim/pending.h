@@ -1,4 +1,4 @@
-/* The set of pending events, in total order (time, order of scheduling): a heap while few
+/* The set of pending events, in total order (time, rank or order of scheduling): a heap while few
  * are pending, a timing wheel when many are. Ties make heaps slow and thousands of busy
  * cables tie often; two or three cables are faster in a heap. Both give the same order.
  */
@@ -32,8 +32,8 @@ struct sim_pending {
 void sim_pending_init(struct sim_pending *pending);
 /* Forgets what is pending. */
 void sim_pending_fini(struct sim_pending *pending);
-/* Queues `event` at `at`, or moves it: behind what is already queued for that time. `at`
- * is not before the last event taken. Aborts when out of memory. */
+/* Queues `event` at `at`, or moves it: by its rank or, without one, behind what is already
+ * queued for that time. `at` is not before the last event taken. Aborts when out of memory. */
 void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_ps at);
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
 /* The next event, still inside, or NULL. */

@@ -223,7 +223,7 @@ void sim_port_tell_pause(struct sim_port *port, bool is_pause)
 
 void sim_port_init_transmitter(struct sim_port *port)
 {
-    sim_event_init(&port->transmit, on_transmit);
+    sim_event_init_ranked(port->engine, &port->transmit, on_transmit);
 }
 
 void sim_port_send(struct sim_port *port, struct sim_packet *packet)

@@ -118,9 +118,9 @@ static weft_status sim_world_step(struct world *base, weft_ns until)
         if (limit == SIM_NEVER && sim_next(world->engine) == SIM_NEVER) {
             return WEFT_AGAIN; /* nothing will ever happen */
         }
-        /* What happens in between sets no deadline: only tasks do. */
-        while (sim_step(world->engine, limit) && loop->n_ready == 0 &&
-               sim_now(world->engine) < limit) {
+        /* What happens in between sets no deadline: only tasks do. A deadline comes after
+         * everything else of its time. */
+        while (sim_step(world->engine, limit) && loop->n_ready == 0) {
         }
     }
 }

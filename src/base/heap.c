@@ -7,6 +7,9 @@
 
 #define ARITY 4
 
+/* Ranks are below, sequence numbers from here on. */
+#define FIRST_SEQUENCE (UINT64_C(1) << 32)
+
 /* Without branches: simulated frames tie often, and no branch would be predicted. */
 static bool is_before(const struct weft_heap_node *a, const struct weft_heap_node *b)
 {
@@ -63,7 +66,7 @@ static void sift_down(struct weft_heap *heap, struct weft_heap_node *node)
 
 void weft_heap_init(struct weft_heap *heap)
 {
-    *heap = (struct weft_heap){0};
+    *heap = (struct weft_heap){.next_sequence = FIRST_SEQUENCE};
 }
 
 void weft_heap_fini(struct weft_heap *heap)
@@ -72,13 +75,14 @@ void weft_heap_fini(struct weft_heap *heap)
         heap->nodes[i]->index = WEFT_HEAP_OUT;
     }
     free(heap->nodes);
-    *heap = (struct weft_heap){0};
+    weft_heap_init(heap);
 }
 
-void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key)
+static void set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key,
+                uint64_t sequence)
 {
     node->key = key;
-    node->sequence = heap->next_sequence++;
+    node->sequence = sequence;
     if (node->index == WEFT_HEAP_OUT) {
         if (heap->n == heap->cap) {
             heap->cap = heap->cap == 0 ? 16 : heap->cap * 2;
@@ -91,6 +95,17 @@ void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t 
     weft_check(node->index < heap->n && heap->nodes[node->index] == node);
     sift_up(heap, node);
     sift_down(heap, node);
+}
+
+void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key)
+{
+    set(heap, node, key, heap->next_sequence++);
+}
+
+void weft_heap_set_ranked(struct weft_heap *heap, struct weft_heap_node *node,
+                          int64_t key, uint32_t rank)
+{
+    set(heap, node, key, rank);
 }
 
 void weft_heap_remove(struct weft_heap *heap, struct weft_heap_node *node)

@@ -33,6 +33,10 @@ void weft_heap_fini(struct weft_heap *heap);
 /* Inserts `node`, or moves it if it is inside, with a fresh sequence number. Aborts
  * when out of memory: the array grows with the number of live objects only. */
 void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key);
+/* The same, but among equal keys by `rank` and before all that have none, whenever it was
+ * inserted. */
+void weft_heap_set_ranked(struct weft_heap *heap, struct weft_heap_node *node,
+                          int64_t key, uint32_t rank);
 /* Takes `node` out if it is inside. */
 void weft_heap_remove(struct weft_heap *heap, struct weft_heap_node *node);
 /* The least node, still inside, or NULL. */
