@@ -2,62 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/packing.h"
+#include "mesh/packing_testing.h"
 
-/* Of this rate, x parts on the busiest lane are a load of x. */
-#define RATE (UINT64_C(1000000) << 20)
-
-struct mesh {
-    struct mesh_graph graph;
-    struct mesh_edge edges[32];
-    struct mesh_root roots[4];
-    uint32_t ranks[8];
-    uint32_t n_ranks;
-    struct mesh_overlay overlay;
-    struct mesh_packing packing;
-};
-
-static void make(struct mesh *mesh, uint32_t n_hosts, uint32_t n_switches)
+static void cable(struct packing_mesh *mesh, uint32_t a, uint32_t b)
 {
-    memset(mesh, 0, sizeof(*mesh));
-    mesh->graph = (struct mesh_graph){.n_hosts = n_hosts,
-                                      .n_nodes = n_hosts + n_switches,
-                                      .edges = mesh->edges,
-                                      .roots = mesh->roots};
-    mesh->n_ranks = n_hosts;
-    for (uint32_t i = 0; i < n_hosts; i++) {
-        mesh->ranks[i] = i;
-    }
-}
-
-static void cable(struct mesh *mesh, uint32_t a, uint32_t b)
-{
-    for (int way = 0; way < 2; way++) {
-        ck_assert_uint_lt(mesh->graph.n_edges, 32);
-        mesh->edges[mesh->graph.n_edges++] = (struct mesh_edge){.from = way ? b : a,
-                                                                .to = way ? a : b,
-                                                                .rate_bps = RATE,
-                                                                .mtu_bytes = 9000,
-                                                                .from_root = MESH_NO_ROOT,
-                                                                .to_root = MESH_NO_ROOT};
-    }
-}
-
-static void make_triangle(struct mesh *mesh)
-{
-    make(mesh, 3, 0);
-    cable(mesh, 0, 1);
-    cable(mesh, 1, 2);
-    cable(mesh, 2, 0);
-}
-
-static void open_overlay(struct mesh *mesh)
-{
-    mesh_overlay_make(&mesh->graph, mesh->ranks, mesh->n_ranks, &mesh->overlay);
+    packing_mesh_cable(mesh, a, b, PACKING_RATE);
 }
 
 /* Every rank once, ranks of a host one after another. */
-static uint64_t rings(struct mesh *mesh)
+static uint64_t rings(struct packing_mesh *mesh)
 {
     mesh_pack_rings(&mesh->overlay, &mesh->packing);
     for (uint32_t i = 0; i < mesh->packing.n_rings; i++) {
@@ -78,7 +31,7 @@ static uint64_t rings(struct mesh *mesh)
 }
 
 /* Everyone hangs under the root, at most as deep as it says. */
-static uint64_t check_trees(struct mesh *mesh)
+static uint64_t check_trees(struct packing_mesh *mesh)
 {
     ck_assert_uint_gt(mesh->packing.n_trees, 0);
     for (uint32_t i = 0; i < mesh->packing.n_trees; i++) {
@@ -99,13 +52,13 @@ static uint64_t check_trees(struct mesh *mesh)
     return load;
 }
 
-static uint64_t trees(struct mesh *mesh)
+static uint64_t trees(struct packing_mesh *mesh)
 {
     mesh_pack_trees(&mesh->overlay, &mesh->packing);
     return check_trees(mesh);
 }
 
-static uint64_t branches(struct mesh *mesh, uint32_t root, bool towards_root)
+static uint64_t branches(struct packing_mesh *mesh, uint32_t root, bool towards_root)
 {
     mesh_pack_arborescences(&mesh->overlay, root, towards_root, &mesh->packing);
     for (uint32_t i = 0; i < mesh->packing.n_trees; i++) {
@@ -118,11 +71,11 @@ static uint64_t branches(struct mesh *mesh, uint32_t root, bool towards_root)
 
 START_TEST(ranks_of_a_host_hang_together)
 {
-    static struct mesh mesh;
-    make_triangle(&mesh);
+    static struct packing_mesh mesh;
+    packing_mesh_triangle(&mesh);
     memcpy(mesh.ranks, (uint32_t[]){1, 0, 1, 2, 0}, 5 * sizeof(uint32_t));
     mesh.n_ranks = 5;
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     ck_assert_uint_eq(rings(&mesh), 32768);
     ck_assert_uint_le(trees(&mesh), 43691);
     for (uint32_t root = 0; root < 5; root++) {
@@ -131,7 +84,7 @@ START_TEST(ranks_of_a_host_hang_together)
     mesh_overlay_fini(&mesh.overlay);
     /* All on one host: nothing passes a cable. */
     memset(mesh.ranks, 0, sizeof(mesh.ranks));
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     ck_assert_uint_eq(rings(&mesh), 0);
     ck_assert_uint_eq(trees(&mesh), 0);
     ck_assert_uint_eq(branches(&mesh, 3, false), 0);
@@ -144,12 +97,12 @@ END_TEST
  * port three times. */
 START_TEST(a_switch_port_is_shared_by_lanes)
 {
-    static struct mesh mesh;
-    make(&mesh, 4, 1);
+    static struct packing_mesh mesh;
+    packing_mesh_make(&mesh, 4, 1);
     for (uint32_t host = 0; host < 4; host++) {
         cable(&mesh, host, 4);
     }
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     mesh_pack_rings(&mesh.overlay, &mesh.packing);
     ck_assert_uint_eq(mesh.packing.load, 65536);
     ck_assert_uint_eq(mesh.packing.n_rings, 2);
@@ -171,17 +124,17 @@ END_TEST
  * half the data each still pass it just once each way. */
 START_TEST(a_root_is_shared_by_lanes)
 {
-    static struct mesh mesh;
-    make_triangle(&mesh);
+    static struct packing_mesh mesh;
+    packing_mesh_triangle(&mesh);
     mesh.graph.n_roots = 3;
     for (uint32_t h = 0; h < 3; h++) {
-        mesh.roots[h] = (struct mesh_root){h, RATE};
+        mesh.roots[h] = (struct mesh_root){h, PACKING_RATE};
     }
     for (size_t e = 0; e < mesh.graph.n_edges; e++) {
         mesh.edges[e].from_root = mesh.edges[e].from;
         mesh.edges[e].to_root = mesh.edges[e].to;
     }
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     mesh_pack_rings(&mesh.overlay, &mesh.packing);
     ck_assert_uint_eq(mesh.packing.load, 65536);
     mesh_packing_fini(&mesh.packing);
@@ -192,18 +145,18 @@ END_TEST
 /* A cable that carries a hundredth of the others: over it no ring and next to no tree. */
 START_TEST(slow_cables_get_little)
 {
-    static struct mesh mesh;
-    make_triangle(&mesh);
-    mesh.edges[0].rate_bps = mesh.edges[1].rate_bps = RATE / 128;
-    open_overlay(&mesh);
+    static struct packing_mesh mesh;
+    packing_mesh_triangle(&mesh);
+    mesh.edges[0].rate_bps = mesh.edges[1].rate_bps = PACKING_RATE / 128;
+    packing_mesh_open(&mesh);
     uint64_t load = trees(&mesh);
     ck_assert_uint_le(load, 65536);
     ck_assert_uint_ge(load, 65536 * 2 / 3);
     mesh_overlay_fini(&mesh.overlay);
     /* Ranks that do not hang together: a ring that says so, and no trees. */
-    make(&mesh, 3, 0);
+    packing_mesh_make(&mesh, 3, 0);
     cable(&mesh, 0, 1);
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     mesh_pack_rings(&mesh.overlay, &mesh.packing);
     ck_assert_uint_eq(mesh.packing.rings[0].n_missing, 2);
     mesh_packing_fini(&mesh.packing);

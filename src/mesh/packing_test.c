@@ -3,110 +3,59 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "mesh/packing.h"
+#include "mesh/packing_testing.h"
 
-/* 2^20 Mb/s: a packing whose busiest lane carries x parts has load x, if the lane is of this
- * rate. */
-#define RATE (UINT64_C(1000000) << 20)
-#define EDGES_MAX 2400
-#define RANKS_MAX 320
-
-struct mesh {
-    struct mesh_graph graph;
-    struct mesh_edge edges[EDGES_MAX];
-    struct mesh_root roots[4];
-    uint32_t ranks[RANKS_MAX];
-    uint32_t n_ranks;
-    struct mesh_overlay overlay;
-    struct mesh_packing packing;
-};
-
-static void make(struct mesh *mesh, uint32_t n_hosts, uint32_t n_switches)
+static void cable(struct packing_mesh *mesh, uint32_t a, uint32_t b)
 {
-    memset(mesh, 0, sizeof(*mesh));
-    mesh->graph = (struct mesh_graph){.n_hosts = n_hosts,
-                                      .n_nodes = n_hosts + n_switches,
-                                      .edges = mesh->edges,
-                                      .roots = mesh->roots};
-    mesh->n_ranks = n_hosts;
-    for (uint32_t i = 0; i < n_hosts; i++) {
-        mesh->ranks[i] = i;
-    }
-}
-
-static void cable_of(struct mesh *mesh, uint32_t a, uint32_t b, uint64_t rate)
-{
-    for (int way = 0; way < 2; way++) {
-        ck_assert_uint_lt(mesh->graph.n_edges, EDGES_MAX);
-        mesh->edges[mesh->graph.n_edges++] = (struct mesh_edge){.from = way ? b : a,
-                                                                .to = way ? a : b,
-                                                                .rate_bps = rate,
-                                                                .delay_ps = 1000000,
-                                                                .mtu_bytes = 9000,
-                                                                .from_root = MESH_NO_ROOT,
-                                                                .to_root = MESH_NO_ROOT};
-    }
-}
-
-static void cable(struct mesh *mesh, uint32_t a, uint32_t b)
-{
-    cable_of(mesh, a, b, RATE);
+    packing_mesh_cable(mesh, a, b, PACKING_RATE);
 }
 
 /* ---- meshes ---- */
 
-static void make_triangle(struct mesh *mesh)
+static void make_twin_triangle(struct packing_mesh *mesh)
 {
-    make(mesh, 3, 0);
+    packing_mesh_triangle(mesh);
     cable(mesh, 0, 1);
     cable(mesh, 1, 2);
     cable(mesh, 2, 0);
 }
 
-static void make_twin_triangle(struct mesh *mesh)
+static void make_ring(struct packing_mesh *mesh, uint32_t n)
 {
-    make_triangle(mesh);
-    cable(mesh, 0, 1);
-    cable(mesh, 1, 2);
-    cable(mesh, 2, 0);
-}
-
-static void make_ring(struct mesh *mesh, uint32_t n)
-{
-    make(mesh, n, 0);
+    packing_mesh_make(mesh, n, 0);
     for (uint32_t i = 0; i < n; i++) {
         cable(mesh, i, (i + 1) % n);
     }
 }
 
-static void make_ring_of_4(struct mesh *mesh)
+static void make_ring_of_4(struct packing_mesh *mesh)
 {
     make_ring(mesh, 4);
 }
 
-static void make_ring_of_256(struct mesh *mesh)
+static void make_ring_of_256(struct packing_mesh *mesh)
 {
     make_ring(mesh, 256);
 }
 
-static void make_line_of_3(struct mesh *mesh)
+static void make_line_of_3(struct packing_mesh *mesh)
 {
-    make(mesh, 3, 0);
+    packing_mesh_make(mesh, 3, 0);
     cable(mesh, 0, 1);
     cable(mesh, 1, 2);
 }
 
-static void make_star_of_5(struct mesh *mesh)
+static void make_star_of_5(struct packing_mesh *mesh)
 {
-    make(mesh, 5, 0);
+    packing_mesh_make(mesh, 5, 0);
     for (uint32_t leaf = 1; leaf < 5; leaf++) {
         cable(mesh, 0, leaf);
     }
 }
 
-static void make_grid_2x4(struct mesh *mesh)
+static void make_grid_2x4(struct packing_mesh *mesh)
 {
-    make(mesh, 8, 0);
+    packing_mesh_make(mesh, 8, 0);
     for (uint32_t x = 0; x < 4; x++) {
         cable(mesh, x, x + 4);
         if (x < 3) {
@@ -116,9 +65,9 @@ static void make_grid_2x4(struct mesh *mesh)
     }
 }
 
-static void make_full_mesh_of_16(struct mesh *mesh)
+static void make_full_mesh_of_16(struct packing_mesh *mesh)
 {
-    make(mesh, 16, 0);
+    packing_mesh_make(mesh, 16, 0);
     for (uint32_t a = 0; a < 16; a++) {
         for (uint32_t b = a + 1; b < 16; b++) {
             cable(mesh, a, b);
@@ -126,9 +75,9 @@ static void make_full_mesh_of_16(struct mesh *mesh)
     }
 }
 
-static void make_two_triangles(struct mesh *mesh)
+static void make_two_triangles(struct packing_mesh *mesh)
 {
-    make(mesh, 6, 0);
+    packing_mesh_make(mesh, 6, 0);
     for (uint32_t side = 0; side < 6; side += 3) {
         cable(mesh, side, side + 1);
         cable(mesh, side + 1, side + 2);
@@ -139,9 +88,9 @@ static void make_two_triangles(struct mesh *mesh)
 
 /* Three groups of three; within a group everyone is joined, and between every two groups
  * there is one cable. */
-static void make_dragonfly_of_9(struct mesh *mesh)
+static void make_dragonfly_of_9(struct packing_mesh *mesh)
 {
-    make(mesh, 9, 0);
+    packing_mesh_make(mesh, 9, 0);
     for (uint32_t group = 0; group < 9; group += 3) {
         cable(mesh, group, group + 1);
         cable(mesh, group + 1, group + 2);
@@ -152,9 +101,9 @@ static void make_dragonfly_of_9(struct mesh *mesh)
     cable(mesh, 7, 1);
 }
 
-static void make_torus(struct mesh *mesh, uint32_t width, uint32_t height)
+static void make_torus(struct packing_mesh *mesh, uint32_t width, uint32_t height)
 {
-    make(mesh, width * height, 0);
+    packing_mesh_make(mesh, width * height, 0);
     for (uint32_t y = 0; y < height; y++) {
         for (uint32_t x = 0; x < width; x++) {
             cable(mesh, y * width + x, y * width + (x + 1) % width);
@@ -163,17 +112,17 @@ static void make_torus(struct mesh *mesh, uint32_t width, uint32_t height)
     }
 }
 
-static void make_torus_8x8(struct mesh *mesh)
+static void make_torus_8x8(struct packing_mesh *mesh)
 {
     make_torus(mesh, 8, 8);
 }
 
 /* ---- checks that know nothing of how packings are made ---- */
 
-static uint64_t used[EDGES_MAX]; /* parts over every edge */
+static uint64_t used[PACKING_EDGES_MAX]; /* parts over every edge */
 
 /* `share` goes over all cables from rank a's host to rank b's, by rate; 0: there is none. */
-static bool carry(const struct mesh *mesh, uint32_t a, uint32_t b, uint64_t share)
+static bool carry(const struct packing_mesh *mesh, uint32_t a, uint32_t b, uint64_t share)
 {
     uint64_t total = 0;
     for (size_t e = 0; e < mesh->graph.n_edges; e++) {
@@ -192,7 +141,7 @@ static bool carry(const struct mesh *mesh, uint32_t a, uint32_t b, uint64_t shar
 }
 
 /* The load as its definition says, from the cables alone, rounded down by a little. */
-static uint64_t worst_use(const struct mesh *mesh)
+static uint64_t worst_use(const struct packing_mesh *mesh)
 {
     uint64_t worst = 0;
     for (size_t e = 0; e < mesh->graph.n_edges; e++) {
@@ -202,14 +151,14 @@ static uint64_t worst_use(const struct mesh *mesh)
     return worst;
 }
 
-static void check_load(const struct mesh *mesh)
+static void check_load(const struct packing_mesh *mesh)
 {
     uint64_t load = worst_use(mesh);
     ck_assert_uint_ge(mesh->packing.load + 1, load);
     ck_assert_uint_le(mesh->packing.load, load + load / 500 + 2);
 }
 
-static void check_rings(const struct mesh *mesh)
+static void check_rings(const struct packing_mesh *mesh)
 {
     const struct mesh_packing *packing = &mesh->packing;
     uint32_t shares = 0;
@@ -243,7 +192,7 @@ static void check_rings(const struct mesh *mesh)
 
 enum way { BOTH, DOWN, UP };
 
-static void check_trees(const struct mesh *mesh, enum way way)
+static void check_trees(const struct packing_mesh *mesh, enum way way)
 {
     const struct mesh_packing *packing = &mesh->packing;
     uint32_t shares = 0;
@@ -276,12 +225,7 @@ static void check_trees(const struct mesh *mesh, enum way way)
     check_load(mesh);
 }
 
-static void open_overlay(struct mesh *mesh)
-{
-    mesh_overlay_make(&mesh->graph, mesh->ranks, mesh->n_ranks, &mesh->overlay);
-}
-
-static uint64_t rings(struct mesh *mesh)
+static uint64_t rings(struct packing_mesh *mesh)
 {
     mesh_pack_rings(&mesh->overlay, &mesh->packing);
     check_rings(mesh);
@@ -290,7 +234,7 @@ static uint64_t rings(struct mesh *mesh)
     return load;
 }
 
-static uint64_t trees(struct mesh *mesh)
+static uint64_t trees(struct packing_mesh *mesh)
 {
     mesh_pack_trees(&mesh->overlay, &mesh->packing);
     check_trees(mesh, BOTH);
@@ -299,7 +243,7 @@ static uint64_t trees(struct mesh *mesh)
     return load;
 }
 
-static uint64_t branches(struct mesh *mesh, uint32_t root, bool towards_root)
+static uint64_t branches(struct packing_mesh *mesh, uint32_t root, bool towards_root)
 {
     mesh_pack_arborescences(&mesh->overlay, root, towards_root, &mesh->packing);
     check_trees(mesh, towards_root ? UP : DOWN);
@@ -315,13 +259,13 @@ static uint64_t branches(struct mesh *mesh, uint32_t root, bool towards_root)
 
 static const struct {
     const char *name;
-    void (*make)(struct mesh *mesh);
+    void (*make)(struct packing_mesh *mesh);
     uint32_t rings, trees, branches; /* parts of 65536 over the busiest direction */
     uint32_t slack;                  /* percent */
 } known[] = {
     /* Two opposite rings: half each. Three trees of two cables over three cables: 2/3.
      * Every host has two cables: half a broadcast over each. */
-    {"triangle", make_triangle, 32768, 43691, 32768, 0},
+    {"triangle", packing_mesh_triangle, 32768, 43691, 32768, 0},
     {"twin triangle", make_twin_triangle, 16384, 21846, 16384, 0},
     /* Four trees, each without one cable: 3/4. */
     {"ring of 4", make_ring_of_4, 32768, 49152, 32768, 0},
@@ -351,9 +295,9 @@ static void about(uint64_t load, uint32_t best, uint32_t slack, const char *what
 
 START_TEST(known_meshes_are_packed_best)
 {
-    static struct mesh mesh;
+    static struct packing_mesh mesh;
     known[_i].make(&mesh);
-    open_overlay(&mesh);
+    packing_mesh_open(&mesh);
     about(rings(&mesh), known[_i].rings, 0, known[_i].name);
     about(trees(&mesh), known[_i].trees, known[_i].slack, known[_i].name);
     about(branches(&mesh, 0, false), known[_i].branches, 0, known[_i].name);
@@ -364,7 +308,7 @@ END_TEST
 
 /* ---- what bounds every packing ---- */
 
-static uint64_t rate_between(const struct mesh *mesh, const uint32_t *part)
+static uint64_t rate_between(const struct packing_mesh *mesh, const uint32_t *part)
 {
     uint64_t rate = 0;
     for (size_t e = 0; e < mesh->graph.n_edges; e += 2) {
@@ -377,7 +321,7 @@ static uint64_t rate_between(const struct mesh *mesh, const uint32_t *part)
 
 /* Nash-Williams and Tutte: for every division of the hosts into p parts, trees take p - 1
  * cables between parts each. All divisions, by restricted growth strings. */
-static uint64_t best_trees(const struct mesh *mesh)
+static uint64_t best_trees(const struct packing_mesh *mesh)
 {
     uint32_t n = mesh->graph.n_hosts;
     uint32_t part[16] = {0};
@@ -411,7 +355,7 @@ static uint64_t best_trees(const struct mesh *mesh)
 }
 
 /* Edmonds: for every set without the root, one cable into it a tree. */
-static uint64_t best_branches(const struct mesh *mesh, uint32_t root)
+static uint64_t best_branches(const struct packing_mesh *mesh, uint32_t root)
 {
     uint32_t n = mesh->graph.n_hosts;
     uint64_t worst = 0;
@@ -432,33 +376,34 @@ static uint64_t best_branches(const struct mesh *mesh, uint32_t root)
 }
 
 /* A tree first, so that it hangs together, then some more cables. */
-static void make_random(struct mesh *mesh, uint64_t seed)
+static void make_random(struct packing_mesh *mesh, uint64_t seed)
 {
     struct weft_rng rng;
     weft_rng_init(&rng, seed, "mesh");
     uint32_t n = 2 + (uint32_t)weft_rng_below(&rng, 11);
     bool is_mixed = weft_rng_below(&rng, 2) == 0;
-    make(mesh, n, 0);
+    packing_mesh_make(mesh, n, 0);
     for (uint32_t v = 1; v < n; v++) {
-        cable_of(mesh, (uint32_t)weft_rng_below(&rng, v), v,
-                 RATE << (is_mixed ? weft_rng_below(&rng, 3) : 0));
+        packing_mesh_cable(mesh, (uint32_t)weft_rng_below(&rng, v), v,
+                           PACKING_RATE << (is_mixed ? weft_rng_below(&rng, 3) : 0));
     }
     uint32_t n_more = (uint32_t)weft_rng_below(&rng, n * 2);
     for (uint32_t i = 0; i < n_more; i++) {
         uint32_t a = (uint32_t)weft_rng_below(&rng, n);
         uint32_t b = (uint32_t)weft_rng_below(&rng, n);
         if (a != b) {
-            cable_of(mesh, a, b, RATE << (is_mixed ? weft_rng_below(&rng, 3) : 0));
+            packing_mesh_cable(mesh, a, b,
+                               PACKING_RATE << (is_mixed ? weft_rng_below(&rng, 3) : 0));
         }
     }
 }
 
 START_TEST(random_meshes_are_packed_well)
 {
-    static struct mesh mesh;
+    static struct packing_mesh mesh;
     for (uint64_t seed = (uint64_t)_i * 20; seed < (uint64_t)_i * 20 + 20; seed++) {
         make_random(&mesh, seed);
-        open_overlay(&mesh);
+        packing_mesh_open(&mesh);
         (void)rings(&mesh);
         uint64_t found = trees(&mesh);
         if (mesh.n_ranks <= 8) {
