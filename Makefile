@@ -184,7 +184,9 @@ soak:
 
 bench: all
 	@build/weft bench --list
-	@build/weft bench $$(build/weft bench --list | awk '{print $$1}')
+	@for name in $$(build/weft bench --list | awk '{print $$1}'); do \
+	    build/weft bench "$$name" || exit 1; \
+	done
 
 bench-wire: all
 	@ci/bench-wire --build $(BUILD)

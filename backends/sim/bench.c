@@ -1,320 +1,247 @@
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include "backends/sim/bench.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include "backends/sim/bench_ring.h"
 #include "base/check.h"
-#include "base/text.h"
-#include "sim/nic.h"
-#include "sim/port.h"
-#include "sim/stack_config.h"
 
-enum { LEFT, RIGHT };
-
-/* One end of a cable: a NIC with one QP. */
-struct end {
-    struct sim_port *port;
-    struct sim_nic *nic;
-    struct ibv_pd *pd;
-    struct ibv_cq *cq;
-    struct ibv_mr *mr;
-    struct ibv_qp *qp;
+enum {
+    MTU_BYTES = 4096,
+    /* Ethernet, IPv4, UDP, BTH, ICRC and FCS, preamble and gap. */
+    OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 20,
+    RETH_AND_IMM_BYTES = 16 + 4,
+    DELAY_NS = 1000,
+    QUEUE_DEPTH = 16,
+    N_RECEIVES = 8,
+    BLOCK = 64,
+    SLOPE = 40503
 };
 
-struct node {
-    struct ring *ring;
-    struct sim_stack *stack;
-    struct end ends[2];
-    uint8_t *memory; /* Owned; a message to send, then one to receive */
-    uint32_t n_sent, n_received;
-    bool is_woken;
-};
+/* ---- the payload that is moved: a ring all-reduce of 16-bit numbers ---- */
 
-struct ring {
-    const struct bench *bench;
-    struct sim_engine *engine;
-    struct sim_profile profile;
-    struct node *nodes;  /* Owned [n] */
-    struct node **woken; /* Owned [n] */
-    uint32_t n, n_woken;
-    size_t memory_bytes; /* per node */
-};
-
-static const char *const end_names[] = {"left", "right"};
-
-static void wake(void *context)
+/* Every node has a number for each place, then room for two messages that are to be added:
+ * one may arrive while the other is. Numbers go up by SLOPE from place to place, in blocks. */
+static uint16_t first_of_block(uint32_t node, uint64_t place)
 {
-    struct node *node = context;
-
-    if (!node->is_woken) {
-        node->is_woken = true;
-        node->ring->woken[node->ring->n_woken++] = node;
-    }
+    return (uint16_t)(place * SLOPE + (place >> 16) + node * 7919u);
 }
 
-static bool verb(struct ring *ring, struct end *end, struct sim_request *request)
+static void fill(const struct bench_ring *ring)
 {
-    int error = sim_nic_submit(end->nic, request);
-
-    while (error == 0 && !request->is_done) {
-        weft_check(sim_step(ring->engine, SIM_NEVER));
-    }
-    return error == 0 && request->error == 0;
-}
-
-static void make_end(struct ring *ring, struct node *node, uint32_t index, int side)
-{
-    struct end *end = &node->ends[side];
-    uint32_t subnet = side == RIGHT ? index : (index + ring->n - 1) % ring->n;
-    struct sim_port_config port = {.host = "bench",
-                                   .name = end_names[side],
-                                   .mac = 0x020000000000 + 2 * (uint64_t)index +
-                                          (uint64_t)side,
-                                   .mtu_bytes = 9000};
-    struct sim_gid_config gids = {4, false};
-    struct sim_prefix address = {
-        .ip = sim_ip_v4(10, (uint8_t)(subnet >> 8), (uint8_t)subnet, (uint8_t)(1 + side)),
-        .prefix_len = 24};
-    uint32_t ifindex;
-
-    end->port = sim_port_create(ring->engine, &port);
-    ifindex = sim_stack_add_port(node->stack, end->port, &gids);
-    weft_check(sim_stack_add_address(node->stack, ifindex, &address) == 0);
-    end->nic = sim_nic_create(ring->engine, "bench", end_names[side], &ring->profile,
-                              node->stack, &end->port, 1, NULL);
-    sim_port_attach(end->port, end->nic, node->stack);
-}
-
-static bool make_objects(struct ring *ring, struct node *node, int side)
-{
-    struct end *end = &node->ends[side];
-    struct sim_request pd = {.verb = SIM_VERB_ALLOC_PD};
-    struct sim_request mr = {.verb = SIM_VERB_REG_MR};
-    struct sim_request cq = {.verb = SIM_VERB_CREATE_CQ};
-    struct sim_request qp = {.verb = SIM_VERB_CREATE_QP};
-
-    if (!verb(ring, end, &pd)) {
-        return false;
-    }
-    end->pd = pd.out.pd;
-    mr.arg.reg_mr.pd = end->pd;
-    mr.arg.reg_mr.addr = node->memory;
-    mr.arg.reg_mr.length = ring->memory_bytes;
-    mr.arg.reg_mr.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    cq.arg.create_cq.cqe = 64;
-    cq.arg.create_cq.waker = (struct sim_waker){wake, node};
-    if (!verb(ring, end, &mr) || !verb(ring, end, &cq)) {
-        return false;
-    }
-    end->mr = mr.out.mr;
-    end->cq = cq.out.cq;
-    qp.arg.create_qp.pd = end->pd;
-    qp.arg.create_qp.init = (struct ibv_qp_init_attr){
-        .send_cq = end->cq,
-        .recv_cq = end->cq,
-        .qp_type = IBV_QPT_RC,
-        .cap = {
-            .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1}};
-    if (!verb(ring, end, &qp)) {
-        return false;
-    }
-    end->qp = qp.out.qp;
-    return true;
-}
-
-static bool modify(struct ring *ring, struct end *end, struct ibv_qp_attr attr, int mask)
-{
-    struct sim_request request = {.verb = SIM_VERB_MODIFY_QP};
-
-    request.arg.modify_qp.qp = end->qp;
-    request.arg.modify_qp.attr = attr;
-    request.arg.modify_qp.mask = mask | IBV_QP_STATE;
-    return verb(ring, end, &request);
-}
-
-/* Slot 1 of a table without RoCE v1 is the IPv4 address: slot 0 is the default GID. */
-static bool connect_end(struct ring *ring, struct end *end, const struct end *peer)
-{
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-                               .port_num = 1,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-                              .path_mtu = IBV_MTU_4096,
-                              .dest_qp_num = peer->qp->qp_num,
-                              .min_rnr_timer = 12,
-                              .ah_attr = {.is_global = 1, .port_num = 1}};
-    struct ibv_qp_attr rts = {
-        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
-    struct sim_gid gid;
-
-    if (sim_nic_query_gid(peer->nic, 1, 1, &gid) != 0) {
-        return false;
-    }
-    rtr.ah_attr.grh.dgid = gid.gid;
-    rtr.ah_attr.grh.sgid_index = 1;
-    return modify(ring, end, init,
-                  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) &&
-           modify(ring, end, rtr,
-                  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) &&
-           modify(ring, end, rts,
-                  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                      IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-static bool make_ring(struct ring *ring)
-{
-    struct sim_stack_config stack = {.host = "bench"};
-    uint32_t n_cables = ring->n == 2 ? 1 : ring->n;
-    bool ok = true;
+    uint64_t n = ring->n * ring->bench->message_bytes / 2;
 
     for (uint32_t i = 0; i < ring->n; i++) {
-        struct node *node = &ring->nodes[i];
+        uint16_t *numbers = (uint16_t *)(void *)ring->nodes[i].memory;
 
-        node->ring = ring;
-        node->stack = sim_stack_create(ring->engine, &stack);
-        node->memory = mmap(NULL, ring->memory_bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (node->memory == MAP_FAILED) {
-            node->memory = NULL;
-            return false;
+        memset(numbers, 0, ring->node_bytes);
+        for (uint64_t place = 0; place < n; place++) {
+            uint64_t in_block = place % BLOCK;
+            uint16_t first = first_of_block(i, place - in_block);
+
+            numbers[place] = (uint16_t)(first + in_block * SLOPE);
         }
-        make_end(ring, node, i, LEFT);
-        make_end(ring, node, i, RIGHT);
     }
-    for (uint32_t i = 0; i < n_cables; i++) {
-        struct sim_cable_config cable = {
-            .name = "bench", .rate_bps = 100000000000u, .delay_ps = 1000000, .up = true};
-
-        sim_cable_connect(ring->engine, &cable, ring->nodes[i].ends[RIGHT].port,
-                          ring->nodes[(i + 1) % ring->n].ends[LEFT].port);
-    }
-    for (uint32_t i = 0; i < ring->n && ok; i++) {
-        ok = make_objects(ring, &ring->nodes[i], LEFT) &&
-             make_objects(ring, &ring->nodes[i], RIGHT);
-    }
-    for (uint32_t i = 0; i < n_cables && ok; i++) {
-        struct end *from = &ring->nodes[i].ends[RIGHT];
-        struct end *to = &ring->nodes[(i + 1) % ring->n].ends[LEFT];
-
-        ok = connect_end(ring, from, to) && connect_end(ring, to, from);
-    }
-    return ok;
 }
 
-static void destroy_ring(struct ring *ring)
+/* How many of `n` are not the sums over all nodes; `place` is where a block starts. */
+static inline uint32_t n_wrong_sums(const struct bench_ring *ring,
+                                    const uint16_t *numbers, uint64_t place, uint32_t n)
 {
+    uint16_t slope = (uint16_t)(SLOPE * ring->n);
+    uint16_t sum = 0;
+    uint16_t n_wrong = 0;
+
     for (uint32_t i = 0; i < ring->n; i++) {
-        for (int side = 0; side < 2; side++) {
-            if (ring->nodes[i].ends[side].nic != NULL) {
-                sim_nic_destroy(ring->nodes[i].ends[side].nic);
-                sim_port_attach(ring->nodes[i].ends[side].port, NULL, NULL);
-            }
-        }
+        sum = (uint16_t)(sum + first_of_block(i, place));
     }
-    for (uint32_t i = 0; i < ring->n; i++) {
-        for (int side = 0; side < 2; side++) {
-            if (ring->nodes[i].ends[side].port != NULL) {
-                sim_port_destroy(ring->nodes[i].ends[side].port);
-            }
-        }
-        if (ring->nodes[i].stack != NULL) {
-            sim_stack_destroy(ring->nodes[i].stack);
-        }
-        if (ring->nodes[i].memory != NULL) {
-            munmap(ring->nodes[i].memory, ring->memory_bytes);
-        }
+    for (uint16_t i = 0; i < n; i++) {
+        n_wrong = (uint16_t)(n_wrong + (numbers[i] != (uint16_t)(sum + i * slope)));
     }
-    sim_engine_destroy(ring->engine);
-    free(ring->nodes);
-    free(ring->woken);
+    return n_wrong;
 }
 
-static void post_receive(struct node *node)
+/* True if every node has the sum of all at every place. */
+static bool check_sums(const struct bench_ring *ring)
+{
+    uint64_t n = ring->n * ring->bench->message_bytes / 2;
+    uint64_t n_wrong = 0;
+
+    for (uint32_t i = 0; i < ring->n; i++) {
+        const uint16_t *numbers = (const uint16_t *)(const void *)ring->nodes[i].memory;
+        uint64_t place = 0;
+
+        for (; place + BLOCK <= n; place += BLOCK) {
+            n_wrong += n_wrong_sums(ring, numbers + place, place, BLOCK);
+        }
+        n_wrong += n_wrong_sums(ring, numbers + place, place, (uint32_t)(n - place));
+    }
+    return n_wrong == 0;
+}
+
+/* Blocks of a fixed size: the compiler makes vectors of them. */
+static void add_numbers(uint16_t *restrict to, const uint16_t *restrict from, uint64_t n)
+{
+    for (; n >= BLOCK; n -= BLOCK, to += BLOCK, from += BLOCK) {
+        for (int i = 0; i < BLOCK; i++) {
+            to[i] = (uint16_t)(to[i] + from[i]);
+        }
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        to[i] = (uint16_t)(to[i] + from[i]);
+    }
+}
+
+/* Which message of the node's memory step `step` sends. First the sums go around, then the
+ * results: one chunk further back each time. */
+static uint32_t chunk_sent(const struct bench_ring *ring, uint32_t node, uint32_t step)
+{
+    return (node + 2 * ring->n - step) % ring->n;
+}
+
+static uint64_t source_of(const struct bench_ring *ring, uint32_t node, uint32_t step)
+{
+    bool is_moved = ring->bench->payload == BENCH_MOVED;
+
+    return is_moved ? chunk_sent(ring, node, step) : 0;
+}
+
+/* Where it goes in the memory of the node on the right of `node`. */
+static uint64_t target_of(const struct bench_ring *ring, uint32_t node, uint32_t step)
+{
+    if (ring->bench->payload == BENCH_BY_REFERENCE) {
+        return 1;
+    }
+    bool is_reducing = step < ring->n - 1;
+    return is_reducing ? ring->n + step % 2 : chunk_sent(ring, node, step);
+}
+
+/* Adds what step `step` brought to `node` to its own. */
+static void reduce(const struct bench_ring *ring, const struct bench_node *node,
+                   uint32_t step)
+{
+    uint64_t bytes = ring->bench->message_bytes;
+    uint32_t index = (uint32_t)(node - ring->nodes);
+    uint32_t left = (index + ring->n - 1) % ring->n;
+
+    if (ring->bench->payload == BENCH_MOVED && step < ring->n - 1) {
+        uint8_t *to = node->memory + chunk_sent(ring, left, step) * bytes;
+        const uint8_t *from = node->memory + target_of(ring, left, step) * bytes;
+
+        add_numbers((uint16_t *)(void *)to, (const uint16_t *)(const void *)from,
+                    bytes / 2);
+    }
+}
+
+/* ---- the ring goes around ---- */
+
+static void post_receive(struct bench_node *node)
 {
     struct ibv_recv_wr wr = {.wr_id = 0};
     struct ibv_recv_wr *bad;
 
-    weft_check(sim_nic_post_recv(node->ends[LEFT].qp, &wr, &bad) == 0);
+    weft_check(sim_nic_post_recv(node->ends[BENCH_LEFT].qp, &wr, &bad) == 0);
 }
 
-static void send_next(struct ring *ring, struct node *node)
+/* Takes the completions of `cq`, of which `*n_done` counts those so far. */
+static bool take_completions(struct ibv_cq *cq, uint32_t *n_done)
 {
-    struct node *to = &ring->nodes[((size_t)(node - ring->nodes) + 1) % ring->n];
+    struct ibv_wc wc[QUEUE_DEPTH];
+    int n = QUEUE_DEPTH;
+
+    while (n == QUEUE_DEPTH) {
+        if (sim_nic_poll_cq(cq, QUEUE_DEPTH, wc, &n) != 0) {
+            return false;
+        }
+        for (int i = 0; i < n; i++) {
+            if (wc[i].status != IBV_WC_SUCCESS) {
+                return false;
+            }
+        }
+        *n_done += (uint32_t)n;
+    }
+    return true;
+}
+
+static bool send_next(struct bench_ring *ring, struct bench_node *node)
+{
+    const struct bench_node *to = bench_ring_next(ring, node);
+    struct bench_end *end = &node->ends[BENCH_RIGHT];
+    uint32_t index = (uint32_t)(node - ring->nodes);
     uint64_t bytes = ring->bench->message_bytes;
-    struct ibv_sge sge = {.addr = (uintptr_t)node->memory,
-                          .length = (uint32_t)bytes,
-                          .lkey = node->ends[RIGHT].mr->lkey};
+    struct ibv_sge sge = {.length = (uint32_t)bytes, .lkey = end->mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge,
                              .num_sge = 1,
                              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                              .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad;
 
-    wr.wr.rdma.remote_addr = (uintptr_t)to->memory + bytes;
-    wr.wr.rdma.rkey = to->ends[LEFT].mr->rkey;
-    weft_check(sim_nic_post_send(node->ends[RIGHT].qp, &wr, &bad) == 0);
+    sge.addr = (uintptr_t)node->memory + source_of(ring, index, node->n_sent) * bytes;
+    wr.wr.rdma.remote_addr =
+        (uintptr_t)to->memory + target_of(ring, index, node->n_sent) * bytes;
+    wr.wr.rdma.rkey = to->ends[BENCH_LEFT].mr->rkey;
     node->n_sent++;
+    return take_completions(end->cq, &node->n_completed) &&
+           sim_nic_post_send(end->qp, &wr, &bad) == 0;
 }
 
-/* Takes completions; what arrived from the left starts the next step. */
-static bool serve(struct ring *ring, struct node *node)
+/* What arrived from the left starts the next step. */
+static bool serve(struct bench_ring *ring, struct bench_node *node)
 {
-    struct ibv_wc wc[16];
+    struct bench_end *left = &node->ends[BENCH_LEFT];
+    uint32_t step = node->n_received;
 
-    for (int side = 0; side < 2; side++) {
-        int n = 1;
-
-        while (n > 0) {
-            if (sim_nic_poll_cq(node->ends[side].cq, 16, wc, &n) != 0) {
-                return false;
-            }
-            for (int i = 0; i < n; i++) {
-                if (wc[i].status != IBV_WC_SUCCESS) {
-                    return false;
-                }
-                if (side == LEFT) {
-                    node->n_received++;
-                    post_receive(node);
-                    if (ring->n > 2 && node->n_sent < ring->bench->n_steps) {
-                        send_next(ring, node);
-                    }
-                }
-            }
-        }
-        sim_nic_req_notify(node->ends[side].cq, false);
+    left->is_woken = false;
+    if (!take_completions(left->cq, &node->n_received)) {
+        return false;
     }
+    for (; step < node->n_received; step++) {
+        post_receive(node);
+        reduce(ring, node, step);
+        if (ring->n > 2 && node->n_sent < ring->bench->n_steps &&
+            !send_next(ring, node)) {
+            return false;
+        }
+    }
+    sim_nic_req_notify(left->cq, false);
     return true;
 }
 
-static bool run_ring(struct ring *ring, weft_ps *out_time)
+static bool start(struct bench_ring *ring)
 {
     uint32_t n_senders = ring->n == 2 ? 1 : ring->n;
-    uint64_t n_left = (uint64_t)n_senders * ring->bench->n_steps;
-    weft_ps started = sim_now(ring->engine);
-    bool ok = true;
+    uint32_t n_first = ring->n == 2 ? ring->bench->n_steps : 1;
+    bool ok = n_first <= QUEUE_DEPTH;
 
     for (uint32_t i = 0; i < ring->n; i++) {
         /* Of two nodes, the first has nothing on its left. */
-        for (int k = 0; k < 8 && (ring->n > 2 || i > 0); k++) {
+        for (int k = 0; k < N_RECEIVES && (ring->n > 2 || i > 0); k++) {
             post_receive(&ring->nodes[i]);
         }
-        ok = serve(ring, &ring->nodes[i]) && ok;
+        ok = ok && serve(ring, &ring->nodes[i]);
     }
     for (uint32_t i = 0; i < n_senders; i++) {
-        send_next(ring, &ring->nodes[i]);
+        for (uint32_t k = 0; k < n_first; k++) {
+            ok = ok && send_next(ring, &ring->nodes[i]);
+        }
     }
+    return ok;
+}
+
+/* Until the last message has arrived. */
+static bool run_ring(struct bench_ring *ring, weft_ps *out_time)
+{
+    uint64_t n_left = (uint64_t)(ring->n == 2 ? 1 : ring->n) * ring->bench->n_steps;
+    weft_ps started = sim_now(ring->engine);
+    bool ok = start(ring);
+
     while (ok && n_left > 0 && sim_step(ring->engine, SIM_NEVER)) {
         for (uint32_t i = 0; i < ring->n_woken && ok; i++) {
-            struct node *node = ring->woken[i];
+            struct bench_node *node = ring->woken[i];
             uint32_t before = node->n_received;
 
-            node->is_woken = false;
             ok = serve(ring, node);
             n_left -= node->n_received - before;
         }
@@ -322,6 +249,23 @@ static bool run_ring(struct ring *ring, weft_ps *out_time)
     }
     *out_time = sim_now(ring->engine) - started;
     return ok && n_left == 0;
+}
+
+/* ... and the last acknowledgement too. */
+static bool drain(struct bench_ring *ring)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; i < ring->n && ok; i++) {
+        struct bench_node *node = &ring->nodes[i];
+
+        ok = take_completions(node->ends[BENCH_RIGHT].cq, &node->n_completed);
+        while (ok && node->n_completed < node->n_sent) {
+            ok = sim_step(ring->engine, SIM_NEVER) &&
+                 take_completions(node->ends[BENCH_RIGHT].cq, &node->n_completed);
+        }
+    }
+    return ok;
 }
 
 static double seconds(clockid_t clock)
@@ -332,35 +276,46 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* 0.08 ns a byte at 100 Gb/s, payloads padded to 4 B, and the cable's delay. */
+static uint64_t limit_ns(const struct bench *bench, uint64_t n_packets)
+{
+    uint64_t bytes = ((bench->message_bytes + 3) & ~UINT64_C(3)) +
+                     n_packets * OVERHEAD_BYTES + RETH_AND_IMM_BYTES;
+    uint64_t n_delays = bench->n_nodes == 2 ? 1 : bench->n_steps;
+
+    return bench->n_steps * bytes * 8 / 100 + n_delays * DELAY_NS;
+}
+
 bool sim_bench_ring(const struct bench *bench, struct bench_result *out)
 {
-    struct ring ring = {.bench = bench, .n = bench->n_nodes};
-    uint64_t n_packets = (bench->message_bytes + 4095) / 4096;
-    /* 82 B around every payload, and RETH and the immediate once (IPv4). */
-    uint64_t wire = bench->message_bytes + 82 * n_packets + 20;
+    uint64_t n_messages =
+        (uint64_t)(bench->n_nodes == 2 ? 1 : bench->n_nodes) * bench->n_steps;
+    uint64_t n_packets = (bench->message_bytes + MTU_BYTES - 1) / MTU_BYTES;
+    bool is_moved = bench->payload == BENCH_MOVED;
+    uint64_t n_chunks = is_moved ? bench->n_nodes + 2 : 2;
+    struct bench_ring ring;
     struct rusage usage;
     weft_ps time = 0;
     bool ok;
 
-    ring.profile = *sim_profile_find("mlx5");
-    ring.engine = sim_engine_create(1, NULL, NULL);
-    ring.nodes = weft_calloc(ring.n, sizeof(*ring.nodes));
-    ring.woken = weft_calloc(ring.n, sizeof(*ring.woken));
-    ring.memory_bytes = (2 * bench->message_bytes + 4095) & ~(size_t)4095;
     memset(out, 0, sizeof(*out));
-    ok = make_ring(&ring);
+    ok = bench_ring_make(&ring, bench, n_chunks * bench->message_bytes);
+    if (ok && is_moved) {
+        fill(&ring);
+    }
+    out->events = sim_n_events(ring.engine);
     out->cpu_s = seconds(CLOCK_PROCESS_CPUTIME_ID);
     out->wall_s = seconds(CLOCK_MONOTONIC);
-    ok = ok && run_ring(&ring, &time);
+    ok = ok && run_ring(&ring, &time) && drain(&ring);
+    ok = ok && (!is_moved || check_sums(&ring));
     out->cpu_s = seconds(CLOCK_PROCESS_CPUTIME_ID) - out->cpu_s;
     out->wall_s = seconds(CLOCK_MONOTONIC) - out->wall_s;
     getrusage(RUSAGE_SELF, &usage);
     out->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
-    out->packets = (uint64_t)(ring.n == 2 ? 1 : ring.n) * bench->n_steps * n_packets;
-    out->events = sim_n_events(ring.engine);
+    out->packets = n_messages * n_packets;
+    out->events = sim_n_events(ring.engine) - out->events;
     out->sim_time_ns = (uint64_t)time / 1000;
-    /* 0.08 ns a byte at 100 Gb/s, and the cable's delay, once a step. */
-    out->limit_ns = bench->n_steps * (wire * 8 / 100 + 1000);
-    destroy_ring(&ring);
+    out->limit_ns = limit_ns(bench, n_packets);
+    bench_ring_destroy(&ring);
     return ok;
 }

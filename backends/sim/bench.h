@@ -16,19 +16,26 @@ struct bench_result {
     uint64_t limit_ns; /* what no protocol on this wire can beat */
 };
 
+/* By reference: frames carry addresses, and no byte is there to be copied. Moved: the ring
+ * reduces real numbers, and the sums are checked by whoever knows what was put in. */
+enum bench_payload { BENCH_BY_REFERENCE, BENCH_MOVED };
+
 struct bench {
     const char *name; /* "sim:w1" */
     const char *description;
-    /* False if it could not run. */
+    /* False if it could not run, or its result was wrong. */
     bool (*run)(const struct bench *bench, struct bench_result *out);
     uint32_t n_nodes; /* around the ring; 2: one cable, one direction */
     uint32_t n_steps; /* messages that each node sends */
     uint64_t message_bytes;
+    enum bench_payload payload;
 };
 
-/* n_nodes around a ring, 100 Gb/s and 1000 ns a cable, path MTU 4096. Every node sends
- * n_steps messages to its right; step k + 1 starts when step k arrived from the left. With
- * two nodes only the first sends. */
+/* n_nodes around a ring, 100 Gb/s and 1000 ns a cable, path MTU 4096, an ACK for every data
+ * packet, NICs that spend no time of their own. Every node sends n_steps messages to its
+ * right; step k + 1 starts when step k arrived from the left. With two nodes only the first
+ * sends, and one message follows the other. BENCH_MOVED: a ring all-reduce, so n_steps is
+ * 2 * (n_nodes - 1). */
 bool sim_bench_ring(const struct bench *bench, struct bench_result *out);
 
 #endif

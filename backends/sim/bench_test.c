@@ -1,0 +1,83 @@
+/* The benchmarks measure what they say: the work is done, and takes as long as the wire. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "backends/sim/bench.h"
+
+static struct bench_result run(struct bench bench)
+{
+    struct bench_result result;
+
+    ck_assert(sim_bench_ring(&bench, &result));
+    return result;
+}
+
+/* 40 packets and 1 B more, padded to 4; a packet has 82 B around it, the message 20 B more. */
+START_TEST(one_cable_is_never_idle)
+{
+    struct bench_result once =
+        run((struct bench){.n_nodes = 2, .n_steps = 1, .message_bytes = 40 * 4096 + 1});
+    struct bench_result thrice =
+        run((struct bench){.n_nodes = 2, .n_steps = 3, .message_bytes = 40 * 4096 + 1});
+
+    ck_assert_uint_eq(once.packets, 41);
+    ck_assert_uint_eq(once.limit_ns, (40 * 4096 + 4 + 41 * 82 + 20) * 8 / 100 + 1000);
+    ck_assert_uint_eq(once.sim_time_ns, once.limit_ns);
+    ck_assert_uint_eq(thrice.packets, 3 * 41);
+    ck_assert_uint_eq(thrice.sim_time_ns, thrice.limit_ns);
+}
+END_TEST
+
+START_TEST(a_step_follows_the_one_before)
+{
+    struct bench_result ring =
+        run((struct bench){.n_nodes = 7, .n_steps = 12, .message_bytes = 8192});
+
+    ck_assert_uint_eq(ring.packets, 7 * 12 * 2);
+    ck_assert_uint_eq(ring.limit_ns, 12 * (8192 + 2 * 82 + 20) * 8 / 100 + 12 * 1000);
+    ck_assert_uint_eq(ring.sim_time_ns, ring.limit_ns);
+}
+END_TEST
+
+/* By reference or byte by byte: the same packets at the same times. */
+START_TEST(moved_bytes_are_reduced)
+{
+    struct bench bench = {.n_nodes = 5, .n_steps = 8, .message_bytes = 3 * 4096 + 10};
+    struct bench_result referred = run(bench);
+
+    bench.payload = BENCH_MOVED;
+    struct bench_result moved = run(bench);
+    ck_assert_uint_eq(moved.sim_time_ns, referred.sim_time_ns);
+    ck_assert_uint_eq(moved.events, referred.events);
+    ck_assert_uint_eq(moved.packets, 5 * 8 * 4);
+}
+END_TEST
+
+/* A ring that goes around too seldom leaves wrong sums, and says so. */
+START_TEST(wrong_sums_are_found)
+{
+    struct bench bench = {
+        .n_nodes = 4, .n_steps = 5, .message_bytes = 4096, .payload = BENCH_MOVED};
+    struct bench_result result;
+
+    ck_assert(!sim_bench_ring(&bench, &result));
+    bench.n_steps = 6;
+    ck_assert(sim_bench_ring(&bench, &result));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backends/sim/bench");
+    TCase *bench = tcase_create("bench");
+    tcase_add_test(bench, one_cable_is_never_idle);
+    tcase_add_test(bench, a_step_follows_the_one_before);
+    tcase_add_test(bench, moved_bytes_are_reduced);
+    tcase_add_test(bench, wrong_sums_are_found);
+    suite_add_tcase(suite, bench);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? 0 : 1;
+}
