@@ -91,8 +91,11 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
         drop_frame(port, frame, why);
         return;
     }
+    /* Who listens at this port sees what was sent; the bit flips further on. */
+    struct sim_frame sent = *frame;
+    sent.flags &= (uint8_t)~SIM_FRAME_CORRUPT;
     bool is_corrupt = (frame->flags & SIM_FRAME_CORRUPT) != 0;
-    sim_port_tap_frame(port, true, frame, is_corrupt ? "corrupt" : NULL);
+    sim_port_tap_frame(port, true, &sent, is_corrupt ? "corrupt" : NULL);
     /* What is held back may arrive after its work request was retired. */
     if (extra > 0) {
         sim_frame_own(port->engine, frame);
@@ -113,6 +116,7 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     occupy(port, link, frame->wire_bytes);
     trace_sent(port, frame);
     if (is_loop) {
+        sim_port_tap_frame(port, true, frame, NULL);
         sim_link_put_frame(link, frame, port->free_at, 0);
         return;
     }

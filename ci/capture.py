@@ -1,0 +1,272 @@
+"""Captures of RoCE v2 as a reader sees them who knows only the specifications.
+
+Reads pcapng (draft-ietf-opsawg-pcapng) and decodes Ethernet, IPv4 or IPv6, UDP and the InfiniBand
+transport (IBA vol. 1, chapter 9; annexes A16 and A17). Shares no table and no code with the
+simulator: what it says about a capture is a second opinion.
+"""
+
+import struct
+import zlib
+from collections import defaultdict
+
+MASK = 0xffffff  # PSNs and MSNs have 24 bits
+
+# What a BTH opcode is: bits of the third column of OPCODES.
+REQUEST, FIRST, LAST, SEND, WRITE, READ, ATOMIC, IMM, RETH, AETH, ATOMIC_ETH, ORIG, IETH, DATA = (
+    1 << bit for bit in range(14))
+ONLY = FIRST | LAST
+# IBA vol. 1, table 38 (reliable connection).
+OPCODES = {
+    0x00: ("SEND_FIRST", REQUEST | SEND | FIRST | DATA),
+    0x01: ("SEND_MIDDLE", REQUEST | SEND | DATA),
+    0x02: ("SEND_LAST", REQUEST | SEND | LAST | DATA),
+    0x03: ("SEND_LAST_IMM", REQUEST | SEND | LAST | DATA | IMM),
+    0x04: ("SEND_ONLY", REQUEST | SEND | ONLY | DATA),
+    0x05: ("SEND_ONLY_IMM", REQUEST | SEND | ONLY | DATA | IMM),
+    0x06: ("WRITE_FIRST", REQUEST | WRITE | FIRST | DATA | RETH),
+    0x07: ("WRITE_MIDDLE", REQUEST | WRITE | DATA),
+    0x08: ("WRITE_LAST", REQUEST | WRITE | LAST | DATA),
+    0x09: ("WRITE_LAST_IMM", REQUEST | WRITE | LAST | DATA | IMM),
+    0x0a: ("WRITE_ONLY", REQUEST | WRITE | ONLY | DATA | RETH),
+    0x0b: ("WRITE_ONLY_IMM", REQUEST | WRITE | ONLY | DATA | RETH | IMM),
+    0x0c: ("READ_REQUEST", REQUEST | READ | ONLY | RETH),
+    0x0d: ("READ_FIRST", READ | FIRST | DATA | AETH),
+    0x0e: ("READ_MIDDLE", READ | DATA),
+    0x0f: ("READ_LAST", READ | LAST | DATA | AETH),
+    0x10: ("READ_ONLY", READ | ONLY | DATA | AETH),
+    0x11: ("ACK", AETH),
+    0x12: ("ATOMIC_ACK", ATOMIC | AETH | ORIG),
+    0x13: ("COMPARE_SWAP", REQUEST | ATOMIC | ONLY | ATOMIC_ETH),
+    0x14: ("FETCH_ADD", REQUEST | ATOMIC | ONLY | ATOMIC_ETH),
+    0x16: ("SEND_LAST_INV", REQUEST | SEND | LAST | DATA | IETH),
+    0x17: ("SEND_ONLY_INV", REQUEST | SEND | ONLY | DATA | IETH),
+}
+CNP = 0x81
+EXTENSION_BYTES = ((RETH, 16), (AETH, 4), (ATOMIC_ETH, 28), (ORIG, 8), (IMM, 4), (IETH, 4))
+FLAGS = [OPCODES.get(opcode, ("?", 0))[1] for opcode in range(256)]
+NAMES = [OPCODES.get(opcode, ("?", 0))[0] for opcode in range(256)]
+HEADERS = [12 + sum(n for bit, n in EXTENSION_BYTES if flags & bit) for flags in FLAGS]
+
+ROCE_PORT = 4791
+ONES = b"\xff" * 8
+
+
+class Malformed(Exception):
+    """The file is no capture, or not one of Ethernet."""
+
+
+class Frame:
+    """A RoCE frame of the capture."""
+
+    __slots__ = ("number", "at_ns", "port", "is_out", "flow", "opcode", "flags", "psn", "ack_req",
+                 "n_payload", "pad", "va", "key", "length", "syndrome", "msn", "icrc_ok", "comment")
+
+    def __init__(self, number, at_ns, port, is_out, comment):
+        self.number, self.at_ns, self.port, self.is_out = number, at_ns, port, is_out
+        self.comment = comment
+
+
+def blocks(data):
+    """(type, start of the body, its length) of each block of a little-endian pcapng."""
+    head = struct.Struct("<II")
+    at, end = 0, len(data)
+    if end < 28 or data[:4] != b"\x0a\x0d\x0d\x0a" or data[8:12] != b"\x4d\x3c\x2b\x1a":
+        raise Malformed("no little-endian pcapng")
+    while at < end:
+        if end - at < 12:
+            raise Malformed(f"block cut off at byte {at}")
+        kind, n = head.unpack_from(data, at)
+        if n < 12 or n % 4 != 0 or at + n > end or data[at + n - 4:at + n] != data[at + 4:at + 8]:
+            raise Malformed(f"block of impossible length {n} at byte {at}")
+        yield kind, at + 8, n - 12
+        at += n
+
+
+def options(data, at, end):
+    while at + 4 <= end:
+        code, n = struct.unpack_from("<HH", data, at)
+        if code == 0:
+            return
+        yield code, data[at + 4:at + 4 + n]
+        at += 4 + (n + 3 & ~3)
+
+
+def interface_of(data, at, n):
+    """(name, factor from its time stamps to nanoseconds)"""
+    if struct.unpack_from("<H", data, at)[0] != 1:
+        raise Malformed("an interface that is not Ethernet")
+    name, resolution = "", 6
+    for code, value in options(data, at + 8, at + n):
+        if code == 2:
+            name = value.decode()
+        elif code == 9:
+            resolution = value[0]
+    if resolution > 9:
+        raise Malformed(f"time stamps of 10^-{resolution} s")
+    return name, 10 ** (9 - resolution)
+
+
+def packets(data):
+    """(number from 1, ns, interface name, True if sent / None if unknown, bytes, comment)"""
+    fixed = struct.Struct("<IIIII")
+    interfaces, number = [], 0
+    for kind, at, n in blocks(data):
+        if kind == 1:
+            interfaces.append(interface_of(data, at, n))
+        elif kind == 6:
+            number += 1
+            index, high, low, captured, _ = fixed.unpack_from(data, at)
+            name, factor = interfaces[index]
+            is_out, comment = None, ""
+            after = at + 20 + (captured + 3 & ~3)
+            if data[after:after + 4] == b"\x02\0\x04\0" and after + 12 == at + n:
+                is_out = data[after + 4] & 3 == 2
+            else:
+                for code, value in options(data, after, at + n):
+                    if code == 2:
+                        is_out = value[0] & 3 == 2
+                    elif code == 1:
+                        comment = value.decode()
+            yield (number, (high << 32 | low) * factor, name, is_out,
+                   data[at + 20:at + 20 + captured], comment)
+
+
+def icrc_of(octets, ip, bth):
+    """The invariant CRC that belongs before the last four bytes (annex A17.3.3)."""
+    if octets[ip] >> 4 == 4:
+        masked = (octets[ip:ip + 1] + b"\xff" + octets[ip + 2:ip + 8] + b"\xff" +
+                  octets[ip + 9:ip + 10] + b"\xff\xff" + octets[ip + 12:bth - 8])
+    else:
+        masked = (bytes([octets[ip] | 0x0f]) + b"\xff\xff\xff" + octets[ip + 4:ip + 7] + b"\xff" +
+                  octets[ip + 8:ip + 40])
+    if bth - ip != 40:  # with UDP; RoCE v1 has none
+        masked += octets[bth - 8:bth - 2] + b"\xff\xff"
+    masked += octets[bth:bth + 4] + b"\xff"
+    return zlib.crc32(octets[bth + 5:-4], zlib.crc32(ONES + masked))
+
+
+def locate(octets):
+    """(start of IP, of the BTH, source address, destination address, UDP source port, end of the
+    packet) of a RoCE frame, or None for anything else."""
+    ip = 14
+    kind = octets[12:14]
+    if kind == b"\x81\0":
+        ip, kind = 18, octets[16:18]
+    if kind == b"\x08\0":
+        bth = ip + (octets[ip] & 15) * 4 + 8
+        if octets[ip + 9] != 17:
+            return None
+        source, to = octets[ip + 12:ip + 16], octets[ip + 16:ip + 20]
+        end = ip + (octets[ip + 2] << 8 | octets[ip + 3])
+    elif kind in (b"\x86\xdd", b"\x89\x15"):
+        is_v1 = kind == b"\x89\x15"
+        bth = ip + (40 if is_v1 else 48)
+        if octets[ip + 6] != (0x1b if is_v1 else 17):
+            return None
+        source, to = octets[ip + 8:ip + 24], octets[ip + 24:ip + 40]
+        end = ip + 40 + (octets[ip + 4] << 8 | octets[ip + 5])
+        if is_v1:
+            return ip, bth, source, to, 0, end
+    else:
+        return None
+    if octets[bth - 6] << 8 | octets[bth - 5] != ROCE_PORT:
+        return None
+    return ip, bth, source, to, octets[bth - 8] << 8 | octets[bth - 7], end
+
+
+BTH = struct.Struct(">BBHII")
+RETH_FIELDS = struct.Struct(">QII")
+
+
+def decode(frame, octets, flows):
+    """Fills `frame` in; False if it is not RoCE. `flows` numbers (addresses, port, QP)."""
+    where = locate(octets)
+    if where is None:
+        return False
+    ip, bth, source, to, sport, end = where
+    octets = octets[:end]
+    opcode, bits, _, qpn, psn = BTH.unpack_from(octets, bth)
+    flags = FLAGS[opcode]
+    key = (source, to, qpn & MASK, sport)
+    frame.flow = flows.setdefault(key, len(flows))
+    frame.opcode, frame.flags, frame.psn, frame.ack_req = opcode, flags, psn & MASK, psn >> 31
+    frame.pad = bits >> 4 & 3
+    frame.n_payload = len(octets) - bth - HEADERS[opcode] - frame.pad - 4
+    frame.va = frame.key = frame.length = frame.syndrome = frame.msn = 0
+    if flags & RETH:
+        frame.va, frame.key, frame.length = RETH_FIELDS.unpack_from(octets, bth + 12)
+    elif flags & AETH:
+        frame.syndrome = octets[bth + 12]
+        frame.msn = octets[bth + 13] << 16 | octets[bth + 14] << 8 | octets[bth + 15]
+    frame.icrc_ok = icrc_of(octets, ip, bth) == int.from_bytes(octets[-4:], "little")
+    return True
+
+
+def read(path):
+    """(RoCE frames in order, the keys of their flows by number)"""
+    with open(path, "rb") as file:
+        data = file.read()
+    frames, flows = [], {}
+    for number, at_ns, port, is_out, octets, comment in packets(data):
+        frame = Frame(number, at_ns, port, is_out, comment)
+        if decode(frame, octets, flows):
+            frames.append(frame)
+    return frames, list(flows)
+
+
+# ---- which two flows are one connection ----
+
+def sport_of_both(own, peer):
+    """Linux, rdma_calc_flow_label and rdma_flow_label_to_udp_sport."""
+    label = own * peer
+    label ^= label >> 20
+    label ^= label >> 40
+    label &= 0xfffff
+    return (label & 0x3fff ^ (label & 0xfc000) >> 14) | 0xc000
+
+
+def sport_of_rxe(own):
+    """Linux, rxe_qp_init_req: hash_32(qpn, 14)."""
+    return 0xc000 + ((own * 0x61c88647 & 0xffffffff) >> 18)
+
+
+def is_known_sport(there, back):
+    (_, _, peer, sport), (_, _, own, sport_back) = there, back
+    if sport == sport_back == sport_of_both(own, peer):
+        return True
+    return (sport, sport_back) == (sport_of_rxe(own), sport_of_rxe(peer))
+
+
+def pair_flows(frames, keys):
+    """{flow: the flow in the other direction}. A BTH names the receiver's QP only; the sender's
+    comes from the source port where drivers compute it from both, else from PSNs that answer."""
+    asked, answered = defaultdict(set), defaultdict(set)
+    for frame in frames:
+        (asked if frame.flags & REQUEST else answered)[frame.flow].add(frame.psn)
+    by_ends = defaultdict(list)
+    for flow, (source, to, _, _) in enumerate(keys):
+        by_ends[source, to].append(flow)
+    partner = {}
+
+    def offer(test):
+        for (source, to), there in by_ends.items():
+            for flow in there:
+                free = [back for back in by_ends.get((to, source), ()) if back not in partner
+                        and back != flow and test(flow, back)]
+                if flow not in partner and len(free) == 1:
+                    partner[flow], partner[free[0]] = free[0], flow
+
+    offer(lambda flow, back: is_known_sport(keys[flow], keys[back]))
+    offer(lambda flow, back: bool(asked[flow] & answered[back] or asked[back] & answered[flow]))
+    offer(lambda flow, back: True)
+    return partner
+
+
+def path_mtus(frames, partner):
+    """{flow: payload of its full packets, or 4096 if none was seen}, both directions alike."""
+    full = {}
+    for frame in frames:
+        if frame.flags & DATA and not frame.flags & LAST and frame.flow not in full:
+            full[frame.flow] = frame.n_payload
+    return {flow: full.get(flow) or full.get(partner.get(flow)) or 4096
+            for flow in {frame.flow for frame in frames}}
