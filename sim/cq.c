@@ -95,7 +95,8 @@ static void grow(struct sim_cq *cq)
     cq->head = 0;
 }
 
-/* The entry is lost, and that is never silent: CQ_ERR, and every QP on it to ERR. */
+/* The entry is lost, and that is never silent: CQ_ERR, and every QP on it to ERR (IBA
+ * 11.6.3). */
 static void overrun(struct sim_cq *cq)
 {
     struct sim_nic *nic = cq->nic;
@@ -110,6 +111,9 @@ static void overrun(struct sim_cq *cq)
         struct sim_qp *qp = nic->qps[i];
         if (qp != NULL && (qp->send_cq == cq || qp->recv_cq == cq) &&
             qp->state != IBV_QPS_RESET) {
+            if (nic->profile.raises_access_events) {
+                sim_nic_raise_qp(qp, IBV_EVENT_QP_FATAL); /* it cannot tell its errors */
+            }
             rc_enter_error(qp, IBV_WC_SUCCESS, false);
         }
     }

@@ -82,6 +82,7 @@ struct sim_wqe {
     uint32_t n_sge;
     enum ibv_wr_opcode opcode;
     bool is_signaled, is_fenced, is_solicited, is_inline;
+    bool is_too_long;    /* for the port; `length` is 0 */
     bool is_outstanding; /* counts against max_rd_atomic */
 };
 

@@ -35,9 +35,6 @@ static int check_send_wr(const struct sim_qp *qp, const struct ibv_send_wr *wr)
         return EINVAL;
     }
     uint64_t bytes = wr_bytes(wr->sg_list, wr->num_sge);
-    if (bytes > profile->max_msg_bytes) {
-        return EINVAL;
-    }
     if (is_inline && (!is_send_or_write(wr->opcode) || bytes > qp->sq.max_inline)) {
         return EINVAL;
     }
@@ -82,7 +79,10 @@ static void fill_wqe(struct sim_qp *qp, struct sim_wqe *wqe, const struct ibv_se
     memset(wqe, 0, sizeof(*wqe));
     wqe->wr_id = wr->wr_id;
     wqe->opcode = wr->opcode;
-    wqe->length = (uint32_t)wr_bytes(wr->sg_list, wr->num_sge);
+    uint64_t bytes = wr_bytes(wr->sg_list, wr->num_sge);
+    /* Nobody refuses what no port can carry; it fails when its turn comes (IBA 11.6.2). */
+    wqe->is_too_long = bytes > qp->nic->profile.max_msg_bytes;
+    wqe->length = wqe->is_too_long ? 0 : (uint32_t)bytes;
     wqe->n_sge = (uint32_t)wr->num_sge;
     struct wire_reader imm = wire_reader_init(&wr->imm_data, sizeof(wr->imm_data));
     wqe->imm = wire_get_u32(&imm);

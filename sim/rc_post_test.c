@@ -41,7 +41,6 @@ START_TEST(what_cannot_be_posted_is_refused)
     ck_assert_int_eq(try_post(IBV_WR_SEND, 5, 8, 0, 0), EINVAL);
     ck_assert_int_eq(try_post(IBV_WR_SEND, -1, 8, 0, 0), EINVAL);
     ck_assert_int_eq(try_post(IBV_WR_LOCAL_INV, 1, 8, 0, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_SEND, 2, 1u << 30, 0, 0), EINVAL);
     ck_assert_int_eq(try_post(IBV_WR_SEND, 1, 8, IBV_SEND_INLINE, 0), EINVAL);
     ck_assert_int_eq(try_post(IBV_WR_RDMA_READ, 1, 0, IBV_SEND_INLINE, 0), EINVAL);
     ck_assert_int_eq(try_post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 0, 0), EINVAL);

@@ -200,6 +200,10 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
     }
     bool lands = is_read_or_atomic(wqe);
     uint32_t access = lands ? IBV_ACCESS_LOCAL_WRITE : 0;
+    if (wqe->is_too_long) {
+        fault(qp, IBV_WC_LOC_LEN_ERR);
+        return false;
+    }
     if (lands && qp->attr.max_rd_atomic == 0) {
         fault(qp, IBV_WC_LOC_QP_OP_ERR);
         return false;

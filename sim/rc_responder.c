@@ -37,13 +37,45 @@ static void acknowledge_last(struct sim_qp *qp)
     rc_acknowledge(qp, RC_SYNDROME_ACK, qp->rq.epsn - 1, false);
 }
 
+static bool needs_receive(unsigned flags)
+{
+    bool starts_send = (flags & RC_IS_SEND) != 0 && (flags & RC_IS_FIRST) != 0;
+    bool ends_write_imm = (flags & RC_IS_WRITE) != 0 && (flags & RC_HAS_IMM) != 0;
+    return starts_send || ends_write_imm;
+}
+
+/* A receive WR that the NIC knows of. */
+static bool has_receive(const struct sim_qp *qp)
+{
+    const struct rc_responder *rq = &qp->rq;
+    return rq->head != rq->post &&
+           rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
+}
+
+/* What the receive WR that the packet has in hand completes with, if it has one; nothing of
+ * that name (SUCCESS): it is flushed like those behind it. IBA 11.6.2, or rxe_resp.c. */
+static enum ibv_wc_status status_in_hand(const struct sim_qp *qp, unsigned flags,
+                                         uint8_t syndrome)
+{
+    bool is_access = syndrome == RC_SYNDROME_ACCESS;
+    bool has_wr = qp->rq.message == RC_IN_SEND || needs_receive(flags);
+    if (!has_wr || qp->rq.head == qp->rq.post) {
+        return IBV_WC_SUCCESS;
+    }
+    if (qp->nic->profile.dialect == SIM_DIALECT_RXE) {
+        return is_access ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR;
+    }
+    return is_access ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_SUCCESS;
+}
+
 void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
     struct rc_responder *rq = &qp->rq;
     qp->nic->counters.naks_sent++;
     sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
     rc_acknowledge(qp, syndrome, rq->epsn, true);
-    if (qp->nic->profile.raises_access_events) {
+    /* What its own receive WR brought about, the user reads in that WR's completion. */
+    if (qp->nic->profile.raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
         bool is_access = syndrome == RC_SYNDROME_ACCESS;
         sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
     }
@@ -120,21 +152,6 @@ static bool has_access(const struct sim_qp *qp, unsigned flags)
     return (qp->access & needed) == needed;
 }
 
-static bool needs_receive(unsigned flags)
-{
-    bool starts_send = (flags & RC_IS_SEND) != 0 && (flags & RC_IS_FIRST) != 0;
-    bool ends_write_imm = (flags & RC_IS_WRITE) != 0 && (flags & RC_HAS_IMM) != 0;
-    return starts_send || ends_write_imm;
-}
-
-/* A receive WR that the NIC knows of. */
-static bool has_receive(const struct sim_qp *qp)
-{
-    const struct rc_responder *rq = &qp->rq;
-    return rq->head != rq->post &&
-           rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
-}
-
 /* Payload lengths against the path MTU: full packets but the last (IBA 9.7.4.1.6). */
 static bool has_length(const struct sim_qp *qp, const struct sim_frame *frame,
                        unsigned flags)
@@ -172,6 +189,11 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
     return true;
 }
 
+static void refuse_write(struct sim_qp *qp, uint8_t syndrome, unsigned flags)
+{
+    rc_refuse(qp, syndrome, status_in_hand(qp, flags, syndrome));
+}
+
 static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigned flags)
 {
     struct rc_responder *rq = &qp->rq;
@@ -183,21 +205,21 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
         if (frame->dma_bytes > 0 &&
             !sim_mr_allows(qp->nic, qp->pd, frame->rkey, frame->va, frame->dma_bytes,
                            IBV_ACCESS_REMOTE_WRITE)) {
-            rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+            refuse_write(qp, RC_SYNDROME_ACCESS, flags);
             return false;
         }
     }
     bool is_last = (flags & RC_IS_LAST) != 0;
     if (frame->n_payload > rq->write_left ||
         (is_last && frame->n_payload != rq->write_left)) {
-        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        refuse_write(qp, RC_SYNDROME_INVALID, flags);
         return false;
     }
     if (frame->n_payload > 0) {
         /* The key may have died between the packets of a message. */
         if (!sim_mr_allows(qp->nic, qp->pd, rq->write_rkey, rq->write_va,
                            frame->n_payload, IBV_ACCESS_REMOTE_WRITE)) {
-            rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
+            refuse_write(qp, RC_SYNDROME_ACCESS, flags);
             return false;
         }
         sim_move(qp->nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload,
@@ -250,7 +272,7 @@ static void execute(struct sim_qp *qp, const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     if (!is_in_sequence(qp, flags) || !has_access(qp, flags)) {
-        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        rc_refuse(qp, RC_SYNDROME_INVALID, status_in_hand(qp, 0, RC_SYNDROME_INVALID));
         return;
     }
     if (needs_receive(flags) && !has_receive(qp)) {
@@ -258,7 +280,8 @@ static void execute(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     if (!has_length(qp, frame, flags)) {
-        rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
+        rc_refuse(qp, RC_SYNDROME_INVALID,
+                  status_in_hand(qp, flags, RC_SYNDROME_INVALID));
         return;
     }
     if ((flags & RC_IS_READ) != 0) {

@@ -376,6 +376,18 @@ struct ibv_wc rc_wait(struct rc_pair *pair, unsigned end)
     return wc;
 }
 
+void rc_inject(struct rc_pair *pair, unsigned end, const struct sim_frame *frame)
+{
+    struct sim_frame copy = *frame;
+    struct sim_path path = {.is_ipv4 = true, .header_bytes = 28};
+    (void)find_gid(pair, 1 - end, false, &path.source_gid);
+    (void)find_gid(pair, end, false, &path.destination_gid);
+    copy.path = sim_port_path(pair->ends[end].port, &path);
+    copy.dest_qpn = pair->ends[end].qp->qp_num;
+    copy.source_qpn = pair->ends[1 - end].qp->qp_num;
+    sim_nic_input(pair->ends[end].nic, pair->ends[end].port, &copy);
+}
+
 unsigned rc_times_told(const struct rc_pair *pair, const char *text)
 {
     unsigned n = 0;

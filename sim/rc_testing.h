@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/trace.h"
+#include "sim/frame.h"
 #include "sim/nic.h"
 #include "sim/port.h"
 #include "sim/stack_config.h"
@@ -98,6 +99,9 @@ int rc_post_recv(struct rc_pair *pair, unsigned end, uint64_t wr_id, size_t offs
 int rc_poll(struct rc_pair *pair, unsigned end, struct ibv_wc *wc, int n_max);
 /* The next completion, running at most 100 s; fails the test if there is none. */
 struct ibv_wc rc_wait(struct rc_pair *pair, unsigned end);
+/* Hands end `end`'s QP a packet as if its peer had sent it, at once. Addresses and QP numbers
+ * are filled in; `payload` must outlive the call. */
+void rc_inject(struct rc_pair *pair, unsigned end, const struct sim_frame *frame);
 /* True if the story holds `text`. */
 bool rc_told(const struct rc_pair *pair, const char *text);
 /* How many times it does. */
