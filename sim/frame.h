@@ -133,6 +133,7 @@ struct sim_frame {
     uint32_t n_payload;
     uint32_t hash;
     uint16_t sport;
+    uint16_t ipv4_id;
     uint16_t wire_bytes; /* with preamble and gap */
     uint8_t syndrome;    /* AETH */
     uint8_t opcode;

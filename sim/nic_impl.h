@@ -116,7 +116,7 @@ struct rc_reply {
     bool is_pending;
     bool is_fatal; /* sent although the QP is in ERR */
     uint8_t syndrome;
-    uint32_t psn;
+    uint32_t psn, msn;
     weft_ps at;
 };
 
@@ -164,6 +164,9 @@ struct rc_responder {
     uint32_t message_bytes;
 
     struct rc_reply reply;
+    /* Behind `reply`, where ACKs are single: Owned ring of [behind_cap]. */
+    struct rc_reply *behind;
+    uint32_t behind_head, n_behind, behind_cap;
     struct rc_resource *resources; /* Owned array of [n_resources]: a ring. */
     uint32_t n_resources, next_resource;
     uint32_t *pending; /* Owned array of [n_resources]: by PSN, first next. */
@@ -209,6 +212,7 @@ struct sim_qp {
 struct sim_nic_port {
     struct sim_port *port;
     uint8_t number;   /* from 1 */
+    uint16_t ipv4_id; /* of the last packet, where they rise */
     uint32_t n_bound; /* QPs ever bound to it */
     struct sim_qp *ready, **ready_tail;
 };
@@ -436,6 +440,8 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
 /* NAK with the QP going to ERR; `status` completes the receive in progress, SUCCESS: none. */
 void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status);
 void rc_reply_due(struct sim_event *event);
+/* Behind the reply that waits already. */
+void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply);
 /* READs and atomics. */
 void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame);
 void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame);

@@ -79,6 +79,7 @@ enum sim_packet_reject {
     SIM_PACKET_ICRC,
     /* Those of a receiver, not of the decoder. */
     SIM_PACKET_MAC,  /* for another station */
+    SIM_PACKET_VLAN, /* of a VLAN that the station is not in */
     SIM_PACKET_PKEY, /* of another partition */
     SIM_PACKET_N_REJECTS
 };

@@ -24,6 +24,7 @@ const char *sim_packet_reject_name(enum sim_packet_reject reject)
         [SIM_PACKET_OPCODE] = "opcode",
         [SIM_PACKET_ICRC] = "icrc",
         [SIM_PACKET_MAC] = "mac",
+        [SIM_PACKET_VLAN] = "vlan",
         [SIM_PACKET_PKEY] = "pkey",
     };
     return names[reject];

@@ -84,9 +84,9 @@ struct sim_profile {
     /* larger modify_qp timeouts are ignored (HIP08: 20) or refused */
     uint32_t timeout_max;
     bool timeout_beyond_ignored; /* larger timeouts: ignored with success, else EINVAL */
-    bool cur_state_checked;  /* a CUR_STATE that is not the real state: EINVAL (hns) */
-    bool mig_req;            /* BTH.MigReq of what it sends */
-    bool sport_is_symmetric; /* UDP source port of qpn * qpn; else of the own qpn (rxe) */
+    bool cur_state_checked;    /* a CUR_STATE that is not the real state: EINVAL (hns) */
+    bool mig_req;              /* BTH.MigReq of what it sends */
+    bool sport_is_symmetric;   /* UDP source port of qpn * qpn; else of the own qpn */
     bool raises_access_events; /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
     bool writes_in_order;      /* ibv_query_qp_data_in_order */
     bool has_dmabuf;           /* ibv_reg_dmabuf_mr */
@@ -96,6 +96,17 @@ struct sim_profile {
     uint32_t window_packets;    /* unacknowledged PSNs before the requester stops */
     uint32_t ack_req_packets;   /* AckReq at least every this many packets */
     bool path_mtu_needs_active; /* a path_mtu above active_mtu: EINVAL (hns) */
+    bool ipv4_id_rises; /* each packet has the next IPv4 id (rxe); else all have 0 */
+
+    /* Ways of soft-RoCE, as an endpoint on its wire saw them (Linux 7.2.13). */
+    bool
+        acks_are_single; /* one ACK for each AckReq and each duplicate, none for several */
+    bool nak_waits_for_ack; /* of NAKs, only the first since the last ACK is heeded */
+    bool
+        ghost_ack_completes; /* an ACK beyond all that was sent completes what was sent */
+    bool read_gap_waits; /* a gap in READ responses waits for the timer: no implied NAK */
+    bool read_tail_is_middle; /* the rest of a READ asked again starts as MIDDLE */
+    bool excess_reads_served; /* READs beyond max_dest_rd_atomic wait for their turn */
     /* before every nth signalled send completion comes one with GENERAL_ERR, which means
      * nothing: the QP lives and the WR completes (hns CQE status 0x23); 0: never */
     uint32_t general_err_nth;

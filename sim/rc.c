@@ -40,6 +40,10 @@ static void forget_resources(struct sim_qp *qp)
 {
     free(qp->rq.resources);
     free(qp->rq.pending);
+    free(qp->rq.behind);
+    qp->rq.behind = NULL;
+    qp->rq.n_behind = 0;
+    qp->rq.behind_cap = 0;
     qp->rq.resources = NULL;
     qp->rq.pending = NULL;
     qp->rq.n_resources = 0;
@@ -126,6 +130,7 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     if (!keeps_reply) {
         sim_cancel(qp->nic->engine, &qp->rq.due);
         qp->rq.reply.is_pending = false;
+        qp->rq.n_behind = 0;
         qp->rq.n_pending = 0;
     }
     if (has_cause) {
@@ -139,6 +144,13 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     rc_flush(qp);
 }
 
+/* Never 0, which says that there is none. */
+static uint16_t next_ipv4_id(struct sim_nic_port *port)
+{
+    port->ipv4_id = (uint16_t)(port->ipv4_id == UINT16_MAX ? 1 : port->ipv4_id + 1);
+    return port->ipv4_id;
+}
+
 void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opcode,
                    uint32_t psn)
 {
@@ -149,6 +161,7 @@ void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opc
     frame->source_qpn = qp->ibv.qp_num;
     frame->n_payload = 0;
     frame->sport = qp->sport;
+    frame->ipv4_id = qp->nic->profile.ipv4_id_rises ? next_ipv4_id(qp->port) : 0;
     frame->opcode = opcode;
     frame->flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0;
 }

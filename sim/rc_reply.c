@@ -1,7 +1,9 @@
 /* READs, atomics, and the frames that answer requests. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "sim/nic_impl.h"
 
 static void unqueue(struct rc_responder *rq, uint32_t position)
@@ -10,6 +12,34 @@ static void unqueue(struct rc_responder *rq, uint32_t position)
     rq->n_pending--;
     memmove(rq->pending + position, rq->pending + position + 1,
             (rq->n_pending - position) * sizeof(*rq->pending));
+}
+
+/* Twice as many resources, the oldest first. */
+static void grow_resources(struct rc_responder *rq)
+{
+    uint32_t n = rq->n_resources;
+    struct rc_resource *resources = weft_calloc(2 * n, sizeof(*resources));
+    uint32_t *pending = weft_calloc(2 * n, sizeof(*pending));
+    for (uint32_t i = 0; i < n; i++) {
+        resources[i] = rq->resources[(rq->next_resource + i) % n];
+    }
+    for (uint32_t i = 0; i < rq->n_pending; i++) {
+        pending[i] = (rq->pending[i] + n - rq->next_resource) % n;
+    }
+    free(rq->resources);
+    free(rq->pending);
+    rq->resources = resources;
+    rq->pending = pending;
+    rq->n_resources = 2 * n;
+    rq->next_resource = n;
+}
+
+/* Room may have grown for READs that wait; not so what is remembered. */
+static bool is_remembered(const struct sim_qp *qp, uint32_t index)
+{
+    const struct rc_responder *rq = &qp->rq;
+    uint32_t age = (rq->next_resource + rq->n_resources - 1 - index) % rq->n_resources;
+    return rq->resources[index].is_known && age < qp->attr.max_dest_rd_atomic;
 }
 
 /* The oldest resource makes room. It is an error if its responses are still to be sent for
@@ -22,7 +52,11 @@ static struct rc_resource *take_resource(struct sim_qp *qp)
     }
     struct rc_resource *resource = &rq->resources[rq->next_resource];
     if (resource->is_pending && !resource->is_repeat) {
-        return NULL;
+        if (!qp->nic->profile.excess_reads_served) {
+            return NULL;
+        }
+        grow_resources(rq);
+        resource = &rq->resources[rq->next_resource];
     }
     if (resource->is_pending) {
         /* Whoever asks for more has all of this: a straggling duplicate asked again. */
@@ -152,8 +186,8 @@ static bool is_part_of(const struct sim_qp *qp, const struct rc_resource *resour
 {
     uint32_t offset = (frame->psn - resource->first_psn) & RC_PSN_MASK;
     bool is_atomic = frame->opcode != RC_READ_REQUEST;
-    if (!resource->is_known || resource->is_atomic != is_atomic ||
-        offset >= resource->n_psn || frame->rkey != resource->rkey) {
+    if (resource->is_atomic != is_atomic || offset >= resource->n_psn ||
+        frame->rkey != resource->rkey) {
         return false;
     }
     uint64_t skipped = (uint64_t)offset * qp->mtu_bytes;
@@ -170,9 +204,10 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
     uint32_t n = 0;
     for (uint32_t i = 0; i < rq->n_resources; i++) {
         struct rc_resource *resource = &rq->resources[i];
-        if (is_part_of(qp, resource, frame, &first, &n)) {
+        if (is_remembered(qp, i) && is_part_of(qp, resource, frame, &first, &n)) {
+            bool goes_on = qp->nic->profile.read_tail_is_middle;
             resource->next = first;
-            resource->base = first;
+            resource->base = goes_on ? 0 : first;
             resource->last = first + n;
             resource->is_repeat = true;
             queue_resource(qp, resource);
@@ -224,13 +259,35 @@ static void arm_next(struct sim_qp *qp)
     }
 }
 
+void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply)
+{
+    if (rq->n_behind == rq->behind_cap) {
+        uint32_t cap = rq->behind_cap == 0 ? 16 : 2 * rq->behind_cap;
+        struct rc_reply *ring = weft_calloc(cap, sizeof(*ring));
+        for (uint32_t i = 0; i < rq->n_behind; i++) {
+            ring[i] = rq->behind[(rq->behind_head + i) % rq->behind_cap];
+        }
+        free(rq->behind);
+        rq->behind = ring;
+        rq->behind_cap = cap;
+        rq->behind_head = 0;
+    }
+    rq->behind[(rq->behind_head + rq->n_behind) % rq->behind_cap] = *reply;
+    rq->n_behind++;
+}
+
 static void build_ack(struct sim_qp *qp, struct sim_frame *out)
 {
     struct rc_responder *rq = &qp->rq;
     rc_frame_init(qp, out, RC_ACK, rq->reply.psn);
     out->syndrome = rq->reply.syndrome;
-    out->msn = rq->msn;
+    out->msn = rq->reply.msn;
     rq->reply.is_pending = false;
+    if (rq->n_behind > 0) {
+        rq->reply = rq->behind[rq->behind_head];
+        rq->behind_head = (rq->behind_head + 1) % rq->behind_cap;
+        rq->n_behind--;
+    }
     rc_frame_finish(qp, out);
 }
 

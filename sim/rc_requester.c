@@ -106,7 +106,7 @@ void rc_retry_timeout(struct sim_event *event)
         return;
     }
     sq->deadline = SIM_NEVER;
-    sq->went_back = false;
+    sq->went_back = qp->nic->profile.nak_waits_for_ack;
     qp->nic->counters.timeouts++;
     sim_qp_trace(qp, "timeout", "psn=%u retries_left=%u", sq->una_psn, sq->retries_left);
     rc_retry(qp, sq->una_psn, "timeout");

@@ -20,15 +20,23 @@ static void arm_due(struct sim_qp *qp, weft_ps at)
 void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal)
 {
     struct rc_reply *reply = &qp->rq.reply;
-    /* A reply that waits takes the newer word; its time does not move. */
+    struct rc_reply said = {
+        .is_pending = true,
+        .is_fatal = is_fatal,
+        .syndrome = syndrome,
+        .psn = psn & RC_PSN_MASK,
+        .msn = qp->rq.msn,
+        .at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps,
+    };
     if (!reply->is_pending) {
-        reply->is_pending = true;
-        reply->at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps;
-        arm_due(qp, reply->at);
+        arm_due(qp, said.at);
+    } else if (qp->nic->profile.acks_are_single) {
+        rc_queue_reply(&qp->rq, &said);
+        return;
+    } else {
+        said.at = reply->at; /* the newer word goes when the older one would have */
     }
-    reply->syndrome = syndrome;
-    reply->psn = psn & RC_PSN_MASK;
-    reply->is_fatal = is_fatal;
+    *reply = said;
     rc_kick(qp);
 }
 
@@ -303,7 +311,7 @@ static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     /* A NAK that waits says the same and more. */
-    if (!qp->rq.reply.is_pending) {
+    if (!qp->rq.reply.is_pending || qp->nic->profile.acks_are_single) {
         acknowledge_last(qp);
     }
 }

@@ -28,6 +28,16 @@ static void note_progress(struct sim_qp *qp)
     rc_set_deadline(qp);
 }
 
+/* Does a response of `psn` show that one before it was lost? To some devices only those
+ * beyond the READ that is waited for. */
+static bool shows_loss(const struct sim_qp *qp, uint32_t psn)
+{
+    const struct rc_requester *sq = &qp->sq;
+    const struct sim_wqe *wqe = &sq->wqes[sq->una & sq->mask];
+    uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
+    return !qp->nic->profile.read_gap_waits || rc_psn_diff(psn, last) > 0;
+}
+
 /* Completes what `psn` and everything before it acknowledges. False if a READ or atomic in
  * that range has not been answered: its response was lost. */
 static bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
@@ -39,7 +49,7 @@ static bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
         const struct sim_wqe *wqe = oldest(sq);
         uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
         if (is_read_or_atomic(wqe)) {
-            is_complete = false;
+            is_complete = !shows_loss(qp, psn);
             break;
         }
         if (rc_psn_diff(psn, last) < 0) {
@@ -103,12 +113,29 @@ static void handle_fatal_nak(struct sim_qp *qp, uint8_t syndrome)
     }
 }
 
-/* A NAK acknowledges what is before its PSN. */
+/* A NAK acknowledges what is before its PSN; for some devices that is no progress. False if a
+ * response was lost before it. */
+static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
+{
+    struct rc_requester *sq = &qp->sq;
+    uint32_t before = (psn - 1) & RC_PSN_MASK;
+    bool went_back = sq->went_back;
+    uint32_t retries_left = sq->retries_left;
+    uint32_t rnr_retries_left = sq->rnr_retries_left;
+    bool is_complete =
+        rc_psn_diff(before, sq->una_psn) < 0 || acknowledge_through(qp, before);
+    if (qp->nic->profile.nak_waits_for_ack) {
+        sq->went_back = went_back;
+        sq->retries_left = retries_left;
+        sq->rnr_retries_left = rnr_retries_left;
+    }
+    return is_complete;
+}
+
 static void handle_nak(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
-    uint32_t before = (frame->psn - 1) & RC_PSN_MASK;
-    if (rc_psn_diff(before, sq->una_psn) >= 0 && !acknowledge_through(qp, before)) {
+    if (!acknowledge_before(qp, frame->psn)) {
         handle_lost_response(qp);
         return;
     }
@@ -143,7 +170,9 @@ static struct sim_wqe *expect_response(struct sim_qp *qp, const struct sim_frame
         return NULL;
     }
     if (frame->psn != sq->una_psn) {
-        handle_lost_response(qp);
+        if (shows_loss(qp, frame->psn)) {
+            handle_lost_response(qp);
+        }
         return NULL;
     }
     return oldest(sq);
@@ -218,15 +247,30 @@ static void handle_acknowledge(struct sim_qp *qp, const struct sim_frame *frame)
     }
 }
 
+/* An ACK of what was never sent: to some devices it says that all WRs that were sent whole
+ * are done. */
+static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool is_ack = frame->opcode == RC_ACK && (frame->syndrome & 0xe0) == 0;
+    if (!qp->nic->profile.ghost_ack_completes || !is_ack || sq->send == sq->una) {
+        return;
+    }
+    const struct sim_wqe *sent = &sq->wqes[(sq->send - 1) & sq->mask];
+    if (!acknowledge_through(qp, (sent->first_psn + sent->n_psn - 1) & RC_PSN_MASK)) {
+        handle_lost_response(qp);
+    }
+}
+
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
-    bool is_stale = rc_psn_diff(frame->psn, sq->una_psn) < 0;
-    bool is_ghost = rc_psn_diff(frame->psn, sq->max_psn) >= 0;
-    if (is_stale || is_ghost || sq->una == sq->post) {
-        return; /* answers something that is done, or was never asked */
+    if (rc_psn_diff(frame->psn, sq->una_psn) < 0 || sq->una == sq->post) {
+        return; /* answers something that is done */
     }
-    if (frame->opcode == RC_ACK) {
+    if (rc_psn_diff(frame->psn, sq->max_psn) >= 0) {
+        handle_ghost(qp, frame);
+    } else if (frame->opcode == RC_ACK) {
         handle_acknowledge(qp, frame);
     } else if (frame->opcode == RC_ATOMIC_ACK) {
         handle_atomic_ack(qp, frame);

@@ -68,6 +68,13 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .window_packets = 16384,         /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,           /* chosen: IBA leaves it open */
     .path_mtu_needs_active = true,   /* hns_roce_hw_v2.c */
+    .ipv4_id_rises = false,          /* DF is set: RFC 6864 */
+    .acks_are_single = false,        /* IBA 9.7.5.1.1 */
+    .nak_waits_for_ack = false,      /* chosen */
+    .ghost_ack_completes = false,    /* IBA 9.7.6.1 */
+    .read_gap_waits = false,         /* IBA 9.7.5.2.7: implied NAK */
+    .read_tail_is_middle = false,    /* IBA 9.7.5.1.2: FIRST or ONLY */
+    .excess_reads_served = false,    /* IBA 9.7.4.1.2 */
     .general_err_nth = 0,            /* chosen: only where a scenario asks */
     .general_err_is_harmless = true, /* hns_roce_hw_v2.c: ignored */
 

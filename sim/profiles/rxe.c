@@ -1,4 +1,4 @@
-/* Soft-RoCE, Linux 6.12 (drivers/infiniband/sw/rxe). */
+/* Soft-RoCE, Linux 6.12 (drivers/infiniband/sw/rxe); its packets as seen on Linux 7.2.13. */
 #include <infiniband/verbs.h>
 
 #include "sim/profiles/profiles.h"
@@ -64,14 +64,21 @@ const struct sim_profile sim_profile_rxe = {
     .timeout_beyond_ignored = false,  /* chosen */
     .cur_state_checked = false,       /* mlx5 trusts the claim */
     .mig_req = false,                 /* rxe_hdr.h */
-    .sport_is_symmetric = false,      /* rxe_qp.c: hash_32 of the own QPN */
+    .sport_is_symmetric = true,       /* rxe_verbs.c: rdma_get_udp_sport */
     .raises_access_events = false,    /* rxe_resp.c */
     .writes_in_order = true,          /* chosen: out-of-order writes are off */
     .has_dmabuf = false,              /* Linux 6.12 */
     .gid_checked_per_packet = true,   /* rxe_recv.c */
-    .window_packets = 128,            /* RXE_MAX_UNACKED_PSNS */
-    .ack_req_packets = 64,            /* RXE_MAX_PKT_PER_ACK */
+    .window_packets = 129,            /* seen on 7.2.13: RXE_MAX_UNACKED_PSNS + 1 */
+    .ack_req_packets = 66,            /* seen on 7.2.13: RXE_MAX_PKT_PER_ACK + 2 */
     .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .ipv4_id_rises = true,            /* seen on 7.2.13: ip_select_ident */
+    .acks_are_single = true,          /* seen on 7.2.13; rxe_resp.c */
+    .nak_waits_for_ack = true,        /* seen on 7.2.13; rxe_comp.c, started_retry */
+    .ghost_ack_completes = true,      /* seen on 7.2.13; rxe_comp.c, check_psn */
+    .read_gap_waits = true,           /* seen on 7.2.13; rxe_comp.c, check_psn */
+    .read_tail_is_middle = true,      /* seen on 7.2.13; rxe_resp.c, duplicate_request */
+    .excess_reads_served = true,      /* seen on 7.2.13 */
     .general_err_nth = 0,             /* chosen: only where a scenario asks */
     .general_err_is_harmless = false, /* rxe has no such status */
 
