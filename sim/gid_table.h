@@ -31,8 +31,8 @@ struct sim_gid_table {
 void sim_gid_table_init(struct sim_gid_table *table, uint32_t n_slots, bool has_roce_v1,
                         uint32_t ifindex, uint64_t mac);
 void sim_gid_table_fini(struct sim_gid_table *table);
-/* Adds `ip` once per type. EINVAL for 0.0.0.0 and ::, EEXIST if all of its types are there already (also as a
- * default GID), ENOSPC if one found no slot. `*out_n` slots changed. */
+/* Adds `ip` once per type. EINVAL for 0.0.0.0 and ::, EEXIST if all of its types are there
+ * already (also as a default GID), ENOSPC if one found no slot. `*out_n` slots changed. */
 int sim_gid_table_add(struct sim_gid_table *table, const struct sim_ip *ip,
                       uint32_t ifindex, uint32_t *out_n);
 /* Empties the non-default slots of `ip`; those in use stay pending. Returns how many. */

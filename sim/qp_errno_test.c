@@ -95,10 +95,15 @@ static void peer_silent(struct call *call)
 {
     call->attr.ah_attr.grh.dgid.raw[15] = 77;
 }
-static void peer_unrouted(struct call *call)
+static void peer_of_other_family(struct call *call)
 {
     static const uint8_t elsewhere[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
     memcpy(call->attr.ah_attr.grh.dgid.raw, elsewhere, sizeof(elsewhere));
+}
+static void peer_unrouted(struct call *call)
+{
+    peer_of_other_family(call);
+    call->attr.ah_attr.grh.sgid_index = 1; /* fe80:: of v2 */
 }
 /* Somebody else asked for that address three seconds ago. */
 static void peer_failed_before(struct call *call)
@@ -211,6 +216,7 @@ static const struct {
     MISTAKE(gid_last_of_table),
     MISTAKE(gid_beyond_table),
     MISTAKE(peer_silent),
+    MISTAKE(peer_of_other_family),
     MISTAKE(peer_unrouted),
     MISTAKE(peer_failed_before),
     MISTAKE(rq_psn_33_bits),

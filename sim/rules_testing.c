@@ -187,6 +187,7 @@ int rules_errno(const char *cell)
 {
     static const struct word words[] = {
         {"0", 0},
+        {"-", 0},
         {"EINVAL", EINVAL},
         {"ENOMEM", ENOMEM},
         {"EPERM", EPERM},
@@ -195,6 +196,9 @@ int rules_errno(const char *cell)
         {"EFAULT", EFAULT},
         {"ENODATA", ENODATA},
         {"ENODEV", ENODEV},
+        {"EEXIST", EEXIST},
+        {"ENOSPC", ENOSPC},
+        {"EADDRNOTAVAIL", EADDRNOTAVAIL},
         {"EOPNOTSUPP", EOPNOTSUPP},
         {"ETIMEDOUT", ETIMEDOUT},
         {"ENETUNREACH", ENETUNREACH},

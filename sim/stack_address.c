@@ -52,7 +52,7 @@ static int put_address(struct sim_stack *stack, uint32_t ifindex,
     if (netdev == NULL) {
         return ENODEV;
     }
-    if (find_address(netdev, &like->ip) != NULL) {
+    if (sim_netdev_owns(netdev, &like->ip)) {
         return EEXIST;
     }
     struct sim_address address = *like;
@@ -64,7 +64,7 @@ static int put_address(struct sim_stack *stack, uint32_t ifindex,
                              .to = {.ip = address.peer, .prefix_len = address.prefix_len},
                              .netdev = netdev,
                              .is_connected = true});
-    /* The netdev's own link-local address has its default GID already. */
+    /* A peer's address may have its GID already. */
     int error = sim_netdev_add_gid(netdev, gid_of(&address));
     return error == EEXIST ? 0 : error;
 }
@@ -139,6 +139,11 @@ int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
         drop_address(netdev, heir);
     }
     return 0;
+}
+
+void sim_stack_set_promotion(struct sim_stack *stack, bool on)
+{
+    stack->sysctl.promote_secondaries = on;
 }
 
 bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip)

@@ -62,7 +62,8 @@ struct sim_address {
     bool is_secondary;  /* IPv4: another one is before it in the same subnet */
 };
 
-/* Adds an address with its connected route and its GIDs. EEXIST if the netdev has it,
+/* Adds an address with its connected route and its GIDs. EEXIST if the netdev has it (as
+ * the link-local one of its MAC, which comes of itself),
  * ENODEV without such a netdev, ENOSPC if the GID table is full (the address is added).
  */
 int sim_stack_add_address(struct sim_stack *stack, uint32_t ifindex,
@@ -76,6 +77,8 @@ int sim_stack_add_peer_address(struct sim_stack *stack, uint32_t ifindex,
  * them the primary. */
 int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_ip *ip);
+/* The sysctl, while the host runs. */
+void sim_stack_set_promotion(struct sim_stack *stack, bool on);
 /* Takes only the GIDs of `ip` away, or puts them back: what drivers and netdev events do
  * to a table (index drift). EADDRNOTAVAIL if there is nothing to take, ENOSPC, EEXIST. */
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);

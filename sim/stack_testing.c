@@ -1,11 +1,11 @@
 #include "sim/stack_testing.h"
 
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "io/addr.h"
 
 static const char *const host_names[NET_HOSTS_MAX] = {"h0", "h1", "h2", "h3"};
 static const char *const port_names[NET_PORTS_MAX] = {"p0", "p1", "p2", "p3"};
@@ -89,25 +89,20 @@ void net_cable(struct net *net, uint32_t a, const char *address_a, uint32_t b,
 
 struct sim_ip net_ip(const char *text)
 {
-    unsigned n[4];
-    struct sim_ip ip = {{0}};
-    if (sscanf(text, "%u.%u.%u.%u", &n[0], &n[1], &n[2], &n[3]) == 4) {
-        return sim_ip_v4((uint8_t)n[0], (uint8_t)n[1], (uint8_t)n[2], (uint8_t)n[3]);
-    }
-    ck_assert_int_eq(sscanf(text, "%x::%x", &n[0], &n[1]), 2);
-    ip.bytes[0] = (uint8_t)(n[0] >> 8);
-    ip.bytes[1] = (uint8_t)n[0];
-    ip.bytes[14] = (uint8_t)(n[1] >> 8);
-    ip.bytes[15] = (uint8_t)n[1];
-    return ip;
+    struct io_ip ip;
+    struct sim_ip out;
+    ck_assert_msg(io_ip_parse(text, &ip), "no address: %s", text);
+    memcpy(out.bytes, ip.bytes, sizeof out.bytes);
+    return out;
 }
 
 struct sim_prefix net_prefix(const char *text)
 {
-    const char *slash = strchr(text, '/');
-    ck_assert_ptr_nonnull(slash);
-    return (struct sim_prefix){.ip = net_ip(text),
-                               .prefix_len = (uint8_t)strtoul(slash + 1, NULL, 10)};
+    struct io_prefix prefix;
+    ck_assert_msg(io_prefix_parse(text, &prefix), "no prefix: %s", text);
+    struct sim_prefix out = {.prefix_len = prefix.prefix_len};
+    memcpy(out.ip.bytes, prefix.ip.bytes, sizeof out.ip.bytes);
+    return out;
 }
 
 struct sim_endpoint net_endpoint(const char *ip, uint16_t port)

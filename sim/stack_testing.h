@@ -35,7 +35,7 @@ void net_cable(struct net *net, uint32_t a, const char *address_a, uint32_t b,
 /* A new port of `host` without a cable. */
 struct sim_port *net_port(struct net *net, uint32_t host);
 
-struct sim_ip net_ip(const char *text); /* IPv4 dotted, or fe80::N, fd00::N */
+struct sim_ip net_ip(const char *text); /* "10.0.0.1", "fe80::1" */
 struct sim_prefix net_prefix(const char *text);
 struct sim_endpoint net_endpoint(const char *ip, uint16_t port);
 union ibv_gid net_gid(const char *ip);

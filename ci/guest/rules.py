@@ -176,7 +176,7 @@ def add_command(address, netdev, prefix=""):
 
 def rows_of(path, cases):
     with open(path, encoding="ascii", newline="") as file:
-        for row in csv.DictReader(file):
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
             if not cases or row["case"] in cases:
                 yield row
 
@@ -256,7 +256,7 @@ def tell_gid_tables(path, cases):
 def host_up(host, number, addresses, sysctls):
     """A namespace with its ports (made before), addresses and settings."""
     inside = f"ip netns exec {host} "
-    for setting in sysctls.split():
+    for setting in sysctls.replace("-", "").split():
         name, value = setting.split("=")
         must(f"{inside}sysctl -qw net.ipv4.conf.all.{name}={value}")
     for part in re.split(r" (?=p\d=)", addresses):
