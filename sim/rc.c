@@ -238,7 +238,11 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
     }
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     if (qp == NULL || (flags & RC_IS_SPOKEN) == 0) {
-        drop(nic, port, frame, "unknown_qp");
+        if (qp != NULL && frame->opcode == RC_CNP) {
+            nic->counters.cnps++; /* nothing slows down */
+        } else {
+            drop(nic, port, frame, qp == NULL ? "unknown_qp" : "opcode");
+        }
         return;
     }
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_RTR &&

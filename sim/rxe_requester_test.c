@@ -11,15 +11,10 @@ enum { SQ = WIRE_SQ_PSN };
 
 static struct wire wire;
 
-static void set_up_with(const struct rc_options *options)
-{
-    wire_init(&wire, options);
-}
-
 static void set_up(void)
 {
     static const struct rc_options options = {.timeout = 14, .retry_cnt = 3};
-    set_up_with(&options);
+    wire_init(&wire, &options);
 }
 
 static void tear_down(void)
@@ -41,14 +36,6 @@ static void expect_writes(uint32_t psn, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         (void)wire_expect(&wire, RC_WRITE_ONLY, psn + i);
     }
-}
-
-static void expect_all_done(unsigned first, unsigned last, enum ibv_wc_status status)
-{
-    for (unsigned i = first; i <= last; i++) {
-        wire_expect_done(&wire, i, status);
-    }
-    wire_expect_none_done(&wire);
 }
 
 /* How many frames follow of a 200-packet WRITE, the next of which is packet `first`; those of
@@ -83,7 +70,7 @@ START_TEST(every_66th_packet_asks_and_129_wait)
     ck_assert_uint_eq(drain_write(195, asking + 2, 2), 5);
     wire_expect_none_done(&wire);
     wire_ack(&wire, 0x1f, SQ + 199);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
 }
 END_TEST
 
@@ -106,7 +93,7 @@ START_TEST(an_ack_of_the_last_of_60_completes_60)
     post_writes(60);
     expect_writes(SQ, 60);
     wire_ack(&wire, 0x1f, SQ + 59);
-    expect_all_done(1, 60, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 60, IBV_WC_SUCCESS);
 }
 END_TEST
 
@@ -118,12 +105,12 @@ START_TEST(an_ack_inside_a_wr_completes_those_before)
     wire_post(&wire, IBV_WR_RDMA_WRITE, 3, 3 * WIRE_MTU);
     wire_run(&wire, RC_PS_PER_MS);
     wire_ack(&wire, 0x1f, SQ + 3);
-    expect_all_done(1, 2, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 2, IBV_WC_SUCCESS);
     wire_ack(&wire, 0x1f, SQ + 3);
     wire_ack(&wire, 0x1f, SQ);
     wire_expect_none_done(&wire);
     wire_ack(&wire, 0x1f, SQ + 4);
-    expect_all_done(3, 3, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 3, 3, IBV_WC_SUCCESS);
 }
 END_TEST
 
@@ -140,7 +127,7 @@ START_TEST(credits_and_msn_mean_nothing)
         wire_expect_none_done(&wire);
         wire_say(&wire, &ack);
     }
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
 }
 END_TEST
 
@@ -151,13 +138,13 @@ START_TEST(an_ack_of_what_was_never_sent_is_believed)
     wire_expect_none_done(&wire);
     post_writes(1);
     wire_ack(&wire, 0x1f, SQ + 40);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
     /* Sent whole is what counts: of these, the first. */
     wire_post(&wire, IBV_WR_RDMA_WRITE, 2, 8);
     wire_post(&wire, IBV_WR_RDMA_WRITE, 3, 200 * WIRE_MTU);
     wire_run(&wire, RC_PS_PER_MS);
     wire_ack(&wire, 0x1f, SQ + 1000);
-    expect_all_done(2, 2, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 2, 2, IBV_WC_SUCCESS);
     ck_assert_int_eq(wire_qp_state(&wire), IBV_QPS_RTS);
 }
 END_TEST
@@ -171,7 +158,7 @@ START_TEST(a_late_ack_ends_it)
     expect_writes(SQ, 1);
     expect_writes(SQ, 1);
     wire_ack(&wire, 0x1f, SQ);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
     wire_ack(&wire, 0x1f, SQ);
     wire_run(&wire, RC_PS_PER_S);
     wire_expect_silence(&wire);
@@ -193,7 +180,7 @@ START_TEST(without_ack_it_is_sent_four_times)
     }
     wire_expect_silence(&wire);
     wire_expect_done(&wire, 1, IBV_WC_RETRY_EXC_ERR);
-    expect_all_done(2, 2, IBV_WC_WR_FLUSH_ERR);
+    wire_expect_all_done(&wire, 2, 2, IBV_WC_WR_FLUSH_ERR);
     ck_assert_int_eq(wire_qp_state(&wire), IBV_QPS_ERR);
 }
 END_TEST
@@ -204,7 +191,7 @@ START_TEST(intervals_are_those_of_the_timeout)
     static const uint8_t timeouts[] = {10, 14, 17};
     struct rc_options options = {.timeout = timeouts[_i], .retry_cnt = 3};
     weft_ps least = ACK_TIME(timeouts[_i]);
-    set_up_with(&options);
+    wire_init(&wire, &options);
     wire_post(&wire, IBV_WR_RDMA_WRITE, 1, 8);
     weft_ps start = sim_now(wire.pair.engine);
     (void)rc_wait(&wire.pair, 0);
@@ -253,7 +240,7 @@ START_TEST(an_old_ack_is_no_progress)
     wire_run(&wire, RC_PS_PER_S);
     wire_expect_silence(&wire);
     wire_expect_done(&wire, 1, IBV_WC_SUCCESS);
-    expect_all_done(2, 2, IBV_WC_RETRY_EXC_ERR);
+    wire_expect_all_done(&wire, 2, 2, IBV_WC_RETRY_EXC_ERR);
 }
 END_TEST
 
@@ -268,7 +255,7 @@ START_TEST(a_nak_goes_back_at_once_and_costs_a_retry)
     const struct wire_frame *first = wire_expect(&wire, RC_WRITE_ONLY, SQ + 2);
     ck_assert_int_lt(first->at - said, 100 * RC_PS_PER_US);
     expect_writes(SQ + 3, 2);
-    expect_all_done(1, 2, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 2, IBV_WC_SUCCESS);
     wire_run(&wire, RC_PS_PER_S);
     expect_writes(SQ + 2, 3); /* two of three retries were left */
     expect_writes(SQ + 2, 3);
@@ -317,89 +304,8 @@ START_TEST(a_fatal_nak_ends_the_first_and_flushes_the_rest)
     post_writes(3);
     wire_ack(&wire, (uint8_t)(0x61 + _i), SQ);
     wire_expect_done(&wire, 1, statuses[_i]);
-    expect_all_done(2, 3, IBV_WC_WR_FLUSH_ERR);
+    wire_expect_all_done(&wire, 2, 3, IBV_WC_WR_FLUSH_ERR);
     ck_assert_int_eq(wire_qp_state(&wire), IBV_QPS_ERR);
-}
-END_TEST
-
-/* "RNR NAK, code -> until resend: table time; same psn, new IP id, then success." */
-START_TEST(rnr_waits_its_time_and_sends_again)
-{
-    static const struct {
-        uint8_t code;
-        weft_ps us;
-    } codes[] = {{1, 10},     {12, 640},   {14, 1280},  {20, 10240},
-                 {22, 20480}, {24, 40960}, {26, 81920}, {0, 655360}};
-    wire_post(&wire, IBV_WR_SEND, 1, 8);
-    wire_run(&wire, RC_PS_PER_MS);
-    uint16_t id = wire_expect(&wire, RC_SEND_ONLY, SQ)->roce.ipv4_id;
-    weft_ps said = sim_now(wire.pair.engine);
-    wire_ack(&wire, 0x20 | codes[_i].code, SQ);
-    wire_run(&wire, codes[_i].us * RC_PS_PER_US + RC_PS_PER_MS);
-    const struct wire_frame *again = wire_expect(&wire, RC_SEND_ONLY, SQ);
-    ck_assert_int_ge(again->at - said, codes[_i].us * RC_PS_PER_US);
-    ck_assert_uint_eq(again->roce.ipv4_id, id + 1);
-    wire_expect_silence(&wire);
-    wire_ack(&wire, 0x1f, SQ);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
-}
-END_TEST
-
-/* "RNR wait longer than ack timeout (14, code 0): no timer resend in between; one resend;
- * retry_cnt untouched." */
-START_TEST(rnr_wait_stops_the_timer_and_costs_no_retry)
-{
-    wire_post(&wire, IBV_WR_SEND, 1, 8);
-    wire_run(&wire, RC_PS_PER_MS);
-    wire_ack(&wire, 0x20, SQ);
-    wire_run(&wire, 655 * RC_PS_PER_MS);
-    (void)wire_expect(&wire, RC_SEND_ONLY, SQ);
-    wire_expect_silence(&wire);
-    wire_run(&wire, RC_PS_PER_S);
-    for (unsigned i = 0; i < 4; i++) { /* the resend, and all three retries */
-        (void)wire_expect(&wire, RC_SEND_ONLY, SQ);
-    }
-    wire_expect_silence(&wire);
-    expect_all_done(1, 1, IBV_WC_RETRY_EXC_ERR);
-}
-END_TEST
-
-/* "RNR on the middle SEND of three: SEND 1 completes, then resend from that psn including
- * later SENDs." */
-START_TEST(rnr_in_the_middle_acknowledges_what_was_before)
-{
-    for (unsigned i = 1; i <= 3; i++) {
-        wire_post(&wire, IBV_WR_SEND, i, 8);
-    }
-    wire_run(&wire, RC_PS_PER_MS);
-    for (unsigned i = 0; i < 3; i++) {
-        (void)wire_expect(&wire, RC_SEND_ONLY, SQ + i);
-    }
-    wire_ack(&wire, 0x2c, SQ + 1);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
-    wire_run(&wire, RC_PS_PER_MS);
-    (void)wire_expect(&wire, RC_SEND_ONLY, SQ + 1);
-    (void)wire_expect(&wire, RC_SEND_ONLY, SQ + 2);
-    wire_expect_silence(&wire);
-    wire_ack(&wire, 0x1f, SQ + 2);
-    expect_all_done(2, 3, IBV_WC_SUCCESS);
-}
-END_TEST
-
-/* "rnr_retry 2, always RNR: 3 transmissions, RNR_RETRY_EXC_ERR(13)." */
-START_TEST(rnr_retries_run_out)
-{
-    static const struct rc_options options = {.rnr_retry = 2};
-    set_up_with(&options);
-    wire_post(&wire, IBV_WR_SEND, 1, 8);
-    for (unsigned i = 0; i < 3; i++) {
-        wire_run(&wire, RC_PS_PER_MS);
-        (void)wire_expect(&wire, RC_SEND_ONLY, SQ);
-        wire_expect_none_done(&wire);
-        wire_ack(&wire, 0x2c, SQ);
-    }
-    expect_all_done(1, 1, IBV_WC_RNR_RETRY_EXC_ERR);
-    wire_expect_silence(&wire);
 }
 END_TEST
 
@@ -439,7 +345,7 @@ START_TEST(a_gap_in_a_read_waits_for_the_timer)
     ck_assert_uint_eq(asked->roce.dma_bytes, 1976);
     respond(RC_READ_FIRST, SQ + 1, 1024, 5);
     respond(RC_READ_LAST, SQ + 2, 952, 6);
-    expect_all_done(1, 1, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
     const uint8_t *memory = wire.pair.ends[0].memory;
     for (unsigned i = 0; i < 3000; i++) {
         ck_assert_uint_eq(memory[i], i < 1024 ? 1 : i < 2048 ? 5 : 6);
@@ -465,7 +371,7 @@ START_TEST(an_ack_beyond_a_read_is_an_implied_nak)
     wire_expect_none_done(&wire);
     respond(RC_READ_ONLY, SQ, 8, 1);
     wire_ack(&wire, 0x1f, SQ + 1);
-    expect_all_done(1, 2, IBV_WC_SUCCESS);
+    wire_expect_all_done(&wire, 1, 2, IBV_WC_SUCCESS);
 }
 END_TEST
 
@@ -482,7 +388,7 @@ START_TEST(an_ack_to_another_qp_is_none)
     for (unsigned i = 0; i < 4; i++) {
         expect_writes(SQ, 1);
     }
-    expect_all_done(1, 1, IBV_WC_RETRY_EXC_ERR);
+    wire_expect_all_done(&wire, 1, 1, IBV_WC_RETRY_EXC_ERR);
 }
 END_TEST
 
@@ -503,9 +409,6 @@ static void add_plain(Suite *suite)
     tcase_add_test(rows, a_nak_goes_back_at_once_and_costs_a_retry);
     tcase_add_test(rows, of_naks_only_the_first_until_progress_counts);
     tcase_add_loop_test(rows, a_fatal_nak_ends_the_first_and_flushes_the_rest, 0, 3);
-    tcase_add_loop_test(rows, rnr_waits_its_time_and_sends_again, 0, 8);
-    tcase_add_test(rows, rnr_wait_stops_the_timer_and_costs_no_retry);
-    tcase_add_test(rows, rnr_in_the_middle_acknowledges_what_was_before);
     tcase_add_test(rows, a_gap_in_a_read_waits_for_the_timer);
     tcase_add_test(rows, an_ack_beyond_a_read_is_an_implied_nak);
     tcase_add_test(rows, an_ack_to_another_qp_is_none);
@@ -519,7 +422,6 @@ int main(void)
     add_plain(suite);
     tcase_add_checked_fixture(others, NULL, tear_down);
     tcase_add_loop_test(others, intervals_are_those_of_the_timeout, 0, 3);
-    tcase_add_test(others, rnr_retries_run_out);
     suite_add_tcase(suite, others);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

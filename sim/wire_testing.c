@@ -217,6 +217,15 @@ void wire_expect_done(struct wire *wire, uint64_t wr_id, enum ibv_wc_status stat
                   sim_wc_status_name(wc.status), sim_wc_status_name(status));
 }
 
+void wire_expect_all_done(struct wire *wire, unsigned first, unsigned last,
+                          enum ibv_wc_status status)
+{
+    for (unsigned i = first; i <= last; i++) {
+        wire_expect_done(wire, i, status);
+    }
+    wire_expect_none_done(wire);
+}
+
 void wire_expect_none_done(struct wire *wire)
 {
     struct ibv_wc wc;

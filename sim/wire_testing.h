@@ -60,6 +60,9 @@ void wire_post(struct wire *wire, enum ibv_wr_opcode opcode, uint64_t wr_id,
                uint32_t n_bytes);
 /* A's next completion is this one. */
 void wire_expect_done(struct wire *wire, uint64_t wr_id, enum ibv_wc_status status);
+/* Those numbered `first` to `last` are done, in this order, and no others. */
+void wire_expect_all_done(struct wire *wire, unsigned first, unsigned last,
+                          enum ibv_wc_status status);
 void wire_expect_none_done(struct wire *wire);
 enum ibv_qp_state wire_qp_state(const struct wire *wire);
 
