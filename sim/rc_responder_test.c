@@ -355,8 +355,8 @@ START_TEST(the_window_is_half_of_all_numbers)
     ck_assert_int_eq(is_executed,
                      strcmp(rules_cell(&rules, row, "verdict"), "executed") == 0);
     ck_assert_int_eq(answer, (int)rules_number(rules_cell(&rules, row, "answer")));
-    int offset = atoi(rules_cell(&rules, row, "answer_offset"));
-    ck_assert_uint_eq(answer_psn, (uint32_t)(PSN + offset));
+    bool is_before = strcmp(rules_cell(&rules, row, "answer_offset"), "-1") == 0;
+    ck_assert_uint_eq(answer_psn, is_before ? PSN - 1 : PSN);
     ck_assert_int_eq(pair.ends[1].qp->state, IBV_QPS_RTS);
     rc_pair_fini(&pair);
     rules_fini(&rules);
