@@ -22,6 +22,7 @@ static void notify(struct sim_event *event)
 {
     struct sim_cq *cq = weft_container_of(event, struct sim_cq, notify);
     cq->is_armed = false;
+    cq->n_unacked += cq->acks_events ? 1 : 0;
     sim_wake(&cq->waker);
 }
 
@@ -78,8 +79,21 @@ int sim_cq_destroy(struct sim_cq *cq)
     if (cq->n_qps > 0) {
         return EBUSY;
     }
+    if (cq->n_unacked > 0) {
+        return EINPROGRESS;
+    }
     sim_cq_free(cq);
     return 0;
+}
+
+void sim_nic_ack_cq_events(struct ibv_cq *ibv_cq, uint32_t n)
+{
+    struct sim_cq *cq = sim_cq_of(ibv_cq);
+    weft_check(n <= cq->n_unacked);
+    cq->n_unacked -= n;
+    if (n > 0 && cq->n_unacked == 0) {
+        sim_nic_acknowledged(cq->nic, cq);
+    }
 }
 
 static void grow(struct sim_cq *cq)

@@ -54,6 +54,8 @@ const char *sim_event_name(enum ibv_event_type type)
         [IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
         [IBV_EVENT_COMM_EST] = "COMM_EST",
         [IBV_EVENT_SQ_DRAINED] = "SQ_DRAINED",
+        [IBV_EVENT_QP_LAST_WQE_REACHED] = "QP_LAST_WQE_REACHED",
+        [IBV_EVENT_SRQ_LIMIT_REACHED] = "SRQ_LIMIT_REACHED",
         [IBV_EVENT_PORT_ACTIVE] = "PORT_ACTIVE",
         [IBV_EVENT_PORT_ERR] = "PORT_ERR",
         [IBV_EVENT_GID_CHANGE] = "GID_CHANGE",

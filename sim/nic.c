@@ -59,6 +59,9 @@ void sim_nic_reset(struct sim_nic *nic)
             sim_mr_free(nic->mrs[i].mr);
         }
     }
+    while (nic->srqs != NULL) {
+        sim_srq_free(nic->srqs);
+    }
     while (nic->cqs != NULL) {
         sim_cq_free(nic->cqs);
     }

@@ -51,6 +51,9 @@ enum sim_verb {
     SIM_VERB_CREATE_QP,
     SIM_VERB_MODIFY_QP,
     SIM_VERB_DESTROY_QP,
+    SIM_VERB_CREATE_SRQ,
+    SIM_VERB_MODIFY_SRQ,
+    SIM_VERB_DESTROY_SRQ,
     SIM_N_VERBS
 };
 
@@ -72,6 +75,9 @@ struct sim_request {
         struct {
             int cqe;
             struct sim_waker waker; /* completions while armed */
+            /* each wake is an event that the user acknowledges; false: it counts as
+             * acknowledged */
+            bool acks_events;
         } create_cq;
         struct ibv_cq *cq; /* DESTROY_CQ */
         struct {
@@ -84,15 +90,27 @@ struct sim_request {
             int mask;
         } modify_qp;
         struct ibv_qp *qp; /* DESTROY_QP */
+        struct {
+            struct ibv_pd *pd;
+            struct ibv_srq_init_attr init; /* granted depth and SGEs when done */
+        } create_srq;
+        struct {
+            struct ibv_srq *srq;
+            struct ibv_srq_attr attr;
+            int mask; /* IBV_SRQ_* */
+        } modify_srq;
+        struct ibv_srq *srq; /* DESTROY_SRQ */
     } arg;
     union {
         struct ibv_pd *pd;
         struct ibv_mr *mr;
         struct ibv_cq *cq;
         struct ibv_qp *qp;
+        struct ibv_srq *srq;
     } out;
     struct sim_event event;     /* the NIC's */
     struct sim_resolve resolve; /* the NIC's, during modify to RTR */
+    bool awaits_acks;           /* the NIC's: of events of the object that is to go */
     struct sim_nic *nic;        /* the NIC's */
     struct sim_request *next;   /* the NIC's */
 };
@@ -113,9 +131,21 @@ int sim_nic_req_notify(struct ibv_cq *cq, bool solicited_only);
 /* The state and attributes of ibv_query_qp(3). */
 int sim_nic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *out);
 
+/* ibv_post_srq_recv(3), ibv_query_srq(3). */
+int sim_nic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                          struct ibv_recv_wr **bad);
+int sim_nic_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *out);
+
 /* Async events of a user: of its objects, and of all ports. EAGAIN if none. `waker` is
- * told when one comes. */
+ * told when one comes. Destroying an object waits until every event that was got of it is
+ * acknowledged (ibv_get_async_event(3)); events not got yet go with it. */
+int sim_nic_get_async_event(struct sim_nic *nic, uint32_t user,
+                            struct ibv_async_event *out);
+void sim_nic_ack_async_event(struct sim_nic *nic, const struct ibv_async_event *event);
+/* Both at once. */
 int sim_nic_async_event(struct sim_nic *nic, uint32_t user, struct ibv_async_event *out);
+/* Of a CQ made with `acks_events`: destroying it waits for these (ibv_ack_cq_events(3)). */
+void sim_nic_ack_cq_events(struct ibv_cq *cq, uint32_t n);
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t user, struct sim_waker waker);
 
 /* Verb faults: the nth (from 1) `verb` from now fails with `error`, or takes `by` longer

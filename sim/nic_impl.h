@@ -60,6 +60,8 @@ struct sim_cq {
     struct sim_cqe *ring;
     uint32_t head, n, cap;
     uint32_t n_qps;
+    uint32_t n_unacked; /* events that the user got and did not acknowledge */
+    bool acks_events;
     bool is_overrun;
     bool is_armed, armed_solicited;
     struct sim_waker waker;
@@ -91,6 +93,19 @@ struct sim_recv_wqe {
     uint64_t capacity; /* bytes of its SGEs */
     weft_ps ready_at;  /* when the NIC knows of it */
     uint32_t n_sge;
+};
+
+struct sim_srq {
+    struct ibv_srq ibv; /* first */
+    struct sim_nic *nic;
+    struct sim_pd *pd;
+    uint32_t n_qps, n_unacked;
+    uint32_t head, post; /* run freely; slot = position & mask */
+    uint32_t depth, mask, max_sge;
+    uint32_t limit;            /* 0: not armed */
+    struct sim_recv_wqe *wqes; /* Owned array of [mask + 1]. */
+    struct ibv_sge *sges;      /* Owned array of [mask + 1][max_sge]. */
+    struct sim_srq *next, **link;
 };
 
 /* What a responder remembers of a READ or atomic, so that it can answer a duplicate. */
@@ -181,11 +196,14 @@ struct sim_qp {
     struct sim_nic *nic;
     struct sim_pd *pd;
     struct sim_cq *send_cq, *recv_cq;
+    struct sim_srq
+        *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
     struct sim_nic_port *port; /* bound at INIT; NULL before */
     char name[40];             /* "p0/qp17" */
     uint32_t serial;           /* changes with every use of the slot and every RESET */
     uint32_t ordinal;          /* by creation on its port, from 1 */
     uint32_t n_verbs;          /* control verbs in progress */
+    uint32_t n_unacked;        /* events that the user got and did not acknowledge */
     enum ibv_qp_state state;
     bool sq_sig_all;
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
@@ -241,6 +259,7 @@ struct sim_nic {
     uint32_t n_pds;
     struct sim_cq *cqs;
     uint32_t n_cqs;
+    struct sim_srq *srqs;
 
     /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
     struct sim_mr_slot *mrs;
@@ -271,6 +290,11 @@ static inline struct sim_qp *sim_qp_of(struct ibv_qp *qp)
 static inline struct sim_cq *sim_cq_of(struct ibv_cq *cq)
 {
     return (struct sim_cq *)(void *)cq;
+}
+
+static inline struct sim_srq *sim_srq_of(struct ibv_srq *srq)
+{
+    return (struct sim_srq *)(void *)srq;
 }
 
 static inline struct sim_pd *sim_pd_of(struct ibv_pd *pd)
@@ -311,7 +335,14 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
 int sim_cq_destroy(struct sim_cq *cq);
 int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_qp **out);
 int sim_qp_destroy(struct sim_qp *qp);
+int sim_srq_create(struct sim_pd *pd, struct ibv_srq_init_attr *init,
+                   struct sim_srq **out);
+int sim_srq_modify(struct sim_srq *srq, const struct ibv_srq_attr *attr, int mask);
+int sim_srq_destroy(struct sim_srq *srq);
+/* The oldest receive WR becomes the one in hand of `qp`. False if there is none. */
+bool sim_srq_take(struct sim_qp *qp);
 /* Frees without the checks of destruction. */
+void sim_srq_free(struct sim_srq *srq);
 void sim_pd_free(struct sim_pd *pd);
 void sim_mr_free(struct sim_mr *mr);
 void sim_cq_free(struct sim_cq *cq);
@@ -357,6 +388,7 @@ struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn);
 /* Async events. `object` by `type`: qp, cq, or port number. */
 void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type);
 void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type);
+void sim_nic_raise_srq(struct sim_srq *srq, enum ibv_event_type type);
 void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type);
 /* Forgets events about an object of the user's that goes. */
 void sim_nic_forget_events(struct sim_nic_user *user, const void *object);
@@ -369,6 +401,9 @@ weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request
                           int *error);
 /* Verbs that free an object. */
 bool sim_verb_is_undoing(enum sim_verb verb);
+
+/* The last event of `object` was acknowledged: what waited for that goes on. */
+void sim_nic_acknowledged(struct sim_nic *nic, const void *object);
 
 /* The nth verb fault: its errno (or 0), with its delay added to `*by`. */
 int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);

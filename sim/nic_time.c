@@ -31,6 +31,12 @@ static weft_ps latency(const struct sim_nic *nic, const struct sim_request *requ
         return profile->modify_qp_ps;
     case SIM_VERB_DESTROY_QP:
         return profile->destroy_qp_ps;
+    case SIM_VERB_CREATE_SRQ: /* a context and a buffer, like a CQ */
+        return profile->create_cq_ps;
+    case SIM_VERB_MODIFY_SRQ:
+        return profile->modify_qp_ps;
+    case SIM_VERB_DESTROY_SRQ:
+        return profile->destroy_cq_ps;
     case SIM_N_VERBS:
         break;
     }
@@ -41,7 +47,8 @@ static weft_ps latency(const struct sim_nic *nic, const struct sim_request *requ
 bool sim_verb_is_undoing(enum sim_verb verb)
 {
     return verb == SIM_VERB_DEALLOC_PD || verb == SIM_VERB_DEREG_MR ||
-           verb == SIM_VERB_DESTROY_CQ || verb == SIM_VERB_DESTROY_QP;
+           verb == SIM_VERB_DESTROY_CQ || verb == SIM_VERB_DESTROY_QP ||
+           verb == SIM_VERB_DESTROY_SRQ;
 }
 
 /* True if the verb is a command to the device, not only a change in the host's memory. */

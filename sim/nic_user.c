@@ -77,6 +77,15 @@ void sim_nic_raise_cq(struct sim_cq *cq, enum ibv_event_type type)
     push(cq->user, &event);
 }
 
+void sim_nic_raise_srq(struct sim_srq *srq, enum ibv_event_type type)
+{
+    struct sim_nic *nic = srq->nic;
+    struct ibv_async_event event = {.event_type = type, .element.srq = &srq->ibv};
+    weft_trace_event(sim_trace(nic->engine), sim_now_ns(nic->engine), nic->host,
+                     nic->name, "async", "event=%s", sim_event_name(type));
+    push(srq->pd->user, &event);
+}
+
 void sim_nic_raise_port(struct sim_nic *nic, uint8_t port, enum ibv_event_type type)
 {
     struct ibv_async_event event = {.event_type = type, .element.port_num = port};
@@ -94,8 +103,29 @@ static const void *object_of(const struct ibv_async_event *event)
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_GID_CHANGE:
         return NULL;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        return event->element.srq;
     default:
         return event->element.qp;
+    }
+}
+
+/* The count of unacknowledged events of the object that `event` is about, or NULL. */
+static uint32_t *unacked_of(const struct ibv_async_event *event)
+{
+    switch ((int)event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+        return &sim_cq_of(event->element.cq)->n_unacked;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_GID_CHANGE:
+        return NULL;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        return &sim_srq_of(event->element.srq)->n_unacked;
+    default:
+        return &sim_qp_of(event->element.qp)->n_unacked;
     }
 }
 
@@ -113,7 +143,8 @@ void sim_nic_forget_events(struct sim_nic_user *user, const void *object)
     user->n = kept;
 }
 
-int sim_nic_async_event(struct sim_nic *nic, uint32_t number, struct ibv_async_event *out)
+int sim_nic_get_async_event(struct sim_nic *nic, uint32_t number,
+                            struct ibv_async_event *out)
 {
     struct sim_nic_user *user = nic->users[number];
     if (user->n == 0) {
@@ -122,7 +153,33 @@ int sim_nic_async_event(struct sim_nic *nic, uint32_t number, struct ibv_async_e
     *out = user->async[user->head];
     user->head = (user->head + 1) & (user->cap - 1);
     user->n--;
+    uint32_t *n_unacked = unacked_of(out);
+    if (n_unacked != NULL) {
+        (*n_unacked)++;
+    }
     return 0;
+}
+
+void sim_nic_ack_async_event(struct sim_nic *nic, const struct ibv_async_event *event)
+{
+    uint32_t *n_unacked = unacked_of(event);
+    if (n_unacked == NULL) {
+        return;
+    }
+    weft_check(*n_unacked > 0);
+    (*n_unacked)--;
+    if (*n_unacked == 0) {
+        sim_nic_acknowledged(nic, object_of(event));
+    }
+}
+
+int sim_nic_async_event(struct sim_nic *nic, uint32_t number, struct ibv_async_event *out)
+{
+    int error = sim_nic_get_async_event(nic, number, out);
+    if (error == 0) {
+        sim_nic_ack_async_event(nic, out);
+    }
+    return error;
 }
 
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t number, struct sim_waker waker)

@@ -75,6 +75,7 @@ static int make_object(struct sim_nic *nic, struct sim_request *request)
     struct sim_mr *mr = NULL;
     struct sim_cq *cq = NULL;
     struct sim_qp *qp = NULL;
+    struct sim_srq *srq = NULL;
     int error = EINVAL;
     if (request->verb == SIM_VERB_ALLOC_PD) {
         error = sim_pd_alloc(user, &pd);
@@ -87,10 +88,17 @@ static int make_object(struct sim_nic *nic, struct sim_request *request)
         error = sim_cq_create(user, request->arg.create_cq.cqe,
                               &request->arg.create_cq.waker, &cq);
         request->out.cq = error == 0 ? &cq->ibv : NULL;
+        if (error == 0) {
+            cq->acks_events = request->arg.create_cq.acks_events;
+        }
     } else if (request->verb == SIM_VERB_CREATE_QP) {
         error = sim_qp_create(sim_pd_of(request->arg.create_qp.pd),
                               &request->arg.create_qp.init, &qp);
         request->out.qp = error == 0 ? &qp->ibv : NULL;
+    } else if (request->verb == SIM_VERB_CREATE_SRQ) {
+        error = sim_srq_create(sim_pd_of(request->arg.create_srq.pd),
+                               &request->arg.create_srq.init, &srq);
+        request->out.srq = error == 0 ? &srq->ibv : NULL;
     }
     return error;
 }
@@ -103,6 +111,7 @@ static int run(struct sim_nic *nic, struct sim_request *request)
     case SIM_VERB_REG_MR:
     case SIM_VERB_CREATE_CQ:
     case SIM_VERB_CREATE_QP:
+    case SIM_VERB_CREATE_SRQ:
         return make_object(nic, request);
     case SIM_VERB_DEALLOC_PD:
         return sim_pd_dealloc(sim_pd_of(request->arg.pd));
@@ -114,18 +123,62 @@ static int run(struct sim_nic *nic, struct sim_request *request)
         return run_modify(request);
     case SIM_VERB_DESTROY_QP:
         return sim_qp_destroy(sim_qp_of(request->arg.qp));
+    case SIM_VERB_MODIFY_SRQ:
+        return sim_srq_modify(sim_srq_of(request->arg.modify_srq.srq),
+                              &request->arg.modify_srq.attr,
+                              request->arg.modify_srq.mask);
+    case SIM_VERB_DESTROY_SRQ:
+        return sim_srq_destroy(sim_srq_of(request->arg.srq));
     case SIM_N_VERBS:
         break;
     }
     return EINVAL;
 }
 
-static void fire(struct sim_event *event)
+/* Runs what is due; EINPROGRESS of what destroys means that events are unacknowledged. */
+static void go_on(struct sim_request *request)
 {
-    struct sim_request *request = weft_container_of(event, struct sim_request, event);
     int error = request->error != 0 ? request->error : run(request->nic, request);
+    request->awaits_acks = error == EINPROGRESS && sim_verb_is_undoing(request->verb);
     if (error != EINPROGRESS) {
         finish(request, error);
+    }
+}
+
+static void fire(struct sim_event *event)
+{
+    go_on(weft_container_of(event, struct sim_request, event));
+}
+
+/* What `request` destroys, and its count of unacknowledged events; NULL for verbs whose
+ * objects have no events. */
+static uint32_t *unacked_of(const struct sim_request *request, const void **object)
+{
+    switch ((int)request->verb) {
+    case SIM_VERB_DESTROY_QP:
+        *object = request->arg.qp;
+        return &sim_qp_of(request->arg.qp)->n_unacked;
+    case SIM_VERB_DESTROY_CQ:
+        *object = request->arg.cq;
+        return &sim_cq_of(request->arg.cq)->n_unacked;
+    case SIM_VERB_DESTROY_SRQ:
+        *object = request->arg.srq;
+        return &sim_srq_of(request->arg.srq)->n_unacked;
+    default:
+        *object = NULL;
+        return NULL;
+    }
+}
+
+void sim_nic_acknowledged(struct sim_nic *nic, const void *object)
+{
+    for (struct sim_request *at = nic->requests; at != NULL; at = at->next) {
+        const void *waits_for = NULL;
+        (void)unacked_of(at, &waits_for);
+        if (at->awaits_acks && waits_for == object) {
+            go_on(at);
+            return;
+        }
     }
 }
 
@@ -136,6 +189,7 @@ int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)
     int failed = sim_nic_take_fault(nic, (int)request->verb, &time);
     request->error = failed != 0 ? failed : stalled;
     request->is_done = false;
+    request->awaits_acks = false;
     request->nic = nic;
     memset(&request->resolve, 0, sizeof(request->resolve));
     memset(&request->out, 0, sizeof(request->out));
@@ -160,6 +214,11 @@ void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
     if (request->resolve.done.wake != NULL) {
         sim_stack_resolve_cancel(nic->stack, &request->resolve);
     } else if (sim_verb_is_undoing(request->verb)) {
+        const void *object = NULL;
+        uint32_t *n_unacked = unacked_of(request, &object);
+        if (n_unacked != NULL) {
+            *n_unacked = 0; /* nobody is left who would acknowledge */
+        }
         (void)run(nic, request);
     }
 }

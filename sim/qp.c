@@ -109,7 +109,7 @@ static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
 
 static int check_create(const struct sim_nic *nic, const struct ibv_qp_init_attr *init)
 {
-    if (init->qp_type != IBV_QPT_RC || init->srq != NULL) {
+    if (init->qp_type != IBV_QPT_RC) {
         return EOPNOTSUPP;
     }
     if (init->send_cq == NULL || init->recv_cq == NULL) {
@@ -130,9 +130,9 @@ static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
     sq->wqes = weft_calloc(n, sizeof(*sq->wqes));
     sq->sges = weft_calloc(n * sq->max_sge + 1, sizeof(*sq->sges));
     sq->inline_bytes = weft_calloc(n * sq->max_inline + 1, 1);
-    rq->depth = cap->max_recv_wr;
+    rq->depth = cap->max_recv_wr; /* with an SRQ 0: room for the one in hand */
     rq->mask = sim_round_up_pow2(rq->depth) - 1;
-    rq->max_sge = cap->max_recv_sge;
+    rq->max_sge = qp->srq != NULL ? qp->srq->max_sge : cap->max_recv_sge;
     n = rq->mask + 1u;
     rq->wqes = weft_calloc(n, sizeof(*rq->wqes));
     rq->sges = weft_calloc(n * rq->max_sge + 1, sizeof(*rq->sges));
@@ -145,6 +145,7 @@ static void fill_ibv(struct sim_qp *qp, struct ibv_pd *pd,
     qp->ibv.pd = pd;
     qp->ibv.send_cq = init->send_cq;
     qp->ibv.recv_cq = init->recv_cq;
+    qp->ibv.srq = init->srq;
     qp->ibv.handle = slot;
     qp->ibv.qp_num = qp->nic->qpn_base + slot;
     qp->ibv.state = IBV_QPS_RESET;
@@ -156,6 +157,9 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     struct sim_nic *nic = pd->nic;
     struct ibv_qp_cap cap = init->cap;
     int error = check_create(nic, init);
+    if (init->srq != NULL) {
+        cap.max_recv_wr = cap.max_recv_sge = 0; /* not looked at (ibv_create_qp(3)) */
+    }
     error = error != 0 ? error : grant_caps(nic, &cap);
     if (error != 0) {
         return error;
@@ -166,6 +170,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     qp->pd = pd;
     qp->send_cq = sim_cq_of(init->send_cq);
     qp->recv_cq = sim_cq_of(init->recv_cq);
+    qp->srq = init->srq != NULL ? sim_srq_of(init->srq) : NULL;
     qp->sq_sig_all = init->sq_sig_all != 0;
     qp->state = IBV_QPS_RESET;
     fill_ibv(qp, &pd->ibv, init, slot);
@@ -176,6 +181,9 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     nic->qps[slot] = qp;
     nic->n_qps++;
     pd->n_children++;
+    if (qp->srq != NULL) {
+        qp->srq->n_qps++;
+    }
     qp->send_cq->n_qps++;
     qp->recv_cq->n_qps++;
     sim_qp_trace(qp, "create", "send_wr=%u recv_wr=%u", cap.max_send_wr, cap.max_recv_wr);
@@ -209,6 +217,9 @@ void sim_qp_free(struct sim_qp *qp)
     nic->qps[qp->ibv.handle] = NULL;
     nic->n_qps--;
     qp->pd->n_children--;
+    if (qp->srq != NULL) {
+        qp->srq->n_qps--;
+    }
     qp->send_cq->n_qps--;
     qp->recv_cq->n_qps--;
     free(qp->sq.wqes);
@@ -223,6 +234,13 @@ int sim_qp_destroy(struct sim_qp *qp)
 {
     if (qp->n_verbs > 0) {
         return EBUSY; /* a modify of another caller holds it */
+    }
+    if (qp->n_unacked > 0) {
+        /* The device's part is over at once, the library waits for its user. */
+        rc_reset(qp);
+        sim_qp_release_gid(qp);
+        rc_set_state(qp, IBV_QPS_RESET);
+        return EINPROGRESS;
     }
     sim_qp_trace(qp, "destroy", "state=%s", sim_qp_state_name(qp->state));
     sim_qp_free(qp);
@@ -241,7 +259,7 @@ int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
     out->cap.max_send_wr = qp->sq.depth;
     out->cap.max_recv_wr = qp->rq.depth;
     out->cap.max_send_sge = qp->sq.max_sge;
-    out->cap.max_recv_sge = qp->rq.max_sge;
+    out->cap.max_recv_sge = qp->srq != NULL ? 0 : qp->rq.max_sge;
     out->cap.max_inline_data = qp->sq.max_inline;
     return 0;
 }

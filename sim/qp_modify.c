@@ -202,6 +202,12 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
     if (to == IBV_QPS_SQD && !qp->nic->profile.has_sqd) {
         return EINVAL;
     }
+    /* rxe_qp.c: while it drains, it can only be put to ERR. */
+    bool is_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.started;
+    if (is_draining && (mask & IBV_QP_STATE) != 0 && to != IBV_QPS_ERR &&
+        qp->nic->profile.dialect == SIM_DIALECT_RXE) {
+        return EINVAL;
+    }
     return check_limits(qp, attr, mask);
 }
 

@@ -136,6 +136,10 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     if (has_cause) {
         rc_complete_send(qp, status);
     }
+    if (qp->srq != NULL) {
+        /* It takes no more of them; the one in hand is flushed below (IBA 11.6.3.1). */
+        sim_nic_raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    }
     if (has_cause && qp->nic->profile.flush_on_poll) {
         qp->flush_is_due = true;
         qp->nic->counters.flushes_held++;

@@ -47,11 +47,9 @@ static int check_send_wr(const struct sim_qp *qp, const struct ibv_send_wr *wr)
 
 static int check_send_state(const struct sim_qp *qp)
 {
-    bool is_early = qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR;
-    if (qp->state == IBV_QPS_RESET || (is_early && qp->nic->profile.post_check_strict)) {
-        return EINVAL;
-    }
-    return 0;
+    bool is_early = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ||
+                    qp->state == IBV_QPS_RTR;
+    return is_early && qp->nic->profile.post_check_strict ? EINVAL : 0;
 }
 
 static uint32_t n_packets(uint32_t length, uint32_t mtu_bytes)
@@ -169,7 +167,8 @@ static int post_one_recv(struct sim_qp *qp, const struct ibv_recv_wr *wr)
     if (error != 0) {
         return error;
     }
-    if ((qp->state == IBV_QPS_RESET && qp->nic->profile.post_check_strict) ||
+    if (qp->srq != NULL ||
+        (qp->state == IBV_QPS_RESET && qp->nic->profile.post_check_strict) ||
         wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
         return EINVAL;
     }

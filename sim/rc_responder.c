@@ -53,9 +53,12 @@ static bool needs_receive(unsigned flags)
 }
 
 /* A receive WR that the NIC knows of. */
-static bool has_receive(const struct sim_qp *qp)
+static bool has_receive(struct sim_qp *qp)
 {
     const struct rc_responder *rq = &qp->rq;
+    if (qp->srq != NULL && rq->head == rq->post && !sim_srq_take(qp)) {
+        return false;
+    }
     return rq->head != rq->post &&
            rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
 }
@@ -181,7 +184,8 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
     const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
     const struct ibv_sge *sges = &rq->sges[(size_t)(rq->head & rq->mask) * rq->max_sge];
     bool is_rxe = qp->nic->profile.dialect == SIM_DIALECT_RXE;
-    if (!sim_sges_allowed(qp->nic, qp->pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
+    const struct sim_pd *pd = qp->srq != NULL ? qp->srq->pd : qp->pd;
+    if (!sim_sges_allowed(qp->nic, pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
         rc_refuse(qp, RC_SYNDROME_OPERATIONAL,
                   is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
         return false;
