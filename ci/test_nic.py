@@ -28,7 +28,7 @@ WITHOUT = {
     "rxe-retry-lowered": (["--policy", "nccl-2.25"], "symptom: wc_status 12"),
 }
 # What would have to change in the program: mutants show that these notice.
-ALWAYS = {"hns-empty-sq", "rxe-mtu-rule", "synth2port-crossed", "minimal-pair"}
+ALWAYS = {"hns-pair", "hns-empty-sq", "rxe-mtu-rule", "synth2port-crossed", "minimal-pair"}
 
 
 def names():
@@ -88,3 +88,93 @@ def test_counters_and_times_are_judged():
     code, document = run("minimal-pair", "--set", "expect={time: {at_least: 1s, at_most: 2s}}")
     assert code == 1
     assert [line["ok"] for line in document["expectations"]][-2:] == [True, False]
+
+
+# ---- weft show --nic ----
+
+PAGE = ROOT / "docs" / "nic.md"
+SHOWN = ["scenarios/nic/hns-pair.yaml", "--nic", "a:p0"]
+
+
+def show(*args, code=0):
+    done = subprocess.run([WEFT, "show", *args], cwd=ROOT, capture_output=True, text=True,
+                          timeout=300, check=False, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == code, (done.returncode, done.stderr[-2000:])
+    return done
+
+
+def test_the_page_shows_what_the_command_prints():
+    """`WEFT_NIC_WRITE=1 pytest ci/test_nic.py` writes the page anew."""
+    text = PAGE.read_text()
+    begin = text.index("```text\n") + len("```text\n")
+    end = text.index("```", begin)
+    printed = show(*SHOWN).stdout
+    if os.environ.get("WEFT_NIC_WRITE"):
+        PAGE.write_text(text[:begin] + printed + text[end:])
+    else:
+        assert printed == text[begin:end]
+    assert max(map(len, printed.splitlines())) <= 122 and printed.count("\n") <= 90
+
+
+def verbs_of(*args):
+    return json.loads(show(*args, "--json").stdout)
+
+
+def step(verb, what):
+    return next(s["facts"] for s in verb["steps"] if s["what"] == what)
+
+
+def test_a_connection_is_told_verb_by_verb():
+    document = verbs_of(*SHOWN)
+    assert document["profile"] == "hns-hip08" and document["result"] == "pass"
+    verbs = document["verbs"]
+    names = [verb["verb"] for verb in verbs]
+    assert names[0] == "alloc_pd" and names[-1] == "dealloc_pd"
+    # What is made is given back.
+    for kind, undone in (("create_cq", "destroy_cq"), ("create_qp", "destroy_qp"),
+                         ("reg_mr", "dereg_mr"), ("alloc_pd", "dealloc_pd")):
+        made = sorted(verb["object"] for verb in verbs if verb["verb"] == kind)
+        assert made and made == sorted(v["object"] for v in verbs if v["verb"] == undone)
+    assert [verb["ended_ns"] for verb in verbs] == sorted(verb["ended_ns"] for verb in verbs)
+    qps = [verb for verb in verbs if verb["verb"] == "create_qp"]
+    for number, verb in enumerate(qps):
+        qpn = step(verb, "QPN")
+        assert qpn["qpn"] == qpn["id"] << 3 | qpn["bank"]
+        assert qpn["bank"] >> 1 == qpn["cq_bank"] == qpn["send_cqn"] & 3
+        # Two records each, one after another in one page.
+        assert step(verb, "SQ doorbell record")["offset"] == hex(8 * number)
+        assert step(verb, "RQ doorbell record")["offset"] == hex(8 * number + 4)
+        assert not any(s["what"] == "mailbox" for s in verb["steps"])
+    commands = {verb["change"]: step(verb, "mailbox")["op"] for verb in verbs
+                if verb["verb"] == "modify_qp"}
+    assert commands == {"RESET to INIT": "0x19", "INIT to RTR": "0x1a", "RTR to RTS": "0x1b",
+                        "RTS to ERR": "0x1e"}
+
+
+@pytest.mark.parametrize("profile, what", [("mlx5", "command"), ("rxe", "pool"),
+                                           ("hns-hip09", "mailbox")])
+def test_other_devices_are_told_in_their_own_words(profile, what):
+    document = verbs_of(*SHOWN, "--set", f"topology.defaults.profile={profile}")
+    assert any(s["what"] == what for verb in document["verbs"] for s in verb["steps"])
+
+
+def test_a_stall_and_a_refusal_are_told():
+    document = verbs_of("scenarios/nic/hns-mailbox-timeout.yaml", "--nic", "titanic:p0")
+    refused = [verb for verb in document["verbs"] if verb["errno"] == 16]
+    assert refused and document["result"] == "pass"  # as the scenario expects
+    assert step(refused[0], "waited")["ns"] == 10_000_000_000
+
+
+def test_what_cannot_be_shown_is_said():
+    assert "no such host: x" in show(SHOWN[0], "--nic", "x:p0", code=2).stderr
+    assert "a has no such port: p9" in show(SHOWN[0], "--nic", "a:p9", code=2).stderr
+    assert "write HOST:PORT" in show(SHOWN[0], "--nic", "a", code=2).stderr
+    assert "cannot look into a NIC" in show(*SHOWN, "--backend", "rxe", code=3).stderr
+    assert "goes with --nic" in show(SHOWN[0], "--seed", "3", code=2).stderr
+
+
+def test_looking_changes_nothing():
+    """The run that is looked at is the run: its times are those of `weft run`."""
+    _, document = run("hns-pair")
+    last = max(verb["ended_ns"] for verb in verbs_of(*SHOWN)["verbs"])
+    assert last <= document["sim_time_ns"]

@@ -26,6 +26,19 @@ static void notify(struct sim_event *event)
     sim_wake(&cq->waker);
 }
 
+/* The lowest free number of the least loaded bank (hns_roce_cq.c, alloc_cqn). */
+static uint32_t take_number(struct sim_nic *nic)
+{
+    uint32_t n_banks = nic->profile.cqn_banks;
+    uint32_t bank = 0;
+    for (uint32_t i = 1; i < n_banks; i++) {
+        bank = nic->cqns[i].n < nic->cqns[bank].n ? i : bank;
+    }
+    uint32_t limit = (nic->profile.max_cq - 1) / n_banks + 1;
+    uint32_t first = nic->profile.first_number;
+    return sim_number_take(&nic->cqns[bank], first, first + limit) * n_banks + bank;
+}
+
 int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *waker,
                   struct sim_cq **out)
 {
@@ -47,7 +60,8 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
     cq->nic = nic;
     cq->user = user;
     cq->ibv.cqe = (int)depth;
-    cq->ibv.handle = nic->n_cqs;
+    cq->number = take_number(nic);
+    cq->ibv.handle = cq->number;
     cq->waker = *waker;
     sim_event_init(&cq->notify, notify);
     cq->link = &nic->cqs;
@@ -70,6 +84,8 @@ void sim_cq_free(struct sim_cq *cq)
         cq->next->link = cq->link;
     }
     cq->nic->n_cqs--;
+    uint32_t n_banks = cq->nic->profile.cqn_banks;
+    sim_number_give(&cq->nic->cqns[cq->number % n_banks], cq->number / n_banks);
     free(cq->ring);
     free(cq);
 }

@@ -21,7 +21,8 @@ int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out)
     struct sim_pd *pd = weft_calloc(1, sizeof(*pd));
     pd->nic = nic;
     pd->user = user;
-    pd->ibv.handle = nic->n_pds;
+    pd->ibv.handle = sim_number_take(&nic->pdns, nic->profile.first_number,
+                                     nic->profile.first_number + nic->profile.max_pd);
     pd->link = &nic->pds;
     pd->next = nic->pds;
     if (nic->pds != NULL) {
@@ -40,6 +41,7 @@ void sim_pd_free(struct sim_pd *pd)
         pd->next->link = pd->link;
     }
     pd->nic->n_pds--;
+    sim_number_give(&pd->nic->pdns, pd->ibv.handle);
     free(pd);
 }
 

@@ -18,6 +18,8 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     char stream[128];
     struct sim_nic *nic = weft_calloc(1, sizeof(*nic));
     weft_check(n_ports >= 1 && n_ports <= SIM_PORTS_MAX);
+    weft_check(profile->qpn_banks >= 1 && profile->qpn_banks <= SIM_BANKS_MAX);
+    weft_check(profile->cqn_banks >= 1 && profile->cqn_banks <= SIM_BANKS_MAX);
     nic->engine = engine;
     nic->host = weft_strdup(host);
     nic->name = weft_strdup(name);
@@ -29,6 +31,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     weft_rng_init(&nic->rng, sim_seed(engine), stream);
     /* NICs number their QPs differently, so that the wrong end's number is nobody's. */
     nic->qpn_base = QPN_BASE_MIN + (uint32_t)weft_rng_below(&nic->rng, QPN_BASES);
+    nic->qpn_base -= nic->qpn_base % profile->qpn_banks; /* the bank is its lowest bits */
     for (uint8_t i = 0; i < n_ports; i++) {
         struct sim_nic_port *port = &nic->ports[i];
         port->port = ports[i];
@@ -45,6 +48,7 @@ void sim_nic_reset(struct sim_nic *nic)
         struct sim_request *request = nic->requests;
         nic->requests = request->next;
         sim_cancel(nic->engine, &request->event);
+        sim_watch_drop(request);
         if (request->resolve.done.wake != NULL) {
             sim_stack_resolve_cancel(nic->stack, &request->resolve);
         }
@@ -81,6 +85,10 @@ void sim_nic_destroy(struct sim_nic *nic)
         struct sim_verb_fault *fault = nic->faults;
         nic->faults = fault->next;
         free(fault);
+    }
+    sim_numbers_fini(&nic->pdns);
+    for (unsigned i = 0; i < SIM_BANKS_MAX; i++) {
+        sim_numbers_fini(&nic->cqns[i]);
     }
     free(nic->mrs);
     free(nic->qps);

@@ -16,6 +16,7 @@
 #include "sim/stack.h"
 
 struct sim_nic;
+struct nic_verb; /* nic_model.h */
 
 /* `profile` is copied. `memlock_bytes` is of the first process that has the device open,
  * its user 0, which shares it among its NICs: what is pinned counts against it (ENOMEM);
@@ -111,6 +112,7 @@ struct sim_request {
     struct sim_event event;     /* the NIC's */
     struct sim_resolve resolve; /* the NIC's, during modify to RTR */
     bool awaits_acks;           /* the NIC's: of events of the object that is to go */
+    struct nic_verb *told;      /* the NIC's: what its watcher will hear, or NULL */
     struct sim_nic *nic;        /* the NIC's */
     struct sim_request *next;   /* the NIC's */
 };
@@ -121,6 +123,12 @@ int sim_nic_submit(struct sim_nic *nic, struct sim_request *request);
 /* Takes a request that is not done out of the NIC, which undoes or finishes it
  * silently. */
 void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request);
+
+/* Tells of every control verb when it ends; not of those that are given up, but of the
+ * destructions among them. `tell` NULL: no more. */
+void sim_nic_watch(struct sim_nic *nic,
+                   void (*tell)(void *context, const struct nic_verb *verb),
+                   void *context);
 
 int sim_nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
                       struct ibv_send_wr **bad);

@@ -6,8 +6,9 @@
 #include "sim/link.h"
 #include "sim/memory.h"
 #include "sim/nic.h"
+#include "sim/numbers.h"
 
-enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096 };
+enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096, SIM_BANKS_MAX = 8 };
 
 /* A process that has the device open. */
 struct sim_nic_user {
@@ -62,6 +63,7 @@ struct sim_cq {
     uint32_t n_qps;
     uint32_t n_unacked; /* events that the user got and did not acknowledge */
     bool acks_events;
+    uint32_t number; /* CQN: id * cqn_banks + bank */
     bool is_overrun;
     bool is_armed, armed_solicited;
     struct sim_waker waker;
@@ -257,9 +259,11 @@ struct sim_nic {
 
     struct sim_pd *pds;
     uint32_t n_pds;
+    struct sim_numbers pdns;
     struct sim_cq *cqs;
     uint32_t n_cqs;
     struct sim_srq *srqs;
+    struct sim_numbers cqns[SIM_BANKS_MAX]; /* by bank */
 
     /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
     struct sim_mr_slot *mrs;
@@ -268,10 +272,15 @@ struct sim_nic {
     uint64_t mr_generation; /* grows when a key dies */
 
     struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
-    uint32_t n_qp_slots, n_qps, qpn_base, qpn_cursor, next_serial;
+    uint32_t n_qp_slots, n_qps, qpn_base, next_serial;
+    uint32_t qpn_next[SIM_BANKS_MAX]; /* of each bank, where the next number is sought */
+    uint32_t qps_in_bank[SIM_BANKS_MAX];
 
     struct sim_request *requests; /* in progress */
     struct sim_verb_fault *faults;
+
+    void (*watch)(void *context, const struct nic_verb *verb); /* or NULL */
+    void *watch_context;
 
     uint32_t n_commands;   /* control verbs that were commands to the device */
     uint32_t n_send_cqes;  /* successful ones, if general_err_nth counts them */
@@ -341,6 +350,9 @@ int sim_srq_modify(struct sim_srq *srq, const struct ibv_srq_attr *attr, int mas
 int sim_srq_destroy(struct sim_srq *srq);
 /* The oldest receive WR becomes the one in hand of `qp`. False if there is none. */
 bool sim_srq_take(struct sim_qp *qp);
+/* A free slot of the QP table by the profile's rule, or SIM_NO_NUMBER. */
+uint32_t sim_qp_take_slot(struct sim_nic *nic, const struct sim_cq *send_cq);
+void sim_qp_give_slot(struct sim_nic *nic, uint32_t slot);
 /* Frees without the checks of destruction. */
 void sim_srq_free(struct sim_srq *srq);
 void sim_pd_free(struct sim_pd *pd);
@@ -399,6 +411,16 @@ void sim_nic_close_all(struct sim_nic *nic);
 /* How long a verb takes that starts now. `*error`: why it fails then, or 0. */
 weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request,
                           int *error);
+/* The profile's time for it alone. */
+weft_ps sim_nic_verb_latency(const struct sim_nic *nic,
+                             const struct sim_request *request);
+/* For the watcher: a verb begins, of which `waited` is not the profile's; is about to change
+ * its QP; ends; is forgotten. */
+void sim_watch_begin(struct sim_nic *nic, struct sim_request *request, weft_ps waited);
+void sim_watch_states(struct sim_request *request);
+void sim_watch_end(struct sim_nic *nic, struct sim_request *request, int error,
+                   bool is_forgotten);
+void sim_watch_drop(struct sim_request *request);
 /* Verbs that free an object. */
 bool sim_verb_is_undoing(enum sim_verb verb);
 

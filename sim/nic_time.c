@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "sim/nic_impl.h"
 
-static weft_ps latency(const struct sim_nic *nic, const struct sim_request *request)
+weft_ps sim_nic_verb_latency(const struct sim_nic *nic, const struct sim_request *request)
 {
     const struct sim_profile *profile = &nic->profile;
     switch (request->verb) {
@@ -81,7 +81,7 @@ weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request
                           int *error)
 {
     weft_ps now = sim_now(nic->engine);
-    weft_ps time = latency(nic, request);
+    weft_ps time = sim_nic_verb_latency(nic, request);
     *error = 0;
     time += stall(nic, request->verb, error);
     if (request->verb == SIM_VERB_DEREG_MR && nic->profile.dereg_is_serialised) {

@@ -20,6 +20,7 @@ static void unlink_request(struct sim_nic *nic, struct sim_request *request)
 static void finish(struct sim_request *request, int error)
 {
     unlink_request(request->nic, request);
+    sim_watch_end(request->nic, request, error, false);
     request->error = error;
     request->is_done = true;
     sim_wake(&request->done);
@@ -31,6 +32,7 @@ static int finish_modify(struct sim_request *request)
     struct sim_qp *qp = sim_qp_of(request->arg.modify_qp.qp);
     const struct ibv_qp_attr *attr = &request->arg.modify_qp.attr;
     int mask = request->arg.modify_qp.mask;
+    sim_watch_states(request);
     int error = sim_qp_check_transition(qp, attr, mask);
     if (error == 0) {
         sim_qp_apply(qp, attr, mask, request->resolve.destination_mac);
@@ -106,6 +108,7 @@ static int make_object(struct sim_nic *nic, struct sim_request *request)
 /* The verb takes effect. */
 static int run(struct sim_nic *nic, struct sim_request *request)
 {
+    sim_watch_states(request);
     switch (request->verb) {
     case SIM_VERB_ALLOC_PD:
     case SIM_VERB_REG_MR:
@@ -188,6 +191,7 @@ int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)
     weft_ps time = sim_nic_verb_time(nic, request, &stalled);
     int failed = sim_nic_take_fault(nic, (int)request->verb, &time);
     request->error = failed != 0 ? failed : stalled;
+    sim_watch_begin(nic, request, time - sim_nic_verb_latency(nic, request));
     request->is_done = false;
     request->awaits_acks = false;
     request->nic = nic;
@@ -219,6 +223,7 @@ void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
         if (n_unacked != NULL) {
             *n_unacked = 0; /* nobody is left who would acknowledge */
         }
-        (void)run(nic, request);
+        sim_watch_end(nic, request, run(nic, request), true);
     }
+    sim_watch_drop(request);
 }

@@ -22,8 +22,17 @@ enum sim_qpn_reuse {
     SIM_QPN_CYCLIC     /* a cursor that wraps, as hns_roce_qp.c does per bank */
 };
 
+/* Whose objects `weft show --nic` tells of. */
+enum sim_objects {
+    SIM_OBJECTS_NONE, /* a device of ours: there is no driver to tell of */
+    SIM_OBJECTS_MLX5,
+    SIM_OBJECTS_HNS,
+    SIM_OBJECTS_RXE
+};
+
 struct sim_profile {
     const char *name; /* "mlx5" */
+    enum sim_objects objects;
 
     /* ibv_query_device(3). */
     uint32_t vendor_id;           /* IEEE OUI */
@@ -75,6 +84,10 @@ struct sim_profile {
     /* Behaviour. */
     enum sim_dialect dialect;
     enum sim_qpn_reuse qpn_reuse;
+    /* Numbers are id * banks + bank, of the least loaded bank; 1..8, a power of two. A QP
+     * takes a bank of those tied to its send CQ's (hns_roce_qp.c). */
+    uint32_t qpn_banks, cqn_banks;
+    uint32_t first_number;       /* of PDs, and of CQs in each bank */
     bool retry_cnt_7_is_endless; /* rxe_comp.c: decrements only if it is not 7 */
     bool has_sqd;                /* SQD exists; else modify to it is EINVAL (hns) */
     bool post_check_strict;      /* post_send before RTS and post_recv in RESET: EINVAL */

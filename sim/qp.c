@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "sim/nic_impl.h"
 
-enum { QP_SLOTS_MIN = 16 };
-
 bool sim_qp_traced(const struct sim_qp *qp)
 {
     return weft_trace_on(sim_trace(qp->nic->engine), WEFT_TRACE_STORY);
@@ -43,29 +41,6 @@ struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
 {
     uint32_t index = qpn - nic->qpn_base;
     return index < nic->n_qp_slots ? nic->qps[index] : NULL;
-}
-
-/* A free slot of the QP table by the profile's rule. */
-static uint32_t take_qp_slot(struct sim_nic *nic)
-{
-    bool is_cyclic = nic->profile.qpn_reuse == SIM_QPN_CYCLIC;
-    uint32_t slot = is_cyclic ? nic->qpn_cursor : 0;
-    uint32_t limit = nic->profile.max_qp;
-    while (slot % limit < nic->n_qp_slots && nic->qps[slot % limit] != NULL) {
-        slot++;
-    }
-    slot %= limit;
-    if (slot >= nic->n_qp_slots) {
-        uint32_t n = nic->n_qp_slots == 0 ? QP_SLOTS_MIN : nic->n_qp_slots;
-        while (n <= slot) {
-            n *= 2;
-        }
-        nic->qps = weft_realloc(nic->qps, n * sizeof(struct sim_qp *));
-        memset(nic->qps + nic->n_qp_slots, 0, (n - nic->n_qp_slots) * sizeof(*nic->qps));
-        nic->n_qp_slots = n;
-    }
-    nic->qpn_cursor = (slot + 1) % limit;
-    return slot;
 }
 
 /* What the device grants of what was asked, or an errno. */
@@ -164,8 +139,11 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     if (error != 0) {
         return error;
     }
+    uint32_t slot = sim_qp_take_slot(nic, sim_cq_of(init->send_cq));
+    if (slot == SIM_NO_NUMBER) {
+        return ENOMEM; /* of this bank */
+    }
     struct sim_qp *qp = weft_calloc(1, sizeof(*qp));
-    uint32_t slot = take_qp_slot(nic);
     qp->nic = nic;
     qp->pd = pd;
     qp->send_cq = sim_cq_of(init->send_cq);
@@ -214,7 +192,7 @@ void sim_qp_free(struct sim_qp *qp)
     sim_qp_release_gid(qp);
     rc_fini(qp);
     sim_nic_forget_events(qp->pd->user, qp);
-    nic->qps[qp->ibv.handle] = NULL;
+    sim_qp_give_slot(nic, qp->ibv.handle);
     nic->n_qps--;
     qp->pd->n_children--;
     if (qp->srq != NULL) {

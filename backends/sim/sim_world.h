@@ -7,6 +7,7 @@
 #include "sim/gpu.h"
 #include "sim/memory.h"
 #include "sim/nic.h"
+#include "sim/nic_model.h"
 #include "sim/root.h"
 #include "sim/stack.h"
 #include "sim/switch.h"
@@ -105,6 +106,9 @@ struct sim_world {
     struct sim_fault *injected;   /* Owned */
     void (*tap)(void *context, const struct world_frame *frame);
     void *tap_context;
+    struct nic_model *watched; /* Owned; of the NIC that is watched, or NULL */
+    void (*tell_nic)(void *context, const struct world_nic_verb *verb);
+    void *tell_nic_context;
 };
 
 static inline struct sim_world *sim_world_of(struct world *world)

@@ -25,6 +25,7 @@ static void sim_world_destroy(struct world *base)
     struct sim_world *world = sim_world_of(base);
     sim_faults_stop(world);
     sim_world_teardown(world);
+    nic_model_destroy(world->watched);
     sim_engine_destroy(world->engine);
     sim_phantoms_fini(&world->phantoms);
     io_loop_fini(&world->loop);
@@ -160,6 +161,45 @@ static int sim_world_tap(struct world *base,
     return 0;
 }
 
+static void on_nic_verb(void *context, const struct nic_verb *verb)
+{
+    struct sim_world *world = context;
+    struct nic_account account;
+    struct world_nic_step steps[NIC_STEPS_MAX];
+    nic_model_verb(world->watched, verb, &account);
+    for (unsigned i = 0; i < account.n_steps; i++) {
+        const struct nic_step *step = &account.steps[i];
+        steps[i] =
+            (struct world_nic_step){step->who, step->what, step->facts, step->note};
+    }
+    struct world_nic_verb told = {.began_ns = account.began / 1000,
+                                  .ended_ns = account.ended / 1000,
+                                  .verb = account.verb,
+                                  .object = account.object,
+                                  .change = account.change,
+                                  .error = account.error,
+                                  .is_forgotten = account.is_forgotten,
+                                  .steps = steps,
+                                  .n_steps = account.n_steps};
+    world->tell_nic(world->tell_nic_context, &told);
+}
+
+static int sim_world_watch_nic(struct world *base, uint32_t host, uint32_t port,
+                               void (*tell)(void *context,
+                                            const struct world_nic_verb *verb),
+                               void *context)
+{
+    struct sim_world *world = sim_world_of(base);
+    const struct sim_host *watched = &world->hosts[host];
+    struct sim_nic *nic = watched->nics[watched->spec->ports[port].device];
+    nic_model_destroy(world->watched);
+    world->watched = nic_model_create(sim_nic_profile(nic));
+    world->tell_nic = tell;
+    world->tell_nic_context = context;
+    sim_nic_watch(nic, on_nic_verb, world);
+    return 0;
+}
+
 static void sim_world_cable_stats(const struct world *base, uint32_t cable,
                                   struct world_cable_stats *out)
 {
@@ -249,6 +289,7 @@ const struct world_ops backend_sim = {
     .inject = sim_world_inject,
     .host_alive = sim_world_host_alive,
     .tap = sim_world_tap,
+    .watch_nic = sim_world_watch_nic,
     .step = sim_world_step,
     .cable_stats = sim_world_cable_stats,
     .counter = sim_world_counter,

@@ -6,6 +6,7 @@
 
 const struct sim_profile sim_profile_hns_hip08 = {
     .name = "hns-hip08",
+    .objects = SIM_OBJECTS_HNS,
 
     .vendor_id = 0x19e5,         /* Huawei */
     .vendor_part_id = 0xa222,    /* hns_roce_hw_v2.c, pci table */
@@ -50,7 +51,10 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .recv_sge_rounded = true,    /* hns_roce_qp.c */
 
     .dialect = SIM_DIALECT_IBTA,     /* IBA 11.6 */
-    .qpn_reuse = SIM_QPN_CYCLIC,     /* hns_roce_qp.c, banks left out */
+    .qpn_reuse = SIM_QPN_CYCLIC,     /* hns_roce_qp.c: in each bank */
+    .qpn_banks = 8,                  /* hns_roce_qp.c: HNS_ROCE_QP_BANK_NUM */
+    .cqn_banks = 4,                  /* hns_roce_cq.c: HNS_ROCE_CQ_BANK_NUM */
+    .first_number = 0,               /* chosen */
     .retry_cnt_7_is_endless = false, /* IBA 9.9.2.1.1 */
     .has_sqd = false,                /* hns_roce_hw_v2.c */
     .post_check_strict = true,       /* rdma-core hns */

@@ -5,6 +5,7 @@
 
 const struct sim_profile sim_profile_minimal = {
     .name = "minimal",
+    .objects = SIM_OBJECTS_NONE,
 
     .vendor_id = 0,            /* none */
     .vendor_part_id = 0,       /* none */
@@ -50,6 +51,9 @@ const struct sim_profile sim_profile_minimal = {
 
     .dialect = SIM_DIALECT_IBTA,      /* IBA 11.6 */
     .qpn_reuse = SIM_QPN_IMMEDIATE,   /* chosen: the harder case */
+    .qpn_banks = 1,                   /* chosen */
+    .cqn_banks = 1,                   /* chosen */
+    .first_number = 0,                /* chosen */
     .retry_cnt_7_is_endless = false,  /* IBA 9.9.2.1.1 */
     .has_sqd = false,                 /* minimal on purpose */
     .post_check_strict = true,        /* chosen: mlx5 does not check, IBA C10-97 does */

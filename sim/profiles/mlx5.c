@@ -5,6 +5,7 @@
 
 const struct sim_profile sim_profile_mlx5 = {
     .name = "mlx5",
+    .objects = SIM_OBJECTS_MLX5,
 
     .vendor_id = 0x02c9,       /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .vendor_part_id = 4121,    /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
@@ -55,6 +56,9 @@ const struct sim_profile sim_profile_mlx5 = {
 
     .dialect = SIM_DIALECT_IBTA,      /* IBA 11.6 */
     .qpn_reuse = SIM_QPN_IMMEDIATE,   /* chosen: the harder case */
+    .qpn_banks = 1,                   /* chosen */
+    .cqn_banks = 1,                   /* chosen */
+    .first_number = 0,                /* chosen */
     .retry_cnt_7_is_endless = false,  /* IBA 9.9.2.1.1 */
     .has_sqd = true,                  /* mlx5 qp.c */
     .post_check_strict = true,        /* chosen: mlx5 does not check, IBA C10-97 does */

@@ -5,6 +5,7 @@
 
 const struct sim_profile sim_profile_rxe = {
     .name = "rxe",
+    .objects = SIM_OBJECTS_RXE,
 
     .vendor_id = 0xffffff,        /* rxe_param.h */
     .vendor_part_id = 0,          /* rxe_param.h */
@@ -55,6 +56,9 @@ const struct sim_profile sim_profile_rxe = {
 
     .dialect = SIM_DIALECT_RXE,       /* rxe_resp.c */
     .qpn_reuse = SIM_QPN_CYCLIC,      /* rxe_pool.c */
+    .qpn_banks = 1,                   /* rxe_pool.c */
+    .cqn_banks = 1,                   /* rxe_pool.c */
+    .first_number = 1,                /* rxe_param.h, from memory */
     .retry_cnt_7_is_endless = true,   /* rxe_comp.c */
     .has_sqd = true,                  /* rxe_qp.c */
     .post_check_strict = true,        /* rxe_verbs.c */

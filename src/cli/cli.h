@@ -71,6 +71,8 @@ int cli_list(struct cli_options *options);
 int cli_show(struct cli_options *options);
 /* show_plan.c: `show --plan` of a scenario that is loaded. */
 int cli_show_plan(const struct cli_options *options, const struct scenario *scenario);
+/* show_nic.c: `show --nic` of a scenario that is loaded. */
+int cli_show_nic(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_swarm(struct cli_options *options);

@@ -56,10 +56,10 @@ struct flag_spec {
 };
 
 static const struct flag_spec specs[] = {
-    {FLAG_BACKEND, "backend", "NAME", "run", "sim (default), soft, rxe or verbs"},
+    {FLAG_BACKEND, "backend", "NAME", "run show", "sim (default), soft, rxe or verbs"},
     {FLAG_POLICY, "policy", "NAME", "run swarm show node relayd",
      "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01"},
-    {FLAG_SEED, "seed", "N", "run node relayd",
+    {FLAG_SEED, "seed", "N", "run show node relayd",
      "seed of all randomness; default: the file's"},
     {FLAG_SET, "set", "PATH=VALUE", "run swarm validate show list node relayd",
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB"},

@@ -191,10 +191,17 @@ int cli_show(struct cli_options *options)
         fprintf(stderr, "usage: weft show FILE [flags]\n");
         return CLI_USAGE;
     }
-    if (options->nic != NULL || options->policy != NULL) {
-        fprintf(stderr, "weft show: not implemented yet: --%s\n",
-                options->nic != NULL ? "nic" : "policy");
+    if (options->nic == NULL && options->policy != NULL) {
+        fprintf(stderr, "weft show: not implemented yet: --policy without --nic\n");
         return CLI_ENVIRONMENT;
+    }
+    if (options->nic == NULL && options->has_seed) {
+        fprintf(stderr, "weft show: --seed goes with --nic\n");
+        return CLI_USAGE;
+    }
+    if (options->nic != NULL && (options->plan || options->dot)) {
+        fprintf(stderr, "weft show: --nic goes without --plan and --dot\n");
+        return CLI_USAGE;
     }
     if (!options->plan && (options->job != NULL || options->rank != NULL)) {
         fprintf(stderr, "weft show: --job and --rank go with --plan\n");
@@ -206,6 +213,11 @@ int cli_show(struct cli_options *options)
     }
     if (options->plan) {
         code = cli_show_plan(options, scenario);
+        scenario_free(scenario);
+        return code;
+    }
+    if (options->nic != NULL) {
+        code = cli_show_nic(options, scenario);
         scenario_free(scenario);
         return code;
     }

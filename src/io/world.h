@@ -197,6 +197,26 @@ struct world_frame {
     const char *comment;
 };
 
+/* One thing that library, driver or device did for a control verb. */
+struct world_nic_step {
+    const char *who;   /* "driver" */
+    const char *what;  /* "CQC" */
+    const char *facts; /* "cqn=6 bank=2": blanks between, none within */
+    const char *note;  /* or NULL */
+};
+
+/* A control verb that ended, and what happened inside the NIC. */
+struct world_nic_verb {
+    weft_ns began_ns, ended_ns;
+    const char *verb;                   /* "modify_qp" */
+    const char *object;                 /* "QP 96" */
+    const char *change;                 /* "RESET to INIT", or "" */
+    int error;                          /* positive errno or 0 */
+    bool is_forgotten;                  /* nobody waited for its end */
+    const struct world_nic_step *steps; /* [n_steps] */
+    unsigned n_steps;
+};
+
 struct world_cable_stats {
     uint64_t bytes[2]; /* put on the wire by ends[0] and ends[1], headers included */
     uint64_t packets[2];
@@ -245,6 +265,12 @@ struct world_ops {
     int (*tap)(struct world *world,
                void (*tap)(void *context, const struct world_frame *frame),
                void *context);
+    /* Tells of every control verb on the device of a port, in the order of their ends; what
+     * `tell` is given it may look at until it returns. EOPNOTSUPP where nobody can look into
+     * a device; NULL is the same. */
+    int (*watch_nic)(struct world *world, uint32_t host, uint32_t port,
+                     void (*tell)(void *context, const struct world_nic_verb *verb),
+                     void *context);
     /* Lets time pass until a task is ready, the loop's next deadline or `until`,
      * whichever is first. WEFT_AGAIN: `until` was reached and nothing is ready. */
     weft_status (*step)(struct world *world, weft_ns until);

@@ -51,6 +51,33 @@ static weft_status start_capture(struct run *run, struct weft_error *error)
                                           "backend %s cannot capture frames here", name);
 }
 
+/* Verbs are told with times of the run. */
+static void take_nic_verb(void *context, const struct world_nic_verb *verb)
+{
+    const struct run *run = context;
+    struct world_nic_verb told = *verb;
+
+    told.began_ns -= run->origin_ns;
+    told.ended_ns -= run->origin_ns;
+    run->options->nic(run->options->nic_context, &told);
+}
+
+static weft_status start_watch(struct run *run, struct weft_error *error)
+{
+    const struct run_options *options = run->options;
+    const struct world_ops *ops = run->world->ops;
+    int problem = EOPNOTSUPP;
+
+    if (ops->watch_nic != NULL) {
+        problem = ops->watch_nic(run->world, options->nic_host, options->nic_port,
+                                 take_nic_verb, run);
+    }
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail(error, WEFT_ERR_UNSUPPORTED, "watch",
+                           "backend %s cannot look into a NIC", options->backend->name);
+}
+
 static weft_status create_world(struct run *run, struct weft_error *error)
 {
     const struct run_options *options = run->options;
@@ -60,7 +87,10 @@ static weft_status create_world(struct run *run, struct weft_error *error)
         return status;
     }
     run->origin_ns = run->world->ops->now(run->world);
-    return options->tap == NULL ? WEFT_OK : start_capture(run, error);
+    if (options->nic != NULL) {
+        status = start_watch(run, error);
+    }
+    return status != WEFT_OK || options->tap == NULL ? status : start_capture(run, error);
 }
 
 /* Ranks in their order, then one process for every host that has none. */

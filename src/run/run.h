@@ -32,6 +32,10 @@ struct run_options {
     void *events_context;
     void (*tap)(void *context, const struct world_frame *frame); /* capture, or NULL */
     void *tap_context;
+    /* What happens inside the NIC of a port, or NULL; host and port index the scenario's. */
+    void (*nic)(void *context, const struct world_nic_verb *verb);
+    void *nic_context;
+    uint32_t nic_host, nic_port;
     void (*progress)(void *context, const struct run_progress *progress); /* or NULL */
     void *progress_context;
     struct weft_log *log; /* or NULL */

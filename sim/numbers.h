@@ -1,0 +1,22 @@
+/* Numbers of objects, handed out as drivers do: the lowest that is free from some number on
+ * (Linux ida_alloc_range). */
+#ifndef WEFT_SIM_NUMBERS_H
+#define WEFT_SIM_NUMBERS_H
+
+#include <stdint.h>
+
+#define SIM_NO_NUMBER UINT32_MAX
+
+/* Zeroed: nothing is taken. */
+struct sim_numbers {
+    uint64_t *bits; /* Owned [n_words] */
+    uint32_t n_words;
+    uint32_t n; /* taken */
+};
+
+/* The lowest free number in [from, limit), or SIM_NO_NUMBER. */
+uint32_t sim_number_take(struct sim_numbers *numbers, uint32_t from, uint32_t limit);
+void sim_number_give(struct sim_numbers *numbers, uint32_t number);
+void sim_numbers_fini(struct sim_numbers *numbers);
+
+#endif

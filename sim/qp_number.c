@@ -1,0 +1,69 @@
+/* Which number a queue pair gets. A device with banks (hns: 8 of QPs, 4 of CQs, the lowest bits
+ * of the number) takes the least loaded of the banks tied to the send CQ's, and counts on in it
+ * (hns_roce_qp.c, get_least_load_bankid_for_qp and alloc_qpn_with_bankid). */
+#include <string.h>
+
+#include "base/text.h"
+#include "sim/nic_impl.h"
+
+enum { QP_SLOTS_MIN = 16 };
+
+/* Whether QPs of `bank` may complete to CQs of `cq_bank`: hns ties two QP banks to each. */
+static bool is_tied(const struct sim_profile *profile, uint32_t bank, uint32_t cq_bank)
+{
+    uint32_t per_cq_bank = profile->qpn_banks / profile->cqn_banks;
+    return per_cq_bank == 0 || bank / per_cq_bank == cq_bank;
+}
+
+static uint32_t choose_bank(const struct sim_nic *nic, uint32_t cqn)
+{
+    const struct sim_profile *profile = &nic->profile;
+    uint32_t chosen = SIM_NO_NUMBER;
+    for (uint32_t bank = 0; bank < profile->qpn_banks; bank++) {
+        if (is_tied(profile, bank, cqn % profile->cqn_banks) &&
+            (chosen == SIM_NO_NUMBER ||
+             nic->qps_in_bank[bank] < nic->qps_in_bank[chosen])) {
+            chosen = bank;
+        }
+    }
+    return chosen;
+}
+
+static void grow(struct sim_nic *nic, uint32_t slot)
+{
+    uint32_t n = nic->n_qp_slots == 0 ? QP_SLOTS_MIN : nic->n_qp_slots;
+    while (n <= slot) {
+        n *= 2;
+    }
+    nic->qps = weft_realloc(nic->qps, n * sizeof(struct sim_qp *));
+    memset(nic->qps + nic->n_qp_slots, 0, (n - nic->n_qp_slots) * sizeof(*nic->qps));
+    nic->n_qp_slots = n;
+}
+
+uint32_t sim_qp_take_slot(struct sim_nic *nic, const struct sim_cq *send_cq)
+{
+    uint32_t n_banks = nic->profile.qpn_banks;
+    uint32_t bank = choose_bank(nic, send_cq->number);
+    uint32_t limit = nic->profile.max_qp / n_banks;
+    uint32_t id = nic->profile.qpn_reuse == SIM_QPN_CYCLIC ? nic->qpn_next[bank] : 0;
+    if (nic->qps_in_bank[bank] >= limit) {
+        return SIM_NO_NUMBER;
+    }
+    while (id % limit * n_banks + bank < nic->n_qp_slots &&
+           nic->qps[id % limit * n_banks + bank] != NULL) {
+        id++;
+    }
+    uint32_t slot = id % limit * n_banks + bank;
+    if (slot >= nic->n_qp_slots) {
+        grow(nic, slot);
+    }
+    nic->qpn_next[bank] = (id % limit + 1) % limit;
+    nic->qps_in_bank[bank]++;
+    return slot;
+}
+
+void sim_qp_give_slot(struct sim_nic *nic, uint32_t slot)
+{
+    nic->qps[slot] = NULL;
+    nic->qps_in_bank[slot % nic->profile.qpn_banks]--;
+}
