@@ -314,7 +314,8 @@ bool sim_bench_ring(const struct bench *bench, struct bench_result *out)
     out->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     out->packets = n_messages * n_packets;
     out->events = sim_n_events(ring.engine) - out->events;
-    out->sim_time_ns = (uint64_t)time / 1000;
+    out->sim_time_ps = (uint64_t)time;
+    out->sim_time_ns = out->sim_time_ps / 1000;
     out->limit_ns = limit_ns(bench, n_packets);
     bench_ring_destroy(&ring);
     return ok;

@@ -12,8 +12,8 @@ struct bench_result {
     uint64_t peak_rss_bytes; /* of the process */
     uint64_t packets;        /* data packets, ACKs not counted */
     uint64_t events;
-    uint64_t sim_time_ns;
-    uint64_t limit_ns; /* what no protocol on this wire can beat */
+    uint64_t sim_time_ns, sim_time_ps; /* the same, rounded down and exact */
+    uint64_t limit_ns;                 /* what no protocol on this wire can beat */
 };
 
 /* By reference: frames carry addresses, and no byte is there to be copied. Moved: the ring
