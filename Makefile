@@ -37,17 +37,19 @@ CPPFLAGS += $(patsubst -I%,-isystem %,$(NL_CFLAGS))
 LIBS := -lyaml -ljansson -lsodium $(NL_LIBS) -ldl -lm -lpthread
 TEST_LIBS := -lcheck -lsubunit -lrt
 
-# Sources: every .c is the library's but tests, fuzz targets and the command's main.
+# Sources: every .c is the library's but tests, fuzz targets, benches and the command's main.
 ALL_C := $(sort $(wildcard src/*/*.c backends/*.c backends/*/*.c sim/*.c sim/*/*.c))
 TEST_C := $(filter %_test.c,$(ALL_C))
 FUZZ_C := $(filter %_fuzz.c,$(ALL_C))
+BENCH_C := $(filter %_bench.c,$(ALL_C))
 SUPPORT_C := $(filter %_testing.c,$(ALL_C))
 MAIN_C := $(wildcard src/cli/main.c)
-LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(SUPPORT_C) $(MAIN_C),$(ALL_C))
+LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C),$(ALL_C))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
 FUZZERS := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_C))
+BENCHES := $(patsubst %.c,$(BUILD)/bench/%,$(BENCH_C))
 WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 
 # A make of our own for another flavour: a job count that does not depend on the caller's.
@@ -116,6 +118,11 @@ $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
+
+$(BUILD)/bench/%: $(BUILD)/obj/%.o $(BUILD)/libweft.a
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # With CC=clang SAN=address,undefined,fuzzer-no-link, as `make fuzz` calls it.
 $(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
@@ -188,7 +195,7 @@ bench: all
 	    build/weft bench "$$name" || exit 1; \
 	done
 
-bench-wire: all
+bench-wire: all $(BENCHES)
 	@ci/bench-wire --build $(BUILD)
 
 # A guest kernel with soft-RoCE, in the user's cache; needed once, for backend rxe.

@@ -119,6 +119,7 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
                 .n_settings = self->n_settings,
                 .trace = spec->trace,
                 .log = spec->log},
+        .owns_thread = true,
     };
     weft_status status = linux_loop_create(1, &node->loop, error);
 

@@ -17,6 +17,10 @@ struct verbs_host_config {
     struct linux_env_config env;         /* management: wins over WEFT_MANAGEMENT */
     const struct verbs_library *library; /* NULL: the system's, opened at run time */
     const char *sysfs;                   /* NULL: "/sys" */
+    /* The calling thread serves this host and nothing else. If a device's work is done by the
+     * kernel on the processors of its users (rdma_rxe), the thread becomes SCHED_BATCH, sched(7):
+     * a completion does not push that work aside, so that a look finds many, not one. */
+    bool owns_thread;
 };
 
 /* May block for a moment. WEFT_ERR_ENVIRONMENT: no library, no device, none of ours, or not

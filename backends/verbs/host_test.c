@@ -4,6 +4,7 @@
 #include "backends/verbs/host.h"
 
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,28 @@ START_TEST(no_device_is_a_fact_of_the_environment)
 }
 END_TEST
 
+START_TEST(a_software_nic_goes_before_a_thread_that_is_the_host_s)
+{
+    struct verbs_host_config config = {.env = {.netns_fd = netns},
+                                       .library = &fake.library};
+    const struct sched_param none = {0};
+    struct weft_error error = {.status = WEFT_OK};
+
+    ck_assert_int_eq(sched_setscheduler(0, SCHED_OTHER, &none), 0);
+    ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER); /* somebody else's too */
+    verbs_host_destroy(host);
+    config.owns_thread = true;
+    fake.devices[0].vendor_id = fake.devices[1].vendor_id = 0x2c9;
+    ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER); /* no rxe */
+    verbs_host_destroy(host);
+    fake.devices[1].vendor_id = 0xffffff;
+    ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_BATCH);
+}
+END_TEST
+
 START_TEST(the_real_library_never_crashes_a_host)
 {
     struct weft_error error = {.status = WEFT_OK};
@@ -199,6 +222,7 @@ int main(void)
     tcase_add_test(tcase, a_missing_device_is_named);
     tcase_add_test(tcase, nonsense_is_refused);
     tcase_add_test(tcase, no_device_is_a_fact_of_the_environment);
+    tcase_add_test(tcase, a_software_nic_goes_before_a_thread_that_is_the_host_s);
     tcase_add_test(tcase, the_real_library_never_crashes_a_host);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
