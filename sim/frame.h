@@ -102,6 +102,8 @@ struct sim_path {
     bool is_v1;            /* RoCE v1: GRH instead of IP and UDP */
     bool is_ipv4;          /* both GIDs are ::ffff:a.b.c.d, and not v1 */
     uint8_t header_bytes;  /* Ethernet payload before the BTH: 28, 48, or 40 (v1) */
+    uint8_t tag_bytes;     /* 4 with an 802.1Q tag, else 0 */
+    uint16_t vlan_tci;     /* of the tag: priority 3, 0, VLAN 12 */
     struct sim_path *next; /* of the port's list */
 };
 
@@ -141,6 +143,12 @@ struct sim_frame {
 };
 
 _Static_assert(sizeof(struct sim_frame) <= 128, "frame records stay compact");
+
+/* 0: none. */
+static inline uint16_t sim_path_vlan(const struct sim_path *path)
+{
+    return path->vlan_tci & 0xfff;
+}
 
 /* Bytes of the IP packet (v1: of GRH and the rest) that `frame` is. */
 static inline uint32_t sim_frame_ip_bytes(const struct sim_path *path, unsigned ext_bytes,

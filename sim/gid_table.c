@@ -145,11 +145,12 @@ int sim_gid_table_get(const struct sim_gid_table *table, uint32_t index,
     return 0;
 }
 
-bool sim_gid_table_has(const struct sim_gid_table *table, const struct sim_ip *ip)
+bool sim_gid_table_has(const struct sim_gid_table *table, const struct sim_ip *ip,
+                       uint32_t ifindex)
 {
     for (uint32_t i = 0; i < table->n_slots; i++) {
         const struct sim_gid_slot *slot = &table->slots[i];
-        if (slot->state == SIM_GID_VALID && sim_ip_equal(&slot->ip, ip)) {
+        if (slot_is(slot, ip, slot->type, ifindex)) {
             return true;
         }
     }

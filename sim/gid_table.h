@@ -45,6 +45,8 @@ void sim_gid_table_release(struct sim_gid_table *table, uint32_t index);
 /* The valid slot at `index`: ENODATA if it is not, EINVAL beyond the table. */
 int sim_gid_table_get(const struct sim_gid_table *table, uint32_t index,
                       const struct sim_gid_slot **out);
-bool sim_gid_table_has(const struct sim_gid_table *table, const struct sim_ip *ip);
+/* True if a valid slot of netdev `ifindex` has it. */
+bool sim_gid_table_has(const struct sim_gid_table *table, const struct sim_ip *ip,
+                       uint32_t ifindex);
 
 #endif

@@ -60,8 +60,8 @@ START_TEST(first_ipv4_is_index_3_on_mlx5)
     ck_assert_str_eq(slot(4), "-");
     ck_assert_str_eq(slot(8), "beyond");
     struct sim_ip ip = net_ip("10.0.0.1"), other = net_ip("10.0.0.2");
-    ck_assert(sim_gid_table_has(&table, &ip));
-    ck_assert(!sim_gid_table_has(&table, &other));
+    ck_assert(sim_gid_table_has(&table, &ip, IFINDEX));
+    ck_assert(!sim_gid_table_has(&table, &other, IFINDEX));
 }
 END_TEST
 

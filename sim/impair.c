@@ -77,7 +77,8 @@ const char *sim_link_impair_frame(struct sim_link *link, struct sim_frame *frame
         const char *by_chance = apply_chance(link, frame, extra, duplicate);
         why = why == NULL ? by_chance : why;
     }
-    uint32_t ip_bytes = frame->wire_bytes - ETHERNET_OVERHEAD_BYTES;
+    uint32_t ip_bytes =
+        frame->wire_bytes - ETHERNET_OVERHEAD_BYTES - (uint32_t)frame->path->tag_bytes;
     if (why == NULL && link->path_limit_bytes != 0 && ip_bytes > link->path_limit_bytes) {
         why = "path_limit";
     }

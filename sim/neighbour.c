@@ -70,7 +70,7 @@ static void enter(struct sim_neighbour *entry, enum sim_neigh_state state)
     }
     char ip[SIM_IP_TEXT_BYTES];
     weft_trace_begin(trace, sim_now_ns(engine), entry->netdev->stack->host,
-                     sim_port_name(entry->netdev->port), "neigh");
+                     entry->netdev->name, "neigh");
     weft_trace_text(trace, "ip", sim_ip_format(&entry->ip, ip));
     weft_trace_text(trace, "state", state_name(state));
     if (sim_neigh_is_valid(state)) {
@@ -129,9 +129,8 @@ static struct sim_packet *take_queued(struct sim_neighbour *entry)
 
 static void transmit(struct sim_neighbour *entry, struct sim_packet *packet)
 {
-    packet->source_mac = entry->netdev->mac;
     packet->destination_mac = entry->mac;
-    sim_port_send(entry->netdev->port, packet);
+    sim_netdev_send(entry->netdev, packet);
 }
 
 static void fail(struct sim_neighbour *entry)

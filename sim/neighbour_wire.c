@@ -13,14 +13,13 @@ static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
     bool is_v4 = sim_ip_is_v4(&body->target);
     struct sim_packet *packet = weft_calloc(1, sizeof *packet);
     packet->kind = SIM_FRAME_NEIGH;
-    packet->source_mac = netdev->mac;
     packet->destination_mac = destination_mac;
     packet->ip_bytes = is_v4 ? 0 : 72;
     packet->wire_bytes = sim_frame_bytes(is_v4 ? 28 : 72);
     packet->n_payload = sizeof *body;
     packet->payload = weft_alloc(sizeof *body);
     memcpy(packet->payload, body, sizeof *body);
-    sim_port_send(netdev->port, packet);
+    sim_netdev_send(netdev, packet);
 }
 
 /* Both are in one subnet of the netdev (inet_addr_onlink). */

@@ -228,6 +228,8 @@ void sim_roce_of_frame(const struct sim_frame *frame, struct sim_roce *out)
     *out = (struct sim_roce){
         .destination_mac = path->destination_mac,
         .source_mac = path->source_mac,
+        .has_vlan = path->tag_bytes != 0,
+        .vlan_tci = path->vlan_tci,
         .layer = layer_of(path),
         .source_gid = path->source_gid,
         .destination_gid = path->destination_gid,
@@ -276,6 +278,8 @@ void sim_frame_of_roce(const struct sim_roce *roce, struct sim_path *path,
         .is_v1 = is_v1,
         .is_ipv4 = is_ipv4,
         .header_bytes = (uint8_t)header_bytes,
+        .tag_bytes = roce->has_vlan ? VLAN_BYTES : 0,
+        .vlan_tci = roce->has_vlan ? roce->vlan_tci : 0,
     };
     *frame = (struct sim_frame){
         .payload = roce->payload,
@@ -300,7 +304,8 @@ void sim_frame_of_roce(const struct sim_roce *roce, struct sim_path *path,
                            (is_marked ? SIM_FRAME_ECN_CE : 0)),
     };
     uint32_t ip_bytes = sim_frame_ip_bytes(path, ext_bytes, roce->n_payload);
-    frame->wire_bytes = (uint16_t)(ip_bytes + ETHERNET_BYTES + FCS_PREAMBLE_GAP_BYTES);
+    frame->wire_bytes =
+        (uint16_t)(ip_bytes + ETHERNET_BYTES + path->tag_bytes + FCS_PREAMBLE_GAP_BYTES);
 }
 
 size_t sim_packet_encode(const struct sim_frame *frame, uint8_t *out, size_t out_bytes)

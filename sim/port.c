@@ -168,7 +168,8 @@ static bool same_path(const struct sim_path *a, const struct sim_path *b)
            memcmp(&a->source_gid, &b->source_gid, sizeof(a->source_gid)) == 0 &&
            memcmp(&a->destination_gid, &b->destination_gid, sizeof(a->source_gid)) == 0 &&
            a->flow_label == b->flow_label && a->traffic_class == b->traffic_class &&
-           a->hop_limit == b->hop_limit && a->is_v1 == b->is_v1;
+           a->hop_limit == b->hop_limit && a->is_v1 == b->is_v1 &&
+           a->tag_bytes == b->tag_bytes && a->vlan_tci == b->vlan_tci;
 }
 
 const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path)

@@ -33,6 +33,7 @@ struct sim_packet {
     uint64_t destination_mac; /* a group address (sim_mac_is_group): everybody */
     /* the whole Ethernet frame with FCS, preamble and gap excluded */
     uint32_t wire_bytes;
+    uint16_t vlan_id;  /* of its 802.1Q tag; 0: none */
     uint32_t ip_bytes; /* the IP packet's length, against MTU and path limits; 0: none */
     bool is_pause;     /* PAUSE: stop sending; false: go on */
     void *payload;     /* Owned by the packet: malloc'ed, freed by sim_packet_free */

@@ -1,6 +1,7 @@
 #include "sim/port_bytes.h"
 
 #include "sim/link.h"
+#include "sim/stack.h"
 
 enum { VLAN_ID_MASK = 0xfff };
 
@@ -11,7 +12,9 @@ static enum sim_packet_reject refuse(const struct sim_port *port,
     if (roce->destination_mac != port->mac && !sim_mac_is_group(roce->destination_mac)) {
         return SIM_PACKET_MAC;
     }
-    if (roce->has_vlan && (roce->vlan_tci & VLAN_ID_MASK) != 0) {
+    uint16_t vlan_id = roce->has_vlan ? roce->vlan_tci & VLAN_ID_MASK : 0;
+    if (vlan_id != 0 &&
+        (port->stack == NULL || !sim_stack_has_vlan(port->stack, port, vlan_id))) {
         return SIM_PACKET_VLAN;
     }
     if (!sim_pkeys_match(roce->pkey, SIM_PKEY_DEFAULT)) {

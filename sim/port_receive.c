@@ -96,9 +96,17 @@ void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
     }
 }
 
+/* A tag does not count. */
+static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *frame)
+{
+    uint32_t tag_bytes = frame->path->tag_bytes;
+    return frame->wire_bytes - ETHERNET_OVERHEAD_BYTES - tag_bytes > port->mtu_bytes;
+}
+
 void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
 {
-    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
+    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes &&
+        is_above_mtu(port, frame)) {
         sim_port_trace_drop(port, frame, "mtu");
         sim_port_tap_frame(port, false, frame, "mtu");
         return;

@@ -109,6 +109,13 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
     }
 }
 
+/* A tag does not count. */
+static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *frame)
+{
+    uint32_t tag_bytes = frame->path->tag_bytes;
+    return frame->wire_bytes - ETHERNET_OVERHEAD_BYTES - tag_bytes > port->mtu_bytes;
+}
+
 static void send_frame(struct sim_port *port, struct sim_frame *frame)
 {
     bool is_loop = frame->path->destination_mac == port->mac && port->bridge == NULL;
@@ -128,7 +135,8 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
         sim_frame_release(port->engine, frame);
         return;
     }
-    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes) {
+    if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes &&
+        is_above_mtu(port, frame)) {
         drop_frame(port, frame, "mtu");
         return;
     }

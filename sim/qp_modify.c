@@ -238,6 +238,8 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
         memset(&source, 0, sizeof(source));
         source.type = IBV_GID_TYPE_ROCE_V2;
     }
+    uint16_t vlan_tci =
+        source.vlan_id != 0 ? (uint16_t)((ah->sl & 7u) << 13 | source.vlan_id) : 0;
     bool is_v1 = source.type != IBV_GID_TYPE_ROCE_V2;
     bool is_ipv4 = !is_v1 && is_mapped_ipv4(&ah->grh.dgid);
     struct sim_path path = {
@@ -248,6 +250,8 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
         .flow_label = ah->grh.flow_label & 0xfffff,
         .traffic_class = ah->grh.traffic_class,
         .hop_limit = 64, /* the route's, whatever the AV says */
+        .tag_bytes = source.vlan_id != 0 ? 4 : 0,
+        .vlan_tci = vlan_tci,
         .is_v1 = is_v1,
         .is_ipv4 = is_ipv4,
         .header_bytes = is_v1     ? 40

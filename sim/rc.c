@@ -183,7 +183,8 @@ void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
 {
     unsigned ext = rc_opcode_info(frame->opcode)->ext_bytes;
     uint32_t ip_bytes = sim_frame_ip_bytes(frame->path, ext, frame->n_payload);
-    frame->wire_bytes = (uint16_t)(ip_bytes + ETHERNET_OVERHEAD_BYTES);
+    frame->wire_bytes =
+        (uint16_t)(ip_bytes + ETHERNET_OVERHEAD_BYTES + frame->path->tag_bytes);
     if (qp->nic->checks_payload && !sim_is_phantom(qp->nic->phantom, frame->payload)) {
         frame->hash = payload_hash(frame);
         frame->flags |= SIM_FRAME_HASHED;
@@ -207,7 +208,9 @@ static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
     if (out == NULL || in->is_v1 != out->is_v1 || qp->port->port != port ||
         !same_gid(&in->source_gid, &out->destination_gid) ||
         !same_gid(&in->destination_gid, &out->source_gid) ||
-        !sim_stack_owns_gid(qp->nic->stack, port, &in->destination_gid)) {
+        sim_path_vlan(in) != sim_path_vlan(out) ||
+        !sim_stack_owns_gid(qp->nic->stack, port, &in->destination_gid,
+                            sim_path_vlan(in))) {
         return false;
     }
     qp->verified = in;

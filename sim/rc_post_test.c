@@ -154,7 +154,7 @@ static uint32_t add_address(uint8_t last)
     const struct sim_port *port = pair.ends[0].port;
     struct sim_prefix address = {.ip = sim_ip_v4(10, 0, 1, last), .prefix_len = 24};
     ck_assert_int_eq(
-        sim_stack_add_address(stack, sim_stack_ifindex(stack, port), &address), 0);
+        sim_stack_add_address(stack, sim_stack_ifindex(stack, port, 0), &address), 0);
     for (uint32_t i = 0; i < sim_stack_gid_length(stack, port); i++) {
         struct sim_gid gid;
         if (sim_stack_gid(stack, port, i, &gid) == 0 && gid.gid.raw[15] == last &&
@@ -169,7 +169,7 @@ static uint32_t add_address(uint8_t last)
 START_TEST(a_connected_pair_keeps_the_slot_of_its_gid)
 {
     struct sim_stack *stack = pair.ends[0].stack;
-    uint32_t ifindex = sim_stack_ifindex(stack, pair.ends[0].port);
+    uint32_t ifindex = sim_stack_ifindex(stack, pair.ends[0].port, 0);
     const uint32_t used = 3; /* default v1, v2; address v1, v2 */
     struct sim_ip own = sim_ip_v4(10, 0, 0, 1);
     struct sim_request destroy = {.verb = SIM_VERB_DESTROY_QP};

@@ -75,6 +75,7 @@ static struct sim_netdev *add_netdev(struct sim_stack *stack, struct sim_port *p
     netdev->port = port;
     netdev->ifindex = FIRST_IFINDEX + stack->n_netdevs;
     netdev->mac = sim_port_mac(port);
+    weft_format(netdev->name, sizeof netdev->name, "%s", sim_port_name(port));
     netdev->link_local = sim_ip_of_mac(netdev->mac);
     stack->netdevs =
         weft_realloc(stack->netdevs, (stack->n_netdevs + 1) * sizeof(*stack->netdevs));
@@ -90,6 +91,50 @@ uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
     sim_gid_table_init(&netdev->gids, gids->n_slots, gids->has_roce_v1, netdev->ifindex,
                        netdev->mac);
     return netdev->ifindex;
+}
+
+struct sim_netdev *sim_stack_vlan_of(const struct sim_stack *stack,
+                                     const struct sim_port *port, uint16_t vlan_id)
+{
+    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
+        struct sim_netdev *netdev = stack->netdevs[i];
+        if (netdev->port == port && netdev->vlan_id == vlan_id) {
+            return netdev;
+        }
+    }
+    return NULL;
+}
+
+uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vlan_id)
+{
+    struct sim_netdev *below = sim_stack_find(stack, lower);
+    if (below == NULL || below->lower != NULL || vlan_id == 0 || vlan_id > 4094 ||
+        sim_stack_vlan_of(stack, below->port, vlan_id) != NULL) {
+        return 0;
+    }
+    struct sim_netdev *netdev = add_netdev(stack, below->port);
+    netdev->lower = below;
+    netdev->vlan_id = vlan_id;
+    netdev->is_management = below->is_management;
+    weft_format(netdev->name, sizeof netdev->name, "%s.%u", below->name, vlan_id);
+    (void)sim_netdev_add_gid(netdev, &netdev->link_local);
+    return netdev->ifindex;
+}
+
+bool sim_stack_has_vlan(const struct sim_stack *stack, const struct sim_port *port,
+                        uint16_t vlan_id)
+{
+    return sim_stack_vlan_of(stack, port, vlan_id) != NULL;
+}
+
+void sim_netdev_send(struct sim_netdev *netdev, struct sim_packet *packet)
+{
+    /* A forwarded packet leaves with the tag of its way out, not of its way in. */
+    packet->wire_bytes -= packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
+    packet->vlan_id = netdev->vlan_id;
+    packet->wire_bytes += packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
+    packet->source_mac = netdev->mac;
+    sim_port_send(netdev->port, packet);
 }
 
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port)
@@ -110,12 +155,7 @@ struct sim_netdev *sim_stack_find(const struct sim_stack *stack, uint32_t ifinde
 struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
                                        const struct sim_port *port)
 {
-    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
-        if (stack->netdevs[i]->port == port) {
-            return stack->netdevs[i];
-        }
-    }
-    return NULL;
+    return sim_stack_vlan_of(stack, port, 0);
 }
 
 uint32_t sim_stack_n_netdevs(const struct sim_stack *stack)
@@ -127,7 +167,7 @@ struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t 
 {
     const struct sim_netdev *netdev = stack->netdevs[index];
     return (struct sim_netdev_info){.ifindex = netdev->ifindex,
-                                    .name = sim_port_name(netdev->port),
+                                    .name = netdev->name,
                                     .mac = netdev->mac,
                                     .mtu_bytes = sim_port_mtu(netdev->port),
                                     .speed_bps = sim_port_rate(netdev->port),
@@ -137,9 +177,10 @@ struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t 
                                     .n_addresses = netdev->n_addresses};
 }
 
-uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port)
+uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port,
+                           uint16_t vlan_id)
 {
-    const struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
+    const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
     return netdev == NULL ? 0 : netdev->ifindex;
 }
 
@@ -148,9 +189,8 @@ uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port 
 void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
                      struct sim_packet *packet)
 {
-    struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
-    weft_check(netdev != NULL);
-    if (stack->is_dead) {
+    struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, packet->vlan_id);
+    if (stack->is_dead || netdev == NULL) {
         sim_packet_free(packet);
     } else if (packet->kind == SIM_FRAME_NEIGH) {
         sim_neigh_input(netdev, packet);
@@ -163,9 +203,9 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
 
 void sim_stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_up)
 {
-    struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
-    weft_check(netdev != NULL);
-    if (!is_up) {
-        sim_neigh_flush(netdev);
+    for (uint32_t i = 0; i < stack->n_netdevs && !is_up; i++) {
+        if (stack->netdevs[i]->port == port) {
+            sim_neigh_flush(stack->netdevs[i]);
+        }
     }
 }

@@ -17,7 +17,8 @@
 struct sim_gid {
     union ibv_gid gid;
     enum ibv_gid_type type;
-    uint32_t ifindex;
+    uint32_t ifindex; /* of the port's netdev, or of a VLAN on it */
+    uint16_t vlan_id; /* of that; 0: none */
     bool valid;
 };
 
@@ -45,10 +46,13 @@ void sim_stack_resolve_cancel(struct sim_stack *stack, struct sim_resolve *resol
 int sim_stack_gid(const struct sim_stack *stack, const struct sim_port *port,
                   uint32_t index, struct sim_gid *out);
 uint32_t sim_stack_gid_length(const struct sim_stack *stack, const struct sim_port *port);
-/* True if `ip` (a GID) is an address in a valid slot of this port's table: a RoCE frame
- * for any other destination is dropped. */
+/* True if `gid` is in a valid slot of this port's table that belongs to that VLAN (0: to
+ * none): a RoCE frame for any other destination is dropped. */
 bool sim_stack_owns_gid(const struct sim_stack *stack, const struct sim_port *port,
-                        const union ibv_gid *gid);
+                        const union ibv_gid *gid, uint16_t vlan_id);
+/* True if the port has a netdev of that VLAN. */
+bool sim_stack_has_vlan(const struct sim_stack *stack, const struct sim_port *port,
+                        uint16_t vlan_id);
 
 /* A QP or address handle uses the slot: if its address goes away meanwhile, the slot
  * stays "pending delete": empty for everybody, not refilled until released

@@ -51,6 +51,10 @@ struct sim_gid_config {
  * adding. The default GIDs are made at once. Returns the ifindex. */
 uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
                             const struct sim_gid_config *gids);
+/* Adds a VLAN (1..4094) on the port's netdev `lower`: a netdev of its own, with the MAC and
+ * MTU of its lower, whose table holds its GIDs. It comes with its link-local address.
+ * Returns the ifindex; 0 if there is no such netdev or it has that VLAN. */
+uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vlan_id);
 /* Adds the netdev of a port on the management network: no GIDs. */
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port);
 
@@ -112,7 +116,8 @@ uint32_t sim_stack_n_netdevs(const struct sim_stack *stack);
 /* `index` from 0, in ifindex order. Pointers inside are valid until an address changes.
  */
 struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t index);
-/* 0 if no netdev has this port. */
-uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port);
+/* Of the port's own netdev, or with `vlan_id` of that VLAN's; 0: there is none. */
+uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port,
+                           uint16_t vlan_id);
 
 #endif

@@ -8,6 +8,7 @@
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_ARP 0x0806
 #define ETHERTYPE_IPV6 0x86dd
+#define ETHERTYPE_VLAN 0x8100
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
 #define PROTOCOL_ICMPV6 58
@@ -24,6 +25,10 @@ static void put_ethernet(struct wire_writer *writer, const struct sim_packet *pa
 {
     put_mac(writer, packet->destination_mac);
     put_mac(writer, packet->source_mac);
+    if (packet->vlan_id != 0) {
+        wire_put_u16(writer, ETHERTYPE_VLAN);
+        wire_put_u16(writer, packet->vlan_id);
+    }
     wire_put_u16(writer, ethertype);
 }
 

@@ -6,6 +6,12 @@
 #include "base/check.h"
 #include "sim/stack_impl.h"
 
+/* Whose table has the GIDs of `netdev`. */
+static struct sim_netdev *holder_of(struct sim_netdev *netdev)
+{
+    return netdev->lower == NULL ? netdev : netdev->lower;
+}
+
 /* One event for each entry: v1 and v2 of an address are two. */
 static void tell(const struct sim_netdev *netdev, uint32_t n_changed)
 {
@@ -16,19 +22,21 @@ static void tell(const struct sim_netdev *netdev, uint32_t n_changed)
 
 int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    if (netdev->gids.n_slots == 0) {
+    struct sim_netdev *holder = holder_of(netdev);
+    if (holder->gids.n_slots == 0) {
         return 0;
     }
     uint32_t n_changed;
-    int error = sim_gid_table_add(&netdev->gids, ip, netdev->ifindex, &n_changed);
-    tell(netdev, n_changed);
+    int error = sim_gid_table_add(&holder->gids, ip, netdev->ifindex, &n_changed);
+    tell(holder, n_changed);
     return error;
 }
 
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    uint32_t n_changed = sim_gid_table_del(&netdev->gids, ip, netdev->ifindex);
-    tell(netdev, n_changed);
+    struct sim_netdev *holder = holder_of(netdev);
+    uint32_t n_changed = sim_gid_table_del(&holder->gids, ip, netdev->ifindex);
+    tell(holder, n_changed);
     return n_changed == 0 ? EADDRNOTAVAIL : 0;
 }
 
@@ -51,7 +59,11 @@ int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port)
         return ENODEV;
     }
     tell(netdev, sim_gid_table_clear(&netdev->gids));
-    sim_netdev_scan(netdev);
+    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
+        if (holder_of(stack->netdevs[i]) == netdev) {
+            sim_netdev_scan(stack->netdevs[i]);
+        }
+    }
     return 0;
 }
 
@@ -70,6 +82,7 @@ int sim_stack_gid(const struct sim_stack *stack, const struct sim_port *port,
     *out = (struct sim_gid){.gid = sim_gid_of_ip(&slot->ip),
                             .type = slot->type,
                             .ifindex = slot->ifindex,
+                            .vlan_id = sim_stack_find(stack, slot->ifindex)->vlan_id,
                             .valid = true};
     return 0;
 }
@@ -81,11 +94,12 @@ uint32_t sim_stack_gid_length(const struct sim_stack *stack, const struct sim_po
 }
 
 bool sim_stack_owns_gid(const struct sim_stack *stack, const struct sim_port *port,
-                        const union ibv_gid *gid)
+                        const union ibv_gid *gid, uint16_t vlan_id)
 {
-    const struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
+    const struct sim_netdev *holder = sim_stack_netdev_of(stack, port);
+    const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
     struct sim_ip ip = sim_ip_of_gid(gid);
-    return netdev != NULL && sim_gid_table_has(&netdev->gids, &ip);
+    return netdev != NULL && sim_gid_table_has(&holder->gids, &ip, netdev->ifindex);
 }
 
 void sim_stack_gid_hold(struct sim_stack *stack, const struct sim_port *port,
@@ -169,7 +183,7 @@ int sim_stack_resolve(struct sim_stack *stack, struct sim_port *port, uint32_t s
         resolve->destination_mac = sim_mac_of_ip(&to);
         return 0;
     }
-    return resolve_unicast(netdev, &slot->ip, &to, resolve);
+    return resolve_unicast(sim_stack_find(stack, slot->ifindex), &slot->ip, &to, resolve);
 }
 
 void sim_stack_resolve_cancel(struct sim_stack *stack, struct sim_resolve *resolve)

@@ -9,18 +9,23 @@
 #include "sim/udp.h"
 
 #define SIM_ETHERNET_BYTES 18 /* header and FCS */
+#define SIM_TAG_BYTES 4u      /* of 802.1Q */
 #define SIM_FRAME_BYTES_MIN 64
 
 struct sim_netdev {
     struct sim_stack *stack;
-    struct sim_port *port; /* Not owned. */
+    struct sim_port *port;    /* Not owned. */
+    struct sim_netdev *lower; /* of a VLAN: what it is on; NULL: the port's own netdev */
+    uint16_t vlan_id;         /* 0: untagged */
+    char name[48];            /* the port's, "p0.100" of a VLAN */
     uint32_t ifindex;
     uint64_t mac;
     bool is_management;
     struct sim_ip link_local;      /* always there, never listed */
     struct sim_address *addresses; /* Owned [n_addresses] */
     uint32_t n_addresses;
-    struct sim_gid_table gids; /* no slots on the management network */
+    /* No slots on the management network, nor of a VLAN, whose GIDs are in its lower's. */
+    struct sim_gid_table gids;
     void (*gids_changed)(void *context, struct sim_port *port);
     void *gids_context;
     struct sim_neigh_table neighbours;
@@ -56,6 +61,10 @@ struct sim_stack {
 };
 
 struct sim_netdev *sim_stack_find(const struct sim_stack *stack, uint32_t ifindex);
+/* The port's netdev of that VLAN (0: its own), or NULL. */
+struct sim_netdev *sim_stack_vlan_of(const struct sim_stack *stack,
+                                     const struct sim_port *port, uint16_t vlan_id);
+/* The port's own. */
 struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
                                        const struct sim_port *port);
 
@@ -68,6 +77,8 @@ int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 /* Adds the GIDs of all of its addresses, in the order in which Linux lists them. */
 void sim_netdev_scan(struct sim_netdev *netdev);
+/* Sends a packet from the netdev, tagged if it is a VLAN's; takes it over. */
+void sim_netdev_send(struct sim_netdev *netdev, struct sim_packet *packet);
 bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip);
 /* The first netdev that owns `ip`, or NULL. */
 struct sim_netdev *sim_stack_owner(const struct sim_stack *stack,

@@ -46,7 +46,7 @@ START_TEST(addresses_routes_and_gids_go_together)
 
     n_gid_changes = 0;
     sim_stack_watch_gids(stack, port, on_gids, &n_gid_changes);
-    ck_assert_uint_eq(sim_stack_ifindex(stack, port), 2);
+    ck_assert_uint_eq(sim_stack_ifindex(stack, port, 0), 2);
     ck_assert_uint_eq(sim_stack_gid_length(stack, port), 16);
     ck_assert_int_eq(sim_route_lookup(stack, &far, NULL, &hop), ENETUNREACH);
     ck_assert_int_eq(sim_stack_add_address(stack, 2, &more), 0);
@@ -58,7 +58,7 @@ START_TEST(addresses_routes_and_gids_go_together)
     ck_assert_mem_eq(gid.gid.raw, more_gid.raw, 16);
     ck_assert_int_eq(gid.type, IBV_GID_TYPE_ROCE_V2);
     ck_assert(gid.valid && gid.ifindex == 2);
-    ck_assert(sim_stack_owns_gid(stack, port, &more_gid));
+    ck_assert(sim_stack_owns_gid(stack, port, &more_gid, 0));
     struct sim_netdev_info info = sim_stack_netdev(stack, 0);
     ck_assert_uint_eq(info.n_addresses, 2);
     ck_assert_uint_eq(info.addresses[1].prefix_len, 16);
@@ -72,7 +72,7 @@ START_TEST(addresses_routes_and_gids_go_together)
     ck_assert_int_eq(n_gid_changes, 4);
     ck_assert_int_eq(sim_route_lookup(stack, &far, NULL, &hop), ENETUNREACH);
     ck_assert_int_eq(sim_stack_gid(stack, port, 5, &gid), ENODATA);
-    ck_assert(!sim_stack_owns_gid(stack, port, &more_gid));
+    ck_assert(!sim_stack_owns_gid(stack, port, &more_gid, 0));
 }
 END_TEST
 
@@ -97,7 +97,7 @@ START_TEST(gids_drift_without_their_addresses)
     struct sim_port *foreign = net_port(&net, 0);
     ck_assert_int_eq(sim_stack_gid(stack, foreign, 0, &gid), EINVAL);
     ck_assert_uint_eq(sim_stack_gid_length(stack, foreign), 0);
-    ck_assert_uint_eq(sim_stack_ifindex(stack, foreign), 0);
+    ck_assert_uint_eq(sim_stack_ifindex(stack, foreign, 0), 0);
     sim_stack_gid_hold(stack, foreign, 0);
     sim_stack_gid_release(stack, foreign, 0);
 }
@@ -112,6 +112,66 @@ START_TEST(a_full_gid_table_does_not_hinder_addresses)
         ck_assert_int_eq(sim_stack_add_address(stack, 2, &prefix), i < 6 ? 0 : ENOSPC);
     }
     ck_assert_uint_eq(sim_stack_netdev(stack, 0).n_addresses, 8);
+}
+END_TEST
+
+/* p0.5 of both hosts, and p0.6 of the first only. */
+START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
+{
+    struct sim_stack *stack = net.hosts[0].stack;
+    struct sim_port *port = net.hosts[0].ports[0];
+    struct sim_prefix own = net_prefix("10.5.0.1/24"), far = net_prefix("10.5.0.2/24");
+    union ibv_gid far_gid = net_gid("10.5.0.2"), own_gid = net_gid("10.5.0.1");
+    struct sim_gid gid;
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 5), 3);
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 5), 0);    /* there */
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 3, 6), 0);    /* on a VLAN */
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 4095), 0); /* reserved */
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 0), 0);
+    ck_assert_uint_eq(sim_stack_add_vlan(net.hosts[1].stack, 2, 5), 3);
+    ck_assert_str_eq(sim_stack_netdev(stack, 1).name, "p0.5");
+    ck_assert_uint_eq(sim_stack_netdev(stack, 1).mac, sim_port_mac(port));
+    ck_assert_uint_eq(sim_stack_ifindex(stack, port, 5), 3);
+    ck_assert_uint_eq(sim_stack_ifindex(stack, port, 7), 0);
+
+    /* Its link-local address comes of itself; the same GID as the default one, but another
+     * netdev's. */
+    ck_assert_int_eq(sim_stack_gid(stack, port, 5, &gid), 0);
+    ck_assert_uint_eq(gid.ifindex, 3);
+    ck_assert_uint_eq(gid.vlan_id, 5);
+    ck_assert_int_eq(sim_stack_add_address(stack, 3, &own), 0);
+    ck_assert_int_eq(sim_stack_add_address(net.hosts[1].stack, 3, &far), 0);
+    ck_assert_int_eq(sim_stack_gid(stack, port, 7, &gid), 0);
+    ck_assert_mem_eq(gid.gid.raw, own_gid.raw, 16);
+    ck_assert(sim_stack_owns_gid(stack, port, &own_gid, 5));
+    ck_assert(!sim_stack_owns_gid(stack, port, &own_gid, 0));
+    ck_assert(!sim_stack_owns_gid(stack, port, &own_gid, 7));
+
+    /* Questions and answers are tagged; from the port's own netdev nobody hears. */
+    int n_done = 0;
+    struct sim_resolve resolve = {.done = net_count(&n_done)};
+    ck_assert_int_eq(sim_stack_resolve(stack, port, 7, &far_gid, &resolve), EINPROGRESS);
+    net_run(&net, 1000000);
+    ck_assert_int_eq(n_done, 1);
+    ck_assert_int_eq(resolve.error, 0);
+    ck_assert_uint_eq(resolve.destination_mac, sim_port_mac(net.hosts[1].ports[0]));
+    union ibv_gid untagged = net_gid("10.0.0.2");
+    resolve = (struct sim_resolve){.done = net_count(&n_done)};
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 6), 4);
+    struct sim_prefix lonely = net_prefix("10.6.0.1/24");
+    ck_assert_int_eq(sim_stack_add_address(stack, 4, &lonely), 0);
+    ck_assert_int_eq(sim_stack_resolve(stack, port, 11, &untagged, &resolve),
+                     EINPROGRESS);
+    net_run(&net, 3000000000);
+    ck_assert_int_eq(resolve.error, ETIMEDOUT); /* nobody on VLAN 6 */
+
+    /* A device that comes scans the port's netdev before its VLANs. */
+    ck_assert_int_eq(sim_stack_scan_gids(stack, port), 0);
+    ck_assert_int_eq(sim_stack_gid(stack, port, 3, &gid), 0);
+    ck_assert_uint_eq(gid.ifindex, 2);
+    ck_assert_int_eq(sim_stack_gid(stack, port, 5, &gid), 0);
+    ck_assert_uint_eq(gid.ifindex, 3);
+    ck_assert_mem_eq(gid.gid.raw, own_gid.raw, 16); /* IPv4 first here, too */
 }
 END_TEST
 
@@ -313,6 +373,7 @@ int main(void)
     tcase_add_test(tcase, addresses_routes_and_gids_go_together);
     tcase_add_test(tcase, gids_drift_without_their_addresses);
     tcase_add_test(tcase, a_full_gid_table_does_not_hinder_addresses);
+    tcase_add_test(tcase, a_vlan_is_a_netdev_on_the_ports_table);
     tcase_add_test(tcase, the_longest_prefix_then_the_first_added_wins);
     tcase_add_test(tcase, a_host_between_forwards_if_it_may);
     tcase_add_test(tcase, rp_filter_drops_what_comes_the_wrong_way);

@@ -141,14 +141,13 @@ static void put_on_wire(struct sim_announcer *announcer, const struct sim_ip *fr
     struct sim_netdev *netdev = announcer->netdev;
 
     packet->kind = SIM_FRAME_UDP;
-    packet->source_mac = netdev->mac;
     packet->destination_mac = is_v4 ? mac_v4 : mac_v6;
     packet->ip_bytes = (uint32_t)n_bytes + HEADER_BYTES + (is_v4 ? 20 : 40);
     packet->wire_bytes = sim_frame_bytes(packet->ip_bytes);
     packet->n_payload = sizeof(struct sim_datagram) + n_bytes;
     packet->payload =
         new_datagram(announcer, from, is_v4 ? &group_v4 : &group_v6, bytes, n_bytes);
-    sim_port_send(netdev->port, packet);
+    sim_netdev_send(netdev, packet);
 }
 
 /* The address that the other processes of the host reach this one by. */

@@ -61,7 +61,9 @@ static weft_status build_stack(struct sim_host *host, struct weft_error *error)
                    .arp_ignore = spec->sysctl.arp_ignore,
                    .arp_announce = spec->sysctl.arp_announce,
                    .ip_forward = spec->sysctl.ip_forward,
-                   .accept_local = spec->sysctl.accept_local},
+                   .accept_local = spec->sysctl.accept_local,
+                   .arp_filter = spec->sysctl.arp_filter,
+                   .promote_secondaries = spec->sysctl.promote_secondaries},
         .forward_accept = spec->forward_accept,
         .n_input_drop = spec->n_input_drop,
         .tcp_chunk_bytes = chunk_of(spec),
@@ -163,6 +165,18 @@ static weft_status build_profile(const struct world_host *spec, struct sim_profi
     return WEFT_OK;
 }
 
+static void add_address(struct sim_stack *stack, uint32_t ifindex,
+                        const struct world_port *port, uint32_t index)
+{
+    const struct io_prefix *from = &port->addresses[index];
+    struct sim_ip ip = sim_ip_of_io(&from->ip);
+    struct sim_prefix reached = {.ip = ip, .prefix_len = from->prefix_len};
+    if (port->peers != NULL && !io_ip_is_zero(&port->peers[index])) {
+        reached.ip = sim_ip_of_io(&port->peers[index]);
+    }
+    (void)sim_stack_add_peer_address(stack, ifindex, &ip, &reached);
+}
+
 static void add_netdevs(struct sim_host *host, const struct sim_profile *profile)
 {
     const struct world_host *spec = host->spec;
@@ -171,10 +185,13 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
     for (uint32_t i = 0; i < spec->n_ports; i++) {
         const struct world_port *port = &spec->ports[i];
         uint32_t ifindex = sim_stack_add_port(host->stack, host->ports[i], &gids);
+        uint32_t vlan_ifindex = 0;
+        if (port->vlan_id != 0) {
+            vlan_ifindex = sim_stack_add_vlan(host->stack, ifindex, port->vlan_id);
+        }
         for (uint32_t j = 0; j < port->n_addresses; j++) {
-            struct sim_prefix address = {.ip = sim_ip_of_io(&port->addresses[j].ip),
-                                         .prefix_len = port->addresses[j].prefix_len};
-            (void)sim_stack_add_address(host->stack, ifindex, &address);
+            bool is_tagged = j < port->n_vlan_addresses;
+            add_address(host->stack, is_tagged ? vlan_ifindex : ifindex, port, j);
         }
     }
     if (host->management != NULL) {

@@ -166,6 +166,19 @@ static void kill_host(struct sim_host *host)
     sim_stack_kill(host->stack);
 }
 
+static int change_on(struct sim_stack *stack, uint32_t ifindex, bool is_gid,
+                     bool is_removal, const struct sim_prefix *address)
+{
+    if (is_gid) {
+        return is_removal ? sim_stack_del_gid(stack, ifindex, &address->ip)
+                          : sim_stack_add_gid(stack, ifindex, &address->ip);
+    }
+    return is_removal ? sim_stack_del_address(stack, ifindex, &address->ip)
+                      : sim_stack_add_address(stack, ifindex, address);
+}
+
+/* On the VLAN of the port if it has one, else on its own netdev. What is to be taken away
+ * may be on either. */
 static int change_address(struct sim_host *host, const struct world_fault *fault,
                           bool ending)
 {
@@ -174,18 +187,20 @@ static int change_address(struct sim_host *host, const struct world_fault *fault
     if (!fault->has_port) {
         return EINVAL;
     }
-    uint32_t ifindex = sim_stack_ifindex(host->stack, host->ports[fault->port]);
+    const struct sim_port *port = host->ports[fault->port];
+    uint16_t vlan_id = host->spec->ports[fault->port].vlan_id;
     bool is_gid =
         fault->kind == WORLD_FAULT_GID_DELETE || fault->kind == WORLD_FAULT_GID_ADD;
     bool is_removal =
         fault->kind == WORLD_FAULT_GID_DELETE || fault->kind == WORLD_FAULT_ADDR_DEL;
     is_removal = is_removal != ending;
-    if (is_gid) {
-        return is_removal ? sim_stack_del_gid(host->stack, ifindex, &address.ip)
-                          : sim_stack_add_gid(host->stack, ifindex, &address.ip);
+    int error = change_on(host->stack, sim_stack_ifindex(host->stack, port, vlan_id),
+                          is_gid, is_removal, &address);
+    if (error == EADDRNOTAVAIL && vlan_id != 0) {
+        error = change_on(host->stack, sim_stack_ifindex(host->stack, port, 0), is_gid,
+                          is_removal, &address);
     }
-    return is_removal ? sim_stack_del_address(host->stack, ifindex, &address.ip)
-                      : sim_stack_add_address(host->stack, ifindex, &address);
+    return error;
 }
 
 /* The NIC's number of a verb in a fault; -1 for none. */

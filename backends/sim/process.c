@@ -65,7 +65,7 @@ static void open_device(struct sim_process *process, uint32_t index)
             first_port = i < first_port ? i : first_port;
             device->ports[device->io.n_ports] = host->ports[i];
             device->ifindexes[device->io.n_ports] =
-                sim_stack_ifindex(host->stack, host->ports[i]);
+                sim_stack_ifindex(host->stack, host->ports[i], 0);
             device->io.n_ports++;
         }
     }

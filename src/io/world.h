@@ -31,6 +31,12 @@ struct world_port {
     uint32_t mtu_bytes;                /* of the netdev */
     const struct io_prefix *addresses; /* [n_addresses], in the order added */
     uint32_t n_addresses;
+    /* [n_addresses]; zero where there is none. With a peer the prefix is the peer's, as of
+     * `ip address add ADDRESS peer PEER/PREFIX`. NULL: none at all. */
+    const struct io_ip *peers;
+    /* The first so many addresses are on a VLAN of the port, whose netdev is its own. */
+    uint32_t n_vlan_addresses;
+    uint16_t vlan_id; /* 1..4094; 0: no VLAN */
 };
 
 struct world_sysctl {
@@ -39,6 +45,8 @@ struct world_sysctl {
     int arp_announce;
     int ip_forward;
     int accept_local;
+    int arp_filter;
+    int promote_secondaries;
 };
 
 struct world_host {

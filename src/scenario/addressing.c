@@ -69,12 +69,24 @@ void management_read(struct topology *topology, const struct tree_node *node)
 }
 
 static void add_address(struct loader *loader, const struct scenario_end *end,
-                        const struct io_prefix *address)
+                        const struct io_prefix *address, const struct io_ip *peer)
 {
     struct scenario_port *port = &loader->scenario->hosts[end->node].ports[end->port];
+    port->peers = arena_grow(loader->arena, port->peers, port->n_addresses,
+                             port->n_addresses + 1, sizeof(port->peers[0]));
+    port->peers[port->n_addresses] = peer == NULL ? (struct io_ip){{0}} : *peer;
     port->addresses = arena_grow(loader->arena, port->addresses, port->n_addresses,
                                  port->n_addresses + 1, sizeof(port->addresses[0]));
     port->addresses[port->n_addresses++] = *address;
+}
+
+/* One of the link's own, which are on its VLAN if it has one. */
+static void add_link_address(struct loader *loader, const struct scenario_end *end,
+                             const struct io_prefix *address, const struct io_ip *peer)
+{
+    struct scenario_port *port = &loader->scenario->hosts[end->node].ports[end->port];
+    add_address(loader, end, address, peer);
+    port->n_vlan_addresses += port->vlan_id != 0;
 }
 
 static unsigned n_host_ends(const struct scenario_link *link)
@@ -95,6 +107,17 @@ static struct use *add_use(struct loader *loader, struct uses *uses, uint32_t li
     return use;
 }
 
+/* Whether two ends can speak: one network holds the other, or each other's address (which
+ * with peers is all that each reaches). */
+static bool meet(const struct io_prefix *a, const struct io_prefix *b,
+                 const struct io_prefix *own_a, const struct io_prefix *own_b)
+{
+    struct io_prefix host_a = {own_a->ip, io_ip_is_v4(&own_a->ip) ? 32 : 128};
+    struct io_prefix host_b = {own_b->ip, io_ip_is_v4(&own_b->ip) ? 32 : 128};
+    return subnet_contains(a, b) || subnet_contains(b, a) ||
+           (subnet_contains(a, &host_b) && subnet_contains(b, &host_a));
+}
+
 /* `addresses:` of one link: one for each end that is a host. */
 static void read_addresses(struct loader *loader, uint32_t index,
                            const struct link_addresses *from, struct uses *uses)
@@ -111,19 +134,23 @@ static void read_addresses(struct loader *loader, uint32_t index,
             continue;
         }
         const struct tree_node *node = list->items[n_read];
-        if (!address_read(loader, node, "addresses", &found[n_read])) {
+        struct io_ip peer;
+        if (!address_read_peer(loader, node, "addresses", &found[n_read], &peer)) {
             return;
         }
-        add_address(loader, &link->ends[end], &found[n_read]);
-        networks[n_read] = subnet_network(&found[n_read]);
+        add_link_address(loader, &link->ends[end], &found[n_read], &peer);
+        struct io_prefix reached = found[n_read];
+        if (!io_ip_is_zero(&peer)) {
+            reached.ip = peer;
+        }
+        networks[n_read] = subnet_network(&reached);
         n_read++;
     }
     if (n == 2) {
         if (io_ip_equal(&found[0].ip, &found[1].ip)) {
             complain(loader, list->items[1]->mark, "addresses: both ends have %s",
                      list->items[1]->text);
-        } else if (!subnet_contains(&networks[0], &networks[1]) &&
-                   !subnet_contains(&networks[1], &networks[0])) {
+        } else if (!meet(&networks[0], &networks[1], &found[0], &found[1])) {
             complain(loader, list->items[1]->mark,
                      "addresses: %s and %s are in different networks",
                      list->items[0]->text, list->items[1]->text);
@@ -189,7 +216,7 @@ static void assign(struct loader *loader, const struct uses *uses)
                          subnet_format(&use->network, text));
                 break;
             }
-            add_address(loader, &link->ends[end], &address);
+            add_link_address(loader, &link->ends[end], &address, NULL);
         }
     }
 }
@@ -263,7 +290,9 @@ static void read_more(struct topology *topology, uint32_t host)
             const struct scenario_port *port =
                 &loader->scenario->hosts[host].ports[end.port];
             struct io_prefix address;
-            bool is_new = address_read(loader, list->items[k], "addresses", &address);
+            struct io_ip peer;
+            bool is_new =
+                address_read_peer(loader, list->items[k], "addresses", &address, &peer);
             for (uint32_t j = 0; is_new && j < port->n_addresses; j++) {
                 if (io_ip_equal(&port->addresses[j].ip, &address.ip)) {
                     is_new = complain(loader, list->items[k]->mark,
@@ -272,7 +301,7 @@ static void read_more(struct topology *topology, uint32_t host)
                 }
             }
             if (is_new) {
-                add_address(loader, &end, &address);
+                add_address(loader, &end, &address, &peer);
             }
         }
     }

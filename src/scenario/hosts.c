@@ -55,8 +55,9 @@ const struct walk_table hosts_table = {"a node", host_keys, N_KEYS};
         .offset = offsetof(struct world_sysctl, field), .max = (highest)                 \
     }
 static const struct walk_key sysctl_keys[] = {
-    SYSCTL(rp_filter, 2), SYSCTL(arp_ignore, 8), SYSCTL(arp_announce, 2),
-    SYSCTL(ip_forward, 1), SYSCTL(accept_local, 1)};
+    SYSCTL(rp_filter, 2),          SYSCTL(arp_ignore, 8),   SYSCTL(arp_announce, 2),
+    SYSCTL(ip_forward, 1),         SYSCTL(accept_local, 1), SYSCTL(arp_filter, 1),
+    SYSCTL(promote_secondaries, 1)};
 static const struct walk_table sysctl_table = {"sysctl", sysctl_keys,
                                                WEFT_LENGTH(sysctl_keys)};
 
@@ -269,6 +270,7 @@ static void start_host(struct scenario_host *host)
     host->n_gpus = 1;
     host->profile = "mlx5";
     host->forward_accept = true;
+    host->sysctl.promote_secondaries = 1; /* as systemd sets it */
     host->memlock_bytes = INT64_MAX;
 }
 

@@ -12,6 +12,7 @@ enum {
     KEY_ADDRESSES,
     KEY_OVERLAP,
     KEY_MTU,
+    KEY_VLAN,
     KEY_RATE,
     KEY_DELAY,
     KEY_PATH_LIMIT,
@@ -34,6 +35,7 @@ static const struct walk_key link_keys[N_KEYS] = {
     [KEY_ADDRESSES] = {.name = "addresses"},
     [KEY_OVERLAP] = {.name = "overlap"},
     [KEY_MTU] = {.name = "mtu"},
+    [KEY_VLAN] = {.name = "vlan"},
     [KEY_RATE] = {.name = "rate", .type = WALK_RATE, FIELD(rate_bps)},
     [KEY_DELAY] = {.name = "delay", .type = WALK_TIME, FIELD(delay_ns)},
     [KEY_PATH_LIMIT] = {.name = "path_limit",
@@ -224,45 +226,67 @@ static void add_link(struct topology *topology, const struct link_in *in, unsign
     }
 }
 
-static void set_mtu(struct topology *topology, const struct topology_place *place,
-                    uint32_t mtu_bytes)
+/* What is said of the ends of a link: "mtu" or "vlan". */
+typedef bool (*end_reader)(struct loader *loader, const struct tree_node *node,
+                           uint32_t *out);
+typedef void (*end_setter)(struct scenario_port *port, uint32_t value);
+
+static void set_mtu(struct scenario_port *port, uint32_t mtu_bytes)
+{
+    port->mtu_bytes = mtu_bytes;
+}
+
+static bool read_vlan(struct loader *loader, const struct tree_node *node, uint32_t *out)
+{
+    return read_u32(loader, node, "vlan", 1, 4094, out);
+}
+
+static void set_vlan(struct scenario_port *port, uint32_t vlan)
+{
+    port->vlan_id = (uint16_t)vlan;
+}
+
+static void set_end(struct topology *topology, const struct topology_place *place,
+                    end_setter set, uint32_t value)
 {
     if (place->is_switch) {
         return;
     }
     struct scenario_host *host = &topology->loader->scenario->hosts[place->node];
     for (uint32_t i = 0; i < place->n_ports; i++) {
-        host->ports[place->ports[i]].mtu_bytes = mtu_bytes;
+        set(&host->ports[place->ports[i]], value);
     }
 }
 
-/* One size for both ends, or a map from end to size. */
-static void read_link_mtu(struct topology *topology, const struct link_in *in)
+/* One value for both ends, or a map from end to value. */
+static void read_ends(struct topology *topology, const struct link_in *in, unsigned key,
+                      end_reader read, end_setter set)
 {
     struct loader *loader = topology->loader;
-    const struct tree_node *node = in->own.at[KEY_MTU];
-    uint32_t mtu_bytes;
+    const struct tree_node *node = in->own.at[key];
+    const char *name = link_keys[key].name;
+    uint32_t value;
     if (node == NULL) {
         return;
     }
     if (node->kind != TREE_MAP) {
-        if (read_mtu(loader, node, &mtu_bytes)) {
-            set_mtu(topology, &in->places[0], mtu_bytes);
-            set_mtu(topology, &in->places[1], mtu_bytes);
+        if (read(loader, node, &value)) {
+            set_end(topology, &in->places[0], set, value);
+            set_end(topology, &in->places[1], set, value);
         }
         return;
     }
-    walk_duplicates(loader, node, "mtu");
+    walk_duplicates(loader, node, name);
     for (uint32_t i = 0; i < node->n; i++) {
-        const struct tree_node *key = node->pairs[i].key;
-        bool is_first = strcmp(key->text, in->texts[0]) == 0;
+        const struct tree_node *at = node->pairs[i].key;
+        bool is_first = strcmp(at->text, in->texts[0]) == 0;
         char quoted[DIAGNOSE_QUOTE_BYTES];
-        if (!is_first && strcmp(key->text, in->texts[1]) != 0) {
-            complain(loader, key->mark,
-                     "mtu: '%s' is no end of this link, '%s' and '%s' are",
-                     diagnose_quote(key->text, quoted), in->texts[0], in->texts[1]);
-        } else if (read_mtu(loader, node->pairs[i].value, &mtu_bytes)) {
-            set_mtu(topology, &in->places[is_first ? 0 : 1], mtu_bytes);
+        if (!is_first && strcmp(at->text, in->texts[1]) != 0) {
+            complain(loader, at->mark,
+                     "%s: '%s' is no end of this link, '%s' and '%s' are", name,
+                     diagnose_quote(at->text, quoted), in->texts[0], in->texts[1]);
+        } else if (read(loader, node->pairs[i].value, &value)) {
+            set_end(topology, &in->places[is_first ? 0 : 1], set, value);
         }
     }
 }
@@ -324,7 +348,8 @@ static void read_link(struct topology *topology, const struct tree_node *node,
     for (unsigned rail = 0; rail < n_rails; rail++) {
         add_link(topology, &in, rail, addresses);
     }
-    read_link_mtu(topology, &in);
+    read_ends(topology, &in, KEY_MTU, read_mtu, set_mtu);
+    read_ends(topology, &in, KEY_VLAN, read_vlan, set_vlan);
 }
 
 static void start_ports(struct topology *topology)

@@ -71,7 +71,10 @@ struct scenario_port {
     uint32_t mtu_bytes; /* of the netdev */
     /* In the order they were added: the link's first, then those of `addresses:`. */
     struct io_prefix *addresses; /* [n_addresses] */
+    struct io_ip *peers;         /* [n_addresses]; zero: none */
     uint32_t n_addresses;
+    uint32_t n_vlan_addresses; /* the first so many, of the link, are on its VLAN */
+    uint16_t vlan_id;          /* 0: none */
     struct scenario_mark mark;
 };
 

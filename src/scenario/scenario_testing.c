@@ -26,10 +26,11 @@ static void dump_host(const struct world_host *host, struct weft_text *out)
     weft_text_add(out, "host %s profile=%s gpus=%u management=%s start=%" PRId64 "\n",
                   host->name, host->profile, host->n_gpus,
                   io_ip_format(&host->management_ip, text, sizeof(text)), host->start_ns);
-    weft_text_add(out, "  sysctl %d %d %d %d %d forward=%d memlock=%" PRId64 "\n",
-                  host->sysctl.rp_filter, host->sysctl.arp_ignore,
-                  host->sysctl.arp_announce, host->sysctl.ip_forward,
-                  host->sysctl.accept_local, host->forward_accept, host->memlock_bytes);
+    weft_text_add(
+        out, "  sysctl %d %d %d %d %d %d %d forward=%d memlock=%" PRId64 "\n",
+        host->sysctl.rp_filter, host->sysctl.arp_ignore, host->sysctl.arp_announce,
+        host->sysctl.ip_forward, host->sysctl.accept_local, host->sysctl.arp_filter,
+        host->sysctl.promote_secondaries, host->forward_accept, host->memlock_bytes);
     for (uint32_t i = 0; i < host->n_input_drop; i++) {
         weft_text_add(out, "  drop %s\n", host->input_drop[i]);
     }
@@ -44,7 +45,15 @@ static void dump_host(const struct world_host *host, struct weft_text *out)
                       port->name, port->device, port->port, port->pcie_root,
                       port->rate_bps, port->mtu_bytes);
         for (uint32_t k = 0; k < port->n_addresses; k++) {
+            char peer[IO_IP_TEXT_BYTES];
             dump_prefix(&port->addresses[k], out);
+            if (!io_ip_is_zero(&port->peers[k])) {
+                weft_text_add(out, " peer=%s",
+                              io_ip_format(&port->peers[k], peer, sizeof(peer)));
+            }
+        }
+        if (port->vlan_id != 0) {
+            weft_text_add(out, " vlan=%u of %u", port->vlan_id, port->n_vlan_addresses);
         }
         weft_text_add(out, "\n");
     }

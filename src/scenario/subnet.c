@@ -129,12 +129,13 @@ bool subnet_read(struct loader *loader, const struct tree_node *node, const char
     return true;
 }
 
+#define ADDRESS_WHAT "an address with its prefix, such as 10.1.0.1/30"
+
 bool address_read(struct loader *loader, const struct tree_node *node, const char *name,
                   struct io_prefix *out)
 {
     struct io_prefix prefix, last;
-    if (!read_prefix(loader, node, name,
-                     "an address with its prefix, such as 10.1.0.1/30", &prefix)) {
+    if (!read_prefix(loader, node, name, ADDRESS_WHAT, &prefix)) {
         return false;
     }
     struct io_prefix network = subnet_network(&prefix);
@@ -151,5 +152,34 @@ bool address_read(struct loader *loader, const struct tree_node *node, const cha
                         node->text);
     }
     *out = prefix;
+    return true;
+}
+
+bool address_read_peer(struct loader *loader, const struct tree_node *node,
+                       const char *name, struct io_prefix *out, struct io_ip *out_peer)
+{
+    static const char word[] = " peer ";
+    const char *at = node->kind == TREE_SCALAR ? strstr(node->text, word) : NULL;
+    char own[IO_IP_TEXT_BYTES];
+    struct tree_node peer = *node;
+    struct io_prefix prefix;
+    struct io_ip ip;
+
+    *out_peer = (struct io_ip){{0}};
+    if (at == NULL) {
+        return address_read(loader, node, name, out);
+    }
+    weft_format(own, sizeof(own), "%.*s", (int)(at - node->text), node->text);
+    peer.text = at + strlen(word);
+    if (!address_read(loader, &peer, name, &prefix)) {
+        return false;
+    }
+    if (!io_ip_parse(own, &ip) || io_ip_is_v4(&ip) != io_ip_is_v4(&prefix.ip) ||
+        !is_unicast(&ip)) {
+        return complain_type(loader, node, name,
+                             "an address, peer, and the peer's address with its prefix");
+    }
+    *out_peer = prefix.ip;
+    *out = (struct io_prefix){ip, prefix.prefix_len};
     return true;
 }

@@ -103,6 +103,10 @@ bool subnet_read(struct loader *loader, const struct tree_node *node, const char
 /* An address that a host may have. */
 bool address_read(struct loader *loader, const struct tree_node *node, const char *name,
                   struct io_prefix *out);
+/* Likewise, or "10.0.0.1 peer 10.0.0.2/32": then the prefix is the peer's; without one
+ * `*out_peer` is zero. */
+bool address_read_peer(struct loader *loader, const struct tree_node *node,
+                       const char *name, struct io_prefix *out, struct io_ip *out_peer);
 /* "10.0.0.1/24"; returns `out`, which has IO_IP_TEXT_BYTES. */
 char *subnet_format(const struct io_prefix *prefix, char *out);
 

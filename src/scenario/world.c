@@ -23,16 +23,20 @@ static const struct world_port *copy_ports(struct scenario_arena *arena,
     struct world_port *out = arena_calloc(arena, host->n_ports, sizeof(out[0]));
     for (uint32_t i = 0; i < host->n_ports; i++) {
         const struct scenario_port *from = &host->ports[i];
-        out[i] = (struct world_port){.name = arena_strdup(arena, from->name),
-                                     .device = from->device,
-                                     .port = from->port,
-                                     .pcie_root = from->pcie_root,
-                                     .rate_bps = from->rate_bps,
-                                     .mtu_bytes = from->mtu_bytes,
-                                     .addresses = arena_dup(arena, from->addresses,
-                                                            from->n_addresses,
-                                                            sizeof(from->addresses[0])),
-                                     .n_addresses = from->n_addresses};
+        out[i] = (struct world_port){
+            .name = arena_strdup(arena, from->name),
+            .device = from->device,
+            .port = from->port,
+            .pcie_root = from->pcie_root,
+            .rate_bps = from->rate_bps,
+            .mtu_bytes = from->mtu_bytes,
+            .addresses = arena_dup(arena, from->addresses, from->n_addresses,
+                                   sizeof(from->addresses[0])),
+            .n_addresses = from->n_addresses,
+            .peers =
+                arena_dup(arena, from->peers, from->n_addresses, sizeof(from->peers[0])),
+            .n_vlan_addresses = from->n_vlan_addresses,
+            .vlan_id = from->vlan_id};
     }
     return out;
 }
