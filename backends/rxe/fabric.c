@@ -147,7 +147,10 @@ static int configure_port(struct rxe_fabric *fabric, uint32_t host, uint32_t ind
     int problem = netlink_set_up(place->route_fd, port->netdev, is_up);
 
     for (uint32_t i = 0; i < spec->n_addresses && problem == 0; i++) {
-        problem = netlink_add_address(place->route_fd, port->netdev, &spec->addresses[i]);
+        bool has_peer = spec->peers != NULL && !io_ip_is_zero(&spec->peers[i]);
+        problem =
+            netlink_add_peer_address(place->route_fd, port->netdev, &spec->addresses[i],
+                                     has_peer ? &spec->peers[i] : &spec->addresses[i].ip);
     }
     if (problem == 0) {
         problem = rxe_port_impair(fabric, host, index);

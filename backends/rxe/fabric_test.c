@@ -226,6 +226,11 @@ START_TEST(what_cannot_be_expressed_is_named)
     weft_error_clear(&error);
     ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
     ck_assert_str_eq(error.message, "backend rxe has no path_limit: titanic");
+    make_spec();
+    ports[0][0].vlan_id = 5;
+    weft_error_clear(&error);
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "backend rxe has no VLAN: p0");
 }
 END_TEST
 

@@ -108,7 +108,7 @@ int netlink_set_mtu(int fd, const char *name, uint32_t mtu_bytes)
 /* ---- addresses ---- */
 
 static int change_address(int fd, uint16_t type, const char *name,
-                          const struct io_prefix *address)
+                          const struct io_prefix *address, const struct io_ip *peer)
 {
     bool is_v4 = io_ip_is_v4(&address->ip);
     struct ifaddrmsg body = {.ifa_family = is_v4 ? AF_INET : AF_INET6,
@@ -116,8 +116,8 @@ static int change_address(int fd, uint16_t type, const char *name,
                              /* There is nobody to duplicate it, and waiting to find out
                               * would keep the GID away: IPv6 DAD. */
                              .ifa_flags = is_v4 ? 0 : IFA_F_NODAD};
-    const uint8_t *bytes = address->ip.bytes + (is_v4 ? 12 : 0);
-    size_t n_bytes = is_v4 ? 4 : 16;
+    size_t skip = is_v4 ? 12 : 0;
+    size_t n_bytes = 16 - skip;
     struct netlink_request request;
 
     body.ifa_index = netlink_ifindex(fd, name);
@@ -127,19 +127,25 @@ static int change_address(int fd, uint16_t type, const char *name,
     netlink_begin(&request, type,
                   (uint16_t)(type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_EXCL : 0), &body,
                   sizeof(body));
-    netlink_put(&request, IFA_LOCAL, bytes, n_bytes);
-    netlink_put(&request, IFA_ADDRESS, bytes, n_bytes);
+    netlink_put(&request, IFA_LOCAL, address->ip.bytes + skip, n_bytes);
+    netlink_put(&request, IFA_ADDRESS, peer->bytes + skip, n_bytes);
     return netlink_call(fd, &request);
 }
 
 int netlink_add_address(int fd, const char *name, const struct io_prefix *address)
 {
-    return change_address(fd, RTM_NEWADDR, name, address);
+    return change_address(fd, RTM_NEWADDR, name, address, &address->ip);
+}
+
+int netlink_add_peer_address(int fd, const char *name, const struct io_prefix *address,
+                             const struct io_ip *peer)
+{
+    return change_address(fd, RTM_NEWADDR, name, address, peer);
 }
 
 int netlink_delete_address(int fd, const char *name, const struct io_prefix *address)
 {
-    return change_address(fd, RTM_DELADDR, name, address);
+    return change_address(fd, RTM_DELADDR, name, address, &address->ip);
 }
 
 /* ---- netem ---- */

@@ -55,6 +55,9 @@ int netlink_enslave(int fd, const char *name, const char *bridge);
 int netlink_set_up(int fd, const char *name, bool is_up);
 int netlink_set_mtu(int fd, const char *name, uint32_t mtu_bytes);
 int netlink_add_address(int fd, const char *name, const struct io_prefix *address);
+/* With a peer, whose prefix length `address` then has. */
+int netlink_add_peer_address(int fd, const char *name, const struct io_prefix *address,
+                             const struct io_ip *peer);
 int netlink_delete_address(int fd, const char *name, const struct io_prefix *address);
 /* The interface's index, or 0. */
 uint32_t netlink_ifindex(int fd, const char *name);

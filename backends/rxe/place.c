@@ -85,9 +85,13 @@ void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
         const char *name;
         int value;
     } settings[] = {
-        {"rp_filter", sysctl->rp_filter},       {"arp_ignore", sysctl->arp_ignore},
-        {"arp_announce", sysctl->arp_announce}, {"accept_local", sysctl->accept_local},
+        {"rp_filter", sysctl->rp_filter},
+        {"arp_ignore", sysctl->arp_ignore},
+        {"arp_announce", sysctl->arp_announce},
+        {"accept_local", sysctl->accept_local},
         {"forwarding", sysctl->ip_forward},
+        {"arp_filter", sysctl->arp_filter},
+        {"promote_secondaries", sysctl->promote_secondaries},
     };
 
     for (size_t i = 0; i < WEFT_LENGTH(settings); i++) {

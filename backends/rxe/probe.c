@@ -79,6 +79,9 @@ static weft_status check_host(const struct world_host *host, struct weft_error *
             strcmp(host->ports[i].name, RXE_MANAGEMENT) == 0) {
             return refuse(error, "netdev of that name", host->ports[i].name);
         }
+        if (host->ports[i].vlan_id != 0) {
+            return refuse(error, "VLAN", host->ports[i].name);
+        }
         if (host->ports[i].port != 1) {
             return refuse(error, "device with two ports", host->name);
         }
@@ -132,8 +135,18 @@ weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layou
                                    struct weft_error *error)
 {
     for (uint32_t i = 0; i < spec->n_hosts && layout == RXE_ONE_NAMESPACE; i++) {
-        if (spec->hosts[i].sysctl.ip_forward != 0) {
-            return refuse(error, "ip_forward before Linux 7.1", spec->hosts[i].name);
+        const struct world_host *host = &spec->hosts[i];
+        if (host->sysctl.ip_forward != 0) {
+            return refuse(error, "ip_forward before Linux 7.1", host->name);
+        }
+        for (uint32_t j = 0; j < host->n_ports; j++) {
+            const struct world_port *port = &host->ports[j];
+            for (uint32_t k = 0; k < port->n_addresses && port->peers != NULL; k++) {
+                if (!io_ip_is_zero(&port->peers[k])) {
+                    return refuse(error, "address with a peer before Linux 7.1",
+                                  host->name);
+                }
+            }
         }
     }
     return WEFT_OK;

@@ -193,6 +193,9 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
             bool is_tagged = j < port->n_vlan_addresses;
             add_address(host->stack, is_tagged ? vlan_ifindex : ifindex, port, j);
         }
+        if (profile->gids_by_scan) {
+            (void)sim_stack_scan_gids(host->stack, host->ports[i]);
+        }
     }
     if (host->management != NULL) {
         uint32_t ifindex = sim_stack_add_management(host->stack, host->management);
