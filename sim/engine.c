@@ -85,11 +85,6 @@ const struct sim_phantom *sim_engine_phantom(const struct sim_engine *engine)
     return &engine->phantom;
 }
 
-void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event))
-{
-    *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
-}
-
 void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
                            void (*fire)(struct sim_event *event))
 {

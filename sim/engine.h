@@ -1,36 +1,18 @@
 /* The event engine: integer picoseconds, total order (time, rank or sequence), no
- * allocation per event. Frames in flight wait in per-direction FIFOs (sim/link.h), so that only the head
- * of each busy direction is pending here. */
+ * allocation per event. Frames in flight wait in per-direction FIFOs (sim/link.h), so that
+ * only the head of each busy direction is pending here. */
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
 #include <stdbool.h>
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "base/trace.h"
+#include "sim/event.h"
 
 #define SIM_NEVER INT64_MAX
-
-/* Where an event waits; sim/pending.h. */
-enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_NEAR, SIM_EVENT_IN_SLOT, SIM_EVENT_FAR };
-
-/* Embedded in what happens. `fire` runs once, at its time, with the event out of the
- * queue; it may schedule itself again. */
-struct sim_event {
-    struct weft_heap_node node;        /* its key is the time */
-    struct sim_event *next, *previous; /* in the slot of the timing wheel */
-    enum sim_event_place place;
-    uint32_t rank; /* 0: none */
-    void (*fire)(struct sim_event *event);
-};
-
-static inline bool sim_is_scheduled(const struct sim_event *event)
-{
-    return event->place != SIM_EVENT_IDLE;
-}
 
 struct sim_engine; /* defined in sim/engine.c's own header part; opaque to users */
 
@@ -46,7 +28,6 @@ struct weft_trace *sim_trace(const struct sim_engine *engine);
 struct weft_log *sim_log(const struct sim_engine *engine);
 uint64_t sim_seed(const struct sim_engine *engine);
 
-void sim_event_init(struct sim_event *event, void (*fire)(struct sim_event *event));
 /* An event with a rank of its own, by order of initialisation: among events of one time it
  * comes in that order and before those without a rank, whenever it was scheduled. What
  * packets do has ranks, so that the order of a story does not depend on whether each packet

@@ -499,6 +499,8 @@ void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status);
 void rc_reply_due(struct sim_event *event);
 /* Behind the reply that waits already. */
 void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply);
+/* A reply may leave at `at`: now, or when the event comes. */
+void rc_arm_reply(struct sim_qp *qp, weft_ps at);
 /* READs and atomics. */
 void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame);
 void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame);

@@ -7,21 +7,21 @@
 #include "base/text.h"
 
 #define SLOT_MASK (SIM_WHEEL_SLOTS - 1)
+#define HORIZON_PS ((weft_ps)SIM_WHEEL_SLOTS << SIM_WHEEL_SHIFT)
 
 void sim_pending_init(struct sim_pending *pending)
 {
-    *pending = (struct sim_pending){.slots = NULL};
-    weft_heap_init(&pending->near);
+    *pending = (struct sim_pending){.far_at = INT64_MAX};
     weft_heap_init(&pending->far);
 }
 
 void sim_pending_fini(struct sim_pending *pending)
 {
-    weft_heap_fini(&pending->near);
+    sim_line_fini(&pending->near);
     weft_heap_fini(&pending->far);
-    free(pending->slots);
+    free(pending->last);
     free(pending->has_events);
-    pending->slots = NULL;
+    pending->last = NULL;
     pending->has_events = NULL;
 }
 
@@ -38,55 +38,67 @@ static weft_ps slot_of(weft_ps at)
 static void append(struct sim_pending *pending, struct sim_event *event)
 {
     size_t index = (size_t)slot_of(event->node.key) & SLOT_MASK;
-    struct sim_slot *slot = &pending->slots[index];
+    struct sim_event *last = pending->last[index];
 
-    event->next = NULL;
-    event->previous = slot->last;
     event->place = SIM_EVENT_IN_SLOT;
-    if (slot->last == NULL) {
-        slot->first = event;
+    if (last == NULL) {
+        event->next = event;
+        event->previous = event;
         pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
     } else {
-        slot->last->next = event;
+        event->next = last->next;
+        event->previous = last;
+        last->next->previous = event;
+        last->next = event;
     }
-    slot->last = event;
+    pending->last[index] = event;
     pending->n_slotted++;
+}
+
+static void forget_slot(struct sim_pending *pending, size_t index)
+{
+    pending->last[index] = NULL;
+    pending->has_events[index / 64] &= ~(UINT64_C(1) << index % 64);
 }
 
 static void unlink_from_slot(struct sim_pending *pending, struct sim_event *event)
 {
     size_t index = (size_t)slot_of(event->node.key) & SLOT_MASK;
-    struct sim_slot *slot = &pending->slots[index];
 
-    if (event->previous == NULL) {
-        slot->first = event->next;
+    if (event->next == event) {
+        forget_slot(pending, index);
     } else {
         event->previous->next = event->next;
-    }
-    if (event->next == NULL) {
-        slot->last = event->previous;
-    } else {
         event->next->previous = event->previous;
-    }
-    if (slot->first == NULL) {
-        pending->has_events[index / 64] &= ~(UINT64_C(1) << index % 64);
+        if (pending->last[index] == event) {
+            pending->last[index] = event->previous;
+        }
     }
     pending->n_slotted--;
 }
 
-static void put_in_heap(struct weft_heap *heap, struct sim_event *event, weft_ps at)
+static void put_near(struct sim_pending *pending, struct sim_event *event)
 {
-    if (event->rank != 0) {
-        weft_heap_set_ranked(heap, &event->node, at, event->rank);
-    } else {
-        weft_heap_set(heap, &event->node, at);
-    }
+    sim_line_add(&pending->near, event, event->node.key);
+    event->place = SIM_EVENT_NEAR;
 }
 
-static void put_near(struct sim_pending *pending, struct sim_event *event, weft_ps at)
+static void note_first_far(struct sim_pending *pending)
 {
-    put_in_heap(&pending->near, event, at);
-    event->place = SIM_EVENT_NEAR;
+    const struct weft_heap_node *first = weft_heap_peek(&pending->far);
+
+    pending->far_at = first == NULL ? INT64_MAX : first->key;
+}
+
+static void put_far(struct sim_pending *pending, struct sim_event *event)
+{
+    if (event->rank != 0) {
+        weft_heap_set_ranked(&pending->far, &event->node, event->node.key, event->rank);
+    } else {
+        weft_heap_set(&pending->far, &event->node, event->node.key);
+    }
+    event->place = SIM_EVENT_FAR;
+    note_first_far(pending);
 }
 
 /* Where an event that is in no place belongs. */
@@ -94,14 +106,25 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
 {
     weft_ps ahead = slot_of(at) - pending->current;
 
-    if (pending->slots == NULL || ahead <= 0) {
-        put_near(pending, event, at);
+    event->node.key = at;
+    if (ahead <= 0) {
+        put_near(pending, event);
     } else if (ahead < SIM_WHEEL_SLOTS) {
-        event->node.key = at;
         append(pending, event);
     } else {
-        put_in_heap(&pending->far, event, at);
-        event->place = SIM_EVENT_FAR;
+        put_far(pending, event);
+    }
+}
+
+/* The same without a wheel: timers do not stand in the way of what is near. */
+static void put_without_wheel(struct sim_pending *pending, struct sim_event *event,
+                              weft_ps at)
+{
+    event->node.key = at;
+    if (at - pending->taken_at < HORIZON_PS) {
+        put_near(pending, event);
+    } else {
+        put_far(pending, event);
     }
 }
 
@@ -109,11 +132,12 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
  * newer can be scheduled there: that keeps the order of scheduling among equals. */
 static void take_from_far(struct sim_pending *pending)
 {
-    struct weft_heap_node *node;
+    while (pending->far.n > 0 &&
+           slot_of(pending->far_at) - pending->current < SIM_WHEEL_SLOTS) {
+        struct weft_heap_node *node = weft_heap_peek(&pending->far);
 
-    while ((node = weft_heap_peek(&pending->far)) != NULL &&
-           slot_of(node->key) - pending->current < SIM_WHEEL_SLOTS) {
         weft_heap_remove(&pending->far, node);
+        note_first_far(pending);
         put(pending, event_of(node), node->key);
     }
 }
@@ -134,51 +158,52 @@ static weft_ps distance_to_next(const struct sim_pending *pending)
     return 1 + (weft_ps)((found - from) & SLOT_MASK);
 }
 
-/* Makes the next slot current when the near events are used up. Far events alone do not
- * move the current slot before they are taken: what is scheduled meanwhile is nearer. */
+/* Makes the next slot current; there is one. Far events alone do not move the current slot
+ * before they are taken: what is scheduled meanwhile is nearer. */
 static void advance(struct sim_pending *pending)
 {
-    struct sim_event *event;
-
-    if (pending->near.n > 0 || pending->n_slotted == 0) {
-        return;
-    }
     pending->current += distance_to_next(pending);
-    event = pending->slots[(size_t)pending->current & SLOT_MASK].first;
-    while (event != NULL) {
-        struct sim_event *next = event->next;
+    size_t index = (size_t)pending->current & SLOT_MASK;
+    struct sim_event *last = pending->last[index];
+    struct sim_event *event = last;
 
-        unlink_from_slot(pending, event);
-        put_near(pending, event, event->node.key);
-        event = next;
-    }
+    forget_slot(pending, index);
+    do {
+        event = event->next;
+        pending->n_slotted--;
+        event->place = SIM_EVENT_NEAR;
+        sim_line_append(&pending->near, event, event->node.key);
+    } while (event != last);
+    sim_line_sort(&pending->near);
     take_from_far(pending);
 }
 
 static void make_wheel(struct sim_pending *pending)
 {
-    struct weft_heap all = pending->near;
-    struct weft_heap_node *node = weft_heap_peek(&all);
+    struct sim_line all = pending->near;
 
-    pending->slots = weft_calloc(SIM_WHEEL_SLOTS, sizeof(struct sim_slot));
+    pending->last = weft_calloc(SIM_WHEEL_SLOTS, sizeof(struct sim_event *));
     pending->has_events = weft_calloc(SIM_WHEEL_SLOTS / 64, sizeof(uint64_t));
     pending->current = slot_of(pending->taken_at);
-    weft_heap_init(&pending->near);
-    for (; node != NULL; node = weft_heap_peek(&all)) {
-        weft_heap_remove(&all, node);
-        put(pending, event_of(node), node->key);
+    pending->near = (struct sim_line){.entries = NULL};
+    take_from_far(pending); /* scheduled before those that are nearer */
+    for (; sim_line_size(&all) > 0; sim_line_drop_first(&all)) {
+        const struct sim_line_entry *first = sim_line_first(&all);
+
+        put(pending, first->event, first->at);
     }
-    weft_heap_fini(&all);
+    sim_line_fini(&all);
 }
 
 static void take_out(struct sim_pending *pending, struct sim_event *event)
 {
     switch (event->place) {
     case SIM_EVENT_NEAR:
-        weft_heap_remove(&pending->near, &event->node);
+        sim_line_remove(&pending->near, event);
         break;
     case SIM_EVENT_FAR:
         weft_heap_remove(&pending->far, &event->node);
+        note_first_far(pending);
         break;
     case SIM_EVENT_IN_SLOT:
         unlink_from_slot(pending, event);
@@ -191,15 +216,17 @@ static void take_out(struct sim_pending *pending, struct sim_event *event)
 
 void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_ps at)
 {
-    if (pending->slots == NULL) {
-        put_near(pending, event, at);
-        if (pending->near.n > SIM_WHEEL_FROM) {
-            make_wheel(pending);
-        }
+    if (event->place != SIM_EVENT_IDLE) {
+        take_out(pending, event);
+    }
+    if (pending->last != NULL) {
+        put(pending, event, at);
         return;
     }
-    take_out(pending, event);
-    put(pending, event, at);
+    put_without_wheel(pending, event, at);
+    if (sim_line_size(&pending->near) > SIM_WHEEL_FROM) {
+        make_wheel(pending);
+    }
 }
 
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event)
@@ -207,23 +234,47 @@ void sim_pending_remove(struct sim_pending *pending, struct sim_event *event)
     take_out(pending, event);
 }
 
+/* True if the first of the far ones comes before `near`; of two without a rank, what is far
+ * was scheduled first. */
+static bool is_far_first(const struct sim_pending *pending,
+                         const struct sim_line_entry *near)
+{
+    if (pending->far_at != near->at) {
+        return pending->far_at < near->at;
+    }
+    uint32_t rank = event_of(weft_heap_peek(&pending->far))->rank;
+    return !sim_line_is_before(near->at, near->order,
+                               &(struct sim_line_entry){
+                                   .at = pending->far_at,
+                                   .order = rank == 0 ? UINT32_MAX : rank,
+                               });
+}
+
 struct sim_event *sim_pending_peek(struct sim_pending *pending)
 {
-    struct weft_heap_node *node;
+    const struct sim_line_entry *near = sim_line_first(&pending->near);
 
-    advance(pending);
-    node = weft_heap_peek(pending->near.n > 0 ? &pending->near : &pending->far);
-    return node == NULL ? NULL : event_of(node);
+    if (near == NULL && pending->n_slotted > 0) {
+        advance(pending);
+        near = sim_line_first(&pending->near);
+    }
+    if (near != NULL && !is_far_first(pending, near)) {
+        return near->event;
+    }
+    return pending->far.n == 0 ? NULL : event_of(weft_heap_peek(&pending->far));
 }
 
 void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
 {
     pending->taken_at = event->node.key;
-    if (event->place == SIM_EVENT_FAR) {
-        pending->current = slot_of(event->node.key);
-        take_out(pending, event);
+    if (event->place == SIM_EVENT_NEAR) {
+        sim_line_drop_first(&pending->near);
+        event->place = SIM_EVENT_IDLE;
+        return;
+    }
+    take_out(pending, event);
+    if (pending->last != NULL) {
+        pending->current = slot_of(pending->taken_at);
         take_from_far(pending);
-    } else {
-        take_out(pending, event);
     }
 }

@@ -1,31 +1,30 @@
-/* The set of pending events, in total order (time, rank or order of scheduling): a heap while few
- * are pending, a timing wheel when many are. Ties make heaps slow and thousands of busy
- * cables tie often; two or three cables are faster in a heap. Both give the same order.
+/* The set of pending events, in total order (time, rank or order of scheduling): a sorted
+ * line while few are pending, behind it a timing wheel when many are. A thousand busy cables
+ * tie often, which costs a heap most and a line nothing. Both give the same order.
  */
 #ifndef WEFT_SIM_PENDING_H
 #define WEFT_SIM_PENDING_H
 
-#include "sim/engine.h"
+#include "sim/event.h"
+#include "sim/line.h"
 
-struct sim_slot {
-    struct sim_event *first, *last; /* Not owned; in the order of scheduling */
-};
-
-/* Events of the current slot (and all of them while there is no wheel) are in `near`;
- * events of the next slots in lists; later ones in `far`. */
+/* Events of the current slot (and all but timers while there is no wheel) are in `near`;
+ * events of the next slots in circles, in the order of scheduling; later ones in `far`. */
 struct sim_pending {
-    struct weft_heap near;
+    struct sim_line near;
     struct weft_heap far;
-    struct sim_slot *slots; /* Owned [SIM_WHEEL_SLOTS]; NULL: no wheel yet */
-    uint64_t *has_events;   /* Owned bitmap of slots */
-    weft_ps current;        /* number of the current slot: time >> SIM_WHEEL_SHIFT */
-    weft_ps taken_at;       /* time of the last event taken */
+    weft_ps far_at; /* time of the first in `far`; INT64_MAX: none */
+    struct sim_event *
+        *last;            /* Owned [SIM_WHEEL_SLOTS]: of each slot; NULL: no wheel yet */
+    uint64_t *has_events; /* Owned bitmap of slots */
+    weft_ps current;      /* number of the current slot: time >> SIM_WHEEL_SHIFT */
+    weft_ps taken_at;     /* time of the last event taken */
     size_t n_slotted;
 };
 
-/* 2 ns a slot, 67 us in all: beyond the delay of any cable, below most timers. */
-#define SIM_WHEEL_SHIFT 11
-#define SIM_WHEEL_SLOTS (1 << 15)
+/* 4 ns a slot, 67 us in all: beyond the delay of any cable, below most timers. */
+#define SIM_WHEEL_SHIFT 12
+#define SIM_WHEEL_SLOTS (1 << 14)
 /* The wheel is made when more events than this are pending. */
 #define SIM_WHEEL_FROM 64
 

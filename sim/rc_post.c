@@ -156,6 +156,7 @@ int sim_nic_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr,
     }
     flush_if_error(qp);
     rc_arm_doorbell(qp);
+    rc_kick(qp);
     return error;
 }
 

@@ -95,9 +95,7 @@ static void queue_resource(struct sim_qp *qp, struct rc_resource *resource)
         rq->n_pending++;
         resource->is_pending = true;
     }
-    if (!sim_is_scheduled(&rq->due)) {
-        sim_schedule(qp->nic->engine, &rq->due, resource->ready_at);
-    }
+    rc_arm_reply(qp, resource->ready_at);
 }
 
 static uint32_t n_responses(uint32_t length, uint32_t mtu_bytes)
@@ -274,6 +272,14 @@ void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply)
     }
     rq->behind[(rq->behind_head + rq->n_behind) % rq->behind_cap] = *reply;
     rq->n_behind++;
+}
+
+/* What was to leave now may have given way to what has its time later. */
+void rc_reply_due(struct sim_event *event)
+{
+    struct sim_qp *qp = weft_container_of(event, struct sim_qp, rq.due);
+    rc_kick(qp);
+    arm_next(qp);
 }
 
 static void build_ack(struct sim_qp *qp, struct sim_frame *out)

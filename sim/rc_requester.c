@@ -39,7 +39,7 @@ void rc_arm_doorbell(struct sim_qp *qp)
         return;
     }
     weft_ps at = wqe_at(sq, sq->send)->ready_at;
-    if (at >= sim_now(engine)) {
+    if (at > sim_now(engine)) {
         sim_schedule(engine, &sq->doorbell, at);
     }
 }

@@ -4,15 +4,11 @@
 #include "base/wire.h"
 #include "sim/nic_impl.h"
 
-void rc_reply_due(struct sim_event *event)
+void rc_arm_reply(struct sim_qp *qp, weft_ps at)
 {
-    rc_kick(weft_container_of(event, struct sim_qp, rq.due));
-}
-
-/* Wakes the sender when the reply may leave. */
-static void arm_due(struct sim_qp *qp, weft_ps at)
-{
-    if (!sim_is_scheduled(&qp->rq.due)) {
+    if (at <= sim_now(qp->nic->engine)) {
+        rc_kick(qp);
+    } else if (!sim_is_scheduled(&qp->rq.due)) {
         sim_schedule(qp->nic->engine, &qp->rq.due, at);
     }
 }
@@ -29,15 +25,14 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
         .at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps,
     };
     if (!reply->is_pending) {
-        arm_due(qp, said.at);
+        *reply = said;
+        rc_arm_reply(qp, said.at);
     } else if (qp->nic->profile.acks_are_single) {
         rc_queue_reply(&qp->rq, &said);
-        return;
     } else {
         said.at = reply->at; /* the newer word goes when the older one would have */
+        *reply = said;
     }
-    *reply = said;
-    rc_kick(qp);
 }
 
 static void acknowledge_last(struct sim_qp *qp)

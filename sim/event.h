@@ -1,0 +1,35 @@
+/* What happens at some time; the engine (sim/engine.h) lets it. */
+#ifndef WEFT_SIM_EVENT_H
+#define WEFT_SIM_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/status.h"
+
+/* Where an event waits; sim/pending.h. */
+enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_NEAR, SIM_EVENT_IN_SLOT, SIM_EVENT_FAR };
+
+/* Embedded in what happens. `fire` runs once, at its time, with the event out of the
+ * queue; it may schedule itself again. */
+struct sim_event {
+    struct weft_heap_node node;        /* its key is the time */
+    struct sim_event *next, *previous; /* in the slot of the timing wheel: a circle */
+    enum sim_event_place place;
+    uint32_t rank; /* 0: none */
+    void (*fire)(struct sim_event *event);
+};
+
+static inline void sim_event_init(struct sim_event *event,
+                                  void (*fire)(struct sim_event *event))
+{
+    *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
+}
+
+static inline bool sim_is_scheduled(const struct sim_event *event)
+{
+    return event->place != SIM_EVENT_IDLE;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* Events in order, used from both ends: a sorted array whose first is taken again and again,
+ * and where what is new belongs near one of the ends. */
+#ifndef WEFT_SIM_LINE_H
+#define WEFT_SIM_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sim/event.h"
+
+struct sim_line_entry {
+    weft_ps at;
+    uint32_t order; /* the event's rank, UINT32_MAX: none */
+    struct sim_event *event;
+};
+
+struct sim_line {
+    struct sim_line_entry *entries; /* Owned [cap]; those in use are [head, end) */
+    struct sim_line_entry *merged;  /* Owned [cap]; for sorting */
+    size_t head, end, cap;
+};
+
+static inline bool sim_line_is_before(weft_ps at, uint32_t order,
+                                      const struct sim_line_entry *entry)
+{
+    return at < entry->at || (at == entry->at && order < entry->order);
+}
+
+/* The first entry, or NULL. */
+static inline const struct sim_line_entry *sim_line_first(const struct sim_line *line)
+{
+    return line->head == line->end ? NULL : &line->entries[line->head];
+}
+
+/* Of a line that has one. */
+static inline void sim_line_drop_first(struct sim_line *line)
+{
+    line->head++;
+}
+
+static inline size_t sim_line_size(const struct sim_line *line)
+{
+    return line->end - line->head;
+}
+
+/* Adds `event` behind all that are not after it. Aborts when out of memory. */
+void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at);
+/* Adds `event` behind all others, wherever it belongs: sim_line_sort is to follow. */
+void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at);
+/* Puts in order what was appended; equals stay in the order of appending. */
+void sim_line_sort(struct sim_line *line);
+/* Takes `event`, which is inside, out. */
+void sim_line_remove(struct sim_line *line, const struct sim_event *event);
+void sim_line_fini(struct sim_line *line);
+
+#endif
