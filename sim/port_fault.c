@@ -155,6 +155,10 @@ void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
     }
     static const uint8_t nothing[SIM_POOL_BLOCK_BYTES];
     struct sim_frame shown = *frame;
+    if (is_outgoing) {
+        /* Who listens here sees what was sent: the bit flips further on. */
+        shown.flags &= (uint8_t)~SIM_FRAME_CORRUPT;
+    }
     if (sim_is_phantom(sim_engine_phantom(port->engine), frame->payload)) {
         shown.payload = nothing;
     }

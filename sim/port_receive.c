@@ -112,7 +112,8 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
         return;
     }
     if (port->tap != NULL) {
-        sim_port_tap_frame(port, false, frame, NULL);
+        bool is_corrupt = (frame->flags & SIM_FRAME_CORRUPT) != 0;
+        sim_port_tap_frame(port, false, frame, is_corrupt ? "corrupt" : NULL);
     }
     if (port->nic != NULL) {
         sim_nic_input(port->nic, port, frame);

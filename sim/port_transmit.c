@@ -91,11 +91,9 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
         drop_frame(port, frame, why);
         return;
     }
-    /* Who listens at this port sees what was sent; the bit flips further on. */
-    struct sim_frame sent = *frame;
-    sent.flags &= (uint8_t)~SIM_FRAME_CORRUPT;
     bool is_corrupt = (frame->flags & SIM_FRAME_CORRUPT) != 0;
-    sim_port_tap_frame(port, true, &sent, is_corrupt ? "corrupt" : NULL);
+    const char *fate = extra > 0 ? "delayed" : NULL;
+    sim_port_tap_frame(port, true, frame, is_corrupt ? "corrupt" : fate);
     /* What is held back may arrive after its work request was retired. */
     if (extra > 0) {
         sim_frame_own(port->engine, frame);
@@ -105,6 +103,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
         struct sim_frame copy = *frame;
         copy.flags &= (uint8_t)~SIM_FRAME_OWNED;
         sim_frame_own(port->engine, &copy);
+        sim_port_tap_frame(port, true, &copy, "duplicate");
         sim_link_put_frame(link, &copy, port->free_at, extra);
     }
 }
@@ -170,6 +169,7 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
         return;
     }
     if (duplicate) {
+        sim_port_tap_packet(port, true, packet, "duplicate");
         sim_link_put_packet(link, sim_packet_copy(packet), port->free_at);
     }
     sim_link_put_packet(link, packet, port->free_at);

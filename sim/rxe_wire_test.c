@@ -154,13 +154,13 @@ START_TEST(the_icrc_is_the_masked_one_and_little_endian)
     uint8_t *icrc = bytes + n - 4;
     uint32_t unmasked = sim_crc32(sim_crc32(0, ones, 8), bytes + IP, n - IP - 4);
     uint8_t swapped[4] = {icrc[3], icrc[2], icrc[1], icrc[0]};
-    for (unsigned i = 0; i < 4; i++) {
-        icrc[i] = _i == 1 ? (uint8_t)(unmasked >> (8 * i)) : icrc[i];
-    }
     if (_i == 0) {
-        icrc[0] ^= 1;
+        icrc[0] = (uint8_t)(icrc[0] ^ 1);
     } else if (_i == 2) {
         memcpy(icrc, swapped, 4);
+    }
+    for (unsigned i = 0; _i == 1 && i < 4; i++) {
+        icrc[i] = (uint8_t)(unmasked >> (8 * i));
     }
     expect_dropped(bytes, n);
     ck_assert_uint_eq(rc_counters(&wire.pair, 0).icrc_errors, 1);

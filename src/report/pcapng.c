@@ -13,7 +13,9 @@
 #define LINKTYPE_ETHERNET 1u
 #define OPTION_COMMENT 1u
 #define OPTION_IF_NAME 2u
+#define OPTION_IF_SPEED 8u
 #define OPTION_IF_TSRESOL 9u
+#define OPTION_SHB_USERAPPL 4u
 #define OPTION_EPB_FLAGS 2u
 
 /* A block under construction; little endian whatever the machine, so that captures of one
@@ -80,17 +82,44 @@ static void write_block(struct pcapng *pcapng, struct block *block, uint32_t typ
     block->n = 0;
 }
 
-static void write_interface(struct pcapng *pcapng, struct block *block, const char *host,
-                            const char *port)
+/* As fast as the slower of port and cable; 0: unknown. */
+static uint64_t speed_bps(const struct world_spec *spec, uint32_t host, uint32_t port)
+{
+    uint64_t speed = spec->hosts[host].ports[port].rate_bps;
+
+    for (uint32_t c = 0; c < spec->n_cables; c++) {
+        const struct world_cable *cable = &spec->cables[c];
+        for (unsigned i = 0; i < 2; i++) {
+            const struct world_end *end = &cable->ends[i];
+            bool is_here = !end->is_switch && end->node == host && end->port == port;
+            if (is_here && (speed == 0 || cable->rate_bps < speed)) {
+                speed = cable->rate_bps;
+            }
+        }
+    }
+    return speed;
+}
+
+static void write_interface(struct pcapng *pcapng, struct block *block, uint32_t host,
+                            uint32_t port)
 {
     static const uint8_t nanoseconds = 9;
+    const struct world_host *owner = &pcapng->spec->hosts[host];
+    uint64_t speed = speed_bps(pcapng->spec, host, port);
     char name[128];
 
-    weft_format(name, sizeof(name), "%s:%s", host, port);
+    weft_format(name, sizeof(name), "%s:%s", owner->name, owner->ports[port].name);
     put_u16(block, LINKTYPE_ETHERNET);
     put_u16(block, 0);
     put_u32(block, 0); /* no snapshot limit */
     put_option(block, OPTION_IF_NAME, name, strlen(name));
+    if (speed > 0) {
+        uint8_t bytes[8];
+        for (unsigned i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (uint8_t)(speed >> (8 * i));
+        }
+        put_option(block, OPTION_IF_SPEED, bytes, sizeof(bytes));
+    }
     put_option(block, OPTION_IF_TSRESOL, &nanoseconds, 1);
     put_u32(block, 0); /* end of options */
     write_block(pcapng, block, BLOCK_INTERFACE);
@@ -98,6 +127,7 @@ static void write_interface(struct pcapng *pcapng, struct block *block, const ch
 
 bool pcapng_open(struct pcapng *pcapng, FILE *file, const struct world_spec *spec)
 {
+    static const char writer[] = "weft " WEFT_VERSION;
     struct block block = {NULL, 0, 0};
     uint32_t n_interfaces = 0;
 
@@ -110,12 +140,13 @@ bool pcapng_open(struct pcapng *pcapng, FILE *file, const struct world_spec *spe
     put_u16(&block, 0);
     put_u32(&block, UINT32_MAX); /* section length: unknown */
     put_u32(&block, UINT32_MAX);
+    put_option(&block, OPTION_SHB_USERAPPL, writer, strlen(writer));
+    put_u32(&block, 0); /* end of options */
     write_block(pcapng, &block, BLOCK_SECTION);
     for (uint32_t h = 0; h < spec->n_hosts; h++) {
         pcapng->first_interface[h] = n_interfaces;
         for (uint32_t p = 0; p < spec->hosts[h].n_ports; p++) {
-            write_interface(pcapng, &block, spec->hosts[h].name,
-                            spec->hosts[h].ports[p].name);
+            write_interface(pcapng, &block, h, p);
             n_interfaces++;
         }
     }

@@ -1,5 +1,6 @@
 /* Captures in pcapng (draft-ietf-opsawg-pcapng): one interface per RDMA port, named
- * "host:port", nanosecond stamps, comments on dropped and injected frames. */
+ * "host:port", with its speed; nanosecond stamps, directions, and comments on what did not go
+ * its plain way: why a frame was dropped, "corrupt", "duplicate", "delayed". */
 #ifndef WEFT_REPORT_PCAPNG_H
 #define WEFT_REPORT_PCAPNG_H
 

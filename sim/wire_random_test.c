@@ -1,0 +1,252 @@
+/* Long random runs over bad cables, and every frame of them as bytes. With a file's name as
+ * its argument the program writes what was sent into it as a capture (pcap, nanoseconds), for
+ * others to judge: ci/test_wire_bytes.py asks tshark and Scapy. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "sim/packet.h"
+#include "sim/rc_testing.h"
+
+enum {
+    N_OPS = 400,
+    N_CAPTURED_OPS = 90,
+    DEPTH = 16,
+    SLOT = 16 << 10,
+    PCAP_NS_MAGIC = 0xa1b23c4d
+};
+
+struct row {
+    const char *name;
+    const char *profile;
+    enum ibv_mtu path_mtu;
+    bool is_ipv6;
+};
+
+static const struct row rows[] = {
+    {"mlx5, IPv4, 4096", "mlx5", IBV_MTU_4096, false},
+    {"mlx5, IPv6, 1024", "mlx5", IBV_MTU_1024, true},
+    {"hns, IPv4, 256", "hns-hip09", IBV_MTU_256, false},
+    {"hns, IPv6, 4096", "hns-hip09", IBV_MTU_4096, true},
+    {"rxe, IPv4, 1024", "rxe", IBV_MTU_1024, false},
+    {"rxe, IPv6, 2048", "rxe", IBV_MTU_2048, true},
+};
+
+struct tally {
+    FILE *file;     /* or NULL */
+    unsigned n_ops; /* of each end */
+    unsigned opcodes[256];
+    unsigned n_frames, n_rnr, n_sequence, n_corrupt, n_marked, n_padded;
+    enum sim_roce_layer layer;
+};
+
+struct run {
+    struct rc_pair pair;
+    struct weft_rng rng;
+    struct tally *tally;
+    unsigned n_posted[2], n_done[2], n_receives[2];
+};
+
+static void put_u32(FILE *file, uint32_t value)
+{
+    uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
+                        (uint8_t)(value >> 24)};
+    ck_assert_uint_eq(fwrite(bytes, 1, 4, file), 4);
+}
+
+static void record(FILE *file, weft_ns at, const uint8_t *bytes, size_t n_bytes)
+{
+    put_u32(file, (uint32_t)(at / 1000000000));
+    put_u32(file, (uint32_t)(at % 1000000000));
+    put_u32(file, (uint32_t)n_bytes);
+    put_u32(file, (uint32_t)n_bytes);
+    ck_assert_uint_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
+}
+
+static void count(struct tally *tally, const struct sim_roce *roce)
+{
+    tally->n_frames++;
+    tally->opcodes[roce->opcode]++;
+    tally->n_padded += roce->n_payload % 4 != 0;
+    ck_assert_int_eq(roce->layer, tally->layer);
+    if (roce->opcode == RC_ACK) {
+        tally->n_rnr += (roce->syndrome & 0xe0) == RC_SYNDROME_RNR;
+        tally->n_sequence += roce->syndrome == RC_SYNDROME_SEQUENCE;
+    }
+}
+
+/* What leaves is right; what arrives is right, or its ICRC says that it is not. */
+static void on_frame(void *context, weft_ns at, const struct sim_port *port,
+                     bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
+                     const char *comment)
+{
+    struct tally *tally = context;
+    uint8_t again[SIM_PACKET_BYTES_MAX];
+    struct sim_roce roce;
+    size_t used = 0;
+    enum sim_packet_reject reject = sim_roce_decode(bytes, n_bytes, &roce, &used);
+    (void)port;
+    ck_assert_uint_eq(used, n_bytes);
+    if (!is_outgoing) {
+        bool is_corrupt = comment != NULL && strcmp(comment, "corrupt") == 0;
+        ck_assert_int_eq(reject, is_corrupt ? SIM_PACKET_ICRC : SIM_PACKET_OK);
+        tally->n_corrupt += is_corrupt;
+        tally->n_marked += (roce.traffic_class & 3) == 3;
+        return;
+    }
+    ck_assert_int_eq(reject, SIM_PACKET_OK);
+    ck_assert_uint_eq(sim_roce_encode(&roce, again, sizeof(again)), n_bytes);
+    ck_assert_mem_eq(again, bytes, n_bytes);
+    count(tally, &roce);
+    if (tally->file != NULL) {
+        record(tally->file, at, bytes, n_bytes);
+    }
+}
+
+static void start(struct run *run, const struct row *row, struct tally *tally)
+{
+    const struct sim_impairment bad = {10000000, 5000000, 5000000, 5000000, 20000000};
+    struct rc_options options = {
+        .profile = row->profile,
+        .is_ipv6 = row->is_ipv6,
+        .path_mtu = row->path_mtu,
+        .min_rnr_timer = 1,
+        .timeout = 8,
+        .sq_psn = {0xfffff0, 0x7fffe0},
+        .overrides = {{"retry_cnt_7_is_endless", "true"}},
+    };
+    memset(run, 0, sizeof(*run));
+    run->tally = tally;
+    tally->layer = row->is_ipv6 ? SIM_ROCE_IPV6 : SIM_ROCE_IPV4;
+    weft_rng_init(&run->rng, 42, row->name);
+    rc_pair_init(&run->pair, &options);
+    rc_fill(&run->pair);
+    for (unsigned end = 0; end < 2; end++) {
+        sim_port_tap(run->pair.ends[end].port, on_frame, tally);
+    }
+    sim_port_set_impairment(run->pair.ends[0].port, true, true, &bad);
+}
+
+static void post(struct run *run, unsigned end)
+{
+    static const enum ibv_wr_opcode opcodes[] = {
+        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,       IBV_WR_RDMA_WRITE,
+        IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD,
+        IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP};
+    enum ibv_wr_opcode opcode = opcodes[weft_rng_below(&run->rng, WEFT_LENGTH(opcodes))];
+    bool is_atomic =
+        opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+    uint32_t most = weft_rng_below(&run->rng, 2) == 0 ? 64 : SLOT;
+    uint32_t bytes = is_atomic ? 8 : (uint32_t)weft_rng_below(&run->rng, most);
+    /* Sources, landings of READs and what the peer may change are apart. */
+    bool lands_here = is_atomic || opcode == IBV_WR_RDMA_READ;
+    size_t local = ((lands_here ? 16 : 0) + weft_rng_below(&run->rng, 16)) * SLOT;
+    size_t remote = (32 + weft_rng_below(&run->rng, 16)) * SLOT;
+    if (opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+        opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        run->n_receives[1 - end]++; /* posted later: the peer is not always ready */
+    }
+    ck_assert_int_eq(
+        rc_post(&run->pair, end, opcode, run->n_posted[end], local, bytes, remote), 0);
+    run->n_posted[end]++;
+}
+
+static void collect(struct run *run, unsigned end)
+{
+    struct ibv_wc wc;
+    while (rc_poll(&run->pair, end, &wc, 1) == 1) {
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+        if ((wc.opcode & IBV_WC_RECV) == 0) {
+            ck_assert_uint_eq(wc.wr_id, run->n_done[end]);
+            run->n_done[end]++;
+        }
+    }
+}
+
+static void play(struct run *run)
+{
+    unsigned n_ops = run->tally->n_ops;
+    while (run->n_done[0] < n_ops || run->n_done[1] < n_ops) {
+        for (unsigned end = 0; end < 2; end++) {
+            if (run->n_posted[end] < n_ops &&
+                run->n_posted[end] - run->n_done[end] < DEPTH) {
+                post(run, end);
+            }
+            if (run->n_receives[end] > 0 && weft_rng_below(&run->rng, 3) == 0) {
+                run->n_receives[end]--;
+                ck_assert_int_eq(rc_post_recv(&run->pair, end, 0, 48 * SLOT, SLOT), 0);
+            }
+            collect(run, end);
+        }
+        rc_run(&run->pair, (weft_ps)weft_rng_below(&run->rng, 8) * RC_PS_PER_US);
+        ck_assert_int_lt(sim_now(run->pair.engine), 100 * RC_PS_PER_S);
+    }
+}
+
+static void play_row(const struct row *row, struct tally *tally)
+{
+    struct run run;
+    start(&run, row, tally);
+    play(&run);
+    rc_pair_fini(&run.pair);
+}
+
+START_TEST(every_frame_of_a_random_run_is_right)
+{
+    struct tally tally = {.n_ops = N_OPS};
+    play_row(&rows[_i], &tally);
+    for (unsigned opcode = 0; opcode < RC_N_OPCODES; opcode++) {
+        bool is_spoken = (rc_opcode_info(opcode)->flags & RC_IS_SPOKEN) != 0;
+        ck_assert_msg((tally.opcodes[opcode] > 0) == is_spoken, "%s: %u %s",
+                      rows[_i].name, tally.opcodes[opcode], rc_opcode_info(opcode)->name);
+    }
+    ck_assert_uint_gt(tally.n_frames, 5 * N_OPS);
+    ck_assert_uint_gt(tally.n_rnr, 10);
+    ck_assert_uint_gt(tally.n_sequence, 10);
+    ck_assert_uint_gt(tally.n_corrupt, 10);
+    ck_assert_uint_gt(tally.n_marked, 10);
+    ck_assert_uint_gt(tally.n_padded, 10);
+}
+END_TEST
+
+static const char *capture_path;
+
+START_TEST(what_was_sent_is_written)
+{
+    struct tally tally = {.file = fopen(capture_path, "wb"), .n_ops = N_CAPTURED_OPS};
+    ck_assert_ptr_nonnull(tally.file);
+    put_u32(tally.file, PCAP_NS_MAGIC);
+    put_u32(tally.file, 2 | 4 << 16); /* version 2.4 */
+    put_u32(tally.file, 0);
+    put_u32(tally.file, 0);
+    put_u32(tally.file, 65535);
+    put_u32(tally.file, 1); /* Ethernet */
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        play_row(&rows[i], &tally);
+    }
+    ck_assert_int_eq(fclose(tally.file), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("wire_random");
+    TCase *random = tcase_create("random");
+    tcase_set_timeout(random, 120);
+    if (argc == 2) {
+        capture_path = argv[1];
+        tcase_add_test(random, what_was_sent_is_written);
+    } else {
+        tcase_add_loop_test(random, every_frame_of_a_random_run_is_right, 0,
+                            (int)WEFT_LENGTH(rows));
+    }
+    suite_add_tcase(suite, random);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
