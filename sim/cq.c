@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/rc_impl.h"
 
 enum { CQ_RING_MIN = 16 };
 

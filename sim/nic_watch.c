@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "sim/nic_impl.h"
 #include "sim/nic_model.h"
+#include "sim/rc_impl.h"
 
 void sim_nic_watch(struct sim_nic *nic,
                    void (*tell)(void *context, const struct nic_verb *verb),

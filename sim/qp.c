@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/rc_impl.h"
 
 bool sim_qp_traced(const struct sim_qp *qp)
 {

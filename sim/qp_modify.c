@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
 #include "sim/packet.h"
+#include "sim/rc_impl.h"
 
 /* ib_modify_qp_is_ok for RC (Linux core/verbs.c, qp_state_table). */
 struct transition {

@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
 #include "sim/packet.h"
+#include "sim/rc_impl.h"
 
 enum { BTH_AND_ICRC_BYTES = 12 + 4, ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
 

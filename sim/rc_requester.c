@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
 #include "sim/pool.h"
+#include "sim/rc_impl.h"
 
 static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
 {

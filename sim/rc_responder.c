@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/wire.h"
-#include "sim/nic_impl.h"
+#include "sim/rc_impl.h"
 
 void rc_arm_reply(struct sim_qp *qp, weft_ps at)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/rc_impl.h"
 
 static struct sim_wqe *oldest(struct rc_requester *sq)
 {
