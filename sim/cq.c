@@ -53,7 +53,7 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
     uint32_t depth = (uint32_t)cqe;
     depth = depth < profile->min_cqe ? profile->min_cqe : depth;
     if (profile->cqe_rounded_to_pow2) {
-        depth = sim_round_up_pow2(depth);
+        depth = sim_round_up_pow2(depth + profile->cqe_reserved) - profile->cqe_reserved;
         depth = depth > profile->max_cqe ? profile->max_cqe : depth;
     }
     struct sim_cq *cq = weft_calloc(1, sizeof(*cq));

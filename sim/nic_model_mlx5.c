@@ -20,7 +20,8 @@ static void create_cq(struct nic_model *model, const struct nic_verb *verb,
                       struct nic_account *out)
 {
     struct model_object *cq = model_add(model, MODEL_CQ, verb);
-    uint32_t bytes = verb->cqe * model->profile->cqe_bytes;
+    uint32_t bytes =
+        (verb->cqe + model->profile->cqe_reserved) * model->profile->cqe_bytes;
     cq->pages = model_pages(bytes);
     model_step(out, "library", "buffer", NULL,
                "asked=%u entries=%u cqe_bytes=%u bytes=%u pages=%u", verb->asked_cqe,

@@ -65,6 +65,7 @@ static const struct field fields[] = {
     FIELD(U32, min_wr),
     FIELD(BOOL, cqe_rounded_to_pow2),
     FIELD(U32, min_cqe),
+    FIELD(U32, cqe_reserved),
     FIELD(SIZE32, cqe_bytes),
     FIELD(U32, recv_sge_reserved),
     FIELD(BOOL, recv_sge_rounded),

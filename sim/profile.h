@@ -53,8 +53,8 @@ struct sim_profile {
     uint32_t max_qp_init_rd_atom; /* outgoing READs and atomics per QP */
     uint32_t max_res_rd_atom;     /* in all */
     uint32_t atomic_cap;          /* enum ibv_atomic_cap */
-    uint32_t max_srq_wr;          /* reported only: SRQs are not modelled */
-    uint32_t max_srq_sge;         /* reported only */
+    uint32_t max_srq_wr;          /* of a shared receive queue; 0: there are none */
+    uint32_t max_srq_sge;         /* of each of them */
     uint32_t max_pkeys;           /* P_Key table length */
     uint32_t local_ca_ack_delay;  /* 4.096 us * 2^n */
 
@@ -77,6 +77,7 @@ struct sim_profile {
     uint32_t min_wr;           /* least granted depth of a queue */
     bool cqe_rounded_to_pow2;  /* granted CQ depths are powers of two */
     uint32_t min_cqe;          /* least granted CQ depth */
+    uint32_t cqe_reserved;     /* of a rounded CQ the device keeps so many (mlx5 cq.c) */
     uint32_t cqe_bytes;        /* of one entry in the CQ's buffer */
     /* of each receive WR, granted are a power of two less these (hns_roce_qp.c); 0 with
      * recv_sge_rounded false: as asked */

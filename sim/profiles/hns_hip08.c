@@ -46,6 +46,7 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .min_wr = 64,                /* HNS_ROCE_MIN_WQE_NUM */
     .cqe_rounded_to_pow2 = true, /* hns_roce_cq.c */
     .min_cqe = 64,               /* hns_roce_cq.c */
+    .cqe_reserved = 0,           /* hns_roce_cq.c */
     .cqe_bytes = 32,             /* HNS_ROCE_V2_CQE_SIZE */
     .recv_sge_reserved = 1,      /* hns_roce_qp.c */
     .recv_sge_rounded = true,    /* hns_roce_qp.c */

@@ -45,6 +45,7 @@ const struct sim_profile sim_profile_minimal = {
     .min_wr = 1,                  /* chosen */
     .cqe_rounded_to_pow2 = false, /* minimal on purpose */
     .min_cqe = 1,                 /* chosen */
+    .cqe_reserved = 0,            /* chosen */
     .cqe_bytes = 64,              /* chosen */
     .recv_sge_reserved = 0,       /* chosen */
     .recv_sge_rounded = false,    /* minimal on purpose */

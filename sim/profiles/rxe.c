@@ -51,6 +51,7 @@ const struct sim_profile sim_profile_rxe = {
     .min_wr = 1,                  /* chosen */
     .cqe_rounded_to_pow2 = false, /* rxe_cq.c */
     .min_cqe = 1,                 /* chosen */
+    .cqe_reserved = 0,            /* rxe_cq.c */
     .cqe_bytes = 64,              /* 48 B rounded up */
     .recv_sge_reserved = 0,       /* chosen */
     .recv_sge_rounded = false,    /* rxe_qp.c: as asked */

@@ -132,6 +132,45 @@ START_TEST(bursts_longer_than_a_batch_come_in_order)
 }
 END_TEST
 
+/* Every other completion, the first among them, is one that means nothing. */
+static void complete_with_noise(int n)
+{
+    for (int i = 0; i < n; i++) {
+        complete(&host, 17, (uint64_t)i);
+        host.wcs[host.n_wcs - 1].status =
+            i % 2 == 0 ? IBV_WC_GENERAL_ERR : IBV_WC_SUCCESS;
+    }
+}
+
+START_TEST(harmless_errors_are_dropped_and_others_are_not)
+{
+    struct ibv_wc wcs[RDMA_CQ_BATCH];
+    int n;
+    open_cq();
+    rdma_cq_route(&cq, 17, 5);
+    rdma->attrs[0].general_err_is_harmless = true;
+    complete_with_noise(40);
+    for (uint64_t i = 1; i < 40; i += 2) {
+        expect_next(i, 5);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    }
+    expect_empty();
+    /* Less than was asked for means that the CQ is empty, also where something was dropped. */
+    complete_with_noise(34);
+    ck_assert_int_eq(rdma_poll(rdma, 0, cq.cq, RDMA_CQ_BATCH, wcs, &n), 0);
+    ck_assert_int_eq(n, RDMA_CQ_BATCH);
+    ck_assert_uint_eq(wcs[15].wr_id, 31);
+    ck_assert_int_eq(rdma_poll(rdma, 0, cq.cq, RDMA_CQ_BATCH, wcs, &n), 0);
+    ck_assert_int_eq(n, 1);
+    ck_assert_uint_eq(wcs[0].wr_id, 33);
+    /* On other devices the same status is the end of the queue pair. */
+    rdma->attrs[0].general_err_is_harmless = false;
+    complete_with_noise(1);
+    expect_next(0, 5);
+    ck_assert_int_eq(wc.status, IBV_WC_GENERAL_ERR);
+}
+END_TEST
+
 START_TEST(creation_may_be_slow_fail_or_be_given_up)
 {
     fake_rule_add(&host, IO_OP_CREATE_CQ, 1, 0, false, 1);
@@ -250,6 +289,7 @@ int main(void)
     tcase_add_test(tests, completions_find_their_owner);
     tcase_add_test(tests, nothing_is_slept_over);
     tcase_add_test(tests, bursts_longer_than_a_batch_come_in_order);
+    tcase_add_test(tests, harmless_errors_are_dropped_and_others_are_not);
     tcase_add_test(tests, creation_may_be_slow_fail_or_be_given_up);
     tcase_add_test(tests, an_overrun_is_an_error);
     tcase_add_test(tests, events_are_told_apart);
