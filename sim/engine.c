@@ -9,7 +9,7 @@
 #include "sim/pending.h"
 #include "sim/pool.h"
 
-enum { PS_PER_NS = 1000 };
+enum { PS_PER_NS = 1000, RANKS_SHIFT = 28 };
 
 struct sim_engine {
     weft_ps now;
@@ -22,6 +22,7 @@ struct sim_engine {
     struct weft_log *log;
     uint64_t seed;
     uint64_t n_events;
+    bool allows_trains;
 };
 
 struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
@@ -30,6 +31,7 @@ struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
     struct sim_engine *engine = weft_calloc(1, sizeof(*engine));
     sim_pending_init(&engine->pending);
     engine->seed = seed;
+    engine->allows_trains = true;
     engine->trace = trace;
     engine->log = log;
     return engine;
@@ -70,6 +72,16 @@ uint64_t sim_seed(const struct sim_engine *engine)
     return engine->seed;
 }
 
+void sim_engine_allow_trains(struct sim_engine *engine, bool allowed)
+{
+    engine->allows_trains = allowed;
+}
+
+bool sim_engine_allows_trains(const struct sim_engine *engine)
+{
+    return engine->allows_trains && !weft_trace_on(engine->trace, WEFT_TRACE_PACKET);
+}
+
 struct sim_pool *sim_engine_pool(struct sim_engine *engine)
 {
     return &engine->pool;
@@ -86,10 +98,12 @@ const struct sim_phantom *sim_engine_phantom(const struct sim_engine *engine)
 }
 
 void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
-                           void (*fire)(struct sim_event *event))
+                           enum sim_rank kind, void (*fire)(struct sim_event *event))
 {
     sim_event_init(event, fire);
-    event->rank = ++engine->n_ranks;
+    engine->n_ranks++;
+    weft_check(engine->n_ranks < 1u << RANKS_SHIFT);
+    event->rank = (uint32_t)kind << RANKS_SHIFT | engine->n_ranks;
 }
 
 /* The clock is at `now`, and events up to `rank` had their turn; 0: all of them. */

@@ -28,12 +28,15 @@ struct weft_trace *sim_trace(const struct sim_engine *engine);
 struct weft_log *sim_log(const struct sim_engine *engine);
 uint64_t sim_seed(const struct sim_engine *engine);
 
-/* An event with a rank of its own, by order of initialisation: among events of one time it
- * comes in that order and before those without a rank, whenever it was scheduled. What
- * packets do has ranks, so that the order of a story does not depend on whether each packet
- * had its event (sim/train.h). */
+/* Among events of one time those with a rank come first, by kind and then in the order of
+ * initialisation, whenever they were scheduled. What packets do has ranks, so that the order
+ * of a story does not depend on whether each packet had its event (sim/train.h). */
+enum sim_rank {
+    SIM_RANK_DUE, /* what the transmitters of this time can send */
+    SIM_RANK_WIRE /* frames leave and arrive */
+};
 void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
-                           void (*fire)(struct sim_event *event));
+                           enum sim_rank kind, void (*fire)(struct sim_event *event));
 /* Queues `event`, or moves it, to `at` >= now. */
 void sim_schedule(struct sim_engine *engine, struct sim_event *event, weft_ps at);
 void sim_cancel(struct sim_engine *engine, struct sim_event *event);
@@ -47,6 +50,11 @@ bool sim_step(struct sim_engine *engine, weft_ps until);
 /* True if an event of that rank, scheduled for `at` before that time came, has had its
  * turn. */
 bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank);
+
+/* Packet trains (sim/train.h) may start. They may unless told otherwise, or the story has
+ * packets in it. */
+void sim_engine_allow_trains(struct sim_engine *engine, bool allowed);
+bool sim_engine_allows_trains(const struct sim_engine *engine);
 
 /* Events run so far. */
 uint64_t sim_n_events(const struct sim_engine *engine);

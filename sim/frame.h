@@ -139,7 +139,8 @@ struct sim_frame {
     uint16_t wire_bytes; /* with preamble and gap */
     uint8_t syndrome;    /* AETH */
     uint8_t opcode;
-    uint8_t flags; /* SIM_FRAME_* */
+    uint8_t flags;     /* SIM_FRAME_* */
+    uint16_t n_before; /* packets for which it stands too (sim/train.h) */
 };
 
 _Static_assert(sizeof(struct sim_frame) <= 128, "frame records stay compact");

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "sim/memory.h"
 #include "sim/pool.h"
+#include "sim/train.h"
 
 #define PS_PER_S 1000000000000u
 
@@ -86,6 +87,10 @@ static void frame_arrives(struct sim_event *event)
     if (link->n > 0) {
         sim_schedule(link->from->engine, event, link->ring[link->head].at);
     }
+    if (frame.n_before > 0) {
+        sim_train_arrives(link, &frame);
+        frame.n_before = 0;
+    }
     if (to == NULL) {
         to = sim_network_find(link->from->network, frame.path->destination_mac);
     }
@@ -93,6 +98,9 @@ static void frame_arrives(struct sim_event *event)
         sim_port_receive_frame(to, &frame);
     }
     sim_frame_release(link->from->engine, &frame);
+    if (link->n_trains > 0 && link->ring[link->head].n_before > 0) {
+        sim_train_comes(link);
+    }
 }
 
 static void packet_arrives(struct sim_event *event)
@@ -109,7 +117,7 @@ void sim_link_init(struct sim_link *link, struct sim_port *from)
 {
     memset(link, 0, sizeof(*link));
     link->from = from;
-    sim_event_init_ranked(from->engine, &link->arrival, frame_arrives);
+    sim_event_init_ranked(from->engine, &link->arrival, SIM_RANK_WIRE, frame_arrives);
     sim_event_init(&link->flight_arrival, packet_arrives);
     sim_link_set_rate(link, 0, NULL);
 }
@@ -177,6 +185,7 @@ weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes)
 uint32_t sim_link_lose_all(struct sim_link *link)
 {
     struct sim_engine *engine = link->from->engine;
+    sim_train_settle_link(link);
     uint32_t n_lost = link->n + link->flight.n;
     for (; link->n > 0; link->n--) {
         sim_frame_release(engine, &link->ring[link->head]);

@@ -62,7 +62,9 @@ struct sim_link {
     /* RoCE frames in flight. */
     struct sim_frame *ring; /* Owned array of [cap], a power of two. */
     uint32_t head, n, cap;
-    weft_ps last_at; /* arrival of the last frame that was not held back */
+    weft_ps last_at;     /* arrival of the last frame that was not held back */
+    uint32_t n_trains;   /* among them (sim/train.h) */
+    uint32_t n_executed; /* packets of the first of them that have arrived already */
     struct sim_event arrival;
 
     /* Host-stack packets in flight. */
@@ -71,6 +73,13 @@ struct sim_link {
     struct sim_event flight_arrival;
 
     struct sim_direction_stats stats;
+};
+
+/* What a port is sending as one (sim/train.h). */
+struct sim_train {
+    struct sim_qp *qp; /* NULL: one packet, or nothing */
+    uint32_t n;        /* packets */
+    weft_ps start, spacing;
 };
 
 struct sim_match_state {
@@ -100,6 +109,7 @@ struct sim_port {
     bool has_loop_rate;   /* else as fast as `out` */
     weft_ps free_at;      /* when the last bit of the current frame has left */
     struct sim_event transmit;
+    struct sim_train train;
     bool is_paused; /* by the other end */
     bool is_paused_by_fault;
     bool host_turn;                /* the host stack goes first if both have something */

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/nic_impl.h"
+#include "sim/train.h"
 
 enum { QPN_BASE_MIN = 17, QPN_BASES = 200 };
 
@@ -108,13 +109,22 @@ weft_ps sim_nic_rx_overhead(const struct sim_nic *nic)
     return nic->profile.rx_overhead_ps;
 }
 
-void sim_nic_counters(const struct sim_nic *nic, struct sim_nic_counters *out)
+static void settle_trains(struct sim_nic *nic)
 {
+    for (uint8_t i = 0; i < nic->n_ports; i++) {
+        sim_train_settle(nic->ports[i].port);
+    }
+}
+
+void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out)
+{
+    settle_trains(nic);
     *out = nic->counters;
 }
 
 void sim_nic_check_payloads(struct sim_nic *nic, bool on)
 {
+    settle_trains(nic);
     nic->checks_payload = on;
 }
 

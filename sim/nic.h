@@ -177,6 +177,6 @@ struct sim_nic_counters {
     uint64_t flushes_held, timeouts_ignored, rnr_timers_forced, general_errs,
         inlines_lowered, empty_sqs_refused, mailbox_stalls, deregs_queued;
 };
-void sim_nic_counters(const struct sim_nic *nic, struct sim_nic_counters *out);
+void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "sim/link.h"
 #include "sim/stack.h"
+#include "sim/train.h"
 
 void sim_packet_free(struct sim_packet *packet)
 {
@@ -147,8 +148,9 @@ uint64_t sim_port_rate(const struct sim_port *port)
     return port->out.cable_bps;
 }
 
-struct sim_direction_stats sim_port_sent(const struct sim_port *port)
+struct sim_direction_stats sim_port_sent(struct sim_port *port)
 {
+    sim_train_settle(port);
     return port->out.stats;
 }
 
@@ -205,6 +207,7 @@ static bool is_of_qp(const struct sim_frame *frame, const void *context)
 
 void sim_port_own_qp(struct sim_port *port, uint32_t source_qpn)
 {
+    sim_train_settle(port);
     own_matching(&port->out, is_of_qp, &source_qpn);
     own_matching(&port->loop, is_of_qp, &source_qpn);
 }
@@ -223,6 +226,7 @@ static bool is_in_range(const struct sim_frame *frame, const void *context)
 void sim_port_own_range(struct sim_port *port, const void *addr, size_t length)
 {
     struct range range = {(uintptr_t)addr, (uintptr_t)addr + length};
+    sim_train_settle(port);
     own_matching(&port->out, is_in_range, &range);
     own_matching(&port->loop, is_in_range, &range);
 }

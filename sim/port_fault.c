@@ -6,6 +6,7 @@
 #include "sim/packet.h"
 #include "sim/pool.h"
 #include "sim/stack.h"
+#include "sim/train.h"
 
 /* The directions that a fault names, from the port's end: at most two. */
 struct directions {
@@ -54,6 +55,7 @@ void sim_port_check_carrier(struct sim_port *port)
 
 void sim_port_set_down(struct sim_port *port, bool outwards, bool inwards, bool down)
 {
+    sim_train_settle(port);
     struct sim_port *peer = port->out.to;
     struct directions chosen = select_links(port, outwards, inwards);
     for (unsigned i = 0; i < chosen.n; i++) {
@@ -78,6 +80,7 @@ static void set_paused(struct sim_port *port, bool paused)
 
 void sim_port_set_paused(struct sim_port *port, bool outwards, bool inwards, bool paused)
 {
+    sim_train_settle(port);
     if (outwards) {
         set_paused(port, paused);
     }
@@ -88,12 +91,14 @@ void sim_port_set_paused(struct sim_port *port, bool outwards, bool inwards, boo
 
 void sim_port_set_mtu(struct sim_port *port, uint32_t mtu_bytes)
 {
+    sim_train_settle(port);
     port->mtu_bytes = mtu_bytes;
 }
 
 void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
                              const struct sim_impairment *impairment)
 {
+    sim_train_settle(port);
     struct directions chosen = select_links(port, outwards, inwards);
     for (unsigned i = 0; i < chosen.n; i++) {
         sim_link_set_impairment(chosen.links[i], impairment);
@@ -103,6 +108,7 @@ void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
 void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
                         weft_ps delay_ps, weft_ps jitter_ps)
 {
+    sim_train_settle(port);
     struct directions chosen = select_links(port, outwards, inwards);
     for (unsigned i = 0; i < chosen.n; i++) {
         chosen.links[i]->delay_ps = delay_ps;
@@ -112,6 +118,7 @@ void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
 
 void sim_port_set_rate(struct sim_port *port, uint64_t rate_bps)
 {
+    sim_train_settle(port);
     struct sim_port *peer = port->out.to;
     sim_link_set_rate(&port->out, rate_bps, peer);
     if (peer != NULL) {
@@ -121,6 +128,7 @@ void sim_port_set_rate(struct sim_port *port, uint64_t rate_bps)
 
 void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes)
 {
+    sim_train_settle(port);
     struct directions chosen = select_links(port, true, true);
     for (unsigned i = 0; i < chosen.n; i++) {
         chosen.links[i]->path_limit_bytes = path_limit_bytes;
@@ -129,6 +137,7 @@ void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes)
 
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match)
 {
+    sim_train_settle(port);
     size_t n = port->n_matches + 1u;
     port->matches = weft_realloc(port->matches, n * sizeof(*port->matches));
     port->matches[port->n_matches] = (struct sim_match_state){.match = *match};
@@ -137,6 +146,7 @@ void sim_port_add_match(struct sim_port *port, const struct sim_match *match)
 
 void sim_port_tap(struct sim_port *port, sim_tap tap, void *context)
 {
+    sim_train_settle(port);
     port->tap = tap;
     port->tap_context = context;
 }

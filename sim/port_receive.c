@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "sim/link.h"
 #include "sim/stack.h"
+#include "sim/train.h"
 
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
 
@@ -76,6 +77,7 @@ static void distribute(const struct sim_port *from, struct sim_packet *packet)
 
 static void take_pause(struct sim_port *port, struct sim_packet *packet)
 {
+    sim_train_cut(port);
     port->is_paused = packet->is_pause;
     if (!port->is_paused) {
         sim_port_kick(port);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "sim/link.h"
 #include "sim/stack.h"
+#include "sim/train.h"
 
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PAUSE_FRAME_BYTES = 64 };
 
@@ -15,14 +16,20 @@ static bool has_frames(const struct sim_port *port)
     return port->nic != NULL && sim_nic_has_frames(port->nic, port);
 }
 
-void sim_port_kick(struct sim_port *port)
+/* The port is asked again when it is free: at once if nothing was sent after all. */
+static void schedule(struct sim_port *port)
 {
-    if (sim_is_scheduled(&port->transmit)) {
-        return;
-    }
     weft_ps now = sim_now(port->engine);
     sim_schedule(port->engine, &port->transmit,
                  now > port->free_at ? now : port->free_at);
+}
+
+void sim_port_kick(struct sim_port *port)
+{
+    sim_train_cut(port);
+    if (!sim_is_scheduled(&port->transmit)) {
+        schedule(port);
+    }
 }
 
 void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
@@ -197,10 +204,12 @@ void sim_port_transmit(struct sim_port *port)
         send_packet(port, sim_queue_pop(&port->waiting));
     } else if (port->nic != NULL && sim_nic_pull(port->nic, port, &frame)) {
         port->host_turn = true;
-        send_frame(port, &frame);
+        if (!sim_train_send(port, &frame)) {
+            send_frame(port, &frame);
+        }
     }
     if (port->waiting.n > 0 || has_frames(port)) {
-        sim_schedule(port->engine, &port->transmit, port->free_at);
+        schedule(port);
     }
 }
 
@@ -208,6 +217,7 @@ void sim_port_transmit(struct sim_port *port)
 static void on_transmit(struct sim_event *event)
 {
     struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
+    port->train.qp = NULL;
     if (port->root == NULL || sim_root_may_send(port->root, port)) {
         sim_port_transmit(port);
     }
@@ -235,7 +245,7 @@ void sim_port_tell_pause(struct sim_port *port, bool is_pause)
 
 void sim_port_init_transmitter(struct sim_port *port)
 {
-    sim_event_init_ranked(port->engine, &port->transmit, on_transmit);
+    sim_event_init_ranked(port->engine, &port->transmit, SIM_RANK_WIRE, on_transmit);
 }
 
 void sim_port_send(struct sim_port *port, struct sim_packet *packet)

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/rc_impl.h"
+#include "sim/train.h"
 
 bool sim_qp_traced(const struct sim_qp *qp)
 {
@@ -228,6 +229,9 @@ int sim_qp_destroy(struct sim_qp *qp)
 int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
 {
     const struct sim_qp *qp = sim_qp_of(ibv_qp);
+    if (qp->port != NULL) {
+        sim_train_settle(qp->port->port);
+    }
     *out = qp->attr;
     out->qp_state = qp->state;
     out->cur_qp_state = qp->state;
@@ -244,6 +248,9 @@ int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
 
 void rc_kick(struct sim_qp *qp)
 {
+    if (qp->is_ready && qp->port->port->train.qp == qp && rc_reply_is_ready(qp)) {
+        sim_train_cut(qp->port->port); /* its next frame is not a request */
+    }
     if (qp->is_ready || !rc_has_frames(qp)) {
         return;
     }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "sim/packet.h"
 #include "sim/rc_impl.h"
+#include "sim/train.h"
 
 /* ib_modify_qp_is_ok for RC (Linux core/verbs.c, qp_state_table). */
 struct transition {
@@ -371,6 +372,9 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
 {
     enum ibv_qp_state from = qp->state;
     enum ibv_qp_state to = sim_qp_target(qp, attr, mask);
+    if (qp->port != NULL) {
+        sim_train_settle(qp->port->port);
+    }
     if ((mask & IBV_QP_PORT) != 0) {
         bind_port(qp, attr->port_num);
     } else if ((mask & IBV_QP_AV) != 0) {

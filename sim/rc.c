@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "sim/packet.h"
 #include "sim/rc_impl.h"
+#include "sim/train.h"
 
 enum { BTH_AND_ICRC_BYTES = 12 + 4, ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
 
@@ -13,7 +14,7 @@ void rc_init(struct sim_qp *qp)
     sim_event_init(&qp->sq.doorbell, rc_doorbell);
     sim_event_init(&qp->sq.retry, rc_retry_timeout);
     sim_event_init(&qp->sq.rnr, rc_rnr_timeout);
-    sim_event_init(&qp->rq.due, rc_reply_due);
+    sim_event_init_ranked(qp->nic->engine, &qp->rq.due, SIM_RANK_DUE, rc_reply_due);
     qp->sq.deadline = SIM_NEVER;
     qp->serial = ++qp->nic->next_serial;
 }
@@ -124,6 +125,9 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     if (qp->state == IBV_QPS_ERR) {
         return;
     }
+    if (qp->port != NULL) {
+        sim_train_settle(qp->port->port);
+    }
     rc_set_state(qp, IBV_QPS_ERR);
     own_frames(qp);
     stop_timers(qp);
@@ -164,6 +168,7 @@ void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opc
     frame->dest_qpn = qp->dest_qpn;
     frame->source_qpn = qp->ibv.qp_num;
     frame->n_payload = 0;
+    frame->n_before = 0;
     frame->sport = qp->sport;
     frame->ipv4_id = qp->nic->profile.ipv4_id_rises ? next_ipv4_id(qp->port) : 0;
     frame->opcode = opcode;

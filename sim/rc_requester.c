@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "sim/pool.h"
 #include "sim/rc_impl.h"
+#include "sim/train.h"
 
 static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
 {
@@ -136,6 +137,7 @@ void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why)
 {
     struct rc_requester *sq = &qp->sq;
     uint32_t position = sq->una;
+    sim_train_cut(qp->port->port);
     while (position != sq->post) {
         const struct sim_wqe *wqe = wqe_at(sq, position);
         uint32_t offset = (psn - wqe->first_psn) & RC_PSN_MASK;

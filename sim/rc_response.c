@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "sim/rc_impl.h"
+#include "sim/train.h"
 
 static struct sim_wqe *oldest(struct rc_requester *sq)
 {
@@ -82,6 +83,7 @@ static void start_rnr_wait(struct sim_qp *qp, unsigned code)
     if (sq->is_rnr_waiting) {
         return;
     }
+    sim_train_cut(qp->port->port);
     if (!is_endless && sq->rnr_retries_left == 0) {
         rc_enter_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, false);
         return;
@@ -265,6 +267,10 @@ static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
+    const struct sim_train *train = &qp->port->port->train;
+    if (train->qp == qp && rc_psn_diff(frame->psn, sq->next_psn - train->n) >= 0) {
+        sim_train_cut(qp->port->port); /* answers what may not have been sent yet */
+    }
     if (rc_psn_diff(frame->psn, sq->una_psn) < 0 || sq->una == sq->post) {
         return; /* answers something that is done */
     }

@@ -37,6 +37,7 @@ struct cli_options {
     bool ndjson;
     const char *junit, *html, *pcap, *trace, *events, *observations;
     bool events_packet;
+    bool no_trains;
     const char *backend; /* "sim" */
     const char *policy;
     bool has_seed;

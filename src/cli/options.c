@@ -41,6 +41,7 @@ enum flag {
     FLAG_SHARD,
     FLAG_JOBS,
     FLAG_SHRINK,
+    FLAG_NO_TRAINS,
     FLAG_QUIET = 'q',
     FLAG_VERBOSE = 'v',
     FLAG_HELP = 'h'
@@ -73,6 +74,8 @@ static const struct flag_spec specs[] = {
     {FLAG_EVENTS, "events", "FILE", "run node relayd",
      "the event story, one line per event"},
     {FLAG_EVENTS_LEVEL, "events-level", "LEVEL", "run", "story (default) or packet"},
+    {FLAG_NO_TRAINS, "no-trains", NULL, "run",
+     "simulate every packet by itself: slower, the same result"},
     {FLAG_OBSERVATIONS, "observations", "FILE", "run", "what `weft diagnose` reads"},
     {FLAG_DOT, "dot", NULL, "show", "the mesh in Graphviz' language"},
     {FLAG_NIC, "nic", "HOST:PORT", "show", "what happened inside that NIC in a run"},
@@ -273,6 +276,7 @@ static const char **text_field(struct cli_options *options, enum flag flag)
     case FLAG_SET:
     case FLAG_COLOR:
     case FLAG_SHRINK:
+    case FLAG_NO_TRAINS:
     case FLAG_DOT:
     case FLAG_PLAN:
     case FLAG_LIST:
@@ -287,14 +291,15 @@ static const char **text_field(struct cli_options *options, enum flag flag)
 /* The field of a flag that is on or off, or NULL. */
 static bool *switch_field(struct cli_options *options, int flag)
 {
-    return flag == FLAG_NDJSON    ? &options->ndjson
-           : flag == FLAG_DOT     ? &options->dot
-           : flag == FLAG_PLAN    ? &options->plan
-           : flag == FLAG_SHRINK  ? &options->shrink
-           : flag == FLAG_LIST    ? &options->list
-           : flag == FLAG_QUIET   ? &options->quiet
-           : flag == FLAG_VERBOSE ? &options->verbose
-                                  : NULL;
+    return flag == FLAG_NDJSON      ? &options->ndjson
+           : flag == FLAG_NO_TRAINS ? &options->no_trains
+           : flag == FLAG_DOT       ? &options->dot
+           : flag == FLAG_PLAN      ? &options->plan
+           : flag == FLAG_SHRINK    ? &options->shrink
+           : flag == FLAG_LIST      ? &options->list
+           : flag == FLAG_QUIET     ? &options->quiet
+           : flag == FLAG_VERBOSE   ? &options->verbose
+                                    : NULL;
 }
 
 static bool apply(struct cli_options *options, const char *verb, int flag,

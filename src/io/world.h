@@ -191,6 +191,9 @@ struct world_spec {
     /* Memory of GPUs may hold no bytes: only when something happens counts, not what is
      * computed. Nothing may look at it; uploads and downloads do nothing. */
     bool is_timing_only;
+    /* A simulator handles every packet by itself, also where many could be one event: slower,
+     * the same result. */
+    bool no_trains;
     struct weft_trace *trace; /* may be NULL */
     struct weft_log *log;     /* may be NULL */
 };

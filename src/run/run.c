@@ -128,6 +128,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     }
     run->plan->spec.seed = run->seed;
     run->plan->spec.is_timing_only = run_is_timing(run);
+    run->plan->spec.no_trains = run->options->no_trains;
     run->plan->spec.trace = &run->story.trace;
     run->plan->spec.log = run->options->log;
     place_members(run);

@@ -1,0 +1,86 @@
+/* Packet trains: consecutive packets of one message as one event.
+ *
+ * While nothing can interfere, a port sends the middle packets of a SEND or WRITE, up to the
+ * next one that asks for an acknowledgement, as one frame record: the last of them, with
+ * `n_before` others before it on the wire. That record arrives when its last packet does; what
+ * the others do to the receiver is then done at once. The port's clock, statistics and
+ * counters and the requester's sequence numbers move on by the whole train when it starts.
+ *
+ *     s0    s1    s2    s3          the port: packet i starts at s0 + i * spacing
+ *     |-----|-----|-----|
+ *        f0    f1    f2             in flight for `flight`
+ *                 |-----|-----|
+ *                 a0    a1    a2    the receiver: one event, at a2
+ *
+ * A run with trains is the run without them: the same story, memory, counters and times. To
+ * this end whoever would see or change what a train has a part in first calls one of
+ * - sim_train_cut: packets that have not started go back to the requester, and the port may
+ *   send something else after the current one;
+ * - sim_train_settle: also, packets that have arrived are executed and those on the wire
+ *   become frames of their own.
+ * What happened before and what after is decided by the ranks of the events that each packet
+ * would have had (sim/engine.h).
+ *
+ * A train starts only if all of this holds; otherwise each packet goes its own way:
+ * - one QP of the port is ready, with a request, and it has no reply to send; the host's stack
+ *   sends nothing;
+ * - packets go out for the first time, from one piece of memory, within the window;
+ * - a cable joins two NICs, without switch, shared PCIe root, impairment, match, jitter, path
+ *   limit, or tap; its delay and the receiver's overhead are not both 0;
+ * - the story has no packets in it, and payloads are not hashed.
+ * Before its first packet arrives, the receiver must have the message in progress, expect that
+ * packet and be allowed to write all of the train's bytes; else the train is settled.
+ *
+ * The bytes of a train land when it ends or is settled: a host that reads them before it was
+ * told anything may find them later than without trains. */
+#ifndef WEFT_SIM_TRAIN_H
+#define WEFT_SIM_TRAIN_H
+
+#include "sim/link.h"
+
+struct sim_qp;
+
+/* Sends `frame`, which the port just pulled from its NIC, and packets after it, if they can
+ * go as a train; else does nothing and returns false. */
+bool sim_train_send(struct sim_port *port, struct sim_frame *frame);
+
+/* What `port` is sending ends with the packet that is under way. */
+void sim_train_cut_now(struct sim_port *port);
+/* Neither direction of the cable at `port` has a train any more. */
+void sim_train_settle_now(struct sim_port *port);
+/* The same of one direction. */
+void sim_train_settle_link(struct sim_link *link);
+/* The first in flight is a train whose turn comes next: settles it if its packets will not
+ * simply be accepted. */
+void sim_train_comes(struct sim_link *link);
+/* The train that ends with `frame` arrived: executes the packets before it. */
+void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame);
+
+static inline void sim_train_cut(struct sim_port *port)
+{
+    if (port->train.qp != NULL) {
+        sim_train_cut_now(port);
+    }
+}
+
+static inline void sim_train_settle(struct sim_port *port)
+{
+    const struct sim_port *peer = port->out.to;
+    if (port->out.n_trains > 0 || (peer != NULL && peer->out.n_trains > 0)) {
+        sim_train_settle_now(port);
+    }
+}
+
+/* For trains only (sim/rc_train.c). Requester: puts up to `n_max` packets behind the one that
+ * was just built, and returns how many; `frame` becomes the last of them. */
+uint32_t rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n_max);
+/* Takes the last `n` of them back. */
+void rc_train_take_back(struct sim_qp *qp, uint32_t n);
+/* Responder: true if the `n` packets that end with `frame` will simply be executed. */
+bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
+                   const struct sim_frame *frame, uint32_t n);
+/* Executes `n` packets that fit, from `first` on, of those before `frame`. */
+void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32_t first,
+                      uint32_t n);
+
+#endif

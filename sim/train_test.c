@@ -1,0 +1,466 @@
+/* Runs with and without packet trains are one run: random traffic and random interference,
+ * twice, and everything that can be seen is compared. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "sim/rc_impl.h"
+#include "sim/rc_testing.h"
+
+enum {
+    N_QPS = 2, /* of each end, on one port */
+    N_ACTIONS = 220,
+    RANKS_MAX = 16,
+    SOURCE_BYTES = 512 << 10,
+    TARGET_BYTES = 192 << 10, /* for each QP */
+    OWN = SOURCE_BYTES + N_QPS * TARGET_BYTES,
+    OWN_BYTES = 64 << 10, /* where what was read lands */
+    FULL_PACKET_PS = 334240,
+    FIRST_RANK = 2 << 28 /* of ports, with room between any two of them */
+};
+
+/* When something was done; drawn in the run without trains. */
+struct moment {
+    weft_ps at;
+    uint32_t rank;
+};
+
+struct trial {
+    struct rc_pair pair;
+    struct weft_rng rng; /* of what is done */
+    struct weft_text log;
+    struct ibv_qp *qps[2][N_QPS];
+    struct ibv_mr *spare[2]; /* a second region on the same memory; comes and goes */
+    struct sim_event interference;
+    unsigned n_done;
+    unsigned faults_per_mille; /* of actions */
+    bool is_down;
+};
+
+static struct trial trial;
+
+/* ---- what is done ---- */
+
+static void note(const char *what, uint64_t number, const char *other,
+                 uint64_t other_number)
+{
+    weft_text_add(&trial.log, "%lld %s %llu %s %llu\n",
+                  (long long)sim_now(trial.pair.engine), what, (unsigned long long)number,
+                  other, (unsigned long long)other_number);
+}
+
+static uint32_t draw(uint32_t below)
+{
+    return (uint32_t)weft_rng_below(&trial.rng, below);
+}
+
+static struct ibv_mr *some_mr(unsigned end)
+{
+    bool is_spare = draw(4) == 0 && trial.spare[end] != NULL;
+    return is_spare ? trial.spare[end] : trial.pair.ends[end].mr;
+}
+
+static enum ibv_wr_opcode some_opcode(void)
+{
+    static const enum ibv_wr_opcode opcodes[] = {
+        IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+        IBV_WR_SEND,       IBV_WR_RDMA_READ,
+    };
+    return opcodes[draw(5)];
+}
+
+/* Mostly one piece of memory, sometimes two that are not behind one another. */
+static void post_send(unsigned end, unsigned index)
+{
+    struct rc_end *own = &trial.pair.ends[end];
+    struct ibv_mr *local = some_mr(end);
+    struct ibv_mr *remote = some_mr(1 - end);
+    enum ibv_wr_opcode opcode = some_opcode();
+    bool is_read = opcode == IBV_WR_RDMA_READ;
+    uint32_t bytes = draw(3) == 0 ? draw(9000) : draw(TARGET_BYTES);
+    bytes = is_read ? bytes % OWN_BYTES : bytes;
+    uint32_t first = draw(4) == 0 ? draw(bytes + 1) : bytes;
+    uintptr_t from = (uintptr_t)own->memory + (is_read ? OWN : draw(64));
+    struct ibv_sge sges[2] = {
+        {from, first, local->lkey},
+        {from + first + (is_read ? 0 : 4096), bytes - first, local->lkey},
+    };
+    struct ibv_send_wr wr = {
+        .wr_id = trial.n_done,
+        .sg_list = sges,
+        .num_sge = first == bytes ? 1 : 2,
+        .opcode = opcode,
+        .send_flags = draw(3) > 0 ? IBV_SEND_SIGNALED : 0,
+        .imm_data = trial.n_done,
+    };
+    struct ibv_send_wr *bad;
+    wr.send_flags |= draw(8) == 0 ? IBV_SEND_SOLICITED : 0;
+    size_t target = SOURCE_BYTES + index * TARGET_BYTES;
+    wr.wr.rdma.remote_addr =
+        (uintptr_t)trial.pair.ends[1 - end].memory + (is_read ? draw(64) : target);
+    wr.wr.rdma.rkey = remote->rkey;
+    int error = sim_nic_post_send(trial.qps[end][index], &wr, &bad);
+    note("post", trial.n_done, "error", (unsigned)error);
+}
+
+static void post_recv(unsigned end, unsigned index)
+{
+    struct ibv_mr *mr = some_mr(end);
+    uintptr_t at =
+        (uintptr_t)trial.pair.ends[end].memory + SOURCE_BYTES + index * TARGET_BYTES;
+    uint32_t first = draw(TARGET_BYTES);
+    struct ibv_sge sges[2] = {{at, first, mr->lkey},
+                              {at + first, TARGET_BYTES - first, mr->lkey}};
+    struct ibv_recv_wr wr = {.wr_id = trial.n_done, .sg_list = sges, .num_sge = 2};
+    struct ibv_recv_wr *bad;
+    int error = sim_nic_post_recv(trial.qps[end][index], &wr, &bad);
+    note("recv", trial.n_done, "error", (unsigned)error);
+}
+
+static void collect(unsigned end)
+{
+    struct ibv_wc wc[16];
+    int n = rc_poll(&trial.pair, end, wc, 16);
+    for (int i = 0; i < n; i++) {
+        note("wc", wc[i].wr_id, "status", wc[i].status);
+        note("qp", wc[i].qp_num, "bytes", wc[i].byte_len);
+    }
+    ck_assert_int_eq(sim_nic_req_notify(trial.pair.ends[end].cq, draw(2) == 0), 0);
+}
+
+static uint64_t memory_hash(unsigned end)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, by words */
+    for (size_t i = 0; i < RC_MEMORY_BYTES; i += 8) {
+        uint64_t word;
+        memcpy(&word, trial.pair.ends[end].memory + i, 8);
+        hash = (hash ^ word) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Everything that can be asked for. */
+static void look(unsigned end)
+{
+    struct sim_nic_counters counters = rc_counters(&trial.pair, end);
+    struct sim_direction_stats stats = sim_port_sent(trial.pair.ends[end].port);
+    note("memory", memory_hash(0), "%llu", memory_hash(1));
+    note("tx", counters.tx_packets, "rx", counters.rx_packets);
+    note("retransmits", counters.retransmits, "timeouts", counters.timeouts);
+    note("naks", counters.naks_sent, "rnr", counters.rnr_naks_sent);
+    note("duplicates", counters.duplicates, "gaps", counters.out_of_sequence);
+    note("packets", stats.packets, "bytes", stats.bytes);
+    note("drops", stats.drops, "busy", (uint64_t)stats.busy_ps);
+}
+
+static void query(unsigned end, unsigned index)
+{
+    struct ibv_qp_attr attr;
+    ck_assert_int_eq(sim_nic_query_qp(trial.qps[end][index], &attr), 0);
+    note("sq_psn", attr.sq_psn, "rq_psn", attr.rq_psn);
+}
+
+/* A frame of the host's on the wire, which means nothing to who receives it. */
+static void send_packet(unsigned end)
+{
+    struct sim_packet *packet = weft_calloc(1, sizeof(*packet));
+    packet->kind = SIM_FRAME_PAUSE;
+    packet->wire_bytes = 64 + draw(1400);
+    sim_port_send(trial.pair.ends[end].port, packet);
+}
+
+static void heal(void)
+{
+    const struct sim_impairment none = {0};
+    struct sim_port *port = trial.pair.ends[0].port;
+    sim_port_set_impairment(port, true, true, &none);
+    sim_port_set_delay(port, true, true, RC_PS_PER_US, 0);
+    sim_port_set_rate(port, 100000000000u);
+    sim_port_set_path_limit(port, 0);
+    sim_port_set_paused(port, true, true, false);
+    sim_port_set_mtu(port, 9000);
+    sim_port_set_down(port, true, true, false);
+}
+
+static void trouble(void)
+{
+    const struct sim_impairment some = {10000000, 5000000, 5000000, 5000000, 5000000};
+    struct sim_port *port = trial.pair.ends[draw(2)].port;
+    struct sim_match match = {.action = (enum sim_match_action)draw(4),
+                              .qp = 1 + draw(2),
+                              .psn = draw(300),
+                              .delay_ps = draw(5000000)};
+    uint32_t what = draw(9);
+    note("trouble", what, "and", 0);
+    switch (what) {
+    case 0:
+        sim_port_set_impairment(port, true, draw(2) == 0, &some);
+        break;
+    case 1:
+        sim_port_set_down(port, true, draw(2) == 0, true);
+        break;
+    case 2:
+        sim_port_set_delay(port, true, true, draw(2000000), draw(2) * 300000);
+        break;
+    case 3:
+        sim_port_set_rate(port, 25000000000u + draw(9) * 12345678901u);
+        break;
+    case 4:
+        sim_port_set_paused(port, true, draw(2) == 0, true);
+        break;
+    case 5:
+        sim_port_set_mtu(port, 1500);
+        break;
+    case 6:
+        sim_port_set_path_limit(port, 4000);
+        break;
+    default:
+        sim_port_add_match(port, &match);
+        break;
+    }
+}
+
+/* Verbs that take their time; what else happens meanwhile happens. */
+static void renew_spare(unsigned end)
+{
+    struct sim_request dereg = {.verb = SIM_VERB_DEREG_MR};
+    struct sim_request reg = {.verb = SIM_VERB_REG_MR};
+    if (trial.spare[end] != NULL) {
+        dereg.arg.mr = trial.spare[end];
+        trial.spare[end] = NULL;
+        ck_assert_int_eq(rc_verb(&trial.pair, end, &dereg), 0);
+    }
+    reg.arg.reg_mr.pd = trial.pair.ends[end].pd;
+    reg.arg.reg_mr.addr = trial.pair.ends[end].memory;
+    reg.arg.reg_mr.length = RC_MEMORY_BYTES;
+    reg.arg.reg_mr.access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    ck_assert_int_eq(rc_verb(&trial.pair, end, &reg), 0);
+    trial.spare[end] = reg.out.mr;
+}
+
+static void set_state(unsigned end, unsigned index, enum ibv_qp_state state)
+{
+    int error = rc_to_state(&trial.pair, end, trial.qps[end][index], state);
+    note("state", state, "error", (unsigned)error);
+}
+
+static void connect(unsigned index)
+{
+    for (unsigned end = 0; end < 2; end++) {
+        set_state(end, index, IBV_QPS_RESET);
+    }
+    for (unsigned end = 0; end < 2; end++) {
+        rc_connect(&trial.pair, end, trial.qps[end][index],
+                   trial.qps[1 - end][index]->qp_num);
+    }
+}
+
+static bool is_broken(unsigned index)
+{
+    return trial.qps[0][index]->state == IBV_QPS_ERR ||
+           trial.qps[1][index]->state == IBV_QPS_ERR;
+}
+
+/* What needs no time: also done between the events of one picosecond. */
+static void act_at_once(void)
+{
+    unsigned end = draw(2);
+    unsigned index = draw(4) == 0;
+    uint32_t what = draw(100);
+    trial.n_done++;
+    if (draw(1000) < trial.faults_per_mille) {
+        trouble();
+    } else if (what < 40) {
+        post_send(end, index);
+    } else if (what < 60) {
+        post_recv(end, index);
+    } else if (what < 75) {
+        collect(end);
+    } else if (what < 80) {
+        look(end);
+    } else if (what < 85) {
+        query(end, index);
+    } else if (what < 92) {
+        send_packet(end);
+    } else {
+        heal();
+    }
+}
+
+static void on_interference(struct sim_event *event)
+{
+    (void)event;
+    act_at_once();
+}
+
+static void act(void)
+{
+    unsigned end = draw(2);
+    unsigned index = draw(4) == 0;
+    uint32_t what = draw(40);
+    if (what == 0) {
+        renew_spare(end);
+    } else if (what == 1 && trial.faults_per_mille > 0) {
+        set_state(end, index, IBV_QPS_SQD);
+        set_state(end, index, IBV_QPS_RTS);
+    } else if (what == 2 && trial.faults_per_mille > 0) {
+        set_state(end, index, IBV_QPS_ERR);
+    } else if (is_broken(index)) {
+        heal();
+        connect(index);
+    } else {
+        act_at_once();
+    }
+}
+
+/* ---- two runs ---- */
+
+static void start(uint64_t seed, bool with_trains)
+{
+    static const char *const ack_reqs[] = {"64", "4", "16", "1", "1000"};
+    static const char *const windows[] = {"16384", "24", "128", "5"};
+    static const enum ibv_mtu mtus[] = {IBV_MTU_4096, IBV_MTU_4096, IBV_MTU_1024};
+    struct rc_options options = {
+        .seed = seed,
+        .path_mtu = mtus[seed % 3],
+        .overrides = {{"ack_req_packets", ack_reqs[seed % 5]},
+                      {"window_packets", windows[seed / 5 % 4]},
+                      {"rx_overhead", seed % 7 == 0 ? "0ns" : "200ns"}},
+        .sq_psn = {0xffff00, 0x10},
+        .timeout = 8,
+        .cqe = 4096,
+        .depth = 32,
+    };
+    memset(&trial, 0, sizeof(trial));
+    weft_rng_init(&trial.rng, seed, "trial");
+    rc_pair_init(&trial.pair, &options);
+    sim_engine_allow_trains(trial.pair.engine, with_trains);
+    rc_fill(&trial.pair);
+    trial.faults_per_mille = seed % 4 == 0 ? 0 : 30 * (unsigned)(seed % 4);
+    for (unsigned end = 0; end < 2; end++) {
+        struct sim_port *port = trial.pair.ends[end].port;
+        /* Hashing would keep trains off. */
+        sim_nic_check_payloads(trial.pair.ends[end].nic, false);
+        trial.qps[end][0] = trial.pair.ends[end].qp;
+        trial.qps[end][1] = rc_make_qp(&trial.pair, end);
+        /* Room for interference between any two. */
+        port->out.arrival.rank *= 2;
+        port->transmit.rank *= 2;
+    }
+    connect(1);
+    sim_event_init(&trial.interference, on_interference);
+}
+
+/* The run without trains says when; mostly when something else happens too. */
+static struct moment some_moment(struct weft_rng *rng)
+{
+    struct moment moment = {.at = sim_now(trial.pair.engine)};
+    weft_ps next = sim_next(trial.pair.engine);
+    uint64_t what = weft_rng_below(rng, 8);
+    if (what < 3 && next != SIM_NEVER && next < moment.at + 100 * RC_PS_PER_US) {
+        moment.at = next;
+    } else if (what < 6) {
+        moment.at += (weft_ps)weft_rng_below(rng, 2 * FULL_PACKET_PS);
+    } else {
+        moment.at += (weft_ps)weft_rng_below(rng, 60) * FULL_PACKET_PS;
+    }
+    if (weft_rng_below(rng, 2) == 0) {
+        moment.rank = FIRST_RANK + 1 + 2 * (uint32_t)weft_rng_below(rng, RANKS_MAX);
+    }
+    return moment;
+}
+
+static void reach(const struct moment *moment)
+{
+    struct sim_engine *engine = trial.pair.engine;
+    if (moment->rank != 0 && moment->at > sim_now(engine)) {
+        trial.interference.rank = moment->rank;
+        sim_schedule(engine, &trial.interference, moment->at);
+    }
+    while (sim_step(engine, moment->at)) {
+    }
+    act();
+}
+
+static void finish(void)
+{
+    heal();
+    rc_run(&trial.pair, 300 * RC_PS_PER_MS);
+    collect(0);
+    collect(1);
+    look(0);
+    look(1);
+}
+
+/* Returns how many events it took. */
+static uint64_t run(uint64_t seed, bool with_trains, struct moment *moments,
+                    struct weft_text *story)
+{
+    struct weft_rng rng;
+    weft_rng_init(&rng, seed, "moments");
+    start(seed, with_trains);
+    for (unsigned i = 0; i < N_ACTIONS; i++) {
+        if (!with_trains) {
+            moments[i] = some_moment(&rng);
+        }
+        if (moments[i].at < sim_now(trial.pair.engine)) {
+            moments[i].at = sim_now(trial.pair.engine);
+        }
+        reach(&moments[i]);
+    }
+    finish();
+    uint64_t n_events = sim_n_events(trial.pair.engine);
+    weft_text_add_bytes(story, trial.pair.story.bytes, trial.pair.story.n);
+    weft_text_add_bytes(story, trial.log.bytes, trial.log.n);
+    weft_text_fini(&trial.log);
+    rc_pair_fini(&trial.pair);
+    return n_events;
+}
+
+static void compare(const struct weft_text *a, const struct weft_text *b, uint64_t seed)
+{
+    size_t n = a->n < b->n ? a->n : b->n;
+    size_t i = 0;
+    size_t line = 0;
+    while (i < n && a->bytes[i] == b->bytes[i]) {
+        i++;
+        line = a->bytes[i - 1] == '\n' ? i : line;
+    }
+    ck_assert_msg(i == n && a->n == b->n,
+                  "seed %llu: without trains\n%.300s\nwith trains\n%.300s",
+                  (unsigned long long)seed, a->bytes + line, b->bytes + line);
+}
+
+START_TEST(with_trains_the_run_is_the_same)
+{
+    struct moment moments[N_ACTIONS];
+    struct weft_text stories[2] = {{0}};
+    uint64_t n_events[2] = {0};
+    for (uint64_t seed = (uint64_t)_i * 10; seed < (uint64_t)_i * 10 + 10; seed++) {
+        for (unsigned i = 0; i < 2; i++) {
+            n_events[i] += run(seed, i == 1, moments, &stories[i]);
+        }
+        compare(&stories[0], &stories[1], seed);
+        weft_text_fini(&stories[0]);
+        weft_text_fini(&stories[1]);
+        memset(stories, 0, sizeof(stories));
+    }
+    ck_assert_uint_lt(n_events[1], n_events[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("train");
+    TCase *cases = tcase_create("train");
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, with_trains_the_run_is_the_same, 0, 25);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
