@@ -149,6 +149,25 @@ static const struct diag_entry entries[] = {
             "face each other but lack a version 2 GID cannot be used either.",
     },
     {
+        .id = DIAG_GID_PEER_ADDRESS,
+        .code = "gid.peer_address",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the port's IPv4 GID is not an address of its host, but of the other end",
+        .remedy =
+            "number the cable with a subnet of its own (a /31 is enough) instead of "
+            "`ip address add ADDRESS peer PEER`",
+        .reference = "roce_gid_mgmt.c in the kernel: inetaddr_event takes ifa_address",
+        .explanation =
+            "Linux makes the GID of an IPv4 address from the address's peer where it has "
+            "one. A link numbered point to point therefore has the other end's address "
+            "in "
+            "its GID table, and its own nowhere. Ping and TCP work, but moving a queue "
+            "pair to RTR ends at once with errno 101, for the kernel does not route from "
+            "a source that the host does not have. Where only one end is numbered so, "
+            "packets to it are dropped and the sender's retries run out (status 12).",
+    },
+    {
         .id = DIAG_NEIGH_NO_ANSWER,
         .code = "neigh.no_answer",
         .severity = DIAG_ERROR,

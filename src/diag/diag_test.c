@@ -239,6 +239,8 @@ START_TEST(both_ends_of_one_cause_are_one_finding)
     s.b->errors[s.b->n_errors++] = *s.failure;
     weft_format(s.b->errors[0].peer, sizeof(s.b->errors[0].peer), "titanic");
     weft_format(s.b->errors[0].error.values[0].text, 64, "p1");
+    weft_format(s.b->errors[0].error.values[1].text, 64, "192.168.101.2");
+    weft_format(s.b->errors[0].error.values[3].text, 64, "192.168.101.1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "link.down");

@@ -113,6 +113,34 @@ static void renumber_apart(struct scene *s)
     add_gid(&s->b->ports[1], "192.168.110.2/24", 2);
 }
 
+/* Both ends of the cable are numbered with peers: each has the other's GID. */
+static void peer_addresses(struct scene *s)
+{
+    s->a->ports[0].n_gids = s->b->ports[1].n_gids = 0;
+    add_gid(&s->a->ports[0], "192.168.101.2/32", 2);
+    add_gid(&s->b->ports[1], "192.168.101.1/32", 2);
+    s->a->ports[0].gids[0].prefix_len = s->b->ports[1].gids[0].prefix_len = 0;
+    fails_to_resolve(s, ENETUNREACH);
+    scene_aim(s, "p0", "192.168.101.2", "192.168.101.1");
+}
+
+/* The GID that the queue pair was made with is not there any more. */
+static void gid_deleted(struct scene *s)
+{
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+    s->b->ports[1].n_gids = 0;
+}
+
+static void gid_moved_here(struct scene *s)
+{
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    s->a->ports[0].n_gids = 0;
+    add_gid(&s->a->ports[0], "192.168.101.9/24", 2);
+}
+
 static void no_facing_rtr(struct scene *s)
 {
     renumber_apart(s);
@@ -285,6 +313,9 @@ const struct scene_case scene_cases[] = {
     {no_facing_rtr, "route.no_facing_port", "titanic:p0 -> iceberg"},
     {no_facing_route, "route.no_facing_port", "titanic -> iceberg"},
     {collision, "route.gid_collision", "titanic:p0 -> iceberg"},
+    {peer_addresses, "gid.peer_address", "titanic:p0 -> iceberg"},
+    {gid_deleted, "gid.missing", "titanic:p0 -> iceberg"},
+    {gid_moved_here, "gid.missing", "titanic:p0 -> iceberg"},
     {scene_down_here, "link.down", "titanic:p0 -> iceberg"},
     {down_there, "link.down", "titanic:p0 -> iceberg"},
     {was_down, "link.down", "titanic:p0 -> iceberg"},

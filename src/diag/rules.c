@@ -80,6 +80,56 @@ static enum diag_known gid_collision(const struct diag_case *c)
     return same == DIAG_YES && other == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
 }
 
+/* What `port`'s table says of `gid`, or NULL. */
+static const struct diag_gid *gid_of(const struct diag_port *port, bool has_gid,
+                                     const struct io_ip *gid)
+{
+    for (uint32_t i = 0; port != NULL && has_gid && i < port->n_gids; i++) {
+        if (io_ip_equal(&port->gids[i].ip, gid)) {
+            return &port->gids[i];
+        }
+    }
+    return NULL;
+}
+
+/* An IPv4 GID without an address behind it: the address has a peer, whose GID it is. */
+static enum diag_known peer_address(const struct diag_case *c)
+{
+    if (way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
+        return DIAG_NO;
+    }
+    const struct diag_gid *gid = gid_of(c->local_port, c->has_local_gid, &c->local_gid);
+    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return gid->prefix_len == 0 ? DIAG_YES : DIAG_NO;
+}
+
+/* The GID is not in the table any more. */
+static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
+                               const struct io_ip *gid)
+{
+    if (port == NULL || !port->has_gids || !has_gid) {
+        return DIAG_UNKNOWN;
+    }
+    if (gid_of(port, has_gid, gid) != NULL) {
+        return DIAG_NO;
+    }
+    return port->n_gids < DIAG_GIDS_MAX ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+/* Of a queue pair that was connected with it. */
+static enum diag_known gid_gone(const struct diag_case *c)
+{
+    enum diag_known local = is_gone(c->local_port, c->has_local_gid, &c->local_gid);
+    enum diag_known remote = is_gone(c->remote_port, c->has_remote_gid, &c->remote_gid);
+
+    if (local == DIAG_YES || remote == DIAG_YES) {
+        return DIAG_YES;
+    }
+    return local == DIAG_NO && remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
 static enum diag_known link_down(const struct diag_case *c)
 {
     enum diag_known local = diag_was_down(c->host, c->local_port);
@@ -229,6 +279,7 @@ static enum diag_known no_answer(const struct diag_case *c)
 /* Modify to RTR: the neighbour could not be resolved. */
 static const struct hypothesis unresolved[] = {
     {DIAG_ROUTE_WRONG_NIC, wrong_nic},
+    {DIAG_GID_PEER_ADDRESS, peer_address},
     {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
     {DIAG_ROUTE_GID_COLLISION, gid_collision},
     {DIAG_LINK_DOWN, link_down},
@@ -239,6 +290,7 @@ static const struct hypothesis unresolved[] = {
 static const struct hypothesis lost[] = {
     {DIAG_PEER_DEAD, diag_peer_died},
     {DIAG_LINK_DOWN, link_down},
+    {DIAG_GID_MISSING, gid_gone},
     {DIAG_ROUTE_WRONG_NIC, wrong_nic},
     {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
     {DIAG_GID_TYPE_MISMATCH, gid_type_mismatch},
