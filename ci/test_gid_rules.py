@@ -3,6 +3,7 @@ soft-RoCE. What the simulator is judged by is judged here itself."""
 
 import csv
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "sim" / "rules"
+# Sanitizers reserve more address space than a guest has.
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
                        check=False)
 pytestmark = pytest.mark.skipif(asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; "
@@ -46,6 +49,16 @@ def test_gid_tables_have_the_history_that_the_rules_say():
             assert answer["errno"] == ERRNOS[row["errno"]], where
         if row["events"] != "-":
             assert answer["events"] == int(row["events"]), where
+
+
+@pytest.mark.parametrize("name", ["arp-flux", "arp-flux-filtered", "arp-flux-fixed",
+                                  "peer-address"])
+def test_soft_roce_fails_for_the_same_reason(name):
+    """scenarios/net: result, symptom and finding are those of the simulated fabric."""
+    done = subprocess.run([WEFT, "run", "--backend", "rxe", f"scenarios/net/{name}.yaml", "--json"],
+                          cwd=ROOT, timeout=200, capture_output=True, text=True, check=False)
+    document = json.loads(done.stdout)
+    assert document["result"] == "pass", document["expectations"]
 
 
 def test_neighbours_answer_as_the_rules_say():

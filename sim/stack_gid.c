@@ -12,11 +12,24 @@ static struct sim_netdev *holder_of(struct sim_netdev *netdev)
     return netdev->lower == NULL ? netdev : netdev->lower;
 }
 
-/* One event for each entry: v1 and v2 of an address are two. */
-static void tell(const struct sim_netdev *netdev, uint32_t n_changed)
+/* One event for each entry: v1 and v2 of an address are two. Before anybody watches, the
+ * host is being built, which is no story. */
+static void tell(const struct sim_netdev *netdev, const struct sim_ip *ip,
+                 const char *change, uint32_t n_changed)
 {
-    for (uint32_t i = 0; i < n_changed && netdev->gids_changed != NULL; i++) {
-        netdev->gids_changed(netdev->gids_context, netdev->port);
+    struct weft_trace *trace = sim_trace(netdev->stack->engine);
+    const struct sim_netdev *holder = netdev->lower == NULL ? netdev : netdev->lower;
+    char text[SIM_IP_TEXT_BYTES];
+    if (n_changed == 0 || holder->gids_changed == NULL) {
+        return;
+    }
+    if (weft_trace_on(trace, WEFT_TRACE_STORY)) {
+        weft_trace_event(trace, sim_now_ns(netdev->stack->engine), netdev->stack->host,
+                         netdev->name, "gid", "ip=%s change=%s slots=%u",
+                         ip == NULL ? "-" : sim_ip_format(ip, text), change, n_changed);
+    }
+    for (uint32_t i = 0; i < n_changed; i++) {
+        holder->gids_changed(holder->gids_context, holder->port);
     }
 }
 
@@ -28,7 +41,7 @@ int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
     }
     uint32_t n_changed;
     int error = sim_gid_table_add(&holder->gids, ip, netdev->ifindex, &n_changed);
-    tell(holder, n_changed);
+    tell(netdev, ip, "added", n_changed);
     return error;
 }
 
@@ -36,7 +49,7 @@ int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
     struct sim_netdev *holder = holder_of(netdev);
     uint32_t n_changed = sim_gid_table_del(&holder->gids, ip, netdev->ifindex);
-    tell(holder, n_changed);
+    tell(netdev, ip, "deleted", n_changed);
     return n_changed == 0 ? EADDRNOTAVAIL : 0;
 }
 
@@ -58,7 +71,7 @@ int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port)
     if (netdev == NULL || netdev->gids.n_slots == 0) {
         return ENODEV;
     }
-    tell(netdev, sim_gid_table_clear(&netdev->gids));
+    tell(netdev, NULL, "cleared", sim_gid_table_clear(&netdev->gids));
     for (uint32_t i = 0; i < stack->n_netdevs; i++) {
         if (holder_of(stack->netdevs[i]) == netdev) {
             sim_netdev_scan(stack->netdevs[i]);

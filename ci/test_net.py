@@ -1,0 +1,95 @@
+"""scenarios/net: how addresses, VLANs and settings of the host's IP stack decide RoCE's fate."""
+
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
+FOLDER = ROOT / "scenarios" / "net"
+
+
+def run(name, *args):
+    done = subprocess.run([WEFT, "run", FOLDER / f"{name}.yaml", *args], cwd=ROOT,
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def story(name, *args):
+    """(host, object, event, {key: value}) of each line."""
+    for line in run(name, "-q", "--events", "-", *args).splitlines():
+        _, host, what, event, *rest = line.split(" ")
+        yield host, what, event, dict(pair.split("=", 1) for pair in rest)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_each_ends_as_it_says(name):
+    document = json.loads(run(name, "--json"))
+    assert document["result"] == "pass", document["expectations"]
+
+
+def test_flux_sends_to_a_port_that_has_not_the_address():
+    """The neighbour learns the MAC of the wrong port, whose device knows no such queue pair."""
+    events = list(story("arp-flux"))
+    learnt = {(host, what, values["ip"]): values["mac"] for host, what, event, values in events
+              if event == "neigh" and values["state"] == "reachable"}
+    # 192.168.0.4 is iceberg:p0's; asked over titanic:p0, at whose far end p1 is.
+    assert learnt["titanic", "p0", "192.168.0.4"].endswith("0002")
+    made = {values["remote_qpn"]: host for host, _, event, values in events if event == "to_rtr"}
+    dropped = [(host, values["why"], values["qpn"]) for host, what, event, values in events
+               if event == "drop"]
+    assert dropped and {why for _, why, _ in dropped} == {"unknown_qp"}
+    assert all(made[qpn] != host for host, _, qpn in dropped)
+
+
+def test_with_the_settings_nobody_answers_for_another():
+    learnt = [(what, values["ip"]) for host, what, event, values in story("arp-flux-filtered")
+              if host == "titanic" and event == "neigh" and values["state"] == "reachable"]
+    assert ("p0", "192.168.0.4") not in learnt
+
+
+def frames_of(path):
+    """The bytes of each packet of a pcapng file."""
+    data = path.read_bytes()
+    at = 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        if kind == 6:
+            n, = struct.unpack_from("<I", data, at + 8 + 12)
+            yield data[at + 28:at + 28 + n]
+        at += length
+
+
+def test_all_of_a_vlan_is_tagged(tmp_path):
+    capture = tmp_path / "vlan.pcapng"
+    run("vlan-pair", "-q", "--pcap", capture, "--set", "jobs.0.all_reduce.bytes=8",
+        "--set", "expect={result: pass}")
+    inner = set()
+    for frame in frames_of(capture):
+        assert frame[12:14] == b"\x81\x00"
+        tag, ethertype = struct.unpack_from(">HH", frame, 14)
+        assert tag & 0xfff == 100
+        inner.add((ethertype, frame[18 + 9] if ethertype == 0x0800 else None))
+    assert inner == {(0x0806, None), (0x0800, 17)}  # ARP, RoCE
+
+
+def test_tags_cost_what_they_weigh():
+    """Four bytes of 4178 on the wire, and nothing else differs."""
+    sets = ["--json", "--set", "jobs.0.all_reduce.bytes=16MiB", "--set", "expect={result: pass}",
+            "--set", "payload=timing"]
+    tagged = json.loads(run("vlan-pair", *sets))["jobs"][0]["bus_bw_gBps"]
+    plain = json.loads(run("stale-gid", *sets, "--set", "faults=[]"))["jobs"][0]["bus_bw_gBps"]
+    assert 4176 / 4182 < tagged / plain < 4179 / 4182
+
+
+def test_a_gid_in_use_stays_with_its_queue_pairs_and_is_nobody_elses():
+    events = list(story("stale-gid"))
+    assert [values for _, _, event, values in events if event == "gid"] == [
+        {"ip": "192.168.0.1", "change": "deleted", "slots": "2"}]  # v1 and v2
+    deleted = [event for _, _, event, _ in events].index("gid")
+    assert "done" in [event for _, _, event, _ in events[deleted:]]
