@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/nic_impl.h"
+#include "sim/nic_verbs_impl.h"
 #include "sim/train.h"
 
 enum { QPN_BASE_MIN = 17, QPN_BASES = 200 };

@@ -408,22 +408,6 @@ void sim_nic_forget_all_events(struct sim_nic *nic);
 /* The NIC goes, and everybody who had it open. */
 void sim_nic_close_all(struct sim_nic *nic);
 
-/* How long a verb takes that starts now. `*error`: why it fails then, or 0. */
-weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request,
-                          int *error);
-/* The profile's time for it alone. */
-weft_ps sim_nic_verb_latency(const struct sim_nic *nic,
-                             const struct sim_request *request);
-/* For the watcher: a verb begins, of which `waited` is not the profile's; is about to change
- * its QP; ends; is forgotten. */
-void sim_watch_begin(struct sim_nic *nic, struct sim_request *request, weft_ps waited);
-void sim_watch_states(struct sim_request *request);
-void sim_watch_end(struct sim_nic *nic, struct sim_request *request, int error,
-                   bool is_forgotten);
-void sim_watch_drop(struct sim_request *request);
-/* Verbs that free an object. */
-bool sim_verb_is_undoing(enum sim_verb verb);
-
 /* The last event of `object` was acknowledged: what waited for that goes on. */
 void sim_nic_acknowledged(struct sim_nic *nic, const void *object);
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_verbs_impl.h"
 
 weft_ps sim_nic_verb_latency(const struct sim_nic *nic, const struct sim_request *request)
 {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/nic_verbs_impl.h"
 #include "sim/rc_impl.h"
 
 static void unlink_request(struct sim_nic *nic, struct sim_request *request)

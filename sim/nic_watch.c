@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "sim/nic_model.h"
+#include "sim/nic_verbs_impl.h"
 #include "sim/rc_impl.h"
 
 void sim_nic_watch(struct sim_nic *nic,
