@@ -15,7 +15,7 @@ import pytest  # noqa: E402
 from scapy.contrib.roce import BTH  # noqa: E402
 from scapy.layers.inet import IP, UDP  # noqa: E402
 from scapy.layers.inet6 import IPv6  # noqa: E402
-from scapy.layers.l2 import Ether  # noqa: E402
+from scapy.layers.l2 import Dot1Q, Ether  # noqa: E402
 from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,16 +37,18 @@ def icrc_by_scapy(frame):
     """The ICRC that the frame (bytes) should end with, and where the packet ends. Scapy takes the headers
     apart and puts them together again, masked; for IPv4 it does the sum as well."""
     packet = Ether(frame)
+    at = 18 if Dot1Q in packet else 14
     if IP in packet:
-        end = frame.index(bytes(packet[IP])[:20]) + packet[IP].len
-        return packet[BTH].compute_icrc(None), end
-    ip = packet[IPv6].copy()
-    end = len(Ether(frame)) - len(packet[IPv6]) + 40 + ip.plen
-    body = bytes(packet[BTH])[:ip.plen - 8 - 4]
+        return packet[BTH].compute_icrc(None), at + packet[IP].len
+    ip = IPv6(frame[at:])  # or the GRH of RoCE v1, which differs in its next header
+    end = at + 40 + ip.plen
+    udp = b""
+    if ip.nh == 17:
+        udp = bytes(UDP(sport=ip[UDP].sport, dport=ip[UDP].dport, len=ip[UDP].len, chksum=0xffff))
+    body = frame[at + 40 + len(udp):end - 4]
     ip.tc, ip.fl, ip.hlim = 0xff, 0xfffff, 0xff
-    udp = UDP(sport=packet[UDP].sport, dport=packet[UDP].dport, len=packet[UDP].len, chksum=0xffff)
     ip.remove_payload()
-    masked = bytes(ip) + bytes(udp) + body[:4] + b"\xff" + body[5:]
+    masked = bytes(ip) + udp + body[:4] + b"\xff" + body[5:]
     return (zlib.crc32(b"\xff" * 8 + masked) & 0xffffffff).to_bytes(4, "little"), end
 
 
@@ -66,7 +68,8 @@ def frames_of(reader, path):
 
 @pytest.fixture(scope="module", name="random_run")
 def fixture_random_run(tmp_path_factory):
-    """What both ends sent in long random runs of three devices over bad cables, on IPv4 and IPv6."""
+    """What both ends sent in long random runs of three devices over bad cables: IPv4 and IPv6, with and
+    without a VLAN, and RoCE v1."""
     path = tmp_path_factory.mktemp("random") / "random.pcap"
     subprocess.run([BUILD / "test/sim/wire_random_test", path], cwd=ROOT, check=True,
                    stdout=subprocess.DEVNULL)
@@ -77,13 +80,14 @@ def test_tshark_takes_a_random_run_for_roce_v2_with_nothing_malformed(random_run
     rows = tshark(random_run, "frame.protocols", "_ws.malformed", "udp.dstport", "infiniband.bth.opcode",
                   "infiniband.bth.p_key", "ip.checksum.status", "infiniband.aeth.syndrome")
     assert len(rows) > 10000
-    assert all(":udp:infiniband" in row[0] for row in rows)
+    assert all(":infiniband" in row[0] for row in rows)
     assert {row[1] for row in rows} == {""}
-    assert {row[2] for row in rows} == {"4791"}
+    ways = collections.Counter(row[0].split("eth:ethertype:")[1].split("infiniband")[0] for row in rows)
+    assert set(ways) == {"ip:udp:", "ipv6:udp:", "vlan:ethertype:ip:udp:", "vlan:ethertype:ipv6:udp:", ""}
+    assert min(ways.values()) > 1000
+    assert {row[2] for row in rows if ":udp:" in row[0]} == {"4791"}
     assert {int(row[3]) for row in rows} == RC_OPCODES
     assert {row[4] for row in rows} == {"65535"} or {row[4] for row in rows} == {"0xffff"}
-    layers = collections.Counter(row[0].split(":")[2] for row in rows)
-    assert layers["ip"] > 3000 and layers["ipv6"] > 3000
     syndromes = {int(row[6], 0) for row in rows if row[6]}
     assert 0x60 in syndromes, "a NAK"
     assert 0x21 in syndromes, "an RNR NAK"
@@ -97,8 +101,8 @@ def test_scapy_finds_every_icrc_of_a_random_run_right(random_run):
 
 def test_the_judge_of_icrcs_sees_a_flipped_bit(random_run):
     frames = frames_of(RawPcapReader, random_run)
-    first = {"ip": next(f for f in frames if f[12] == 0x08), "ipv6": next(f for f in frames if f[12] == 0x86)}
-    for frame in first.values():
+    for kind in ("0800", "86dd", "8100", "8915"):
+        frame = next(f for f in frames if f[12:14].hex() == kind)
         for at in (len(frame) - 1, len(frame) - 5):
             bent = bytearray(frame)
             bent[at] ^= 4

@@ -103,6 +103,11 @@ static void make_host(struct rc_pair *pair, unsigned i)
     end->port = sim_port_create(pair->engine, &port);
     uint32_t ifindex = sim_stack_add_port(end->stack, end->port, &gids);
     ck_assert_int_eq(sim_stack_add_address(end->stack, ifindex, &address), 0);
+    if (pair->options.vlan_id != 0) {
+        ifindex = sim_stack_add_vlan(end->stack, ifindex, pair->options.vlan_id);
+        address.ip = sim_ip_v4(10, 0, 1, (uint8_t)(i + 1));
+        ck_assert_int_eq(sim_stack_add_address(end->stack, ifindex, &address), 0);
+    }
     make_second_port(pair, i);
     end->memlock_left = pair->options.memlock_bytes;
     struct sim_port *ports[] = {end->port, end->second};
@@ -230,16 +235,19 @@ void rc_pair_fini(struct rc_pair *pair)
     weft_text_fini(&pair->story);
 }
 
-/* The slot of a GID of the wanted kind, v2. */
-static uint32_t find_gid(const struct rc_pair *pair, unsigned end, bool is_ipv6,
-                         union ibv_gid *out)
+/* The slot of a GID of the wanted kind. */
+static uint32_t find_gid(const struct rc_pair *pair, unsigned end, union ibv_gid *out)
 {
+    const struct rc_options *options = &pair->options;
+    enum ibv_gid_type type =
+        options->is_roce_v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
     for (uint32_t i = 0;; i++) {
         struct sim_gid gid;
         int error = sim_nic_query_gid(pair->ends[end].nic, 1, i, &gid);
         ck_assert_int_eq(error, 0);
         bool is_link_local = gid.gid.raw[0] == 0xfe;
-        if (gid.type == IBV_GID_TYPE_ROCE_V2 && is_link_local == is_ipv6) {
+        if (gid.type == type && is_link_local == options->is_ipv6 &&
+            gid.vlan_id == options->vlan_id) {
             *out = gid.gid;
             return i;
         }
@@ -268,8 +276,8 @@ struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end,
         .ah_attr = {.is_global = 1, .port_num = 1},
     };
     union ibv_gid own;
-    uint32_t index = find_gid(pair, end, pair->options.is_ipv6, &own);
-    (void)find_gid(pair, 1 - end, pair->options.is_ipv6, &attr.ah_attr.grh.dgid);
+    uint32_t index = find_gid(pair, end, &own);
+    (void)find_gid(pair, 1 - end, &attr.ah_attr.grh.dgid);
     attr.ah_attr.grh.sgid_index = (uint8_t)index;
     return attr;
 }
@@ -380,8 +388,8 @@ void rc_inject(struct rc_pair *pair, unsigned end, const struct sim_frame *frame
 {
     struct sim_frame copy = *frame;
     struct sim_path path = {.is_ipv4 = true, .header_bytes = 28};
-    (void)find_gid(pair, 1 - end, false, &path.source_gid);
-    (void)find_gid(pair, end, false, &path.destination_gid);
+    (void)find_gid(pair, 1 - end, &path.source_gid);
+    (void)find_gid(pair, end, &path.destination_gid);
     copy.path = sim_port_path(pair->ends[end].port, &path);
     copy.dest_qpn = pair->ends[end].qp->qp_num;
     copy.source_qpn = pair->ends[1 - end].qp->qp_num;

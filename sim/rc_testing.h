@@ -37,6 +37,8 @@ struct rc_options {
     int64_t memlock_bytes;       /* [unlimited] */
     bool is_unconnected;         /* leave the QPs in RESET */
     bool is_ipv6;                /* connect by link-local GIDs */
+    bool is_roce_v1;             /* connect by GIDs of RoCE v1 */
+    uint16_t vlan_id;            /* connect by a VLAN's IPv4 addresses [0: untagged] */
 };
 #define RC_NONE 0xff
 

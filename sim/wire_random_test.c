@@ -24,15 +24,20 @@ struct row {
     const char *profile;
     enum ibv_mtu path_mtu;
     bool is_ipv6;
+    uint16_t vlan_id;
+    bool is_roce_v1;
 };
 
 static const struct row rows[] = {
-    {"mlx5, IPv4, 4096", "mlx5", IBV_MTU_4096, false},
-    {"mlx5, IPv6, 1024", "mlx5", IBV_MTU_1024, true},
-    {"hns, IPv4, 256", "hns-hip09", IBV_MTU_256, false},
-    {"hns, IPv6, 4096", "hns-hip09", IBV_MTU_4096, true},
-    {"rxe, IPv4, 1024", "rxe", IBV_MTU_1024, false},
-    {"rxe, IPv6, 2048", "rxe", IBV_MTU_2048, true},
+    {"mlx5, IPv4, 4096", "mlx5", IBV_MTU_4096, false, 0, false},
+    {"mlx5, IPv6, 1024", "mlx5", IBV_MTU_1024, true, 0, false},
+    {"hns, IPv4, 256", "hns-hip09", IBV_MTU_256, false, 0, false},
+    {"hns, IPv6, 4096", "hns-hip09", IBV_MTU_4096, true, 0, false},
+    {"rxe, IPv4, 1024", "rxe", IBV_MTU_1024, false, 0, false},
+    {"rxe, IPv6, 2048", "rxe", IBV_MTU_2048, true, 0, false},
+    {"mlx5, IPv4 with a tag, 2048", "mlx5", IBV_MTU_2048, false, 100, false},
+    {"mlx5, IPv6 with a tag, 512", "mlx5", IBV_MTU_512, true, 4094, false},
+    {"mlx5, RoCE v1, 1024", "mlx5", IBV_MTU_1024, false, 0, true},
 };
 
 struct tally {
@@ -41,6 +46,7 @@ struct tally {
     unsigned opcodes[256];
     unsigned n_frames, n_rnr, n_sequence, n_corrupt, n_marked, n_padded;
     enum sim_roce_layer layer;
+    uint16_t vlan_id;
 };
 
 struct run {
@@ -72,6 +78,8 @@ static void count(struct tally *tally, const struct sim_roce *roce)
     tally->opcodes[roce->opcode]++;
     tally->n_padded += roce->n_payload % 4 != 0;
     ck_assert_int_eq(roce->layer, tally->layer);
+    ck_assert(roce->has_vlan == (tally->vlan_id != 0));
+    ck_assert_uint_eq(roce->vlan_tci, tally->vlan_id);
     if (roce->opcode == RC_ACK) {
         tally->n_rnr += (roce->syndrome & 0xe0) == RC_SYNDROME_RNR;
         tally->n_sequence += roce->syndrome == RC_SYNDROME_SEQUENCE;
@@ -112,6 +120,8 @@ static void start(struct run *run, const struct row *row, struct tally *tally)
     struct rc_options options = {
         .profile = row->profile,
         .is_ipv6 = row->is_ipv6,
+        .is_roce_v1 = row->is_roce_v1,
+        .vlan_id = row->vlan_id,
         .path_mtu = row->path_mtu,
         .min_rnr_timer = 1,
         .timeout = 8,
@@ -121,6 +131,10 @@ static void start(struct run *run, const struct row *row, struct tally *tally)
     memset(run, 0, sizeof(*run));
     run->tally = tally;
     tally->layer = row->is_ipv6 ? SIM_ROCE_IPV6 : SIM_ROCE_IPV4;
+    if (row->is_roce_v1) {
+        tally->layer = SIM_ROCE_V1;
+    }
+    tally->vlan_id = row->vlan_id;
     weft_rng_init(&run->rng, 42, row->name);
     rc_pair_init(&run->pair, &options);
     rc_fill(&run->pair);
