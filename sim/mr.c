@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
+#include "sim/dmabuf.h"
+#include "sim/landing_impl.h"
 #include "sim/nic_impl.h"
 
 enum {
@@ -101,54 +104,113 @@ static int64_t pinned_bytes(uintptr_t addr, size_t length)
     return (int64_t)((end - first) * SIM_PAGE_BYTES);
 }
 
-static int check_reg(const struct sim_nic *nic, uintptr_t addr, size_t length, int access)
+/* ib_check_mr_access (ib_verbs.h), and the length that the device takes. */
+static int check_access(const struct sim_nic *nic, const struct sim_reg_mr *arg)
 {
-    bool is_remote = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-    if (is_remote && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    const int known = (IBV_ACCESS_HUGETLB << 1) - 1;
+    if ((arg->access & remote) != 0 && (arg->access & IBV_ACCESS_LOCAL_WRITE) == 0) {
         return EINVAL;
     }
-    if (addr + length < addr || length > nic->profile.max_mr_size) {
+    if ((arg->access & ~(known | (int)IBV_ACCESS_OPTIONAL_RANGE)) != 0) {
         return EINVAL;
     }
-    if (length == 0 && addr % SIM_PAGE_BYTES == 0) {
-        return EINVAL; /* no page at all */
+    if ((arg->access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED)) != 0) {
+        return EOPNOTSUPP; /* no such device here */
     }
-    if (addr < SIM_PAGE_BYTES) {
-        return EFAULT; /* nothing is mapped there */
+    return arg->length > nic->profile.max_mr_size ? EINVAL : 0;
+}
+
+/* In the order of uverbs_std_types_mr.c. */
+static int check_dmabuf(const struct sim_nic *nic, const struct sim_reg_mr *arg)
+{
+    if (!nic->profile.has_dmabuf) {
+        return EOPNOTSUPP;
     }
-    if (nic->n_mrs >= nic->profile.max_mr) {
-        return ENOMEM;
+    if (arg->dmabuf_offset % SIM_PAGE_BYTES != arg->iova % SIM_PAGE_BYTES) {
+        return EINVAL;
+    }
+    int error = check_access(nic, arg);
+    if (error != 0) {
+        return error;
+    }
+    if (arg->length == 0 || arg->dmabuf_offset + arg->length < arg->length) {
+        return EINVAL;
     }
     return 0;
 }
 
-int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
-               struct sim_mr **out)
+static int check_memory(const struct sim_nic *nic, const struct sim_reg_mr *arg)
 {
-    struct sim_nic *nic = pd->nic;
-    int64_t *memlock_bytes = pd->user->memlock_bytes;
-    int error = check_reg(nic, (uintptr_t)addr, length, access);
+    uintptr_t addr = (uintptr_t)arg->addr;
+    if (arg->has_iova && addr % SIM_PAGE_BYTES != arg->iova % SIM_PAGE_BYTES) {
+        return EINVAL;
+    }
+    int error = check_access(nic, arg);
     if (error != 0) {
         return error;
     }
-    int64_t pinned = pinned_bytes((uintptr_t)addr, length);
-    if (memlock_bytes != NULL && pinned > *memlock_bytes) {
+    if (addr + arg->length < addr) {
+        return EINVAL;
+    }
+    if (arg->length == 0 && addr % SIM_PAGE_BYTES == 0) {
+        return EINVAL; /* no page at all */
+    }
+    return addr < SIM_PAGE_BYTES ? EFAULT : 0; /* nothing is mapped there */
+}
+
+/* Pages of a dmabuf are the exporter's, all others count against the limit. */
+static int pin(struct sim_mr *mr, const struct sim_reg_mr *arg)
+{
+    struct sim_nic_user *user = mr->pd->user;
+    mr->ibv.length = arg->length;
+    if (arg->is_dmabuf) {
+        return sim_dmabuf_attach(user->dmabufs, arg->dmabuf_fd, arg->dmabuf_offset,
+                                 arg->length, mr);
+    }
+    mr->ibv.addr = arg->addr;
+    int64_t pinned = pinned_bytes((uintptr_t)arg->addr, arg->length);
+    if (user->memlock_bytes != NULL && pinned > *user->memlock_bytes) {
         return ENOMEM;
     }
-    if (memlock_bytes != NULL) {
-        *memlock_bytes -= pinned;
+    mr->pinned_bytes = pinned;
+    if (user->memlock_bytes != NULL) {
+        *user->memlock_bytes -= pinned;
+    }
+    return 0;
+}
+
+static bool is_odd(const struct sim_mr *mr)
+{
+    return mr->shift != 0 || mr->dmabuf != NULL;
+}
+
+int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **out)
+{
+    struct sim_nic *nic = pd->nic;
+    int error = arg->is_dmabuf ? check_dmabuf(nic, arg) : check_memory(nic, arg);
+    if (error == 0 && nic->n_mrs >= nic->profile.max_mr) {
+        error = ENOMEM;
+    }
+    if (error != 0) {
+        return error;
     }
     struct sim_mr *mr = weft_calloc(1, sizeof(*mr));
+    mr->nic = nic;
+    mr->pd = pd;
+    error = pin(mr, arg);
+    if (error != 0) {
+        free(mr);
+        return error;
+    }
     uint32_t slot = take_slot(nic);
     nic->mrs[slot].mr = mr;
     nic->n_mrs++;
-    mr->nic = nic;
-    mr->pd = pd;
-    mr->access = (uint32_t)access;
-    mr->pinned_bytes = pinned;
+    mr->access = (uint32_t)arg->access;
+    mr->iova = arg->is_dmabuf || arg->has_iova ? arg->iova : (uintptr_t)arg->addr;
+    mr->shift = (uintptr_t)mr->ibv.addr - mr->iova;
+    nic->n_odd_mrs += is_odd(mr) ? 1 : 0;
     mr->ibv.pd = &pd->ibv;
-    mr->ibv.addr = addr;
-    mr->ibv.length = length;
     mr->ibv.handle = slot;
     mr->ibv.lkey = slot << 8 | nic->mrs[slot].variant;
     mr->ibv.rkey = mr->ibv.lkey;
@@ -157,16 +219,34 @@ int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
     return 0;
 }
 
-void sim_mr_free(struct sim_mr *mr)
+/* What is on the wire or on its way into the region is settled while it is there. */
+static void settle(struct sim_mr *mr)
 {
     struct sim_nic *nic = mr->nic;
     for (uint8_t i = 0; i < nic->n_ports; i++) {
         sim_port_own_range(nic->ports[i].port, mr->ibv.addr, mr->ibv.length);
     }
-    give_slot_back(nic, mr->ibv.handle);
+    sim_land_range(nic, mr->ibv.addr, mr->ibv.length);
     nic->mr_generation++;
+}
+
+void sim_mr_revoke(struct sim_mr *mr)
+{
+    settle(mr);
+    mr->is_revoked = true;
+}
+
+void sim_mr_free(struct sim_mr *mr)
+{
+    struct sim_nic *nic = mr->nic;
+    settle(mr);
+    nic->n_odd_mrs -= is_odd(mr) ? 1 : 0;
+    give_slot_back(nic, mr->ibv.handle);
     nic->n_mrs--;
     mr->pd->n_children--;
+    if (mr->dmabuf != NULL) {
+        sim_dmabuf_detach(mr);
+    }
     if (mr->pd->user->memlock_bytes != NULL) {
         *mr->pd->user->memlock_bytes += mr->pinned_bytes;
     }
@@ -183,12 +263,12 @@ bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t 
                    uint64_t addr, uint64_t length, uint32_t access)
 {
     const struct sim_mr *mr = sim_mr_find(nic, key);
-    if (mr == NULL || mr->pd != pd || (mr->access & access) != access) {
+    if (mr == NULL || mr->pd != pd || (mr->access & access) != access || mr->is_revoked) {
         return false;
     }
-    uint64_t start = (uintptr_t)mr->ibv.addr;
-    uint64_t offset = addr - start;
-    return addr >= start && offset <= mr->ibv.length && length <= mr->ibv.length - offset;
+    uint64_t offset = addr - mr->iova;
+    return addr >= mr->iova && offset <= mr->ibv.length &&
+           length <= mr->ibv.length - offset;
 }
 
 bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
@@ -201,6 +281,19 @@ bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
         }
     }
     return true;
+}
+
+const struct ibv_sge *sim_sges_place(const struct sim_nic *nic,
+                                     const struct ibv_sge *sges, uint32_t n_sge,
+                                     struct ibv_sge scratch[SIM_SGES_MAX])
+{
+    weft_check(n_sge <= SIM_SGES_MAX);
+    for (uint32_t i = 0; i < n_sge; i++) {
+        const struct sim_mr *mr = sim_mr_find(nic, sges[i].lkey);
+        scratch[i] = sges[i];
+        scratch[i].addr += mr != NULL ? mr->shift : 0;
+    }
+    return scratch;
 }
 
 uint64_t sim_sges_bytes(const struct ibv_sge *sges, uint32_t n_sge)

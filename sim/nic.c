@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/landing_impl.h"
 #include "sim/nic_impl.h"
 #include "sim/nic_verbs_impl.h"
 #include "sim/train.h"
@@ -40,6 +41,9 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
         port->number = (uint8_t)(i + 1);
         port->ready_tail = &port->ready;
     }
+    weft_format(stream, sizeof(stream), "landing:%s:%s", host, name);
+    weft_rng_init(&nic->landing_rng, sim_seed(engine), stream);
+    sim_event_init(&nic->landing, sim_landing_due);
     (void)sim_nic_open(nic, memlock_bytes);
     return nic;
 }
@@ -60,6 +64,7 @@ void sim_nic_reset(struct sim_nic *nic)
             sim_qp_free(nic->qps[i]);
         }
     }
+    sim_land_all(nic);
     for (uint32_t i = 0; i < nic->n_mr_slots; i++) {
         if (nic->mrs[i].mr != NULL) {
             sim_mr_free(nic->mrs[i].mr);

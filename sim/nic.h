@@ -66,11 +66,16 @@ struct sim_request {
     int error; /* positive errno or 0, when done */
     union {
         struct ibv_pd *pd; /* DEALLOC_PD */
-        struct {
+        struct sim_reg_mr {
             struct ibv_pd *pd;
-            void *addr;
+            void *addr; /* not for a dmabuf */
             size_t length;
             int access;
+            bool has_iova; /* ibv_reg_mr_iova(3); else keys address by `addr` */
+            uint64_t iova;
+            bool is_dmabuf; /* ibv_reg_dmabuf_mr(3): by `iova` in any case */
+            int dmabuf_fd;  /* sim/dmabuf.h */
+            uint64_t dmabuf_offset;
         } reg_mr;
         struct ibv_mr *mr; /* DEREG_MR */
         struct {
@@ -155,6 +160,14 @@ int sim_nic_async_event(struct sim_nic *nic, uint32_t user, struct ibv_async_eve
 /* Of a CQ made with `acks_events`: destroying it waits for these (ibv_ack_cq_events(3)). */
 void sim_nic_ack_cq_events(struct ibv_cq *cq, uint32_t n);
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t user, struct sim_waker waker);
+
+/* ibv_query_ece(3), ibv_set_ece(3): options that both ends accept. What is set takes effect
+ * with the next modify; until then 0 is accepted. EOPNOTSUPP if the device has none. */
+int sim_nic_query_ece(struct ibv_qp *qp, struct ibv_ece *out);
+int sim_nic_set_ece(struct ibv_qp *qp, const struct ibv_ece *ece);
+
+/* A fence of the CPU's: everything written to GPUs through the NIC is visible there. */
+void sim_nic_fence_gpu(struct sim_nic *nic);
 
 /* Verb faults: the nth (from 1) `verb` from now fails with `error`, or takes `by` longer
  * (error 0). SIM_VERB_POST_SEND/RECV count too: the NIC knows of the WR `by` later. */

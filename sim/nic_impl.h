@@ -8,12 +8,13 @@
 #include "sim/nic.h"
 #include "sim/numbers.h"
 
-enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096, SIM_BANKS_MAX = 8 };
+enum { SIM_PORTS_MAX = 2, SIM_PAGE_BYTES = 4096, SIM_BANKS_MAX = 8, SIM_SGES_MAX = 256 };
 
 /* A process that has the device open. */
 struct sim_nic_user {
     struct sim_nic *nic;
     int64_t *memlock_bytes;        /* what it may still pin; or NULL */
+    struct sim_dmabufs *dmabufs;   /* Not owned. Or NULL */
     struct ibv_async_event *async; /* Owned array of [cap], a ring. */
     uint32_t head, n, cap;
     struct sim_waker waker;
@@ -34,6 +35,11 @@ struct sim_mr {
     struct sim_pd *pd;
     uint32_t access; /* IBV_ACCESS_* */
     int64_t pinned_bytes;
+    uint64_t iova;  /* how keys address its first byte */
+    uint64_t shift; /* from there to where that byte is, modulo 2^64 */
+    bool is_revoked;
+    struct sim_dmabuf *dmabuf; /* memory of a GPU; or NULL */
+    struct sim_mr *next_attached;
 };
 
 /* A slot of the MR table. Keys are index << 8 | variant. */
@@ -208,6 +214,8 @@ struct sim_qp {
     uint32_t n_unacked;        /* events that the user got and did not acknowledge */
     enum ibv_qp_state state;
     bool sq_sig_all;
+    uint32_t ece_asked, ece_accepted; /* options */
+    bool ece_is_asked;                /* and not yet accepted */
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
 
     /* What modify_qp set. */
@@ -269,7 +277,11 @@ struct sim_nic {
     struct sim_mr_slot *mrs;
     uint32_t n_mr_slots, mr_cap, n_mrs, n_mr_free;
     uint32_t mr_free_first, mr_free_last;
-    uint64_t mr_generation; /* grows when a key dies */
+    uint64_t mr_generation;   /* grows when a key dies */
+    uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
+    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
+    struct sim_event landing; /* of the next of them */
+    struct weft_rng landing_rng;
 
     struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
     uint32_t n_qp_slots, n_qps, qpn_base, next_serial;
@@ -336,8 +348,9 @@ uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *po
 /* Objects. The makers return a positive errno or 0. */
 int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out);
 int sim_pd_dealloc(struct sim_pd *pd);
-int sim_mr_reg(struct sim_pd *pd, void *addr, size_t length, int access,
-               struct sim_mr **out);
+int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **out);
+/* Its memory went; the key lives and allows nothing. */
+void sim_mr_revoke(struct sim_mr *mr);
 int sim_mr_dereg(struct sim_mr *mr);
 int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *waker,
                   struct sim_cq **out);

@@ -84,8 +84,7 @@ static int make_object(struct sim_nic *nic, struct sim_request *request)
         error = sim_pd_alloc(user, &pd);
         request->out.pd = error == 0 ? &pd->ibv : NULL;
     } else if (request->verb == SIM_VERB_REG_MR) {
-        error = sim_mr_reg(sim_pd_of(request->arg.reg_mr.pd), request->arg.reg_mr.addr,
-                           request->arg.reg_mr.length, request->arg.reg_mr.access, &mr);
+        error = sim_mr_reg(sim_pd_of(request->arg.reg_mr.pd), &request->arg.reg_mr, &mr);
         request->out.mr = error == 0 ? &mr->ibv : NULL;
     } else if (request->verb == SIM_VERB_CREATE_CQ) {
         error = sim_cq_create(user, request->arg.create_cq.cqe,

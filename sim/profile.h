@@ -106,6 +106,10 @@ struct sim_profile {
     bool raises_access_events; /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
     bool writes_in_order;      /* ibv_query_qp_data_in_order */
     bool has_dmabuf;           /* ibv_reg_dmabuf_mr */
+    bool has_ece;              /* ibv_query_ece */
+    uint32_t ece_options;      /* those that the device can accept; opaque bits */
+    bool rd_atomic_rounded;    /* max_(dest_)rd_atomic are kept as powers of two */
+    bool rd_atomic_zero_kept;  /* 0 of them leaves what was there (hns) */
     /* a deleted GID stops traffic at once (rxe_recv.c), else the QP keeps it, as
      * cache.c keeps entries in use */
     bool gid_checked_per_packet;
@@ -133,6 +137,11 @@ struct sim_profile {
     weft_ps rx_overhead_ps;  /* last bit of a packet to its execution */
     weft_ps cqe_overhead_ps; /* execution or acknowledgement to a visible CQE */
     weft_ps ack_delay_ps;    /* execution of a packet to the first bit of its answer */
+    /* without writes_in_order each piece of a WRITE lands up to so much later */
+    weft_ps write_spread_ps;
+    /* what is written to a dmabuf is seen by its GPU so much later, unless the NIC reads or the
+     * CPU fences before; 0: at once */
+    weft_ps gpu_visibility_ps;
 
     /* Time of control verbs. */
     weft_ps alloc_pd_ps;

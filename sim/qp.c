@@ -48,6 +48,9 @@ struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
 static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
 {
     const struct sim_profile *profile = &nic->profile;
+    if (cap->max_send_sge > SIM_SGES_MAX || cap->max_recv_sge > SIM_SGES_MAX) {
+        return EINVAL; /* whatever a profile says: SGEs of a WR are counted in 8 bits */
+    }
     if (cap->max_send_wr > profile->max_qp_wr || cap->max_recv_wr > profile->max_qp_wr ||
         cap->max_send_sge > profile->max_sge || cap->max_recv_sge > profile->max_sge) {
         return EINVAL;
@@ -156,6 +159,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     weft_format(qp->name, sizeof(qp->name), "%s/qp%u", nic->name, qp->ibv.qp_num);
     make_queues(qp, &cap);
     init->cap = cap;
+    qp->ece_accepted = nic->profile.ece_options;
     rc_init(qp);
     nic->qps[slot] = qp;
     nic->n_qps++;

@@ -290,6 +290,19 @@ static void bind_port(struct sim_qp *qp, uint8_t number)
     qp->attr.port_num = number;
 }
 
+/* How many READs and atomics the device keeps of what was asked. */
+static uint8_t granted_reads(const struct sim_profile *profile, uint8_t asked,
+                             uint8_t before)
+{
+    if (asked == 0 && profile->rd_atomic_zero_kept) {
+        return before;
+    }
+    if (asked == 0 || !profile->rd_atomic_rounded) {
+        return asked;
+    }
+    return (uint8_t)sim_round_up_pow2(asked);
+}
+
 static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const struct sim_profile *profile = &qp->nic->profile;
@@ -305,7 +318,11 @@ static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
         qp->attr.rq_psn = attr->rq_psn & RC_PSN_MASK;
     }
     if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) {
-        qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+        qp->attr.max_dest_rd_atomic =
+            granted_reads(profile, attr->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic);
+        if (qp->state == IBV_QPS_SQD) {
+            rc_resize_resources(qp);
+        }
     }
     if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) {
         uint32_t forced = profile->min_rnr_timer_forced;
@@ -334,7 +351,8 @@ static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
         qp->attr.sq_psn = attr->sq_psn & RC_PSN_MASK;
     }
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
-        qp->attr.max_rd_atomic = attr->max_rd_atomic;
+        qp->attr.max_rd_atomic =
+            granted_reads(&qp->nic->profile, attr->max_rd_atomic, qp->attr.max_rd_atomic);
     }
     if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) {
         qp->attr.en_sqd_async_notify = attr->en_sqd_async_notify;
@@ -383,6 +401,7 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
         qp->access = attr->qp_access_flags;
     }
+    sim_qp_accept_ece(qp);
     apply_responder(qp, attr, mask);
     apply_requester(qp, attr, mask);
     if ((mask & IBV_QP_AV) != 0) {

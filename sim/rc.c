@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/landing_impl.h"
 #include "sim/packet.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
@@ -53,6 +54,9 @@ static void forget_resources(struct sim_qp *qp)
 
 void rc_fini(struct sim_qp *qp)
 {
+    if (qp->nic->pieces != NULL) {
+        sim_land_all(qp->nic);
+    }
     own_frames(qp);
     stop_timers(qp);
     sim_cancel(qp->nic->engine, &qp->rq.due);
@@ -90,6 +94,35 @@ void rc_start_responder(struct sim_qp *qp)
         rq->resources = weft_calloc(rq->n_resources, sizeof(*rq->resources));
         rq->pending = weft_calloc(rq->n_resources, sizeof(*rq->pending));
     }
+}
+
+void rc_resize_resources(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    struct rc_resource *old = rq->resources;
+    uint32_t n_old = rq->n_resources;
+    uint32_t n = qp->attr.max_dest_rd_atomic;
+    uint32_t first = rq->next_resource; /* the oldest */
+    if (n == n_old || (n < n_old && rq->n_pending > 0)) {
+        return; /* what is being answered stays; remembering more does no harm */
+    }
+    rq->resources = weft_calloc(n + 1u, sizeof(*rq->resources));
+    free(rq->pending);
+    rq->pending = weft_calloc(n + 1u, sizeof(*rq->pending));
+    rq->n_resources = n;
+    rq->next_resource = 0;
+    rq->n_pending = 0;
+    for (uint32_t i = n < n_old ? n_old - n : 0; i < n_old; i++) {
+        struct rc_resource *kept = &old[(first + i) % n_old];
+        if (kept->is_known) {
+            rq->resources[rq->next_resource] = *kept;
+            if (kept->is_pending) {
+                rq->pending[rq->n_pending++] = rq->next_resource;
+            }
+            rq->next_resource = (rq->next_resource + 1) % n;
+        }
+    }
+    free(old);
 }
 
 void rc_start_requester(struct sim_qp *qp)

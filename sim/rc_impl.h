@@ -8,6 +8,8 @@
 int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
                             int mask);
+/* What set_ece asked for is accepted as far as the device has it. */
+void sim_qp_accept_ece(struct sim_qp *qp);
 /* The source GID's slot is free for others again; no-op if it is not held. */
 void sim_qp_release_gid(struct sim_qp *qp);
 void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
@@ -28,6 +30,8 @@ void rc_fini(struct sim_qp *qp);
 /* The states' own preparations. */
 void rc_start_responder(struct sim_qp *qp);
 void rc_start_requester(struct sim_qp *qp);
+/* max_dest_rd_atomic changed: the newest of what is remembered stays. */
+void rc_resize_resources(struct sim_qp *qp);
 
 /* Sending. Puts the QP among those that its port asks for frames, if it has some. */
 void rc_kick(struct sim_qp *qp);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
 
 static void unqueue(struct rc_responder *rq, uint32_t position)
@@ -116,6 +117,9 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
         rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
         return;
     }
+    if (qp->nic->pieces != NULL) {
+        sim_land_all(qp->nic); /* reading pushes what was written out of the way */
+    }
     struct rc_resource *resource = take_resource(qp);
     if (resource == NULL) {
         rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
@@ -133,9 +137,10 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
 }
 
 /* Compares and swaps, or adds, in host byte order; returns what was there. */
-static uint64_t operate(const struct sim_phantom *phantom, const struct sim_frame *frame)
+static uint64_t operate(struct sim_nic *nic, const struct sim_frame *frame)
 {
-    void *target = (void *)(uintptr_t)frame->va;
+    const struct sim_phantom *phantom = nic->phantom;
+    void *target = sim_mr_at(nic, frame->rkey, frame->va);
     uint64_t original = 0;
     uint64_t changed;
     sim_move(phantom, &original, target, sizeof(original));
@@ -161,6 +166,9 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
         rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
         return;
     }
+    if (qp->nic->pieces != NULL) {
+        sim_land_all(qp->nic); /* reading pushes what was written out of the way */
+    }
     struct rc_resource *resource = take_resource(qp);
     if (resource == NULL) {
         rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
@@ -172,7 +180,7 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
     resource->last = 1;
     resource->va = frame->va;
     resource->rkey = frame->rkey;
-    resource->original = operate(qp->nic->phantom, frame);
+    resource->original = operate(qp->nic, frame);
     rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;
     queue_resource(qp, resource);
@@ -339,7 +347,7 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
     out->syndrome = RC_SYNDROME_ACK;
     out->msn = rq->msn;
     if (n > 0) {
-        out->payload = (const uint8_t *)(uintptr_t)(resource->va + offset);
+        out->payload = sim_mr_at(qp->nic, resource->rkey, resource->va + offset);
         out->n_payload = n;
         sim_frame_own(qp->nic->engine, out);
     }

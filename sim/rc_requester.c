@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/landing_impl.h"
 #include "sim/pool.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
@@ -196,7 +197,7 @@ static void fault(struct sim_qp *qp, enum ibv_wc_status status)
 static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;
-    const struct sim_nic *nic = qp->nic;
+    struct sim_nic *nic = qp->nic;
     if (sq->checked == sq->send + 1 && sq->checked_generation == nic->mr_generation) {
         return true;
     }
@@ -215,6 +216,9 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
         bool is_rxe = nic->profile.dialect == SIM_DIALECT_RXE && !lands;
         fault(qp, is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
         return false;
+    }
+    if (nic->pieces != NULL) {
+        sim_land_all(nic); /* reading pushes what was written out of the way */
     }
     sq->checked = sq->send + 1;
     sq->checked_generation = nic->mr_generation;
@@ -247,16 +251,18 @@ static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
                         const struct sim_wqe *wqe, uint64_t offset)
 {
     struct rc_requester *sq = &qp->sq;
+    struct ibv_sge scratch[SIM_SGES_MAX];
+    const struct ibv_sge *sges;
     const uint8_t *piece;
     if (frame->n_payload == 0) {
         return;
     }
+    sges = sim_sges_placed(qp->nic, sges_at(sq, sq->send), wqe->n_sge, scratch);
     if (wqe->is_inline) {
         piece =
             &sq->inline_bytes[(size_t)(sq->send & sq->mask) * sq->max_inline + offset];
     } else {
-        piece =
-            sim_sges_piece(sges_at(sq, sq->send), wqe->n_sge, offset, frame->n_payload);
+        piece = sim_sges_piece(sges, wqe->n_sge, offset, frame->n_payload);
     }
     if (piece != NULL) {
         frame->payload = piece;
@@ -266,8 +272,7 @@ static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
         return;
     }
     uint8_t *block = sim_pool_get(sim_engine_pool(qp->nic->engine));
-    sim_sges_gather(qp->nic->phantom, sges_at(sq, sq->send), wqe->n_sge, offset, block,
-                    frame->n_payload);
+    sim_sges_gather(qp->nic->phantom, sges, wqe->n_sge, offset, block, frame->n_payload);
     frame->payload = block;
     frame->flags |= SIM_FRAME_OWNED;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
 
 void rc_arm_reply(struct sim_qp *qp, weft_ps at)
@@ -109,6 +110,9 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
         .is_solicited = !is_ok,
     };
     if (is_ok) {
+        if (qp->nic->pieces != NULL) {
+            sim_land_qp(qp); /* what was written before is there now */
+        }
         cqe.wc.byte_len = bytes;
         cqe.wc.src_qp = qp->dest_qpn;
         cqe.is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0;
@@ -190,8 +194,10 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
                   is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR);
         return false;
     }
-    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, rq->message_bytes,
-                     frame->payload, frame->n_payload);
+    struct ibv_sge scratch[SIM_SGES_MAX];
+    sim_sges_scatter(qp->nic->phantom,
+                     sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch), wqe->n_sge,
+                     rq->message_bytes, frame->payload, frame->n_payload);
     rq->message_bytes += frame->n_payload;
     return true;
 }
@@ -229,8 +235,12 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
             refuse_write(qp, RC_SYNDROME_ACCESS, flags);
             return false;
         }
-        sim_move(qp->nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload,
-                 frame->n_payload);
+        if (sim_lands_late(qp->nic)) {
+            sim_land(qp, rq->write_rkey, rq->write_va, frame->payload, frame->n_payload);
+        } else {
+            sim_move(qp->nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload,
+                     frame->n_payload);
+        }
     }
     rq->write_va += frame->n_payload;
     rq->write_left -= frame->n_payload;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
 
@@ -212,6 +213,8 @@ static void handle_read_response(struct sim_qp *qp, const struct sim_frame *fram
         rc_enter_error(qp, IBV_WC_LOC_PROT_ERR, false);
         return;
     }
+    struct ibv_sge scratch[SIM_SGES_MAX];
+    sges = sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch);
     sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, offset, frame->payload,
                      frame->n_payload);
     finish_response(qp, wqe);
@@ -236,6 +239,8 @@ static void handle_atomic_ack(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     memcpy(bytes, &original, sizeof(bytes));
+    struct ibv_sge scratch[SIM_SGES_MAX];
+    sges = sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch);
     sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, 0, bytes, sizeof(bytes));
     finish_response(qp, wqe);
 }

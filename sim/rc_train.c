@@ -1,5 +1,6 @@
 /* What a train does to the two queue pairs: what its packets would do one by one. */
 #include "base/check.h"
+#include "sim/landing_impl.h"
 #include "sim/memory.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
@@ -108,7 +109,8 @@ bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
 {
     const struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     bool is_send = frame->opcode == RC_SEND_MIDDLE;
-    if (qp == NULL || nic->checks_payload || nic->profile.gid_checked_per_packet) {
+    if (qp == NULL || nic->checks_payload || nic->profile.gid_checked_per_packet ||
+        sim_lands_late(nic)) {
         return false;
     }
     bool is_receiving =
