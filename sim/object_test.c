@@ -115,7 +115,7 @@ static void get_event(enum ibv_event_type type)
 }
 static void its_error_is_unacknowledged(void)
 {
-    write_some(5);
+    write_some((unsigned)pair.ends[0].cq->cqe + 1);
     get_event(IBV_EVENT_CQ_ERR);
     destroy(SIM_VERB_DESTROY_QP, pair.ends[0].qp);
     victim.arg.cq = pair.ends[0].cq;
@@ -149,12 +149,12 @@ static void work_is_posted(void)
 }
 static void its_event_was_not_got(void)
 {
-    write_some(5);
+    write_some((unsigned)pair.ends[0].cq->cqe + 1);
     victim.arg.qp = pair.ends[0].qp;
 }
 static void its_event_is_unacknowledged(void)
 {
-    write_some(5);
+    write_some((unsigned)pair.ends[0].cq->cqe + 1);
     get_event(IBV_EVENT_QP_FATAL);
     victim.arg.qp = pair.ends[0].qp;
 }
