@@ -2,6 +2,8 @@
 #include "backends/linux/env.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -58,11 +60,66 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
     return &env->info;
 }
 
+/* ---- members that ended ---- */
+
+static void add_ended(struct linux_env *env, uint32_t member)
+{
+    env->ended = weft_realloc(env->ended, (env->n_ended + 1) * sizeof *env->ended);
+    env->ended[env->n_ended++] = member;
+    io_task_wake(env->io.ended_task);
+}
+
+/* Numbers, one a line; what is not one is passed over. */
+static void on_notices(void *context)
+{
+    struct linux_env *env = context;
+    char bytes[256];
+    ssize_t n;
+    while ((n = read(env->notices_fd, bytes, sizeof bytes)) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (bytes[i] >= '0' && bytes[i] <= '9') {
+                env->number = env->number * 10 + (uint32_t)(bytes[i] - '0');
+            } else if (bytes[i] == '\n') {
+                add_ended(env, env->number);
+                env->number = 0;
+            }
+        }
+    }
+}
+
+static bool env_next_ended(struct io_env *io, uint32_t *out_member)
+{
+    struct linux_env *env = linux_env_of(io);
+    if (env->n_taken == env->n_ended) {
+        return false;
+    }
+    *out_member = env->ended[env->n_taken++];
+    return true;
+}
+
+/* WEFT_NOTICES: a pipe's number. It is not ours to close. */
+static void watch_notices(struct linux_env *env)
+{
+    const char *text = env_setting(&env->io, "WEFT_NOTICES");
+    char *end = NULL;
+    long fd = text == NULL ? -1 : strtol(text, &end, 10);
+    int flags = fd < 0 || fd > INT_MAX ? -1 : fcntl((int)fd, F_GETFL);
+    if (text == NULL || *text == '\0') {
+        return;
+    }
+    env->notices_fd = (int)fd;
+    if (*end != '\0' || flags < 0 || fcntl((int)fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        linux_loop_watch(env->loop, (int)fd, on_notices, env, &env->notices) != 0) {
+        weft_log(env->io.log, WEFT_LOG_WARN, "WEFT_NOTICES is no descriptor: %s", text);
+    }
+}
+
 static const struct io_env_ops env_ops = {
     .now = env_now,
     .random = env_random,
     .setting = env_setting,
     .hostinfo = env_hostinfo,
+    .next_ended = env_next_ended,
 };
 
 static void copy_settings(struct linux_env *env, const struct linux_env_config *config)
@@ -111,6 +168,7 @@ weft_status linux_env_create(struct linux_loop *loop,
     weft_format(env->info.name, sizeof env->info.name, "%s", env->io.name);
     linux_env_set_management(env, config->management);
     copy_settings(env, config);
+    watch_notices(env);
     *out = env;
     return WEFT_OK;
 }
@@ -121,6 +179,8 @@ void linux_env_destroy(struct linux_env *env)
         return;
     }
     linux_oob_close_all(env);
+    linux_loop_unwatch(env->notices);
+    free(env->ended);
     for (uint32_t i = 0; i < env->n_settings; i++) {
         free(env->names[i]);
         free(env->values[i]);

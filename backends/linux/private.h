@@ -17,7 +17,13 @@ struct linux_env {
     struct io_hostinfo info; /* Owned: netdevs and their addresses */
     char management[32];     /* "" for none */
     bool only_given_settings;
-    char **names; /* Owned strings; [n_settings] */
+    struct linux_watch *notices; /* Owned; NULL: nobody tells */
+    int notices_fd;
+    uint32_t *
+        ended; /* Owned [n_ended]: as they were told, from n_taken on not yet passed on */
+    uint32_t n_ended, n_taken;
+    uint32_t number; /* of a line that is not complete */
+    char **names;    /* Owned strings; [n_settings] */
     char **values;
     uint32_t n_settings;
 };

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
@@ -33,6 +34,8 @@ struct rxe_process *rxe_processes_create(uint32_t n)
         processes[i].pid_fd = -1;
         processes[i].result_fd = -1;
         processes[i].story_fd = -1;
+        processes[i].notice_fds[0] = -1;
+        processes[i].notice_fds[1] = -1;
     }
     return processes;
 }
@@ -40,17 +43,20 @@ struct rxe_process *rxe_processes_create(uint32_t n)
 /* ---- starting ---- */
 
 /* Under the numbers that a process of a host expects: out of each other's way first. */
-static int inherit(int result_fd, int story_fd)
+static int inherit(const struct rxe_process *process)
 {
-    int high_result = fcntl(result_fd, F_DUPFD, WORLD_STORY_FD + 1);
-    int high_story = fcntl(story_fd, F_DUPFD, WORLD_STORY_FD + 1);
+    const int from[] = {process->result_fd, process->story_fd, process->notice_fds[0]};
+    const int to[] = {WORLD_RESULT_FD, WORLD_STORY_FD, WORLD_NOTICES_FD};
+    int high[WEFT_LENGTH(from)];
 
-    if (high_result < 0 || high_story < 0 || dup2(high_result, WORLD_RESULT_FD) < 0 ||
-        dup2(high_story, WORLD_STORY_FD) < 0) {
-        return -1;
+    for (size_t i = 0; i < WEFT_LENGTH(from); i++) {
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, WORLD_NOTICES_FD + 1);
     }
-    close(high_result);
-    close(high_story);
+    for (size_t i = 0; i < WEFT_LENGTH(from); i++) {
+        if (high[i] < 0 || dup2(high[i], to[i]) < 0) {
+            return -1;
+        }
+    }
     return 0;
 }
 
@@ -59,6 +65,8 @@ static int inherit(int result_fd, int story_fd)
 static int settle(const struct rxe_process *process, const struct rxe_place *place,
                   const struct rxe_identity *identity)
 {
+    char notices[12];
+
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
         return errno;
@@ -67,12 +75,14 @@ static int settle(const struct rxe_process *process, const struct rxe_place *pla
     if (mount("weft", "/sys", "sysfs", 0, NULL) != 0) {
         return errno;
     }
-    if (inherit(process->result_fd, process->story_fd) != 0) {
+    if (inherit(process) != 0) {
         return errno;
     }
+    weft_format(notices, sizeof(notices), "%d", WORLD_NOTICES_FD);
     if (setenv("WEFT_DEVICES", identity->devices, 1) != 0 ||
         setenv("WEFT_MANAGEMENT", identity->management, 1) != 0 ||
-        setenv("WEFT_HOST_ID", identity->host, 1) != 0) {
+        setenv("WEFT_HOST_ID", identity->host, 1) != 0 ||
+        setenv("WEFT_NOTICES", notices, 1) != 0) {
         return errno;
     }
     return dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? errno : 0;
@@ -108,7 +118,8 @@ int rxe_process_start(struct rxe_process *process, const struct rxe_place *place
 
     process->result_fd = memfd_create("weft-result", MFD_CLOEXEC);
     process->story_fd = memfd_create("weft-story", MFD_CLOEXEC);
-    if (process->result_fd < 0 || process->story_fd < 0) {
+    if (process->result_fd < 0 || process->story_fd < 0 ||
+        pipe2(process->notice_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
         return errno;
     }
     process->pid = fork();
@@ -138,6 +149,20 @@ int rxe_process_signal(const struct rxe_process *process, int signal_number)
         return ESRCH;
     }
     return kill(process->pid, signal_number) == 0 ? 0 : errno;
+}
+
+/* We hold the reading end too: there is no SIGPIPE. */
+void rxe_process_tell_ended(const struct rxe_process *process, uint32_t member)
+{
+    char line[16];
+
+    if (process->pid == 0 || process->is_over) {
+        return;
+    }
+    weft_format(line, sizeof(line), "%u\n", member);
+    if (write(process->notice_fds[1], line, strlen(line)) < 0) {
+        return; /* a pipe full of notices that it does not read */
+    }
 }
 
 static bool reap(struct rxe_process *process)
@@ -250,6 +275,10 @@ void rxe_processes_destroy(struct rxe_process *processes, uint32_t n)
         }
         if (process->story_fd >= 0) {
             close(process->story_fd);
+        }
+        if (process->notice_fds[0] >= 0) {
+            close(process->notice_fds[0]);
+            close(process->notice_fds[1]);
         }
         free(process->result);
         free(process->story);

@@ -13,6 +13,7 @@ struct rxe_process {
     int pid_fd;    /* -1: not running */
     int result_fd; /* memory files; -1: none */
     int story_fd;
+    int notice_fds[2]; /* a pipe: what it reads, what we write; both stay open here */
     bool is_over;
     int wait_status; /* of waitpid(2) */
     bool was_read;   /* result and story are here */
@@ -44,6 +45,8 @@ bool rxe_processes_reap(struct rxe_process *processes, uint32_t n);
 /* Sleeps until one ends, `other_fd` (or -1) is readable, or `for_ns` passed. */
 void rxe_processes_wait(const struct rxe_process *processes, uint32_t n, int other_fd,
                         int64_t for_ns);
+/* Tells a process that runs that `member` ended. What does not fit is lost. */
+void rxe_process_tell_ended(const struct rxe_process *process, uint32_t member);
 void rxe_process_ending(struct rxe_process *process, struct world_ending *out);
 
 #endif

@@ -31,6 +31,8 @@ struct rxe_world {
     struct rxe_process *processes; /* Owned [n_processes], in the order of hosts */
     uint32_t *first;               /* Owned [n_hosts + 1]: of a host in `processes` */
     uint32_t n_processes;
+    uint32_t *ended; /* Owned [n_ended]: members, as rxe_tell_ended was told */
+    uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
     struct rxe_signals signals;
@@ -252,10 +254,25 @@ static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t proces
                                 &world->fabric.hosts[host].place, argv, &identity,
                                 &world->signals.old_mask);
     weft_text_fini(&devices);
+    for (uint32_t i = 0; i < world->n_ended; i++) {
+        rxe_process_tell_ended(process_at(world, host, process), world->ended[i]);
+    }
     return problem == 0 ? WEFT_OK
                         : weft_fail_errno(error, problem, "launch",
                                           "cannot start the process of %s",
                                           world->spec->hosts[host].name);
+}
+
+static void rxe_tell_ended(struct world *base, uint32_t member)
+{
+    struct rxe_world *world = world_of(base);
+
+    world->ended =
+        weft_realloc(world->ended, (world->n_ended + 1) * sizeof(*world->ended));
+    world->ended[world->n_ended++] = member;
+    for (uint32_t i = 0; i < world->n_processes; i++) {
+        rxe_process_tell_ended(&world->processes[i], member);
+    }
 }
 
 static void rxe_ending(struct world *base, uint32_t host, uint32_t process,
@@ -390,6 +407,7 @@ static void rxe_destroy(struct world *base)
     rxe_capture_stop(world->capture);
     rxe_fabric_destroy(&world->fabric);
     free(world->timed);
+    free(world->ended);
     free(world->first);
     rxe_signals_release(&world->signals);
     free(world);
@@ -410,5 +428,6 @@ const struct world_ops backend_rxe = {
     .counter = rxe_counter,
     .launch = rxe_launch,
     .ending = rxe_ending,
+    .tell_ended = rxe_tell_ended,
     .destroy = rxe_destroy,
 };

@@ -55,6 +55,7 @@ weft_status boot_open(struct io_env *env, const struct boot_config *config, int 
     boot->config = *config;
     boot->n_members = n_members;
     boot->opened_ns = io_now(env);
+    boot->ended_ns = WEFT_NEVER;
     if (config->mode != BOOT_RENDEZVOUS) {
         status = mesh_open(boot, error);
     } else if (config->rank == 0) {
@@ -109,6 +110,60 @@ static void trace_failure(const struct boot *boot)
                      weft_status_name(boot->error.status));
 }
 
+/* ---- members that ended ---- */
+
+void boot_ended(struct boot *boot, uint32_t member)
+{
+    if (member >= boot->n_members || member == boot->config.rank) {
+        return;
+    }
+    if (boot->has_ended == NULL) {
+        boot->has_ended = weft_calloc(boot->n_members, sizeof(*boot->has_ended));
+    }
+    boot->has_ended[member] = true;
+    boot->ended_ns = io_now(boot->env) + BOOT_ENDED_NS;
+    io_task_wake(&boot->task);
+}
+
+/* Of who has come, streams tell the end; a client waits for rank 0 only, which waits for all. */
+static bool has_come(const struct boot *boot, uint32_t member)
+{
+    if (boot->mesh != NULL) {
+        return boot->mesh->members[member].is_known;
+    }
+    if (boot->server != NULL) {
+        return boot->server->ranks[member].joined;
+    }
+    return member != 0 || boot->client->state == BOOT_DIAL_JOINED;
+}
+
+static weft_status give_up_ended(struct boot *boot)
+{
+    static const char what[] = "ended before it came";
+    uint32_t member = 0;
+
+    if (io_now(boot->env) < boot->ended_ns) {
+        return WEFT_AGAIN;
+    }
+    boot->ended_ns = WEFT_NEVER;
+    while (member < boot->n_members &&
+           (!boot->has_ended[member] || has_come(boot, member))) {
+        member++;
+    }
+    if (member == boot->n_members) {
+        return WEFT_AGAIN;
+    }
+    if (boot->mesh != NULL) {
+        return mesh_blame(boot, WEFT_ERR_CLOSED, member, what);
+    }
+    if (boot->server != NULL) {
+        boot_server_tell_all(boot, member, what);
+    }
+    return boot_fail(boot, WEFT_ERR_CLOSED, member, what);
+}
+
+/* ---- every look ---- */
+
 static weft_status progress(struct boot *boot)
 {
     if (boot->mesh != NULL) {
@@ -117,12 +172,19 @@ static weft_status progress(struct boot *boot)
     return boot->server != NULL ? boot_server_progress(boot) : boot_client_progress(boot);
 }
 
-static weft_ns deadline(const struct boot *boot)
+static weft_ns deadline_of(const struct boot *boot)
 {
     if (boot->mesh != NULL) {
         return mesh_deadline(boot);
     }
     return boot->server != NULL ? boot_server_deadline(boot) : boot_client_deadline(boot);
+}
+
+static weft_ns deadline(const struct boot *boot)
+{
+    weft_ns at = deadline_of(boot);
+
+    return boot->ended_ns < at ? boot->ended_ns : at;
 }
 
 weft_status boot_progress(struct boot *boot, struct weft_error *error)
@@ -132,6 +194,7 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
 
     if (!failed_before) {
         status = progress(boot);
+        status = status == WEFT_AGAIN ? give_up_ended(boot) : status;
     }
     if (status < 0) {
         if (!failed_before) {
@@ -193,6 +256,7 @@ void boot_close(struct boot *boot)
     }
     io_task_fini(&boot->task);
     auth_forget(boot->config.job_key, sizeof(boot->config.job_key));
+    free(boot->has_ended);
     free(boot->mine);
     free(boot->result);
     free(boot);

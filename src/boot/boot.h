@@ -78,6 +78,10 @@ uint64_t boot_links_changes(const struct boot *boot);
 /* Whether control streams lead to `member`, over others or directly. */
 bool boot_reaches(const struct boot *boot, uint32_t member);
 
+/* Whoever started the members says that `member` ended: if it has not come a second from now,
+ * nobody waits for it any longer, and boot_progress fails with "rank". */
+void boot_ended(struct boot *boot, uint32_t member);
+
 /* This rank gave up: tells the others, whose next progress fails with "rank" and
  * `reason`. */
 void boot_abort(struct boot *boot, const char *reason);

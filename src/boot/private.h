@@ -13,6 +13,7 @@
 #define BOOT_AUTHENTICATE_NS 5000000000
 #define BOOT_BACKOFF_NS 20000000
 #define BOOT_BACKOFF_MAX_NS 1000000000
+#define BOOT_ENDED_NS 1000000000
 
 /* A stream to another rank, authenticated. */
 struct boot_stream {
@@ -79,7 +80,9 @@ struct boot {
     bool is_active;
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
-    uint8_t *result; /* Owned [n_members * each] */
+    uint8_t *result;  /* Owned [n_members * each] */
+    bool *has_ended;  /* Owned [n_members], or NULL: none; as boot_ended was told */
+    weft_ns ended_ns; /* when those that have not come by then are given up */
     struct weft_error error;
     struct boot_server *server; /* Owned; rank 0 */
     struct boot_client *client; /* Owned; the others */

@@ -1,5 +1,14 @@
-/* Async events of the devices: noted for the diagnosis, told to the flows. */
+/* What comes unasked: async events of the devices, and ends of other members. */
 #include "host/private.h"
+
+void host_hear_of_ends(struct host *host)
+{
+    uint32_t member;
+
+    while (host->boot != NULL && io_next_ended(host->env, &member)) {
+        boot_ended(host->boot, member);
+    }
+}
 
 void host_take_events(struct host *host)
 {

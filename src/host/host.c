@@ -116,6 +116,7 @@ static void give_back(struct host *host)
 
     host_jobs_close(host);
     host_drop_all(host);
+    env->ended_task = NULL;
     for (uint32_t i = 0; i < env->n_devices; i++) {
         env->devices[i]->async_task = NULL;
     }
@@ -197,6 +198,7 @@ static weft_status listen_and_boot(struct host *host)
     self->n_ports = host->n_ports;
     host_blob_encode(self, blob, n_bytes);
     boot_gather(host->boot, blob, n_bytes);
+    host_hear_of_ends(host);
     enter(host, HOST_BOOT);
     return WEFT_OK;
 }
@@ -384,6 +386,7 @@ static weft_status serve(struct host *host, struct io_task *task)
 {
     switch ((enum host_task_kind)task->kind) {
     case HOST_TASK_MAIN:
+        host_hear_of_ends(host);
         return watch(host);
     case HOST_TASK_BOOT:
         return hear(host);
@@ -442,6 +445,7 @@ void host_start(struct host *host)
     struct io_env *env = host->env;
 
     enter(host, HOST_DISCOVER);
+    env->ended_task = &host->task;
     for (uint32_t i = 0; i < env->n_devices; i++) {
         env->devices[i]->async_task = &host->private->async;
     }

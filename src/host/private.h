@@ -60,6 +60,8 @@ void host_drop_all(struct host *host);
 
 /* Takes what the devices have to say: into host->events, and to the flows. */
 void host_take_events(struct host *host);
+/* Members that ended, as whoever started them says: kept until there is a boot to tell. */
+void host_hear_of_ends(struct host *host);
 
 /* ---- jobs.c: the rows of the table ---- */
 

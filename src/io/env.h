@@ -3,6 +3,7 @@
 #ifndef WEFT_IO_ENV_H
 #define WEFT_IO_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ struct io_env_ops {
     const char *(*setting)(struct io_env *env, const char *name);
     /* The facts as of now. Valid until the next call. */
     const struct io_hostinfo *(*hostinfo)(struct io_env *env);
+    /* The next member of the job whose process ended before the job did, as whoever started
+     * the processes knows; false: none so far. NULL: nobody tells. */
+    bool (*next_ended)(struct io_env *env, uint32_t *out_member);
 };
 
 /* Belongs to the world (or the plugin's process); outlives every user. */
@@ -40,15 +44,21 @@ struct io_env {
     char name[64];              /* "titanic" */
     struct io_device **devices; /* [n_devices], in device order; Not owned by users. */
     uint32_t n_devices;
-    struct io_gpu *gpu;       /* never NULL: at least host memory */
-    struct weft_trace *trace; /* may be NULL */
-    struct weft_log *log;     /* may be NULL */
+    struct io_gpu *gpu;         /* never NULL: at least host memory */
+    struct io_task *ended_task; /* the user's: woken when next_ended has one; or NULL */
+    struct weft_trace *trace;   /* may be NULL */
+    struct weft_log *log;       /* may be NULL */
 };
 
 /* Shorthands. */
 static inline weft_ns io_now(struct io_env *env)
 {
     return env->ops->now(env);
+}
+
+static inline bool io_next_ended(struct io_env *env, uint32_t *out_member)
+{
+    return env->ops->next_ended != NULL && env->ops->next_ended(env, out_member);
 }
 
 #endif

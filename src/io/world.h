@@ -235,10 +235,11 @@ struct world_cable_stats {
     weft_ps busy_ps[2]; /* time the wire was occupied */
 };
 
-/* Where a process of a host writes its result, and its part of the event story if it is asked
- * for one: descriptors it inherits. */
+/* Descriptors that a process of a host inherits. Where it writes its result, and its part of the
+ * event story if it is asked for one; where it reads which members ended: numbers, one a line. */
 #define WORLD_RESULT_FD 3
 #define WORLD_STORY_FD 4
+#define WORLD_NOTICES_FD 5
 
 /* How the process of a host ended, and what it left. */
 struct world_ending {
@@ -290,15 +291,17 @@ struct world_ops {
     /* Counters by name, for the report; `index` from 0, false past the end. */
     bool (*counter)(const struct world *world, uint32_t index, const char **out_name,
                     uint64_t *out_value);
-    /* Worlds whose hosts are processes of their own have these two, and neither host_env
+    /* Worlds whose hosts are processes of their own have these three, and neither host_env
      * nor loop; others have NULL. `launch` runs this very program with `argv` (ends with
      * NULL) as a process (from 0) of `host`, whose devices and management netdev it finds
      * in WEFT_DEVICES ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`.
-     */
+     * `tell_ended` gives every process that runs or will, through WEFT_NOTICES, the number
+     * of a member that ended before the job did. */
     weft_status (*launch)(struct world *world, uint32_t host, uint32_t process,
                           char *const *argv, struct weft_error *error);
     void (*ending)(struct world *world, uint32_t host, uint32_t process,
                    struct world_ending *out);
+    void (*tell_ended)(struct world *world, uint32_t member);
     /* Tears everything down; NULL is ignored. */
     void (*destroy)(struct world *world);
 };

@@ -56,11 +56,10 @@ static weft_ns latest_start(const struct run *run)
     return latest;
 }
 
-/* All that is patient with others is told of an end at once; the rest takes no longer than this.
- */
+/* Who waits for one that ended is told; the rest takes no longer than this. */
 static weft_ns hang_ns(const struct gathering *g)
 {
-    return (PATIENCE_S * SECOND) + latest_start(g->run) + RUN_HANG_NS;
+    return latest_start(g->run) + RUN_HANG_NS;
 }
 
 /* The command line of a member: weft node or relayd, with everything that made this run what
@@ -161,6 +160,10 @@ static void collect(struct gathering *g, uint32_t member,
         weft_log(run->options->log, WEFT_LOG_WARN,
                  "%s: its process ended without a record (exit code %d, signal %d)", name,
                  ending->exit_code, ending->signal);
+    }
+    /* Whoever waits for it may not know yet that it ever was. */
+    if (run->hosts[member]->state != HOST_DONE) {
+        run->world->ops->tell_ended(run->world, member);
     }
     g->ended[member] = true;
     g->n_ended++;

@@ -1,0 +1,210 @@
+/* Members that ended before they came, as whoever started them says: nobody waits for them. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "boot/mesh_testing.h"
+#include "boot/private.h"
+#include "conn/conn_testing.h"
+
+#define RANKS 3
+#define PATIENCE_S 60
+
+struct job {
+    struct bed bed;
+    struct boot_config config;
+    struct boot *boots[RANKS]; /* NULL: it has not come */
+    weft_status status[RANKS];
+    struct weft_error errors[RANKS];
+};
+
+static void on_task(struct bed *bed, struct io_task *task)
+{
+    struct job *job = bed->user;
+    uint32_t r = task->host;
+
+    if (job->boots[r] != NULL && task == boot_task(job->boots[r])) {
+        weft_error_clear(&job->errors[r]);
+        job->status[r] = boot_progress(job->boots[r], &job->errors[r]);
+    }
+}
+
+static bool all_over(const struct bed *bed)
+{
+    const struct job *job = bed->user;
+
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (job->boots[r] != NULL && job->status[r] == WEFT_AGAIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void come(struct job *job, uint32_t r)
+{
+    const uint32_t mine = r;
+
+    job->config.rank = r;
+    job->status[r] = WEFT_AGAIN;
+    ck_assert_int_eq(boot_open(job->bed.hosts[r].env, &job->config, BED_KIND_TEST,
+                               &job->boots[r], &job->errors[r]),
+                     WEFT_OK);
+    boot_gather(job->boots[r], &mine, sizeof(mine));
+}
+
+static void job_open(struct job *job)
+{
+    *job =
+        (struct job){.config = {.n_ranks = RANKS,
+                                .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
+                                .patience_ns = PATIENCE_S * BED_S,
+                                .step_ns = 30 * BED_S}};
+    memset(job->config.job_key, 7, sizeof(job->config.job_key));
+    bed_open(&job->bed, &(struct bed_config){.seed = 5, .triangle = true});
+    job->bed.user = job;
+    job->bed.on_task = on_task;
+}
+
+static void job_close(struct job *job)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        boot_close(job->boots[r]);
+    }
+    bed_close(&job->bed);
+}
+
+static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
+{
+    const struct weft_value *rank = weft_error_value(&job->errors[r], "rank");
+
+    ck_assert_int_eq(job->status[r], WEFT_ERR_CLOSED);
+    ck_assert_ptr_nonnull(rank);
+    ck_assert_int_eq(rank->number, at_fault);
+    ck_assert_ptr_nonnull(strstr(job->errors[r].message, "ended before it came"));
+}
+
+/* 0 serves the rendezvous: it knows who is missing. Without 0 the others know. */
+START_TEST(who_ended_before_it_came_is_given_up_within_two_seconds)
+{
+    uint32_t gone = (uint32_t)_i;
+    struct job job;
+    weft_ns told;
+
+    job_open(&job);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            come(&job, r);
+        }
+    }
+    ck_assert(!bed_run(&job.bed, 5 * BED_S, all_over));
+    told = bed_now(&job.bed);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            boot_ended(job.boots[r], gone);
+        }
+    }
+    ck_assert(!bed_run(&job.bed, BED_S / 2, all_over)); /* it may be on its way */
+    ck_assert(bed_run(&job.bed, PATIENCE_S * BED_S, all_over));
+    ck_assert_int_le(bed_now(&job.bed) - told, 2 * BED_S);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != gone) {
+            check_blame(&job, r, gone);
+        }
+    }
+    job_close(&job);
+}
+END_TEST
+
+/* Of one that has come, of oneself, of nobody: such news change nothing. */
+START_TEST(who_has_come_is_waited_for)
+{
+    struct job job;
+
+    job_open(&job);
+    come(&job, 0);
+    come(&job, 1);
+    bed_run(&job.bed, BED_S, NULL);
+    boot_ended(job.boots[0], 1);
+    boot_ended(job.boots[1], 2); /* rank 0 knows of it, not rank 1 */
+    for (uint32_t r = 0; r < 2; r++) {
+        boot_ended(job.boots[r], r);
+        boot_ended(job.boots[r], RANKS);
+    }
+    ck_assert(!bed_run(&job.bed, 10 * BED_S, all_over));
+    come(&job, 2);
+    ck_assert(bed_run(&job.bed, 10 * BED_S, all_over));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_int_eq(job.status[r], WEFT_OK);
+        for (uint32_t of = 0; of < RANKS; of++) {
+            ck_assert_uint_eq(boot_result(job.boots[r])[4 * of], of);
+        }
+    }
+    job_close(&job);
+}
+END_TEST
+
+/* Told one after the other: each has its second. */
+START_TEST(a_second_end_does_not_hide_the_first)
+{
+    struct job job;
+
+    job_open(&job);
+    come(&job, 0);
+    boot_ended(job.boots[0], 2);
+    bed_run(&job.bed, BED_S / 2, NULL);
+    boot_ended(job.boots[0], 1);
+    ck_assert(bed_run(&job.bed, 2 * BED_S, all_over));
+    check_blame(&job, 0, 1);
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(without_a_rendezvous_it_is_the_same)
+{
+    static const struct town_cable line[] = {{.a = 0, .b = 1}, {.a = 1, .b = 2}};
+    const struct town_config config = {.n_hosts = 3, .n_cables = 2, .cables = line};
+    struct town town;
+    weft_ns told;
+
+    town_open(&town, &config);
+    town_member_open(&town, 0);
+    town_member_open(&town, 1);
+    town_gather(&town, 0, 1, 8);
+    town_gather(&town, 1, 1, 8);
+    town_run(&town, 5 * TOWN_S, NULL);
+    boot_ended(town.members[1].boot, 0); /* its neighbour, which is there */
+    town_run(&town, 3 * TOWN_S, NULL);
+    ck_assert_int_eq(town.members[1].status, WEFT_AGAIN);
+    told = town_now(&town);
+    boot_ended(town.members[0].boot, 2);
+    ck_assert(town_run(&town, 60 * TOWN_S, town_all_done));
+    ck_assert_int_le(town_now(&town) - told, 2 * TOWN_S);
+    for (uint32_t i = 0; i < 2; i++) { /* 0 told 1 */
+        ck_assert_int_eq(town.members[i].status, WEFT_ERR_CLOSED);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), 2);
+        ck_assert_ptr_nonnull(
+            strstr(town.members[i].error.message, "ended before it came"));
+    }
+    town_close(&town);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("boot: who ended");
+    TCase *tcase = tcase_create("ended");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, who_ended_before_it_came_is_given_up_within_two_seconds, 0,
+                        RANKS);
+    tcase_add_test(tcase, who_has_come_is_waited_for);
+    tcase_add_test(tcase, a_second_end_does_not_hide_the_first);
+    tcase_add_test(tcase, without_a_rendezvous_it_is_the_same);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
