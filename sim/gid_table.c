@@ -24,12 +24,25 @@ void sim_gid_table_init(struct sim_gid_table *table, uint32_t n_slots, bool has_
     table->n_default = types_of(table, types);
     table->n_slots = n_slots > table->n_default ? n_slots : table->n_default;
     table->slots = weft_calloc(table->n_slots, sizeof *table->slots);
-    for (uint32_t i = 0; i < table->n_default; i++) {
-        table->slots[i] = (struct sim_gid_slot){.ip = sim_ip_of_mac(mac),
-                                                .type = types[i],
-                                                .ifindex = ifindex,
-                                                .state = SIM_GID_VALID};
+    (void)sim_gid_table_set_default(table, ifindex, mac);
+}
+
+uint32_t sim_gid_table_set_default(struct sim_gid_table *table, uint32_t ifindex,
+                                   uint64_t mac)
+{
+    enum ibv_gid_type types[2];
+    uint32_t n = 0;
+    (void)types_of(table, types);
+    for (uint32_t i = 0; i < table->n_default && table->n_slots > 0; i++) {
+        if (table->slots[i].state == SIM_GID_FREE) {
+            table->slots[i] = (struct sim_gid_slot){.ip = sim_ip_of_mac(mac),
+                                                    .type = types[i],
+                                                    .ifindex = ifindex,
+                                                    .state = SIM_GID_VALID};
+            n++;
+        }
     }
+    return n;
 }
 
 void sim_gid_table_fini(struct sim_gid_table *table)
@@ -95,6 +108,19 @@ uint32_t sim_gid_table_del(struct sim_gid_table *table, const struct sim_ip *ip,
     for (uint32_t i = table->n_default; i < table->n_slots; i++) {
         struct sim_gid_slot *slot = &table->slots[i];
         if (slot_is(slot, ip, slot->type, ifindex)) {
+            slot->state = slot->n_users == 0 ? SIM_GID_FREE : SIM_GID_PENDING;
+            n++;
+        }
+    }
+    return n;
+}
+
+uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < table->n_slots; i++) {
+        struct sim_gid_slot *slot = &table->slots[i];
+        if (slot->state == SIM_GID_VALID && slot->ifindex == ifindex) {
             slot->state = slot->n_users == 0 ? SIM_GID_FREE : SIM_GID_PENDING;
             n++;
         }

@@ -40,6 +40,7 @@ void sim_stack_destroy(struct sim_stack *stack)
     for (uint32_t i = 0; i < stack->n_netdevs; i++) {
         struct sim_netdev *netdev = stack->netdevs[i];
         sim_neigh_fini(netdev);
+        sim_bond_free(netdev->bond);
         sim_gid_table_fini(&netdev->gids);
         free(netdev->addresses);
         free(netdev);
@@ -63,12 +64,13 @@ void sim_stack_kill(struct sim_stack *stack)
     sim_tcp_stop(stack->tcp);
     for (uint32_t i = 0; i < stack->n_netdevs; i++) {
         sim_neigh_stop(stack->netdevs[i]);
+        sim_bond_stop(stack->netdevs[i]->bond);
     }
 }
 
 /* ---- netdevs ---- */
 
-static struct sim_netdev *add_netdev(struct sim_stack *stack, struct sim_port *port)
+struct sim_netdev *sim_stack_new_netdev(struct sim_stack *stack, struct sim_port *port)
 {
     struct sim_netdev *netdev = weft_calloc(1, sizeof *netdev);
     netdev->stack = stack;
@@ -87,7 +89,7 @@ static struct sim_netdev *add_netdev(struct sim_stack *stack, struct sim_port *p
 uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
                             const struct sim_gid_config *gids)
 {
-    struct sim_netdev *netdev = add_netdev(stack, port);
+    struct sim_netdev *netdev = sim_stack_new_netdev(stack, port);
     sim_gid_table_init(&netdev->gids, gids->n_slots, gids->has_roce_v1, netdev->ifindex,
                        netdev->mac);
     return netdev->ifindex;
@@ -112,7 +114,7 @@ uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vl
         sim_stack_vlan_of(stack, below->port, vlan_id) != NULL) {
         return 0;
     }
-    struct sim_netdev *netdev = add_netdev(stack, below->port);
+    struct sim_netdev *netdev = sim_stack_new_netdev(stack, below->port);
     netdev->lower = below;
     netdev->vlan_id = vlan_id;
     netdev->is_management = below->is_management;
@@ -139,7 +141,7 @@ void sim_netdev_send(struct sim_netdev *netdev, struct sim_packet *packet)
 
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port)
 {
-    struct sim_netdev *netdev = add_netdev(stack, port);
+    struct sim_netdev *netdev = sim_stack_new_netdev(stack, port);
     netdev->is_management = true;
     return netdev->ifindex;
 }
@@ -190,6 +192,10 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
                      struct sim_packet *packet)
 {
     struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, packet->vlan_id);
+    if (netdev != NULL && netdev->master != NULL) {
+        /* What comes in on the backup port is nobody's. */
+        netdev = netdev->master->port == port ? netdev->master : NULL;
+    }
     if (stack->is_dead || netdev == NULL) {
         sim_packet_free(packet);
     } else if (packet->kind == SIM_FRAME_NEIGH) {
@@ -203,9 +209,15 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
 
 void sim_stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_up)
 {
-    for (uint32_t i = 0; i < stack->n_netdevs && !is_up; i++) {
-        if (stack->netdevs[i]->port == port) {
-            sim_neigh_flush(stack->netdevs[i]);
+    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
+        struct sim_netdev *netdev = stack->netdevs[i];
+        if (netdev->port != port || netdev->bond != NULL || stack->is_dead) {
+            continue;
+        }
+        if (netdev->master != NULL) {
+            sim_bond_carrier(netdev->master->bond);
+        } else if (!is_up) {
+            sim_neigh_flush(netdev);
         }
     }
 }

@@ -55,6 +55,10 @@ uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
  * MTU of its lower, whose table holds its GIDs. It comes with its link-local address.
  * Returns the ifindex; 0 if there is no such netdev or it has that VLAN. */
 uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vlan_id);
+/* Adds a bond (active-backup) named `name` over ports' netdevs, which have one MAC and no
+ * addresses. Its GIDs are in the table of the active port. Returns the ifindex. */
+uint32_t sim_stack_add_bond(struct sim_stack *stack, const char *name,
+                            const uint32_t *slaves, uint32_t n_slaves);
 /* Adds the netdev of a port on the management network: no GIDs. */
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port);
 

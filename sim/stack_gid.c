@@ -53,6 +53,19 @@ int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
     return n_changed == 0 ? EADDRNOTAVAIL : 0;
 }
 
+void sim_netdev_set_default_gids(struct sim_netdev *netdev)
+{
+    struct sim_netdev *holder = holder_of(netdev);
+    tell(netdev, &netdev->link_local, "added",
+         sim_gid_table_set_default(&holder->gids, netdev->ifindex, netdev->mac));
+}
+
+void sim_netdev_drop_gids(struct sim_netdev *netdev)
+{
+    struct sim_netdev *holder = holder_of(netdev);
+    tell(netdev, NULL, "deleted", sim_gid_table_drop(&holder->gids, netdev->ifindex));
+}
+
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip)
 {
     struct sim_netdev *netdev = sim_stack_find(stack, ifindex);
@@ -112,7 +125,11 @@ bool sim_stack_owns_gid(const struct sim_stack *stack, const struct sim_port *po
     const struct sim_netdev *holder = sim_stack_netdev_of(stack, port);
     const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
     struct sim_ip ip = sim_ip_of_gid(gid);
-    return netdev != NULL && sim_gid_table_has(&holder->gids, &ip, netdev->ifindex);
+    if (netdev == NULL) {
+        return false;
+    }
+    uint32_t ifindex = netdev->master != NULL ? netdev->master->ifindex : netdev->ifindex;
+    return sim_gid_table_has(&holder->gids, &ip, ifindex);
 }
 
 void sim_stack_gid_hold(struct sim_stack *stack, const struct sim_port *port,

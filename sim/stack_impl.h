@@ -14,10 +14,13 @@
 
 struct sim_netdev {
     struct sim_stack *stack;
-    struct sim_port *port;    /* Not owned. */
-    struct sim_netdev *lower; /* of a VLAN: what it is on; NULL: the port's own netdev */
-    uint16_t vlan_id;         /* 0: untagged */
-    char name[48];            /* the port's, "p0.100" of a VLAN */
+    struct sim_port *port; /* Not owned. */
+    /* Of a VLAN: what it is on. Of a bond: the active slave. NULL: the port's own netdev */
+    struct sim_netdev *lower;
+    struct sim_netdev *master; /* of a slave: the bond */
+    struct sim_bond *bond;     /* Owned; of a bond */
+    uint16_t vlan_id;          /* 0: untagged */
+    char name[48];             /* the port's, "p0.100" of a VLAN */
     uint32_t ifindex;
     uint64_t mac;
     bool is_management;
@@ -39,6 +42,7 @@ struct sim_route {
     struct sim_ip gateway;
 };
 
+struct sim_bond;   /* sim/stack_bond.c */
 struct sim_looped; /* a packet of the host to itself */
 
 struct sim_stack {
@@ -75,6 +79,16 @@ bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_i
 /* Fills or empties the slots of `ip`, and tells. ENOSPC, EEXIST; EADDRNOTAVAIL. */
 int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
+/* Fills the default slots of its holder's table with its MAC's. */
+void sim_netdev_set_default_gids(struct sim_netdev *netdev);
+/* Empties all slots that are the netdev's, default ones too. */
+void sim_netdev_drop_gids(struct sim_netdev *netdev);
+/* A netdev without GIDs, with the port's MAC and name. */
+struct sim_netdev *sim_stack_new_netdev(struct sim_stack *stack, struct sim_port *port);
+/* A slave's carrier changed; the host died; the stack goes. NULL is ignored by the last two. */
+void sim_bond_carrier(struct sim_bond *bond);
+void sim_bond_stop(struct sim_bond *bond);
+void sim_bond_free(struct sim_bond *bond);
 /* Adds the GIDs of all of its addresses, in the order in which Linux lists them. */
 void sim_netdev_scan(struct sim_netdev *netdev);
 /* Sends a packet from the netdev, tagged if it is a VLAN's; takes it over. */

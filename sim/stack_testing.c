@@ -55,7 +55,7 @@ struct sim_port *net_port(struct net *net, uint32_t host)
     struct sim_port_config config = {.host = host_names[host],
                                      .name = port_names[at->n_ports],
                                      .mac = 0x020000000000 | (uint64_t)host << 8 |
-                                            (at->n_ports + 1),
+                                            (net->has_one_mac ? 1 : at->n_ports + 1),
                                      .mtu_bytes = 1500};
     struct sim_port *port = sim_port_create(net->engine, &config);
     at->ports[at->n_ports++] = port;

@@ -22,6 +22,7 @@ struct net {
     struct weft_text story;
     struct net_host hosts[NET_HOSTS_MAX];
     uint32_t n_hosts;
+    bool has_one_mac; /* all ports of a host have that of its first: for bonds */
 };
 
 void net_init(struct net *net);

@@ -71,6 +71,9 @@ static weft_status check_host(const struct world_host *host, struct weft_error *
     if (host->n_input_drop > 0 || !host->forward_accept) {
         return refuse(error, "firewall", host->name);
     }
+    if (host->n_bonds > 0) {
+        return refuse(error, "bond", host->name);
+    }
     if (host->memlock_bytes != INT64_MAX) {
         return refuse(error, "memlock", host->name); /* root is not held to it */
     }

@@ -116,6 +116,20 @@ static void build_roots(struct sim_host *host)
     }
 }
 
+/* Slaves of a bond have the MAC of its first. */
+static uint64_t port_mac(const struct sim_host *host, uint32_t port)
+{
+    for (uint32_t i = 0; i < host->spec->n_bonds; i++) {
+        const struct world_bond *bond = &host->spec->bonds[i];
+        for (uint32_t j = 0; j < bond->n_ports; j++) {
+            if (bond->ports[j] == port) {
+                return mac_of(host->index, bond->ports[0] + 1);
+            }
+        }
+    }
+    return mac_of(host->index, port + 1);
+}
+
 static void build_ports(struct sim_host *host)
 {
     const struct world_host *spec = host->spec;
@@ -125,7 +139,7 @@ static void build_ports(struct sim_host *host)
         const struct world_port *port = &spec->ports[i];
         struct sim_port_config config = {.host = spec->name,
                                          .name = port->name,
-                                         .mac = mac_of(host->index, i + 1),
+                                         .mac = port_mac(host, i),
                                          .mtu_bytes = port->mtu_bytes,
                                          .rate_bps = port_rate(spec, port),
                                          .loop_bps = root_rate(spec, port->pcie_root)};
@@ -177,6 +191,21 @@ static void add_address(struct sim_stack *stack, uint32_t ifindex,
     (void)sim_stack_add_peer_address(stack, ifindex, &ip, &reached);
 }
 
+static void add_bond(struct sim_host *host, const struct world_bond *bond)
+{
+    uint32_t *slaves = weft_calloc(bond->n_ports, sizeof *slaves);
+    for (uint32_t i = 0; i < bond->n_ports; i++) {
+        slaves[i] = sim_stack_ifindex(host->stack, host->ports[bond->ports[i]], 0);
+    }
+    uint32_t ifindex = sim_stack_add_bond(host->stack, bond->name, slaves, bond->n_ports);
+    for (uint32_t i = 0; i < bond->n_addresses; i++) {
+        struct sim_prefix address = {.ip = sim_ip_of_io(&bond->addresses[i].ip),
+                                     .prefix_len = bond->addresses[i].prefix_len};
+        (void)sim_stack_add_address(host->stack, ifindex, &address);
+    }
+    free(slaves);
+}
+
 static void add_netdevs(struct sim_host *host, const struct sim_profile *profile)
 {
     const struct world_host *spec = host->spec;
@@ -196,6 +225,9 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
         if (profile->gids_by_scan) {
             (void)sim_stack_scan_gids(host->stack, host->ports[i]);
         }
+    }
+    for (uint32_t i = 0; i < spec->n_bonds; i++) {
+        add_bond(host, &spec->bonds[i]);
     }
     if (host->management != NULL) {
         uint32_t ifindex = sim_stack_add_management(host->stack, host->management);

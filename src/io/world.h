@@ -39,6 +39,16 @@ struct world_port {
     uint16_t vlan_id; /* 1..4094; 0: no VLAN */
 };
 
+/* Ports of a host that one netdev with one MAC is over, of which one at a time carries it
+ * (active-backup). Their own `addresses` are none. */
+struct world_bond {
+    const char *name;      /* "bond0" */
+    const uint32_t *ports; /* [n_ports], indices; the first is active first */
+    uint32_t n_ports;
+    const struct io_prefix *addresses; /* [n_addresses], in the order added */
+    uint32_t n_addresses;
+};
+
 struct world_sysctl {
     int rp_filter;
     int arp_ignore;
@@ -57,6 +67,8 @@ struct world_host {
     uint32_t n_overrides;
     const struct world_port *ports; /* [n_ports], in device order */
     uint32_t n_ports;
+    const struct world_bond *bonds; /* [n_bonds] */
+    uint32_t n_bonds;
     const uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
     uint32_t n_pcie_roots;
     uint32_t n_gpus;

@@ -74,7 +74,9 @@ static void add_address(struct loader *loader, const struct scenario_end *end,
     struct scenario_port *port = &loader->scenario->hosts[end->node].ports[end->port];
     port->peers = arena_grow(loader->arena, port->peers, port->n_addresses,
                              port->n_addresses + 1, sizeof(port->peers[0]));
-    port->peers[port->n_addresses] = peer == NULL ? (struct io_ip){{0}} : *peer;
+    if (peer != NULL) {
+        port->peers[port->n_addresses] = *peer;
+    }
     port->addresses = arena_grow(loader->arena, port->addresses, port->n_addresses,
                                  port->n_addresses + 1, sizeof(port->addresses[0]));
     port->addresses[port->n_addresses++] = *address;
@@ -344,5 +346,6 @@ void addressing_read(struct topology *topology, const struct link_addresses *lin
     check_overlaps(loader, &checked);
     for (uint32_t i = 0; i < s->n_hosts; i++) {
         read_more(topology, i);
+        bonds_read(topology, i);
     }
 }

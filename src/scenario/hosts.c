@@ -19,6 +19,7 @@ enum {
     KEY_MEMLOCK,
     KEY_ENV,
     KEY_ADDRESSES,
+    KEY_BONDS,
     KEY_START,
     N_KEYS
 };
@@ -43,6 +44,7 @@ static const struct walk_key host_keys[N_KEYS] = {
     [KEY_MEMLOCK] = {.name = "memlock"},
     [KEY_ENV] = {.name = "env"},
     [KEY_ADDRESSES] = {.name = "addresses"},
+    [KEY_BONDS] = {.name = "bonds"},
     [KEY_START] = {.name = "start",
                    .type = WALK_TIME,
                    .offset = offsetof(struct scenario_host, start_ns)},
@@ -253,7 +255,7 @@ static void see_defaults(const struct topology *topology, struct walk_seen *seen
 {
     memset(seen, 0, sizeof(*seen));
     for (unsigned i = 0; i < N_KEYS; i++) {
-        if (i != KEY_ADDRESSES) {
+        if (i != KEY_ADDRESSES && i != KEY_BONDS) {
             seen->at[i] = tree_get(topology->defaults, host_keys[i].name);
         }
     }
@@ -298,6 +300,7 @@ static void read_host(struct topology *topology, const struct tree_pair *pair,
         pcie_read(topology, host, own.at[KEY_PCIE]);
     }
     extra->addresses = own.at[KEY_ADDRESSES];
+    extra->bonds = own.at[KEY_BONDS];
     extra->has_ranks = either(&own, &defaults, KEY_RANKS) != NULL;
     if (!extra->has_ranks) {
         host->n_ranks = host->n_gpus > 0 ? host->n_gpus : 1;

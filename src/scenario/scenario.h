@@ -78,10 +78,21 @@ struct scenario_port {
     struct scenario_mark mark;
 };
 
+/* See struct world_bond. */
+struct scenario_bond {
+    const char *name;
+    uint32_t *ports; /* [n_ports] */
+    uint32_t n_ports;
+    struct io_prefix *addresses; /* [n_addresses] */
+    uint32_t n_addresses;
+};
+
 struct scenario_host {
     const char *name;
     struct scenario_port *ports; /* [n_ports] */
     uint32_t n_ports;
+    struct scenario_bond *bonds; /* [n_bonds] */
+    uint32_t n_bonds;
     uint32_t n_gpus;
     const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
     uint32_t n_ranks;         /* 0: only relays */

@@ -39,6 +39,17 @@ static void dump_host(const struct world_host *host, struct weft_text *out)
     for (uint32_t i = 0; i < host->n_pcie_roots; i++) {
         weft_text_add(out, "  root%u %" PRIu64 "\n", i, host->pcie_root_bps[i]);
     }
+    for (uint32_t i = 0; i < host->n_bonds; i++) {
+        const struct world_bond *bond = &host->bonds[i];
+        weft_text_add(out, "  bond %s", bond->name);
+        for (uint32_t k = 0; k < bond->n_ports; k++) {
+            weft_text_add(out, " port%u", bond->ports[k]);
+        }
+        for (uint32_t k = 0; k < bond->n_addresses; k++) {
+            dump_prefix(&bond->addresses[k], out);
+        }
+        weft_text_add(out, "\n");
+    }
     for (uint32_t i = 0; i < host->n_ports; i++) {
         const struct world_port *port = &host->ports[i];
         weft_text_add(out, "  port %s device=%u.%u root%u rate=%" PRIu64 " mtu=%u",

@@ -29,6 +29,7 @@ struct topology_host {
     bool has_bad_ports; /* some were complained about: do not miss them twice */
     bool has_ranks;     /* `ranks:` was written */
     const struct tree_node *addresses; /* or NULL */
+    const struct tree_node *bonds;     /* or NULL */
 };
 
 struct topology {
@@ -80,6 +81,8 @@ void pcie_read(struct topology *topology, struct scenario_host *host,
                const struct tree_node *node);
 void links_read(struct topology *topology, const struct tree_node *node);
 void links_read_defaults(struct topology *topology);
+/* The bonds of a host, whose ports have their addresses by now. */
+void bonds_read(struct topology *topology, uint32_t host);
 void management_read(struct topology *topology, const struct tree_node *node);
 
 /* Where the addresses of a link come from; beside scenario.links while reading. */

@@ -41,6 +41,23 @@ static const struct world_port *copy_ports(struct scenario_arena *arena,
     return out;
 }
 
+static const struct world_bond *copy_bonds(struct scenario_arena *arena,
+                                           const struct scenario_host *host)
+{
+    struct world_bond *out = arena_calloc(arena, host->n_bonds, sizeof(out[0]));
+    for (uint32_t i = 0; i < host->n_bonds; i++) {
+        const struct scenario_bond *from = &host->bonds[i];
+        out[i] = (struct world_bond){
+            .name = arena_strdup(arena, from->name),
+            .ports = arena_dup(arena, from->ports, from->n_ports, sizeof(from->ports[0])),
+            .n_ports = from->n_ports,
+            .addresses = arena_dup(arena, from->addresses, from->n_addresses,
+                                   sizeof(from->addresses[0])),
+            .n_addresses = from->n_addresses};
+    }
+    return out;
+}
+
 static struct world_host copy_host(struct scenario_arena *arena,
                                    const struct scenario *scenario, uint32_t index)
 {
@@ -56,6 +73,8 @@ static struct world_host copy_host(struct scenario_arena *arena,
         .n_overrides = host->n_overrides,
         .ports = copy_ports(arena, host),
         .n_ports = host->n_ports,
+        .bonds = copy_bonds(arena, host),
+        .n_bonds = host->n_bonds,
         .pcie_root_bps = arena_dup(arena, host->pcie_root_bps, host->n_pcie_roots,
                                    sizeof(host->pcie_root_bps[0])),
         .n_pcie_roots = host->n_pcie_roots,

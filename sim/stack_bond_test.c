@@ -1,0 +1,184 @@
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/neighbour.h"
+#include "sim/stack_impl.h"
+#include "sim/stack_testing.h"
+
+#define MS ((weft_ns)1000000)
+
+enum { P0 = 2, P1 = 3, BOND = 4 };
+
+static struct net net;
+
+/* Two cables, a bond over both at each end: 10.0.0.1 and 10.0.0.2. */
+static void start(void)
+{
+    static const char *const addresses[] = {"10.0.0.1/24", "10.0.0.2/24"};
+    const uint32_t slaves[] = {P0, P1};
+    net_init(&net);
+    net.has_one_mac = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        net_add_host(&net, NULL);
+    }
+    net_cable(&net, 0, NULL, 1, NULL);
+    net_cable(&net, 0, NULL, 1, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim_stack *stack = net.hosts[i].stack;
+        struct sim_prefix address = net_prefix(addresses[i]);
+        ck_assert_uint_eq(sim_stack_add_bond(stack, "bond0", slaves, 2), BOND);
+        ck_assert_int_eq(sim_stack_add_address(stack, BOND, &address), 0);
+    }
+}
+
+static void stop(void)
+{
+    net_fini(&net);
+}
+
+static struct sim_port *port_of(uint32_t index)
+{
+    return net.hosts[0].ports[index];
+}
+
+/* Slots 0 to 3 of the first host's port `index` are the bond's, or empty. */
+static void check_table(uint32_t index, bool is_full)
+{
+    union ibv_gid own = net_gid("10.0.0.1");
+    struct sim_stack *stack = net.hosts[0].stack;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct sim_gid gid;
+        int error = sim_stack_gid(stack, port_of(index), i, &gid);
+        ck_assert_int_eq(error, is_full && i < 4 ? 0 : ENODATA);
+        if (error == 0) {
+            ck_assert_uint_eq(gid.ifindex, BOND);
+            ck_assert_int_eq(gid.type,
+                             i % 2 == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2);
+            ck_assert_int_eq(memcmp(gid.gid.raw, own.raw, 16) == 0, i >= 2);
+        }
+    }
+    ck_assert_int_eq(sim_stack_owns_gid(stack, port_of(index), &own, 0), is_full);
+}
+
+static int ask(uint32_t index, weft_ns until_ns)
+{
+    int n_done = 0;
+    union ibv_gid peer = net_gid("10.0.0.2");
+    struct sim_resolve resolve = {.done = net_count(&n_done)};
+    int error = sim_stack_resolve(net.hosts[0].stack, port_of(index), 3, &peer, &resolve);
+    if (error == EINPROGRESS) {
+        net_run(&net, until_ns);
+        ck_assert_int_eq(n_done, 1);
+        error = resolve.error;
+    }
+    ck_assert(error != 0 ||
+              resolve.destination_mac == sim_port_mac(net.hosts[1].ports[0]));
+    return error;
+}
+
+START_TEST(only_the_active_port_has_gids)
+{
+    check_table(0, true);
+    check_table(1, false);
+    ck_assert_int_eq(ask(0, MS), 0);
+    ck_assert_int_eq(ask(1, MS), ENODATA);
+    ck_assert_str_eq(sim_stack_netdev(net.hosts[0].stack, 2).name, "bond0");
+    ck_assert_uint_eq(sim_stack_netdev(net.hosts[0].stack, 2).n_addresses, 1);
+}
+END_TEST
+
+START_TEST(all_of_it_moves_when_the_carrier_goes)
+{
+    struct sim_stack *stack = net.hosts[0].stack;
+    struct sim_ip peer = net_ip("10.0.0.2");
+    ck_assert_int_eq(ask(0, MS), 0);
+    sim_stack_gid_hold(stack, port_of(0), 3); /* a QP */
+    net_run(&net, 20 * MS);
+    sim_port_set_down(port_of(0), true, true, true);
+    net_run(&net, 99 * MS); /* miimon has not looked yet */
+    check_table(0, true);
+    net_run(&net, 101 * MS);
+    check_table(0, false);
+    check_table(1, true);
+    /* The bond never lost its carrier: what it knew of the neighbour it still knows. */
+    ck_assert_int_eq(sim_neigh_state(stack->netdevs[BOND - 2], &peer),
+                     SIM_NEIGH_REACHABLE);
+    ck_assert_int_eq(ask(1, 102 * MS), 0);
+    ck_assert_ptr_nonnull(strstr(net.story.bytes, " h0 bond0 failover from=p0 to=p1\n"));
+
+    /* The first cable heals: nothing moves back by itself; but when the second fails, it
+     * does, and the slot that is in use is not given again. */
+    sim_port_set_down(port_of(0), true, true, false);
+    net_run(&net, 300 * MS);
+    check_table(1, true);
+    sim_port_set_down(port_of(1), true, true, true);
+    net_run(&net, 401 * MS);
+    struct sim_gid gid;
+    ck_assert_int_eq(sim_stack_gid(stack, port_of(0), 2, &gid), 0);
+    ck_assert_int_eq(sim_stack_gid(stack, port_of(0), 3, &gid), ENODATA);
+    ck_assert_int_eq(sim_stack_gid(stack, port_of(0), 4, &gid), 0);
+    ck_assert_int_eq(gid.type, IBV_GID_TYPE_ROCE_V2);
+    sim_stack_gid_release(stack, port_of(0), 3);
+}
+END_TEST
+
+START_TEST(without_any_carrier_the_neighbour_is_forgotten)
+{
+    struct sim_stack *stack = net.hosts[0].stack;
+    struct sim_ip peer = net_ip("10.0.0.2");
+    ck_assert_int_eq(ask(0, MS), 0);
+    sim_port_set_down(port_of(0), true, true, true);
+    sim_port_set_down(port_of(1), true, true, true);
+    net_run(&net, 200 * MS);
+    ck_assert_int_eq(sim_neigh_state(stack->netdevs[BOND - 2], &peer), SIM_NEIGH_NONE);
+    check_table(0, true);
+    /* A dead host looks no more. */
+    sim_port_set_down(port_of(1), true, true, false);
+    sim_stack_kill(stack);
+    net_run(&net, 400 * MS);
+    check_table(0, true);
+}
+END_TEST
+
+/* The first host is told to be on its second port, whose far end is the backup of the other:
+ * nobody hears its question. */
+START_TEST(the_backup_port_is_deaf)
+{
+    struct sim_port *far = net.hosts[1].ports[0];
+    sim_port_set_down(port_of(0), true, true, true);
+    net_run(&net, 101 * MS);
+    check_table(1, true);
+    sim_port_set_down(port_of(0), true, true, false);
+    net_run(&net, 110 * MS);
+    /* Both moved to p1; then the second is made to be on p0 again, alone. */
+    ck_assert_int_eq(ask(1, 120 * MS), 0);
+    struct sim_netdev *bond = net.hosts[1].stack->netdevs[BOND - 2];
+    ck_assert_ptr_eq(bond->port, net.hosts[1].ports[1]);
+    bond->port = far;
+    bond->lower = net.hosts[1].stack->netdevs[0];
+    struct sim_ip stranger = net_ip("10.0.0.2");
+    sim_neigh_flush(net.hosts[0].stack->netdevs[BOND - 2]);
+    ck_assert_int_eq(ask(1, 2000 * MS), ETIMEDOUT);
+    ck_assert_int_eq(sim_neigh_state(net.hosts[0].stack->netdevs[BOND - 2], &stranger),
+                     SIM_NEIGH_INCOMPLETE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sim/stack_bond");
+    TCase *tcase = tcase_create("stack_bond");
+    tcase_add_checked_fixture(tcase, start, stop);
+    tcase_add_test(tcase, only_the_active_port_has_gids);
+    tcase_add_test(tcase, all_of_it_moves_when_the_carrier_goes);
+    tcase_add_test(tcase, without_any_carrier_the_neighbour_is_forgotten);
+    tcase_add_test(tcase, the_backup_port_is_deaf);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
