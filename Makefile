@@ -34,7 +34,7 @@ NL_CFLAGS := $(shell pkg-config --cflags-only-I libnl-route-3.0 2>/dev/null || \
                echo -I/usr/include/libnl3)
 NL_LIBS := $(shell pkg-config --libs libnl-route-3.0 2>/dev/null || echo -lnl-route-3 -lnl-3)
 CPPFLAGS += $(patsubst -I%,-isystem %,$(NL_CFLAGS))
-LIBS := -lyaml -ljansson -lsodium $(NL_LIBS) -ldl -lm -lpthread
+LIBS := -lyaml -ljansson -lexpat -lsodium $(NL_LIBS) -ldl -lm -lpthread
 TEST_LIBS := -lcheck -lsubunit -lrt
 
 # Sources: every .c is the library's but tests, fuzz targets, benches and the command's main.

@@ -22,7 +22,7 @@ static const struct verb_spec verbs[] = {
     {"bench", cli_bench, "NAME...", "measure the simulator"},
     {"diagnose", cli_diagnose, "OBS.json", "findings from recorded observations"},
     {"explain", cli_explain, "CODE", "what a finding means, at length"},
-    {"paths", NULL, "FILE.xml", "NCCL-compatible paths inside a host"},
+    {"paths", cli_paths, "FILE.xml", "NCCL-compatible paths inside a host"},
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
     {"plugin", NULL, "", "the NCCL plugin's settings"},

@@ -30,6 +30,12 @@ enum cli_colour { CLI_COLOUR_AUTO, CLI_COLOUR_ALWAYS, CLI_COLOUR_NEVER };
 
 #define CLI_SETS_MAX 64
 
+/* The values of a flag that may be repeated; not owned. */
+struct cli_list {
+    const char *values[CLI_SETS_MAX];
+    size_t n;
+};
+
 /* Everything that flags and WEFT_<FLAG> can say. Strings are not owned: argv's or the
  * environment's. */
 struct cli_options {
@@ -45,8 +51,11 @@ struct cli_options {
     struct scenario_set sets[CLI_SETS_MAX];
     size_t n_sets;
     bool quiet, verbose, dot, list, plan, shrink;
+    bool nocomm, forceflush, dump, info, nographs; /* of paths */
     enum cli_colour colour;
     const char *nic;
+    const char *nccl, *nranks, *nogdr, *netversion; /* of paths */
+    struct cli_list shmdev, hosthash, p2poff;
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
@@ -76,6 +85,7 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
 int cli_show_nic(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
 int cli_explain(struct cli_options *options);
+int cli_paths(struct cli_options *options);
 int cli_swarm(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);
 int cli_node(struct cli_options *options);

@@ -10,136 +10,25 @@
 #include "cli/cli.h"
 #include "rdma/policy.h"
 
-enum flag {
-    FLAG_JSON = 256,
-    FLAG_NDJSON,
-    FLAG_JUNIT,
-    FLAG_HTML,
-    FLAG_PCAP,
-    FLAG_TRACE,
-    FLAG_EVENTS,
-    FLAG_EVENTS_LEVEL,
-    FLAG_OBSERVATIONS,
-    FLAG_BACKEND,
-    FLAG_POLICY,
-    FLAG_SEED,
-    FLAG_SET,
-    FLAG_COLOR,
-    FLAG_DOT,
-    FLAG_LIST,
-    FLAG_NIC,
-    FLAG_PLAN,
-    FLAG_JOB,
-    FLAG_RANK,
-    FLAG_SCENARIO,
-    FLAG_NAME,
-    FLAG_RENDEZVOUS,
-    FLAG_RESULT,
-    FLAG_PATIENCE,
-    FLAG_TIME_LIMIT,
-    FLAG_SEEDS,
-    FLAG_SHARD,
-    FLAG_JOBS,
-    FLAG_SHRINK,
-    FLAG_NO_TRAINS,
-    FLAG_QUIET = 'q',
-    FLAG_VERBOSE = 'v',
-    FLAG_HELP = 'h'
-};
+/* Where the value of a flag goes. */
+enum value_kind { VALUE_TEXT, VALUE_SWITCH, VALUE_LIST, VALUE_SET, VALUE_HELP };
 
 /* One flag: what it is called, what it takes, which verbs know it, what it does. */
 struct flag_spec {
-    enum flag flag;
     const char *name;
     const char *argument; /* NULL: none; "[FILE]": optional */
+    int letter;           /* 0: only the long form */
     const char *verbs;    /* blank-separated; "*": all */
     const char *help;
+    enum value_kind kind;
+    size_t offset; /* in struct cli_options: const char *, bool or struct cli_list */
+    bool (*set)(struct cli_options *options, const char *verb, const char *value);
 };
 
-static const struct flag_spec specs[] = {
-    {FLAG_BACKEND, "backend", "NAME", "run show", "sim (default), soft, rxe or verbs"},
-    {FLAG_POLICY, "policy", "NAME", "run swarm show node relayd",
-     "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01"},
-    {FLAG_SEED, "seed", "N", "run show node relayd",
-     "seed of all randomness; default: the file's"},
-    {FLAG_SET, "set", "PATH=VALUE", "run swarm validate show list node relayd",
-     "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB"},
-    {FLAG_JSON, "json", "[FILE]", "run show bench list validate diagnose",
-     "one JSON document, to FILE or alone on stdout"},
-    {FLAG_NDJSON, "ndjson", NULL, "run", "one JSON document a line and run, on stdout"},
-    {FLAG_JUNIT, "junit", "FILE", "run", "JUnit XML, a case per expectation"},
-    {FLAG_HTML, "html", "FILE", "run", "a self-contained page"},
-    {FLAG_PCAP, "pcap", "FILE", "run", "capture every frame (pcapng)"},
-    {FLAG_TRACE, "trace", "FILE", "run", "Chrome/Perfetto trace"},
-    {FLAG_EVENTS, "events", "FILE", "run node relayd",
-     "the event story, one line per event"},
-    {FLAG_EVENTS_LEVEL, "events-level", "LEVEL", "run", "story (default) or packet"},
-    {FLAG_NO_TRAINS, "no-trains", NULL, "run",
-     "simulate every packet by itself: slower, the same result"},
-    {FLAG_OBSERVATIONS, "observations", "FILE", "run", "what `weft diagnose` reads"},
-    {FLAG_DOT, "dot", NULL, "show", "the mesh in Graphviz' language"},
-    {FLAG_NIC, "nic", "HOST:PORT", "show", "what happened inside that NIC in a run"},
-    {FLAG_PLAN, "plan", NULL, "show", "how the jobs will run: choices and steps"},
-    {FLAG_JOB, "job", "N", "show", "--plan of one job, from 0"},
-    {FLAG_RANK, "rank", "R", "show", "--plan of one rank, from 0"},
-    {FLAG_LIST, "list", NULL, "bench", "the names of the benchmarks"},
-    {FLAG_SCENARIO, "scenario", "FILE", "node relayd", "the scenario all ranks run"},
-    {FLAG_NAME, "name", "HOST", "node relayd", "the host of it that this process is"},
-    {FLAG_RENDEZVOUS, "rendezvous", "ADDR:PORT", "node relayd",
-     "where rank 0 serves; default: its management address"},
-    {FLAG_RESULT, "result", "FILE", "node relayd", "what this rank did, as JSON"},
-    {FLAG_PATIENCE, "patience", "SECONDS", "node relayd",
-     "for ranks not started; default 900"},
-    {FLAG_TIME_LIMIT, "time-limit", "SECONDS", "guest swarm",
-     "then it (of a swarm: the run) is killed; default 3600 (600)"},
-    {FLAG_SEEDS, "seeds", "A..B", "swarm", "every seed from A to B"},
-    {FLAG_SHARD, "shard", "i/N", "swarm", "every Nth of them, from the ith"},
-    {FLAG_JOBS, "jobs", "J", "swarm", "processes; default: one a processor"},
-    {FLAG_SHRINK, "shrink", NULL, "swarm",
-     "make a file's first failure small and save it as a scenario"},
-    {FLAG_COLOR, "color", "WHEN", "*", "auto (default), always or never"},
-    {FLAG_QUIET, "quiet", NULL, "*", "no progress, no tables; only failures"},
-    {FLAG_VERBOSE, "verbose", NULL, "*", "log what is being done"},
-    {FLAG_HELP, "help", NULL, "*", "this text"},
-};
-
-static bool verb_takes(const struct flag_spec *spec, const char *verb)
-{
-    const char *at = spec->verbs;
-    size_t n = strlen(verb);
-
-    if (strcmp(at, "*") == 0) {
-        return true;
-    }
-    while (at != NULL) {
-        at += *at == ' ' ? 1 : 0;
-        if (strncmp(at, verb, n) == 0 && (at[n] == ' ' || at[n] == '\0')) {
-            return true;
-        }
-        at = strchr(at, ' ');
-    }
-    return false;
-}
-
-void cli_options_help(const char *verb)
-{
-    for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
-        char left[40];
-        const char *argument = specs[i].argument;
-
-        if (!verb_takes(&specs[i], verb)) {
-            continue;
-        }
-        if (argument == NULL) {
-            weft_format(left, sizeof(left), "--%s", specs[i].name);
-        } else if (argument[0] == '[') {
-            weft_format(left, sizeof(left), "--%s[=%s", specs[i].name, argument + 1);
-        } else {
-            weft_format(left, sizeof(left), "--%s %s", specs[i].name, argument);
-        }
-        printf("  %-26s %s\n", left, specs[i].help);
-    }
-}
+#define TEXT(field) .kind = VALUE_TEXT, .offset = offsetof(struct cli_options, field)
+#define SWITCH(field) .kind = VALUE_SWITCH, .offset = offsetof(struct cli_options, field)
+#define LIST(field) .kind = VALUE_LIST, .offset = offsetof(struct cli_options, field)
+#define SET_BY(function) .kind = VALUE_SET, .set = function
 
 static bool usage(const char *verb, const char *name, const char *problem,
                   const char *value)
@@ -163,22 +52,31 @@ static bool set_seed(struct cli_options *options, const char *verb, const char *
 }
 
 /* Whole seconds, from 1 to a day. */
-static bool set_seconds(struct cli_options *options, const char *verb, int flag,
-                        const char *value)
+static bool parse_seconds(const char *verb, const char *name, const char *value, int *out)
 {
     char *end = NULL;
     long seconds = strtol(value, &end, 10);
 
     if (end == value || *end != '\0' || seconds < 1 || seconds > 86400) {
-        return usage(verb, flag == FLAG_PATIENCE ? "patience" : "time-limit",
-                     "not 1 to 86400 seconds", value);
+        return usage(verb, name, "not 1 to 86400 seconds", value);
     }
-    if (flag == FLAG_PATIENCE) {
-        options->patience_s = seconds;
-    } else {
-        options->time_limit_s = (int)seconds;
-    }
+    *out = (int)seconds;
     return true;
+}
+
+static bool set_patience(struct cli_options *options, const char *verb, const char *value)
+{
+    int seconds = 0;
+    bool ok = parse_seconds(verb, "patience", value, &seconds);
+
+    options->patience_s = seconds;
+    return ok;
+}
+
+static bool set_time_limit(struct cli_options *options, const char *verb,
+                           const char *value)
+{
+    return parse_seconds(verb, "time-limit", value, &options->time_limit_s);
 }
 
 static bool set_colour(struct cli_options *options, const char *verb, const char *value)
@@ -227,112 +125,144 @@ static bool add_set(struct cli_options *options, const char *verb, const char *v
     return true;
 }
 
-/* The field that holds the file or name of a flag that is only kept, or NULL. */
-static const char **text_field(struct cli_options *options, enum flag flag)
+static const struct flag_spec specs[] = {
+    {"backend", "NAME", 0, "run show", "sim (default), soft, rxe or verbs",
+     TEXT(backend)},
+    {"policy", "NAME", 0, "run swarm show node relayd",
+     "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01",
+     SET_BY(set_policy)},
+    {"seed", "N", 0, "run show node relayd",
+     "seed of all randomness; default: the file's", SET_BY(set_seed)},
+    {"set", "PATH=VALUE", 0, "run swarm validate show list node relayd",
+     "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB",
+     SET_BY(add_set)},
+    {"json", "[FILE]", 0, "run show bench list validate diagnose",
+     "one JSON document, to FILE or alone on stdout", TEXT(json)},
+    {"ndjson", NULL, 0, "run", "one JSON document a line and run, on stdout",
+     SWITCH(ndjson)},
+    {"junit", "FILE", 0, "run", "JUnit XML, a case per expectation", TEXT(junit)},
+    {"html", "FILE", 0, "run", "a self-contained page", TEXT(html)},
+    {"pcap", "FILE", 0, "run", "capture every frame (pcapng)", TEXT(pcap)},
+    {"trace", "FILE", 0, "run", "Chrome/Perfetto trace", TEXT(trace)},
+    {"events", "FILE", 0, "run node relayd", "the event story, one line per event",
+     TEXT(events)},
+    {"events-level", "LEVEL", 0, "run", "story (default) or packet",
+     SET_BY(set_events_level)},
+    {"no-trains", NULL, 0, "run",
+     "simulate every packet by itself: slower, the same result", SWITCH(no_trains)},
+    {"observations", "FILE", 0, "run", "what `weft diagnose` reads", TEXT(observations)},
+    {"dot", NULL, 0, "show", "the mesh in Graphviz' language", SWITCH(dot)},
+    {"nic", "HOST:PORT", 0, "show", "what happened inside that NIC in a run", TEXT(nic)},
+    {"plan", NULL, 0, "show", "how the jobs will run: choices and steps", SWITCH(plan)},
+    {"job", "N", 0, "show", "--plan of one job, from 0", TEXT(job)},
+    {"rank", "R", 0, "show paths", "--plan of one rank, from 0; or the own rank",
+     TEXT(rank)},
+    {"list", NULL, 0, "bench", "the names of the benchmarks", SWITCH(list)},
+    {"scenario", "FILE", 0, "node relayd", "the scenario all ranks run", TEXT(scenario)},
+    {"name", "HOST", 0, "node relayd", "the host of it that this process is", TEXT(name)},
+    {"rendezvous", "ADDR:PORT", 0, "node relayd",
+     "where rank 0 serves; default: its management address", TEXT(rendezvous)},
+    {"result", "FILE", 0, "node relayd", "what this rank did, as JSON", TEXT(result)},
+    {"patience", "SECONDS", 0, "node relayd", "for ranks not started; default 900",
+     SET_BY(set_patience)},
+    {"time-limit", "SECONDS", 0, "guest swarm",
+     "then it (of a swarm: the run) is killed; default 3600 (600)",
+     SET_BY(set_time_limit)},
+    {"seeds", "A..B", 0, "swarm", "every seed from A to B", TEXT(seeds)},
+    {"shard", "i/N", 0, "swarm", "every Nth of them, from the ith", TEXT(shard)},
+    {"jobs", "J", 0, "swarm", "processes; default: one a processor", TEXT(jobs)},
+    {"shrink", NULL, 0, "swarm",
+     "make a file's first failure small and save it as a scenario", SWITCH(shrink)},
+    {"nccl", "2.25|2.28", 0, "paths", "the rules of that release; default 2.25",
+     TEXT(nccl)},
+    {"nranks", "N", 0, "paths", "ranks in all; default: those of the file", TEXT(nranks)},
+    {"shmdev", "R=0x..", 0, "paths", "that rank sees another /dev/shm", LIST(shmdev)},
+    {"hosthash", "R=0x..", 0, "paths", "that rank is another host to NCCL",
+     LIST(hosthash)},
+    {"nogdr", "R,..", 0, "paths", "GPUs of these ranks without GPUDirect", TEXT(nogdr)},
+    {"p2poff", "A,B", 0, "paths", "NVML denies peer access between these GPUs",
+     LIST(p2poff)},
+    {"netversion", "N", 0, "paths", "of the net plugin; 4: no PXN", TEXT(netversion)},
+    {"nocomm", NULL, 0, "paths", "paths without a communicator", SWITCH(nocomm)},
+    {"forceflush", NULL, 0, "paths", "the plugin asks for flushes", SWITCH(forceflush)},
+    {"dump", NULL, 0, "paths", "nodes, links, paths and queries (default)", SWITCH(dump)},
+    {"nographs", NULL, 0, "paths", "no search for rings and trees", SWITCH(nographs)},
+    {"color", "WHEN", 0, "*", "auto (default), always or never", SET_BY(set_colour)},
+    {"quiet", NULL, 'q', "*", "no progress, no tables; only failures", SWITCH(quiet)},
+    {"verbose", NULL, 'v', "*", "log what is being done", SWITCH(verbose)},
+    {"help", NULL, 'h', "*", "this text", .kind = VALUE_HELP},
+};
+
+static bool verb_takes(const struct flag_spec *spec, const char *verb)
 {
-    switch (flag) {
-    case FLAG_JSON:
-        return &options->json;
-    case FLAG_JUNIT:
-        return &options->junit;
-    case FLAG_HTML:
-        return &options->html;
-    case FLAG_PCAP:
-        return &options->pcap;
-    case FLAG_TRACE:
-        return &options->trace;
-    case FLAG_EVENTS:
-        return &options->events;
-    case FLAG_OBSERVATIONS:
-        return &options->observations;
-    case FLAG_BACKEND:
-        return &options->backend;
-    case FLAG_NIC:
-        return &options->nic;
-    case FLAG_SEEDS:
-        return &options->seeds;
-    case FLAG_SHARD:
-        return &options->shard;
-    case FLAG_JOBS:
-        return &options->jobs;
-    case FLAG_JOB:
-        return &options->job;
-    case FLAG_RANK:
-        return &options->rank;
-    case FLAG_SCENARIO:
-        return &options->scenario;
-    case FLAG_NAME:
-        return &options->name;
-    case FLAG_RENDEZVOUS:
-        return &options->rendezvous;
-    case FLAG_RESULT:
-        return &options->result;
-    case FLAG_PATIENCE:
-    case FLAG_TIME_LIMIT:
-    case FLAG_NDJSON:
-    case FLAG_EVENTS_LEVEL:
-    case FLAG_POLICY:
-    case FLAG_SEED:
-    case FLAG_SET:
-    case FLAG_COLOR:
-    case FLAG_SHRINK:
-    case FLAG_NO_TRAINS:
-    case FLAG_DOT:
-    case FLAG_PLAN:
-    case FLAG_LIST:
-    case FLAG_QUIET:
-    case FLAG_VERBOSE:
-    case FLAG_HELP:
-    default:
-        return NULL;
+    const char *at = spec->verbs;
+    size_t n = strlen(verb);
+
+    if (strcmp(at, "*") == 0) {
+        return true;
+    }
+    while (at != NULL) {
+        at += *at == ' ' ? 1 : 0;
+        if (strncmp(at, verb, n) == 0 && (at[n] == ' ' || at[n] == '\0')) {
+            return true;
+        }
+        at = strchr(at, ' ');
+    }
+    return false;
+}
+
+void cli_options_help(const char *verb)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
+        char left[40];
+        const char *argument = specs[i].argument;
+
+        if (!verb_takes(&specs[i], verb)) {
+            continue;
+        }
+        if (argument == NULL) {
+            weft_format(left, sizeof(left), "--%s", specs[i].name);
+        } else if (argument[0] == '[') {
+            weft_format(left, sizeof(left), "--%s[=%s", specs[i].name, argument + 1);
+        } else {
+            weft_format(left, sizeof(left), "--%s %s", specs[i].name, argument);
+        }
+        printf("  %-26s %s\n", left, specs[i].help);
     }
 }
 
-/* The field of a flag that is on or off, or NULL. */
-static bool *switch_field(struct cli_options *options, int flag)
+static bool add_value(struct cli_list *list, const struct flag_spec *spec,
+                      const char *verb, const char *value)
 {
-    return flag == FLAG_NDJSON      ? &options->ndjson
-           : flag == FLAG_NO_TRAINS ? &options->no_trains
-           : flag == FLAG_DOT       ? &options->dot
-           : flag == FLAG_PLAN      ? &options->plan
-           : flag == FLAG_SHRINK    ? &options->shrink
-           : flag == FLAG_LIST      ? &options->list
-           : flag == FLAG_QUIET     ? &options->quiet
-           : flag == FLAG_VERBOSE   ? &options->verbose
-                                    : NULL;
+    if (list->n == CLI_SETS_MAX) {
+        return usage(verb, spec->name, "too many", value);
+    }
+    list->values[list->n++] = value;
+    return true;
 }
 
-static bool apply(struct cli_options *options, const char *verb, int flag,
-                  const char *value)
+static bool apply(struct cli_options *options, const char *verb,
+                  const struct flag_spec *spec, const char *value)
 {
-    const char **text = text_field(options, (enum flag)flag);
-    bool *is_on = switch_field(options, flag);
+    void *field = (char *)options + spec->offset;
 
-    if (text != NULL) {
-        *text = value == NULL ? "-" : value;
+    switch (spec->kind) {
+    case VALUE_TEXT:
+        *(const char **)field = value == NULL ? "-" : value;
         return true;
-    }
-    if (is_on != NULL) {
-        *is_on = true;
+    case VALUE_SWITCH:
+        *(bool *)field = true;
         return true;
+    case VALUE_LIST:
+        return add_value(field, spec, verb, value);
+    case VALUE_SET:
+        return spec->set(options, verb, value);
+    case VALUE_HELP:
+        break;
     }
-    if (flag == FLAG_SEED) {
-        return set_seed(options, verb, value);
-    }
-    if (flag == FLAG_PATIENCE || flag == FLAG_TIME_LIMIT) {
-        return set_seconds(options, verb, flag, value);
-    }
-    if (flag == FLAG_SET) {
-        return add_set(options, verb, value);
-    }
-    if (flag == FLAG_COLOR) {
-        return set_colour(options, verb, value);
-    }
-    if (flag == FLAG_POLICY) {
-        return set_policy(options, verb, value);
-    }
-    weft_check(flag == FLAG_EVENTS_LEVEL);
-    return set_events_level(options, verb, value);
+    printf("usage: weft %s [flags] ...\n", verb);
+    cli_options_help(verb);
+    exit(CLI_OK);
 }
 
 /* WEFT_<FLAG>, upper case with underscores; a switch is on unless it says 0 or nothing.
@@ -348,12 +278,12 @@ static bool apply_environment(struct cli_options *options, const char *verb)
             *c = *c == '-' ? '_' : (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
         }
         value = getenv(name);
-        if (value == NULL || value[0] == '\0' || specs[i].flag == FLAG_HELP ||
+        if (value == NULL || value[0] == '\0' || specs[i].kind == VALUE_HELP ||
             !verb_takes(&specs[i], verb) ||
             (specs[i].argument == NULL && strcmp(value, "0") == 0)) {
             continue;
         }
-        if (!apply(options, verb, (int)specs[i].flag, value)) {
+        if (!apply(options, verb, &specs[i], value)) {
             fprintf(stderr, "weft %s: (from the environment: %s)\n", verb, name);
             return false;
         }
@@ -383,9 +313,21 @@ static bool wants_colour(const struct cli_options *options)
            (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }
 
+/* NULL for what getopt has complained of. */
+static const struct flag_spec *spec_of_letter(int letter)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
+        if (specs[i].letter == letter) {
+            return &specs[i];
+        }
+    }
+    return NULL;
+}
+
 bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
                        char **argv, int first)
 {
+    enum { FIRST_FLAG = 256 };
     struct option longs[WEFT_LENGTH(specs) + 1];
     size_t n = 0;
     int flag;
@@ -402,19 +344,17 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
             longs[n].has_arg = specs[i].argument == NULL     ? no_argument
                                : specs[i].argument[0] == '[' ? optional_argument
                                                              : required_argument;
-            longs[n++].val = (int)specs[i].flag;
+            longs[n++].val = FIRST_FLAG + (int)i;
         }
     }
     argv[first - 1] = argv[0]; /* getopt's messages begin with the program's name */
     optind = 1;
     while ((flag = getopt_long(argc - first + 1, argv + first - 1, "qvh", longs, NULL)) !=
            -1) {
-        if (flag == FLAG_HELP) {
-            printf("usage: weft %s [flags] ...\n", verb);
-            cli_options_help(verb);
-            exit(CLI_OK);
-        }
-        if (flag == '?' || !apply(options, verb, flag, optarg)) {
+        const struct flag_spec *spec =
+            flag >= FIRST_FLAG ? &specs[flag - FIRST_FLAG] : spec_of_letter(flag);
+
+        if (spec == NULL || !apply(options, verb, spec, optarg)) {
             return false;
         }
     }

@@ -1,0 +1,173 @@
+/* What is inside one host, as NCCL sees it: GPUs, PCI switches, NVSwitches, CPUs (NUMA nodes),
+ * NICs and their network ports, and the links between them.
+ *
+ * The rules are NCCL's own, release by release, because what we predict on a laptop must be what
+ * happens on the machine: what is odd in them is odd on purpose. Sources: NCCL's src/graph/topo.cc
+ * and paths.cc of the releases that topo_rules name; docs/paths.md. Bandwidths are floats, and
+ * computed in the order in which NCCL computes them: equal or not decides ties. */
+#ifndef WEFT_TOPO_TOPO_H
+#define WEFT_TOPO_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* In this order nodes are listed, and types searched. */
+enum topo_type {
+    TOPO_GPU,
+    TOPO_PCI,
+    TOPO_NVS,
+    TOPO_CPU,
+    TOPO_NIC,
+    TOPO_NET,
+    TOPO_N_TYPES
+};
+
+enum topo_link_type {
+    TOPO_LINK_LOC,
+    TOPO_LINK_NVL,
+    TOPO_LINK_C2C,
+    TOPO_LINK_PCI,
+    TOPO_LINK_SYS,
+    TOPO_LINK_NET
+};
+
+/* How far a path goes, the nearest first. 2.25 knows neither C2C nor P2C. */
+enum topo_path_type {
+    TOPO_LOC, /* the node itself */
+    TOPO_NVL, /* NVLink */
+    TOPO_NVB, /* NVLink through one other GPU */
+    TOPO_C2C, /* a GPU's coherent link to its CPU */
+    TOPO_PIX, /* one PCI switch */
+    TOPO_PXB, /* several PCI switches */
+    TOPO_P2C, /* C2C, then the CPU's PCI */
+    TOPO_PXN, /* over another GPU, which is near the NIC */
+    TOPO_PHB, /* through a CPU */
+    TOPO_SYS, /* between CPUs */
+    TOPO_NETWORK,
+    TOPO_DIS, /* not connected */
+    TOPO_N_PATH_TYPES
+};
+
+/* NCCL's limits: topo.h and xml.h there. */
+enum {
+    TOPO_NODES_MAX = 256,
+    TOPO_LINKS_MAX = 576,
+    TOPO_CHANNELS_MAX = 64,
+    TOPO_UNDEFINED = -1
+};
+
+enum { TOPO_ARCH_X86 = 1, TOPO_ARCH_POWER = 2, TOPO_ARCH_ARM = 3 };
+enum { TOPO_VENDOR_INTEL = 1, TOPO_VENDOR_AMD = 2, TOPO_VENDOR_ZHAOXIN = 3 };
+
+/* What differs between releases of NCCL. */
+struct topo_rules {
+    const char *name;   /* "2.25" */
+    bool has_c2c;       /* link and path types C2C and P2C; else C2C links are NVL */
+    float nvlink_sm100; /* GB/s of one link of sm >= 100 */
+    float intel_bw[5];  /* GB/s between CPUs, by model of the CPU, from 1 */
+    int intel_models
+        [5]; /* the least modelid (family 6) of a model, from 2; 0: there is none */
+    bool turns_back_on_climb; /* on the way from a GPU to its CPU; may never end */
+    bool
+        flatten_from_1; /* the scan for Broadcom switches begins again at the second node */
+    bool trims_nets;    /* one machine alone: its NETs are taken out, not only unused */
+    enum topo_path_type
+        pxn_above;          /* PXN where the own path to the NET is farther than this */
+    bool has_gdr_pci_flush; /* a flush where data goes by PCI and flags by C2C */
+};
+
+/* "2.25" or "2.28"; NULL if there is no such set. */
+const struct topo_rules *topo_rules_find(const char *name);
+
+struct topo_node;
+
+struct topo_link {
+    enum topo_link_type type;
+    float bw; /* GB/s */
+    struct topo_node *to;
+};
+
+struct topo_path {
+    enum topo_path_type type;
+    float bw; /* GB/s of the narrowest link; 0 if there is no path */
+    uint32_t n_hops;
+    const struct topo_link *const *hops; /* [n_hops]; in the system's memory */
+};
+
+struct topo_gpu {
+    int dev, rank, sm, gdr;
+};
+
+struct topo_cpu {
+    int arch, vendor, model; /* TOPO_ARCH_*, TOPO_VENDOR_*; TOPO_UNDEFINED */
+};
+
+struct topo_net {
+    int dev, port, gdr, coll, max_channels;
+    uint64_t asic;     /* GUID */
+    float bw, latency; /* GB/s, us */
+};
+
+struct topo_node {
+    enum topo_type type;
+    uint64_t id;    /* system << 56 | local id: bus id, NUMA node or device number */
+    uint32_t index; /* among those of its type */
+    struct topo_link
+        *links; /* Owned [n_links], in the order in which they are searched */
+    uint32_t n_links, cap_links;
+    /* Owned: to every node of a type, [count of that type]; NULL: never computed. */
+    struct topo_path *paths[TOPO_N_TYPES];
+    union {
+        struct topo_gpu gpu;
+        struct topo_cpu cpu;
+        struct topo_net net;
+        uint64_t
+            pci_device; /* vendor, device, subsystem vendor and device, 16 bits each */
+    } u;
+};
+
+struct topo_system {
+    const struct topo_rules *rules;
+    struct topo_node **nodes[TOPO_N_TYPES]; /* Owned [n[type]], and they */
+    uint32_t n[TOPO_N_TYPES];
+    uint64_t *host_hashes; /* Owned [n_hosts]; by system id */
+    uint32_t n_hosts;
+    uint32_t system_id;     /* of this host */
+    bool is_inter;          /* ranks of other machines take part */
+    struct topo_hops *hops; /* Owned: memory of paths */
+};
+
+/* NCCL's topology XML. Errors are WEFT_ERR_INPUT, "line:column: what". The caller's, with
+ * topo_free. */
+weft_status topo_load(const char *text, size_t n_bytes, const struct topo_rules *rules,
+                      struct topo_system **out, struct weft_error *error);
+void topo_free(struct topo_system *system);
+
+static inline uint32_t topo_system_of(uint64_t id)
+{
+    return (uint32_t)(id >> 56);
+}
+
+static inline uint64_t topo_local_of(uint64_t id)
+{
+    return id & 0x00ffffffffffffffu;
+}
+
+const char *topo_type_name(enum topo_type type);      /* "GPU" */
+const char *topo_link_name(enum topo_link_type type); /* "PCI" */
+const char *topo_path_name(enum topo_path_type type); /* "PHB" */
+/* The type called `name` by these rules; false if there is none. */
+bool topo_path_parse(const struct topo_rules *rules, const char *name,
+                     enum topo_path_type *out);
+
+/* "GPU/0-99000". Returns `out`. */
+#define TOPO_NAME_BYTES 40
+char *topo_node_name(const struct topo_node *node, char *out);
+
+/* GB/s of one NVLink of a GPU. */
+float topo_nvlink_bw(const struct topo_rules *rules, int sm);
+
+#endif
