@@ -280,6 +280,21 @@ START_TEST(what_follows_the_ip_packet_is_ignored)
 }
 END_TEST
 
+START_TEST(an_empty_packet_has_no_pad)
+{
+    uint8_t bytes[SIM_PACKET_BYTES_MAX];
+    struct sim_roce roce;
+    size_t n = golden(0, bytes);
+    ck_assert_int_eq(sim_roce_decode(bytes, n, &roce, NULL), SIM_PACKET_OK);
+    roce.n_payload = 0;
+    n = sim_roce_encode(&roce, bytes, sizeof(bytes));
+    ck_assert_int_eq(sim_roce_decode(bytes, n, &roce, NULL), SIM_PACKET_OK);
+    bytes[BTH4 + 1] |= 1 << 4;
+    put_icrc(bytes, n);
+    ck_assert_int_eq(sim_roce_decode(bytes, n, &roce, NULL), SIM_PACKET_LENGTH);
+}
+END_TEST
+
 START_TEST(a_right_udp_checksum_is_taken_and_kept)
 {
     uint8_t bytes[SIM_PACKET_BYTES_MAX];
@@ -380,6 +395,7 @@ int main(void)
     tcase_add_loop_test(tcase, each_damage_has_its_reason, 0, (int)WEFT_LENGTH(damages));
     tcase_add_loop_test(tcase, every_shorter_frame_is_refused, 0, 8);
     tcase_add_loop_test(tcase, what_follows_the_ip_packet_is_ignored, 0, 8);
+    tcase_add_test(tcase, an_empty_packet_has_no_pad);
     tcase_add_test(tcase, a_right_udp_checksum_is_taken_and_kept);
     tcase_add_loop_test(tcase, every_opcode_comes_back_whole, 0, RC_N_OPCODES + 1);
     tcase_add_loop_test(tcase, records_survive_the_wire, 0, 8);
