@@ -26,6 +26,7 @@ WITHOUT = {
     "hns-mailbox-stall": (["mailbox_stall_nth=0"], "time: at least 600ms"),
     "hns-mailbox-timeout": (["mailbox_stall=100ms"], "result: fail"),
     "hns-inline-lowered": (["inline_lowered=false"], "result: pass"),
+    "rxe-gid-deleted": (["gid_checked_per_packet=false"], "result: fail"),
     "rxe-retry-lowered": (["--policy", "nccl-2.25"], "symptom: wc_status 12"),
 }
 # What would have to change in the program: mutants show that these notice.

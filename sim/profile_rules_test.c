@@ -304,6 +304,12 @@ static bool check_modify(const struct row *row, struct rc_pair *pair)
     } else if (is(row, "rd_atomic")) {
         rts.max_rd_atomic = (uint8_t)row->argument;
         ck_assert_int_eq(raise_qp(pair, qp, &rtr, &rts), rules_errno(row->value));
+    } else if (is(row, "rd_atomic_kept")) {
+        rtr.max_dest_rd_atomic = rts.max_rd_atomic = (uint8_t)row->argument;
+        ck_assert_int_eq(raise_qp(pair, qp, &rtr, &rts), 0);
+        ck_assert_int_eq(sim_nic_query_qp(qp, &now), 0);
+        ck_assert_uint_eq(now.max_rd_atomic, number(row));
+        ck_assert_uint_eq(now.max_dest_rd_atomic, number(row));
     } else if (is(row, "path_mtu_beyond_active")) {
         rtr.path_mtu = IBV_MTU_2048; /* of a netdev with 1500 */
         ck_assert_int_eq(raise_qp(pair, qp, &rtr, &rts), rules_errno(row->value));
