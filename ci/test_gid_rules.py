@@ -52,7 +52,7 @@ def test_gid_tables_have_the_history_that_the_rules_say():
 
 
 @pytest.mark.parametrize("name", ["arp-flux", "arp-flux-filtered", "arp-flux-fixed",
-                                  "peer-address"])
+                                  "peer-address", "rp-filter-rxe"])
 def test_soft_roce_fails_for_the_same_reason(name):
     """scenarios/net: result, symptom and finding are those of the simulated fabric."""
     done = subprocess.run([WEFT, "run", "--backend", "rxe", f"scenarios/net/{name}.yaml", "--json"],

@@ -54,6 +54,7 @@ static const struct field fields[] = {
     FIELD(U32, n_ports),
     FIELD(U32, gid_tbl_len),
     FIELD(BOOL, has_roce_v1),
+    FIELD(BOOL, in_ip_stack),
     FIELD(BOOL, gids_by_scan),
     FIELD(SIZE32, mtu_overhead_bytes),
     FIELD(SIZE32, max_mtu_bytes),

@@ -62,6 +62,7 @@ struct sim_profile {
     uint32_t n_ports;     /* ports of one device */
     uint32_t gid_tbl_len; /* slots of a port's GID table */
     bool has_roce_v1;     /* each address gets a v1 slot before its v2 slot */
+    bool in_ip_stack;     /* packets come in through the host's: rp_filter, firewall */
     bool gids_by_scan;    /* made when the addresses are there: IPv4 before IPv6; else the
                         * addresses come one by one to the device */
     /* active_mtu is the largest IB MTU <= netdev MTU - this */

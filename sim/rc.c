@@ -251,6 +251,11 @@ static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
                             sim_path_vlan(in))) {
         return false;
     }
+    if (qp->nic->profile.in_ip_stack && in->source_mac != sim_port_mac(port) &&
+        !sim_stack_admits_roce(qp->nic->stack, port, &in->source_gid,
+                               sim_path_vlan(in))) {
+        return false;
+    }
     qp->verified = in;
     return true;
 }

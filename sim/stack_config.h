@@ -22,9 +22,10 @@ struct sim_sysctl {
     int promote_secondaries;
 };
 
-/* Closed interval of TCP destination ports whose segments the firewall drops silently. */
+/* Closed interval of destination ports whose segments the firewall drops silently. */
 struct sim_port_range {
     uint16_t low, high;
+    bool is_udp; /* else TCP */
 };
 
 struct sim_stack_config {

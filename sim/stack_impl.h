@@ -118,6 +118,7 @@ void sim_route_del_connected(struct sim_stack *stack, const struct sim_netdev *n
 /* Whether a packet from `source` may come in on `netdev` (fib_validate_source). */
 bool sim_source_is_valid(const struct sim_netdev *netdev, const struct sim_ip *source);
 
+bool sim_stack_firewall_drops(const struct sim_stack *stack, bool is_udp, uint16_t port);
 /* Sends a TCP packet on its way, `oif` NULL: by route. Takes the packet over. 0 also when
  * it is lost later; ENETUNREACH if there is no way. */
 int sim_stack_output(struct sim_stack *stack, struct sim_netdev *oif,

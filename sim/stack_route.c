@@ -9,6 +9,7 @@
 
 /* From the host to itself: what a softirq on the same machine roughly takes; chosen. */
 #define LOOPBACK_PS ((weft_ps)5000000)
+#define ROCE_UDP_PORT 4791
 
 struct sim_looped {
     struct sim_looped *next;
@@ -182,15 +183,24 @@ int sim_stack_output(struct sim_stack *stack, struct sim_netdev *oif,
     return 0;
 }
 
-static bool firewall_drops(const struct sim_stack *stack, uint16_t port)
+bool sim_stack_firewall_drops(const struct sim_stack *stack, bool is_udp, uint16_t port)
 {
     for (uint32_t i = 0; i < stack->n_input_drop; i++) {
         const struct sim_port_range *range = &stack->input_drop[i];
-        if (port >= range->low && port <= range->high) {
+        if (range->is_udp == is_udp && port >= range->low && port <= range->high) {
             return true;
         }
     }
     return false;
+}
+
+bool sim_stack_admits_roce(const struct sim_stack *stack, const struct sim_port *port,
+                           const union ibv_gid *source, uint16_t vlan_id)
+{
+    const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
+    struct sim_ip from = sim_ip_of_gid(source);
+    return netdev != NULL && sim_source_is_valid(netdev, &from) &&
+           !sim_stack_firewall_drops(stack, true, ROCE_UDP_PORT);
 }
 
 static void forward(struct sim_netdev *netdev, struct sim_packet *packet)
@@ -224,7 +234,7 @@ void sim_stack_tcp_input(struct sim_netdev *netdev, struct sim_packet *packet)
         forward(netdev, packet);
         return;
     }
-    if (!firewall_drops(stack, segment->destination.port)) {
+    if (!sim_stack_firewall_drops(stack, false, segment->destination.port)) {
         sim_tcp_input(stack->tcp, netdev, packet);
     }
     sim_packet_free(packet);

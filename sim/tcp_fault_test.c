@@ -126,7 +126,7 @@ END_TEST
 START_TEST(a_firewall_swallows_segments)
 {
     duo_stop();
-    struct sim_port_range drop = {1024, 65535};
+    struct sim_port_range drop = {1024, 65535, false};
     duo_start_with(&(struct sim_stack_config){.input_drop = &drop, .n_input_drop = 1});
     struct sim_stream *client = duo_dial("10.0.0.2", PORT);
     net_run(&duo.net, 25 * SECOND);

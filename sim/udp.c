@@ -217,7 +217,8 @@ void sim_udp_input(struct sim_netdev *netdev, struct sim_packet *packet)
 {
     const struct sim_datagram *datagram = packet->payload;
 
-    if (sim_source_is_valid(netdev, &datagram->source.ip)) {
+    if (sim_source_is_valid(netdev, &datagram->source.ip) &&
+        !sim_stack_firewall_drops(netdev->stack, true, datagram->destination.port)) {
         deliver(netdev->stack, netdev, datagram, NULL);
     }
     sim_packet_free(packet);

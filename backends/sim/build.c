@@ -17,11 +17,12 @@ static uint64_t mac_of(uint32_t host, uint32_t port)
 
 /* ---- hosts ---- */
 
-/* "tcp:LO-HI" or "tcp:PORT". */
+/* "tcp:LO-HI" or "tcp:PORT"; likewise "udp:". */
 static bool parse_drop(const char *text, struct sim_port_range *out)
 {
     unsigned long bounds[2];
-    if (strncmp(text, "tcp:", 4) != 0) {
+    bool is_udp = strncmp(text, "udp:", 4) == 0;
+    if (!is_udp && strncmp(text, "tcp:", 4) != 0) {
         return false;
     }
     text += 4;
@@ -41,8 +42,8 @@ static bool parse_drop(const char *text, struct sim_port_range *out)
         }
         text = end;
     }
-    *out =
-        (struct sim_port_range){.low = (uint16_t)bounds[0], .high = (uint16_t)bounds[1]};
+    *out = (struct sim_port_range){
+        .low = (uint16_t)bounds[0], .high = (uint16_t)bounds[1], .is_udp = is_udp};
     return *text == '\0' && bounds[0] <= bounds[1] && bounds[1] <= UINT16_MAX;
 }
 
@@ -73,8 +74,8 @@ static weft_status build_stack(struct sim_host *host, struct weft_error *error)
         if (!parse_drop(spec->input_drop[i], &ranges[i])) {
             free(ranges);
             return weft_fail(error, WEFT_ERR_INPUT, "world",
-                             "%s: input_drop \"%s\" is not \"tcp:LOW-HIGH\"", spec->name,
-                             spec->input_drop[i]);
+                             "%s: input_drop \"%s\" is not \"tcp:LOW-HIGH\" or \"udp:\"",
+                             spec->name, spec->input_drop[i]);
         }
     }
     config.input_drop = ranges;

@@ -112,8 +112,8 @@ START_TEST(what_cannot_be_built_is_named)
     hosts[0].n_overrides = 1;
     refuses(WEFT_ERR_INPUT, "max_inlein");
     hosts[0].n_overrides = 0;
-    static const char *const bad[] = {"udp:1-2", "tcp:", "tcp:5-1", "tcp:1-70000",
-                                      "tcp:1-2x"};
+    static const char *const bad[] = {
+        "sctp:1-2", "udp:", "tcp:", "tcp:5-1", "tcp:1-70000", "tcp:1-2x"};
     for (size_t i = 0; i < WEFT_LENGTH(bad); i++) {
         hosts[0].input_drop = &bad[i];
         hosts[0].n_input_drop = 1;

@@ -39,6 +39,7 @@ const struct sim_profile sim_profile_rxe = {
     .n_ports = 1,              /* rxe_param.h */
     .gid_tbl_len = 1024,       /* rxe_param.h */
     .has_roce_v1 = false,      /* v2 only */
+    .in_ip_stack = true,       /* rxe_net.c: a UDP tunnel socket */
     .gids_by_scan = true,      /* rdma link add takes a netdev that has its addresses */
     .mtu_overhead_bytes = 80,  /* rxe.c, rxe_set_mtu */
     .max_mtu_bytes = 4096,     /* ib_addr.h */
