@@ -307,6 +307,9 @@ static void read_time_bound(struct loader *loader, const struct tree_node *node,
         if (!expect->has_time_at_most && !expect->has_time_at_least) {
             complain(loader, node->mark, "time: expected 'at_most' or 'at_least'");
         }
+        if (expect->has_time_at_most && expect->at_least_ns > expect->at_most_ns) {
+            complain(loader, node->mark, "time: 'at_least' is above 'at_most'");
+        }
     }
 }
 
@@ -342,6 +345,9 @@ static void read_counter(struct loader *loader, const struct tree_pair *pair,
     }
     if (most != NULL) {
         read_u64(loader, most, "at_most", 0, INT64_MAX, &out->at_most);
+    }
+    if (out->at_least > out->at_most) {
+        complain(loader, pair->value->mark, "a counter: 'at_least' is above 'at_most'");
     }
 }
 
