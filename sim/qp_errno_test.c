@@ -70,6 +70,13 @@ static void claim_sqd(struct call *call)
 {
     claim(call, IBV_QPS_SQD);
 }
+/* From INIT straight to RTS, by saying that it is there. */
+static void rts_by_claim(struct call *call)
+{
+    call->attr.qp_state = IBV_QPS_RTS;
+    call->mask = IBV_QP_STATE;
+    claim(call, IBV_QPS_RTS);
+}
 static void qkey_privileged(struct call *call)
 {
     call->attr.qkey = 0x80000001u;
@@ -210,6 +217,7 @@ static const struct {
     MISTAKE(claim_9),
     MISTAKE(claim_init),
     MISTAKE(claim_sqd),
+    MISTAKE(rts_by_claim),
     MISTAKE(qkey_privileged),
     MISTAKE(no_grh),
     MISTAKE(gid_empty),
