@@ -139,8 +139,12 @@ struct sim_frame {
     uint16_t wire_bytes; /* with preamble and gap */
     uint8_t syndrome;    /* AETH */
     uint8_t opcode;
-    uint8_t flags;     /* SIM_FRAME_* */
-    uint16_t n_before; /* packets for which it stands too (sim/train.h) */
+    uint8_t flags; /* SIM_FRAME_* */
+    /* Packets of its QP for which it stands too (sim/train.h); what of the wire is theirs: one
+     * packet in `stride`; their receiver has agreed. */
+    uint16_t n_before;
+    uint8_t stride;
+    bool is_agreed;
 };
 
 _Static_assert(sizeof(struct sim_frame) <= 128, "frame records stay compact");

@@ -98,8 +98,8 @@ static void frame_arrives(struct sim_event *event)
         sim_port_receive_frame(to, &frame);
     }
     sim_frame_release(link->from->engine, &frame);
-    if (link->n_trains > 0 && link->ring[link->head].n_before > 0) {
-        sim_train_comes(link);
+    if (link->n_unasked > 0) {
+        sim_train_ask(link);
     }
 }
 

@@ -17,7 +17,7 @@
 #include "sim/root.h"
 #include "sim/switch.h"
 
-enum { SIM_PREAMBLE_AND_GAP_BYTES = 20 };
+enum { SIM_PREAMBLE_AND_GAP_BYTES = 20, SIM_TRAIN_QPS_MAX = 8 };
 
 struct sim_rate {
     uint64_t bps;
@@ -62,9 +62,9 @@ struct sim_link {
     /* RoCE frames in flight. */
     struct sim_frame *ring; /* Owned array of [cap], a power of two. */
     uint32_t head, n, cap;
-    weft_ps last_at;     /* arrival of the last frame that was not held back */
-    uint32_t n_trains;   /* among them (sim/train.h) */
-    uint32_t n_executed; /* packets of the first of them that have arrived already */
+    weft_ps last_at;    /* arrival of the last frame that was not held back */
+    uint32_t n_trains;  /* of them, stand for more packets (sim/train.h) */
+    uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
     struct sim_event arrival;
 
     /* Host-stack packets in flight. */
@@ -75,10 +75,12 @@ struct sim_link {
     struct sim_direction_stats stats;
 };
 
-/* What a port is sending as one (sim/train.h). */
+/* What a port is sending as one (sim/train.h): packets of some QPs in turn. */
 struct sim_train {
-    struct sim_qp *qp; /* NULL: one packet, or nothing */
-    uint32_t n;        /* packets */
+    struct sim_qp *qps[SIM_TRAIN_QPS_MAX]; /* in the order of their first packets */
+    bool turns[SIM_TRAIN_QPS_MAX];         /* their `reply_turn` before */
+    uint32_t n_qps;
+    uint32_t n; /* packets; 0: what is sent, if anything, is one packet */
     weft_ps start, spacing;
 };
 

@@ -217,7 +217,7 @@ void sim_port_transmit(struct sim_port *port)
 static void on_transmit(struct sim_event *event)
 {
     struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
-    port->train.qp = NULL;
+    port->train.n = 0;
     if (port->root == NULL || sim_root_may_send(port->root, port)) {
         sim_port_transmit(port);
     }

@@ -193,6 +193,9 @@ static void leave_ready_list(struct sim_qp *qp)
 void sim_qp_free(struct sim_qp *qp)
 {
     struct sim_nic *nic = qp->nic;
+    if (qp->port != NULL) {
+        sim_train_settle(qp->port->port);
+    }
     leave_ready_list(qp);
     sim_qp_release_gid(qp);
     rc_fini(qp);
@@ -252,7 +255,7 @@ int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
 
 void rc_kick(struct sim_qp *qp)
 {
-    if (qp->is_ready && qp->port->port->train.qp == qp && rc_reply_is_ready(qp)) {
+    if (qp->is_ready && qp->port->port->train.n > 0 && rc_reply_is_ready(qp)) {
         sim_train_cut(qp->port->port); /* its next frame is not a request */
     }
     if (qp->is_ready || !rc_has_frames(qp)) {

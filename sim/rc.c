@@ -202,6 +202,8 @@ void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opc
     frame->source_qpn = qp->ibv.qp_num;
     frame->n_payload = 0;
     frame->n_before = 0;
+    frame->stride = 0;
+    frame->is_agreed = false;
     frame->sport = qp->sport;
     frame->ipv4_id = qp->nic->profile.ipv4_id_rises ? next_ipv4_id(qp->port) : 0;
     frame->opcode = opcode;

@@ -272,9 +272,8 @@ static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
-    const struct sim_train *train = &qp->port->port->train;
-    if (train->qp == qp && rc_psn_diff(frame->psn, sq->next_psn - train->n) >= 0) {
-        sim_train_cut(qp->port->port); /* answers what may not have been sent yet */
+    if (qp->port->port->train.n > 0) {
+        sim_train_acked(qp->port->port, qp, frame->psn);
     }
     if (rc_psn_diff(frame->psn, sq->una_psn) < 0 || sq->una == sq->post) {
         return; /* answers something that is done */

@@ -5,61 +5,66 @@
 #include "sim/rc_impl.h"
 #include "sim/train.h"
 
-static bool is_middle(const struct sim_frame *frame)
-{
-    return frame->opcode == RC_SEND_MIDDLE || frame->opcode == RC_WRITE_MIDDLE;
-}
-
-/* How many packets may follow the one that was just built: up to the next that asks for an
- * acknowledgement, not the last of the message, and so few that the window stays open. */
-static uint32_t n_following(const struct sim_qp *qp, const struct sim_wqe *wqe)
-{
-    const struct rc_requester *sq = &qp->sq;
-    const struct sim_profile *profile = &qp->nic->profile;
-    uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
-    uint32_t n = wqe->n_psn - 1 - sq->packet;
-    uint32_t to_ack_req = profile->ack_req_packets - sq->since_ack_req;
-    if (in_flight + 1 >= profile->window_packets) {
-        return 0;
-    }
-    uint32_t room = profile->window_packets - 1 - in_flight;
-    n = n < to_ack_req ? n : to_ack_req;
-    return n < room ? n : room;
-}
-
 static bool has_replies(const struct sim_qp *qp)
 {
     return qp->rq.reply.is_pending || qp->rq.n_pending > 0 ||
            sim_is_scheduled(&qp->rq.due);
 }
 
-/* The bytes of `n` packets from the one that `frame` is lie behind one another. */
+/* The bytes of `n` packets from the `first` of the WR lie behind one another. */
 static bool is_one_piece(const struct sim_qp *qp, const struct sim_wqe *wqe,
-                         const struct sim_frame *frame, uint32_t n)
+                         uint32_t first, uint32_t n)
 {
     const struct rc_requester *sq = &qp->sq;
     const struct ibv_sge *sges = &sq->sges[(size_t)(sq->send & sq->mask) * sq->max_sge];
-    uint64_t offset = (uint64_t)(sq->packet - 1) * qp->mtu_bytes;
-    return !wqe->is_inline && sim_sges_piece(sges, wqe->n_sge, offset,
-                                             (size_t)n * qp->mtu_bytes) == frame->payload;
+    uint64_t offset = (uint64_t)first * qp->mtu_bytes;
+    return sim_sges_piece(sges, wqe->n_sge, offset, (size_t)n * qp->mtu_bytes) != NULL;
 }
 
-uint32_t rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n_max)
+/* In the middle of a SEND or WRITE that goes on as it began. */
+static bool is_under_way(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
-    const unsigned in_the_way = SIM_FRAME_ACK_REQ | SIM_FRAME_CORRUPT | SIM_FRAME_OWNED |
-                                SIM_FRAME_RETRANSMIT | SIM_FRAME_HASHED;
-    struct rc_requester *sq = &qp->sq;
+    const struct rc_requester *sq = &qp->sq;
+    const struct sim_profile *profile = &qp->nic->profile;
+    bool is_data = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM ||
+                   wqe->opcode == IBV_WR_RDMA_WRITE ||
+                   wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    bool is_checked =
+        sq->checked == sq->send + 1 && sq->checked_generation == qp->nic->mr_generation;
+    return is_data && is_checked && !wqe->is_inline && sq->packet > 0 &&
+           sq->next_psn == sq->max_psn && sq->next_psn != sq->una_psn &&
+           qp->state == IBV_QPS_RTS && !qp->nic->checks_payload &&
+           !profile->ipv4_id_rises && !sim_lands_late(qp->nic) &&
+           rc_request_is_ready(qp) && !has_replies(qp);
+}
+
+uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built)
+{
+    const struct rc_requester *sq = &qp->sq;
     const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
-    if (!is_middle(frame) || (frame->flags & in_the_way) != 0 ||
-        qp->state != IBV_QPS_RTS || !qp->is_ready || has_replies(qp) ||
-        qp->nic->profile.ipv4_id_rises ||
-        frame->psn != ((sq->next_psn - 1) & RC_PSN_MASK)) {
+    const struct sim_profile *profile = &qp->nic->profile;
+    uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
+    if (sq->send == sq->post || !is_under_way(qp, wqe) ||
+        in_flight + 1 >= profile->window_packets ||
+        sq->since_ack_req >= profile->ack_req_packets) {
         return 0;
     }
-    uint32_t n = n_following(qp, wqe);
-    n = n < n_max ? n : n_max;
-    if (n == 0 || !is_one_piece(qp, wqe, frame, n + 1)) {
-        return 0;
+    /* To the next that asks for an acknowledgement, without the last of the message, and so
+     * few that the window stays open. */
+    uint32_t n = wqe->n_psn - 1 - sq->packet;
+    uint32_t to_ack_req = profile->ack_req_packets - sq->since_ack_req;
+    uint32_t room = profile->window_packets - 1 - in_flight;
+    n = n < to_ack_req ? n : to_ack_req;
+    n = n < room ? n : room;
+    return n > 0 && is_one_piece(qp, wqe, sq->packet - n_built, n + n_built) ? n : 0;
+}
+
+void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n)
+{
+    struct rc_requester *sq = &qp->sq;
+    frame->n_before = (uint16_t)n;
+    if (n == 0) {
+        return;
     }
     frame->psn = (frame->psn + n) & RC_PSN_MASK;
     frame->payload += (size_t)n * qp->mtu_bytes;
@@ -72,7 +77,6 @@ uint32_t rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n_
         frame->flags |= SIM_FRAME_ACK_REQ;
     }
     qp->nic->counters.tx_packets += n;
-    return n;
 }
 
 void rc_train_take_back(struct sim_qp *qp, uint32_t n)
@@ -105,10 +109,11 @@ static bool may_land(const struct sim_qp *qp, bool is_send, uint64_t n_bytes)
 }
 
 bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
-                   const struct sim_frame *frame, uint32_t n)
+                   const struct sim_frame *frame)
 {
     const struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     bool is_send = frame->opcode == RC_SEND_MIDDLE;
+    uint64_t n_bytes = (frame->n_before + (uint64_t)1) * frame->n_payload;
     if (qp == NULL || nic->checks_payload || nic->profile.gid_checked_per_packet ||
         sim_lands_late(nic)) {
         return false;
@@ -116,9 +121,9 @@ bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
     bool is_receiving =
         qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_SQD;
     return is_receiving && qp->port->port == port && qp->verified == frame->path &&
-           qp->rq.comm_est && qp->rq.epsn == ((frame->psn - n + 1) & RC_PSN_MASK) &&
-           frame->n_payload == qp->mtu_bytes &&
-           may_land(qp, is_send, (uint64_t)n * qp->mtu_bytes);
+           qp->rq.comm_est && frame->n_payload == qp->mtu_bytes &&
+           qp->rq.epsn == ((frame->psn - frame->n_before) & RC_PSN_MASK) &&
+           may_land(qp, is_send, n_bytes);
 }
 
 static bool touches(const uint8_t *from, uint64_t to, uint64_t n_bytes)
@@ -160,15 +165,13 @@ static void land(struct sim_qp *qp, const uint8_t *from, bool is_send, uint32_t 
     rq->message_bytes += n_bytes;
 }
 
-void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32_t first,
-                      uint32_t n)
+void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32_t n)
 {
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     bool is_send = frame->opcode == RC_SEND_MIDDLE;
-    const uint8_t *from =
-        frame->payload - (size_t)(frame->n_before - first) * frame->n_payload;
+    const uint8_t *from = frame->payload - (size_t)frame->n_before * frame->n_payload;
     weft_check(qp != NULL &&
-               qp->rq.epsn == ((frame->psn - frame->n_before + first) & RC_PSN_MASK));
+               qp->rq.epsn == ((frame->psn - frame->n_before) & RC_PSN_MASK));
     uint32_t n_bytes = n * frame->n_payload;
     uint32_t step = overlaps(qp, from, is_send, n_bytes) ? frame->n_payload : n_bytes;
     for (uint32_t done = 0; done < n_bytes; done += step) {

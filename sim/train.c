@@ -8,10 +8,11 @@
 
 enum {
     ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20,
-    TRAIN_PACKETS_MAX = 4096 /* their bytes are counted in 32 bits */
+    ROUNDS_MIN = 2,           /* fewer are not worth it */
+    TRAIN_PACKETS_MAX = 4096, /* their bytes are counted in 32 bits */
 };
 
-static struct sim_frame *in_flight(struct sim_link *link, uint32_t index)
+static struct sim_frame *in_flight(const struct sim_link *link, uint32_t index)
 {
     return &link->ring[(link->head + index) & (link->cap - 1)];
 }
@@ -32,16 +33,33 @@ static uint32_t n_past(const struct sim_engine *engine, weft_ps first, weft_ps s
     return (uint32_t)last + sim_is_past(engine, first + last * spacing, rank);
 }
 
+/* Of `n` packets of `n_qps` QPs in turn, how many are of the one at `index`. */
+static uint32_t share(uint32_t n, uint32_t n_qps, uint32_t index)
+{
+    return n > index ? (n - index - 1) / n_qps + 1 : 0;
+}
+
+static struct sim_nic_port *nic_port(const struct sim_port *port)
+{
+    struct sim_nic *nic = port->nic;
+    return nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
+}
+
 /* ---- starting ---- */
 
-/* The only QP that has something to send, or NULL. */
-static struct sim_qp *only_ready(const struct sim_port *port)
+/* The QPs that will be served, from the one that just was; 0 if they cannot make a train. */
+static uint32_t list_ready(const struct sim_port *port, const struct sim_frame *frame,
+                           struct sim_qp **out)
 {
-    const struct sim_nic *nic = port->nic;
-    const struct sim_nic_port *own =
-        nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
-    bool is_one = own->ready != NULL && own->ready->next_ready == NULL;
-    return is_one ? own->ready : NULL;
+    uint32_t n = 1;
+    struct sim_qp *qp = nic_port(port)->ready;
+    while (qp != NULL && qp->next_ready != NULL && n < SIM_TRAIN_QPS_MAX) {
+        out[n++] = qp;
+        qp = qp->next_ready;
+    }
+    out[0] = qp;
+    bool is_whole = qp != NULL && qp->next_ready == NULL;
+    return is_whole && qp->ibv.qp_num == frame->source_qpn ? n : 0;
 }
 
 /* Nothing on the way does anything to frames but let them pass. */
@@ -61,130 +79,289 @@ static bool is_plain(const struct sim_port *port, const struct sim_frame *frame)
 }
 
 /* Packets from `first_at` on come behind all that is in flight. */
-static bool comes_last(struct sim_link *link, weft_ps first_at)
+static bool comes_last(const struct sim_link *link, weft_ps first_at)
 {
     return first_at >= link->last_at &&
            (link->n == 0 || in_flight(link, link->n - 1)->at <= first_at);
 }
 
-static void occupy(struct sim_port *port, const struct sim_frame *frame, weft_ps spacing)
+static bool same_size(const struct sim_qp *a, const struct sim_qp *b)
 {
-    uint32_t n = frame->n_before + 1u;
+    return a->mtu_bytes == b->mtu_bytes &&
+           a->path->destination_mac == b->path->destination_mac &&
+           a->path->header_bytes == b->path->header_bytes &&
+           a->path->tag_bytes == b->path->tag_bytes;
+}
+
+/* How many packets the QPs can send in turn, the one that is built included. */
+static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps)
+{
+    uint32_t least = TRAIN_PACKETS_MAX;
+    for (uint32_t i = 0; i < n_qps; i++) {
+        uint32_t n_built = i == 0;
+        uint32_t limit = rc_train_limit(qps[i], n_built);
+        if (limit == 0 || !same_size(qps[i], qps[0])) {
+            return 0;
+        }
+        /* Where its turn comes and it cannot. */
+        uint32_t n = (limit + n_built) * n_qps + i;
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+/* The QPs stand in line as they do when `n` packets of the train are sent. */
+static void line_up(struct sim_port *port, uint32_t n)
+{
+    const struct sim_train *train = &port->train;
+    struct sim_nic_port *own = nic_port(port);
+    struct sim_qp *rest = own->ready;
+    for (uint32_t i = 0; i < train->n_qps; i++) {
+        rest = rest->next_ready;
+    }
+    struct sim_qp **link = &own->ready;
+    for (uint32_t i = 0; i < train->n_qps; i++) {
+        *link = train->qps[(n + i) % train->n_qps];
+        link = &(*link)->next_ready;
+    }
+    *link = rest;
+    if (rest == NULL) {
+        own->ready_tail = link;
+    }
+}
+
+static void occupy(struct sim_port *port, const struct sim_frame *frame)
+{
+    const struct sim_train *train = &port->train;
     struct sim_direction_stats *stats = &port->out.stats;
-    port->free_at = sim_now(port->engine) + spacing * n;
-    stats->packets += n;
-    stats->bytes += (uint64_t)frame->wire_bytes * n;
-    stats->busy_ps += spacing * n;
+    port->free_at = train->start + train->spacing * train->n;
+    stats->packets += train->n;
+    stats->bytes += (uint64_t)frame->wire_bytes * train->n;
+    stats->busy_ps += train->spacing * train->n;
+}
+
+/* Has every QP build its share; the first has built its first. */
+static void build_shares(struct sim_port *port, struct sim_frame *frames)
+{
+    struct sim_train *train = &port->train;
+    for (uint32_t i = 0; i < train->n_qps; i++) {
+        struct sim_qp *qp = train->qps[i];
+        if (i > 0) {
+            bool is_built = rc_build_request(qp, &frames[i]);
+            weft_check(is_built && frames[i].wire_bytes == frames[0].wire_bytes);
+            train->turns[i] = qp->reply_turn;
+            qp->reply_turn = true;
+            qp->nic->counters.tx_packets++;
+        }
+        rc_train_extend(qp, &frames[i], share(train->n, train->n_qps, i) - 1);
+        frames[i].stride = (uint8_t)train->n_qps;
+        frames[i].is_agreed = false;
+    }
+}
+
+static void put_shares(struct sim_port *port, struct sim_frame *frames)
+{
+    const struct sim_train *train = &port->train;
+    struct sim_link *link = &port->out;
+    /* In the order of the last packets. */
+    for (uint32_t n = train->n - train->n_qps + 1; n <= train->n; n++) {
+        struct sim_frame *frame = &frames[(n - 1) % train->n_qps];
+        link->n_trains += frame->n_before > 0;
+        link->n_unasked += frame->n_before > 0;
+        sim_link_put_frame(link, frame, train->start + train->spacing * n, 0);
+    }
 }
 
 bool sim_train_send(struct sim_port *port, struct sim_frame *frame)
 {
+    const unsigned in_the_way = SIM_FRAME_ACK_REQ | SIM_FRAME_CORRUPT | SIM_FRAME_OWNED |
+                                SIM_FRAME_RETRANSMIT | SIM_FRAME_HASHED;
+    struct sim_train *train = &port->train;
     struct sim_link *link = &port->out;
-    struct sim_qp *qp = only_ready(port);
-    if (qp == NULL || port->waiting.n > 0 || !sim_engine_allows_trains(port->engine) ||
-        !is_plain(port, frame)) {
+    bool is_middle = frame->opcode == RC_SEND_MIDDLE || frame->opcode == RC_WRITE_MIDDLE;
+    if (!is_middle || (frame->flags & in_the_way) != 0 || port->waiting.n > 0 ||
+        !sim_engine_allows_trains(port->engine) || !is_plain(port, frame)) {
         return false;
     }
+    uint32_t n_qps = list_ready(port, frame, train->qps);
     weft_ps spacing = sim_rate_time(&link->rate, frame->wire_bytes);
     weft_ps flight = link->delay_ps + sim_nic_rx_overhead(link->to->nic);
-    if (flight <= 0 || !comes_last(link, sim_now(port->engine) + spacing + flight)) {
+    if (n_qps == 0 || flight <= 0 ||
+        !comes_last(link, sim_now(port->engine) + spacing + flight)) {
         return false;
     }
-    uint32_t n = rc_train_extend(qp, frame, TRAIN_PACKETS_MAX - 1);
-    if (n == 0) {
+    uint32_t n = n_together(train->qps, n_qps);
+    if (n < ROUNDS_MIN * n_qps) {
         return false;
     }
-    frame->n_before = (uint16_t)n;
-    port->train.qp = qp;
-    port->train.n = n + 1;
-    port->train.start = sim_now(port->engine);
-    port->train.spacing = spacing;
-    occupy(port, frame, spacing);
-    link->n_trains++;
-    sim_link_put_frame(link, frame, port->free_at, 0);
-    if (link->n == 1) {
-        sim_train_comes(link);
-    }
+    struct sim_frame frames[SIM_TRAIN_QPS_MAX];
+    frames[0] = *frame;
+    train->n_qps = n_qps;
+    train->n = n;
+    train->start = sim_now(port->engine);
+    train->spacing = spacing;
+    occupy(port, frame);
+    build_shares(port, frames);
+    line_up(port, n);
+    put_shares(port, frames);
+    sim_train_ask(link);
     return true;
 }
 
 /* ---- interference ---- */
 
-/* Leaves `n` fewer packets to the train that was put last. */
-static void shorten(struct sim_link *link, uint32_t n, weft_ps spacing)
+/* The order of arrival, and the event of the first. */
+static void sort(struct sim_link *link)
 {
-    struct sim_frame *frame = in_flight(link, link->n - 1);
-    weft_check(frame->n_before >= n);
+    for (uint32_t i = 1; i < link->n; i++) {
+        struct sim_frame frame = *in_flight(link, i);
+        uint32_t at = i;
+        for (; at > 0 && in_flight(link, at - 1)->at > frame.at; at--) {
+            *in_flight(link, at) = *in_flight(link, at - 1);
+        }
+        *in_flight(link, at) = frame;
+    }
+    sim_schedule(link->from->engine, &link->arrival, in_flight(link, 0)->at);
+}
+
+/* The frame that a QP put last. */
+static uint32_t last_of(const struct sim_link *link, const struct sim_qp *qp)
+{
+    uint32_t i = link->n;
+    do {
+        weft_check(i > 0);
+        i--;
+    } while (in_flight(link, i)->source_qpn != qp->ibv.qp_num);
+    return i;
+}
+
+static void forget_train(struct sim_link *link, const struct sim_frame *frame)
+{
+    link->n_trains--;
+    link->n_unasked -= !frame->is_agreed;
+}
+
+static void drop_at(struct sim_link *link, uint32_t index)
+{
+    if (in_flight(link, index)->n_before > 0) {
+        forget_train(link, in_flight(link, index));
+    }
+    for (; index + 1 < link->n; index++) {
+        *in_flight(link, index) = *in_flight(link, index + 1);
+    }
+    link->n--;
+}
+
+/* The last `n` of the packets for which it stands were not sent. */
+static void shorten(struct sim_link *link, uint32_t index, uint32_t n, weft_ps spacing)
+{
+    struct sim_frame *frame = in_flight(link, index);
+    weft_check(n <= frame->n_before);
+    if (n == frame->n_before) {
+        forget_train(link, frame);
+    }
     frame->n_before = (uint16_t)(frame->n_before - n);
     frame->psn = (frame->psn - n) & RC_PSN_MASK;
     frame->payload -= (size_t)n * frame->n_payload;
     frame->flags &= (uint8_t)~SIM_FRAME_ACK_REQ;
     frame->at -= spacing * n;
-    link->last_at = frame->at;
-    link->n_trains -= frame->n_before == 0;
-    if (link->n == 1) {
-        sim_schedule(link->from->engine, &link->arrival, frame->at);
+}
+
+/* What is left of a share may have arrived meanwhile, where the cable is short and the QPs are
+ * many. */
+static void deliver_if_past(struct sim_link *link, uint32_t index)
+{
+    const struct sim_frame *frame = in_flight(link, index);
+    if (sim_is_past(link->from->engine, frame->at, link->arrival.rank)) {
+        rc_train_execute(link->to->nic, frame, frame->n_before + 1u);
+        drop_at(link, index);
+    }
+}
+
+static void take_back(struct sim_port *port, uint32_t n_sent)
+{
+    const struct sim_train *train = &port->train;
+    struct sim_link *link = &port->out;
+    for (uint32_t i = 0; i < train->n_qps; i++) {
+        struct sim_qp *qp = train->qps[i];
+        uint32_t kept = share(n_sent, train->n_qps, i);
+        uint32_t n = share(train->n, train->n_qps, i) - kept;
+        if (n == 0) {
+            continue;
+        }
+        uint32_t index = last_of(link, qp);
+        rc_train_take_back(qp, n);
+        if (kept > 0) {
+            shorten(link, index, n, train->spacing * train->n_qps);
+            deliver_if_past(link, index);
+        } else {
+            qp->reply_turn = train->turns[i];
+            drop_at(link, index);
+        }
     }
 }
 
 void sim_train_cut_now(struct sim_port *port)
 {
-    struct sim_qp *qp = port->train.qp;
-    weft_ps spacing = port->train.spacing;
+    struct sim_train *train = &port->train;
     /* The first was sent when the train was. */
-    uint32_t n_sent = 1 + n_past(port->engine, port->train.start + spacing, spacing,
-                                 port->train.n - 1, port->transmit.rank);
-    uint32_t n = port->train.n - n_sent;
-    struct sim_direction_stats *stats = &port->out.stats;
-    port->train.qp = NULL;
-    if (n == 0) {
-        return;
+    uint32_t n_sent = 1 + n_past(port->engine, train->start + train->spacing,
+                                 train->spacing, train->n - 1, port->transmit.rank);
+    uint32_t n = train->n - n_sent;
+    if (n > 0) {
+        struct sim_direction_stats *stats = &port->out.stats;
+        uint32_t wire_bytes = in_flight(&port->out, port->out.n - 1)->wire_bytes;
+        stats->packets -= n;
+        stats->busy_ps -= train->spacing * n;
+        stats->bytes -= (uint64_t)wire_bytes * n;
+        take_back(port, n_sent);
+        line_up(port, n_sent);
+        sort(&port->out);
+        port->out.last_at = in_flight(&port->out, port->out.n - 1)->at;
+        port->free_at -= train->spacing * n;
+        sim_schedule(port->engine, &port->transmit, port->free_at);
     }
-    rc_train_take_back(qp, n);
-    stats->packets -= n;
-    stats->busy_ps -= spacing * n;
-    stats->bytes -= (uint64_t)in_flight(&port->out, port->out.n - 1)->wire_bytes * n;
-    shorten(&port->out, n, spacing);
-    port->free_at -= spacing * n;
-    sim_schedule(port->engine, &port->transmit, port->free_at);
+    train->n = 0;
 }
 
-/* Packets of the first train in flight that have arrived. */
-static void execute_past(struct sim_link *link)
+static weft_ps spacing_of(const struct sim_link *link, const struct sim_frame *frame)
 {
-    const struct sim_frame *frame = in_flight(link, 0);
-    weft_ps spacing = sim_rate_time(&link->rate, frame->wire_bytes);
-    uint32_t n = n_past(link->from->engine, frame->at - spacing * frame->n_before,
-                        spacing, frame->n_before, link->arrival.rank);
-    if (n > link->n_executed) {
-        rc_train_execute(link->to->nic, frame, link->n_executed, n - link->n_executed);
-        link->n_executed = n;
-    }
+    return sim_rate_time(&link->rate, frame->wire_bytes) * frame->stride;
 }
 
-/* Writes the frames that `frame` stands for, but the first `skip` of them, to `out`. */
-static uint32_t unfold(const struct sim_frame *frame, uint32_t skip, weft_ps spacing,
+/* Executes what has arrived of the train that ends with `frame`, and writes the frames for the
+ * rest to `out`. Returns how many. */
+static uint32_t unfold(struct sim_link *link, const struct sim_frame *frame,
                        struct sim_frame *out)
 {
+    weft_ps spacing = spacing_of(link, frame);
+    uint32_t n = n_past(link->from->engine, frame->at - spacing * frame->n_before,
+                        spacing, frame->n_before, link->arrival.rank);
+    if (n > 0) {
+        weft_check(frame->is_agreed);
+        rc_train_execute(link->to->nic, frame, n);
+    }
     uint32_t n_written = 0;
-    for (uint32_t i = skip; i <= frame->n_before; i++) {
-        uint32_t back = frame->n_before - i;
+    for (uint32_t back = frame->n_before - n; back > 0; back--) {
         struct sim_frame *one = &out[n_written++];
         *one = *frame;
         one->n_before = 0;
-        if (back > 0) {
-            one->at -= spacing * back;
-            one->psn = (frame->psn - back) & RC_PSN_MASK;
-            one->payload -= (size_t)back * frame->n_payload;
-            one->flags &= (uint8_t)~SIM_FRAME_ACK_REQ;
-        }
+        one->at -= spacing * back;
+        one->psn = (frame->psn - back) & RC_PSN_MASK;
+        one->payload -= (size_t)back * frame->n_payload;
+        one->flags &= (uint8_t)~SIM_FRAME_ACK_REQ;
     }
-    return n_written;
+    out[n_written] = *frame;
+    out[n_written].n_before = 0;
+    return n_written + 1;
 }
 
-/* Every packet in flight has its frame. */
-static void unfold_all(struct sim_link *link)
+void sim_train_settle_link(struct sim_link *link)
 {
+    sim_train_cut(link->from);
+    if (link->n_trains == 0) {
+        return;
+    }
     uint32_t n = 0;
     uint32_t cap = link->cap;
     for (uint32_t i = 0; i < link->n; i++) {
@@ -197,8 +374,11 @@ static void unfold_all(struct sim_link *link)
     n = 0;
     for (uint32_t i = 0; i < link->n; i++) {
         const struct sim_frame *frame = in_flight(link, i);
-        weft_ps spacing = sim_rate_time(&link->rate, frame->wire_bytes);
-        n += unfold(frame, i == 0 ? link->n_executed : 0, spacing, &ring[n]);
+        if (frame->n_before > 0) {
+            n += unfold(link, frame, &ring[n]);
+        } else {
+            ring[n++] = *frame;
+        }
     }
     free(link->ring);
     link->ring = ring;
@@ -206,20 +386,8 @@ static void unfold_all(struct sim_link *link)
     link->n = n;
     link->cap = cap;
     link->n_trains = 0;
-    link->n_executed = 0;
-    sim_schedule(link->from->engine, &link->arrival, ring[0].at);
-}
-
-void sim_train_settle_link(struct sim_link *link)
-{
-    sim_train_cut(link->from);
-    if (link->n_trains == 0) {
-        return;
-    }
-    if (in_flight(link, 0)->n_before > 0) {
-        execute_past(link);
-    }
-    unfold_all(link);
+    link->n_unasked = 0;
+    sort(link);
 }
 
 void sim_train_settle_now(struct sim_port *port)
@@ -230,20 +398,57 @@ void sim_train_settle_now(struct sim_port *port)
     }
 }
 
+void sim_train_acked(struct sim_port *port, const struct sim_qp *qp, uint32_t psn)
+{
+    const struct sim_train *train = &port->train;
+    for (uint32_t i = 0; i < train->n_qps; i++) {
+        if (train->qps[i] != qp) {
+            continue;
+        }
+        uint32_t first = qp->sq.next_psn - share(train->n, train->n_qps, i);
+        int32_t ahead = rc_psn_diff(psn, first);
+        bool has_begun = sim_is_past(port->engine, train->start + train->spacing * i,
+                                     port->transmit.rank);
+        if (ahead >= 0 || (ahead == -1 && !has_begun)) {
+            sim_train_cut(port);
+            return;
+        }
+    }
+}
+
 /* ---- arriving ---- */
 
-void sim_train_comes(struct sim_link *link)
+/* What arrives before it has changed its receiver's mind for the last time. */
+static bool is_next_of_its_qp(const struct sim_link *link, uint32_t index)
 {
-    const struct sim_frame *frame = in_flight(link, 0);
-    if (!rc_train_fits(link->to->nic, link->to, frame, frame->n_before + 1u)) {
-        sim_train_settle_link(link);
+    uint32_t dest_qpn = in_flight(link, index)->dest_qpn;
+    for (uint32_t i = 0; i < index; i++) {
+        if (in_flight(link, i)->dest_qpn == dest_qpn) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void sim_train_ask(struct sim_link *link)
+{
+    for (uint32_t i = 0; i < link->n && link->n_unasked > 0; i++) {
+        struct sim_frame *frame = in_flight(link, i);
+        if (frame->n_before == 0 || frame->is_agreed || !is_next_of_its_qp(link, i)) {
+            continue;
+        }
+        if (!rc_train_fits(link->to->nic, link->to, frame)) {
+            sim_train_settle_link(link);
+            return;
+        }
+        frame->is_agreed = true;
+        link->n_unasked--;
     }
 }
 
 void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame)
 {
-    rc_train_execute(link->to->nic, frame, link->n_executed,
-                     frame->n_before - link->n_executed);
-    link->n_executed = 0;
+    weft_check(frame->is_agreed);
+    rc_train_execute(link->to->nic, frame, frame->n_before);
     link->n_trains--;
 }

@@ -1,20 +1,21 @@
-/* Packet trains: consecutive packets of one message as one event.
+/* Packet trains: many packets as one event.
  *
- * While nothing can interfere, a port sends the middle packets of a SEND or WRITE, up to the
- * next one that asks for an acknowledgement, as one frame record: the last of them, with
- * `n_before` others before it on the wire. That record arrives when its last packet does; what
- * the others do to the receiver is then done at once. The port's clock, statistics and
- * counters and the requester's sequence numbers move on by the whole train when it starts.
+ * While nothing can interfere, the queue pairs that a port serves send the middle packets of
+ * their SENDs and WRITEs in turn, up to the next one that asks for an acknowledgement. Those of
+ * one queue pair go as one frame record: the last of them, with `n_before` others before it on
+ * the wire. That record arrives when its last packet does; what the others do to the receiver
+ * is then done at once. The port's clock, statistics and counters and the requesters' sequence
+ * numbers move on by the whole train when it starts.
  *
  *     s0    s1    s2    s3          the port: packet i starts at s0 + i * spacing
- *     |-----|-----|-----|
- *        f0    f1    f2             in flight for `flight`
- *                 |-----|-----|
- *                 a0    a1    a2    the receiver: one event, at a2
+ *     |-A---|-B---|-A---|-B---|
+ *          f0    f1    f2    f3     in flight for `flight`
+ *                |-A---|-B---|-A---|-B---|
+ *               a0    a1    a2    a3      the receivers: one event at a2, one at a3
  *
  * A run with trains is the run without them: the same story, memory, counters and times. To
  * this end whoever would see or change what a train has a part in first calls one of
- * - sim_train_cut: packets that have not started go back to the requester, and the port may
+ * - sim_train_cut: packets that have not started go back to their requesters, and the port may
  *   send something else after the current one;
  * - sim_train_settle: also, packets that have arrived are executed and those on the wire
  *   become frames of their own.
@@ -22,14 +23,15 @@
  * would have had (sim/engine.h).
  *
  * A train starts only if all of this holds; otherwise each packet goes its own way:
- * - one QP of the port is ready, with a request, and it has no reply to send; the host's stack
- *   sends nothing;
- * - packets go out for the first time, from one piece of memory, within the window;
+ * - every ready QP of the port is in the middle of a request and has no reply to send; the
+ *   host's stack sends nothing;
+ * - packets are of one size, go out for the first time, from one piece of memory, within the
+ *   window;
  * - a cable joins two NICs, without switch, shared PCIe root, impairment, match, jitter, path
  *   limit, or tap; its delay and the receiver's overhead are not both 0;
  * - the story has no packets in it, and payloads are not hashed.
- * Before its first packet arrives, the receiver must have the message in progress, expect that
- * packet and be allowed to write all of the train's bytes; else the train is settled.
+ * Before the first packet of a QP arrives, the receiver must have the message in progress,
+ * expect that packet and be allowed to write all of the train's bytes; else it is settled.
  *
  * The bytes of a train land when it ends or is settled: a host that reads them before it was
  * told anything may find them later than without trains. */
@@ -50,15 +52,17 @@ void sim_train_cut_now(struct sim_port *port);
 void sim_train_settle_now(struct sim_port *port);
 /* The same of one direction. */
 void sim_train_settle_link(struct sim_link *link);
-/* The first in flight is a train whose turn comes next: settles it if its packets will not
- * simply be accepted. */
-void sim_train_comes(struct sim_link *link);
-/* The train that ends with `frame` arrived: executes the packets before it. */
+/* `qp` of `port` is acknowledged through `psn`: maybe more than was sent of a train, or all. */
+void sim_train_acked(struct sim_port *port, const struct sim_qp *qp, uint32_t psn);
+/* A frame arrived, and there are trains whose receivers were not asked yet: settles all if one
+ * will not simply be executed. */
+void sim_train_ask(struct sim_link *link);
+/* What ends with `frame` arrived: executes the packets before it. */
 void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame);
 
 static inline void sim_train_cut(struct sim_port *port)
 {
-    if (port->train.qp != NULL) {
+    if (port->train.n > 0) {
         sim_train_cut_now(port);
     }
 }
@@ -71,16 +75,17 @@ static inline void sim_train_settle(struct sim_port *port)
     }
 }
 
-/* For trains only (sim/rc_train.c). Requester: puts up to `n_max` packets behind the one that
- * was just built, and returns how many; `frame` becomes the last of them. */
-uint32_t rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n_max);
-/* Takes the last `n` of them back. */
+/* For trains only (sim/rc_train.c). Requester: how many packets may go next in a train; that
+ * many lie behind one another in memory, behind the `n_built` that were just built. */
+uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built);
+/* Puts `n` packets behind the one that was just built; `frame` becomes the last of them. */
+void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n);
+/* Takes the last `n` packets back. */
 void rc_train_take_back(struct sim_qp *qp, uint32_t n);
-/* Responder: true if the `n` packets that end with `frame` will simply be executed. */
+/* Responder: true if the packets that `frame` stands for will simply be executed. */
 bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
-                   const struct sim_frame *frame, uint32_t n);
-/* Executes `n` packets that fit, from `first` on, of those before `frame`. */
-void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32_t first,
-                      uint32_t n);
+                   const struct sim_frame *frame);
+/* Executes the first `n` of the packets before `frame`, which fit. */
+void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32_t n);
 
 #endif

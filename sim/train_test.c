@@ -9,12 +9,12 @@
 #include "sim/rc_testing.h"
 
 enum {
-    N_QPS = 2, /* of each end, on one port */
+    QPS_MAX = 6, /* of each end, on one port */
     N_ACTIONS = 220,
     RANKS_MAX = 16,
     SOURCE_BYTES = 512 << 10,
-    TARGET_BYTES = 192 << 10, /* for each QP */
-    OWN = SOURCE_BYTES + N_QPS * TARGET_BYTES,
+    TARGETS_BYTES = 384 << 10, /* for all QPs */
+    OWN = SOURCE_BYTES + TARGETS_BYTES,
     OWN_BYTES = 64 << 10, /* where what was read lands */
     FULL_PACKET_PS = 334240,
     FIRST_RANK = 2 << 28 /* of ports, with room between any two of them */
@@ -30,10 +30,12 @@ struct trial {
     struct rc_pair pair;
     struct weft_rng rng; /* of what is done */
     struct weft_text log;
-    struct ibv_qp *qps[2][N_QPS];
+    struct ibv_qp *qps[2][QPS_MAX];
     struct ibv_mr *spare[2]; /* a second region on the same memory; comes and goes */
     struct sim_event interference;
-    unsigned n_done;
+    unsigned n_qps, n_done;
+    uint32_t target_bytes; /* of one */
+    weft_ps delay_ps;
     unsigned faults_per_mille; /* of actions */
     bool is_down;
 };
@@ -53,6 +55,12 @@ static void note(const char *what, uint64_t number, const char *other,
 static uint32_t draw(uint32_t below)
 {
     return (uint32_t)weft_rng_below(&trial.rng, below);
+}
+
+/* Mostly the first. */
+static unsigned some_qp(void)
+{
+    return draw(3) == 0 ? draw(trial.n_qps) : 0;
 }
 
 static struct ibv_mr *some_mr(unsigned end)
@@ -78,7 +86,7 @@ static void post_send(unsigned end, unsigned index)
     struct ibv_mr *remote = some_mr(1 - end);
     enum ibv_wr_opcode opcode = some_opcode();
     bool is_read = opcode == IBV_WR_RDMA_READ;
-    uint32_t bytes = draw(3) == 0 ? draw(9000) : draw(TARGET_BYTES);
+    uint32_t bytes = draw(3) == 0 ? draw(9000) : draw(trial.target_bytes);
     bytes = is_read ? bytes % OWN_BYTES : bytes;
     uint32_t first = draw(4) == 0 ? draw(bytes + 1) : bytes;
     uintptr_t from = (uintptr_t)own->memory + (is_read ? OWN : draw(64));
@@ -96,7 +104,7 @@ static void post_send(unsigned end, unsigned index)
     };
     struct ibv_send_wr *bad;
     wr.send_flags |= draw(8) == 0 ? IBV_SEND_SOLICITED : 0;
-    size_t target = SOURCE_BYTES + index * TARGET_BYTES;
+    size_t target = SOURCE_BYTES + index * trial.target_bytes;
     wr.wr.rdma.remote_addr =
         (uintptr_t)trial.pair.ends[1 - end].memory + (is_read ? draw(64) : target);
     wr.wr.rdma.rkey = remote->rkey;
@@ -107,11 +115,11 @@ static void post_send(unsigned end, unsigned index)
 static void post_recv(unsigned end, unsigned index)
 {
     struct ibv_mr *mr = some_mr(end);
-    uintptr_t at =
-        (uintptr_t)trial.pair.ends[end].memory + SOURCE_BYTES + index * TARGET_BYTES;
-    uint32_t first = draw(TARGET_BYTES);
+    uintptr_t at = (uintptr_t)trial.pair.ends[end].memory + SOURCE_BYTES +
+                   index * trial.target_bytes;
+    uint32_t first = draw(trial.target_bytes);
     struct ibv_sge sges[2] = {{at, first, mr->lkey},
-                              {at + first, TARGET_BYTES - first, mr->lkey}};
+                              {at + first, trial.target_bytes - first, mr->lkey}};
     struct ibv_recv_wr wr = {.wr_id = trial.n_done, .sg_list = sges, .num_sge = 2};
     struct ibv_recv_wr *bad;
     int error = sim_nic_post_recv(trial.qps[end][index], &wr, &bad);
@@ -175,7 +183,7 @@ static void heal(void)
     const struct sim_impairment none = {0};
     struct sim_port *port = trial.pair.ends[0].port;
     sim_port_set_impairment(port, true, true, &none);
-    sim_port_set_delay(port, true, true, RC_PS_PER_US, 0);
+    sim_port_set_delay(port, true, true, trial.delay_ps, 0);
     sim_port_set_rate(port, 100000000000u);
     sim_port_set_path_limit(port, 0);
     sim_port_set_paused(port, true, true, false);
@@ -188,7 +196,7 @@ static void trouble(void)
     const struct sim_impairment some = {10000000, 5000000, 5000000, 5000000, 5000000};
     struct sim_port *port = trial.pair.ends[draw(2)].port;
     struct sim_match match = {.action = (enum sim_match_action)draw(4),
-                              .qp = 1 + draw(2),
+                              .qp = 1 + draw(trial.n_qps),
                               .psn = draw(300),
                               .delay_ps = draw(5000000)};
     uint32_t what = draw(9);
@@ -267,7 +275,7 @@ static bool is_broken(unsigned index)
 static void act_at_once(void)
 {
     unsigned end = draw(2);
-    unsigned index = draw(4) == 0;
+    unsigned index = some_qp();
     uint32_t what = draw(100);
     trial.n_done++;
     if (draw(1000) < trial.faults_per_mille) {
@@ -298,7 +306,7 @@ static void on_interference(struct sim_event *event)
 static void act(void)
 {
     unsigned end = draw(2);
-    unsigned index = draw(4) == 0;
+    unsigned index = some_qp();
     uint32_t what = draw(40);
     if (what == 0) {
         renew_spare(end);
@@ -321,6 +329,7 @@ static void start(uint64_t seed, bool with_trains)
 {
     static const char *const ack_reqs[] = {"64", "4", "16", "1", "1000"};
     static const char *const windows[] = {"16384", "24", "128", "5"};
+    static const unsigned n_qps[] = {1, 2, 2, QPS_MAX};
     static const enum ibv_mtu mtus[] = {IBV_MTU_4096, IBV_MTU_4096, IBV_MTU_1024};
     struct rc_options options = {
         .seed = seed,
@@ -338,18 +347,26 @@ static void start(uint64_t seed, bool with_trains)
     rc_pair_init(&trial.pair, &options);
     sim_engine_allow_trains(trial.pair.engine, with_trains);
     rc_fill(&trial.pair);
+    trial.n_qps = n_qps[seed / 2 % 4];
+    trial.target_bytes = TARGETS_BYTES / trial.n_qps;
+    trial.delay_ps = seed / 3 % 3 == 0 ? RC_PS_PER_US / 10 : RC_PS_PER_US;
     trial.faults_per_mille = seed % 4 == 0 ? 0 : 30 * (unsigned)(seed % 4);
     for (unsigned end = 0; end < 2; end++) {
         struct sim_port *port = trial.pair.ends[end].port;
         /* Hashing would keep trains off. */
         sim_nic_check_payloads(trial.pair.ends[end].nic, false);
         trial.qps[end][0] = trial.pair.ends[end].qp;
-        trial.qps[end][1] = rc_make_qp(&trial.pair, end);
+        for (unsigned i = 1; i < trial.n_qps; i++) {
+            trial.qps[end][i] = rc_make_qp(&trial.pair, end);
+        }
         /* Room for interference between any two. */
         port->out.arrival.rank *= 2;
         port->transmit.rank *= 2;
     }
-    connect(1);
+    for (unsigned i = 1; i < trial.n_qps; i++) {
+        connect(i);
+    }
+    heal();
     sim_event_init(&trial.interference, on_interference);
 }
 
