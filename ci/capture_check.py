@@ -63,7 +63,9 @@ class Story:
 
     def was_dark(self, port, since_ns, until_ns):
         """True if `port` was without carrier at any time in between."""
-        changes = self.carrier.get(port, ())
+        changes = self.carrier.get(port)
+        if not changes:
+            return False
         return any(not is_up and at_ns <= until_ns and
                    next((t for t, up in changes[i + 1:] if up), NEVER) >= since_ns
                    for i, (at_ns, is_up) in enumerate(changes))

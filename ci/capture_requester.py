@@ -31,7 +31,7 @@ class Requester:
         self.rnr_until_ns = 0
         self.timer_ns = 0  # when the ACK timer started, at the earliest
         self.n_timeouts = 0  # since something moved
-        self.message = 0  # SEND or WRITE within whose message the next packet is
+        self.message = 0  # SEND or WRITE within whose message the next packet is; None: not known
         self.left = 0  # bytes of a WRITE's RETH to come
         self.last_new = None
 
@@ -46,8 +46,11 @@ class Requester:
             self.complain(frame, f"{NAMES[frame.opcode]} psn {psn}, "
                           f"{self.rnr_until_ns - frame.at_ns} ns before the RNR time is over")
             self.rnr_until_ns = 0
+        is_after_dark = self.endpoint.was_dark(self.endpoint.last_sent_ns, frame.at_ns)
+        if is_after_dark:
+            self.since_ack_req = 0  # what it sent in the dark nobody saw
         if psn != self.next:
-            self.jump(frame)
+            self.jump(frame, is_after_dark)
         if psn == self.una:
             self.timer_ns = frame.at_ns
         is_new = psn == self.high
@@ -60,7 +63,7 @@ class Requester:
                               f"the window is {self.options.window}")
         self.judge_ack_req(frame)
 
-    def jump(self, frame):
+    def jump(self, frame, is_after_dark):
         """Another PSN than the one whose turn it is: why?"""
         psn, at_ns = frame.psn, frame.at_ns
         if psn in self.licences:
@@ -75,10 +78,10 @@ class Requester:
                 self.complain(frame, f"goes back to psn {psn} for no reason, {waited} ns after "
                               f"the timer of {least} ns was started")
             return
-        if self.endpoint.was_dark(self.endpoint.last_sent_ns, at_ns):
+        if is_after_dark:
             if ahead(psn, self.high) > 0:
-                self.high = psn
-            return  # what it sent in the dark nobody saw
+                self.high, self.message = psn, None
+            return
         if ahead(psn, self.high) > 0:
             self.complain(frame, f"psn {psn}, but {self.high} was never sent")
             self.high = psn
@@ -105,7 +108,9 @@ class Requester:
 
     def judge_data(self, frame, flags, size):
         kind = flags & (SEND | WRITE)
-        if self.message != (0 if flags & FIRST else kind):
+        if self.message is None and not flags & FIRST:
+            return
+        if (self.message or 0) != (0 if flags & FIRST else kind):
             self.complain(frame, f"{NAMES[frame.opcode]} out of sequence")
             self.left = size
         is_last = flags & LAST
@@ -128,8 +133,9 @@ class Requester:
         psn = frame.psn
         known = self.sent.get(psn)
         if known is not None and known[0] == frame.opcode and known[1] == frame.n_payload:
-            if frame.flags & READ == 0 or known[3] == frame.va + frame.length:
-                return known[2]
+            if known[3] != frame.va + frame.length:
+                self.complain(frame, f"psn {psn} again with another RETH")
+            return known[2]
         for first, end, _ in self.reads:
             if frame.flags & READ and psn - first & MASK < end - first & MASK:
                 if self.sent[first][3] == frame.va + frame.length:
@@ -212,7 +218,7 @@ class Requester:
         endpoint = self.endpoint
         if self.high is None or self.una == self.high or self.options.may_fail:
             return
-        if self.n_timeouts > 0 or endpoint.was_dark(self.timer_ns, last.at_ns):
+        if self.n_timeouts > 0 or endpoint.was_dark(self.timer_ns, 1 << 63):
             return
         n = self.high - self.una & MASK
         self.complain(self.last_new or last, f"{n} PSNs from {self.una} on were never acknowledged")

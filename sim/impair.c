@@ -9,80 +9,86 @@ enum {
     FULL_FRAME_BYTES = 4178
 };
 
-/* The fate that an explicit match gives the frame. */
-static const char *apply_matches(struct sim_link *link, struct sim_frame *frame,
-                                 weft_ps *extra, bool *duplicate)
+/* True if `state`'s packet is `frame`, in the transmission that it waits for. */
+static bool is_matched(const struct sim_link *link, struct sim_match_state *state,
+                       const struct sim_frame *frame)
 {
-    struct sim_port *port = link->from;
+    const struct sim_match *match = &state->match;
+    const struct sim_port *at = match->is_inward ? link->to : link->from;
     uint32_t psn = 0;
-    uint32_t ordinal = sim_nic_ordinal(port->nic, frame, &psn);
-    const char *why = NULL;
-    for (uint32_t i = 0; i < port->n_matches; i++) {
-        struct sim_match_state *state = &port->matches[i];
+    if (state->is_done || at == NULL ||
+        sim_nic_ordinal(at->nic, frame, match->is_inward, &psn) != match->qp ||
+        psn != match->psn) {
+        return false;
+    }
+    state->is_done = state->seen == match->iteration;
+    state->seen++;
+    return state->is_done;
+}
+
+static void apply_matches(const struct sim_link *link, const struct sim_frame *frame,
+                          struct sim_fate *fate)
+{
+    for (uint32_t i = 0; i < link->from->n_matches; i++) {
+        struct sim_match_state *state = &link->from->matches[i];
         const struct sim_match *match = &state->match;
-        if (state->is_done || match->qp != ordinal || match->psn != psn) {
+        if (!is_matched(link, state, frame)) {
             continue;
         }
-        if (state->seen++ != match->iteration) {
-            continue;
-        }
-        state->is_done = true;
         switch (match->action) {
         case SIM_MATCH_DROP:
-            why = "match";
+            fate->why = "match";
             break;
         case SIM_MATCH_CORRUPT:
-            frame->flags |= SIM_FRAME_CORRUPT;
+            fate->is_corrupt = true;
+            fate->is_unseen = match->is_unseen;
             break;
         case SIM_MATCH_DUPLICATE:
-            *duplicate = true;
+            fate->is_duplicate = true;
             break;
         case SIM_MATCH_DELAY:
-            *extra += match->delay_ps;
+            fate->extra += match->delay_ps;
             break;
         }
     }
-    return why;
 }
 
-/* The fate that chance gives it. The draws come in a fixed order. */
-static const char *apply_chance(struct sim_link *link, struct sim_frame *frame,
-                                weft_ps *extra, bool *duplicate)
+/* The draws come in a fixed order. */
+static void apply_chance(struct sim_link *link, struct sim_fate *fate)
 {
     const struct sim_impairment *impairment = &link->impairment;
-    bool lost = weft_rng_chance(&link->rng, impairment->loss_ppb);
+    bool is_lost = weft_rng_chance(&link->rng, impairment->loss_ppb);
     if (weft_rng_chance(&link->rng, impairment->corrupt_ppb)) {
-        frame->flags |= SIM_FRAME_CORRUPT;
+        fate->is_corrupt = true;
+        fate->is_unseen = impairment->corrupts_unseen;
     }
     if (weft_rng_chance(&link->rng, impairment->duplicate_ppb)) {
-        *duplicate = true;
+        fate->is_duplicate = true;
     }
     if (weft_rng_chance(&link->rng, impairment->reorder_ppb)) {
-        *extra += REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
+        fate->extra += REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
     }
-    if (weft_rng_chance(&link->rng, impairment->ecn_ppb)) {
-        frame->flags |= SIM_FRAME_ECN_CE;
+    fate->is_marked = weft_rng_chance(&link->rng, impairment->ecn_ppb);
+    if (is_lost && fate->why == NULL) {
+        fate->why = "loss";
     }
-    return lost ? "loss" : NULL;
 }
 
-const char *sim_link_impair_frame(struct sim_link *link, struct sim_frame *frame,
-                                  weft_ps *extra, bool *duplicate)
+struct sim_fate sim_link_fate(struct sim_link *link, const struct sim_frame *frame)
 {
-    const char *why = NULL;
+    struct sim_fate fate = {.why = NULL};
     if (link->from->n_matches > 0) {
-        why = apply_matches(link, frame, extra, duplicate);
+        apply_matches(link, frame, &fate);
     }
     if (link->is_impaired) {
-        const char *by_chance = apply_chance(link, frame, extra, duplicate);
-        why = why == NULL ? by_chance : why;
+        apply_chance(link, &fate);
     }
-    uint32_t ip_bytes =
-        frame->wire_bytes - ETHERNET_OVERHEAD_BYTES - (uint32_t)frame->path->tag_bytes;
-    if (why == NULL && link->path_limit_bytes != 0 && ip_bytes > link->path_limit_bytes) {
-        why = "path_limit";
+    uint32_t ip_bytes = frame->wire_bytes - ETHERNET_OVERHEAD_BYTES;
+    if (fate.why == NULL && link->path_limit_bytes != 0 &&
+        ip_bytes > link->path_limit_bytes) {
+        fate.why = "path_limit";
     }
-    return why;
+    return fate;
 }
 
 const char *sim_link_impair_packet(struct sim_link *link, const struct sim_packet *packet,

@@ -157,11 +157,17 @@ void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame);
 /* Copies the payload into a block of its own, if it still refers to somebody's memory. */
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame);
 
-/* Impairments, matches and path limits of a frame about to leave (sim/impair.c). Returns NULL
- * if it goes on, with `*extra` the time that it is held back and `*duplicate` set if it comes
- * twice; else why it is dropped. */
-const char *sim_link_impair_frame(struct sim_link *link, struct sim_frame *frame,
-                                  weft_ps *extra, bool *duplicate);
+/* What a direction does to a frame that is about to leave (sim/impair.c). */
+struct sim_fate {
+    const char *why; /* it is dropped; NULL: it goes on */
+    weft_ps extra;   /* it is held back for so long */
+    bool is_duplicate;
+    bool is_corrupt; /* one bit flips */
+    bool is_unseen;  /* ... in the payload, and the ICRC is made to fit */
+    bool is_marked;  /* ECN: congestion experienced */
+};
+/* By impairments, matches and path limits; `frame` itself stays as it is. */
+struct sim_fate sim_link_fate(struct sim_link *link, const struct sim_frame *frame);
 const char *sim_link_impair_packet(struct sim_link *link, const struct sim_packet *packet,
                                    bool *duplicate);
 
@@ -210,9 +216,9 @@ bool sim_nic_pull(struct sim_nic *nic, const struct sim_port *port,
                   struct sim_frame *out);
 bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port);
 weft_ps sim_nic_rx_overhead(const struct sim_nic *nic);
-/* Which QP of `port` (from 1, by creation) sent `frame`, and its PSN relative to that QP's
- * first; 0 for acknowledgements. */
+/* Which QP of `port` (from 1, by creation) sent `frame`, or is to receive it, and its PSN
+ * relative to the first of that direction; 0 for acknowledgements. */
 uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,
-                         uint32_t *relative_psn);
+                         bool is_inward, uint32_t *relative_psn);
 
 #endif

@@ -65,6 +65,7 @@ struct sim_port_config {
 
 struct sim_impairment {
     uint32_t loss_ppb, corrupt_ppb, duplicate_ppb, reorder_ppb, ecn_ppb;
+    bool corrupts_unseen; /* payloads, and the ICRC is made to fit */
 };
 
 struct sim_cable_config {
@@ -128,8 +129,9 @@ void sim_port_set_paused(struct sim_port *port, bool outwards, bool inwards, boo
 void sim_port_set_rate(struct sim_port *port, uint64_t rate_bps);
 void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes);
 
-/* One-packet faults on RoCE frames leaving `port`, by order of QP creation on that
- * port (from 1), PSN relative to the first, and transmission (0: first). */
+/* One-packet faults on RoCE frames leaving `port`, or (is_inward) on their way to it: by order
+ * of QP creation on that port (from 1), PSN relative to the first of that direction, and
+ * transmission (0: first). */
 enum sim_match_action {
     SIM_MATCH_DROP,
     SIM_MATCH_CORRUPT,
@@ -138,9 +140,12 @@ enum sim_match_action {
 };
 struct sim_match {
     enum sim_match_action action;
+    bool is_inward;
+    bool is_unseen; /* of CORRUPT: the payload, and the ICRC is made to fit */
     uint32_t qp, psn, iteration;
     weft_ps delay_ps;
 };
+/* No-op for inward packets of a port without a cable. */
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match);
 
 /* How a tap turns a host-stack packet into the bytes of its Ethernet frame without

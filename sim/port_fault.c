@@ -137,11 +137,16 @@ void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes)
 
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match)
 {
-    sim_train_settle(port);
-    size_t n = port->n_matches + 1u;
-    port->matches = weft_realloc(port->matches, n * sizeof(*port->matches));
-    port->matches[port->n_matches] = (struct sim_match_state){.match = *match};
-    port->n_matches++;
+    /* Where the packet leaves. */
+    struct sim_port *from = match->is_inward ? port->out.to : port;
+    if (from == NULL) {
+        return;
+    }
+    sim_train_settle(from);
+    size_t n = from->n_matches + 1u;
+    from->matches = weft_realloc(from->matches, n * sizeof(*from->matches));
+    from->matches[from->n_matches] = (struct sim_match_state){.match = *match};
+    from->n_matches++;
 }
 
 void sim_port_tap(struct sim_port *port, sim_tap tap, void *context)

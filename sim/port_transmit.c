@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/link.h"
+#include "sim/memory.h"
+#include "sim/pool.h"
 #include "sim/stack.h"
 #include "sim/train.h"
 
@@ -87,31 +89,57 @@ static void drop_frame(struct sim_port *port, struct sim_frame *frame, const cha
     sim_frame_release(port->engine, frame);
 }
 
+/* A bit of `frame` flips: so that its ICRC is wrong, or, `unseen`, in its payload (if it has
+ * one) by somebody who computes the ICRC again. The sender's memory stays as it is. */
+static void flip_bit(struct sim_port *port, struct sim_frame *frame, bool unseen)
+{
+    bool is_phantom = sim_is_phantom(sim_engine_phantom(port->engine), frame->payload);
+    if (!unseen) {
+        frame->flags |= SIM_FRAME_CORRUPT;
+    } else if (frame->n_payload > 0 && !is_phantom) {
+        uint8_t *block = sim_pool_get(sim_engine_pool(port->engine));
+        memcpy(block, frame->payload, frame->n_payload);
+        block[frame->n_payload / 2] ^= 0x40; /* a sum of floats does not round it away */
+        sim_frame_release(port->engine, frame);
+        frame->payload = block;
+        frame->flags |= SIM_FRAME_OWNED;
+        frame->flags &= (uint8_t)~SIM_FRAME_HASHED; /* it changes on purpose */
+        weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
+                         port->name, "flip", "opcode=%s qpn=%u psn=%u byte=%u",
+                         rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
+                         frame->n_payload / 2);
+    }
+}
+
 /* What happens between the transmitter and the far end, when it is not plain. */
 static void send_impaired(struct sim_port *port, struct sim_link *link,
                           struct sim_frame *frame)
 {
-    weft_ps extra = 0;
-    bool duplicate = false;
-    const char *why = sim_link_impair_frame(link, frame, &extra, &duplicate);
-    if (why != NULL) {
-        drop_frame(port, frame, why);
+    struct sim_fate fate = sim_link_fate(link, frame);
+    if (fate.why != NULL) {
+        drop_frame(port, frame, fate.why);
         return;
     }
-    bool is_corrupt = (frame->flags & SIM_FRAME_CORRUPT) != 0;
-    const char *fate = extra > 0 ? "delayed" : NULL;
-    sim_port_tap_frame(port, true, frame, is_corrupt ? "corrupt" : fate);
+    /* Who listens at this port sees what was sent; the rest happens further on. */
+    const char *held = fate.extra > 0 ? "delayed" : NULL;
+    sim_port_tap_frame(port, true, frame, fate.is_corrupt ? "corrupt" : held);
+    if (fate.is_marked) {
+        frame->flags |= SIM_FRAME_ECN_CE;
+    }
+    if (fate.is_corrupt) {
+        flip_bit(port, frame, fate.is_unseen);
+    }
     /* What is held back may arrive after its work request was retired. */
-    if (extra > 0) {
+    if (fate.extra > 0) {
         sim_frame_own(port->engine, frame);
     }
-    sim_link_put_frame(link, frame, port->free_at, extra);
-    if (duplicate) {
+    sim_link_put_frame(link, frame, port->free_at, fate.extra);
+    if (fate.is_duplicate) {
         struct sim_frame copy = *frame;
         copy.flags &= (uint8_t)~SIM_FRAME_OWNED;
         sim_frame_own(port->engine, &copy);
         sim_port_tap_frame(port, true, &copy, "duplicate");
-        sim_link_put_frame(link, &copy, port->free_at, extra);
+        sim_link_put_frame(link, &copy, port->free_at, fate.extra);
     }
 }
 

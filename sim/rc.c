@@ -283,6 +283,7 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     nic->counters.rx_packets++;
+    nic->counters.ecn_marks += (frame->flags & SIM_FRAME_ECN_CE) != 0;
     if ((frame->flags & SIM_FRAME_CORRUPT) != 0) {
         nic->counters.icrc_errors++;
         sim_port_trace_drop(port, frame, "icrc");

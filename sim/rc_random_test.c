@@ -167,7 +167,7 @@ static void start(struct trial *trial, uint64_t seed)
     rc_pair_init(&trial->pair, &options);
     rc_fill(&trial->pair);
     uint32_t loss = losses[seed % 4];
-    struct sim_impairment impairment = {loss, loss / 4, loss / 2, loss / 2, loss};
+    struct sim_impairment impairment = {loss, loss / 4, loss / 2, loss / 2, loss, false};
     sim_port_set_impairment(trial->pair.ends[0].port, true, true, &impairment);
     if (seed % 5 == 0) {
         sim_port_set_delay(trial->pair.ends[0].port, true, true, RC_PS_PER_US,

@@ -112,8 +112,8 @@ int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
 
 bool rxe_fault_is_possible(const struct world_fault *fault)
 {
-    if (fault->has_match) {
-        return false; /* netem cannot choose a packet */
+    if (fault->has_match || fault->icrc_is_good) {
+        return false; /* netem cannot choose a packet, and knows no ICRC */
     }
     switch (fault->kind) {
     case WORLD_FAULT_DOWN:

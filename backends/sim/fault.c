@@ -9,10 +9,7 @@
 
 static bool is_supported(const struct world_fault *fault)
 {
-    bool never = fault->kind == WORLD_FAULT_RESTART || fault->kind == WORLD_FAULT_CLOCK;
-    /* A packet is matched where its QP lives: on its way out. */
-    bool match_inwards = fault->has_match && fault->direction == WORLD_INWARDS;
-    return !never && !match_inwards;
+    return fault->kind != WORLD_FAULT_RESTART && fault->kind != WORLD_FAULT_CLOCK;
 }
 
 /* ---- faults of cables and ports ---- */
@@ -34,20 +31,20 @@ static bool find_cable(const struct sim_world *world, uint32_t host, uint32_t po
     return false;
 }
 
-static void set_share(struct sim_impairment *impairment, enum world_fault_kind kind,
-                      const struct world_impairment *base, uint32_t share_ppb,
-                      bool ending)
+static void set_share(struct sim_impairment *impairment, const struct world_fault *fault,
+                      const struct world_impairment *base, bool ending)
 {
-    if (kind == WORLD_FAULT_LOSS) {
-        impairment->loss_ppb = ending ? base->loss_ppb : share_ppb;
-    } else if (kind == WORLD_FAULT_CORRUPT) {
-        impairment->corrupt_ppb = ending ? base->corrupt_ppb : share_ppb;
-    } else if (kind == WORLD_FAULT_DUPLICATE) {
-        impairment->duplicate_ppb = ending ? base->duplicate_ppb : share_ppb;
-    } else if (kind == WORLD_FAULT_REORDER) {
-        impairment->reorder_ppb = ending ? base->reorder_ppb : share_ppb;
+    if (fault->kind == WORLD_FAULT_LOSS) {
+        impairment->loss_ppb = ending ? base->loss_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_CORRUPT) {
+        impairment->corrupt_ppb = ending ? base->corrupt_ppb : fault->share_ppb;
+        impairment->corrupts_unseen = !ending && fault->icrc_is_good;
+    } else if (fault->kind == WORLD_FAULT_DUPLICATE) {
+        impairment->duplicate_ppb = ending ? base->duplicate_ppb : fault->share_ppb;
+    } else if (fault->kind == WORLD_FAULT_REORDER) {
+        impairment->reorder_ppb = ending ? base->reorder_ppb : fault->share_ppb;
     } else {
-        impairment->ecn_ppb = ending ? base->ecn_ppb : share_ppb;
+        impairment->ecn_ppb = ending ? base->ecn_ppb : fault->share_ppb;
     }
 }
 
@@ -65,14 +62,15 @@ static void change_direction(struct sim_world *world, const struct world_fault *
         sim_port_set_delay(port, way == 0, way == 1, delay, jitter);
         return;
     }
-    set_share(&now->impairment[sender], fault->kind, &spec->impairment, fault->share_ppb,
-              ending);
+    set_share(&now->impairment[sender], fault, &spec->impairment, ending);
     sim_port_set_impairment(port, way == 0, way == 1, &now->impairment[sender]);
 }
 
 static int add_match(const struct world_fault *fault, struct sim_port *port)
 {
-    struct sim_match match = {.qp = fault->match_qp,
+    struct sim_match match = {.is_inward = fault->direction == WORLD_INWARDS,
+                              .is_unseen = fault->icrc_is_good,
+                              .qp = fault->match_qp,
                               .psn = fault->match_psn,
                               .iteration = fault->match_iteration,
                               .delay_ps = sim_ps(fault->delay_ns)};
@@ -328,9 +326,8 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
     for (uint32_t i = 0; i < spec->n_faults; i++) {
         if (!is_supported(&spec->faults[i])) {
             return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
-                             "fault %s%s is not implemented yet on sim",
-                             world_fault_name(spec->faults[i].kind),
-                             spec->faults[i].has_match ? " of inward packets" : "");
+                             "fault %s is not implemented yet on sim",
+                             world_fault_name(spec->faults[i].kind));
         }
     }
     return WEFT_OK;

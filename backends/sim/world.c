@@ -233,6 +233,8 @@ static void sum_counters(const struct sim_world *world, struct sim_nic_counters 
             out->out_of_sequence += one.out_of_sequence;
             out->icrc_errors += one.icrc_errors;
             out->dropped_unknown_qp += one.dropped_unknown_qp;
+            out->ecn_marks += one.ecn_marks;
+            out->cnps += one.cnps;
             out->flushes_held += one.flushes_held;
             out->timeouts_ignored += one.timeouts_ignored;
             out->rnr_timers_forced += one.rnr_timers_forced;
@@ -264,6 +266,8 @@ static bool sim_world_counter(const struct world *base, uint32_t index,
         {"out_of_sequence", sum.out_of_sequence},
         {"icrc_errors", sum.icrc_errors},
         {"dropped_unknown_qp", sum.dropped_unknown_qp},
+        {"ecn_marks", sum.ecn_marks},
+        {"cnps", sum.cnps},
         {"flushes_held", sum.flushes_held},
         {"timeouts_ignored", sum.timeouts_ignored},
         {"rnr_timers_forced", sum.rnr_timers_forced},

@@ -126,9 +126,6 @@ START_TEST(what_cannot_be_built_is_named)
     spec.n_faults = 1;
     faults[0].kind = WORLD_FAULT_CLOCK;
     refuses(WEFT_ERR_UNSUPPORTED, "fault clock");
-    faults[0] = (struct world_fault){
-        .kind = WORLD_FAULT_DROP, .has_match = true, .direction = WORLD_INWARDS};
-    refuses(WEFT_ERR_UNSUPPORTED, "fault drop of inward packets");
 }
 END_TEST
 

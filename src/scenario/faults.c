@@ -29,6 +29,9 @@ enum {
     KEY_ERRNO,
     KEY_BY,
     KEY_AFTER,
+    KEY_ICRC,
+    KEY_EVERY,
+    KEY_TIMES,
     N_KEYS
 };
 
@@ -64,6 +67,9 @@ static const struct walk_key fault_keys[N_KEYS] = {
         {.name = "errno", .type = WALK_INT, FIELD(error), .min = 1, .max = 4095},
     [KEY_BY] = {.name = "by", .type = WALK_TIME, FIELD(by_ns)},
     [KEY_AFTER] = {.name = "after", .type = WALK_TIME, FIELD(after_ns)},
+    [KEY_ICRC] = {.name = "icrc"},
+    [KEY_EVERY] = {.name = "every"},
+    [KEY_TIMES] = {.name = "times"},
 };
 static const struct walk_table fault_table = {"a fault", fault_keys, N_KEYS};
 
@@ -94,7 +100,8 @@ static const struct kind kinds[] = {
     {"down", WORLD_FAULT_DOWN, ON_PORT, true, 0, 0},
     {"up", WORLD_FAULT_UP, ON_PORT, true, 0, 0},
     {"loss", WORLD_FAULT_LOSS, ON_PORT, true, HAS(KEY_SHARE), 0},
-    {"corrupt", WORLD_FAULT_CORRUPT, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {"corrupt", WORLD_FAULT_CORRUPT, ON_PORT, true, 0,
+     HAS(KEY_SHARE) | HAS(KEY_MATCH) | HAS(KEY_ICRC)},
     {"duplicate", WORLD_FAULT_DUPLICATE, ON_PORT, true, 0,
      HAS(KEY_SHARE) | HAS(KEY_MATCH)},
     {"reorder", WORLD_FAULT_REORDER, ON_PORT, true, HAS(KEY_SHARE), 0},
@@ -131,6 +138,8 @@ struct fault_in {
     struct topology_place place;
     const struct tree_node *on;
     struct io_prefix old_address; /* of addr_change */
+    weft_ns every_ns;             /* once more after this time... */
+    uint32_t times;               /* ... so that it happens so often; 1: once */
 };
 
 static const struct kind *read_kind(struct loader *loader, const struct tree_node *node)
@@ -178,7 +187,8 @@ static bool read_form(struct loader *loader, struct fault_in *in)
 static bool check_keys(struct loader *loader, const struct fault_in *in)
 {
     const unsigned general = HAS(KEY_AT) | HAS(KEY_ON) | HAS(KEY_LINK) | HAS(KEY_KIND) |
-                             HAS(KEY_FOR) | HAS(KEY_DOWN_FOR);
+                             HAS(KEY_FOR) | HAS(KEY_DOWN_FOR) | HAS(KEY_EVERY) |
+                             HAS(KEY_TIMES);
     bool is_fine = true;
     for (unsigned i = 0; i < N_KEYS; i++) {
         bool is_there = in->seen.at[i] != NULL;
@@ -228,10 +238,10 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
         return complain(loader, in->on->mark, "%s: fault %s has no direction", name,
                         in->kind->name);
     }
-    if (in->seen.at[KEY_MATCH] != NULL && !is_out) {
+    if (in->seen.at[KEY_MATCH] != NULL && !is_out && !is_in) {
         return complain(loader, in->on->mark,
-                        "%s: a single packet is matched where it leaves; write '%s->'",
-                        name, bare);
+                        "%s: a single packet goes one way; write '%s->' or '%s<-'", name,
+                        bare, bare);
     }
     return true;
 }
@@ -299,6 +309,42 @@ static bool read_verb(struct loader *loader, const struct tree_node *node, int *
     return true;
 }
 
+/* {for: A, every: B, times: N}: what comes and goes, such as a cable that flaps. */
+static bool read_repetition(struct loader *loader, struct fault_in *in)
+{
+    const struct tree_node *every = in->seen.at[KEY_EVERY];
+    const struct tree_node *times = in->seen.at[KEY_TIMES];
+    in->times = 1;
+    if (every == NULL && times == NULL) {
+        return true;
+    }
+    if (every == NULL || times == NULL || in->spec.for_ns == 0) {
+        return complain(loader, in->node->mark,
+                        "a fault: 'every' and 'times' stand together, with 'for' or "
+                        "'down_for'");
+    }
+    if (!read_time(loader, every, "every", &in->every_ns) ||
+        !read_u32(loader, times, "times", 1, FAULTS_MAX, &in->times)) {
+        return false;
+    }
+    if (in->every_ns <= in->spec.for_ns) {
+        return complain(loader, every->mark, "every: the fault is not over by then");
+    }
+    return true;
+}
+
+static bool read_icrc(struct loader *loader, struct fault_in *in)
+{
+    static const char *const names[] = {"bad", "good"};
+    unsigned choice = 0;
+    if (in->seen.at[KEY_ICRC] != NULL &&
+        !read_choice(loader, in->seen.at[KEY_ICRC], "icrc", names, 2, &choice)) {
+        return false;
+    }
+    in->spec.icrc_is_good = choice == 1;
+    return true;
+}
+
 static bool read_arguments(struct loader *loader, struct fault_in *in)
 {
     const struct tree_node *match = in->seen.at[KEY_MATCH];
@@ -306,6 +352,9 @@ static bool read_arguments(struct loader *loader, struct fault_in *in)
     const struct tree_node *from = in->seen.at[KEY_FROM];
     const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
     struct walk_seen ignored;
+    if (!read_icrc(loader, in) || !read_repetition(loader, in)) {
+        return false;
+    }
     if (match != NULL) {
         in->spec.has_match = true;
         in->spec.match_qp = 1;
@@ -360,11 +409,12 @@ static void add(struct fault_list *list, const struct fault_in *in,
 }
 
 /* One fault per port that is meant. */
-static void add_all(struct fault_list *list, const struct fault_in *in)
+static void add_at(struct fault_list *list, const struct fault_in *in, weft_ns at_ns)
 {
     uint32_t ports[TOPOLOGY_PORTS_MAX];
     uint32_t n = list_ports(list->loader, in, ports);
     struct world_fault spec = in->spec;
+    spec.at_ns = at_ns;
     spec.kind = in->kind->kind;
     spec.host = in->place.node;
     spec.has_port = n > 0;
@@ -384,6 +434,14 @@ static void add_all(struct fault_list *list, const struct fault_in *in)
     for (uint32_t i = 0; i < n; i++) {
         spec.port = ports[i];
         add(list, in, &spec);
+    }
+}
+
+static void add_all(struct fault_list *list, const struct fault_in *in)
+{
+    const struct scenario *s = list->loader->scenario;
+    for (uint32_t i = 0; i < in->times && s->n_faults < FAULTS_MAX; i++) {
+        add_at(list, in, in->spec.at_ns + (weft_ns)i * in->every_ns);
     }
 }
 

@@ -99,6 +99,9 @@ static void dump_fault(const struct world_fault *fault, struct weft_text *out)
                   " size=%u",
                   (int)fault->direction, fault->share_ppb, fault->delay_ns,
                   fault->jitter_ns, fault->rate_bps, fault->size_bytes);
+    if (fault->icrc_is_good) {
+        weft_text_add(out, " icrc=good");
+    }
     if (fault->has_match) {
         weft_text_add(out, " match=%u,%u,%u", fault->match_qp, fault->match_psn,
                       fault->match_iteration);
