@@ -26,10 +26,10 @@ class Options:
     """What a capture does not say. None: not judged, or the widest that is legal."""
 
     def __init__(self, timeout=None, window=1 << 23, ack_req=64, answer_ns=1_000_000,
-                 may_fail=False):
+                 may_fail=False, rdma_rxe=False):
         self.timeout_ns = 4096 << timeout if timeout else None
         self.window, self.ack_req, self.answer_ns = window, ack_req, answer_ns
-        self.may_fail = may_fail
+        self.may_fail, self.rdma_rxe = may_fail, rdma_rxe
 
 
 class Story:
@@ -226,10 +226,12 @@ def main():
     parser.add_argument("--window", type=int, default=1 << 23, help="most unacknowledged PSNs")
     parser.add_argument("--ack-req", type=int, default=64, help="AckReq at least this often")
     parser.add_argument("--answer-us", type=int, default=1000, help="most time to an answer")
+    parser.add_argument("--rdma-rxe", action="store_true",
+                        help="accept what only Linux's soft-RoCE does")
     parser.add_argument("--may-fail", action="store_true", help="requests may stay unanswered")
     asked = parser.parse_args()
     options = Options(asked.timeout, asked.window, asked.ack_req, asked.answer_us * 1000,
-                      asked.may_fail)
+                      asked.may_fail, asked.rdma_rxe)
     try:
         violations, summary = judge_file(asked.capture, options, asked.events)
     except (OSError, Malformed) as error:

@@ -202,6 +202,8 @@ class Requester:
 
     def take_nak(self, frame):
         if frame.psn != self.una and not self.acknowledge(frame.psn - 1 & MASK):
+            if self.options.rdma_rxe and frame.syndrome == 0x60:
+                self.licences[frame.psn] = "NAK"  # whatever was not answered before it
             return
         if frame.syndrome >> 5 == 1:
             if frame.at_ns >= self.rnr_until_ns:

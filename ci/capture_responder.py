@@ -12,9 +12,10 @@ REMEMBERED = 256  # READs and atomics that may be asked for again
 class Run:
     """Responses that are due to one READ request."""
 
-    def __init__(self, psn, n_psn, length, is_repeat):
+    def __init__(self, psn, n_psn, length, is_repeat=False, is_rest=False):
         self.base, self.next, self.end = psn, psn, psn + n_psn & MASK
         self.left, self.is_repeat = length, is_repeat
+        self.is_rest = is_rest  # not from its first response on
 
 
 class Responder:
@@ -32,6 +33,7 @@ class Responder:
         self.reads = deque(maxlen=REMEMBERED)  # (PSN, PSNs, address, length)
         self.runs = []
         self.atomics = {}  # PSN -> answers that are due
+        self.copies = {}  # PSN that may be refused -> how often it came again
 
     # ---- what reaches it ----
 
@@ -60,7 +62,7 @@ class Responder:
         if flags & READ:
             n_psn = max(1, -(-frame.length // self.mtu))
             self.reads.append((psn, n_psn, frame.va, frame.length))
-            self.runs.append(Run(psn, n_psn, frame.length, False))
+            self.runs.append(Run(psn, n_psn, frame.length))
         elif flags & ATOMIC:
             self.atomics[psn] = 1
         elif frame.ack_req and self.owed is None:
@@ -83,12 +85,16 @@ class Responder:
                     self.runs = [run for run in self.runs
                                  if not run.base - first & MASK < n_psn]
                     count = max(1, -(-frame.length // self.mtu))
-                    self.runs.append(Run(psn, count, frame.length, True))
-                    return
-        elif frame.flags & ATOMIC:
+                    self.runs.append(Run(psn, count, frame.length, True, skipped > 0))
+                    break
+            return
+        if frame.flags & ATOMIC:
             if psn in self.atomics:
                 self.atomics[psn] += 1
-        elif frame.ack_req and self.owed is None and self.gap is None:
+            return
+        if any(p == psn and may_rnr for p, _, may_rnr in self.messages):
+            self.copies[psn] = self.copies.get(psn, 0) + 1
+        if frame.ack_req and self.owed is None and self.gap is None:
             self.owed = (self.epsn - 1 & MASK, frame.at_ns)
 
     def judge_owed(self, frame):
@@ -175,6 +181,9 @@ class Responder:
     def refuse_for_now(self, frame):
         """RNR: what seemed to be executed from this PSN on was not."""
         psn = frame.psn
+        if psn == self.gap and self.copies.get(psn, 0) > 0:
+            self.copies[psn] -= 1  # it had come twice, and each is refused
+            return
         if not any(p == psn and may_rnr for p, _, may_rnr in self.messages):
             self.complain(frame, f"RNR NAK of psn {psn}, which needs no receive or was executed")
             return
@@ -196,6 +205,8 @@ class Responder:
             self.complain(frame, f"{NAMES[frame.opcode]} psn {psn} that no READ waits for")
             return
         is_first, is_last = psn == run.base, psn + 1 & MASK == run.end
+        if run.is_rest and self.options.rdma_rxe:
+            is_first = False
         opcode = {(True, True): READ_ONLY, (True, False): READ_FIRST, (False, True): READ_LAST,
                   (False, False): READ_MIDDLE}[is_first, is_last]
         size = min(run.left, self.mtu)

@@ -13,6 +13,7 @@ from capture_check import Judge, Options, Story, judge_file
 
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
+BUILD = Path(os.environ.get("WEFT_BUILD", ROOT / "build"))
 CODES = {name: code for code, (name, _) in capture.OPCODES.items()}
 MTU = 1024
 A, B = b"\x0a\0\0\1", b"\x0a\0\0\2"
@@ -299,6 +300,7 @@ SMALL = ("jobs=[{all_reduce: {bytes: [8, 100KiB]}}, {all_to_all: {bytes: 64KiB}}
          " {broadcast: {bytes: 40KiB, root: 1}}]")
 # Faults need traffic at their time.
 SETS = {
+    "silent-one-way": ["jobs.0.all_reduce.bytes=1MiB", "faults.0.at=980us"],
     "cable-down": ["jobs.0.all_reduce.bytes=4MiB", "faults.0.at=1ms", "faults.0.down_for=100us"],
     "twin-flap": ["jobs.0.all_reduce.bytes=4MiB", "faults.0.at=1ms", "faults.0.down_for=100us"],
     "loss": ["jobs.0.all_reduce.bytes=[8, 2MiB]"],
@@ -315,9 +317,31 @@ def of_folder(*names):
 def test_what_scenarios_put_on_the_wire_is_go_back_n(tmp_path, path):
     is_fault = path.parent.name == "faults"
     sets = SETS.get(path.stem, [] if is_fault else [SMALL, "expect={data: exact}"])
-    complaints, n_frames = judged(tmp_path, path, *[word for item in sets for word in ("--set", item)])
+    # A port that may not send answers late.
+    options = Options(timeout=14, window=16384, answer_ns=100 * MS) if path.stem == "pause-storm" \
+        else WEFT_QPS
+    complaints, n_frames = judged(tmp_path, path, *[word for item in sets for word in ("--set", item)],
+                                  options=options)
     assert complaints == []
     assert n_frames > 100 or path.stem == "triangle-nccl-2.25"
+
+
+# Rows of sim/wire_random_test.c by profile: window, and whether its quirks are those of rdma_rxe.
+@pytest.mark.parametrize("row,is_rxe", enumerate([False] * 4 + [True] * 2 + [False] * 3))
+def test_random_runs_of_every_operation_are_go_back_n(tmp_path, row, is_rxe):
+    """READs, atomics, RNR, both ways at once, over cables that lose, repeat, reorder and corrupt."""
+    made = tmp_path / "random.pcapng"
+    subprocess.run([BUILD / "test/sim/wire_random_test", made, str(row)], cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL)
+    options = Options(timeout=8, window=128 if is_rxe else 16384, rdma_rxe=is_rxe)
+    violations, summary = judge_file(made, options)
+    assert violations == []
+    assert int(summary.split()[0]) > 5000
+    frames, _ = capture.read(made)
+    spoken = {frame.opcode for frame in frames if frame.is_out}
+    assert {CODES[name] for name in ("READ_MIDDLE", "ATOMIC_ACK", "COMPARE_SWAP", "SEND_LAST_IMM")} <= spoken
+    naks = {frame.syndrome for frame in frames if frame.opcode == CODES["ACK"]}
+    assert {0x60, 0x21} <= naks
 
 
 @pytest.mark.parametrize("kind", ["loss", "corrupt", "duplicate", "reorder", "ecn"])
@@ -329,6 +353,15 @@ def test_bad_cables_do_not_make_bad_requesters(tmp_path, kind, share):
         "--set", "expect={data: exact}")
     assert complaints == []
     assert n_frames > 2000
+
+
+@pytest.mark.parametrize("share", ["0.001%", "0.01%", "0.1%", "1%", "10%"])
+def test_losses_of_every_order_are_repaired_by_the_rules(tmp_path, share):
+    complaints, n_frames = judged(
+        tmp_path, "scenarios/basic/pair.yaml", "--set", f"topology.defaults.loss={share}",
+        "--set", "jobs=[{all_reduce: {bytes: [8, 4MiB]}}]", "--set", "expect={data: exact}")
+    assert complaints == []
+    assert n_frames > 4000
 
 
 @pytest.fixture(scope="module", name="lossy")

@@ -164,6 +164,23 @@ START_TEST(a_mark_is_set_on_the_way_and_counted_where_it_arrives)
 }
 END_TEST
 
+/* Both were executed and neither answered. When they come again, the READ's answer has the
+ * lower PSN, goes first, and is due 8 ns later than the ACK that it overtakes. */
+START_TEST(a_repeated_write_and_a_read_are_both_answered)
+{
+    struct sim_impairment all = {.loss_ppb = 1000000000}, none = {0};
+    sim_port_set_impairment(pair.ends[0].port, false, true, &all);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 8, 65536), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_READ, 2, 8, 8, 65536), 0);
+    rc_run(&pair, RC_PS_PER_MS);
+    sim_port_set_impairment(pair.ends[0].port, false, true, &none);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, 1);
+    ck_assert_uint_eq(rc_counters(&pair, 1).duplicates, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("wire fault");
@@ -175,6 +192,7 @@ int main(void)
     tcase_add_test(tcase, a_bit_that_flips_behind_the_icrc_is_found_by_nobody);
     tcase_add_test(tcase, every_payload_may_change_and_acks_cannot);
     tcase_add_test(tcase, a_mark_is_set_on_the_way_and_counted_where_it_arrives);
+    tcase_add_test(tcase, a_repeated_write_and_a_read_are_both_answered);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,6 +1,8 @@
 /* Long random runs over bad cables, and every frame of them as bytes. With a file's name as
  * its argument the program writes what was sent into it as a capture (pcap, nanoseconds), for
- * others to judge: ci/test_wire_bytes.py asks tshark and Scapy. */
+ * others to judge: ci/test_wire_bytes.py asks tshark and Scapy. With the number of a row behind
+ * it, it writes what left and reached both ports in that run (pcapng), as `weft run --pcap` does:
+ * ci/test_capture.py asks for the rules of go-back-N. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +44,7 @@ static const struct row rows[] = {
 
 struct tally {
     FILE *file;     /* or NULL */
+    bool is_ng;     /* pcapng, both ways */
     unsigned n_ops; /* of each end */
     unsigned opcodes[256];
     unsigned n_frames, n_rnr, n_sequence, n_corrupt, n_marked, n_padded;
@@ -72,6 +75,55 @@ static void record(FILE *file, weft_ns at, const uint8_t *bytes, size_t n_bytes)
     ck_assert_uint_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
 }
 
+/* Blocks of draft-ietf-opsawg-pcapng: section, interfaces "a:p0" and "b:p0", packet. */
+static void begin_ng(FILE *file)
+{
+    static const uint32_t section[] = {0x0a0d0d0a, 28, 0x1a2b3c4d, 1, ~0u, ~0u, 28};
+    for (size_t i = 0; i < WEFT_LENGTH(section); i++) {
+        put_u32(file, section[i]);
+    }
+    for (uint32_t end = 0; end < 2; end++) {
+        uint32_t name = ('a' + end) | ':' << 8 | 'p' << 16 | '0' << 24;
+        const uint32_t interface[] = {1,    40,          1, 0, 2 | 4 << 16,
+                                      name, 9 | 1 << 16, 9, 0, 40};
+        for (size_t i = 0; i < WEFT_LENGTH(interface); i++) {
+            put_u32(file, interface[i]);
+        }
+    }
+}
+
+static void record_ng(FILE *file, weft_ns at, const struct sim_port *port,
+                      bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
+                      const char *comment)
+{
+    static const uint8_t zeros[4];
+    uint32_t padded = (uint32_t)(n_bytes + 3) & ~3u;
+    uint32_t n_comment = comment == NULL ? 0 : (uint32_t)strlen(comment);
+    uint32_t note = comment == NULL ? 0 : 4 + ((n_comment + 3) & ~3u);
+    uint32_t length = 32 + padded + 8 + note + 4;
+    const uint32_t head[] = {6,
+                             length,
+                             sim_port_host(port)[0] == 'b',
+                             (uint32_t)(at >> 32),
+                             (uint32_t)at,
+                             (uint32_t)n_bytes,
+                             (uint32_t)n_bytes};
+    for (size_t i = 0; i < WEFT_LENGTH(head); i++) {
+        put_u32(file, head[i]);
+    }
+    (void)fwrite(bytes, 1, n_bytes, file);
+    (void)fwrite(zeros, 1, padded - n_bytes, file);
+    put_u32(file, 2 | 4 << 16);
+    put_u32(file, is_outgoing ? 2 : 1);
+    if (comment != NULL) {
+        put_u32(file, 1 | n_comment << 16);
+        (void)fwrite(comment, 1, n_comment, file);
+        (void)fwrite(zeros, 1, note - 4 - n_comment, file);
+    }
+    put_u32(file, 0);
+    put_u32(file, length);
+}
+
 static void count(struct tally *tally, const struct sim_roce *roce)
 {
     tally->n_frames++;
@@ -96,8 +148,10 @@ static void on_frame(void *context, weft_ns at, const struct sim_port *port,
     struct sim_roce roce;
     size_t used = 0;
     enum sim_packet_reject reject = sim_roce_decode(bytes, n_bytes, &roce, &used);
-    (void)port;
     ck_assert_uint_eq(used, n_bytes);
+    if (tally->is_ng) {
+        record_ng(tally->file, at, port, is_outgoing, bytes, n_bytes, comment);
+    }
     if (!is_outgoing) {
         bool is_corrupt = comment != NULL && strcmp(comment, "corrupt") == 0;
         ck_assert_int_eq(reject, is_corrupt ? SIM_PACKET_ICRC : SIM_PACKET_OK);
@@ -109,14 +163,15 @@ static void on_frame(void *context, weft_ns at, const struct sim_port *port,
     ck_assert_uint_eq(sim_roce_encode(&roce, again, sizeof(again)), n_bytes);
     ck_assert_mem_eq(again, bytes, n_bytes);
     count(tally, &roce);
-    if (tally->file != NULL) {
+    if (tally->file != NULL && !tally->is_ng) {
         record(tally->file, at, bytes, n_bytes);
     }
 }
 
 static void start(struct run *run, const struct row *row, struct tally *tally)
 {
-    const struct sim_impairment bad = {10000000, 5000000, 5000000, 5000000, 20000000};
+    const struct sim_impairment bad = {10000000, 5000000,  5000000,
+                                       5000000,  20000000, false};
     struct rc_options options = {
         .profile = row->profile,
         .is_ipv6 = row->is_ipv6,
@@ -245,13 +300,32 @@ START_TEST(what_was_sent_is_written)
 }
 END_TEST
 
+static unsigned captured_row;
+
+START_TEST(what_passed_both_ports_is_written)
+{
+    struct tally tally = {
+        .file = fopen(capture_path, "wb"), .is_ng = true, .n_ops = N_OPS};
+    ck_assert_ptr_nonnull(tally.file);
+    ck_assert_uint_lt(captured_row, WEFT_LENGTH(rows));
+    begin_ng(tally.file);
+    play_row(&rows[captured_row], &tally);
+    ck_assert_int_eq(fclose(tally.file), 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("wire_random");
     TCase *random = tcase_create("random");
     tcase_set_timeout(random, 120);
-    if (argc == 2) {
+    if (argc > 1) {
         capture_path = argv[1];
+    }
+    if (argc == 3) {
+        captured_row = (unsigned)strtoul(argv[2], NULL, 10);
+        tcase_add_test(random, what_passed_both_ports_is_written);
+    } else if (argc == 2) {
         tcase_add_test(random, what_was_sent_is_written);
     } else {
         tcase_add_loop_test(random, every_frame_of_a_random_run_is_right, 0,

@@ -180,7 +180,8 @@ struct world_fault {
                                   * order of creation), psn from the first, iteration'th
                                   * transmission (0: the first) */
     uint32_t match_qp, match_psn, match_iteration;
-    bool icrc_is_good; /* corrupt: in the payload, by somebody who computes the ICRC again */
+    bool
+        icrc_is_good; /* corrupt: in the payload, by somebody who computes the ICRC again */
     struct io_prefix address;
     int verb;         /* enum io_op_kind, or -1 for post_send, -2 for post_recv */
     uint32_t nth;     /* from 1 */
