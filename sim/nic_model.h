@@ -24,6 +24,7 @@ struct nic_verb {
     uint32_t pdn;          /* REG_MR, CREATE_QP */
     uint64_t addr, length; /* REG_MR */
     int access;            /* REG_MR: IBV_ACCESS_* */
+    bool is_dmabuf;        /* REG_MR: `addr` is the offset in the buffer */
     uint32_t asked_cqe, cqe;
     struct ibv_qp_cap asked, granted; /* CREATE_QP; of CREATE_SRQ what receives */
     uint32_t send_cqn, recv_cqn;      /* CREATE_QP */

@@ -114,7 +114,9 @@ static void create_qp(struct nic_model *model, const struct nic_verb *verb,
     if (ext > 0) {
         region(out, "ext_sge", 1, ext);
     }
-    region(out, "rq", 2, rq);
+    if (rq > 0) {
+        region(out, "rq", 2, rq);
+    }
     model_step(out, "driver", "QPN", "id<<3|bank, one of two tied to the CQ's",
                "qpn=%u id=%u bank=%u send_cqn=%u cq_bank=%u", verb->number,
                verb->number >> 3, verb->number & 7, verb->send_cqn, verb->send_cqn & 3);

@@ -84,8 +84,10 @@ static void reg_mr(struct nic_model *model, const struct nic_verb *verb,
     struct model_object *mr = model_add(model, MODEL_MR, verb);
     uint64_t pages = model_touched(verb->addr, verb->length);
     mr->pages = (uint32_t)pages;
-    model_step(out, "driver", "pages", "locked into memory", "bytes=%llu pages=%llu",
-               (unsigned long long)verb->length, (unsigned long long)pages);
+    model_step(out, "driver", "pages",
+               verb->is_dmabuf ? "of the exporter, mapped" : "locked into memory",
+               "bytes=%llu pages=%llu", (unsigned long long)verb->length,
+               (unsigned long long)pages);
     model_step(out, "driver", "mkey", "24 + 8 bits",
                "index=%u lkey=0x%x rkey=0x%x pdn=%u translations=%llu", verb->number >> 8,
                verb->number, verb->number, verb->pdn, (unsigned long long)pages);

@@ -21,7 +21,9 @@ static void fill_arguments(const struct sim_request *request, struct nic_verb *v
         break;
     case SIM_VERB_REG_MR:
         verb->pdn = request->arg.reg_mr.pd->handle;
-        verb->addr = (uintptr_t)request->arg.reg_mr.addr;
+        verb->is_dmabuf = request->arg.reg_mr.is_dmabuf;
+        verb->addr = verb->is_dmabuf ? request->arg.reg_mr.dmabuf_offset
+                                     : (uintptr_t)request->arg.reg_mr.addr;
         verb->length = request->arg.reg_mr.length;
         verb->access = request->arg.reg_mr.access;
         break;

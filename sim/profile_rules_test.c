@@ -327,6 +327,26 @@ static bool check_modify(const struct row *row, struct rc_pair *pair)
     return true;
 }
 
+static bool check_extras(const struct row *row, struct rc_pair *pair)
+{
+    if (is(row, "ece")) {
+        struct ibv_ece ece;
+        ck_assert_int_eq(sim_nic_query_ece(rc_make_qp(pair, 0), &ece),
+                         rules_errno(row->value));
+        return true;
+    }
+    if (!is(row, "dmabuf_of_no_file")) {
+        return false;
+    }
+    struct sim_request request = {.verb = SIM_VERB_REG_MR};
+    request.arg.reg_mr.pd = pair->ends[0].pd;
+    request.arg.reg_mr.length = 4096;
+    request.arg.reg_mr.is_dmabuf = true;
+    request.arg.reg_mr.dmabuf_fd = -1;
+    ck_assert_int_eq(rc_verb(pair, 0, &request), rules_errno(row->value));
+    return true;
+}
+
 START_TEST(a_device_is_as_the_table_says)
 {
     struct rules rules;
@@ -338,7 +358,8 @@ START_TEST(a_device_is_as_the_table_says)
     struct sim_nic *nic = pair.ends[0].nic;
     ck_assert_msg(check_device(&row, nic) || check_port(&row, nic) ||
                       check_gids(&row, nic) || check_qp_caps(&row, &pair) ||
-                      check_cqe(&row, &pair) || check_modify(&row, &pair),
+                      check_cqe(&row, &pair) || check_modify(&row, &pair) ||
+                      check_extras(&row, &pair),
                   "no such attribute: %s", row.name);
     rc_pair_fini(&pair);
     rules_fini(&rules);
