@@ -8,6 +8,7 @@ options of the program that made the dumps.
 
 import csv
 import functools
+import json
 import os
 import subprocess
 import tarfile
@@ -199,3 +200,87 @@ def test_the_published_example(tmp_path):
     text = paths(path, "--nranks", "4").stdout
     for ends, hops in EXAMPLE_PATHS.items():
         assert path_line(text, ends).split(" :")[1].strip() == hops
+
+
+INFO = """NCCL INFO === System : maxBw 10.0 totalBw 80.0 ===
+NCCL INFO CPU/0-0 (1/1/2)
+NCCL INFO + PCI[24.0] - NIC/0-31000
+NCCL INFO               + NET[12.5] - NET/0-0 (0/506b4b0300a10000/1/12.500000)
+NCCL INFO + SYS[10.0] - CPU/0-1
+NCCL INFO CPU/0-1 (1/1/2)
+NCCL INFO + PCI[24.0] - GPU/0-99000 (0)
+NCCL INFO               + NVL[80.0] - GPU/0-bd000
+NCCL INFO + PCI[24.0] - GPU/0-bd000 (1)
+NCCL INFO               + NVL[80.0] - GPU/0-99000
+NCCL INFO + SYS[10.0] - CPU/0-0
+NCCL INFO ==========================================
+NCCL INFO GPU/0-99000 :GPU/0-99000 (0/5000.0/LOC) GPU/0-bd000 (1/80.0/NVL) CPU/0-0 (2/10.0/SYS) \
+CPU/0-1 (1/24.0/PHB) NET/0-0 (4/10.0/SYS) \n"""
+
+
+def test_what_nccl_would_log(folder):
+    """As NCCL printed it for the same topology, and the lines of GPUDirect with their numbers."""
+    xml = folder / "seed_2gpu_nvl_far_nic.xml"
+    text = paths(xml, "--info", "--nranks", "4").stdout
+    assert text.startswith(INFO.replace("\\\n", ""))
+    assert text.splitlines()[14] == (
+        "NCCL INFO NET/0-0 :GPU/0-99000 (4/10.0/SYS) GPU/0-bd000 (4/10.0/SYS) "
+        "CPU/0-0 (2/12.5/PHB) CPU/0-1 (3/10.0/SYS) NET/0-0 (0/5000.0/LOC) ")
+    assert "NCCL INFO GPU Direct RDMA Disabled for GPU 0 / HCA 0 (distance 7 > 4)\n" in text
+    assert "(distance 9 > 5)" in paths(xml, "--info", "--nccl", "2.28").stdout
+    near = folder / "dgx1_v100_hcm.xml"
+    assert ("NCCL INFO GPU Direct RDMA Enabled for GPU 0 / HCA 0 (distance 3 <= 4), read 0\n"
+            in paths(near, "--info", "--nranks", "16").stdout)
+    assert all(len(line) <= 1023 + len("NCCL INFO ")
+               for line in paths(folder / "dgxa100_8nic.xml", "--info").stdout.splitlines())
+
+
+def test_why_a_path_is_as_it_is(folder):
+    text = paths(folder / "dgx1_v100_hcm.xml", "--nranks", "16", "--explain", "GPU0",
+                 "NET1").stdout
+    found, relayed, direct = (text.index(words) for words in (
+        "  found        PHB, 5 hops, 12 GB/s: PCI(12)->PCI/0-2000 ",
+        "  PXN          PXN, 4 hops, 12 GB/s: NVL(20)->GPU/0-a000 ",
+        "  GPUDirect    on: PIX is no farther than PXB (NCCL_NET_GDR_LEVEL)"))
+    assert found < relayed < direct < text.index("in the end\n  PXN, 4 hops")
+    changes = text.split("what would change it\n")[1]
+    assert "  NCCL_PXN_DISABLE=1         PHB, 5 hops, 12 GB/s: PCI(12)->PCI/0-2000 " in changes
+    assert "  NCCL_NET_GDR_READ=0        PXN, " in changes
+    assert "NCCL_SHM_DISABLE" not in changes
+    # What is said to change it does.
+    after = paths(folder / "dgx1_v100_hcm.xml", "--nranks", "16", settings="NCCL_PXN_DISABLE=1")
+    assert path_line(after.stdout, "GPU/0-6000 NET/0-1").split()[3:6] == ["5", "12", "PHB"]
+
+
+def test_why_not(folder):
+    spark = folder / "spark_gb10_fn_split.xml"
+    text = paths(spark, "--nccl", "2.28", "--nranks", "3", "--explain", "0", "0").stdout
+    assert "GPUDirect    off: GPU and NIC do not support it" in text
+    assert "  C2C          P2C, 3 hops, 12 GB/s" in text
+    assert "no setting would change it" in text
+    assert "no such node: GPU7" in paths(spark, "--explain", "GPU7", "0", code=2).stderr
+    assert "no such GPU, NET, CPU or NVS: 9" in paths(spark, "--explain", "0", "9",
+                                                       code=2).stderr
+    assert "usage" in paths(spark, "--explain", "0", code=2).stderr
+
+
+def test_the_document(folder):
+    """--json says what --dump says."""
+    xml = folder / "pxn_nvs_half_nics.xml"
+    document = json.loads(paths(xml, "--nranks", "16", "--json").stdout)
+    text = sections(paths(xml, "--nranks", "16").stdout)
+    assert (document["schema_version"], document["nccl"], document["nranks"]) == (1, "2.25", 16)
+    assert [f"PATH {path['from']} {path['to']} {len(path['hops'])} {path['bw_gBps']:g} "
+            f"{path['type']} :" + "".join(f" {hop['link']}({hop['bw_gBps']:g})->{hop['to']}"
+                                          for hop in path["hops"])
+            for path in document["paths"]] == sorted(
+                text["PATHS after trim and recompute"],
+                key=lambda line: ORDER.index(line.split()[1].split("/")[0]))
+    checks = [line for line in text["QUERIES"] if line.startswith("CHECKGDR")]
+    assert [(int(pair["receive"]), int(pair["send"]))
+            for pair in document["gpudirect"]] == [
+                (int(line.split("recv(write) ")[1][0]), int(line.split("send(read) ")[1][0]))
+                for line in checks]
+
+
+ORDER = ["GPU", "PCI", "NVS", "CPU", "NIC", "NET"]

@@ -54,7 +54,7 @@ struct cli_options {
     bool nocomm, forceflush, dump, info, nographs; /* of paths */
     enum cli_colour colour;
     const char *nic;
-    const char *nccl, *nranks, *nogdr, *netversion; /* of paths */
+    const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */
     struct cli_list shmdev, hosthash, p2poff;
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */

@@ -6,33 +6,27 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/paths.h"
 #include "topo/dump.h"
-#include "topo/paths.h"
 
-enum { RANKS_MAX = 65536, PAIRS_MAX = 1024 };
+enum { RANKS_MAX = 65536 };
 
 /* Hosts of ranks whose GPU is in the document, and of all others. */
 #define HASH_HERE 1u
 #define HASH_ELSEWHERE 2u
 #define SHM_HERE 0x2au
 
-struct session {
-    const struct cli_options *options;
-    struct topo_system *system;
-    struct topo_settings settings;
-    struct topo_comm comm;
-    struct topo_peer *peers; /* Owned */
-    struct topo_machine machine;
-    int pairs[PAIRS_MAX][2];
-    struct topo_view view;
-    struct weft_text out;
+/* A setting that is not the environment's. */
+struct override {
+    const char *name, *value;
 };
 
 static const char *get_setting(void *context, const char *name)
 {
-    (void)context;
-    return getenv(name);
+    const struct override *override = context;
+    bool is_it = override->name != NULL && strcmp(override->name, name) == 0;
+
+    return is_it ? override->value : getenv(name);
 }
 
 static int complain(const char *flag, const char *wanted, const char *got)
@@ -56,7 +50,7 @@ static bool read_number(const char **text, int base, uint64_t max, uint64_t *out
 }
 
 /* "r=0x..,r=0x..": sets a member of those peers. */
-static bool read_peers(struct session *session, const char *text, size_t offset)
+static bool read_peers(struct paths_session *session, const char *text, size_t offset)
 {
     while (*text != '\0') {
         uint64_t rank, value;
@@ -72,7 +66,7 @@ static bool read_peers(struct session *session, const char *text, size_t offset)
     return true;
 }
 
-static bool read_no_gdr(struct session *session, const char *text)
+static bool read_no_gdr(struct paths_session *session, const char *text)
 {
     while (*text != '\0') {
         uint64_t rank;
@@ -92,16 +86,16 @@ static bool read_no_gdr(struct session *session, const char *text)
 }
 
 /* "a,b": GPUs by number; more pairs after a semicolon. */
-static bool read_p2p_off(struct session *session, const char *text)
+static bool read_p2p_off(struct paths_session *session, const char *text)
 {
     struct topo_machine *machine = &session->machine;
 
     while (*text != '\0') {
         uint64_t a, b;
 
-        if (machine->n_p2p_off == PAIRS_MAX || !read_number(&text, 10, INT32_MAX, &a) ||
-            *text++ != ',' || !read_number(&text, 10, INT32_MAX, &b) ||
-            (*text != '\0' && *text != ';')) {
+        if (machine->n_p2p_off == PATHS_PAIRS_MAX ||
+            !read_number(&text, 10, INT32_MAX, &a) || *text++ != ',' ||
+            !read_number(&text, 10, INT32_MAX, &b) || (*text != '\0' && *text != ';')) {
             return false;
         }
         session->pairs[machine->n_p2p_off][0] = (int)a;
@@ -113,7 +107,7 @@ static bool read_p2p_off(struct session *session, const char *text)
 }
 
 /* Ranks whose GPU is not in the document are on other machines like this one. */
-static void make_peers(struct session *session)
+static void make_peers(struct paths_session *session)
 {
     const struct topo_system *system = session->system;
     uint32_t n_here = system->n[TOPO_GPU];
@@ -133,7 +127,7 @@ static void make_peers(struct session *session)
     }
 }
 
-static int set_up(struct session *session)
+static int set_up(struct paths_session *session)
 {
     const struct cli_options *options = session->options;
     struct topo_comm *comm = &session->comm;
@@ -185,52 +179,186 @@ static int set_up(struct session *session)
     return CLI_OK;
 }
 
-static void head(struct session *session, const char *what)
+static int load(struct paths_session *session)
 {
-    weft_text_add(&session->out, "## %s : systemId %u nHosts %u\n", what,
-                  session->system->system_id, session->system->n_hosts);
+    const struct cli_options *options = session->options;
+    struct weft_error error;
+
+    weft_error_clear(&error);
+    if (topo_load(session->document->bytes != NULL ? session->document->bytes : "",
+                  session->document->n, session->rules, &session->system,
+                  &error) != WEFT_OK) {
+        fprintf(stderr, "%s:%s\n", options->operands[0], error.message);
+        return CLI_USAGE;
+    }
+    return CLI_OK;
 }
 
-static int give_up(struct session *session, const struct weft_error *error)
+int paths_open(struct paths_session *session, const struct cli_options *options,
+               const struct weft_text *document, const char *name, const char *value)
 {
-    weft_text_add(&session->out, "ERROR %s\n", error->message);
-    cli_print(session->out.bytes, session->out.n);
-    fprintf(stderr, "weft: %s: %s\n", session->options->operands[0], error->message);
+    const char *version = options->nccl != NULL ? options->nccl : "2.25";
+    struct override override = {name, value};
+    int code;
+
+    memset(session, 0, sizeof(*session));
+    session->options = options;
+    session->document = document;
+    session->rules = topo_rules_find(version);
+    if (session->rules == NULL) {
+        return complain("nccl", "2.25 or 2.28", version);
+    }
+    code = load(session);
+    code = code == CLI_OK ? set_up(session) : code;
+    topo_settings_read(session->rules, get_setting, &override, &session->settings);
+    session->view = (struct topo_view){.system = session->system,
+                                       .settings = &session->settings,
+                                       .comm = options->nocomm ? NULL : &session->comm,
+                                       .machine = &session->machine};
+    return code;
+}
+
+void paths_close(struct paths_session *session)
+{
+    topo_free(session->system);
+    free(session->peers);
+}
+
+weft_status paths_compute(struct paths_session *session, void (*first)(void *context),
+                          void *context, struct weft_error *error)
+{
+    weft_status status = topo_compute_paths(&session->view, error);
+
+    if (status == WEFT_OK && first != NULL) {
+        first(context);
+    }
+    if (status == WEFT_OK && session->view.comm != NULL) {
+        status = topo_trim(&session->view, error);
+        status = status == WEFT_OK ? topo_compute_paths(&session->view, error) : status;
+    }
+    return status;
+}
+
+struct topo_node *paths_find(const struct topo_system *system, const char *name,
+                             enum topo_type type)
+{
+    char own[TOPO_NAME_BYTES];
+
+    for (int t = 0; t < TOPO_N_TYPES; t++) {
+        for (uint32_t i = 0; i < system->n[t]; i++) {
+            struct topo_node *node = system->nodes[t][i];
+            int number = t == TOPO_GPU   ? node->u.gpu.dev
+                         : t == TOPO_NET ? node->u.net.dev
+                                         : (int)i;
+            char digits[16], short_name[24];
+
+            weft_format(digits, sizeof(digits), "%d", number);
+            weft_format(short_name, sizeof(short_name), "%s%d",
+                        topo_type_name((enum topo_type)t), number);
+            if (strcmp(topo_node_name(node, own), name) == 0 ||
+                strcmp(short_name, name) == 0 ||
+                (t == (int)type && strcmp(digits, name) == 0)) {
+                return node;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- what is printed ---- */
+
+struct dumping {
+    struct paths_session *session;
+    struct weft_text out;
+};
+
+static void head(struct dumping *dumping, const char *what)
+{
+    const struct topo_system *system = dumping->session->system;
+
+    weft_text_add(&dumping->out, "## %s : systemId %u nHosts %u\n", what,
+                  system->system_id, system->n_hosts);
+}
+
+static void dump_paths(struct dumping *dumping, const char *when)
+{
+    weft_text_add(&dumping->out,
+                  "## PATHS after %s (from to count bw type : hops as link(bw)->node)\n",
+                  when);
+    topo_dump_paths(dumping->session->system, &dumping->out);
+}
+
+static void dump_first(void *context)
+{
+    dump_paths(context, "first compute");
+}
+
+static int give_up(struct dumping *dumping, const struct weft_error *error)
+{
+    weft_text_add(&dumping->out, "ERROR %s\n", error->message);
+    cli_print(dumping->out.bytes, dumping->out.n);
+    fprintf(stderr, "weft: %s: %s\n", dumping->session->options->operands[0],
+            error->message);
     return CLI_FAILED;
 }
 
-static int dump(struct session *session)
+static int dump(struct dumping *dumping)
 {
-    static const char paths[] = "(from to count bw type : hops as link(bw)->node)\n";
-    struct weft_text *out = &session->out;
+    struct paths_session *session = dumping->session;
+    struct weft_text *out = &dumping->out;
     struct weft_error error;
 
     weft_error_clear(&error);
     weft_text_add(out, "# nranks %u local GPUs %u rank(me) %u comm %s\n",
                   session->comm.n_ranks, session->system->n[TOPO_GPU], session->comm.rank,
                   session->view.comm != NULL ? "set" : "NULL");
-    head(session, "SYSTEM after load");
+    head(dumping, "SYSTEM after load");
     topo_dump_system(session->system, out);
-    if (topo_compute_paths(&session->view, &error) != WEFT_OK) {
-        return give_up(session, &error);
+    if (paths_compute(session, dump_first, dumping, &error) != WEFT_OK) {
+        return give_up(dumping, &error);
     }
-    weft_text_add(out, "## PATHS after first compute %s", paths);
-    topo_dump_paths(session->system, out);
     if (session->view.comm != NULL) {
-        if (topo_trim(&session->view, &error) != WEFT_OK) {
-            return give_up(session, &error);
-        }
-        head(session, "SYSTEM after trim");
+        head(dumping, "SYSTEM after trim");
         topo_dump_system(session->system, out);
-        if (topo_compute_paths(&session->view, &error) != WEFT_OK) {
-            return give_up(session, &error);
-        }
-        weft_text_add(out, "## PATHS after trim and recompute %s", paths);
-        topo_dump_paths(session->system, out);
+        dump_paths(dumping, "trim and recompute");
     }
     weft_text_add(out, "## QUERIES\n");
     topo_dump_queries(&session->view, out);
     return cli_print(out->bytes, out->n) ? CLI_OK : CLI_USAGE;
+}
+
+static void tell_gdr(void *context, const struct topo_event *event)
+{
+    struct dumping *dumping = context;
+
+    if (event->kind == TOPO_GDR) {
+        topo_dump_gdr(dumping->session->rules, event, &dumping->out);
+    }
+}
+
+/* In the order of NCCL's log: what the paths say of GPUDirect, the system, and then what the
+ * network transport asks of every pair. */
+static int info(struct dumping *dumping)
+{
+    struct paths_session *session = dumping->session;
+    struct topo_system *system = session->system;
+    struct weft_error error;
+    bool is_on;
+
+    weft_error_clear(&error);
+    session->view.tell = tell_gdr;
+    session->view.tell_context = dumping;
+    if (paths_compute(session, NULL, NULL, &error) != WEFT_OK) {
+        return give_up(dumping, &error);
+    }
+    topo_dump_info(system, &dumping->out);
+    for (uint32_t g = 0; g < system->n[TOPO_GPU]; g++) {
+        for (uint32_t n = 0; n < 2 * system->n[TOPO_NET]; n++) {
+            topo_check_gdr(&session->view, system->nodes[TOPO_GPU][g],
+                           system->nodes[TOPO_NET][n / 2], n % 2 == 1, &is_on, NULL);
+        }
+    }
+    return cli_print(dumping->out.bytes, dumping->out.n) ? CLI_OK : CLI_USAGE;
 }
 
 static bool read_file(const char *path, struct weft_text *out)
@@ -251,59 +379,42 @@ static bool read_file(const char *path, struct weft_text *out)
     return ok;
 }
 
-static int load(struct session *session)
+static int print(const struct cli_options *options, const struct weft_text *document)
 {
-    const struct cli_options *options = session->options;
-    const char *version = options->nccl != NULL ? options->nccl : "2.25";
-    const struct topo_rules *rules = topo_rules_find(version);
-    struct weft_text text = {NULL, 0, 0};
-    struct weft_error error;
-    weft_status status;
+    struct paths_session *session = weft_calloc(1, sizeof(*session));
+    struct dumping dumping = {.session = session};
+    int code = paths_open(session, options, document, NULL, NULL);
 
-    if (rules == NULL) {
-        return complain("nccl", "2.25 or 2.28", version);
+    if (code == CLI_OK) {
+        code = options->json != NULL ? paths_json(session)
+               : options->info       ? info(&dumping)
+                                     : dump(&dumping);
     }
-    if (!read_file(options->operands[0], &text)) {
-        fprintf(stderr, "weft: %s: %s\n", options->operands[0], strerror(errno));
-        weft_text_fini(&text);
-        return CLI_USAGE;
-    }
-    weft_error_clear(&error);
-    status = topo_load(text.bytes != NULL ? text.bytes : "", text.n, rules,
-                       &session->system, &error);
-    weft_text_fini(&text);
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s:%s\n", options->operands[0], error.message);
-        return CLI_USAGE;
-    }
-    topo_settings_read(rules, get_setting, NULL, &session->settings);
-    return CLI_OK;
+    weft_text_fini(&dumping.out);
+    paths_close(session);
+    free(session);
+    return code;
 }
 
 int cli_paths(struct cli_options *options)
 {
-    struct session *session = weft_calloc(1, sizeof(*session));
+    struct weft_text document = {NULL, 0, 0};
+    int n_wanted = options->explain != NULL ? 2 : 1;
     int code;
 
-    session->options = options;
-    if (options->n_operands != 1) {
-        fprintf(stderr, "usage: weft paths FILE.xml [flags]\n");
-        free(session);
+    if (options->n_operands != n_wanted) {
+        fprintf(stderr, "usage: weft paths FILE.xml [flags]\n"
+                        "       weft paths FILE.xml --explain GPU NET\n");
         return CLI_USAGE;
     }
-    code = load(session);
-    code = code == CLI_OK ? set_up(session) : code;
-    if (code == CLI_OK) {
-        session->view =
-            (struct topo_view){.system = session->system,
-                               .settings = &session->settings,
-                               .comm = options->nocomm ? NULL : &session->comm,
-                               .machine = &session->machine};
-        code = dump(session);
+    if (!read_file(options->operands[0], &document)) {
+        fprintf(stderr, "weft: %s: %s\n", options->operands[0], strerror(errno));
+        code = CLI_USAGE;
+    } else if (options->explain != NULL) {
+        code = paths_explain(options, &document, options->explain, options->operands[1]);
+    } else {
+        code = print(options, &document);
     }
-    weft_text_fini(&session->out);
-    topo_free(session->system);
-    free(session->peers);
-    free(session);
+    weft_text_fini(&document);
     return code;
 }

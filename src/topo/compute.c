@@ -102,6 +102,9 @@ static weft_status divert_p2p(const struct settling *settling, struct topo_node 
         return no_cpu(to, error);
     }
     divert(settling->view->system, cpu, from, to);
+    topo_tell(
+        settling->view,
+        (struct topo_event){.kind = TOPO_NO_P2P, .from = from, .to = to, .middle = cpu});
     return WEFT_OK;
 }
 
@@ -123,6 +126,7 @@ static weft_status set_apart(const struct settling *settling, struct topo_node *
 
     if (status == WEFT_OK && !by_p2p && !by_shm) {
         path->type = TOPO_NETWORK;
+        topo_tell(view, (struct topo_event){.kind = TOPO_APART, .from = from, .to = to});
     }
     return status;
 }
@@ -173,6 +177,8 @@ static weft_status note_c2c(const struct topo_view *view, struct weft_error *err
                        topo_own_path(system, net, cpu)->type) == TOPO_P2C) {
                 there->type = there->type < TOPO_P2C ? there->type : TOPO_P2C;
                 back->type = back->type < TOPO_P2C ? back->type : TOPO_P2C;
+                topo_tell(view, (struct topo_event){
+                                    .kind = TOPO_BY_C2C, .from = gpu, .to = net});
             }
         }
     }
@@ -237,6 +243,9 @@ static void divert_pxn(const struct topo_view *view, struct topo_node *gpu,
         topo_system_of(relay->id) == topo_system_of(gpu->id) &&
         (theirs->bw > own->bw || own->type > system->rules->pxn_above)) {
         divert(system, relay, gpu, net);
+        topo_tell(view,
+                  (struct topo_event){
+                      .kind = TOPO_BY_PXN, .from = gpu, .to = net, .middle = relay});
         relaying->is_known = relaying->is_known && !is_near(relaying, gpu);
     }
 }
@@ -264,6 +273,8 @@ static weft_status divert_gdr(const struct topo_view *view, struct topo_node *gp
     }
     divert(system, cpu, net, gpu);
     divert(system, cpu, gpu, net);
+    topo_tell(view, (struct topo_event){
+                        .kind = TOPO_NO_GDR, .from = gpu, .to = net, .middle = cpu});
     relaying->is_known = false;
     return WEFT_OK;
 }
@@ -308,6 +319,9 @@ weft_status topo_compute_paths(const struct topo_view *view, struct weft_error *
 
     topo_forget_paths(view->system);
     status = status == WEFT_OK ? search_all(view, error) : status;
+    if (status == WEFT_OK) {
+        topo_tell(view, (struct topo_event){.kind = TOPO_PATHS_FOUND});
+    }
     status = status == WEFT_OK ? settle_gpus(view, error) : status;
     return status == WEFT_OK ? settle_nets(view, error) : status;
 }

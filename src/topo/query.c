@@ -259,6 +259,13 @@ weft_status topo_check_gdr(const struct topo_view *view, const struct topo_node 
         distance = TOPO_C2C;
     }
     *out = distance <= level;
+    topo_tell(view, (struct topo_event){.kind = TOPO_GDR,
+                                        .from = gpu,
+                                        .to = net,
+                                        .distance = distance,
+                                        .level = level,
+                                        .is_on = *out,
+                                        .reads = read});
     return WEFT_OK;
 }
 

@@ -91,3 +91,13 @@ float topo_nvlink_bw(const struct topo_rules *rules, int sm)
            : sm >= 60 ? 18.0f
                       : 20.0f;
 }
+
+int topo_path_number(const struct topo_rules *rules, enum topo_path_type type)
+{
+    int number = 0;
+
+    for (int i = 0; i < (int)type; i++) {
+        number += rules->has_c2c || (i != TOPO_C2C && i != TOPO_P2C);
+    }
+    return number;
+}

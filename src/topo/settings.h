@@ -51,6 +51,24 @@ struct topo_machine {
     uint32_t n_p2p_off;
 };
 
+/* What is decided while paths are computed. */
+enum topo_event_kind {
+    TOPO_PATHS_FOUND, /* all are as the search left them */
+    TOPO_NO_P2P,      /* from GPU to GPU through the CPU `middle` */
+    TOPO_APART,       /* neither peer access nor shared memory between them */
+    TOPO_BY_C2C,      /* a coherent link leads to the CPU of the NIC */
+    TOPO_BY_PXN,      /* to a NET over the GPU `middle` */
+    TOPO_GDR,   /* GPUDirect: `is_on`, because `distance` is at most `level` or not */
+    TOPO_NO_GDR /* between GPU and NET through the CPU `middle` */
+};
+
+struct topo_event {
+    enum topo_event_kind kind;
+    const struct topo_node *from, *to, *middle;
+    enum topo_path_type distance, level;
+    bool is_on, reads;
+};
+
 /* All that functions of topo/ ask; `comm` may be NULL: no checks of hosts, shared memory and
  * transports. */
 struct topo_view {
@@ -58,6 +76,16 @@ struct topo_view {
     const struct topo_settings *settings;
     const struct topo_comm *comm;
     const struct topo_machine *machine;
+    /* Told of each decision, once it has been made; may be NULL */
+    void (*tell)(void *context, const struct topo_event *event);
+    void *tell_context;
 };
+
+static inline void topo_tell(const struct topo_view *view, struct topo_event event)
+{
+    if (view->tell != NULL) {
+        view->tell(view->tell_context, &event);
+    }
+}
 
 #endif

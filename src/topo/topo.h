@@ -159,6 +159,8 @@ static inline uint64_t topo_local_of(uint64_t id)
 const char *topo_type_name(enum topo_type type);      /* "GPU" */
 const char *topo_link_name(enum topo_link_type type); /* "PCI" */
 const char *topo_path_name(enum topo_path_type type); /* "PHB" */
+/* The number that this release prints for it. */
+int topo_path_number(const struct topo_rules *rules, enum topo_path_type type);
 /* The type called `name` by these rules; false if there is none. */
 bool topo_path_parse(const struct topo_rules *rules, const char *name,
                      enum topo_path_type *out);
