@@ -89,24 +89,26 @@ unsigned backend_cleanup(struct weft_log *log)
 
 /* The workloads of peers' published figures: sizes and counts are theirs. */
 static const struct bench benches[] = {
-    {"sim:w1", "1 GiB over one cable", sim_bench_ring, 2, 1, 1u << 30,
-     BENCH_BY_REFERENCE},
+    {"sim:w1", "1 GiB over one cable", sim_bench_ring, 2, 1, 1u << 30, BENCH_BY_REFERENCE,
+     BENCH_PACKETS},
     {"sim:w1x10", "10 GiB over one cable", sim_bench_ring, 2, 10, 1u << 30,
-     BENCH_BY_REFERENCE},
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
     {"sim:w2", "ring all-reduce of 256 MiB on a triangle, one direction", sim_bench_ring,
-     3, 4, 89478486, BENCH_BY_REFERENCE},
+     3, 4, 89478486, BENCH_BY_REFERENCE, BENCH_PACKETS},
     {"sim:w2-moved", "the same, with the bytes moved, added and checked", sim_bench_ring,
-     3, 4, 89478486, BENCH_MOVED},
+     3, 4, 89478486, BENCH_MOVED, BENCH_PACKETS},
     {"sim:w3-64", "64 nodes, 126 steps of 4 KiB around a ring", sim_bench_ring, 64, 126,
-     4096, BENCH_BY_REFERENCE},
+     4096, BENCH_BY_REFERENCE, BENCH_PACKETS},
     {"sim:w3-256", "256 nodes, 510 steps of 4 KiB", sim_bench_ring, 256, 510, 4096,
-     BENCH_BY_REFERENCE},
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
     {"sim:w3-1024", "1024 nodes, 2046 steps of 4 KiB", sim_bench_ring, 1024, 2046, 4096,
-     BENCH_BY_REFERENCE},
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
     {"sim:w3b-64", "64 nodes, 126 steps of 1 MiB", sim_bench_ring, 64, 126, 1u << 20,
-     BENCH_BY_REFERENCE},
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
+    {"sim:w3b-64-trains", "the same with packet trains, an ACK every 64 packets",
+     sim_bench_ring, 64, 126, 1u << 20, BENCH_BY_REFERENCE, BENCH_TRAINS},
     {"sim:w3b-1024", "1024 nodes, 200 steps of 64 KiB", sim_bench_ring, 1024, 200, 65536,
-     BENCH_BY_REFERENCE},
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
 };
 
 const struct bench *bench_at(unsigned index)

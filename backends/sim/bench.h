@@ -20,6 +20,10 @@ struct bench_result {
  * reduces real numbers, and the sums are checked by whoever knows what was put in. */
 enum bench_payload { BENCH_BY_REFERENCE, BENCH_MOVED };
 
+/* Every packet by itself, and an ACK for each. Or packet trains, and an ACK where the profile
+ * asks for one: of every 64 packets, and of the last of a message. */
+enum bench_trains { BENCH_PACKETS, BENCH_TRAINS };
+
 struct bench {
     const char *name; /* "sim:w1" */
     const char *description;
@@ -29,10 +33,11 @@ struct bench {
     uint32_t n_steps; /* messages that each node sends */
     uint64_t message_bytes;
     enum bench_payload payload;
+    enum bench_trains trains;
 };
 
-/* n_nodes around a ring, 100 Gb/s and 1000 ns a cable, path MTU 4096, an ACK for every data
- * packet, NICs that spend no time of their own. Every node sends n_steps messages to its
+/* n_nodes around a ring, 100 Gb/s and 1000 ns a cable, path MTU 4096, NICs that spend no time
+ * of their own. Every node sends n_steps messages to its
  * right; step k + 1 starts when step k arrived from the left. With two nodes only the first
  * sends, and one message follows the other. BENCH_MOVED: a ring all-reduce, so n_steps is
  * 2 * (n_nodes - 1). */

@@ -149,12 +149,12 @@ static bool connect_end(struct bench_end *end, const struct bench_end *peer)
 }
 
 /* The device that the workload is defined for: it spends no time, and asks for an ACK with
- * every packet. */
-static struct sim_profile ideal_device(void)
+ * every packet, unless that is what keeps trains from forming. */
+static struct sim_profile ideal_device(enum bench_trains trains)
 {
     struct sim_profile profile = *sim_profile_find("mlx5");
 
-    profile.ack_req_packets = 1;
+    profile.ack_req_packets = trains == BENCH_TRAINS ? profile.ack_req_packets : 1;
     profile.tx_overhead_ps = 0;
     profile.rx_overhead_ps = 0;
     profile.cqe_overhead_ps = 0;
@@ -210,9 +210,10 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
     bool ok = true;
 
     *ring = (struct bench_ring){.bench = bench, .n = bench->n_nodes};
-    ring->profile = ideal_device();
+    ring->profile = ideal_device(bench->trains);
     ring->node_bytes = (node_bytes + 4095) & ~(size_t)4095;
     ring->engine = sim_engine_create(1, NULL, NULL);
+    sim_engine_allow_trains(ring->engine, bench->trains == BENCH_TRAINS);
     ring->nodes = weft_calloc(ring->n, sizeof(*ring->nodes));
     ring->woken = weft_calloc(ring->n, sizeof(struct bench_node *));
     if (!make_memory(ring)) {

@@ -66,6 +66,21 @@ START_TEST(wrong_sums_are_found)
 }
 END_TEST
 
+/* 1 MiB in 256 packets: an ACK for each, or four and two events for what lies between. */
+START_TEST(trains_take_the_same_time_in_fewer_events)
+{
+    struct bench bench = {.n_nodes = 5, .n_steps = 8, .message_bytes = 1 << 20};
+    struct bench_result packets = run(bench);
+
+    bench.trains = BENCH_TRAINS;
+    struct bench_result trains = run(bench);
+    ck_assert_uint_eq(trains.packets, packets.packets);
+    ck_assert_uint_eq(trains.sim_time_ps, packets.sim_time_ps);
+    ck_assert_uint_eq(trains.sim_time_ns, trains.limit_ns);
+    ck_assert_uint_lt(trains.events * 40, packets.events);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("backends/sim/bench");
@@ -73,6 +88,7 @@ int main(void)
     tcase_add_test(bench, one_cable_is_never_idle);
     tcase_add_test(bench, a_step_follows_the_one_before);
     tcase_add_test(bench, moved_bytes_are_reduced);
+    tcase_add_test(bench, trains_take_the_same_time_in_fewer_events);
     tcase_add_test(bench, wrong_sums_are_found);
     suite_add_tcase(suite, bench);
     SRunner *runner = srunner_create(suite);

@@ -31,7 +31,7 @@ static int list_benches(const struct cli_options *options)
         json_array_append_new(list, json_pack("{s:s, s:s}", "name", bench->name,
                                               "description", bench->description));
         if (options->json == NULL) {
-            printf("%-14s %s\n", bench->name, bench->description);
+            printf("%-18s %s\n", bench->name, bench->description);
         }
     }
     if (options->json != NULL) {
