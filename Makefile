@@ -25,7 +25,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
         $(if $(findstring clang,$(CC)),-Wno-string-conversion)
 CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
-CFLAGS_ALL = -std=c11 $(O) -g -fPIC -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
+CFLAGS_ALL = -std=c11 $(O) -g -fPIC -fno-semantic-interposition -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
              -fno-sanitize-recover=all) $(COVERAGE) $(CFLAGS)
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(COVERAGE) $(LDFLAGS)
