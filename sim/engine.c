@@ -5,25 +5,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/memory.h"
-#include "sim/pending.h"
-#include "sim/pool.h"
 
 enum { PS_PER_NS = 1000, RANKS_SHIFT = 28 };
-
-struct sim_engine {
-    weft_ps now;
-    uint32_t rank_reached; /* events of `now` up to this rank have run */
-    uint32_t n_ranks;
-    struct sim_pending pending;
-    struct sim_pool pool;
-    struct sim_phantom phantom;
-    struct weft_trace *trace;
-    struct weft_log *log;
-    uint64_t seed;
-    uint64_t n_events;
-    bool allows_trains;
-};
 
 struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
                                      struct weft_log *log)
@@ -47,19 +30,9 @@ void sim_engine_destroy(struct sim_engine *engine)
     free(engine);
 }
 
-weft_ps sim_now(const struct sim_engine *engine)
-{
-    return engine->now;
-}
-
 weft_ns sim_now_ns(const struct sim_engine *engine)
 {
     return engine->now / PS_PER_NS;
-}
-
-struct weft_trace *sim_trace(const struct sim_engine *engine)
-{
-    return engine->trace;
 }
 
 struct weft_log *sim_log(const struct sim_engine *engine)
@@ -75,11 +48,6 @@ uint64_t sim_seed(const struct sim_engine *engine)
 void sim_engine_allow_trains(struct sim_engine *engine, bool allowed)
 {
     engine->allows_trains = allowed;
-}
-
-bool sim_engine_allows_trains(const struct sim_engine *engine)
-{
-    return engine->allows_trains && !weft_trace_on(engine->trace, WEFT_TRACE_PACKET);
 }
 
 struct sim_pool *sim_engine_pool(struct sim_engine *engine)

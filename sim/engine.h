@@ -11,20 +11,45 @@
 #include "base/status.h"
 #include "base/trace.h"
 #include "sim/event.h"
+#include "sim/memory.h"
+#include "sim/pending.h"
+#include "sim/pool.h"
 
 #define SIM_NEVER INT64_MAX
 
-struct sim_engine; /* defined in sim/engine.c's own header part; opaque to users */
+/* For its own functions only; open, so that what every packet asks costs no call. */
+struct sim_engine {
+    weft_ps now;
+    struct sim_pending pending;
+    struct weft_trace *trace;
+    struct sim_phantom phantom;
+    struct sim_pool pool;
+    uint64_t n_events;
+    uint32_t rank_reached; /* events of `now` up to this rank have run */
+    uint32_t n_ranks;
+    struct weft_log *log;
+    uint64_t seed;
+    bool allows_trains;
+};
 
 /* Aborts when out of memory. `trace` and `log` are not owned and may be NULL. */
 struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
                                      struct weft_log *log);
 void sim_engine_destroy(struct sim_engine *engine);
 
-weft_ps sim_now(const struct sim_engine *engine);
+static inline weft_ps sim_now(const struct sim_engine *engine)
+{
+    return engine->now;
+}
+
 /* Story time: sim_now in nanoseconds, rounded down. */
 weft_ns sim_now_ns(const struct sim_engine *engine);
-struct weft_trace *sim_trace(const struct sim_engine *engine);
+
+static inline struct weft_trace *sim_trace(const struct sim_engine *engine)
+{
+    return engine->trace;
+}
+
 struct weft_log *sim_log(const struct sim_engine *engine);
 uint64_t sim_seed(const struct sim_engine *engine);
 
@@ -54,7 +79,10 @@ bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank);
 /* Packet trains (sim/train.h) may start. They may unless told otherwise, or the story has
  * packets in it. */
 void sim_engine_allow_trains(struct sim_engine *engine, bool allowed);
-bool sim_engine_allows_trains(const struct sim_engine *engine);
+static inline bool sim_engine_allows_trains(const struct sim_engine *engine)
+{
+    return engine->allows_trains && !weft_trace_on(engine->trace, WEFT_TRACE_PACKET);
+}
 
 /* Events run so far. */
 uint64_t sim_n_events(const struct sim_engine *engine);

@@ -48,20 +48,21 @@ static size_t search(const struct sim_line *line, size_t low, size_t high,
 static void add_from_front(struct sim_line *line, const struct sim_line_entry *entry)
 {
     struct sim_line_entry *entries = line->entries;
-    size_t place = line->head;
+    size_t hole = --line->head;
+    size_t n = line->end - 1 - hole;
+    size_t few = hole + (n < FEW ? n : FEW);
 
-    while (place < line->end &&
-           !sim_line_is_before(entry->at, entry->order, &entries[place])) {
-        if (place - line->head == FEW) {
-            place = search(line, place, line->end, entry);
-            break;
+    for (; hole < few; hole++) {
+        if (sim_line_is_before(entry->at, entry->order, &entries[hole + 1])) {
+            entries[hole] = *entry;
+            return;
         }
-        place++;
+        entries[hole] = entries[hole + 1];
     }
-    line->head--;
-    memmove(entries + line->head, entries + line->head + 1,
-            (place - 1 - line->head) * sizeof(*entries));
-    entries[place - 1] = *entry;
+    size_t place = search(line, hole + 1, line->end, entry) - 1;
+
+    memmove(entries + hole, entries + hole + 1, (place - hole) * sizeof(*entries));
+    entries[place] = *entry;
 }
 
 static void add_from_back(struct sim_line *line, const struct sim_line_entry *entry)
@@ -70,19 +71,21 @@ static void add_from_back(struct sim_line *line, const struct sim_line_entry *en
         make_room(line);
     }
     struct sim_line_entry *entries = line->entries;
-    size_t place = line->end;
+    size_t hole = line->end++;
+    size_t n = hole - line->head;
+    size_t few = hole - (n < FEW ? n : FEW);
 
-    while (place > line->head &&
-           sim_line_is_before(entry->at, entry->order, &entries[place - 1])) {
-        if (line->end - place == FEW) {
-            place = search(line, line->head, place, entry);
-            break;
+    for (; hole > few; hole--) {
+        if (!sim_line_is_before(entry->at, entry->order, &entries[hole - 1])) {
+            entries[hole] = *entry;
+            return;
         }
-        place--;
+        entries[hole] = entries[hole - 1];
     }
-    memmove(entries + place + 1, entries + place, (line->end - place) * sizeof(*entries));
+    size_t place = search(line, line->head, hole, entry);
+
+    memmove(entries + place + 1, entries + place, (hole - place) * sizeof(*entries));
     entries[place] = *entry;
-    line->end++;
 }
 
 static struct sim_line_entry entry_of(struct sim_event *event, weft_ps at)

@@ -250,7 +250,7 @@ static bool is_far_first(const struct sim_pending *pending,
                                });
 }
 
-struct sim_event *sim_pending_peek(struct sim_pending *pending)
+struct sim_event *sim_pending_look(struct sim_pending *pending)
 {
     const struct sim_line_entry *near = sim_line_first(&pending->near);
 
@@ -264,14 +264,8 @@ struct sim_event *sim_pending_peek(struct sim_pending *pending)
     return pending->far.n == 0 ? NULL : event_of(weft_heap_peek(&pending->far));
 }
 
-void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
+void sim_pending_take_far(struct sim_pending *pending, struct sim_event *event)
 {
-    pending->taken_at = event->node.key;
-    if (event->place == SIM_EVENT_NEAR) {
-        sim_line_drop_first(&pending->near);
-        event->place = SIM_EVENT_IDLE;
-        return;
-    }
     take_out(pending, event);
     if (pending->last != NULL) {
         pending->current = slot_of(pending->taken_at);

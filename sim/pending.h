@@ -35,9 +35,29 @@ void sim_pending_fini(struct sim_pending *pending);
  * queued for that time. `at` is not before the last event taken. Aborts when out of memory. */
 void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_ps at);
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
+/* The same where the first event of the line is not simply the next. */
+struct sim_event *sim_pending_look(struct sim_pending *pending);
+void sim_pending_take_far(struct sim_pending *pending, struct sim_event *event);
+
 /* The next event, still inside, or NULL. */
-struct sim_event *sim_pending_peek(struct sim_pending *pending);
+static inline struct sim_event *sim_pending_peek(struct sim_pending *pending)
+{
+    const struct sim_line_entry *first = sim_line_first(&pending->near);
+
+    return first != NULL && first->at < pending->far_at ? first->event
+                                                        : sim_pending_look(pending);
+}
+
 /* Takes the next event, which sim_pending_peek just gave, out. */
-void sim_pending_take(struct sim_pending *pending, struct sim_event *event);
+static inline void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
+{
+    pending->taken_at = event->node.key;
+    if (event->place == SIM_EVENT_NEAR) {
+        sim_line_drop_first(&pending->near);
+        event->place = SIM_EVENT_IDLE;
+    } else {
+        sim_pending_take_far(pending, event);
+    }
+}
 
 #endif
