@@ -68,8 +68,14 @@ struct rc_opcode_info {
     const char *name;  /* "WRITE_MIDDLE" */
 };
 
-/* What is known of `opcode`; unknown ones have flags 0 and the name "?". */
-const struct rc_opcode_info *rc_opcode_info(unsigned opcode);
+/* By opcode; unknown ones have flags 0 and the name "?". */
+extern const struct rc_opcode_info rc_opcode_infos[RC_N_OPCODES];
+extern const struct rc_opcode_info rc_opcode_unknown;
+
+static inline const struct rc_opcode_info *rc_opcode_info(unsigned opcode)
+{
+    return opcode < RC_N_OPCODES ? &rc_opcode_infos[opcode] : &rc_opcode_unknown;
+}
 
 /* AETH syndromes (IBA 9.7.5.2.1). */
 enum {
@@ -118,22 +124,17 @@ enum {
     SIM_FRAME_HASHED = 1 << 7 /* `hash` is of the payload when it was sent */
 };
 
+/* What every packet has comes first, in 64 bytes; of the rest only what its opcode has is
+ * ever written. */
 struct sim_frame {
     weft_ps at;             /* when the receiver executes it */
     const uint8_t *payload; /* the sender's memory, or a pool block if OWNED */
     const struct sim_path *path;
-    uint64_t va; /* RETH, AtomicETH; AtomicAckETH: the original value */
-    uint64_t swap_add;
-    uint64_t compare;
-    uint32_t rkey;
-    uint32_t dma_bytes; /* RETH */
-    uint32_t imm;       /* host order */
-    uint32_t psn;       /* 24 bits */
+    uint32_t psn; /* 24 bits */
     uint32_t dest_qpn;
     uint32_t source_qpn; /* not on the wire: UDP source port, matches, the story */
-    uint32_t msn;        /* AETH */
     uint32_t n_payload;
-    uint32_t hash;
+    uint32_t msn; /* AETH */
     uint16_t sport;
     uint16_t ipv4_id;
     uint16_t wire_bytes; /* with preamble and gap */
@@ -142,9 +143,17 @@ struct sim_frame {
     uint8_t flags; /* SIM_FRAME_* */
     /* Packets of its QP for which it stands too (sim/train.h); what of the wire is theirs: one
      * packet in `stride`; their receiver has agreed. */
-    uint16_t n_before;
-    uint8_t stride;
     bool is_agreed;
+    uint8_t stride;
+    uint16_t n_before;
+    uint32_t hash;
+
+    uint32_t imm;       /* host order */
+    uint32_t rkey;      /* RETH, AtomicETH */
+    uint64_t va;        /* RETH, AtomicETH; AtomicAckETH: the original value */
+    uint32_t dma_bytes; /* RETH */
+    uint64_t swap_add;
+    uint64_t compare;
 };
 
 _Static_assert(sizeof(struct sim_frame) <= 128, "frame records stay compact");

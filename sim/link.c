@@ -16,13 +16,6 @@ enum { RING_MIN = 16 };
 /* A port without a cable still spends time on what it sends into the void. */
 static const uint64_t uncabled_bps = 100000000000u;
 
-void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame)
-{
-    if ((frame->flags & SIM_FRAME_OWNED) != 0) {
-        sim_pool_put(sim_engine_pool(engine), frame->payload);
-    }
-}
-
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
 {
     if ((frame->flags & SIM_FRAME_OWNED) != 0 || frame->n_payload == 0 ||
@@ -76,30 +69,49 @@ void sim_queue_fini(struct sim_packet_queue *queue)
     queue->cap = 0;
 }
 
+/* `frame` came out of the ring of `link`. */
+static void hand_over(struct sim_link *link, struct sim_frame *frame)
+{
+    struct sim_port *to = link->to;
+    if (to == NULL) {
+        to = sim_network_find(link->from->network, frame->path->destination_mac);
+    }
+    if (to != NULL) {
+        sim_port_receive_frame(to, frame);
+    }
+    sim_frame_release(link->from->engine, frame);
+}
+
+/* The last of a train, or one with trains behind it: what it does may settle them, which
+ * makes a new ring. */
+static void train_arrives(struct sim_link *link, const struct sim_frame *in_ring)
+{
+    struct sim_frame frame = *in_ring;
+    if (frame.n_before > 0) {
+        sim_train_arrives(link, &frame);
+        frame.n_before = 0;
+    }
+    hand_over(link, &frame);
+    if (link->n_unasked > 0) {
+        sim_train_ask(link);
+    }
+}
+
+/* The frame is executed where it lies in the ring: nothing is put while that lasts, for what
+ * a receiver sends has an event of its own. */
 static void frame_arrives(struct sim_event *event)
 {
     struct sim_link *link = weft_container_of(event, struct sim_link, arrival);
-    struct sim_port *to = link->to;
-    /* A copy: what the receiver does may grow the ring of its own loop. */
-    struct sim_frame frame = link->ring[link->head];
+    struct sim_frame *frame = &link->ring[link->head];
     link->head = (link->head + 1) & (link->cap - 1);
     link->n--;
     if (link->n > 0) {
         sim_schedule(link->from->engine, event, link->ring[link->head].at);
     }
-    if (frame.n_before > 0) {
-        sim_train_arrives(link, &frame);
-        frame.n_before = 0;
-    }
-    if (to == NULL) {
-        to = sim_network_find(link->from->network, frame.path->destination_mac);
-    }
-    if (to != NULL) {
-        sim_port_receive_frame(to, &frame);
-    }
-    sim_frame_release(link->from->engine, &frame);
-    if (link->n_unasked > 0) {
-        sim_train_ask(link);
+    if (link->n_trains > 0) {
+        train_arrives(link, frame);
+    } else {
+        hand_over(link, frame);
     }
 }
 
@@ -157,6 +169,7 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
                         struct sim_port *to)
 {
     link->to = to;
+    link->rx_overhead_ps = to == NULL ? 0 : to->rx_overhead_ps;
     link->delay_ps = config->delay_ps;
     link->path_limit_bytes = config->path_limit_bytes;
     link->queue_bytes = config->queue_bytes;
@@ -173,11 +186,8 @@ struct sim_rate sim_rate_of(uint64_t bps)
                              .ps_per_byte = is_whole ? 8ull * PS_PER_S / bps : 0};
 }
 
-weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes)
+weft_ps sim_rate_time_divided(const struct sim_rate *rate, uint32_t wire_bytes)
 {
-    if (rate->ps_per_byte != 0) {
-        return (weft_ps)(wire_bytes * rate->ps_per_byte);
-    }
     /* Frames are shorter than 2^17 B, so that the product stays below 2^60. */
     return (weft_ps)((wire_bytes * 8ull * PS_PER_S + rate->bps - 1) / rate->bps);
 }
@@ -200,10 +210,10 @@ uint32_t sim_link_lose_all(struct sim_link *link)
     return n_lost;
 }
 
-static void grow_ring(struct sim_link *link)
+void sim_link_grow(struct sim_link *link)
 {
     uint32_t cap = link->cap == 0 ? RING_MIN : link->cap * 2;
-    struct sim_frame *ring = weft_alloc(cap * sizeof(*ring));
+    struct sim_frame *ring = weft_calloc(cap, sizeof(*ring));
     for (uint32_t i = 0; i < link->n; i++) {
         ring[i] = link->ring[(link->head + i) & (link->cap - 1)];
     }
@@ -213,30 +223,45 @@ static void grow_ring(struct sim_link *link)
     link->head = 0;
 }
 
-/* Time from the last bit sent to execution. */
-static weft_ps flight_time(struct sim_link *link, const struct sim_port *to)
+/* Time from the last bit sent to the last bit there. */
+static weft_ps flight_time(struct sim_link *link)
 {
     weft_ps time = link->delay_ps;
     if (link->jitter_ps > 0) {
         time += (weft_ps)weft_rng_below(&link->rng, (uint64_t)link->jitter_ps + 1);
     }
-    if (to != NULL && to->nic != NULL) {
-        time += sim_nic_rx_overhead(to->nic);
-    }
     return time;
+}
+
+/* Time from the last bit there to execution. */
+static weft_ps rx_overhead(const struct sim_link *link, const struct sim_frame *frame)
+{
+    const struct sim_network *network = link->from->network;
+    if (link->to != NULL || network == NULL) {
+        return link->rx_overhead_ps;
+    }
+    const struct sim_port *to = sim_network_find(network, frame->path->destination_mac);
+    return to == NULL ? 0 : to->rx_overhead_ps;
+}
+
+/* The frame behind the last moves to where it belongs. Returns its index. */
+static uint32_t move_up(struct sim_link *link)
+{
+    uint32_t mask = link->cap - 1;
+    uint32_t i = link->n;
+    struct sim_frame frame = link->ring[(link->head + i) & mask];
+    for (; i > 0 && link->ring[(link->head + i - 1) & mask].at > frame.at; i--) {
+        link->ring[(link->head + i) & mask] = link->ring[(link->head + i - 1) & mask];
+    }
+    link->ring[(link->head + i) & mask] = frame;
+    return i;
 }
 
 void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
                         weft_ps sent_at, weft_ps extra)
 {
-    if (link->n == link->cap) {
-        grow_ring(link);
-    }
-    const struct sim_port *to = link->to;
-    if (to == NULL && link->from->network != NULL) {
-        to = sim_network_find(link->from->network, frame->path->destination_mac);
-    }
-    weft_ps at = sent_at + flight_time(link, to);
+    struct sim_frame *slot = sim_link_slot(link);
+    weft_ps at = sent_at + flight_time(link) + rx_overhead(link, frame);
     /* A cable whose delay shrinks does not reorder. */
     if (at < link->last_at) {
         at = link->last_at;
@@ -244,25 +269,25 @@ void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
     if (extra == 0) {
         link->last_at = at;
     }
-    at += extra;
-    uint32_t mask = link->cap - 1;
-    uint32_t i = link->n;
-    for (; i > 0 && link->ring[(link->head + i - 1) & mask].at > at; i--) {
-        link->ring[(link->head + i) & mask] = link->ring[(link->head + i - 1) & mask];
+    if (slot != frame) {
+        *slot = *frame;
+    }
+    slot->at = at + extra;
+    uint32_t last = (link->head + link->n - 1) & (link->cap - 1);
+    uint32_t index = link->n;
+    if (link->n > 0 && link->ring[last].at > slot->at) {
+        index = move_up(link);
     }
     link->n++;
-    struct sim_frame *slot = &link->ring[(link->head + i) & mask];
-    *slot = *frame;
-    slot->at = at;
-    if (i == 0) {
-        sim_schedule(link->from->engine, &link->arrival, at);
+    if (index == 0) {
+        sim_schedule(link->from->engine, &link->arrival, link->ring[link->head].at);
     }
 }
 
 void sim_link_put_packet(struct sim_link *link, struct sim_packet *packet,
                          weft_ps sent_at)
 {
-    weft_ps at = sent_at + flight_time(link, NULL);
+    weft_ps at = sent_at + flight_time(link);
     if (at < link->flight_last_at) {
         at = link->flight_last_at;
     }

@@ -26,8 +26,15 @@ struct sim_rate {
 
 /* `bps` > 0. */
 struct sim_rate sim_rate_of(uint64_t bps);
+/* The same where a byte takes no whole number of picoseconds. */
+weft_ps sim_rate_time_divided(const struct sim_rate *rate, uint32_t wire_bytes);
+
 /* Rounded up, so that nothing is ever faster than its rate. */
-weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes);
+static inline weft_ps sim_rate_time(const struct sim_rate *rate, uint32_t wire_bytes)
+{
+    return rate->ps_per_byte != 0 ? (weft_ps)(wire_bytes * rate->ps_per_byte)
+                                  : sim_rate_time_divided(rate, wire_bytes);
+}
 
 /* Host-stack packets, oldest first. */
 struct sim_queued_packet {
@@ -50,6 +57,7 @@ struct sim_link {
     uint64_t cable_bps;   /* 0: no cable */
     struct sim_rate rate; /* the least of cable and both PCIe roots */
     weft_ps delay_ps, jitter_ps;
+    weft_ps rx_overhead_ps; /* of the NIC at `to` */
     uint32_t path_limit_bytes;
     uint64_t queue_bytes;
     bool pauses; /* instead of dropping */
@@ -95,8 +103,9 @@ struct sim_port {
     char *host, *name; /* Owned. */
     uint64_t mac;
     uint32_t mtu_bytes;
-    uint64_t root_bps;     /* the port's own limit and its root's; 0: none */
-    struct sim_root *root; /* Not owned; NULL: shared with nobody */
+    weft_ps rx_overhead_ps; /* of its NIC */
+    uint64_t root_bps;      /* the port's own limit and its root's; 0: none */
+    struct sim_root *root;  /* Not owned; NULL: shared with nobody */
     struct sim_nic *nic;
     struct sim_stack *stack;
     struct sim_network *network; /* or NULL */
@@ -138,8 +147,22 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
                         struct sim_port *to);
 void sim_link_set_impairment(struct sim_link *link,
                              const struct sim_impairment *impairment);
+/* Makes room in the ring. */
+void sim_link_grow(struct sim_link *link);
 /* Everything in flight is lost. Returns how many frames and packets that were. */
 uint32_t sim_link_lose_all(struct sim_link *link);
+/* Where the next frame can be built in place: valid until anything is put. */
+static inline struct sim_frame *sim_link_slot(struct sim_link *link)
+{
+    if (link->n == link->cap) {
+        sim_link_grow(link);
+    }
+    if (link->n == 0) {
+        link->head = 0; /* an idle direction uses one slot only, and keeps it warm */
+    }
+    return &link->ring[(link->head + link->n) & (link->cap - 1)];
+}
+
 /* Frame or packet whose last bit leaves at `sent_at`; takes its payload over. `extra` is how
  * long a frame is held back: others may pass it then. */
 void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
@@ -153,7 +176,13 @@ struct sim_packet *sim_queue_pop(struct sim_packet_queue *queue);
 void sim_queue_fini(struct sim_packet_queue *queue);
 
 /* Gives back the payload of a frame that is done with. */
-void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame);
+static inline void sim_frame_release(struct sim_engine *engine, struct sim_frame *frame)
+{
+    if ((frame->flags & SIM_FRAME_OWNED) != 0) {
+        sim_pool_put(sim_engine_pool(engine), frame->payload);
+    }
+}
+
 /* Copies the payload into a block of its own, if it still refers to somebody's memory. */
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame);
 
@@ -211,9 +240,8 @@ struct sim_port *sim_network_port(const struct sim_network *network, size_t inde
 void sim_network_leave(struct sim_network *network, struct sim_port *port);
 
 /* What a NIC offers its ports (sim/nic_tx.c). */
-/* Builds the next frame of `port`; false if there is none. */
-bool sim_nic_pull(struct sim_nic *nic, const struct sim_port *port,
-                  struct sim_frame *out);
+/* Builds the next frame of `port` in the slot of `port->out`; NULL if there is none. */
+struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port);
 bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port);
 weft_ps sim_nic_rx_overhead(const struct sim_nic *nic);
 /* Which QP of `port` (from 1, by creation) sent `frame`, or is to receive it, and its PSN

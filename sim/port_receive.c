@@ -36,7 +36,7 @@ void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
 static bool is_strangers(const struct sim_port *port, uint64_t destination_mac)
 {
     const struct sim_port *peer = port->out.to;
-    return peer != NULL && peer->bridge != NULL && destination_mac != port->mac;
+    return destination_mac != port->mac && peer != NULL && peer->bridge != NULL;
 }
 
 /* Hands `packet` to the stack behind `to`, or drops it. */

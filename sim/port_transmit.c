@@ -49,7 +49,7 @@ void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
 /* Nothing leaves a port without carrier; the story has the first of what is lost. */
 static bool is_lost_in_darkness(struct sim_port *port)
 {
-    if (sim_port_is_up(port)) {
+    if (port->was_up) {
         return false;
     }
     port->out.stats.drops++;
@@ -133,9 +133,9 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
     if (fate.extra > 0) {
         sim_frame_own(port->engine, frame);
     }
+    struct sim_frame copy = *frame;
     sim_link_put_frame(link, frame, port->free_at, fate.extra);
     if (fate.is_duplicate) {
-        struct sim_frame copy = *frame;
         copy.flags &= (uint8_t)~SIM_FRAME_OWNED;
         sim_frame_own(port->engine, &copy);
         sim_port_tap_frame(port, true, &copy, "duplicate");
@@ -210,31 +210,48 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
     sim_link_put_packet(link, packet, port->free_at);
 }
 
-void sim_port_transmit(struct sim_port *port)
+static bool send_from_bridge(struct sim_port *port)
 {
     struct sim_frame frame;
     struct sim_packet *packet = NULL;
+    if (!sim_switch_pull(port->bridge, port, &frame, &packet)) {
+        return false;
+    }
+    if (packet != NULL) {
+        send_packet(port, packet);
+    } else {
+        send_frame(port, &frame);
+    }
+    return true;
+}
+
+static void send_from_nic(struct sim_port *port)
+{
+    struct sim_frame *frame = sim_nic_pull(port->nic, port);
+    if (frame == NULL) {
+        return;
+    }
+    port->host_turn = true;
+    if (!sim_train_send(port, frame)) {
+        send_frame(port, frame);
+    }
+}
+
+void sim_port_transmit(struct sim_port *port)
+{
     if (port->is_paused || port->is_paused_by_fault) {
         return; /* kicked when it may go on */
     }
     bool packet_first = port->waiting.n > 0 && (port->host_turn || !has_frames(port));
     if (port->bridge != NULL) {
-        if (!sim_switch_pull(port->bridge, port, &frame, &packet)) {
+        if (!send_from_bridge(port)) {
             return;
-        }
-        if (packet != NULL) {
-            send_packet(port, packet);
-        } else {
-            send_frame(port, &frame);
         }
     } else if (packet_first) {
         port->host_turn = false;
         send_packet(port, sim_queue_pop(&port->waiting));
-    } else if (port->nic != NULL && sim_nic_pull(port->nic, port, &frame)) {
-        port->host_turn = true;
-        if (!sim_train_send(port, &frame)) {
-            send_frame(port, &frame);
-        }
+    } else if (port->nic != NULL) {
+        send_from_nic(port);
     }
     if (port->waiting.n > 0 || has_frames(port)) {
         schedule(port);

@@ -253,21 +253,6 @@ int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
     return 0;
 }
 
-void rc_kick(struct sim_qp *qp)
-{
-    if (qp->is_ready && qp->port->port->train.n > 0 && rc_reply_is_ready(qp)) {
-        sim_train_cut(qp->port->port); /* its next frame is not a request */
-    }
-    if (qp->is_ready || !rc_has_frames(qp)) {
-        return;
-    }
-    qp->is_ready = true;
-    qp->next_ready = NULL;
-    *qp->port->ready_tail = qp;
-    qp->port->ready_tail = &qp->next_ready;
-    sim_port_kick(qp->port->port);
-}
-
 bool rc_has_frames(const struct sim_qp *qp)
 {
     return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
@@ -285,10 +270,32 @@ bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port)
     return own->ready != NULL;
 }
 
-/* One frame of the QP; responses and requests take turns. */
+static void append_ready(struct sim_nic_port *port, struct sim_qp *qp)
+{
+    qp->is_ready = true;
+    qp->next_ready = NULL;
+    *port->ready_tail = qp;
+    port->ready_tail = &qp->next_ready;
+}
+
+void rc_kick(struct sim_qp *qp)
+{
+    if (qp->is_ready && qp->port->port->train.n > 0 && rc_reply_is_ready(qp)) {
+        sim_train_cut(qp->port->port); /* its next frame is not a request */
+    }
+    if (!qp->is_ready && rc_has_frames(qp)) {
+        append_ready(qp->port, qp);
+        sim_port_kick(qp->port->port);
+    }
+}
+
+/* One frame of the QP, if it still has one; responses and requests take turns. */
 static bool build(struct sim_qp *qp, struct sim_frame *out)
 {
     bool reply = rc_reply_is_ready(qp);
+    if (!reply && !rc_request_is_ready(qp)) {
+        return false;
+    }
     if (reply && (qp->reply_turn || !rc_request_is_ready(qp))) {
         qp->reply_turn = false;
         return rc_build_reply(qp, out);
@@ -297,29 +304,27 @@ static bool build(struct sim_qp *qp, struct sim_frame *out)
     return rc_build_request(qp, out);
 }
 
-bool sim_nic_pull(struct sim_nic *nic, const struct sim_port *port, struct sim_frame *out)
+struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port)
 {
     struct sim_nic_port *own = nic_port(nic, port);
     while (own->ready != NULL) {
         struct sim_qp *qp = own->ready;
+        struct sim_frame *out = sim_link_slot(&port->out);
         own->ready = qp->next_ready;
         if (own->ready == NULL) {
             own->ready_tail = &own->ready;
         }
         qp->is_ready = false;
-        bool is_built = rc_has_frames(qp) && build(qp, out);
+        bool is_built = build(qp, out);
         if (!qp->is_ready && rc_has_frames(qp)) {
-            qp->is_ready = true;
-            qp->next_ready = NULL;
-            *own->ready_tail = qp;
-            own->ready_tail = &qp->next_ready;
+            append_ready(own, qp);
         }
         if (is_built) {
             nic->counters.tx_packets++;
-            return true;
+            return out;
         }
     }
-    return false;
+    return NULL;
 }
 
 uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,

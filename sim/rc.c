@@ -5,10 +5,9 @@
 #include "base/text.h"
 #include "sim/landing_impl.h"
 #include "sim/packet.h"
+#include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
-
-enum { BTH_AND_ICRC_BYTES = 12 + 4, ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
 
 void rc_init(struct sim_qp *qp)
 {
@@ -185,31 +184,6 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
     rc_flush(qp);
 }
 
-/* Never 0, which says that there is none. */
-static uint16_t next_ipv4_id(struct sim_nic_port *port)
-{
-    port->ipv4_id = (uint16_t)(port->ipv4_id == UINT16_MAX ? 1 : port->ipv4_id + 1);
-    return port->ipv4_id;
-}
-
-void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opcode,
-                   uint32_t psn)
-{
-    frame->payload = NULL;
-    frame->path = qp->path;
-    frame->psn = psn & RC_PSN_MASK;
-    frame->dest_qpn = qp->dest_qpn;
-    frame->source_qpn = qp->ibv.qp_num;
-    frame->n_payload = 0;
-    frame->n_before = 0;
-    frame->stride = 0;
-    frame->is_agreed = false;
-    frame->sport = qp->sport;
-    frame->ipv4_id = qp->nic->profile.ipv4_id_rises ? next_ipv4_id(qp->port) : 0;
-    frame->opcode = opcode;
-    frame->flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0;
-}
-
 static uint32_t payload_hash(const struct sim_frame *frame)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
@@ -219,13 +193,9 @@ static uint32_t payload_hash(const struct sim_frame *frame)
     return hash;
 }
 
-void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
+void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame)
 {
-    unsigned ext = rc_opcode_info(frame->opcode)->ext_bytes;
-    uint32_t ip_bytes = sim_frame_ip_bytes(frame->path, ext, frame->n_payload);
-    frame->wire_bytes =
-        (uint16_t)(ip_bytes + ETHERNET_OVERHEAD_BYTES + frame->path->tag_bytes);
-    if (qp->nic->checks_payload && !sim_is_phantom(qp->nic->phantom, frame->payload)) {
+    if (!sim_is_phantom(nic->phantom, frame->payload)) {
         frame->hash = payload_hash(frame);
         frame->flags |= SIM_FRAME_HASHED;
     }

@@ -40,12 +40,6 @@ bool rc_request_is_ready(const struct sim_qp *qp);
 bool rc_reply_is_ready(const struct sim_qp *qp);
 bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
 bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
-/* What all frames of a QP have in common. */
-void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame, uint8_t opcode,
-                   uint32_t psn);
-/* Fixes sizes once payload and opcode are known. */
-void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame);
-
 /* Requester. */
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame);
 /* Sends again from `psn`; `why` for the story. */

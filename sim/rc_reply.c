@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/landing_impl.h"
+#include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 
 static void unqueue(struct rc_responder *rq, uint32_t position)

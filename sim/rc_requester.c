@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "sim/landing_impl.h"
 #include "sim/pool.h"
+#include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
 
