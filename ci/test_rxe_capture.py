@@ -1,0 +1,43 @@
+"""The kernel's soft-RoCE before the judge of captures (ci/capture_check.py): an implementation that
+nobody here wrote keeps the rules by which the simulated NICs are judged."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import capture
+from capture_check import Options, judge_file
+
+ROOT = Path(__file__).resolve().parent.parent
+# Sanitizers reserve more address space than a guest has.
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
+
+asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
+                       check=False)
+pytestmark = pytest.mark.skipif(
+    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+
+
+@pytest.mark.parametrize("name", ["pair", "triangle", "ipv6"])
+def test_soft_roce_is_go_back_n(tmp_path, name):
+    """rxe_param.h has the window; the guest's one CPU is slow to answer. How long it waits before
+    it repeats is not judged: its ACK timer goes on when everything is acknowledged, and repeats
+    what happens to be sent when it runs out (docs/rxe.md)."""
+    if b"__asan_init" in Path(WEFT).read_bytes():
+        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
+    made = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "rxe", f"scenarios/basic/{name}.yaml", "-q", "--pcap", made, "--set",
+         "jobs=[{all_reduce: {bytes: [8, 256KiB]}}, {all_to_all: {bytes: 64KiB}}]", "--set",
+         "expect={data: exact}"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    options = Options(window=128, answer_ns=1_000_000_000, rdma_rxe=True)
+    violations, summary = judge_file(made, options)
+    assert violations == []
+    assert int(summary.split()[0]) > 500
+    frames, _ = capture.read(made)
+    assert all(frame.icrc_ok for frame in frames)
+    assert {frame.opcode for frame in frames} >= {0x06, 0x07, 0x11}  # WRITE_FIRST, MIDDLE, ACK
