@@ -152,6 +152,30 @@ static void overrun(struct sim_cq *cq)
     }
 }
 
+/* Of a failure only wr_id, status, vendor_err and qp_num mean anything (ibv_poll_cq(3)). What
+ * stands in the rest is left over from something else: no real opcode, too many bytes. */
+static void spoil(struct ibv_wc *wc)
+{
+    wc->opcode = (enum ibv_wc_opcode)0x55;
+    wc->byte_len = 0x55555555;
+    wc->src_qp = 0x555555;
+    wc->wc_flags = 0;
+}
+
+void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial)
+{
+    uint32_t mask = cq->cap - 1;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < cq->n; i++) {
+        const struct sim_cqe *cqe = &cq->ring[(cq->head + i) & mask];
+        if (cqe->qp_serial != qp_serial) {
+            cq->ring[(cq->head + n) & mask] = *cqe;
+            n++;
+        }
+    }
+    cq->n = n;
+}
+
 void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
     struct sim_engine *engine = cq->nic->engine;
@@ -164,6 +188,9 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     }
     struct sim_cqe *slot = &cq->ring[(cq->head + cq->n) & (cq->cap - 1)];
     *slot = *cqe;
+    if (cqe->wc.status != IBV_WC_SUCCESS) {
+        spoil(&slot->wc);
+    }
     slot->visible_at = sim_now(engine) + cq->nic->profile.cqe_overhead_ps;
     cq->n++;
     bool wakes = cq->is_armed && (!cq->armed_solicited || cqe->is_solicited);

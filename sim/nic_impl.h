@@ -404,6 +404,8 @@ uint64_t sim_sges_bytes(const struct ibv_sge *sges, uint32_t n_sge);
 /* Completions. */
 uint32_t sim_round_up_pow2(uint32_t n);
 void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe);
+/* Completions of that QP that nobody polled go. */
+void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial);
 /* A successful send completion; profiles may put one with GENERAL_ERR before it. */
 void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe);
 

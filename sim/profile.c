@@ -85,6 +85,7 @@ static const struct field fields[] = {
     FIELD(BOOL, raises_access_events),
     FIELD(BOOL, writes_in_order),
     FIELD(BOOL, has_dmabuf),
+    FIELD(BOOL, cqes_purged),
     FIELD(BOOL, has_ece),
     FIELD(U32, ece_options),
     FIELD(BOOL, rd_atomic_rounded),

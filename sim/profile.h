@@ -107,10 +107,11 @@ struct sim_profile {
     bool raises_access_events; /* QP_REQ_ERR and QP_ACCESS_ERR at the responder */
     bool writes_in_order;      /* ibv_query_qp_data_in_order */
     bool has_dmabuf;           /* ibv_reg_dmabuf_mr */
-    bool has_ece;              /* ibv_query_ece */
-    uint32_t ece_options;      /* those that the device can accept; opaque bits */
-    bool rd_atomic_rounded;    /* max_(dest_)rd_atomic are kept as powers of two */
-    bool rd_atomic_zero_kept;  /* 0 of them leaves what was there (hns) */
+    bool cqes_purged;         /* at RESET and destroy unpolled completions of the QP go */
+    bool has_ece;             /* ibv_query_ece */
+    uint32_t ece_options;     /* those that the device can accept; opaque bits */
+    bool rd_atomic_rounded;   /* max_(dest_)rd_atomic are kept as powers of two */
+    bool rd_atomic_zero_kept; /* 0 of them leaves what was there (hns) */
     /* a deleted GID stops traffic at once (rxe_recv.c), else the QP keeps it, as
      * cache.c keeps entries in use */
     bool gid_checked_per_packet;

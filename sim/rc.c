@@ -56,6 +56,10 @@ void rc_fini(struct sim_qp *qp)
     if (qp->nic->pieces != NULL) {
         sim_land_all(qp->nic);
     }
+    if (qp->nic->profile.cqes_purged) {
+        sim_cq_purge(qp->send_cq, qp->serial);
+        sim_cq_purge(qp->recv_cq, qp->serial);
+    }
     own_frames(qp);
     stop_timers(qp);
     sim_cancel(qp->nic->engine, &qp->rq.due);

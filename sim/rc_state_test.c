@@ -143,6 +143,47 @@ START_TEST(what_was_kept_from_reset_on_is_sent)
 }
 END_TEST
 
+/* Completions that nobody polled: mlx5 and hns take them along, rxe leaves them. */
+START_TEST(reset_and_destroy_purge_where_the_library_does)
+{
+    static const struct {
+        const char *profile;
+        int n;
+    } rows[] = {{"mlx5", 0}, {"hns-hip08", 0}, {"hns-hip09", 0}, {"rxe", 1}};
+    for (size_t i = 0; i < 2 * WEFT_LENGTH(rows); i++) {
+        struct ibv_wc wc;
+        rc_pair_init(&pair, &(struct rc_options){.profile = rows[i / 2].profile});
+        struct ibv_qp *other = rc_make_qp(&pair, 0);
+        rc_connect(&pair, 0, other, 0x777);
+        ck_assert_int_eq(rc_to_state(&pair, 0, other, IBV_QPS_ERR), 0);
+        ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 8, 0), 0);
+        rc_run(&pair, RC_PS_PER_MS);
+        struct sim_request destroy = {.verb = SIM_VERB_DESTROY_QP,
+                                      .arg.qp = pair.ends[0].qp};
+        struct ibv_recv_wr recv = {.wr_id = 2};
+        struct ibv_recv_wr *bad = NULL;
+        ck_assert_int_eq(sim_nic_post_recv(other, &recv, &bad), 0); /* flushed */
+        if (i % 2 == 0) {
+            ck_assert_int_eq(rc_verb(&pair, 0, &destroy), 0);
+        } else {
+            ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RESET), 0);
+        }
+        rc_run(&pair, RC_PS_PER_MS);
+        if (rows[i / 2].n == 1) {
+            ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1);
+            ck_assert_uint_eq(wc.wr_id, 1);
+        }
+        ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1); /* the other's stays */
+        ck_assert_uint_eq(wc.wr_id, 2);
+        ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+        ck_assert_uint_eq(wc.qp_num, other->qp_num);
+        ck_assert_int_ne(wc.opcode, IBV_WC_RECV); /* of a failure it says nothing */
+        ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 0);
+        rc_pair_fini(&pair);
+    }
+}
+END_TEST
+
 /* ---- SQD ---- */
 
 static int modify_sqd(struct ibv_qp_attr attr, int mask)
@@ -315,6 +356,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_loop_test(all, each_state_has_its_rules, 0, rules_count("posts"));
     tcase_add_test(all, what_was_kept_from_reset_on_is_sent);
+    tcase_add_test(all, reset_and_destroy_purge_where_the_library_does);
     tcase_add_test(all, an_idle_queue_is_drained_at_once);
     tcase_add_test(all, what_began_is_retried_in_sqd);
     tcase_add_test(all, rxe_does_not_leave_sqd_while_it_drains);

@@ -69,6 +69,7 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .raises_access_events = true,    /* IBA 11.6.3.2 */
     .writes_in_order = true,         /* chosen: out-of-order writes are off */
     .has_dmabuf = false,             /* Linux 6.12 */
+    .cqes_purged = true,             /* rdma-core hns, hns_roce_v2_cq_clean */
     .has_ece = false,                /* Linux 6.12 */
     .ece_options = 0,                /* none */
     .rd_atomic_rounded = true,       /* hns_roce_hw_v2.c: log2 in 3 bits */

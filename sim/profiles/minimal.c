@@ -68,6 +68,7 @@ const struct sim_profile sim_profile_minimal = {
     .raises_access_events = true,     /* IBA 11.6.3.2 */
     .writes_in_order = false,         /* minimal on purpose */
     .has_dmabuf = false,              /* minimal on purpose */
+    .cqes_purged = false,             /* IBA 10.3.1.1: they stay */
     .has_ece = false,                 /* minimal on purpose */
     .ece_options = 0,                 /* none */
     .rd_atomic_rounded = false,       /* minimal on purpose */

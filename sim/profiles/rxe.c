@@ -75,6 +75,7 @@ const struct sim_profile sim_profile_rxe = {
     .raises_access_events = false,    /* rxe_resp.c */
     .writes_in_order = true,          /* chosen: out-of-order writes are off */
     .has_dmabuf = false,              /* Linux 6.12 */
+    .cqes_purged = false,             /* rxe_qp.c: they stay */
     .has_ece = false,                 /* Linux 6.12 */
     .ece_options = 0,                 /* none */
     .rd_atomic_rounded = true,        /* rxe_qp.c */

@@ -73,6 +73,7 @@ const struct sim_profile sim_profile_synth2port = {
     .raises_access_events = true,     /* IBA 11.6.3.2 */
     .writes_in_order = true,          /* chosen: out-of-order writes are off */
     .has_dmabuf = true,               /* mlx5 mr.c */
+    .cqes_purged = true,              /* rdma-core mlx5 cq.c */
     .has_ece = true,                  /* rdma-core mlx5 qp.c */
     .ece_options = 0x3fu,             /* chosen: opaque */
     .rd_atomic_rounded = false,       /* chosen */
