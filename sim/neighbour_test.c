@@ -369,6 +369,84 @@ START_TEST(the_first_of_two_answers_holds_for_a_second)
 }
 END_TEST
 
+/* h0 hears a packet of `body`, to `mac`. */
+static void hear(const struct sim_neigh_packet *body, uint64_t mac)
+{
+    struct sim_packet *packet = weft_calloc(1, sizeof *packet);
+    packet->payload = weft_alloc(sizeof *body);
+    memcpy(packet->payload, body, sizeof *body);
+    packet->n_payload = sizeof *body;
+    packet->destination_mac = mac;
+    sim_neigh_input(net.hosts[0].stack->netdevs[0], packet);
+}
+
+static uint64_t mac_of(const char *ip)
+{
+    ck_assert_int_eq(ask(0, 0, GID_V2, ip), 0);
+    return resolve.destination_mac;
+}
+
+START_TEST(who_tells_of_himself_is_believed_at_once)
+{
+    weft_ns took;
+    struct sim_neigh_packet own = {
+        .sender = net_ip("10.0.0.2"), .target = net_ip("10.0.0.2"), .sender_mac = 0xaaa};
+    hear(&own, SIM_MAC_BROADCAST); /* nobody asked for him yet: arp_accept is 0 */
+    ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_NONE);
+    ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
+    hear(&own, SIM_MAC_BROADCAST);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0xaaa);
+    ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_STALE);
+    own.is_reply = true;
+    own.sender_mac = 0xbbb;
+    hear(&own, 0x020000000001);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0xbbb);
+    ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_REACHABLE);
+}
+END_TEST
+
+START_TEST(a_question_to_another_is_believed_after_the_lock_time)
+{
+    weft_ns took;
+    struct sim_neigh_packet other = {
+        .sender = net_ip("10.0.0.2"), .target = net_ip("10.0.0.99"), .sender_mac = 0xaaa};
+    ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
+    hear(&other, SIM_MAC_BROADCAST);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0x020000000101);
+    net_run(&net, 2 * SECOND);
+    hear(&other, SIM_MAC_BROADCAST);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0xaaa);
+    ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_STALE);
+    /* One to us is answered, and believed at once. */
+    other.target = net_ip("10.0.0.1");
+    other.sender_mac = 0xbbb;
+    hear(&other, SIM_MAC_BROADCAST);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0xbbb);
+}
+END_TEST
+
+/* A host announces itself, as a bond does when it moves: to who knows it, by ARP and discovery. */
+START_TEST(announcements_reach_who_knows_him)
+{
+    struct sim_stack *stacks[] = {net.hosts[0].stack, net.hosts[1].stack};
+    weft_ns took;
+    struct sim_prefix a = net_prefix("fd00::1/64"), b = net_prefix("fd00::2/64");
+    ck_assert_int_eq(sim_stack_add_address(stacks[0], 2, &a), 0);
+    ck_assert_int_eq(sim_stack_add_address(stacks[1], 2, &b), 0);
+    ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
+    ck_assert_int_eq(ask(0, 0, 5, "fd00::2"), EINPROGRESS);
+    net_run(&net, MS);
+    stacks[1]->netdevs[0]->mac = 0xccc;
+    sim_neigh_announce(stacks[1]->netdevs[0]);
+    net_run(&net, 2 * MS);
+    ck_assert_uint_eq(mac_of("10.0.0.2"), 0xccc);
+    ck_assert_int_eq(ask(0, 0, 5, "fd00::2"), 0);
+    ck_assert_uint_eq(resolve.destination_mac, 0xccc);
+    ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_STALE);
+    ck_assert_int_eq(state_of(0, 0, "fd00::2"), SIM_NEIGH_STALE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sim/neighbour");
@@ -389,6 +467,9 @@ int main(void)
     tcase_add_test(tcase, an_unplugged_cable_forgets_and_times_out);
     tcase_add_test(tcase, a_stale_neighbour_that_is_used_gets_probed);
     tcase_add_test(tcase, the_first_of_two_answers_holds_for_a_second);
+    tcase_add_test(tcase, who_tells_of_himself_is_believed_at_once);
+    tcase_add_test(tcase, a_question_to_another_is_believed_after_the_lock_time);
+    tcase_add_test(tcase, announcements_reach_who_knows_him);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

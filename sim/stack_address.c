@@ -127,12 +127,14 @@ int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
     }
     struct sim_address *heir = secondary_of(netdev, &gone);
     if (heir != NULL && stack->sysctl.promote_secondaries != 0) {
-        /* It goes behind the other primaries, and keeps its GIDs and their slots. */
+        /* It goes behind the other primaries, and is told of as if it were new: its GID comes
+         * back if it went with the old primary's, being the same. */
         struct sim_address promoted = *heir;
         promoted.is_secondary = false;
         size_t n_after = (size_t)(netdev->addresses + netdev->n_addresses - (heir + 1));
         memmove(heir, heir + 1, n_after * sizeof *heir);
         netdev->addresses[netdev->n_addresses - 1] = promoted;
+        (void)sim_netdev_add_gid(netdev, gid_of(&promoted));
         return 0;
     }
     for (; heir != NULL; heir = secondary_of(netdev, &gone)) {

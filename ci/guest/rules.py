@@ -185,6 +185,8 @@ def rows_of(path, cases):
 
 class History:
     def __init__(self):
+        # No duplicate address detection: the link-local address is there at once.
+        must("sysctl -qw net.ipv6.conf.default.accept_dad=0")
         must("ip link add v0 type veth peer name v1")
         must("ip link set v0 address 02:00:00:00:00:01")
         must("ip link set v0 up && ip link set v1 up")
@@ -197,8 +199,8 @@ class History:
         self.device.gid_changes()
 
     def close(self):
-        for qp in self.held.values():
-            VERBS.ibv_destroy_qp(qp)
+        for qp in sum(self.held.values(), []):
+            assert VERBS.ibv_destroy_qp(qp) == 0
         self.device.close()
         must("rdma link delete rx0 && ip link delete v0")
 
@@ -207,7 +209,7 @@ class History:
         own = table[index].split("/")[0] if index < len(table) else "10.0.0.1"
         qp, error, _ = self.device.to_rtr(index, own if own != "-" else "10.0.0.1")
         if qp:
-            self.held[index] = qp
+            self.held.setdefault(index, []).append(qp)
         return error
 
     def do(self, op, argument):
@@ -220,7 +222,9 @@ class History:
         if op == "hold":
             return self.hold(int(argument))
         if op == "release":
-            assert VERBS.ibv_destroy_qp(self.held.pop(int(argument))) == 0
+            for qp in self.held.get(int(argument), [])[-1:]:  # nothing to do if nobody has it
+                assert VERBS.ibv_destroy_qp(qp) == 0
+                self.held[int(argument)].pop()
         elif op == "promote_secondaries":
             must(f"sysctl -qw net.ipv4.conf.all.promote_secondaries={argument}")
         elif op == "scan":
