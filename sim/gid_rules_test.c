@@ -1,4 +1,5 @@
-/* The histories of sim/rules/gid_table.csv, played to the stack step by step. */
+/* The histories of sim/rules/gid_table.csv and gid_recorded.csv, played to the stack step by
+ * step. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,13 +10,14 @@
 #include "sim/rules_testing.h"
 #include "sim/stack_testing.h"
 
-enum { N_SLOTS = 8, IFINDEX = 2 };
+enum { N_SLOTS_TYPED = 8, N_SLOTS_RECORDED = 16, IFINDEX = 2 };
 
 static struct rules rules;
 static struct net net;
 static struct sim_stack *stack;
 static struct sim_port *port;
 static unsigned n_events;
+static uint32_t n_slots;
 
 static void on_gids(void *context, struct sim_port *changed)
 {
@@ -30,7 +32,7 @@ static void start(bool has_roce_v1)
     uint32_t host = net_add_host(&net, NULL);
     stack = net.hosts[host].stack;
     port = net_port(&net, host);
-    struct sim_gid_config gids = {.n_slots = N_SLOTS, .has_roce_v1 = has_roce_v1};
+    struct sim_gid_config gids = {.n_slots = n_slots, .has_roce_v1 = has_roce_v1};
     ck_assert_uint_eq(sim_stack_add_port(stack, port, &gids), IFINDEX);
     sim_stack_watch_gids(stack, port, on_gids, &n_events);
     sim_port_attach(port, NULL, stack);
@@ -127,18 +129,17 @@ static void check_row(unsigned row)
     const char *events = rules_cell(&rules, row, "events");
     ck_assert_msg(strcmp(events, "-") == 0 || n_events == rules_number(events),
                   "row %u: %u events", row, n_events);
-    for (uint32_t i = 0; i < N_SLOTS; i++) {
+    for (uint32_t i = 0; i < n_slots; i++) {
         check_slot(i, &table);
     }
     struct sim_gid beyond;
-    ck_assert_int_eq(sim_stack_gid(stack, port, N_SLOTS, &beyond), EINVAL);
+    ck_assert_int_eq(sim_stack_gid(stack, port, n_slots, &beyond), EINVAL);
 }
 
-/* The case that starts at row `_i`, if one does. */
-START_TEST(a_table_is_what_its_history_made_it)
+/* The case of `file` that starts at `row`, if one does. */
+static void check_case(const char *file, unsigned row)
 {
-    unsigned row = (unsigned)_i;
-    rules_read(&rules, "gid_table");
+    rules_read(&rules, file);
     if (strcmp(rules_cell(&rules, row, "op"), "start") != 0) {
         rules_fini(&rules);
         return;
@@ -146,7 +147,7 @@ START_TEST(a_table_is_what_its_history_made_it)
     const char *table = rules_cell(&rules, row, "table");
     const char *name = rules_cell(&rules, row, "case");
     start(strstr(rules_cell(&rules, row, "types"), "v1") != NULL);
-    for (uint32_t i = 0; i < N_SLOTS; i++) {
+    for (uint32_t i = 0; i < n_slots; i++) {
         check_slot(i, &table);
     }
     while (++row < rules.n_rows && strcmp(rules_cell(&rules, row, "op"), "start") != 0) {
@@ -156,6 +157,19 @@ START_TEST(a_table_is_what_its_history_made_it)
     net_fini(&net);
     rules_fini(&rules);
 }
+
+START_TEST(a_table_is_what_its_history_made_it)
+{
+    n_slots = N_SLOTS_TYPED;
+    check_case("gid_table", (unsigned)_i);
+}
+END_TEST
+
+START_TEST(a_table_is_what_the_kernel_made_of_its_history)
+{
+    n_slots = N_SLOTS_RECORDED;
+    check_case("gid_recorded", (unsigned)_i);
+}
 END_TEST
 
 int main(void)
@@ -164,6 +178,8 @@ int main(void)
     TCase *tcase = tcase_create("gid_rules");
     tcase_add_loop_test(tcase, a_table_is_what_its_history_made_it, 0,
                         rules_count("gid_table"));
+    tcase_add_loop_test(tcase, a_table_is_what_the_kernel_made_of_its_history, 0,
+                        rules_count("gid_recorded"));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
