@@ -2,6 +2,7 @@
 #include "backends/linux/loop.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #define EVENTS_PER_LOOK 64
 #define NS_PER_S ((weft_ns)1000000000)
+#define NS_PER_MS ((weft_ns)1000000)
 
 struct linux_watch {
     struct linux_loop *loop;
@@ -198,21 +200,29 @@ weft_ns linux_loop_now(const struct linux_loop *loop)
     return (weft_ns)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* Sleeps up to `timeout_ns` (0: only looks) and tells the owners of what is ready.
- * epoll_wait(2) counts in milliseconds, too coarse for a pacing deadline; an epoll descriptor
- * can itself be polled, and ppoll(2) counts in nanoseconds. */
+/* How long one call may sleep, in what epoll_wait(2) counts in: milliseconds, rounded down. */
+static int whole_ms(weft_ns timeout_ns)
+{
+    if (timeout_ns == WEFT_NEVER) {
+        return -1;
+    }
+    return timeout_ns / NS_PER_MS < INT_MAX ? (int)(timeout_ns / NS_PER_MS) : INT_MAX;
+}
+
+/* Sleeps up to `timeout_ns` (0: only looks) and tells the owners of what is ready. A pacing
+ * deadline is closer than a millisecond: an epoll descriptor can itself be polled, and ppoll(2)
+ * counts in nanoseconds. */
 static void look(struct linux_loop *loop, weft_ns timeout_ns)
 {
     struct epoll_event events[EVENTS_PER_LOOK];
-    if (timeout_ns > 0) {
+    if (timeout_ns > 0 && timeout_ns < NS_PER_MS) {
         struct pollfd any = {.fd = loop->epoll_fd, .events = POLLIN};
-        struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
-                                   .tv_nsec = (long)(timeout_ns % NS_PER_S)};
-        if (ppoll(&any, 1, timeout_ns == WEFT_NEVER ? NULL : &timeout, NULL) <= 0) {
+        struct timespec timeout = {.tv_nsec = (long)timeout_ns};
+        if (ppoll(&any, 1, &timeout, NULL) <= 0) {
             return; /* late enough, or a signal: the caller reads the clock */
         }
     }
-    int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_LOOK, 0);
+    int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_LOOK, whole_ms(timeout_ns));
     for (int i = 0; i < n; i++) {
         struct linux_watch *watch = events[i].data.ptr;
         if (watch->fd >= 0) {
@@ -222,22 +232,26 @@ static void look(struct linux_loop *loop, weft_ns timeout_ns)
     bury(loop);
 }
 
+static weft_ns time_left(const struct linux_loop *loop, weft_ns until, weft_ns now)
+{
+    weft_ns next = io_loop_next_deadline(&loop->io);
+    next = next < until ? next : until;
+    if (next == WEFT_NEVER) {
+        return WEFT_NEVER;
+    }
+    return next > now ? next - now : 0;
+}
+
 weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
 {
-    /* Once without sleeping: tasks that keep themselves ready must not starve the others. */
-    weft_ns timeout_ns = 0;
-    for (;;) {
-        look(loop, timeout_ns);
+    for (bool has_looked = false;; has_looked = true) {
         weft_ns now = linux_loop_now(loop);
         io_loop_expire(&loop->io, now);
-        if (loop->io.n_ready > 0) {
-            return WEFT_OK;
+        bool any = loop->io.n_ready > 0;
+        if (has_looked && (any || now >= until)) {
+            return any ? WEFT_OK : WEFT_AGAIN;
         }
-        if (now >= until) {
-            return WEFT_AGAIN;
-        }
-        weft_ns next = io_loop_next_deadline(&loop->io);
-        next = next < until ? next : until;
-        timeout_ns = next == WEFT_NEVER ? WEFT_NEVER : next - now;
+        /* Once in any case: tasks that keep themselves ready must not starve the others. */
+        look(loop, any ? 0 : time_left(loop, until, now));
     }
 }
