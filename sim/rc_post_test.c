@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "sim/rc_testing.h"
+#include "sim/rules_testing.h"
 
 static struct rc_pair pair;
 
@@ -20,38 +21,131 @@ static void teardown(void)
     rc_pair_fini(&pair);
 }
 
-static struct ibv_send_wr *bad_wr;
+enum { RECV_OPCODE = -1 };
 
-static int try_post(enum ibv_wr_opcode opcode, int num_sge, uint32_t length,
-                    unsigned flags, uint64_t remote)
+static int opcode_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        int opcode;
+    } opcodes[] = {
+        {"SEND", IBV_WR_SEND},
+        {"RDMA_WRITE", IBV_WR_RDMA_WRITE},
+        {"RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM},
+        {"RDMA_READ", IBV_WR_RDMA_READ},
+        {"ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
+        {"ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
+        {"LOCAL_INV", IBV_WR_LOCAL_INV},
+        {"BIND_MW", IBV_WR_BIND_MW},
+        {"SEND_WITH_INV", IBV_WR_SEND_WITH_INV},
+        {"TSO", IBV_WR_TSO},
+        {"RECV", RECV_OPCODE},
+    };
+    for (size_t i = 0; i < WEFT_LENGTH(opcodes); i++) {
+        if (strcmp(opcodes[i].name, name) == 0) {
+            return opcodes[i].opcode;
+        }
+    }
+    ck_abort_msg("what opcode is %s?", name);
+    return 0;
+}
+
+/* Posts one, and one like it that would be fine behind it: a refused one stops the list. */
+static int try_post(int opcode, int num_sge, uint32_t length, unsigned flags,
+                    uint64_t remote)
 {
     struct ibv_sge sges[8];
-    struct ibv_send_wr wr = {
-        .sg_list = sges, .num_sge = num_sge, .opcode = opcode, .send_flags = flags};
+    struct ibv_send_wr next = {.wr_id = 2, .opcode = IBV_WR_RDMA_WRITE};
+    struct ibv_send_wr *bad = NULL;
+    struct ibv_send_wr wr = {.wr_id = 1,
+                             .next = &next,
+                             .sg_list = sges,
+                             .num_sge = num_sge,
+                             .opcode = (enum ibv_wr_opcode)opcode,
+                             .send_flags = flags};
+    struct ibv_recv_wr recv = {.sg_list = sges, .num_sge = num_sge};
+    struct ibv_recv_wr *bad_recv = NULL;
     for (unsigned i = 0; i < 8; i++) {
         sges[i] = (struct ibv_sge){(uintptr_t)pair.ends[0].memory, length,
                                    pair.ends[0].mr->lkey};
     }
-    wr.wr.rdma.remote_addr = remote;
-    return sim_nic_post_send(pair.ends[0].qp, &wr, &bad_wr);
+    if (opcode == RECV_OPCODE) {
+        int error = sim_nic_post_recv(pair.ends[0].qp, &recv, &bad_recv);
+        ck_assert_ptr_eq(bad_recv, error != 0 ? &recv : NULL);
+        return error;
+    }
+    wr.wr.rdma.remote_addr = (uintptr_t)pair.ends[1].memory + remote;
+    wr.wr.rdma.rkey = pair.ends[1].mr->rkey;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+        wr.wr.atomic.remote_addr = (uintptr_t)pair.ends[1].memory + remote;
+        wr.wr.atomic.rkey = pair.ends[1].mr->rkey;
+    }
+    int error = sim_nic_post_send(pair.ends[0].qp, &wr, &bad);
+    ck_assert_ptr_eq(bad, error != 0 ? &wr : NULL);
+    unsigned n_alike = opcode == IBV_WR_RDMA_WRITE && length == 0 ? 2 : 1;
+    ck_assert_uint_eq(rc_times_told(&pair, "post opcode=RDMA_WRITE bytes=0"),
+                      error == 0 ? n_alike : 0);
+    return error;
 }
 
 START_TEST(what_cannot_be_posted_is_refused)
 {
-    ck_assert_int_eq(try_post(IBV_WR_SEND, 5, 8, 0, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_SEND, -1, 8, 0, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_LOCAL_INV, 1, 8, 0, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_SEND, 1, 8, IBV_SEND_INLINE, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_RDMA_READ, 1, 0, IBV_SEND_INLINE, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 0, 0), EINVAL);
-    ck_assert_int_eq(try_post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 0, 4), EINVAL);
-    struct ibv_recv_wr *bad = NULL;
-    struct ibv_recv_wr recv = {.num_sge = 5};
-    ck_assert_int_eq(sim_nic_post_recv(pair.ends[0].qp, &recv, &bad), EINVAL);
-    for (unsigned i = 0; i < 64; i++) {
+    struct rules rules;
+    unsigned row = (unsigned)_i;
+    rules_read(&rules, "wr");
+    rc_pair_fini(&pair);
+    rc_pair_init(&pair,
+                 &(struct rc_options){.profile = rules_cell(&rules, row, "profile"),
+                                      .max_inline = 64});
+    const char *opcode = rules_cell(&rules, row, "opcode");
+    const char *num_sge = rules_cell(&rules, row, "num_sge");
+    bool is_inline = strcmp(rules_cell(&rules, row, "inline"), "yes") == 0;
+    int expected = rules_errno(rules_cell(&rules, row, "errno"));
+    int error = try_post(
+        opcode_of(opcode), strcmp(num_sge, "-1") == 0 ? -1 : (int)rules_number(num_sge),
+        rules_number(rules_cell(&rules, row, "bytes")), is_inline ? IBV_SEND_INLINE : 0,
+        rules_number(rules_cell(&rules, row, "remote")));
+    ck_assert_msg(error == expected, "%s, %s SGEs: %d instead of %d", opcode, num_sge,
+                  error, expected);
+    rules_fini(&rules);
+}
+END_TEST
+
+/* ENOMEM, and what was posted of the list before stays. */
+START_TEST(a_full_queue_takes_no_more)
+{
+    enum { DEPTH = 64 };
+    struct ibv_send_wr wrs[DEPTH + 2];
+    struct ibv_send_wr *bad = NULL;
+    memset(wrs, 0, sizeof(wrs));
+    for (unsigned i = 0; i < DEPTH + 2; i++) {
+        wrs[i].wr_id = i;
+        wrs[i].opcode = IBV_WR_RDMA_WRITE;
+        wrs[i].send_flags = IBV_SEND_SIGNALED;
+        wrs[i].next = i < DEPTH + 1 ? &wrs[i + 1] : NULL;
+    }
+    ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, wrs, &bad), ENOMEM);
+    ck_assert_ptr_eq(bad, &wrs[DEPTH]);
+    for (unsigned i = 0; i < DEPTH; i++) {
+        ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, i);
+    }
+    for (unsigned i = 0; i < DEPTH; i++) {
         ck_assert_int_eq(rc_post_recv(&pair, 0, i, 0, 8), 0);
     }
-    ck_assert_int_eq(rc_post_recv(&pair, 0, 64, 0, 8), ENOMEM);
+    ck_assert_int_eq(rc_post_recv(&pair, 0, DEPTH, 0, 8), ENOMEM);
+}
+END_TEST
+
+/* Nothing but unsignaled work fills the queue for ever: no slot comes back. */
+START_TEST(unsignaled_work_alone_fills_the_queue)
+{
+    struct ibv_send_wr *bad = NULL;
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+    for (unsigned i = 0; i < 64; i++) {
+        ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), 0);
+    }
+    rc_run(&pair, RC_PS_PER_S); /* all of it is done */
+    ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), ENOMEM);
 }
 END_TEST
 
@@ -191,7 +285,9 @@ int main(void)
     Suite *suite = suite_create("rc_post");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
-    tcase_add_test(all, what_cannot_be_posted_is_refused);
+    tcase_add_loop_test(all, what_cannot_be_posted_is_refused, 0, rules_count("wr"));
+    tcase_add_test(all, a_full_queue_takes_no_more);
+    tcase_add_test(all, unsignaled_work_alone_fills_the_queue);
     tcase_add_test(all, states_decide_what_may_be_posted);
     tcase_add_test(all, a_device_that_does_not_check_sends_later);
     tcase_add_test(all, sqd_drains_and_goes_on);

@@ -1,0 +1,301 @@
+/* Requests that come again: sim/rules/replay.csv. They are put before the responder by hand, its
+ * answers are read off the wire. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/rc_testing.h"
+#include "sim/rules_testing.h"
+
+enum {
+    BTH_AT = 14 + 20 + 8,
+    PSN = 0x100,
+    MTU = 4096,
+    WHOLE_BYTES = 10000,
+    REMEMBERED = 4
+};
+
+static struct rc_pair pair;
+static uint8_t payload[64];
+
+/* Answers since the last look. */
+static struct {
+    unsigned n;
+    uint8_t opcode;
+    uint32_t psn;
+} answers;
+
+static void tap(void *context, weft_ns at, const struct sim_port *port, bool is_outgoing,
+                const uint8_t *bytes, size_t n_bytes, const char *comment)
+{
+    (void)context, (void)at, (void)port, (void)comment;
+    if (!is_outgoing || n_bytes < BTH_AT + 12) {
+        return;
+    }
+    if (answers.n == 0) {
+        answers.opcode = bytes[BTH_AT];
+        answers.psn = (uint32_t)bytes[BTH_AT + 9] << 16 |
+                      (uint32_t)bytes[BTH_AT + 10] << 8 | bytes[BTH_AT + 11];
+    }
+    answers.n++;
+}
+
+static struct sim_frame request(uint8_t opcode, uint32_t psn, uint64_t offset,
+                                uint32_t bytes)
+{
+    return (struct sim_frame){
+        .opcode = opcode,
+        .psn = psn,
+        .flags = SIM_FRAME_ACK_REQ,
+        .payload = payload,
+        .n_payload = opcode == RC_WRITE_ONLY || opcode == RC_SEND_ONLY ? bytes : 0,
+        .va = (uintptr_t)pair.ends[1].memory + offset,
+        .rkey = pair.ends[1].mr->rkey,
+        .dma_bytes = bytes,
+        .swap_add = 1,
+    };
+}
+
+static void give(const struct sim_frame *frame)
+{
+    rc_inject(&pair, 1, frame);
+    rc_run(&pair, RC_PS_PER_MS);
+}
+
+static void ask(uint8_t opcode, uint32_t psn, uint64_t offset, uint32_t bytes)
+{
+    struct sim_frame frame = request(opcode, psn, offset, bytes);
+    give(&frame);
+}
+
+/* `n` READs of 100 bytes or atomics, one PSN each. */
+static void history(uint8_t opcode, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        ask(opcode, PSN + i, 128 * i, opcode == RC_READ_REQUEST ? 100 : 8);
+    }
+}
+
+static struct sim_frame read_whole(void)
+{
+    ask(RC_READ_REQUEST, PSN, 0, WHOLE_BYTES);
+    return request(RC_READ_REQUEST, PSN, 0, WHOLE_BYTES);
+}
+static struct sim_frame read_tail(void)
+{
+    (void)read_whole();
+    return request(RC_READ_REQUEST, PSN + 1, MTU, WHOLE_BYTES - MTU);
+}
+static struct sim_frame read_middle_packet(void)
+{
+    (void)read_whole();
+    return request(RC_READ_REQUEST, PSN + 1, MTU, MTU);
+}
+static struct sim_frame read_other_key(void)
+{
+    struct sim_frame frame = read_whole();
+    frame.rkey ^= 1;
+    return frame;
+}
+static struct sim_frame read_other_address(void)
+{
+    struct sim_frame frame = read_whole();
+    frame.va += 8;
+    return frame;
+}
+static struct sim_frame read_beyond_its_end(void)
+{
+    struct sim_frame frame = read_whole();
+    frame.dma_bytes++;
+    return frame;
+}
+static struct sim_frame read_key_gone(void)
+{
+    struct sim_frame frame = read_whole();
+    struct sim_request dereg = {.verb = SIM_VERB_DEREG_MR, .arg.mr = pair.ends[1].mr};
+    ck_assert_int_eq(rc_verb(&pair, 1, &dereg), 0);
+    return frame;
+}
+static struct sim_frame read_1st_of_4(void)
+{
+    history(RC_READ_REQUEST, REMEMBERED);
+    return request(RC_READ_REQUEST, PSN, 0, 100);
+}
+static struct sim_frame read_1st_of_5(void)
+{
+    history(RC_READ_REQUEST, REMEMBERED + 1);
+    return request(RC_READ_REQUEST, PSN, 0, 100);
+}
+static struct sim_frame read_2nd_of_5(void)
+{
+    history(RC_READ_REQUEST, REMEMBERED + 1);
+    return request(RC_READ_REQUEST, PSN + 1, 128, 100);
+}
+static struct sim_frame atomic(void)
+{
+    history(RC_FETCH_ADD, 1);
+    return request(RC_FETCH_ADD, PSN, 0, 8);
+}
+static struct sim_frame atomic_1st_of_5(void)
+{
+    history(RC_FETCH_ADD, REMEMBERED + 1);
+    return request(RC_FETCH_ADD, PSN, 0, 8);
+}
+static struct sim_frame atomic_as_read(void)
+{
+    history(RC_FETCH_ADD, 1);
+    return request(RC_READ_REQUEST, PSN, 0, 8);
+}
+static struct sim_frame write_again(void)
+{
+    ask(RC_WRITE_ONLY, PSN, 0, 8);
+    memset(pair.ends[1].memory, 0x77, 8); /* what the host made of it */
+    return request(RC_WRITE_ONLY, PSN, 0, 8);
+}
+static struct sim_frame send_again(void)
+{
+    ask(RC_SEND_ONLY, PSN, 0, 8);
+    return request(RC_SEND_ONLY, PSN, 0, 8);
+}
+static struct sim_frame send_of_before_a_write(void)
+{
+    ask(RC_SEND_ONLY, PSN, 0, 8);
+    ask(RC_WRITE_ONLY, PSN + 1, 512, 8);
+    return request(RC_SEND_ONLY, PSN, 0, 8);
+}
+
+#define CASE(name)                                                                       \
+    {                                                                                    \
+#name, name                                                                      \
+    }
+
+static const struct {
+    const char *name;
+    struct sim_frame (*make)(void); /* asks for the first time; returns the duplicate */
+} cases[] = {
+    CASE(read_whole),
+    CASE(read_tail),
+    CASE(read_middle_packet),
+    CASE(read_other_key),
+    CASE(read_other_address),
+    CASE(read_beyond_its_end),
+    CASE(read_key_gone),
+    CASE(read_1st_of_4),
+    CASE(read_1st_of_5),
+    CASE(read_2nd_of_5),
+    CASE(atomic),
+    CASE(atomic_1st_of_5),
+    CASE(atomic_as_read),
+    {"write", write_again},
+    {"send", send_again},
+    CASE(send_of_before_a_write),
+};
+
+static struct sim_frame make(const char *name)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        if (strcmp(cases[i].name, name) == 0) {
+            return cases[i].make();
+        }
+    }
+    ck_abort_msg("what comes again in %s?", name);
+    return (struct sim_frame){0};
+}
+
+START_TEST(what_comes_again_is_answered_not_executed)
+{
+    struct rules rules;
+    struct ibv_wc wc[4];
+    uint8_t before[1024];
+    unsigned row = (unsigned)_i;
+    rules_read(&rules, "replay");
+    const char *name = rules_cell(&rules, row, "case");
+    rc_pair_init(&pair,
+                 &(struct rc_options){.profile = rules_cell(&rules, row, "profile"),
+                                      .max_dest_rd_atomic = REMEMBERED});
+    sim_port_tap(pair.ends[1].port, tap, NULL);
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 1, 2048, 64), 0);
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 2, 4096, 64), 0);
+    memset(payload, 0xa5, sizeof(payload));
+    struct sim_frame again = make(name);
+    (void)rc_poll(&pair, 1, wc, 4);
+    memcpy(before, pair.ends[1].memory, sizeof(before));
+    memset(&answers, 0, sizeof(answers));
+    give(&again);
+    ck_assert_msg(answers.n == rules_number(rules_cell(&rules, row, "n")), "%s: %u", name,
+                  answers.n);
+    if (answers.n > 0) {
+        ck_assert_uint_eq(answers.opcode,
+                          rules_number(rules_cell(&rules, row, "opcode")));
+        ck_assert_uint_eq(answers.psn,
+                          again.psn + rules_number(rules_cell(&rules, row, "psn")));
+    }
+    ck_assert_mem_eq(before, pair.ends[1].memory, sizeof(before));
+    bool is_refused = strcmp(name, "read_key_gone") == 0; /* flushes the receives */
+    ck_assert_int_eq(rc_poll(&pair, 1, wc, 4), is_refused ? 2 : 0);
+    rc_pair_fini(&pair);
+    rules_fini(&rules);
+}
+END_TEST
+
+/* A gap draws one NAK; when what was missing came, the next gap draws another. */
+START_TEST(each_gap_draws_one_nak)
+{
+    rc_pair_init(&pair, NULL);
+    sim_port_tap(pair.ends[1].port, tap, NULL);
+    memset(&answers, 0, sizeof(answers));
+    for (uint32_t gap = 0; gap < 3; gap++) {
+        uint32_t psn = PSN + 4 * gap;
+        ask(RC_WRITE_ONLY, psn + 1, 0, 8);
+        ask(RC_WRITE_ONLY, psn + 2, 0, 8);
+        ask(RC_WRITE_ONLY, psn + 3, 0, 8);
+        ck_assert_uint_eq(answers.n, 5 * gap + 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            ask(RC_WRITE_ONLY, psn + i, 0, 8);
+        }
+        ck_assert_uint_eq(answers.n, 5 * gap + 5);
+    }
+    ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 3);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+/* Packets that come while an answer waits are answered together. */
+START_TEST(acknowledgements_coalesce)
+{
+    rc_pair_init(&pair, NULL);
+    sim_port_tap(pair.ends[1].port, tap, NULL);
+    memset(&answers, 0, sizeof(answers));
+    for (uint32_t i = 0; i < 6; i++) {
+        struct sim_frame frame = request(RC_WRITE_ONLY, PSN + i, 0, 8);
+        rc_inject(&pair, 1, &frame);
+    }
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_uint_eq(answers.n, 1);
+    ck_assert_uint_eq(answers.opcode, RC_ACK);
+    ck_assert_uint_eq(answers.psn, PSN + 5);
+    /* Without AckReq there is nothing to say. */
+    struct sim_frame frame = request(RC_WRITE_ONLY, PSN + 6, 0, 8);
+    frame.flags = 0;
+    give(&frame);
+    ck_assert_uint_eq(answers.n, 1);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rc_replay");
+    TCase *all = tcase_create("all");
+    tcase_add_loop_test(all, what_comes_again_is_answered_not_executed, 0,
+                        rules_count("replay"));
+    tcase_add_test(all, each_gap_draws_one_nak);
+    tcase_add_test(all, acknowledgements_coalesce);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
