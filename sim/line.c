@@ -6,10 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-enum {
-    CAP_MIN = 64,
-    FEW = 16 /* entries to look at one by one */
-};
+enum { CAP_MIN = 64 };
 
 /* At least one free entry behind the last. */
 static void make_room(struct sim_line *line)
@@ -50,7 +47,7 @@ static void add_from_front(struct sim_line *line, const struct sim_line_entry *e
     struct sim_line_entry *entries = line->entries;
     size_t hole = --line->head;
     size_t n = line->end - 1 - hole;
-    size_t few = hole + (n < FEW ? n : FEW);
+    size_t few = hole + (n < SIM_LINE_SHORT ? n : SIM_LINE_SHORT);
 
     for (; hole < few; hole++) {
         if (sim_line_is_before(entry->at, entry->order, &entries[hole + 1])) {
@@ -73,7 +70,7 @@ static void add_from_back(struct sim_line *line, const struct sim_line_entry *en
     struct sim_line_entry *entries = line->entries;
     size_t hole = line->end++;
     size_t n = hole - line->head;
-    size_t few = hole - (n < FEW ? n : FEW);
+    size_t few = hole - (n < SIM_LINE_SHORT ? n : SIM_LINE_SHORT);
 
     for (; hole > few; hole--) {
         if (!sim_line_is_before(entry->at, entry->order, &entries[hole - 1])) {
@@ -88,25 +85,15 @@ static void add_from_back(struct sim_line *line, const struct sim_line_entry *en
     entries[place] = *entry;
 }
 
-static struct sim_line_entry entry_of(struct sim_event *event, weft_ps at)
-{
-    return (struct sim_line_entry){
-        .at = at,
-        .order = event->rank == 0 ? UINT32_MAX : event->rank,
-        .event = event,
-    };
-}
-
-void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
+void sim_line_add_long(struct sim_line *line, const struct sim_line_entry *entry)
 {
     size_t middle = line->head + sim_line_size(line) / 2;
-    struct sim_line_entry entry = entry_of(event, at);
 
     if (line->head > 0 && middle < line->end &&
-        sim_line_is_before(entry.at, entry.order, &line->entries[middle])) {
-        add_from_front(line, &entry);
+        sim_line_is_before(entry->at, entry->order, &line->entries[middle])) {
+        add_from_front(line, entry);
     } else {
-        add_from_back(line, &entry);
+        add_from_back(line, entry);
     }
 }
 
@@ -115,7 +102,7 @@ void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at)
     if (line->end == line->cap) {
         make_room(line);
     }
-    line->entries[line->end++] = entry_of(event, at);
+    line->entries[line->end++] = sim_line_entry_of(event, at);
 }
 
 /* One past the last of those from `from` on that are in order. */

@@ -8,6 +8,9 @@
 
 #include "sim/event.h"
 
+/* So many entries are looked at one by one. */
+#define SIM_LINE_SHORT 16
+
 struct sim_line_entry {
     weft_ps at;
     uint32_t order; /* the event's rank, UINT32_MAX: none */
@@ -43,8 +46,43 @@ static inline size_t sim_line_size(const struct sim_line *line)
     return line->end - line->head;
 }
 
+static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, weft_ps at)
+{
+    return (struct sim_line_entry){
+        .at = at,
+        .order = event->rank == 0 ? UINT32_MAX : event->rank,
+        .event = event,
+    };
+}
+
+/* Adds to a line that is long or full. */
+void sim_line_add_long(struct sim_line *line, const struct sim_line_entry *entry);
+
 /* Adds `event` behind all that are not after it. Aborts when out of memory. */
-void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at);
+static inline void sim_line_add(struct sim_line *line, struct sim_event *event,
+                                weft_ps at)
+{
+    struct sim_line_entry entry = sim_line_entry_of(event, at);
+    struct sim_line_entry *entries = line->entries;
+    size_t head = line->head;
+    size_t hole = line->end;
+
+    if (hole - head > SIM_LINE_SHORT || hole == line->cap) {
+        sim_line_add_long(line, &entry);
+        return;
+    }
+    if (head > 0 && head < hole && sim_line_is_before(at, entry.order, &entries[head])) {
+        entries[--line->head] = entry;
+        return;
+    }
+    for (; hole > head && sim_line_is_before(at, entry.order, &entries[hole - 1]);
+         hole--) {
+        entries[hole] = entries[hole - 1];
+    }
+    entries[hole] = entry;
+    line->end++;
+}
+
 /* Adds `event` behind all others, wherever it belongs: sim_line_sort is to follow. */
 void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at);
 /* Puts in order what was appended; equals stay in the order of appending. */

@@ -184,6 +184,7 @@ struct rc_responder {
     enum rc_message message;
     uint64_t write_va;
     uint32_t write_rkey, write_left;
+    uint64_t write_generation; /* of MRs, when the whole WRITE was allowed */
     uint32_t message_bytes;
 
     struct rc_reply reply;
@@ -410,7 +411,11 @@ void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial);
 void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe);
 
 /* The QP of that number, or NULL. */
-struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn);
+static inline struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
+{
+    uint32_t index = qpn - nic->qpn_base;
+    return index < nic->n_qp_slots ? nic->qps[index] : NULL;
+}
 
 /* Async events. `object` by `type`: qp, cq, or port number. */
 void sim_nic_raise_qp(struct sim_qp *qp, enum ibv_event_type type);

@@ -116,18 +116,6 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
     }
 }
 
-/* The same without a wheel: timers do not stand in the way of what is near. */
-static void put_without_wheel(struct sim_pending *pending, struct sim_event *event,
-                              weft_ps at)
-{
-    event->node.key = at;
-    if (at - pending->taken_at < HORIZON_PS) {
-        put_near(pending, event);
-    } else {
-        put_far(pending, event);
-    }
-}
-
 /* Far events that the horizon has reached move to their slots at once, before anything
  * newer can be scheduled there: that keeps the order of scheduling among equals. */
 static void take_from_far(struct sim_pending *pending)
@@ -223,7 +211,12 @@ void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_
         put(pending, event, at);
         return;
     }
-    put_without_wheel(pending, event, at);
+    event->node.key = at;
+    if (at - pending->taken_at >= HORIZON_PS) {
+        put_far(pending, event); /* timers do not stand in the way of what is near */
+        return;
+    }
+    put_near(pending, event);
     if (sim_line_size(&pending->near) > SIM_WHEEL_FROM) {
         make_wheel(pending);
     }

@@ -232,7 +232,8 @@ static void send_from_nic(struct sim_port *port)
         return;
     }
     port->host_turn = true;
-    if (!sim_train_send(port, frame)) {
+    bool is_alone = (frame->flags & SIM_FRAME_ACK_REQ) != 0 || frame->opcode == RC_ACK;
+    if (is_alone || !sim_train_send(port, frame)) {
         send_frame(port, frame);
     }
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 #include "sim/train.h"
 
 bool sim_qp_traced(const struct sim_qp *qp)
@@ -36,12 +37,6 @@ void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
     }
     qp->state = state;
     qp->ibv.state = state;
-}
-
-struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
-{
-    uint32_t index = qpn - nic->qpn_base;
-    return index < nic->n_qp_slots ? nic->qps[index] : NULL;
 }
 
 /* What the device grants of what was asked, or an errno. */
@@ -251,11 +246,6 @@ int sim_nic_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *out)
     out->cap.max_recv_sge = qp->srq != NULL ? 0 : qp->rq.max_sge;
     out->cap.max_inline_data = qp->sq.max_inline;
     return 0;
-}
-
-bool rc_has_frames(const struct sim_qp *qp)
-{
-    return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
 }
 
 static struct sim_nic_port *nic_port(struct sim_nic *nic, const struct sim_port *port)

@@ -35,9 +35,6 @@ void rc_resize_resources(struct sim_qp *qp);
 
 /* Sending. Puts the QP among those that its port asks for frames, if it has some. */
 void rc_kick(struct sim_qp *qp);
-bool rc_has_frames(const struct sim_qp *qp);
-bool rc_request_is_ready(const struct sim_qp *qp);
-bool rc_reply_is_ready(const struct sim_qp *qp);
 bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
 bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
 /* Requester. */

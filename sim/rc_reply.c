@@ -7,6 +7,7 @@
 #include "sim/landing_impl.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 
 static void unqueue(struct rc_responder *rq, uint32_t position)
 {
@@ -239,12 +240,9 @@ static bool is_ack_next(const struct rc_responder *rq)
     return resource == NULL || rc_psn_diff(rq->reply.psn, next_psn(resource)) < 0;
 }
 
-bool rc_reply_is_ready(const struct sim_qp *qp)
+bool rc_some_reply_is_ready(const struct sim_qp *qp)
 {
     const struct rc_responder *rq = &qp->rq;
-    if (!rq->reply.is_pending && rq->n_pending == 0) {
-        return false;
-    }
     weft_ps now = sim_now(qp->nic->engine);
     return is_ack_next(rq) ? rq->reply.at <= now : first_pending(rq)->ready_at <= now;
 }
@@ -371,6 +369,8 @@ bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out)
     } else {
         is_built = build_read_response(qp, out);
     }
-    arm_next(qp);
+    if (rq->n_pending > 0 || rq->reply.is_pending) {
+        arm_next(qp);
+    }
     return is_built;
 }

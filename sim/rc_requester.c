@@ -5,6 +5,7 @@
 #include "sim/pool.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 #include "sim/train.h"
 
 static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
@@ -47,8 +48,7 @@ void rc_arm_doorbell(struct sim_qp *qp)
     }
 }
 
-/* The WR at `send` is at its first packet: may it go? */
-static bool may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
+bool rc_may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     const struct rc_requester *sq = &qp->sq;
     if (sq->send != sq->started) {
@@ -62,22 +62,6 @@ static bool may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
         return sq->n_outstanding < qp->attr.max_rd_atomic || qp->attr.max_rd_atomic == 0;
     }
     return true;
-}
-
-bool rc_request_is_ready(const struct sim_qp *qp)
-{
-    const struct rc_requester *sq = &qp->sq;
-    if (sq->send == sq->post || sq->is_rnr_waiting || sq->is_faulted ||
-        (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)) {
-        return false;
-    }
-    const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
-    uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
-    if (in_flight >= qp->nic->profile.window_packets ||
-        wqe->ready_at > sim_now(qp->nic->engine)) {
-        return false;
-    }
-    return sq->packet > 0 || may_start(qp, wqe);
 }
 
 void rc_set_deadline(struct sim_qp *qp)
@@ -288,10 +272,12 @@ static void build_data(struct sim_qp *qp, struct sim_frame *frame,
     bool is_last = index + 1 == wqe->n_psn;
     frame->opcode = data_opcode(wqe, index == 0, is_last);
     frame->n_payload = is_last ? (uint32_t)left : qp->mtu_bytes;
+    if (index == 0) {
+        frame->va = wqe->remote_addr;
+        frame->rkey = wqe->rkey;
+        frame->dma_bytes = wqe->length;
+    }
     frame->imm = wqe->imm;
-    frame->va = wqe->remote_addr;
-    frame->rkey = wqe->rkey;
-    frame->dma_bytes = wqe->length;
     sq->since_ack_req++;
     if (is_last || sq->since_ack_req >= qp->nic->profile.ack_req_packets) {
         frame->flags |= SIM_FRAME_ACK_REQ;

@@ -3,6 +3,7 @@
 #include "sim/landing_impl.h"
 #include "sim/memory.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 #include "sim/train.h"
 
 static bool has_replies(const struct sim_qp *qp)
