@@ -185,6 +185,7 @@ soak:
 	@$(SUB) all
 	@ci/seeds --build build --seeds 200
 	@SWARM_SEEDS=10000 ci/job determinism
+	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@ci/random_meshes.py --build build --count 2000
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine

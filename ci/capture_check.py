@@ -37,7 +37,10 @@ class Story:
 
     def __init__(self, lines=()):
         self.states = defaultdict(list)  # (port, QPN) -> [(ns, state)]
+        self.devices = defaultdict(list)  # (host, QPN) -> keys of `states`
+        self.named = set()  # ports that have queue pairs
         self.carrier = defaultdict(list)  # port -> [(ns, True for up)]
+        self.foreign = set()  # (port, ns, QPN, PSN) of what had the wrong addresses for its host
         self.is_known = False
         for line in lines:
             self.is_known = True
@@ -48,14 +51,24 @@ class Story:
             if event in ("port_down", "port_up"):
                 self.carrier[f"{host}:{name}"].append((int(at_ns), event == "port_up"))
             elif event == "state" and "/qp" in name:
-                port, qpn = name.rsplit("/qp", 1)
+                device, qpn = name.rsplit("/qp", 1)
                 state = words[4].split()[1][len("to="):]
-                self.states[f"{host}:{port}", int(qpn)].append((int(at_ns), state))
+                key = f"{host}:{device}", int(qpn)
+                if key not in self.states:
+                    self.devices[host, int(qpn)].append(key)
+                    self.named.add(key[0])
+                self.states[key].append((int(at_ns), state))
+            elif event == "drop" and words[4].startswith("why=address "):
+                facts = dict(word.split("=") for word in words[4].split())
+                self.foreign.add((f"{host}:{name}", int(at_ns), int(facts["qpn"]), int(facts["psn"])))
 
     def lives(self, port, qpn):
         """[(from ns, {state: ns when it was entered})]; one for ever without a story."""
-        lives = []
-        for at_ns, state in self.states.get((port, qpn), ()):
+        lives, key = [], (port, qpn)
+        if port not in self.named:  # a device of several ports has the name of its first
+            others = self.devices.get((port.split(":")[0], qpn), ())
+            key = others[0] if len(others) == 1 else None
+        for at_ns, state in self.states.get(key, ()):
             if state == "INIT" or not lives:
                 lives.append((at_ns, {}))
             lives[-1][1].setdefault(state, at_ns)
@@ -176,6 +189,8 @@ class Judge:
                 continue  # what the wire put in, no NIC sent
             if not frame.is_out and (frame.comment or not frame.icrc_ok):
                 continue  # the port or the NIC throws it away
+            if not frame.is_out and self.is_foreign(frame):
+                continue
             self.judge_alone(frame)
             endpoint = self.endpoint(frame)
             if endpoint is None:
@@ -192,6 +207,11 @@ class Judge:
                     endpoint.finish(last)
         self.violations.sort(key=lambda violation: violation[0])
         return self.violations
+
+    def is_foreign(self, frame):
+        qpn = self.keys[frame.flow][2]
+        return bool(self.story.foreign) and (frame.port, frame.at_ns, qpn,
+                                             frame.psn) in self.story.foreign
 
     def judge_alone(self, frame):
         """What a frame must be whatever was before it."""

@@ -1,5 +1,6 @@
 /* Loss on both ways of a cable: every message completes exactly once, at the goodput that
- * docs/nic-model.md derives for go-back-N. */
+ * docs/nic-model.md derives for go-back-N. With a number as its argument the program sends so
+ * many times as much, from another seed. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 enum { SLOTS = 8, RECEIVES = 60, POLLED = 16, HALF = RC_MEMORY_BYTES / 2 };
 
 static struct rc_pair pair;
+static uint32_t times = 1; /* as much as usual */
 
 static void teardown(void)
 {
@@ -198,8 +200,8 @@ static const struct {
 
 START_TEST(goodput_is_that_of_the_model)
 {
-    const struct rc_options options = {.timeout = MODEL_TIMEOUT, .seed = 11};
-    uint32_t n = goodputs[_i].n_messages;
+    const struct rc_options options = {.timeout = MODEL_TIMEOUT, .seed = 10 + times};
+    uint32_t n = goodputs[_i].n_messages * times;
     double loss = goodputs[_i].loss_ppb / 1e9;
     double n_packets = (double)n * MODEL_PACKETS;
     setup_with(&options, goodputs[_i].loss_ppb);
@@ -226,9 +228,9 @@ static const uint32_t sweep_ppb[] = {10000, 100000, 1000000, 10000000, 100000000
 
 START_TEST(every_message_completes_exactly_once)
 {
-    const struct rc_options options = {.timeout = 5, .seed = 5};
+    const struct rc_options options = {.timeout = 5, .seed = 4 + times};
     setup_with(&options, sweep_ppb[_i]);
-    (void)send_all(1200, 16 * 4096, SLOTS);
+    (void)send_all(1200 * times, 16 * 4096, SLOTS);
     ck_assert(sweep_ppb[_i] < 100000 || rc_counters(&pair, 0).retransmits > 0);
     teardown();
 }
@@ -251,9 +253,9 @@ END_TEST
 START_TEST(the_very_last_packet_is_lost)
 {
     const uint32_t n = 100, first_psn = 0;
-    for (uint32_t times = 1; times <= 7; times++) {
+    for (uint32_t n_lost = 1; n_lost <= 7; n_lost++) {
         setup_with(NULL, 0);
-        for (uint32_t i = 0; i < times; i++) {
+        for (uint32_t i = 0; i < n_lost; i++) {
             struct sim_match last = {.action = SIM_MATCH_DROP,
                                      .qp = 1,
                                      .psn = first_psn + n - 1,
@@ -261,8 +263,8 @@ START_TEST(the_very_last_packet_is_lost)
             sim_port_add_match(pair.ends[0].port, &last);
         }
         weft_ps time = send_all(n, 4096, SLOTS);
-        ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, times);
-        ck_assert_int_gt(time, times * ((weft_ps)4096000 << 14));
+        ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, n_lost);
+        ck_assert_int_gt(time, n_lost * ((weft_ps)4096000 << 14));
         teardown();
     }
 }
@@ -315,13 +317,16 @@ START_TEST(a_cable_down_for_good_ends_in_a_typed_error)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2) {
+        times = (uint32_t)strtoul(argv[1], NULL, 10);
+    }
     Suite *suite = suite_create("loss");
     TCase *model = tcase_create("model");
     TCase *once = tcase_create("once");
-    tcase_set_timeout(model, 120);
-    tcase_set_timeout(once, 120);
+    tcase_set_timeout(model, 120 * times);
+    tcase_set_timeout(once, 120 * times);
     tcase_add_loop_test(model, goodput_is_that_of_the_model, 0, 3);
     tcase_add_loop_test(once, every_message_completes_exactly_once, 0, 5);
     tcase_add_loop_test(once, twelve_thousand_small_messages_at_one_in_a_thousand, 0, 2);
