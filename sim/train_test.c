@@ -193,7 +193,11 @@ static void heal(void)
 
 static void trouble(void)
 {
-    const struct sim_impairment some = {10000000, 5000000, 5000000, 5000000, 5000000};
+    const struct sim_impairment some = {.loss_ppb = 10000000,
+                                        .corrupt_ppb = 5000000,
+                                        .duplicate_ppb = 5000000,
+                                        .reorder_ppb = 5000000,
+                                        .ecn_ppb = 5000000};
     struct sim_port *port = trial.pair.ends[draw(2)].port;
     struct sim_match match = {.action = (enum sim_match_action)draw(4),
                               .qp = 1 + draw(trial.n_qps),
