@@ -232,9 +232,11 @@ static void send_from_nic(struct sim_port *port)
         return;
     }
     port->host_turn = true;
-    bool is_alone = (frame->flags & SIM_FRAME_ACK_REQ) != 0 || frame->opcode == RC_ACK;
-    if (is_alone || !sim_train_send(port, frame)) {
+    if (!sim_engine_allows_trains(port->engine)) {
         send_frame(port, frame);
+    } else if (!sim_train_send(port, frame)) {
+        send_frame(port, frame);
+        sim_train_follow(port);
     }
 }
 

@@ -47,29 +47,39 @@ static struct sim_nic_port *nic_port(const struct sim_port *port)
 
 /* ---- starting ---- */
 
-/* The QPs that will be served, from the one that just was; 0 if they cannot make a train. */
-static uint32_t list_ready(const struct sim_port *port, const struct sim_frame *frame,
-                           struct sim_qp **out)
+/* The QPs that are ready, in the order in which they will be served; 0 if they are too many. */
+static uint32_t list_ready(const struct sim_port *port, struct sim_qp **out)
 {
-    uint32_t n = 1;
-    struct sim_qp *qp = nic_port(port)->ready;
-    while (qp != NULL && qp->next_ready != NULL && n < SIM_TRAIN_QPS_MAX) {
+    uint32_t n = 0;
+    for (struct sim_qp *qp = nic_port(port)->ready; qp != NULL; qp = qp->next_ready) {
+        if (n == SIM_TRAIN_QPS_MAX) {
+            return 0;
+        }
         out[n++] = qp;
-        qp = qp->next_ready;
     }
-    out[0] = qp;
-    bool is_whole = qp != NULL && qp->next_ready == NULL;
-    return is_whole && qp->ibv.qp_num == frame->source_qpn ? n : 0;
+    return n;
 }
 
-/* Nothing on the way does anything to frames but let them pass. */
-static bool is_plain(const struct sim_port *port, const struct sim_frame *frame)
+/* The last, which was just served, comes first. */
+static bool put_first(struct sim_qp **qps, uint32_t n, const struct sim_frame *built)
+{
+    struct sim_qp *last = qps[n - 1];
+    for (uint32_t i = n - 1; i > 0; i--) {
+        qps[i] = qps[i - 1];
+    }
+    qps[0] = last;
+    return last->ibv.qp_num == built->source_qpn;
+}
+
+/* Nothing on the way does anything to frames of that size but let them pass. */
+static bool is_plain(const struct sim_port *port, const struct sim_path *path,
+                     uint32_t wire_bytes)
 {
     const struct sim_link *link = &port->out;
     const struct sim_port *to = link->to;
-    uint32_t ip_bytes = (uint32_t)frame->wire_bytes - ETHERNET_OVERHEAD_BYTES;
+    uint32_t ip_bytes = wire_bytes - ETHERNET_OVERHEAD_BYTES;
     if (to == NULL || to->nic == NULL || to->bridge != NULL || to->root != NULL ||
-        to->tap != NULL || frame->path->destination_mac != to->mac || to == port) {
+        to->tap != NULL || path->destination_mac != to->mac || to == port) {
         return false;
     }
     return port->root == NULL && port->bridge == NULL && port->tap == NULL &&
@@ -93,12 +103,13 @@ static bool same_size(const struct sim_qp *a, const struct sim_qp *b)
            a->path->tag_bytes == b->path->tag_bytes;
 }
 
-/* How many packets the QPs can send in turn, the one that is built included. */
-static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps)
+/* How many packets the QPs can send in turn, the one that the first has built included. */
+static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps,
+                           const struct sim_frame *built)
 {
     uint32_t least = TRAIN_PACKETS_MAX;
     for (uint32_t i = 0; i < n_qps; i++) {
-        uint32_t n_built = i == 0;
+        uint32_t n_built = i == 0 && built != NULL;
         uint32_t limit = rc_train_limit(qps[i], n_built);
         if (limit == 0 || !same_size(qps[i], qps[0])) {
             return 0;
@@ -130,23 +141,26 @@ static void line_up(struct sim_port *port, uint32_t n)
     }
 }
 
-static void occupy(struct sim_port *port, const struct sim_frame *frame)
+static void occupy(struct sim_port *port, uint32_t wire_bytes)
 {
     const struct sim_train *train = &port->train;
     struct sim_direction_stats *stats = &port->out.stats;
     port->free_at = train->start + train->spacing * train->n;
     stats->packets += train->n;
-    stats->bytes += (uint64_t)frame->wire_bytes * train->n;
+    stats->bytes += (uint64_t)wire_bytes * train->n;
     stats->busy_ps += train->spacing * train->n;
 }
 
-/* Has every QP build its share; the first has built its first. */
-static void build_shares(struct sim_port *port, struct sim_frame *frames)
+/* Has every QP build its share. */
+static void build_shares(struct sim_port *port, struct sim_frame *frames,
+                         const struct sim_frame *built)
 {
     struct sim_train *train = &port->train;
     for (uint32_t i = 0; i < train->n_qps; i++) {
         struct sim_qp *qp = train->qps[i];
-        if (i > 0) {
+        if (i == 0 && built != NULL) {
+            frames[0] = *built;
+        } else {
             bool is_built = rc_build_request(qp, &frames[i]);
             weft_check(is_built && frames[i].wire_bytes == frames[0].wire_bytes);
             train->turns[i] = qp->reply_turn;
@@ -159,53 +173,74 @@ static void build_shares(struct sim_port *port, struct sim_frame *frames)
     }
 }
 
-static void put_shares(struct sim_port *port, struct sim_frame *frames)
+static void put_shares(struct sim_port *port, const struct sim_frame *frames)
 {
     const struct sim_train *train = &port->train;
     struct sim_link *link = &port->out;
     /* In the order of the last packets. */
     for (uint32_t n = train->n - train->n_qps + 1; n <= train->n; n++) {
-        struct sim_frame *frame = &frames[(n - 1) % train->n_qps];
+        const struct sim_frame *frame = &frames[(n - 1) % train->n_qps];
         link->n_trains += frame->n_before > 0;
         link->n_unasked += frame->n_before > 0;
         sim_link_put_frame(link, frame, train->start + train->spacing * n, 0);
     }
 }
 
-bool sim_train_send(struct sim_port *port, struct sim_frame *frame)
+/* A train of `n_qps` QPs of the port's list that begins at `at`. False if there is none. */
+static bool start(struct sim_port *port, weft_ps at, uint32_t n_qps,
+                  const struct sim_frame *built)
 {
-    const unsigned in_the_way = SIM_FRAME_ACK_REQ | SIM_FRAME_CORRUPT | SIM_FRAME_OWNED |
-                                SIM_FRAME_RETRANSMIT | SIM_FRAME_HASHED;
     struct sim_train *train = &port->train;
     struct sim_link *link = &port->out;
-    bool is_middle = frame->opcode == RC_SEND_MIDDLE || frame->opcode == RC_WRITE_MIDDLE;
-    if (!is_middle || (frame->flags & in_the_way) != 0 || port->waiting.n > 0 ||
-        !sim_engine_allows_trains(port->engine) || !is_plain(port, frame)) {
+    const struct sim_path *path = train->qps[0]->path;
+    uint32_t wire_bytes = rc_train_wire_bytes(train->qps[0]);
+    if (!is_plain(port, path, wire_bytes)) {
         return false;
     }
-    uint32_t n_qps = list_ready(port, frame, train->qps);
-    weft_ps spacing = sim_rate_time(&link->rate, frame->wire_bytes);
+    weft_ps spacing = sim_rate_time(&link->rate, wire_bytes);
     weft_ps flight = link->delay_ps + sim_nic_rx_overhead(link->to->nic);
-    if (n_qps == 0 || flight <= 0 ||
-        !comes_last(link, sim_now(port->engine) + spacing + flight)) {
-        return false;
-    }
-    uint32_t n = n_together(train->qps, n_qps);
-    if (n < ROUNDS_MIN * n_qps) {
+    uint32_t n = n_together(train->qps, n_qps, built);
+    if (n < ROUNDS_MIN * n_qps || flight <= 0 ||
+        !comes_last(link, at + spacing + flight)) {
         return false;
     }
     struct sim_frame frames[SIM_TRAIN_QPS_MAX];
-    frames[0] = *frame;
     train->n_qps = n_qps;
     train->n = n;
-    train->start = sim_now(port->engine);
+    train->start = at;
     train->spacing = spacing;
-    occupy(port, frame);
-    build_shares(port, frames);
+    occupy(port, wire_bytes);
+    build_shares(port, frames, built);
+    weft_check(frames[0].wire_bytes == wire_bytes);
     line_up(port, n);
     put_shares(port, frames);
     sim_train_ask(link);
     return true;
+}
+
+bool sim_train_send(struct sim_port *port, const struct sim_frame *built)
+{
+    const unsigned in_the_way = SIM_FRAME_ACK_REQ | SIM_FRAME_CORRUPT | SIM_FRAME_OWNED |
+                                SIM_FRAME_RETRANSMIT | SIM_FRAME_HASHED;
+    bool is_middle = built->opcode == RC_SEND_MIDDLE || built->opcode == RC_WRITE_MIDDLE;
+    if (!is_middle || (built->flags & in_the_way) != 0 || port->waiting.n > 0) {
+        return false;
+    }
+    uint32_t n_qps = list_ready(port, port->train.qps);
+    return n_qps > 0 && put_first(port->train.qps, n_qps, built) &&
+           start(port, sim_now(port->engine), n_qps, built);
+}
+
+void sim_train_follow(struct sim_port *port)
+{
+    const struct sim_qp *first = nic_port(port)->ready;
+    if (first == NULL || first->sq.packet == 0 || port->waiting.n > 0) {
+        return;
+    }
+    uint32_t n_qps = list_ready(port, port->train.qps);
+    if (n_qps > 0) {
+        (void)start(port, port->free_at, n_qps, NULL);
+    }
 }
 
 /* ---- interference ---- */
@@ -304,9 +339,8 @@ static void take_back(struct sim_port *port, uint32_t n_sent)
 void sim_train_cut_now(struct sim_port *port)
 {
     struct sim_train *train = &port->train;
-    /* The first was sent when the train was. */
-    uint32_t n_sent = 1 + n_past(port->engine, train->start + train->spacing,
-                                 train->spacing, train->n - 1, port->transmit.rank);
+    uint32_t n_sent =
+        n_past(port->engine, train->start, train->spacing, train->n, port->transmit.rank);
     uint32_t n = train->n - n_sent;
     if (n > 0) {
         struct sim_direction_stats *stats = &port->out.stats;

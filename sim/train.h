@@ -42,9 +42,12 @@
 
 struct sim_qp;
 
-/* Sends `frame`, which the port just pulled from its NIC, and packets after it, if they can
- * go as a train; else does nothing and returns false. */
-bool sim_train_send(struct sim_port *port, struct sim_frame *frame);
+/* Where trains are allowed. Sends `frame`, which the port just pulled from its NIC, and packets
+ * after it, if they can go as a train; else does nothing and returns false. */
+bool sim_train_send(struct sim_port *port, const struct sim_frame *frame);
+/* Behind the frame that the port is sending goes a train, if there is one: it needs no event
+ * to start. */
+void sim_train_follow(struct sim_port *port);
 
 /* What `port` is sending ends with the packet that is under way. */
 void sim_train_cut_now(struct sim_port *port);
@@ -78,6 +81,8 @@ static inline void sim_train_settle(struct sim_port *port)
 /* For trains only (sim/rc_train.c). Requester: how many packets may go next in a train; that
  * many lie behind one another in memory, behind the `n_built` that were just built. */
 uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built);
+/* What each of them occupies of the wire. */
+uint32_t rc_train_wire_bytes(const struct sim_qp *qp);
 /* Puts `n` packets behind the one that was just built; `frame` becomes the last of them. */
 void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n);
 /* Takes the last `n` packets back. */

@@ -117,9 +117,10 @@ static void post_recv(unsigned end, unsigned index)
     struct ibv_mr *mr = some_mr(end);
     uintptr_t at = (uintptr_t)trial.pair.ends[end].memory + SOURCE_BYTES +
                    index * trial.target_bytes;
-    uint32_t first = draw(trial.target_bytes);
+    uint32_t bytes = draw(12) == 0 ? draw(trial.target_bytes) : trial.target_bytes;
+    uint32_t first = draw(bytes);
     struct ibv_sge sges[2] = {{at, first, mr->lkey},
-                              {at + first, trial.target_bytes - first, mr->lkey}};
+                              {at + first, bytes - first, mr->lkey}};
     struct ibv_recv_wr wr = {.wr_id = trial.n_done, .sg_list = sges, .num_sge = 2};
     struct ibv_recv_wr *bad;
     int error = sim_nic_post_recv(trial.qps[end][index], &wr, &bad);
