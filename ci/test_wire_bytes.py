@@ -18,6 +18,8 @@ from scapy.layers.inet6 import IPv6  # noqa: E402
 from scapy.layers.l2 import Dot1Q, Ether  # noqa: E402
 from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
 
+from capture_check import Options, judge_file  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("WEFT_BUILD", "build")
 WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
@@ -166,6 +168,20 @@ def test_every_icrc_is_right_but_of_what_arrived_corrupt(capture):
     corrupt = [frame for row, frame in roce if row[0].endswith("1") and row[1] == "corrupt"]
     assert wrong == {"corrupt 1"}
     assert len(wrong_icrcs(corrupt)) == len(corrupt)
+
+
+@pytest.mark.parametrize("profile, window, ack_req", [("rxe", 129, 66), ("hns-hip09", 16384, 64)])
+def test_other_devices_are_go_back_n_too_within_their_windows(tmp_path, profile, window, ack_req):
+    path, events = tmp_path / "run.pcapng", tmp_path / "run.events"
+    sets = [f"topology.defaults.profile={profile}", "jobs=[{all_reduce: {bytes: 1MiB}}]", "expect={data: exact}"]
+    sets += [f"topology.defaults.{kind}=1%" for kind in ("loss", "duplicate", "reorder")]
+    subprocess.run([WEFT, "run", "scenarios/basic/triangle.yaml", "-q", "--pcap", path, "--events", events,
+                    *[word for item in sets for word in ("--set", item)]], cwd=ROOT, check=True)
+    violations, _ = judge_file(path, Options(timeout=14, window=window, ack_req=ack_req), events)
+    assert violations == []
+    rows = tshark(path, "_ws.malformed", "infiniband.bth.psn", "ip.id", only="infiniband")
+    assert len(rows) > 3000 and {row[0] for row in rows} == {""}
+    assert ({row[2] for row in rows} == {"0x0000"}) == (profile != "rxe")
 
 
 if __name__ == "__main__":

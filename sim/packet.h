@@ -115,7 +115,8 @@ bool sim_pkeys_match(uint16_t a, uint16_t b);
 /* UDP source port of RoCE v2: from the flow label, or if that is 0 from the product of
  * both QPNs (Linux ib_verbs.h, rdma_flow_label_to_udp_sport and rdma_calc_flow_label). */
 uint16_t sim_udp_sport(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
-/* A hash of the sender's own QPN, as rxe had before Linux 5.15 (rxe_qp.c, hash_32). */
+/* A hash of the sender's own QPN: rxe's until modify_qp gives the QP its address vector
+ * (rxe_qp.c, hash_32). For devices that do not follow the rule above. */
 uint16_t sim_udp_sport_rxe(uint32_t own_qpn);
 
 #endif
