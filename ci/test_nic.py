@@ -30,7 +30,8 @@ WITHOUT = {
     "rxe-retry-lowered": (["--policy", "nccl-2.25"], "symptom: wc_status 12"),
 }
 # What would have to change in the program: mutants show that these notice.
-ALWAYS = {"hns-pair", "hns-empty-sq", "rxe-mtu-rule", "synth2port-crossed", "minimal-pair"}
+ALWAYS = {"hns-pair", "hns-empty-sq", "rxe-mtu-rule", "synth2port-crossed", "minimal-pair",
+          "gpu-sees-late", "writes-out-of-order"}
 
 
 def names():

@@ -131,7 +131,7 @@ void sim_land(struct sim_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *byte
     struct sim_nic *nic = qp->nic;
     const struct sim_mr *mr = sim_mr_find(nic, rkey);
     uint8_t *to = (uint8_t *)(uintptr_t)(va + mr->shift);
-    bool is_gpu = mr->dmabuf != NULL && nic->profile.gpu_visibility_ps > 0;
+    bool is_gpu = mr->sees_late;
     sim_land_range(nic, to, n_bytes);
     if ((nic->profile.writes_in_order && !is_gpu) || sim_is_phantom(nic->phantom, to)) {
         sim_move(nic->phantom, to, bytes, n_bytes);

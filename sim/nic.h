@@ -73,6 +73,8 @@ struct sim_request {
             int access;
             bool has_iova; /* ibv_reg_mr_iova(3); else keys address by `addr` */
             uint64_t iova;
+            bool
+                is_gpu; /* memory of a GPU, reached as peer memory; a dmabuf is in any case */
             bool is_dmabuf; /* ibv_reg_dmabuf_mr(3): by `iova` in any case */
             int dmabuf_fd;  /* sim/dmabuf.h */
             uint64_t dmabuf_offset;

@@ -141,8 +141,8 @@ struct sim_profile {
     weft_ps ack_delay_ps;    /* execution of a packet to the first bit of its answer */
     /* without writes_in_order each piece of a WRITE lands up to so much later */
     weft_ps write_spread_ps;
-    /* what is written to a dmabuf is seen by its GPU so much later, unless the NIC reads or the
-     * CPU fences before; 0: at once */
+    /* what is written to memory of a GPU is seen there so much later, unless the NIC reads or
+     * the CPU fences before; 0: at once */
     weft_ps gpu_visibility_ps;
 
     /* Time of control verbs. */

@@ -19,6 +19,7 @@ struct sim_allocation {
     struct sim_allocation *next;
     void *base; /* Owned; from calloc; NULL: a range of the world's that holds nothing */
     void *memory;   /* the first page boundary inside */
+    bool is_device; /* the GPU's, not pinned memory of the host */
     size_t n_bytes; /* whole pages */
 };
 
@@ -115,6 +116,7 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
         free(allocation);
         return ENOMEM;
     }
+    allocation->is_device = where == IO_MEMORY_DEVICE;
     allocation->next = device->first;
     device->first = allocation;
     *out = allocation->memory;
@@ -191,10 +193,23 @@ static int gpu_poll(struct io_gpu *gpu, struct io_gpu_op *op)
     return op->done ? op->error : EINPROGRESS;
 }
 
-/* What the NIC wrote is visible when its completion is. */
+bool sim_gpu_device_has(const struct sim_gpu_device *gpu, const void *memory)
+{
+    for (const struct sim_allocation *at = gpu->first; at != NULL; at = at->next) {
+        if (at->is_device && (uintptr_t)memory - (uintptr_t)at->memory < at->n_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the NICs wrote is visible when their completions are, or from now on. */
 static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 {
-    (void)gpu;
+    struct sim_process *process = weft_container_of(gpu_of(gpu), struct sim_process, gpu);
+    for (uint32_t i = 0; i < process->env.n_devices; i++) {
+        sim_nic_fence_gpu(process->devices[i].nic);
+    }
     (void)memory;
     (void)n_bytes;
     return 0;

@@ -77,6 +77,9 @@ static void open_device(struct sim_process *process, uint32_t index)
     sim_nic_async_waker(device->nic, process->index,
                         (struct sim_waker){on_async_event, device});
     process->env.devices[index] = &device->io;
+    if (sim_nic_profile(device->nic)->gpu_visibility_ps > 0) {
+        process->gpu.io.is_host_memory = false; /* what arrives needs a fence */
+    }
 }
 
 void sim_processes_open(struct sim_host *host)

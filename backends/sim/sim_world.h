@@ -189,6 +189,8 @@ void sim_phantoms_fini(struct sim_phantoms *phantoms);
 
 /* gpu.c; stopping ends what is under way like sim_device_stop. */
 void sim_gpu_device_init(struct sim_process *process);
+/* True if `memory` is the GPU's, not the host's. */
+bool sim_gpu_device_has(const struct sim_gpu_device *gpu, const void *memory);
 void sim_gpu_device_stop(struct sim_gpu_device *gpu);
 void sim_gpu_device_fini(struct sim_gpu_device *gpu);
 

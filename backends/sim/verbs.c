@@ -66,8 +66,11 @@ static int verbs_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_i
 /* ---- control verbs ---- */
 
 /* Copies what `op` asks into the request. EINVAL for no such verb. */
-static int fill_request(const struct io_op *op, struct sim_request *request)
+static int fill_request(const struct sim_device *device, const struct io_op *op,
+                        struct sim_request *request)
 {
+    bool is_gpu = op->kind == IO_OP_REG_MR &&
+                  sim_gpu_device_has(&device->process->gpu, op->arg.reg_mr.addr);
     switch (op->kind) {
     case IO_OP_NONE:
         return EINVAL;
@@ -84,6 +87,7 @@ static int fill_request(const struct io_op *op, struct sim_request *request)
         request->arg.reg_mr.addr = op->arg.reg_mr.addr;
         request->arg.reg_mr.length = op->arg.reg_mr.length;
         request->arg.reg_mr.access = op->arg.reg_mr.access;
+        request->arg.reg_mr.is_gpu = is_gpu;
         return 0;
     case IO_OP_DEREG_MR:
         request->verb = SIM_VERB_DEREG_MR;
@@ -163,7 +167,7 @@ static int verbs_submit(struct io_device *io, struct io_op *op)
         return EIO; /* what its process held is gone */
     }
     struct sim_verb_call *call = weft_calloc(1, sizeof *call);
-    int error = fill_request(op, &call->request);
+    int error = fill_request(device, op, &call->request);
     if (error != 0) {
         free(call);
         return error;
