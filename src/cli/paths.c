@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/paths.h"
 #include "topo/dump.h"
+#include "topo/graphs.h"
 
 enum { RANKS_MAX = 65536 };
 
@@ -302,6 +303,50 @@ static int give_up(struct dumping *dumping, const struct weft_error *error)
     return CLI_FAILED;
 }
 
+static void dump_summary(const char *name, const struct topo_graph *graph,
+                         struct weft_text *out)
+{
+    weft_text_add(out,
+                  "GRAPH %s nChannels %d bwIntra %g bwInter %g typeIntra %s typeInter %s "
+                  "sameChannels %d crossNic %d",
+                  name, graph->n_channels, (double)graph->bw_intra,
+                  (double)graph->bw_inter, topo_path_name(graph->type_intra),
+                  topo_path_name(graph->type_inter), graph->same_channels,
+                  graph->cross_nic);
+    if (graph->id != 0) {
+        weft_text_add(out, " pattern %d", (int)graph->pattern);
+    }
+    weft_text_add(out, "\n");
+}
+
+/* `is_log`: as NCCL logs them, and no more. */
+static weft_status dump_graphs(struct dumping *dumping, bool is_log,
+                               struct weft_error *error)
+{
+    struct paths_session *session = dumping->session;
+    struct topo_graph *graphs = weft_calloc(2, sizeof(*graphs));
+    struct weft_text *out = &dumping->out;
+    weft_status status = topo_graph_ring(&session->view, &graphs[0], error);
+
+    if (status == WEFT_OK) {
+        status = topo_graph_tree(&session->view, &graphs[0], &graphs[1], error);
+    }
+    if (status == WEFT_OK) {
+        weft_text_add(out, "%s",
+                      is_log ? "" : "## GRAPHS (ring id 0, balanced tree id 1)\n");
+        for (int i = 0; i < 2; i++) {
+            topo_dump_graph(session->system, &graphs[i], is_log ? "NCCL INFO " : "INFO ",
+                            out);
+        }
+    }
+    if (status == WEFT_OK && !is_log) {
+        dump_summary("ring", &graphs[0], out);
+        dump_summary("tree", &graphs[1], out);
+    }
+    free(graphs);
+    return status;
+}
+
 static int dump(struct dumping *dumping)
 {
     struct paths_session *session = dumping->session;
@@ -324,6 +369,10 @@ static int dump(struct dumping *dumping)
     }
     weft_text_add(out, "## QUERIES\n");
     topo_dump_queries(&session->view, out);
+    if (session->view.comm != NULL && !session->options->nographs &&
+        dump_graphs(dumping, false, &error) != WEFT_OK) {
+        return give_up(dumping, &error);
+    }
     return cli_print(out->bytes, out->n) ? CLI_OK : CLI_USAGE;
 }
 
@@ -352,6 +401,9 @@ static int info(struct dumping *dumping)
         return give_up(dumping, &error);
     }
     topo_dump_info(system, &dumping->out);
+    if (!session->options->nographs && dump_graphs(dumping, true, &error) != WEFT_OK) {
+        return give_up(dumping, &error);
+    }
     for (uint32_t g = 0; g < system->n[TOPO_GPU]; g++) {
         for (uint32_t n = 0; n < 2 * system->n[TOPO_NET]; n++) {
             topo_check_gdr(&session->view, system->nodes[TOPO_GPU][g],

@@ -24,7 +24,7 @@ static void divert(struct topo_system *system, struct topo_node *middle,
     const struct topo_path *second = topo_own_path(system, middle, to);
     struct topo_path *path = topo_own_path(system, from, to);
     uint32_t n = first->n_hops + second->n_hops;
-    const struct topo_link **hops = topo_hops(system, n);
+    struct topo_link **hops = topo_hops(system, n);
 
     if (first->n_hops > 0) {
         memcpy(hops, first->hops, first->n_hops * sizeof(*hops));

@@ -32,21 +32,27 @@ static float total_bw(const struct topo_node *gpu)
     return pci > nvlink ? pci : nvlink;
 }
 
-static void dump_head(const struct topo_system *system, struct weft_text *out)
+void topo_bandwidths(const struct topo_system *system, float *out_max, float *out_total)
 {
     bool is_inter =
         system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
     bool is_alone = !is_inter && system->n[TOPO_GPU] == 1;
-    float max = is_alone ? TOPO_LOC_BW : 0;
-    float total = is_alone ? TOPO_LOC_BW : 0;
 
+    *out_max = *out_total = is_alone ? TOPO_LOC_BW : 0;
     for (uint32_t i = 0; !is_alone && i < system->n[TOPO_GPU]; i++) {
         const struct topo_node *gpu = system->nodes[TOPO_GPU][i];
         float widest = max_bw(system, gpu, is_inter ? TOPO_NET : TOPO_GPU);
 
-        max = widest > max ? widest : max;
-        total = total_bw(gpu) > total ? total_bw(gpu) : total;
+        *out_max = widest > *out_max ? widest : *out_max;
+        *out_total = total_bw(gpu) > *out_total ? total_bw(gpu) : *out_total;
     }
+}
+
+static void dump_head(const struct topo_system *system, struct weft_text *out)
+{
+    float max, total;
+
+    topo_bandwidths(system, &max, &total);
     weft_text_add(out, PREFIX "=== System : maxBw %2.1f totalBw %2.1f ===\n", (double)max,
                   (double)total);
 }

@@ -84,6 +84,9 @@ weft_status topo_net_for(const struct topo_view *view, int rank, uint32_t channe
 enum topo_path_type topo_min_path(const struct topo_system *system, enum topo_type type);
 enum topo_path_type topo_max_path(const struct topo_system *system, enum topo_type type);
 
+/* GB/s of the widest path of a channel, and of all links of a GPU (ncclTopoSearchInit). */
+void topo_bandwidths(const struct topo_system *system, float *out_max, float *out_total);
+
 /* Channels for point-to-point, in all and of each pair, when collectives use `n_channels`. */
 void topo_p2p_channels(const struct topo_view *view, uint32_t n_channels,
                        uint32_t *out_channels, uint32_t *out_per_peer);

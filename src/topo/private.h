@@ -35,6 +35,6 @@ const char *topo_finish_links(struct topo_system *system);
 /* Frees every path. */
 void topo_forget_paths(struct topo_system *system);
 /* Room for `n` hops, which lives until topo_forget_paths. */
-const struct topo_link **topo_hops(struct topo_system *system, uint32_t n);
+struct topo_link **topo_hops(struct topo_system *system, uint32_t n);
 
 #endif

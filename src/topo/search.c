@@ -48,8 +48,8 @@ static bool may_pass(const struct search *search, const struct topo_node *node,
 }
 
 /* The first way back over the same kind of link, or NULL. */
-static const struct topo_link *reverse_of(const struct topo_node *node,
-                                          const struct topo_link *link)
+static struct topo_link *reverse_of(const struct topo_node *node,
+                                    const struct topo_link *link)
 {
     for (uint32_t i = 0; i < link->to->n_links; i++) {
         if (link->to->links[i].to == node && link->to->links[i].type == link->type) {
@@ -110,8 +110,8 @@ static weft_status step(struct search *search, struct topo_node *node,
     const struct topo_path *path = topo_path(node, search->base);
     struct topo_path *to = topo_own_path(search->system, link->to, search->base);
     float bw = path->bw < link->bw ? path->bw : link->bw;
-    const struct topo_link *reverse;
-    const struct topo_link **hops;
+    struct topo_link *reverse;
+    struct topo_link **hops;
 
     if (!may_pass(search, node, path, link) ||
         !((to->bw == 0 || to->n_hops > path->n_hops) && to->bw < bw)) {

@@ -12,7 +12,7 @@ enum { FIRST_CHUNK_HOPS = 1 << 10, CHUNK_HOPS_MAX = 1 << 16 };
 struct topo_hops {
     struct topo_hops *next;
     uint32_t n, cap;
-    const struct topo_link *hops[];
+    struct topo_link *hops[];
 };
 
 struct topo_node *topo_find(const struct topo_system *system, enum topo_type type,
@@ -151,7 +151,7 @@ void topo_forget_paths(struct topo_system *system)
     }
 }
 
-const struct topo_link **topo_hops(struct topo_system *system, uint32_t n)
+struct topo_link **topo_hops(struct topo_system *system, uint32_t n)
 {
     struct topo_hops *chunk = system->hops;
 

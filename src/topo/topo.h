@@ -86,7 +86,8 @@ struct topo_node;
 
 struct topo_link {
     enum topo_link_type type;
-    float bw; /* GB/s */
+    float bw;   /* GB/s */
+    float free; /* of these, while channels are searched */
     struct topo_node *to;
 };
 
@@ -94,7 +95,7 @@ struct topo_path {
     enum topo_path_type type;
     float bw; /* GB/s of the narrowest link; 0 if there is no path */
     uint32_t n_hops;
-    const struct topo_link *const *hops; /* [n_hops]; in the system's memory */
+    struct topo_link *const *hops; /* [n_hops]; in the system's memory */
 };
 
 struct topo_gpu {
@@ -109,6 +110,7 @@ struct topo_net {
     int dev, port, gdr, coll, max_channels;
     uint64_t asic;     /* GUID */
     float bw, latency; /* GB/s, us */
+    float free;        /* of bw, while channels are searched */
 };
 
 struct topo_node {

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "topo/dump.h"
+#include "topo/graphs.h"
 #include "topo/paths.h"
 
 enum { N_TOPOLOGIES = 10000, N_BATCHES = 20, GPUS_MAX = 12 };
@@ -184,6 +185,39 @@ static void check_paths(const struct topo_system *system)
     }
 }
 
+/* Every channel has every rank once. */
+static void check_channels(const struct topo_system *system,
+                           const struct topo_graph *graph)
+{
+    ck_assert_int_ge(graph->n_channels, 1);
+    ck_assert_int_le(graph->n_channels, graph->max_channels);
+    for (int c = 0; c < graph->n_channels; c++) {
+        uint32_t seen = 0;
+
+        for (uint32_t i = 0; i < system->n[TOPO_GPU]; i++) {
+            int rank = graph->ranks[(uint32_t)c * system->n[TOPO_GPU] + i];
+
+            ck_assert_ptr_nonnull(topo_gpu_of(system, rank));
+            seen |= 1u << rank;
+        }
+        ck_assert_int_eq(__builtin_popcount(seen), (int)system->n[TOPO_GPU]);
+    }
+}
+
+static void check_graphs(const struct topo_view *view, struct weft_text *text)
+{
+    struct topo_graph *graphs = weft_calloc(2, sizeof(*graphs));
+
+    if (topo_graph_ring(view, &graphs[0], NULL) == WEFT_OK &&
+        topo_graph_tree(view, &graphs[0], &graphs[1], NULL) == WEFT_OK) {
+        for (int i = 0; i < 2; i++) {
+            check_channels(view->system, &graphs[i]);
+            topo_dump_graph(view->system, &graphs[i], "", text);
+        }
+    }
+    free(graphs);
+}
+
 static const char *draw_setting(void *context, const char *name)
 {
     static const char *const levels[] = {"LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "3"};
@@ -234,6 +268,9 @@ static weft_status run(struct drawing *drawing, struct topo_system *system,
         topo_dump_system(system, &text);
         topo_dump_paths(system, &text);
         topo_dump_queries(&view, &text);
+        if (view.comm != NULL && system->n[TOPO_GPU] <= 6 && system->n[TOPO_NET] <= 6) {
+            check_graphs(&view, &text);
+        }
         weft_text_fini(&text);
     }
     return status;
