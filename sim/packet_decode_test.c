@@ -1,47 +1,15 @@
 /* The decoder against frames that others made: the golden ones, and what the kernel's
  * soft-RoCE said to an independent endpoint and heard from it. */
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/capture_testing.h"
 #include "sim/icrc.h"
 #include "sim/packet_testing.h"
 
-enum { PCAP_HEADER = 24, RECORD_HEADER = 16, ETHERNET = 14, ICRC = 4 };
-
-struct capture {
-    uint8_t bytes[1 << 19];
-    size_t n, at;
-};
-
-static void open_capture(struct capture *capture, const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s", path);
-    capture->n = fread(capture->bytes, 1, sizeof(capture->bytes), file);
-    capture->at = PCAP_HEADER;
-    ck_assert_uint_lt(capture->n, sizeof(capture->bytes));
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-/* The next frame of the capture, which is in this machine's byte order; NULL at its end. */
-static const uint8_t *next_frame(struct capture *capture, size_t *n)
-{
-    uint32_t lengths[2];
-    if (capture->at == capture->n) {
-        return NULL;
-    }
-    ck_assert_uint_le(capture->at + RECORD_HEADER, capture->n);
-    memcpy(lengths, capture->bytes + capture->at + 8, sizeof(lengths));
-    ck_assert_uint_eq(lengths[0], lengths[1]);
-    const uint8_t *frame = capture->bytes + capture->at + RECORD_HEADER;
-    capture->at += RECORD_HEADER + lengths[0];
-    ck_assert_uint_le(capture->at, capture->n);
-    *n = lengths[0];
-    return frame;
-}
+enum { ETHERNET = 14, ICRC = 4 };
 
 static void check_same_bytes(const struct sim_roce *roce, const uint8_t *frame, size_t n)
 {
@@ -56,9 +24,9 @@ static size_t golden(unsigned index, uint8_t *out)
     static struct capture capture;
     const uint8_t *frame = NULL;
     size_t n = 0;
-    open_capture(&capture, "sim/testdata/roce.pcap");
+    capture_open(&capture, "sim/testdata/roce.pcap");
     for (unsigned i = 0; i <= index; i++) {
-        frame = next_frame(&capture, &n);
+        frame = capture_next(&capture, &n);
         ck_assert_ptr_nonnull(frame);
     }
     memcpy(out, frame, n);
@@ -128,8 +96,8 @@ START_TEST(soft_roce_frames_encode_to_themselves)
     unsigned opcodes[256] = {0};
     unsigned n_ids = 0;
     size_t n = 0;
-    open_capture(&capture, "sim/testdata/rxe-interop.pcap");
-    for (const uint8_t *frame; (frame = next_frame(&capture, &n)) != NULL;) {
+    capture_open(&capture, "sim/testdata/rxe-interop.pcap");
+    for (const uint8_t *frame; (frame = capture_next(&capture, &n)) != NULL;) {
         struct sim_roce roce;
         size_t used = 0;
         enum sim_packet_reject reject = sim_roce_decode(frame, n, &roce, &used);

@@ -43,8 +43,10 @@ void wire_init(struct wire *wire, const struct rc_options *options)
     chosen.profile = chosen.profile == NULL ? "rxe" : chosen.profile;
     chosen.mtu_bytes = chosen.mtu_bytes == 0 ? 1500 : chosen.mtu_bytes;
     chosen.path_mtu = chosen.path_mtu == 0 ? IBV_MTU_1024 : chosen.path_mtu;
-    chosen.sq_psn[0] = WIRE_SQ_PSN;
-    chosen.sq_psn[1] = WIRE_RQ_PSN;
+    if (chosen.sq_psn[0] == 0 && chosen.sq_psn[1] == 0) {
+        chosen.sq_psn[0] = WIRE_SQ_PSN;
+        chosen.sq_psn[1] = WIRE_RQ_PSN;
+    }
     chosen.is_unconnected = true;
     rc_pair_init(&wire->pair, &chosen);
     struct rc_end *far = &wire->pair.ends[1];
