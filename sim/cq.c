@@ -186,6 +186,9 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     if (cq->n == cq->cap) {
         grow(cq);
     }
+    if (cq->n == 0) {
+        cq->head = 0; /* a CQ that is polled keeps to its first entries, and them warm */
+    }
     struct sim_cqe *slot = &cq->ring[(cq->head + cq->n) & (cq->cap - 1)];
     *slot = *cqe;
     if (cqe->wc.status != IBV_WC_SUCCESS) {

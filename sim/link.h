@@ -54,18 +54,14 @@ struct sim_link {
     struct sim_port *to; /* of a cable; NULL without one and on a network */
 
     /* The medium. */
-    uint64_t cable_bps;   /* 0: no cable */
     struct sim_rate rate; /* the least of cable and both PCIe roots */
     weft_ps delay_ps, jitter_ps;
     weft_ps rx_overhead_ps; /* of the NIC at `to` */
     uint32_t path_limit_bytes;
-    uint64_t queue_bytes;
     bool pauses; /* instead of dropping */
     bool is_taken_down;
     bool drop_was_told; /* the story has the first of the drops while down */
     bool is_impaired;   /* some share of `impairment` is not 0 */
-    struct sim_impairment impairment;
-    struct weft_rng rng;
 
     /* RoCE frames in flight. */
     struct sim_frame *ring; /* Owned array of [cap], a power of two. */
@@ -74,13 +70,18 @@ struct sim_link {
     uint32_t n_trains;  /* of them, stand for more packets (sim/train.h) */
     uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
     struct sim_event arrival;
+    struct sim_direction_stats stats;
+
+    /* What few packets use. */
+    uint64_t cable_bps; /* 0: no cable */
+    uint64_t queue_bytes;
+    struct sim_impairment impairment;
+    struct weft_rng rng;
 
     /* Host-stack packets in flight. */
     struct sim_packet_queue flight;
     weft_ps flight_last_at;
     struct sim_event flight_arrival;
-
-    struct sim_direction_stats stats;
 };
 
 /* What a port is sending as one (sim/train.h): packets of some QPs in turn. */
@@ -99,39 +100,38 @@ struct sim_match_state {
 };
 
 struct sim_port {
+    /* What every packet uses, close together. */
     struct sim_engine *engine;
-    char *host, *name; /* Owned. */
-    uint64_t mac;
-    uint32_t mtu_bytes;
-    weft_ps rx_overhead_ps; /* of its NIC */
-    uint64_t root_bps;      /* the port's own limit and its root's; 0: none */
-    struct sim_root *root;  /* Not owned; NULL: shared with nobody */
     struct sim_nic *nic;
-    struct sim_stack *stack;
-    struct sim_network *network; /* or NULL */
+    struct sim_root *root;       /* Not owned; NULL: shared with nobody */
     struct sim_switch *bridge;   /* whose port this is; or NULL */
-    uint32_t bridge_index;       /* among its ports */
-    bool inwards_down;           /* on a network, which has no link towards one port */
-    bool was_up;                 /* the carrier that was last announced */
-
-    /* The transmitter. */
-    struct sim_link out;
-    struct sim_link loop; /* to itself, inside the NIC */
-    bool has_loop_rate;   /* else as fast as `out` */
-    weft_ps free_at;      /* when the last bit of the current frame has left */
-    struct sim_event transmit;
-    struct sim_train train;
-    bool is_paused; /* by the other end */
+    struct sim_network *network; /* or NULL */
+    sim_tap tap;
+    uint64_t mac;
+    weft_ps free_at; /* when the last bit of the current frame has left */
+    uint32_t mtu_bytes;
+    uint32_t n_matches;
+    bool was_up;        /* the carrier that was last announced */
+    bool has_loop_rate; /* else `loop` is as fast as `out` */
+    bool is_paused;     /* by the other end */
     bool is_paused_by_fault;
-    bool host_turn;                /* the host stack goes first if both have something */
+    bool host_turn; /* the host stack goes first if both have something */
+    struct sim_packet_queue waiting;
+    struct sim_event transmit;
+    struct sim_link out;
+    struct sim_train train;
+
+    struct sim_link loop; /* to itself, inside the NIC */
+    char *host, *name;    /* Owned. */
+    struct sim_stack *stack;
+    weft_ps rx_overhead_ps;        /* of its NIC */
+    uint64_t root_bps;             /* the port's own limit and its root's; 0: none */
+    uint32_t bridge_index;         /* among its ports */
+    bool inwards_down;             /* on a network, which has no link towards one port */
     bool is_waiting;               /* for its turn at the root */
     struct sim_port *next_waiting; /* of the root's list */
-    struct sim_packet_queue waiting;
-
     struct sim_match_state *matches; /* Owned array of [n_matches]. */
-    uint32_t n_matches;
-    struct sim_path *paths; /* Owned list. */
-    sim_tap tap;
+    struct sim_path *paths;          /* Owned list. */
     void *tap_context;
     sim_packet_encoder encode;
 };

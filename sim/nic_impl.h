@@ -209,33 +209,32 @@ struct sim_qp {
     struct sim_srq
         *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
     struct sim_nic_port *port; /* bound at INIT; NULL before */
-    char name[40];             /* "p0/qp17" */
-    uint32_t serial;           /* changes with every use of the slot and every RESET */
-    uint32_t ordinal;          /* by creation on its port, from 1 */
-    uint32_t n_verbs;          /* control verbs in progress */
-    uint32_t n_unacked;        /* events that the user got and did not acknowledge */
+    /* What modify_qp set; the rest of it is `attr`. */
+    const struct sim_path *path;     /* of what it sends */
+    const struct sim_path *verified; /* incoming path that was found to match */
+    uint32_t access;
+    uint32_t mtu_bytes, dest_qpn;
     enum ibv_qp_state state;
+    uint16_t sport;
+    bool is_ready;             /* on its port's list */
+    bool reply_turn;           /* responses go first if both sides have something */
+    struct sim_qp *next_ready; /* of that list */
+    uint32_t serial;           /* changes with every use of the slot and every RESET */
+
+    struct rc_requester sq;
+    struct rc_responder rq;
+
+    struct ibv_qp_attr attr;
+    char name[40];      /* "p0/qp17" */
+    uint32_t ordinal;   /* by creation on its port, from 1 */
+    uint32_t n_verbs;   /* control verbs in progress */
+    uint32_t n_unacked; /* events that the user got and did not acknowledge */
     bool sq_sig_all;
     uint32_t ece_asked, ece_accepted; /* options */
     bool ece_is_asked;                /* and not yet accepted */
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
-
-    /* What modify_qp set. */
-    struct ibv_qp_attr attr;
-    uint32_t access;
-    uint32_t mtu_bytes, dest_qpn;
-    const struct sim_path *path;     /* of what it sends */
-    const struct sim_path *verified; /* incoming path that was found to match */
-    uint16_t sport;
     bool
         holds_gid; /* slot attr.ah_attr.grh.sgid_index of `port`: not refilled meanwhile */
-
-    struct sim_qp *next_ready; /* of its port's list */
-    bool is_ready;
-    bool reply_turn; /* responses go first if both sides have something */
-
-    struct rc_requester sq;
-    struct rc_responder rq;
 };
 
 /* One port as the NIC sees it. */
@@ -256,13 +255,27 @@ struct sim_verb_fault {
 };
 
 struct sim_nic {
+    /* What every packet uses, close together: a fabric of a thousand NICs does not fit a
+     * cache. */
     struct sim_engine *engine;
-    char *host, *name; /* Owned. */
-    struct sim_profile profile;
     const struct sim_phantom *phantom; /* the engine's */
-    struct sim_stack *stack;
+    struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
+    uint32_t n_qp_slots, qpn_base;
+    /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
+    struct sim_mr_slot *mrs;
+    uint64_t mr_generation; /* grows when a key dies */
+    uint32_t n_mr_slots;
+    uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
+    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
+    struct sim_verb_fault *faults;
     struct sim_nic_port ports[SIM_PORTS_MAX];
+    struct sim_nic_counters counters;
+    bool checks_payload; /* hash at send, compare at delivery */
+
     uint8_t n_ports;
+    struct sim_profile profile;
+    char *host, *name; /* Owned. */
+    struct sim_stack *stack;
     struct sim_nic_user **users; /* Owned array of [n_users], and they. */
     uint32_t n_users;
     struct weft_rng rng;
@@ -275,23 +288,16 @@ struct sim_nic {
     struct sim_srq *srqs;
     struct sim_numbers cqns[SIM_BANKS_MAX]; /* by bank */
 
-    /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
-    struct sim_mr_slot *mrs;
-    uint32_t n_mr_slots, mr_cap, n_mrs, n_mr_free;
+    uint32_t mr_cap, n_mrs, n_mr_free;
     uint32_t mr_free_first, mr_free_last;
-    uint64_t mr_generation;   /* grows when a key dies */
-    uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
-    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
-    struct sim_event landing; /* of the next of them */
+    struct sim_event landing; /* of the next of `pieces` */
     struct weft_rng landing_rng;
 
-    struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
-    uint32_t n_qp_slots, n_qps, qpn_base, next_serial;
+    uint32_t n_qps, next_serial;
     uint32_t qpn_next[SIM_BANKS_MAX]; /* of each bank, where the next number is sought */
     uint32_t qps_in_bank[SIM_BANKS_MAX];
 
     struct sim_request *requests; /* in progress */
-    struct sim_verb_fault *faults;
 
     void (*watch)(void *context, const struct nic_verb *verb); /* or NULL */
     void *watch_context;
@@ -300,9 +306,7 @@ struct sim_nic {
     uint32_t n_send_cqes;  /* successful ones, if general_err_nth counts them */
     weft_ps dereg_free_at; /* when the last dereg_mr ends, where they are serialised */
 
-    bool checks_payload; /* hash at send, compare at delivery */
     uint64_t n_payload_changes;
-    struct sim_nic_counters counters;
 };
 
 static inline struct sim_qp *sim_qp_of(struct ibv_qp *qp)

@@ -14,8 +14,7 @@ enum {
     OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 20,
     RETH_AND_IMM_BYTES = 16 + 4,
     DELAY_NS = 1000,
-    QUEUE_DEPTH = 16,
-    N_RECEIVES = 8,
+    N_RECEIVES = 2,
     BLOCK = 64,
     SLOPE = 40503
 };
@@ -148,11 +147,11 @@ static void post_receive(struct bench_node *node)
 /* Takes the completions of `cq`, of which `*n_done` counts those so far. */
 static bool take_completions(struct ibv_cq *cq, uint32_t *n_done)
 {
-    struct ibv_wc wc[QUEUE_DEPTH];
-    int n = QUEUE_DEPTH;
+    struct ibv_wc wc[BENCH_DEPTH_MAX];
+    int n = BENCH_DEPTH_MAX;
 
-    while (n == QUEUE_DEPTH) {
-        if (sim_nic_poll_cq(cq, QUEUE_DEPTH, wc, &n) != 0) {
+    while (n == BENCH_DEPTH_MAX) {
+        if (sim_nic_poll_cq(cq, BENCH_DEPTH_MAX, wc, &n) != 0) {
             return false;
         }
         for (int i = 0; i < n; i++) {
@@ -213,7 +212,7 @@ static bool start(struct bench_ring *ring)
 {
     uint32_t n_senders = ring->n == 2 ? 1 : ring->n;
     uint32_t n_first = ring->n == 2 ? ring->bench->n_steps : 1;
-    bool ok = n_first <= QUEUE_DEPTH;
+    bool ok = n_first <= BENCH_DEPTH_MAX;
 
     for (uint32_t i = 0; i < ring->n; i++) {
         /* Of two nodes, the first has nothing on its left. */

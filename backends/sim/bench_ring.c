@@ -96,12 +96,14 @@ static bool make_objects(const struct bench_ring *ring, struct bench_node *node,
     end->mr = mr.out.mr;
     end->cq = cq.out.cq;
     qp.arg.create_qp.pd = end->pd;
-    qp.arg.create_qp.init = (struct ibv_qp_init_attr){
-        .send_cq = end->cq,
-        .recv_cq = end->cq,
-        .qp_type = IBV_QPT_RC,
-        .cap = {
-            .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1}};
+    uint32_t depth = ring->n == 2 ? BENCH_DEPTH_MAX : 2;
+    qp.arg.create_qp.init = (struct ibv_qp_init_attr){.send_cq = end->cq,
+                                                      .recv_cq = end->cq,
+                                                      .qp_type = IBV_QPT_RC,
+                                                      .cap = {.max_send_wr = depth,
+                                                              .max_recv_wr = depth,
+                                                              .max_send_sge = 1,
+                                                              .max_recv_sge = 1}};
     if (!verb(end, &qp)) {
         return false;
     }

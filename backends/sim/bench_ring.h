@@ -7,6 +7,8 @@
 #include "sim/nic.h"
 
 enum bench_side { BENCH_LEFT, BENCH_RIGHT };
+/* Of the queues of two nodes; around a ring one message is under way, one done. */
+enum { BENCH_DEPTH_MAX = 16 };
 
 struct bench_ring;
 
