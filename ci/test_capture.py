@@ -348,7 +348,7 @@ def test_random_runs_of_every_operation_are_go_back_n(tmp_path, row, is_rxe):
                       ack_req=66 if is_rxe else 64)
     violations, summary = judge_file(made, options)
     assert violations == []
-    assert int(summary.split()[0]) > 5000
+    assert int(summary.split()[0]) > 2000
     frames, _ = capture.read(made)
     spoken = {frame.opcode for frame in frames if frame.is_out}
     assert {CODES[name] for name in ("READ_MIDDLE", "ATOMIC_ACK", "COMPARE_SWAP", "SEND_LAST_IMM")} <= spoken

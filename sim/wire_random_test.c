@@ -305,7 +305,7 @@ static unsigned captured_row;
 START_TEST(what_passed_both_ports_is_written)
 {
     struct tally tally = {
-        .file = fopen(capture_path, "wb"), .is_ng = true, .n_ops = N_OPS};
+        .file = fopen(capture_path, "wb"), .is_ng = true, .n_ops = N_OPS / 2};
     ck_assert_ptr_nonnull(tally.file);
     ck_assert_uint_lt(captured_row, WEFT_LENGTH(rows));
     begin_ng(tally.file);
