@@ -330,6 +330,9 @@ static bool read_repetition(struct loader *loader, struct fault_in *in)
     if (in->every_ns <= in->spec.for_ns) {
         return complain(loader, every->mark, "every: the fault is not over by then");
     }
+    if (in->every_ns > WALK_TIME_MAX / in->times) {
+        return complain(loader, every->mark, "every: the last of %u is never", in->times);
+    }
     return true;
 }
 
@@ -440,7 +443,9 @@ static void add_at(struct fault_list *list, const struct fault_in *in, weft_ns a
 static void add_all(struct fault_list *list, const struct fault_in *in)
 {
     const struct scenario *s = list->loader->scenario;
-    for (uint32_t i = 0; i < in->times && s->n_faults < FAULTS_MAX; i++) {
+    bool is_full = false;
+    for (uint32_t i = 0; i < in->times && !is_full; i++) {
+        is_full = s->n_faults == FAULTS_MAX; /* one more, which says so */
         add_at(list, in, in->spec.at_ns + (weft_ns)i * in->every_ns);
     }
 }
