@@ -191,10 +191,7 @@ soak:
 	@ci/fresh-machine
 
 bench: all
-	@build/weft bench --list
-	@for name in $$(build/weft bench --list | awk '{print $$1}'); do \
-	    build/weft bench "$$name" || exit 1; \
-	done
+	@ci/bench --weft $(BUILD)/weft
 
 bench-wire: all $(BENCHES)
 	@ci/bench-wire --build $(BUILD)

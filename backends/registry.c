@@ -109,6 +109,14 @@ static const struct bench benches[] = {
      sim_bench_ring, 64, 126, 1u << 20, BENCH_BY_REFERENCE, BENCH_TRAINS},
     {"sim:w3b-1024", "1024 nodes, 200 steps of 64 KiB", sim_bench_ring, 1024, 200, 65536,
      BENCH_BY_REFERENCE, BENCH_PACKETS},
+    {"sim:bare-w1", "sim:w1 on the bare event core", sim_bench_bare, 2, 1, 1u << 30,
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
+    {"sim:bare-w2", "sim:w2 on the bare event core", sim_bench_bare, 3, 4, 89478486,
+     BENCH_BY_REFERENCE, BENCH_PACKETS},
+    {"sim:bare-w3-1024", "sim:w3-1024 on the bare event core", sim_bench_bare, 1024, 2046,
+     4096, BENCH_BY_REFERENCE, BENCH_PACKETS},
+    {"sim:bare-w3b-1024", "sim:w3b-1024 on the bare event core", sim_bench_bare, 1024,
+     200, 65536, BENCH_BY_REFERENCE, BENCH_PACKETS},
 };
 
 const struct bench *bench_at(unsigned index)

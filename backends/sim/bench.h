@@ -43,4 +43,8 @@ struct bench {
  * 2 * (n_nodes - 1). */
 bool sim_bench_ring(const struct bench *bench, struct bench_result *out);
 
+/* The same workload on the bare event core (backends/sim/bench_bare.c): what the ring would
+ * cost if a NIC did nothing but check PSNs, keep a window and answer. */
+bool sim_bench_bare(const struct bench *bench, struct bench_result *out);
+
 #endif

@@ -53,6 +53,22 @@ START_TEST(moved_bytes_are_reduced)
 }
 END_TEST
 
+/* The bare core sends the same packets, without RETH and immediate. */
+START_TEST(the_bare_core_does_the_same)
+{
+    struct bench bench = {.n_nodes = 7, .n_steps = 12, .message_bytes = 8192};
+    struct bench_result bare;
+
+    ck_assert(sim_bench_bare(&bench, &bare));
+    ck_assert_uint_eq(bare.packets, 7 * 12 * 2);
+    ck_assert_uint_eq(bare.sim_time_ns, 12 * (8192 + 2 * 82) * 8 / 100 + 12 * 1000);
+    bench = (struct bench){.n_nodes = 2, .n_steps = 3, .message_bytes = 40 * 4096};
+    ck_assert(sim_bench_bare(&bench, &bare));
+    ck_assert_uint_eq(bare.sim_time_ns, bare.limit_ns);
+    ck_assert_uint_eq(bare.events, 3 * 3 * 40);
+}
+END_TEST
+
 /* A ring that goes around too seldom leaves wrong sums, and says so. */
 START_TEST(wrong_sums_are_found)
 {
@@ -89,6 +105,7 @@ int main(void)
     tcase_add_test(bench, a_step_follows_the_one_before);
     tcase_add_test(bench, moved_bytes_are_reduced);
     tcase_add_test(bench, trains_take_the_same_time_in_fewer_events);
+    tcase_add_test(bench, the_bare_core_does_the_same);
     tcase_add_test(bench, wrong_sums_are_found);
     suite_add_tcase(suite, bench);
     SRunner *runner = srunner_create(suite);
