@@ -125,6 +125,7 @@ struct rc_resource {
     uint32_t base; /* the response at which this run started: sent as FIRST */
     uint64_t va;   /* of response 0 */
     uint32_t rkey, length;
+    uint32_t msn;      /* of its responses: messages that follow are not done by then */
     uint64_t original; /* atomics: the value found */
     weft_ps ready_at;
     bool is_known;   /* holds something */

@@ -135,6 +135,7 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
     resource->length = frame->dma_bytes;
     rq->epsn = (rq->epsn + resource->n_psn) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    resource->msn = rq->msn;
     queue_resource(qp, resource);
 }
 
@@ -185,6 +186,7 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
     resource->original = operate(qp->nic, frame);
     rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    resource->msn = rq->msn;
     queue_resource(qp, resource);
 }
 
@@ -217,6 +219,7 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
             resource->next = first;
             resource->base = goes_on ? 0 : first;
             resource->last = first + n;
+            resource->msn = rq->msn;
             resource->is_repeat = true;
             queue_resource(qp, resource);
             return;
@@ -310,7 +313,7 @@ static void build_atomic_ack(struct sim_qp *qp, struct sim_frame *out)
     const struct rc_resource *resource = first_pending(rq);
     rc_frame_init(qp, out, RC_ATOMIC_ACK, resource->first_psn);
     out->syndrome = RC_SYNDROME_ACK;
-    out->msn = rq->msn;
+    out->msn = resource->msn;
     out->va = resource->original;
     rc_frame_finish(qp, out);
     unqueue(rq, 0);
@@ -344,7 +347,7 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
     }
     rc_frame_init(qp, out, read_opcode(resource), next_psn(resource));
     out->syndrome = RC_SYNDROME_ACK;
-    out->msn = rq->msn;
+    out->msn = resource->msn;
     if (n > 0) {
         out->payload = sim_mr_at(qp->nic, resource->rkey, resource->va + offset);
         out->n_payload = n;

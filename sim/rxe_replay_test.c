@@ -1,6 +1,6 @@
-/* A conversation that the kernel's soft-RoCE (Linux 7.2.13) had with an independent endpoint,
+/* Conversations that the kernel's soft-RoCE (Linux 7.2.13) had with an independent endpoint,
  * once more: the simulated NIC hears every request that the kernel heard, and must give every
- * answer that the kernel gave, field by field. Queue pair 0x11 of sim/testdata/rxe-interop.pcap. */
+ * answer that the kernel gave, field by field. Queue pairs of sim/testdata/rxe-interop.pcap that were asked. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,28 @@
 #include "sim/wire_testing.h"
 
 enum {
-    KERNEL_QPN = 0x11, /* of the one that is played */
+    KERNEL_QPN = 0x11, /* the first; its peer is WIRE_QPN, and so on */
     KERNEL_RKEY = 0x268,
-    FIRST_PSN = 1050924,
-    MEMORY_BYTES = 0x7000,
-    N_RECEIVES = 4 /* that its user had posted before the sender met none */
+    MEMORY_BYTES = 0x8000,
+    N_ASKED_MAX = 64
 };
 #define KERNEL_VA 0x4033b000u
+
+struct conversation {
+    uint32_t flow;
+    uint32_t rq_psn;
+    uint8_t max_dest_rd_atomic;
+    unsigned n_receives; /* that the user had posted before the sender met none */
+    unsigned n_asked, n_answers;
+    enum ibv_qp_state end;
+};
+
+static const struct conversation conversations[] = {
+    {0, 1050924, 16, 4, 40, 31, IBV_QPS_ERR}, /* everything; a bad rkey at the end */
+    {5, 1048901, 16, 1, 1, 1, IBV_QPS_RTS},
+    {14, 1050499, 4, 0, 12, 19, IBV_QPS_ERR}, /* READs beyond what was agreed */
+    {15, 1050559, 16, 0, 5, 3, IBV_QPS_RTS},  /* half a message */
+};
 
 static const uint8_t kernel_ip[4] = {192, 168, 100, 1};
 
@@ -24,8 +39,8 @@ static struct wire wire;
 static struct capture capture;
 static uint32_t rkey;
 
-/* The next RoCE packet to or from that queue pair. */
-static bool next_packet(struct sim_roce *out, bool *is_answer)
+/* The next request to that queue pair, or answer from it. */
+static bool next_packet(uint32_t flow, struct sim_roce *out, bool *is_answer)
 {
     size_t n = 0;
     for (const uint8_t *frame; (frame = capture_next(&capture, &n)) != NULL;) {
@@ -33,37 +48,60 @@ static bool next_packet(struct sim_roce *out, bool *is_answer)
             continue;
         }
         *is_answer = memcmp(out->source_gid.raw + 12, kernel_ip, 4) == 0;
-        if (out->dest_qpn == (*is_answer ? WIRE_QPN : KERNEL_QPN)) {
+        bool is_response = out->opcode != RC_CNP &&
+                           (rc_opcode_info(out->opcode)->flags & RC_IS_RESPONSE) != 0;
+        bool is_unasked = !*is_answer && flow == 0; /* an ACK out of the blue */
+        if (out->dest_qpn == flow + (*is_answer ? WIRE_QPN : KERNEL_QPN) &&
+            (is_response == *is_answer || is_unasked)) {
             return true;
         }
     }
     return false;
 }
 
-/* What the kernel's memory held is known from what it answered. */
-static void fill_memory(void)
+/* The request that `packet` answers: the last that covers its PSN. */
+static const struct sim_roce *asked_by(const struct sim_roce *asked, unsigned n,
+                                       const struct sim_roce *packet)
 {
+    while (n > 0) {
+        const struct sim_roce *one = &asked[--n];
+        if ((packet->psn - one->psn) * WIRE_MTU <= one->dma_bytes) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+/* What the kernel's memory held is known from what it answered. */
+static void fill_memory(uint32_t flow)
+{
+    static struct sim_roce asked[N_ASKED_MAX];
     struct sim_roce packet;
-    struct sim_roce asked = {0};
     bool is_answer = false;
+    unsigned n = 0;
     uint8_t *memory = wire.pair.ends[0].memory;
     capture_open(&capture, "sim/testdata/rxe-interop.pcap");
-    while (next_packet(&packet, &is_answer)) {
-        size_t at = asked.va - KERNEL_VA + (size_t)(packet.psn - asked.psn) * WIRE_MTU;
+    while (next_packet(flow, &packet, &is_answer)) {
         if (!is_answer) {
-            asked = packet;
-        } else if (packet.opcode == RC_ATOMIC_ACK) {
-            memcpy(memory + at, &packet.va, 8);
+            ck_assert_uint_lt(n, N_ASKED_MAX);
+            asked[n++] = packet;
+            continue;
+        }
+        const struct sim_roce *by = asked_by(asked, n, &packet);
+        if (packet.opcode == RC_ATOMIC_ACK) {
+            memcpy(memory + (by->va - KERNEL_VA), &packet.va, 8);
         } else if (packet.n_payload > 0) {
+            size_t at = by->va - KERNEL_VA + (size_t)(packet.psn - by->psn) * WIRE_MTU;
             ck_assert_uint_le(at + packet.n_payload, MEMORY_BYTES);
             memcpy(memory + at, packet.payload, packet.n_payload);
         }
     }
 }
 
-static void set_up(void)
+static void set_up(const struct conversation *one)
 {
-    struct rc_options options = {.sq_psn = {WIRE_SQ_PSN, FIRST_PSN}};
+    struct rc_options options = {.sq_psn = {WIRE_SQ_PSN, one->rq_psn},
+                                 .max_dest_rd_atomic = one->max_dest_rd_atomic};
     wire_init(&wire, &options);
     struct rc_end *end = &wire.pair.ends[0];
     struct sim_request request = {.verb = SIM_VERB_REG_MR};
@@ -78,15 +116,10 @@ static void set_up(void)
     };
     ck_assert_int_eq(rc_verb(&wire.pair, 0, &request), 0);
     rkey = request.out.mr->rkey;
-    fill_memory();
-    for (unsigned i = 0; i < N_RECEIVES; i++) {
+    fill_memory(one->flow);
+    for (unsigned i = 0; i < one->n_receives; i++) {
         ck_assert_int_eq(rc_post_recv(&wire.pair, 0, i, MEMORY_BYTES, 4096), 0);
     }
-}
-
-static void tear_down(void)
-{
-    wire_fini(&wire);
 }
 
 /* The kernel's packet with the addresses, numbers and keys of here. */
@@ -102,11 +135,17 @@ static void ask(const struct sim_roce *heard)
     if (heard->rkey != 0) {
         said.rkey = heard->rkey - KERNEL_RKEY + rkey; /* a wrong one stays wrong */
     }
-    wire_say(&wire, &said);
+    uint8_t bytes[SIM_PACKET_BYTES_MAX];
+    size_t n = sim_roce_encode(&said, bytes, sizeof(bytes));
+    ck_assert_int_eq(sim_port_put_bytes(wire.pair.ends[0].port, bytes, n), SIM_PACKET_OK);
 }
 
-static void ck_assert_same_answer(const struct sim_roce *kernel, unsigned index)
+static void ck_assert_same_answer(uint32_t flow, const struct sim_roce *kernel,
+                                  unsigned index)
 {
+    if (wire.n_read == wire.n_heard) {
+        wire_run(&wire, RC_PS_PER_MS);
+    }
     const struct wire_frame *frame = wire_expect(&wire, kernel->opcode, kernel->psn);
     const struct sim_roce *ours = &frame->roce;
     ck_assert_msg(ours->syndrome == kernel->syndrome, "answer %u: %x, %x", index,
@@ -127,34 +166,39 @@ static void ck_assert_same_answer(const struct sim_roce *kernel, unsigned index)
     ck_assert(ours->ack_req == kernel->ack_req);
     ck_assert_uint_ne(ours->ipv4_id, 0);
     /* The rule for source ports, by the numbers of there. */
-    ck_assert_uint_eq(kernel->sport, sim_udp_sport(0, KERNEL_QPN, WIRE_QPN));
+    ck_assert_uint_eq(kernel->sport,
+                      sim_udp_sport(0, KERNEL_QPN + flow, WIRE_QPN + flow));
 }
 
 START_TEST(every_answer_is_the_kernels)
 {
+    const struct conversation *one = &conversations[_i];
     struct sim_roce packet;
     bool is_answer = false;
     unsigned n_asked = 0;
     unsigned n_answers = 0;
     unsigned n_not_ready = 0;
+    set_up(one);
     capture_open(&capture, "sim/testdata/rxe-interop.pcap");
-    while (next_packet(&packet, &is_answer)) {
+    while (next_packet(one->flow, &packet, &is_answer)) {
         if (!is_answer) {
             ask(&packet);
             n_asked++;
             continue;
         }
-        ck_assert_same_answer(&packet, n_answers);
+        ck_assert_same_answer(one->flow, &packet, n_answers);
         n_answers++;
         if (packet.opcode == RC_ACK && packet.syndrome == 0x2c && ++n_not_ready == 2) {
             /* Here its user posted one more. */
             ck_assert_int_eq(rc_post_recv(&wire.pair, 0, 9, MEMORY_BYTES, 4096), 0);
         }
     }
+    wire_run(&wire, RC_PS_PER_MS);
     wire_expect_silence(&wire);
-    ck_assert_uint_eq(n_asked, 40);
-    ck_assert_uint_eq(n_answers, 31);
-    ck_assert_int_eq(wire_qp_state(&wire), IBV_QPS_ERR); /* the rkey at the end */
+    ck_assert_uint_eq(n_asked, one->n_asked);
+    ck_assert_uint_eq(n_answers, one->n_answers);
+    ck_assert_int_eq(wire_qp_state(&wire), one->end);
+    wire_fini(&wire);
 }
 END_TEST
 
@@ -162,8 +206,8 @@ int main(void)
 {
     Suite *suite = suite_create("rxe_replay");
     TCase *tcase = tcase_create("replay");
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, every_answer_is_the_kernels);
+    tcase_add_loop_test(tcase, every_answer_is_the_kernels, 0,
+                        (int)WEFT_LENGTH(conversations));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
