@@ -1,6 +1,7 @@
 /* Bytes on their way into memory. PCIe may bring the pieces of a WRITE in any order where the
- * device does not promise otherwise (ibv_query_qp_data_in_order(3)), and what is written to a
- * GPU is seen there later than its completion on the CPU. What is promised:
+ * device does not promise otherwise (ibv_query_qp_data_in_order(3)) or the region asks for no
+ * order (IBV_ACCESS_RELAXED_ORDERING, ibv_reg_mr(3)), and what is written to a GPU is seen
+ * there later than its completion on the CPU. What is promised:
  * - a receive completion comes after all that its QP wrote to host memory before;
  * - a READ or atomic through the NIC sees, and flushes, everything written through it;
  * - of two writes to the same place the later one lands later. */
@@ -100,21 +101,26 @@ void sim_nic_fence_gpu(struct sim_nic *nic)
     sim_land_all(nic);
 }
 
+static bool is_in_order(const struct sim_mr *mr)
+{
+    return mr->nic->profile.writes_in_order && !mr->is_relaxed;
+}
+
 static void take_off(struct sim_qp *qp, uint8_t *to, const uint8_t *bytes,
-                     uint32_t n_bytes, bool is_gpu)
+                     uint32_t n_bytes, const struct sim_mr *mr)
 {
     struct sim_nic *nic = qp->nic;
     const struct sim_profile *profile = &nic->profile;
     struct sim_piece *piece = weft_alloc(sizeof(*piece) + n_bytes);
-    weft_ps delay = is_gpu ? profile->gpu_visibility_ps : 0;
-    if (!profile->writes_in_order && profile->write_spread_ps > 0) {
+    weft_ps delay = mr->sees_late ? profile->gpu_visibility_ps : 0;
+    if (!is_in_order(mr) && profile->write_spread_ps > 0) {
         delay += (weft_ps)weft_rng_below(&nic->landing_rng,
                                          (uint64_t)profile->write_spread_ps);
     }
     *piece = (struct sim_piece){.qp = qp,
                                 .to = to,
                                 .due = sim_now(nic->engine) + delay,
-                                .is_gpu = is_gpu,
+                                .is_gpu = mr->sees_late,
                                 .n_bytes = n_bytes};
     memcpy(piece->bytes, bytes, n_bytes);
     struct sim_piece **end = &nic->pieces;
@@ -131,16 +137,15 @@ void sim_land(struct sim_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *byte
     struct sim_nic *nic = qp->nic;
     const struct sim_mr *mr = sim_mr_find(nic, rkey);
     uint8_t *to = (uint8_t *)(uintptr_t)(va + mr->shift);
-    bool is_gpu = mr->sees_late;
     sim_land_range(nic, to, n_bytes);
-    if ((nic->profile.writes_in_order && !is_gpu) || sim_is_phantom(nic->phantom, to)) {
+    if ((is_in_order(mr) && !mr->sees_late) || sim_is_phantom(nic->phantom, to)) {
         sim_move(nic->phantom, to, bytes, n_bytes);
         return;
     }
     uint32_t piece = (n_bytes / PIECES_MAX + LINE_BYTES) & ~(uint32_t)(LINE_BYTES - 1);
     for (uint32_t at = 0; at < n_bytes; at += piece) {
         uint32_t n = n_bytes - at < piece ? n_bytes - at : piece;
-        take_off(qp, to + at, bytes + at, n, is_gpu);
+        take_off(qp, to + at, bytes + at, n, mr);
     }
     arm(nic);
 }

@@ -30,7 +30,7 @@ static void finish(void)
 }
 
 /* Registers at end b: the first BYTES of its memory, addressed from `iova` on. */
-static struct ibv_mr *reg_at(uint64_t iova, int dmabuf_fd)
+static struct ibv_mr *reg_with(uint64_t iova, int dmabuf_fd, int access)
 {
     struct sim_request request = {.verb = SIM_VERB_REG_MR};
     request.arg.reg_mr = (struct sim_reg_mr){
@@ -38,7 +38,7 @@ static struct ibv_mr *reg_at(uint64_t iova, int dmabuf_fd)
         .addr = pair.ends[1].memory,
         .length = BYTES,
         .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | access,
         .has_iova = true,
         .iova = iova,
         .is_dmabuf = dmabuf_fd >= 0,
@@ -46,6 +46,11 @@ static struct ibv_mr *reg_at(uint64_t iova, int dmabuf_fd)
     };
     ck_assert_int_eq(rc_verb(&pair, 1, &request), 0);
     return request.out.mr;
+}
+
+static struct ibv_mr *reg_at(uint64_t iova, int dmabuf_fd)
+{
+    return reg_with(iova, dmabuf_fd, 0);
 }
 
 static void post_at(enum ibv_wr_opcode opcode, uint64_t va, uint32_t rkey, uint32_t bytes)
@@ -176,6 +181,30 @@ START_TEST(bytes_of_a_write_land_in_any_order)
 }
 END_TEST
 
+/* A region that asks for no order gets none, on a device that would keep it. */
+START_TEST(a_relaxed_region_has_no_order)
+{
+    unsigned n_early = 0;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        start(&(struct rc_options){.seed = seed});
+        uint8_t *there = pair.ends[1].memory;
+        struct ibv_mr *mr =
+            reg_with((uintptr_t)there, -1, (int)IBV_ACCESS_RELAXED_ORDERING);
+        memset(there, 0, 8192);
+        memset(pair.ends[0].memory, 0xff, 8192);
+        post_at(IBV_WR_RDMA_WRITE, (uintptr_t)there, mr->rkey, 8192);
+        while (there[8191] != 0xff) {
+            ck_assert(sim_step(pair.engine, SIM_NEVER));
+        }
+        n_early += memchr(there, 0, 8192) != NULL;
+        rc_run(&pair, RC_PS_PER_MS);
+        ck_assert_ptr_null(memchr(there, 0, 8192));
+        finish();
+    }
+    ck_assert_uint_gt(n_early, 8);
+}
+END_TEST
+
 START_TEST(a_receive_completes_when_all_is_there)
 {
     for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -270,6 +299,7 @@ int main(void)
     tcase_add_test(all, the_real_address_is_not_its_iova);
     tcase_add_test(all, a_revoked_dmabuf_is_no_longer_written);
     tcase_add_test(all, bytes_of_a_write_land_in_any_order);
+    tcase_add_test(all, a_relaxed_region_has_no_order);
     tcase_add_test(all, a_receive_completes_when_all_is_there);
     tcase_add_test(all, a_gpu_sees_late_what_a_read_does_not_flush);
     tcase_add_test(all, ends_agree_on_options);

@@ -182,7 +182,7 @@ static int pin(struct sim_mr *mr, const struct sim_reg_mr *arg)
 
 static bool is_odd(const struct sim_mr *mr)
 {
-    return mr->shift != 0 || mr->dmabuf != NULL || mr->sees_late;
+    return mr->shift != 0 || mr->dmabuf != NULL || mr->sees_late || mr->is_relaxed;
 }
 
 int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **out)
@@ -209,6 +209,7 @@ int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **
     mr->access = (uint32_t)arg->access;
     mr->iova = arg->is_dmabuf || arg->has_iova ? arg->iova : (uintptr_t)arg->addr;
     mr->shift = (uintptr_t)mr->ibv.addr - mr->iova;
+    mr->is_relaxed = (arg->access & (int)IBV_ACCESS_RELAXED_ORDERING) != 0;
     mr->sees_late = (arg->is_gpu || arg->is_dmabuf) && nic->profile.gpu_visibility_ps > 0;
     nic->n_odd_mrs += is_odd(mr) ? 1 : 0;
     mr->ibv.pd = &pd->ibv;

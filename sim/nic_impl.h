@@ -38,7 +38,8 @@ struct sim_mr {
     uint64_t iova;  /* how keys address its first byte */
     uint64_t shift; /* from there to where that byte is, modulo 2^64 */
     bool is_revoked;
-    bool sees_late;            /* a GPU's, and the device has a gpu_visibility_ps */
+    bool is_relaxed; /* IBV_ACCESS_RELAXED_ORDERING: PCIe may bring pieces in any order */
+    bool sees_late;  /* a GPU's, and the device has a gpu_visibility_ps */
     struct sim_dmabuf *dmabuf; /* memory of a GPU; or NULL */
     struct sim_mr *next_attached;
 };
