@@ -374,6 +374,27 @@ START_TEST(an_unknown_queue_pair_is_silent)
 }
 END_TEST
 
+/* The port asks the QP, which has nothing to send after all; the host's packet is next. */
+START_TEST(a_request_that_fails_here_does_not_hold_the_port)
+{
+    struct sim_packet *packet = weft_calloc(1, sizeof(*packet));
+    uint64_t n_sent = sim_port_sent(pair.ends[0].port).packets;
+    uint32_t lkey = pair.ends[0].mr->lkey;
+    packet->kind = SIM_FRAME_PAUSE;
+    packet->wire_bytes = 64;
+    rc_run(&pair, RC_PS_PER_MS);
+    pair.ends[0].mr->lkey = lkey + 1;
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 100, 0), 0);
+    pair.ends[0].mr->lkey = lkey;
+    ck_assert(sim_step(pair.engine, SIM_NEVER)); /* the doorbell */
+    sim_port_send(pair.ends[0].port, packet);
+    struct ibv_wc wc = rc_wait(&pair, 0);
+    ck_assert_int_eq(wc.status, IBV_WC_LOC_PROT_ERR);
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_uint_eq(sim_port_sent(pair.ends[0].port).packets, n_sent + 1);
+}
+END_TEST
+
 START_TEST(marked_packets_are_still_packets)
 {
     struct sim_impairment marked = {.ecn_ppb = 1000000000};
@@ -411,6 +432,7 @@ int main(void)
     tcase_add_test(all, flushed_memory_is_the_users_again);
     tcase_add_test(all, a_stranger_is_not_heard);
     tcase_add_test(all, an_unknown_queue_pair_is_silent);
+    tcase_add_test(all, a_request_that_fails_here_does_not_hold_the_port);
     tcase_add_test(all, marked_packets_are_still_packets);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);

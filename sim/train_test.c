@@ -39,7 +39,6 @@ struct trial {
     uint32_t target_bytes; /* of one */
     weft_ps delay_ps;
     unsigned faults_per_mille; /* of actions */
-    bool is_down;
 };
 
 static struct trial trial;
@@ -183,9 +182,8 @@ static void send_packet(unsigned end)
 
 static void heal(void)
 {
-    const struct sim_impairment none = {0};
     struct sim_port *port = trial.pair.ends[0].port;
-    sim_port_set_impairment(port, true, true, &none);
+    sim_port_set_impairment(port, true, true, &(struct sim_impairment){0});
     sim_port_set_delay(port, true, true, trial.delay_ps, 0);
     sim_port_set_rate(port, 100000000000u);
     sim_port_set_path_limit(port, 0);
@@ -196,19 +194,14 @@ static void heal(void)
 
 static void trouble(void)
 {
-    const struct sim_impairment some = {.loss_ppb = 10000000,
-                                        .corrupt_ppb = 5000000,
-                                        .duplicate_ppb = 5000000,
-                                        .reorder_ppb = 5000000,
-                                        .ecn_ppb = 5000000};
+    const struct sim_impairment some = {
+        .loss_ppb = 10000000, .duplicate_ppb = 5000000, .reorder_ppb = 5000000};
     struct sim_port *port = trial.pair.ends[draw(2)].port;
     struct sim_match match = {.action = (enum sim_match_action)draw(4),
                               .qp = 1 + draw(trial.n_qps),
                               .psn = draw(300),
                               .delay_ps = draw(5000000)};
-    uint32_t what = draw(9);
-    note("trouble", what, "and", 0);
-    switch (what) {
+    switch (draw(9)) {
     case 0:
         sim_port_set_impairment(port, true, draw(2) == 0, &some);
         break;
