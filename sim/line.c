@@ -85,15 +85,20 @@ static void add_from_back(struct sim_line *line, const struct sim_line_entry *en
     entries[place] = *entry;
 }
 
-void sim_line_add_long(struct sim_line *line, const struct sim_line_entry *entry)
+void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
 {
+    if (sim_line_is_short(line)) {
+        sim_line_add_short(line, event, at);
+        return;
+    }
+    struct sim_line_entry entry = sim_line_entry_of(event, at);
     size_t middle = line->head + sim_line_size(line) / 2;
 
     if (line->head > 0 && middle < line->end &&
-        sim_line_is_before(entry->at, entry->order, &line->entries[middle])) {
-        add_from_front(line, entry);
+        sim_line_is_before(at, entry.order, &line->entries[middle])) {
+        add_from_front(line, &entry);
     } else {
-        add_from_back(line, entry);
+        add_from_back(line, &entry);
     }
 }
 

@@ -55,22 +55,23 @@ static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, w
     };
 }
 
-/* Adds to a line that is long or full. */
-void sim_line_add_long(struct sim_line *line, const struct sim_line_entry *entry);
+/* Few enough entries that a new one finds its place by looking at them, and room for it. */
+static inline bool sim_line_is_short(const struct sim_line *line)
+{
+    return line->end - line->head <= SIM_LINE_SHORT && line->end < line->cap;
+}
 
 /* Adds `event` behind all that are not after it. Aborts when out of memory. */
-static inline void sim_line_add(struct sim_line *line, struct sim_event *event,
-                                weft_ps at)
+void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at);
+/* The same to a short line. */
+static inline void sim_line_add_short(struct sim_line *line, struct sim_event *event,
+                                      weft_ps at)
 {
     struct sim_line_entry entry = sim_line_entry_of(event, at);
     struct sim_line_entry *entries = line->entries;
     size_t head = line->head;
     size_t hole = line->end;
 
-    if (hole - head > SIM_LINE_SHORT || hole == line->cap) {
-        sim_line_add_long(line, &entry);
-        return;
-    }
     if (head > 0 && head < hole && sim_line_is_before(at, entry.order, &entries[head])) {
         entries[--line->head] = entry;
         return;

@@ -7,7 +7,6 @@
 #include "base/text.h"
 
 #define SLOT_MASK (SIM_WHEEL_SLOTS - 1)
-#define HORIZON_PS ((weft_ps)SIM_WHEEL_SLOTS << SIM_WHEEL_SHIFT)
 
 void sim_pending_init(struct sim_pending *pending)
 {
@@ -202,7 +201,7 @@ static void take_out(struct sim_pending *pending, struct sim_event *event)
     event->place = SIM_EVENT_IDLE;
 }
 
-void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_ps at)
+void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event, weft_ps at)
 {
     if (event->place != SIM_EVENT_IDLE) {
         take_out(pending, event);
@@ -212,7 +211,7 @@ void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_
         return;
     }
     event->node.key = at;
-    if (at - pending->taken_at >= HORIZON_PS) {
+    if (at - pending->taken_at >= SIM_HORIZON_PS) {
         put_far(pending, event); /* timers do not stand in the way of what is near */
         return;
     }

@@ -25,15 +25,33 @@ struct sim_pending {
 /* 4 ns a slot, 67 us in all: beyond the delay of any cable, below most timers. */
 #define SIM_WHEEL_SHIFT 12
 #define SIM_WHEEL_SLOTS (1 << 14)
+#define SIM_HORIZON_PS ((weft_ps)SIM_WHEEL_SLOTS << SIM_WHEEL_SHIFT)
 /* The wheel is made when more events than this are pending. */
 #define SIM_WHEEL_FROM 64
 
 void sim_pending_init(struct sim_pending *pending);
 /* Forgets what is pending. */
 void sim_pending_fini(struct sim_pending *pending);
+/* The same as sim_pending_set, whatever is pending. */
+void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event,
+                         weft_ps at);
+
 /* Queues `event` at `at`, or moves it: by its rank or, without one, behind what is already
  * queued for that time. `at` is not before the last event taken. Aborts when out of memory. */
-void sim_pending_set(struct sim_pending *pending, struct sim_event *event, weft_ps at);
+static inline void sim_pending_set(struct sim_pending *pending, struct sim_event *event,
+                                   weft_ps at)
+{
+    bool is_near = pending->last == NULL && at - pending->taken_at < SIM_HORIZON_PS;
+
+    if (is_near && event->place == SIM_EVENT_IDLE && sim_line_is_short(&pending->near)) {
+        event->node.key = at;
+        event->place = SIM_EVENT_NEAR;
+        sim_line_add_short(&pending->near, event, at);
+    } else {
+        sim_pending_set_any(pending, event, at);
+    }
+}
+
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
 /* The same where the first event of the line is not simply the next. */
 struct sim_event *sim_pending_look(struct sim_pending *pending);
