@@ -1,7 +1,8 @@
 /* Conversations in which the kernel's soft-RoCE (Linux 7.2.13) asked and an independent endpoint
  * answered, once more: the simulated NIC gets the kernel's work requests, hears what the kernel
  * heard when it heard it, and must send what the kernel sent, in the kernel's order. Queue pairs
- * 0x12 to 0x1e of sim/testdata/rxe-interop.pcap; sim/rxe_replay_test.c has what the others answer. */
+ * 0x12 to 0x1e of sim/testdata/rxe-interop.pcap; what others answer is in
+ * sim/rxe_replay_test.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Conversations that the kernel's soft-RoCE (Linux 7.2.13) had with an independent endpoint,
  * once more: the simulated NIC hears every request that the kernel heard, and must give every
- * answer that the kernel gave, field by field. Queue pairs of sim/testdata/rxe-interop.pcap that were asked. */
+ * answer that the kernel gave, field by field. Those queue pairs of
+ * sim/testdata/rxe-interop.pcap that were asked. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
