@@ -40,11 +40,21 @@ FAILING = {
 }
 CHANGES.update({name: ["--set", LONG, "--set", "expect={result: fail}", "--set", f"faults=[{fault}]"]
                 for name, fault in FAILING.items()})
-# A fault of the third virtual millisecond is one of the third real second: in mid-job as well.
+# The same as two of these, and faults of the scenarios' own: nothing but that the job fails.
+ENDING = ("scenarios/faults/cable-gone.yaml", "scenarios/faults/silent-one-way.yaml")
+CHANGES.update({path: ["--set", LONG, "--set", "expect={result: fail}"] for path in ENDING})
+
+
+def in_mid_job(repeat):
+    """A fault of a virtual millisecond is one of the third real second: in mid-job as well, by
+    which a busy machine has made the connections; so long a job that a quiet one is not done."""
+    return ["--set", "faults.0.at=3s", "--set", f"jobs.0.all_reduce.repeat={repeat}"]
+
+
 CHANGES_THERE = {
-    ("scenarios/faults/cable-down.yaml", "rxe"): ["--set", "faults.0.at=3s"],
-    ("scenarios/faults/twin-flap.yaml", "rxe"): ["--set", "faults.0.at=3s"],
-    **{(name, "rxe"): ["--set", "faults.0.at=3s"] for name in FAILING},
+    ("scenarios/faults/cable-down.yaml", "rxe"): in_mid_job(600),
+    ("scenarios/faults/twin-flap.yaml", "rxe"): in_mid_job(500),
+    **{(name, "rxe"): in_mid_job(4000) for name in (*FAILING, *ENDING)},
 }
 ITEMS = ("result", "connections", "completions", "jobs", "symptom", "findings")
 BEGINNINGS = "beginnings"  # of the queues that both have; nothing may be named here
