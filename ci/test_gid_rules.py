@@ -22,10 +22,10 @@ ERRNOS = {"-": 0, "0": 0, "EEXIST": 17, "EADDRNOTAVAIL": 99, "ENODATA": 61, "EIN
           "ENETUNREACH": 101, "ENODEV": 19, "ETIMEDOUT": 110}
 
 
-def answers(kind):
+def answers(kind, *files):
     done = subprocess.run(
         [ROOT / "ci" / "guest" / "conformance", ROOT / "ci" / "guest" / "rules.py", kind,
-         RULES / f"{kind}.csv"], cwd=ROOT, timeout=400, capture_output=True, text=True, check=False)
+         *files], cwd=ROOT, timeout=400, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -37,7 +37,7 @@ def rows(kind):
 
 def test_gid_tables_have_the_history_that_the_rules_say():
     rules = rows("gid_table")
-    told = answers("gid_table")
+    told = answers("gid_table", RULES / "gid_table.csv")
     assert [answer["row"] for answer in told] == [
         number for number, row in enumerate(rules) if row["types"] == "v2"]
     assert len(told) >= 50
@@ -49,6 +49,14 @@ def test_gid_tables_have_the_history_that_the_rules_say():
             assert answer["errno"] == ERRNOS[row["errno"]], where
         if row["events"] != "-":
             assert answer["events"] == int(row["events"]), where
+
+
+def test_a_bonds_gids_are_in_the_active_ports_table():
+    """As sim/stack_bond_test has it, of RoCE v2."""
+    full, empty = ["fe80::ff:fe00:1/v2", "10.0.0.1/v2"], ["fe80::ff:fe00:1/v2"]
+    assert [(step["step"], step["active"], *step["tables"]) for step in answers("bond")] == [
+        ("made", "v0", full, empty), ("p0 down", "w0", empty, full),
+        ("p0 up", "w0", empty, full), ("p1 down", "v0", full, empty)]
 
 
 @pytest.mark.parametrize("name", ["arp-flux", "arp-flux-filtered", "arp-flux-fixed",
@@ -63,7 +71,7 @@ def test_soft_roce_fails_for_the_same_reason(name):
 
 def test_neighbours_answer_as_the_rules_say():
     rules = rows("neighbour")
-    told = answers("neighbour")
+    told = answers("neighbour", RULES / "neighbour.csv")
     assert [answer["row"] for answer in told] == [
         number for number, row in enumerate(rules) if row["from"].endswith("/v2")]
     assert len(told) >= 40

@@ -38,19 +38,31 @@ static void start(bool has_roce_v1)
     sim_port_attach(port, NULL, stack);
 }
 
-/* "10.0.0.1/24", or "10.0.0.1 peer 10.0.0.2/32". */
-static int add(const char *argument)
+/* "10.0.0.1/24 dev 5": cuts the VLAN off; of what is left the netdev. */
+static uint32_t netdev_of(const char *argument, char *out, size_t out_bytes)
+{
+    const char *dev = strstr(argument, " dev ");
+    weft_format(out, out_bytes, "%s", argument);
+    if (dev == NULL) {
+        return IFINDEX;
+    }
+    out[dev - argument] = '\0';
+    return sim_stack_ifindex(stack, port, (uint16_t)rules_number(dev + strlen(" dev ")));
+}
+
+/* "10.0.0.1/24", "10.0.0.1 peer 10.0.0.2/32". */
+static int add(uint32_t ifindex, const char *argument)
 {
     const char *peer = strstr(argument, " peer ");
     if (peer == NULL) {
         struct sim_prefix address = net_prefix(argument);
-        return sim_stack_add_address(stack, IFINDEX, &address);
+        return sim_stack_add_address(stack, ifindex, &address);
     }
     char own[64];
     weft_format(own, sizeof(own), "%.*s", (int)(peer - argument), argument);
     struct sim_ip ip = net_ip(own);
     struct sim_prefix prefix = net_prefix(peer + strlen(" peer "));
-    return sim_stack_add_peer_address(stack, IFINDEX, &ip, &prefix);
+    return sim_stack_add_peer_address(stack, ifindex, &ip, &prefix);
 }
 
 /* A QP goes to RTR: towards the address of its own slot, which needs nobody else. */
@@ -71,12 +83,18 @@ static int hold(uint32_t index)
 
 static int step(const char *op, const char *argument)
 {
+    char text[64];
+    uint32_t ifindex = netdev_of(argument, text, sizeof(text));
     if (strcmp(op, "add") == 0) {
-        return add(argument);
+        return add(ifindex, text);
     }
     if (strcmp(op, "del") == 0) {
-        struct sim_ip ip = net_ip(argument);
-        return sim_stack_del_address(stack, IFINDEX, &ip);
+        struct sim_ip ip = net_ip(text);
+        return sim_stack_del_address(stack, ifindex, &ip);
+    }
+    if (strcmp(op, "vlan") == 0) {
+        uint16_t vlan_id = (uint16_t)rules_number(argument);
+        return sim_stack_add_vlan(stack, IFINDEX, vlan_id) == 0 ? EEXIST : 0;
     }
     if (strcmp(op, "hold") == 0) {
         return hold(rules_number(argument));
@@ -107,6 +125,11 @@ static void check_slot(uint32_t index, const char **table)
         return;
     }
     ck_assert_msg(error == 0, "slot %u is empty, not %s", index, word);
+    char *vlan = strchr(word, '@');
+    ck_assert_uint_eq(gid.vlan_id, vlan == NULL ? 0 : rules_number(vlan + 1));
+    if (vlan != NULL) {
+        *vlan = '\0';
+    }
     char *slash = strchr(word, '/');
     ck_assert_ptr_nonnull(slash);
     *slash++ = '\0';
@@ -115,7 +138,7 @@ static void check_slot(uint32_t index, const char **table)
                   word);
     ck_assert_int_eq(gid.type, strcmp(slash, "v1") == 0 ? IBV_GID_TYPE_ROCE_V1
                                                         : IBV_GID_TYPE_ROCE_V2);
-    ck_assert_uint_eq(gid.ifindex, IFINDEX);
+    ck_assert_uint_eq(gid.ifindex, sim_stack_ifindex(stack, port, gid.vlan_id));
 }
 
 static void check_row(unsigned row)

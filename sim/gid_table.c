@@ -115,10 +115,11 @@ uint32_t sim_gid_table_del(struct sim_gid_table *table, const struct sim_ip *ip,
     return n;
 }
 
-uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex)
+uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex,
+                            bool with_default)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < table->n_slots; i++) {
+    for (uint32_t i = with_default ? 0 : table->n_default; i < table->n_slots; i++) {
         struct sim_gid_slot *slot = &table->slots[i];
         if (slot->state == SIM_GID_VALID && slot->ifindex == ifindex) {
             slot->state = slot->n_users == 0 ? SIM_GID_FREE : SIM_GID_PENDING;

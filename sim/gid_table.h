@@ -38,11 +38,12 @@ int sim_gid_table_add(struct sim_gid_table *table, const struct sim_ip *ip,
 /* Empties the non-default slots of `ip`; those in use stay pending. Returns how many. */
 uint32_t sim_gid_table_del(struct sim_gid_table *table, const struct sim_ip *ip,
                            uint32_t ifindex);
-/* Fills those default slots that are free, and empties all slots of a netdev, default ones
- * too (those in use stay pending): a bond moves. Both return how many changed. */
+/* Fills those default slots that are free, and empties the slots of a netdev (those in use
+ * stay pending): a bond is made, or moves. Both return how many changed. */
 uint32_t sim_gid_table_set_default(struct sim_gid_table *table, uint32_t ifindex,
                                    uint64_t mac);
-uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex);
+uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex,
+                            bool with_default);
 /* Empties all that are not default; nobody may hold one. Returns how many were valid. */
 uint32_t sim_gid_table_clear(struct sim_gid_table *table);
 void sim_gid_table_hold(struct sim_gid_table *table, uint32_t index);

@@ -1,8 +1,8 @@
 /* Bonds in mode active-backup (Linux drivers/net/bonding, roce_gid_mgmt.c): one netdev with one
- * MAC and the addresses, over ports of which one carries it. Only the active port's device has
- * GIDs: the default ones of the bond's MAC and those of its addresses. When it loses its
- * carrier, the next look of miimon moves the bond to another port: its GIDs leave the old
- * device and come to the new one, and the link is told where the addresses are now. Queue
+ * MAC and the addresses, over ports of which one carries it. Every port's device has the default
+ * GIDs of the bond's MAC, only the active one's those of its addresses. When it loses its
+ * carrier, the next look of miimon moves the bond to another port: they leave the old device
+ * and come to the new one, and the link is told where the addresses are now. Queue
  * pairs stay with their device, and die with its port. */
 #include <stdlib.h>
 
@@ -39,7 +39,6 @@ static void activate(struct sim_bond *bond, struct sim_netdev *slave)
     struct sim_netdev *netdev = bond->netdev;
     netdev->lower = slave;
     netdev->port = slave->port;
-    sim_netdev_set_default_gids(netdev);
     sim_netdev_scan(netdev);
 }
 
@@ -50,7 +49,7 @@ static void fail_over(struct sim_bond *bond, struct sim_netdev *to)
     weft_trace_event(sim_trace(engine), sim_now_ns(engine), netdev->stack->host,
                      netdev->name, "failover", "from=%s to=%s", netdev->lower->name,
                      to->name);
-    sim_netdev_drop_gids(netdev);
+    sim_netdev_drop_gids(netdev, false);
     activate(bond, to);
     sim_neigh_announce(netdev);
 }
@@ -86,8 +85,11 @@ uint32_t sim_stack_add_bond(struct sim_stack *stack, const char *name,
     bond->netdev = netdev;
     for (uint32_t i = 0; i < n_slaves; i++) {
         bond->slaves[i]->master = netdev;
-        sim_netdev_drop_gids(bond->slaves[i]);
+        sim_netdev_drop_gids(bond->slaves[i], true);
+        netdev->lower = bond->slaves[i];
+        sim_netdev_set_default_gids(netdev);
     }
+    netdev->lower = NULL;
     struct sim_netdev *first = choose(bond);
     activate(bond, first != NULL ? first : bond->slaves[0]);
     return netdev->ifindex;

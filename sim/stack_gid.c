@@ -60,10 +60,11 @@ void sim_netdev_set_default_gids(struct sim_netdev *netdev)
          sim_gid_table_set_default(&holder->gids, netdev->ifindex, netdev->mac));
 }
 
-void sim_netdev_drop_gids(struct sim_netdev *netdev)
+void sim_netdev_drop_gids(struct sim_netdev *netdev, bool with_default)
 {
     struct sim_netdev *holder = holder_of(netdev);
-    tell(netdev, NULL, "deleted", sim_gid_table_drop(&holder->gids, netdev->ifindex));
+    tell(netdev, NULL, "deleted",
+         sim_gid_table_drop(&holder->gids, netdev->ifindex, with_default));
 }
 
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip)

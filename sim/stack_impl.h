@@ -81,8 +81,8 @@ int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 /* Fills the default slots of its holder's table with its MAC's. */
 void sim_netdev_set_default_gids(struct sim_netdev *netdev);
-/* Empties all slots that are the netdev's, default ones too. */
-void sim_netdev_drop_gids(struct sim_netdev *netdev);
+/* Empties all slots that are the netdev's. */
+void sim_netdev_drop_gids(struct sim_netdev *netdev, bool with_default);
 /* A netdev without GIDs, with the port's MAC and name. */
 struct sim_netdev *sim_stack_new_netdev(struct sim_stack *stack, struct sim_port *port);
 /* A slave's carrier changed; the host died; the stack goes. NULL is ignored by the last two. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the questions of sim/rules/*.csv to this kernel's soft-RoCE: run inside a guest, as root.
 
-    rules.py gid_table FILE [CASE...]     rules.py neighbour FILE [CASE...]
+    rules.py gid_table FILE [CASE...]     rules.py neighbour FILE [CASE...]     rules.py bond
 
 Prints one JSON line for each row that soft-RoCE can answer (RoCE v2 only): what the kernel said, in
 the words of the row. It knows nothing of what the rows expect.
@@ -84,12 +84,16 @@ def event_files():
 
 class Device:
     def __init__(self, name):
-        n = c_int()
-        devices = ctypes.cast(VERBS.ibv_get_device_list(byref(n)), POINTER(ctypes.c_void_p))
-        [one] = [devices[i] for i in range(n.value)
-                 if VERBS.ibv_get_device_name(ctypes.c_void_p(devices[i])).decode() == name]
+        for _ in range(200):  # its character device comes a moment after it
+            n = c_int()
+            devices = ctypes.cast(VERBS.ibv_get_device_list(byref(n)), POINTER(ctypes.c_void_p))
+            found = [devices[i] for i in range(n.value)
+                     if VERBS.ibv_get_device_name(ctypes.c_void_p(devices[i])).decode() == name]
+            if found:
+                break
+            time.sleep(0.05)
         before = event_files()
-        self.context = ctypes.c_void_p(VERBS.ibv_open_device(ctypes.c_void_p(one)))
+        self.context = ctypes.c_void_p(VERBS.ibv_open_device(ctypes.c_void_p(found[0])))
         [self.events_fd] = event_files() - before
         self.pd = ctypes.c_void_p(VERBS.ibv_alloc_pd(self.context))
         self.cq = ctypes.c_void_p(VERBS.ibv_create_cq(self.context, 16, None, None, 0))
@@ -138,7 +142,10 @@ class Device:
                 gid = ipaddress.IPv6Address(file.read().strip())
             try:
                 with open(f"{base}/gid_attrs/types/{index}", encoding="ascii") as file:
-                    slots.append(f"{gid.ipv4_mapped or gid}/{file.read().split()[-1]}")
+                    gid_type = file.read().split()[-1]
+                with open(f"{base}/gid_attrs/ndevs/{index}", encoding="ascii") as file:
+                    vlan = file.read().strip().partition(".")[2]
+                slots.append(f"{gid.ipv4_mapped or gid}/{gid_type}" + (f"@{vlan}" if vlan else ""))
             except OSError:  # EINVAL: the slot is empty
                 assert int(gid) == 0
                 slots.append("-")
@@ -213,12 +220,18 @@ class History:
         return error
 
     def do(self, op, argument):
+        argument, _, vlan = argument.partition(" dev ")
+        netdev = f"v0.{vlan}" if vlan else "v0"
         if op == "add":
-            return address_errno(sh(add_command(argument, "v0")))
+            return address_errno(sh(add_command(argument, netdev)))
         if op == "del":
             full = re.search(rf" ({re.escape(argument)}(?: peer \S+|/\d+)) ", must("ip -o address"))
             # A host without the address says so by itself.
-            return address_errno(sh(f"ip address del {full[1] if full else argument} dev v0"))
+            return address_errno(sh(f"ip address del {full[1] if full else argument} dev {netdev}"))
+        if op == "vlan":
+            name = f"v0.{argument}"
+            return address_errno(sh(f"ip link add link v0 name {name} type vlan id {argument} && "
+                                    f"ip link set {name} up"))
         if op == "hold":
             return self.hold(int(argument))
         if op == "release":
@@ -307,9 +320,40 @@ def tell_neighbours(path, cases):
             print(json.dumps(answer), flush=True)
 
 
+# ---- a bond ----
+
+def tell_bond():
+    """Tables of both devices: after the bond was made, and after its first port lost its carrier."""
+    must("sysctl -qw net.ipv6.conf.default.accept_dad=0")
+    for index, name in enumerate("vw"):
+        must(f"ip link add {name}0 type veth peer name {name}1")
+        must(f"ip link set {name}0 address 02:00:00:00:00:0{index + 1}; ip link set {name}1 up")
+    sh("ip link delete bond0")  # the kernel makes one
+    must("ip link add bond0 type bond mode active-backup miimon 100")
+    must("ip link set v0 master bond0 && ip link set w0 master bond0")
+    must("ip link set bond0 up && ip link set v0 up && ip link set w0 up")
+    time.sleep(0.5)
+    must("ip address add 10.0.0.1/24 dev bond0")
+    must("rdma link add rx0 type rxe netdev v0 && rdma link add rx1 type rxe netdev w0")
+    time.sleep(0.5)
+    devices = [Device("rx0"), Device("rx1")]
+    for step in ("made", "p0 down", "p0 up", "p1 down"):
+        if step != "made":
+            must(f"ip link set {'v1' if 'p0' in step else 'w1'} {step.split()[1]}")
+            time.sleep(0.5)
+        print(json.dumps({"step": step, "active": must(
+            "cat /sys/class/net/bond0/bonding/active_slave").strip(),
+            "tables": [device.table() for device in devices]}), flush=True)
+
+
 def main():
-    kind, path, *cases = sys.argv[1:]
-    {"gid_table": tell_gid_tables, "neighbour": tell_neighbours}[kind](path, cases)
+    kind, *rest = sys.argv[1:]
+    must("mount -t tmpfs none /run")  # names of namespaces are not the machine's
+    if kind == "bond":
+        tell_bond()
+    else:
+        path, *cases = rest
+        {"gid_table": tell_gid_tables, "neighbour": tell_neighbours}[kind](path, cases)
 
 
 if __name__ == "__main__":
