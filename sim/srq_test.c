@@ -234,6 +234,29 @@ START_TEST(what_is_asked_wrongly_is_refused)
 }
 END_TEST
 
+/* A device without SRQs has none, and no profile's SGEs go beyond what a WR can count. */
+START_TEST(profiles_do_not_promise_too_much)
+{
+    struct ibv_srq_init_attr granted;
+    struct sim_request request = {.verb = SIM_VERB_CREATE_QP};
+    rc_pair_init(&pair, &(struct rc_options){
+                            .overrides = {{"max_srq_wr", "0"}, {"max_sge", "300"}}});
+    ck_assert_int_eq(create_srq(8, 1, &granted), EOPNOTSUPP);
+    ck_assert_ptr_null(srq);
+    request.arg.create_qp.pd = pair.ends[1].pd;
+    request.arg.create_qp.init = (struct ibv_qp_init_attr){
+        .send_cq = pair.ends[1].cq,
+        .recv_cq = pair.ends[1].cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 4, .max_send_sge = 257},
+    };
+    ck_assert_int_eq(rc_verb(&pair, 1, &request), EINVAL);
+    request.arg.create_qp.init.cap.max_send_sge = 256;
+    ck_assert_int_eq(rc_verb(&pair, 1, &request), 0);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
 START_TEST(rxe_resizes)
 {
     struct ibv_srq_attr attr;
@@ -268,6 +291,7 @@ int main(void)
     tcase_add_test(all, the_limit_is_told_once);
     tcase_add_test(all, an_error_flushes_the_one_in_hand_alone);
     tcase_add_test(all, what_is_asked_wrongly_is_refused);
+    tcase_add_test(all, profiles_do_not_promise_too_much);
     tcase_add_test(all, rxe_resizes);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
