@@ -88,11 +88,12 @@ static bool is_plain(const struct sim_port *port, const struct sim_path *path,
            ip_bytes <= to->mtu_bytes && sim_port_is_up(port);
 }
 
-/* Packets from `first_at` on come behind all that is in flight. */
+/* Packets from `first_at` on come behind all that is in flight: later, for of two in one
+ * picosecond the second would count as past with the first. */
 static bool comes_last(const struct sim_link *link, weft_ps first_at)
 {
-    return first_at >= link->last_at &&
-           (link->n == 0 || in_flight(link, link->n - 1)->at <= first_at);
+    return first_at > link->last_at &&
+           (link->n == 0 || in_flight(link, link->n - 1)->at < first_at);
 }
 
 static bool same_size(const struct sim_qp *a, const struct sim_qp *b)

@@ -480,6 +480,7 @@ END_TEST
 START_TEST(also_with_many_queue_pairs_on_a_short_cable)
 {
     run_both(CROWDED + (uint64_t)_i * 10, CROWDED + (uint64_t)_i * 10 + 10);
+    run_both(1551, 1552); /* right behind a frame that was held back */
 }
 END_TEST
 
