@@ -341,8 +341,12 @@ static inline struct sim_mr *sim_mr_of(struct ibv_mr *mr)
 void sim_nic_check_payloads(struct sim_nic *nic, bool on);
 uint64_t sim_nic_payload_changes(const struct sim_nic *nic);
 
-/* Story lines of a QP, if they are on: "object event" with a format for the tail. */
-bool sim_qp_traced(const struct sim_qp *qp);
+/* Story lines of a QP, if they are on: "object event" with a format for the tail. Who comes
+ * by with every message asks first. */
+static inline bool sim_qp_traced(const struct sim_qp *qp)
+{
+    return weft_trace_on(sim_trace(qp->nic->engine), WEFT_TRACE_STORY);
+}
 void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
     WEFT_PRINTF(3, 4);
 const char *sim_qp_state_name(enum ibv_qp_state state);

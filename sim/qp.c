@@ -10,11 +10,6 @@
 #include "sim/rc_ready.h"
 #include "sim/train.h"
 
-bool sim_qp_traced(const struct sim_qp *qp)
-{
-    return weft_trace_on(sim_trace(qp->nic->engine), WEFT_TRACE_STORY);
-}
-
 void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
 {
     char tail[256];

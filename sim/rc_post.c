@@ -129,8 +129,10 @@ static int post_one_send(struct sim_qp *qp, const struct ibv_send_wr *wr)
     wqe->ready_at += by;
     copy_data(qp, wqe, wr);
     sq->post++;
-    sim_qp_trace(qp, "post", "opcode=%s bytes=%u psn=%u", sim_wr_opcode_name(wr->opcode),
-                 wqe->length, wqe->first_psn);
+    if (sim_qp_traced(qp)) {
+        sim_qp_trace(qp, "post", "opcode=%s bytes=%u psn=%u",
+                     sim_wr_opcode_name(wr->opcode), wqe->length, wqe->first_psn);
+    }
     return 0;
 }
 
@@ -188,8 +190,10 @@ static int post_one_recv(struct sim_qp *qp, const struct ibv_recv_wr *wr)
                (size_t)wr->num_sge * sizeof(*wr->sg_list));
     }
     rq->post++;
-    sim_qp_trace(qp, "post", "opcode=RECV bytes=%llu",
-                 (unsigned long long)rq->wqes[slot].capacity);
+    if (sim_qp_traced(qp)) {
+        sim_qp_trace(qp, "post", "opcode=RECV bytes=%llu",
+                     (unsigned long long)rq->wqes[slot].capacity);
+    }
     return 0;
 }
 

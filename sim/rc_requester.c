@@ -397,9 +397,11 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
         .is_send = true,
         .is_solicited = !is_ok,
     };
-    sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u",
-                 sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status), wqe->length,
-                 wqe->first_psn);
+    if (sim_qp_traced(qp)) {
+        sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u",
+                     sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status),
+                     wqe->length, wqe->first_psn);
+    }
     if (is_ok) {
         sim_cq_push_sent(qp->send_cq, &cqe);
     } else {

@@ -124,8 +124,10 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
         }
     }
     const char *name = opcode == IBV_WC_RECV ? "RECV" : "RECV_RDMA_WITH_IMM";
-    sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u", name,
-                 sim_wc_status_name(status), bytes, is_ok ? frame->psn : rq->epsn);
+    if (sim_qp_traced(qp)) {
+        sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u", name,
+                     sim_wc_status_name(status), bytes, is_ok ? frame->psn : rq->epsn);
+    }
     sim_cq_push(qp->recv_cq, &cqe);
 }
 
