@@ -6,8 +6,16 @@
 
 static size_t n_allocations;
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(HAS_ASAN)
+/* As the sanitizer's run time has it; not every compiler brings the header. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at,
+                                                                size_t n_bytes),
+                                              void (*on_free)(const volatile void *at));
 
 static void count_allocation(const volatile void *at, size_t n_bytes)
 {
