@@ -145,7 +145,7 @@ def test_a_cable_that_changes_in_full_flight_loses_nothing(place):
     better must not be put in or taken out while it is in use."""
     faults = [f'at: {700 + 40 * i}ms, for: 20ms, on: "titanic:p0", kind: delay, delay: 100us'
               for i in range(40)]
-    document, hosts = run(place, ("1MiB", 150), faults, "{data: exact}")
+    document, hosts = run(place, ("1MiB", 400), faults, "{data: exact}")
     assert document["result"] == "pass"
     assert own_failures(hosts) == []
     assert document["sim_time_ns"] > FAULT_NS  # some of it was under way
