@@ -76,7 +76,7 @@ bool read_u64(struct loader *loader, const struct tree_node *node, const char *n
 bool read_u32(struct loader *loader, const struct tree_node *node, const char *name,
               uint32_t min, uint32_t max, uint32_t *out)
 {
-    uint64_t value;
+    uint64_t value = 0;
     if (!read_u64(loader, node, name, min, max, &value)) {
         return false;
     }
