@@ -118,3 +118,9 @@ def test_a_failure_is_made_small(tmp_path):
     assert failed == [item["expect"] for item in row["failed"]]
     assert len(document["links"]) <= 2  # one cable, both directions
     assert len(document["jobs"]) == 1 and "bytes: 1," in text
+
+
+def test_seeds_that_failed_once():
+    """342: a port goes down while a flow comes up, and then the SYN of its next attempt is lost."""
+    row, = rows_of(swarm(STORM, "--seeds", "342..342"))
+    assert row["result"] == "pass"

@@ -158,13 +158,22 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
              weft_error_value(why, "peer_phase") != NULL));
 }
 
+/* How long the flow may be without a lane. What was never up has time for a lost SYN or two,
+ * which TCP repeats after 1 and 3 s (RFC 6298): its peer may have had no other way to try. */
+static weft_ns patience_of(const struct flow *flow)
+{
+    weft_ns patience = flow->config.failover_ns;
+
+    return flow->was_up || patience > FLOW_SET_UP_NS ? patience : FLOW_SET_UP_NS;
+}
+
 /* The error is the failure that began it; what was tried since is told beside. */
 static weft_status give_up_waiting(struct flow *flow)
 {
     struct weft_error error = flow->first_failure;
     const struct weft_error *last = &flow->last_failure;
 
-    weft_error_int(&error, "failover_ns", flow->config.failover_ns);
+    weft_error_int(&error, "failover_ns", patience_of(flow));
     weft_error_int(&error, "from", flow->config.from);
     weft_error_int(&error, "to", flow->config.to);
     weft_error_int(&error, "lanes", flow->config.n_lanes);
@@ -377,7 +386,7 @@ static void beat(struct flow *flow)
 static void set_timer(struct flow *flow)
 {
     weft_ns at =
-        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + flow->config.failover_ns;
+        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + patience_of(flow);
     struct conn *carrier = NULL;
 
     if (flow->config.is_sender && any_up(flow) && flow->beat_ns < at) {
@@ -424,7 +433,7 @@ weft_status flow_failover_progress(struct flow *flow)
         }
     }
     flow_trial_progress(flow);
-    if (flow->without_ns != 0 && now - flow->without_ns >= flow->config.failover_ns) {
+    if (flow->without_ns != 0 && now - flow->without_ns >= patience_of(flow)) {
         return give_up_waiting(flow);
     }
     beat(flow);

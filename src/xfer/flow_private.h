@@ -223,6 +223,9 @@ void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
 /* Suspect i is none any more. */
 void flow_acquit(struct flow *flow, uint32_t i);
 
+/* The least patience with a flow that never had a lane. */
+#define FLOW_SET_UP_NS INT64_C(5000000000)
+
 /* ---- flow_trial.c ---- */
 #define FLOW_TRIAL_MIN_NS INT64_C(1000000000)
 #define FLOW_TRIAL_MAX_NS INT64_C(60000000000)
