@@ -97,9 +97,18 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
                           struct conn_config *config)
 {
     weft_ns left = flow->config.failover_ns;
+    weft_ns way = FLOW_WAY_NS;
 
     for (uint32_t i = 0; i < flow->n_suspects && lane->n_via == 0; i++) {
         flow_exclude(config, flow->suspects[i].device, flow->suspects[i].port);
+    }
+    /* A lost SYN is repeated after a second: by then other ways should have been tried. Also if
+     * the flow was never up here: the peer may have seen it up, and waits no longer. */
+    if (flow->without_ns != 0 && left / 4 < way) {
+        way = left / 4;
+    }
+    if ((flow->was_up || flow->without_ns != 0) && config->authenticate_ns > way) {
+        config->authenticate_ns = way;
     }
     if (!flow->was_up) {
         return;
@@ -110,9 +119,6 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     config->management_first = true; /* a cable may be the very one that failed */
     config->patience_ns = 0; /* a peer that was there and listens no more is gone */
     config->total_ns = left < config->total_ns ? left : config->total_ns;
-    if (config->authenticate_ns > FLOW_WAY_NS) {
-        config->authenticate_ns = FLOW_WAY_NS;
-    }
 }
 
 /* ---- a lane failed ---- */
