@@ -72,27 +72,13 @@ struct settling {
     float net_speeds[TOPO_NODES_MAX]; /* by GPU */
 };
 
-static weft_status check_pair(const struct settling *settling,
-                              const struct topo_node *from, const struct topo_node *to,
-                              struct topo_p2p *out, struct weft_error *error)
-{
-    const struct topo_view *view = settling->view;
-
-    *out = (struct topo_p2p){.intermediate_rank = -1};
-    if (view->comm != NULL &&
-        !topo_share_memory(view->comm, from->u.gpu.rank, to->u.gpu.rank)) {
-        return WEFT_OK;
-    }
-    return topo_check_gpus(view, from, to, out, error);
-}
-
 /* Without peer access through the CPU of whom data goes to. */
 static weft_status divert_p2p(const struct settling *settling, struct topo_node *from,
                               const struct topo_node *to, struct weft_error *error)
 {
     struct topo_p2p p2p;
     struct topo_node *cpu;
-    weft_status status = check_pair(settling, from, to, &p2p, error);
+    weft_status status = topo_check_gpus(settling->view, from, to, &p2p, error);
 
     if (status != WEFT_OK || p2p.is_on) {
         return status;
@@ -121,7 +107,7 @@ static weft_status set_apart(const struct settling *settling, struct topo_node *
     bool shares = topo_share_memory(view->comm, from->u.gpu.rank, to->u.gpu.rank);
     bool by_shm = shares && !view->settings->shm_disable && !prefers_net;
     struct topo_p2p p2p;
-    weft_status status = check_pair(settling, from, to, &p2p, error);
+    weft_status status = topo_check_gpus(view, from, to, &p2p, error);
     bool by_p2p = p2p.is_on && (p2p.intermediate_rank != -1 || !prefers_net);
 
     if (status == WEFT_OK && !by_p2p && !by_shm) {
@@ -358,4 +344,9 @@ weft_status topo_trim(const struct topo_view *view, struct weft_error *error)
         topo_remove(system, system->nodes[TOPO_NET][system->n[TOPO_NET] - 1]);
     }
     return WEFT_OK;
+}
+
+bool topo_is_inter(const struct topo_system *system)
+{
+    return system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
 }

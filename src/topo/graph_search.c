@@ -25,13 +25,6 @@ static int n_gpus(const struct topo_graph_search *search)
     return (int)search->system->n[TOPO_GPU];
 }
 
-static bool is_inter(const struct topo_graph_search *search)
-{
-    const struct topo_system *system = search->system;
-
-    return system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
-}
-
 static struct topo_node *net_of(const struct topo_graph_search *search, uint64_t id)
 {
     return topo_find(search->system, TOPO_NET, id);
@@ -176,7 +169,7 @@ static void back_to_net(struct topo_graph_search *search, struct topo_node *gpu,
     struct topo_node *start = net_of(search, graph->nets[2 * graph->n_channels]);
     bool is_balanced = graph->pattern == TOPO_BALANCED_TREE;
     int nets[TOPO_NODES_MAX];
-    int n = is_inter(search) ? select_nets(search, gpu, nets) : 0;
+    int n = topo_is_inter(search->system) ? select_nets(search, gpu, nets) : 0;
 
     for (int i = 0; i < n && search->status == WEFT_OK; i++) {
         struct topo_node *net = search->system->nodes[TOPO_NET][nets[i]];
@@ -308,10 +301,9 @@ static void from_net(struct topo_graph_search *search, struct topo_node *net, in
                      struct way way, int *steps)
 {
     struct topo_graph *graph = search->now;
-    const struct topo_rules *rules = search->system->rules;
-    bool is_new = rules->has_c2c;
+    bool is_new = search->system->rules->starts_at_locals;
     bool replays = graph->n_channels > 0 && (!is_new || graph->same_channels);
-    bool searches = is_new ? !replays : graph->n_channels == 0 || !graph->same_channels;
+    bool searches = graph->n_channels == 0 || !graph->same_channels;
 
     if (replays) {
         int g = replayed(search, -1);
@@ -402,7 +394,7 @@ static void next_channel(struct topo_graph_search *search, int *steps)
     bool is_ring = search->now->pattern == TOPO_RING;
     int last = n_gpus(search) - 1;
 
-    if (is_inter(search)) {
+    if (topo_is_inter(search->system)) {
         from_nets(search, (struct way){is_ring ? last : 0, -1, ORDER_FREE}, steps);
     } else {
         from_gpus(search, (struct way){-1, is_ring ? last : -1, ORDER_FREE}, steps);

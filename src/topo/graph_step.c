@@ -15,18 +15,6 @@ static void take(struct topo_link *link, float bw)
     link->free = roundf((link->free - bw) * 1000) / 1000;
 }
 
-static struct topo_link *reverse_of(struct topo_node *from, const struct topo_link *link)
-{
-    struct topo_node *to = link->to;
-
-    for (uint32_t i = 0; i < to->n_links; i++) {
-        if (to->links[i].to == from && to->links[i].type == link->type) {
-            return &to->links[i];
-        }
-    }
-    return NULL;
-}
-
 /* Intel's root complex is worse at peer access than at memory. */
 static float pci_bw(const struct topo_path *path, const struct topo_node *start, float bw)
 {
@@ -70,7 +58,7 @@ static uint32_t follow(struct topo_graph_search *search, const struct topo_path 
         struct topo_link *link = path->hops[i];
         float forward = link->type == TOPO_LINK_PCI ? by_pci : bw;
         float reverse = reverse_bw(link, start, forward);
-        struct topo_link *back = reverse != 0 ? reverse_of(node, link) : NULL;
+        struct topo_link *back = reverse != 0 ? topo_reverse(node, link) : NULL;
 
         if (reverse != 0 && back == NULL) {
             search->status = weft_fail(search->error, WEFT_ERR_INPUT, "graphs",
@@ -109,8 +97,7 @@ bool topo_graph_go(struct topo_graph_search *search, struct topo_node *from,
     }
     bool is_intra = from->type == TOPO_GPU && to->type == TOPO_GPU;
     enum topo_path_type type = is_intra ? graph->type_intra : graph->type_inter;
-    bool has_dis_rule = search->system->rules->has_c2c; /* 2.28 */
-    if (has_dis_rule && path->type >= TOPO_DIS) {
+    if (search->system->rules->refuses_apart && path->type >= TOPO_DIS) {
         return false;
     }
     if (sign > 0 &&

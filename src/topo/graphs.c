@@ -41,7 +41,7 @@ struct computing {
 
 static const float *speeds_of(const struct computing *computing)
 {
-    bool is_new = computing->system->rules->has_c2c;
+    bool is_new = computing->system->rules->has_sm100_steps;
 
     if (computing->sm_min >= 100) {
         return computing->is_inter ? (is_new ? inter_sm100_new : inter_sm90)
@@ -305,8 +305,7 @@ static void prepare(struct computing *computing, const struct topo_view *view,
     struct topo_system *system = view->system;
 
     computing->system = system;
-    computing->is_inter =
-        system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
+    computing->is_inter = topo_is_inter(system);
     computing->cross_nic = system->n[TOPO_NET] > 1 && graph->pattern != TOPO_TREE
                                ? view->settings->cross_nic
                                : 0;
@@ -324,8 +323,8 @@ static void prepare(struct computing *computing, const struct topo_view *view,
     if (system->n[TOPO_GPU] == 1 && graph->pattern != TOPO_RING) {
         graph->pattern = TOPO_TREE;
     }
-    if (system->rules->has_c2c && graph->pattern == TOPO_RING && is_split(system) &&
-        graph->max_channels >= 2 && graph->min_channels == 1) {
+    if (system->rules->doubles_split_rings && graph->pattern == TOPO_RING &&
+        is_split(system) && graph->max_channels >= 2 && graph->min_channels == 1) {
         graph->min_channels = 2; /* trees want two there, and rings as many */
     }
 }
@@ -395,12 +394,12 @@ weft_status topo_graph_tree(const struct topo_view *view, const struct topo_grap
 void topo_dump_graph(const struct topo_system *system, const struct topo_graph *graph,
                      const char *prefix, struct weft_text *out)
 {
-    bool is_inter =
-        system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
+    bool is_inter = topo_is_inter(system);
+    bool has_names = system->rules->dumps_gpu_names;
     uint32_t n_gpus = system->n[TOPO_GPU];
     char name[TOPO_NAME_BYTES];
 
-    if (graph->is_fallback && system->rules->has_c2c) { /* 2.25 warns instead */
+    if (graph->is_fallback && has_names) { /* 2.25 warns instead */
         weft_text_add(out,
                       "%sCould not find a path for pattern %d, falling back to simple "
                       "order\n",
@@ -424,7 +423,7 @@ void topo_dump_graph(const struct topo_system *system, const struct topo_graph *
             int rank = graph->ranks[(uint32_t)c * n_gpus + i];
             const struct topo_node *gpu = topo_gpu_of(system, rank);
 
-            if (system->rules->has_c2c && gpu != NULL) {
+            if (has_names && gpu != NULL) {
                 weft_text_add(out, " %s", topo_node_name(gpu, name));
             } else {
                 weft_text_add(out, " GPU/%d", rank);

@@ -34,8 +34,7 @@ static float total_bw(const struct topo_node *gpu)
 
 void topo_bandwidths(const struct topo_system *system, float *out_max, float *out_total)
 {
-    bool is_inter =
-        system->rules->trims_nets ? system->n[TOPO_NET] > 0 : system->is_inter;
+    bool is_inter = topo_is_inter(system);
     bool is_alone = !is_inter && system->n[TOPO_GPU] == 1;
 
     *out_max = *out_total = is_alone ? TOPO_LOC_BW : 0;

@@ -19,6 +19,10 @@ weft_status topo_compute_paths(const struct topo_view *view, struct weft_error *
  * (2.25) the NETs if all ranks are here. Paths must be computed anew afterwards. */
 weft_status topo_trim(const struct topo_view *view, struct weft_error *error);
 
+/* Whether channels leave this host (`inter` in NCCL's search): 2.25 counts the NETs that
+ * topo_trim left. */
+bool topo_is_inter(const struct topo_system *system);
+
 /* ---- what NCCL asks ---- */
 
 /* The GPU of a rank, or NULL: it is on another machine. */

@@ -27,6 +27,10 @@ bool topo_connect(struct topo_node *from, struct topo_node *to, enum topo_link_t
 bool topo_connect_both(struct topo_node *a, struct topo_node *b, enum topo_link_type type,
                        float bw);
 
+/* The first link back over the same kind, or NULL. */
+struct topo_link *topo_reverse(const struct topo_node *from,
+                               const struct topo_link *link);
+
 /* After all nodes and links of the document: Broadcom's two-level switches become one, CPUs of
  * a host are connected, and links to where one came from in the PCI tree go last. Returns NULL,
  * or what is wrong. */

@@ -95,6 +95,11 @@ static weft_status ask_nvml(const struct topo_view *view, const struct topo_node
     return WEFT_OK;
 }
 
+static bool may_share(const struct topo_comm *comm, int a, int b)
+{
+    return comm == NULL || topo_share_memory(comm, a, b);
+}
+
 weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node *from,
                             const struct topo_node *to, struct topo_p2p *out,
                             struct weft_error *error)
@@ -105,6 +110,9 @@ weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node
     weft_status status = WEFT_OK;
 
     *out = (struct topo_p2p){.intermediate_rank = -1};
+    if (!may_share(comm, from->u.gpu.rank, to->u.gpu.rank)) {
+        return WEFT_OK; /* other machines, other containers */
+    }
     if (path->n_hops == 2 && path->hops[0]->to->type == TOPO_GPU) {
         middle = path->hops[0]->to;
         out->intermediate_rank = middle->u.gpu.rank;
@@ -121,18 +129,15 @@ weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node
 weft_status topo_check_p2p(const struct topo_view *view, int a, int b,
                            struct topo_p2p *out, struct weft_error *error)
 {
-    const struct topo_node *from, *to;
+    const struct topo_node *from = topo_gpu_of(view->system, a);
+    const struct topo_node *to = topo_gpu_of(view->system, b);
 
     *out = (struct topo_p2p){.intermediate_rank = -1};
-    if (view->comm != NULL && !topo_share_memory(view->comm, a, b)) {
-        return WEFT_OK; /* other machines, other containers */
-    }
-    from = topo_gpu_of(view->system, a);
-    to = topo_gpu_of(view->system, b);
-    if (from == NULL) {
+    if (from == NULL && may_share(view->comm, a, b)) {
         return weft_fail(error, WEFT_ERR_INPUT, "paths", "rank %d has no GPU here", a);
     }
-    return to == NULL ? WEFT_OK : topo_check_gpus(view, from, to, out, error);
+    return from == NULL || to == NULL ? WEFT_OK
+                                      : topo_check_gpus(view, from, to, out, error);
 }
 
 float topo_net_speed(const struct topo_system *system, const struct topo_node *gpu)

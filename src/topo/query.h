@@ -4,7 +4,7 @@
 
 #include "topo/paths.h"
 
-/* topo_check_p2p between GPUs of which both are here, and on one host. */
+/* topo_check_p2p between GPUs of which both are here. */
 weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node *from,
                             const struct topo_node *to, struct topo_p2p *out,
                             struct weft_error *error);

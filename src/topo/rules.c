@@ -14,7 +14,12 @@ static const struct topo_rules all_rules[] = {
      .flatten_from_1 = true,
      .trims_nets = true,
      .pxn_above = TOPO_PXB,
-     .has_gdr_pci_flush = false},
+     .has_gdr_pci_flush = false,
+     .has_sm100_steps = false,
+     .doubles_split_rings = false,
+     .refuses_apart = false,
+     .starts_at_locals = false,
+     .dumps_gpu_names = false},
     {.name = "2.28", /* NCCL 2.28.9 */
      .has_c2c = true,
      .nvlink_sm100 = 40.1f,
@@ -24,7 +29,12 @@ static const struct topo_rules all_rules[] = {
      .flatten_from_1 = false,
      .trims_nets = false,
      .pxn_above = TOPO_PXN,
-     .has_gdr_pci_flush = true},
+     .has_gdr_pci_flush = true,
+     .has_sm100_steps = true,
+     .doubles_split_rings = true,
+     .refuses_apart = true,
+     .starts_at_locals = true,
+     .dumps_gpu_names = true},
 };
 
 const struct topo_rules *topo_rules_find(const char *name)

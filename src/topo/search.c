@@ -47,18 +47,6 @@ static bool may_pass(const struct search *search, const struct topo_node *node,
            link->to->type == TOPO_GPU && path->n_hops <= 1;
 }
 
-/* The first way back over the same kind of link, or NULL. */
-static struct topo_link *reverse_of(const struct topo_node *node,
-                                    const struct topo_link *link)
-{
-    for (uint32_t i = 0; i < link->to->n_links; i++) {
-        if (link->to->links[i].to == node && link->to->links[i].type == link->type) {
-            return &link->to->links[i];
-        }
-    }
-    return NULL;
-}
-
 static enum topo_path_type type_of_link(enum topo_link_type type)
 {
     static const enum topo_path_type types[] = {
@@ -117,7 +105,7 @@ static weft_status step(struct search *search, struct topo_node *node,
         !((to->bw == 0 || to->n_hops > path->n_hops) && to->bw < bw)) {
         return WEFT_OK;
     }
-    reverse = reverse_of(node, link);
+    reverse = topo_reverse(node, link);
     if (reverse == NULL && to->n_hops > 0) {
         reverse = to->hops[0]; /* NCCL keeps the step that an earlier way had */
     }

@@ -133,6 +133,18 @@ bool topo_connect_both(struct topo_node *a, struct topo_node *b, enum topo_link_
     return topo_connect(a, b, type, bw) && topo_connect(b, a, type, bw);
 }
 
+struct topo_link *topo_reverse(const struct topo_node *from, const struct topo_link *link)
+{
+    struct topo_node *to = link->to;
+
+    for (uint32_t i = 0; i < to->n_links; i++) {
+        if (to->links[i].to == from && to->links[i].type == link->type) {
+            return &to->links[i];
+        }
+    }
+    return NULL;
+}
+
 void topo_forget_paths(struct topo_system *system)
 {
     for (int type = 0; type < TOPO_N_TYPES; type++) {

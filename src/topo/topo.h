@@ -77,6 +77,13 @@ struct topo_rules {
     enum topo_path_type
         pxn_above;          /* PXN where the own path to the NET is farther than this */
     bool has_gdr_pci_flush; /* a flush where data goes by PCI and flags by C2C */
+    /* Channels. */
+    bool has_sm100_steps;     /* bandwidths of their own are tried for sm >= 100 */
+    bool doubles_split_rings; /* NVLink in two halves: a ring has two channels or more */
+    bool refuses_apart;       /* no step to what is not connected, whatever is allowed */
+    bool starts_at_locals;    /* from a NET: its local GPUs, not those of widest path */
+    bool dumps_gpu_names;     /* a channel lists GPUs by bus id, and says if it is the
+                               * simple order; else by rank */
 };
 
 /* "2.25" or "2.28"; NULL if there is no such set. */
@@ -138,7 +145,7 @@ struct topo_system {
     uint64_t *host_hashes; /* Owned [n_hosts]; by system id */
     uint32_t n_hosts;
     uint32_t system_id;     /* of this host */
-    bool is_inter;          /* ranks of other machines take part */
+    bool is_inter;          /* ranks of other machines take part; ask topo_is_inter */
     struct topo_hops *hops; /* Owned: memory of paths */
 };
 
