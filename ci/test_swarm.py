@@ -36,14 +36,41 @@ def test_a_row_is_the_run_it_names():
     for row in rows:
         assert set(row) == KEYS
         assert row["result"] == "pass" and row["failed"] == [] and row["findings"] == []
-        program, *words = row["replay"].split(" ", 1)
-        assert program == "weft"
-        run = subprocess.run(f"{WEFT} {words[0]} --json", shell=True, cwd=ROOT, text=True,
-                             capture_output=True, timeout=60, check=True)
-        document = json.loads(run.stdout)
+        document = replayed(row["replay"], ROOT)
         for key in ("schema_version", "weft", "scenario", "backend", "policy", "seed",
                     "trace_hash", "result", "sim_time_ns"):
             assert document[key] == row[key], key
+
+
+def replayed(replay, cwd):
+    """The document of a row's replay line, as a shell would take it."""
+    program, words = replay.split(" ", 1)
+    assert program == "weft"
+    run = subprocess.run(f"{WEFT} {words} --json", shell=True, cwd=cwd, text=True,
+                         capture_output=True, timeout=60, check=True)
+    return json.loads(run.stdout)
+
+
+def test_names_that_a_shell_would_take_apart(tmp_path):
+    name = "it's $HOME; a.yaml"
+    (tmp_path / name).write_bytes((ROOT / PAIR).read_bytes())
+    row, = rows_of(swarm(name, "--seeds", "7..7", "--set", "description=it's $HOME", *SMALL,
+                         cwd=tmp_path))
+    assert "it'\\''s $HOME; a.yaml" in row["replay"]
+    assert "description=it'\\''s $HOME" in row["replay"]
+    assert replayed(row["replay"], tmp_path)["trace_hash"] == row["trace_hash"]
+
+
+def test_a_scenario_from_a_pipe(tmp_path):
+    text = (ROOT / PAIR).read_text()
+    done = swarm("/dev/stdin", "--seeds", "7..8", "--shrink", *SMALL, "--set",
+                 "expect={result: fail}", code=1, cwd=tmp_path, input=text)
+    row = rows_of(done)[0]
+    small, = tmp_path.glob("*-seed-7.yaml")
+    run = subprocess.run([WEFT, "run", small, "--json"], capture_output=True, text=True,
+                         timeout=60, check=False)
+    assert json.loads(run.stdout)["expectations"][0]["ok"] is False
+    assert row["failed"] == [{"expect": "result: fail", "got": "pass"}]
 
 
 def test_the_same_rows_whatever_the_processes_and_shards():

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,6 +61,25 @@ void weft_text_add_bytes(struct weft_text *text, const char *bytes, size_t n_byt
     }
     text->n += n_bytes;
     text->bytes[text->n] = '\0';
+}
+
+int weft_text_add_file(struct weft_text *text, const char *path, size_t n_max)
+{
+    FILE *file = fopen(path, "rb");
+    char chunk[4096];
+    size_t n;
+    int error;
+
+    weft_text_add_bytes(text, "", 0);
+    if (file == NULL) {
+        return errno;
+    }
+    while (text->n <= n_max && (n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
+        weft_text_add_bytes(text, chunk, n);
+    }
+    error = ferror(file) != 0 ? errno : 0;
+    fclose(file);
+    return error;
 }
 
 void weft_format(char *out, size_t out_bytes, const char *format, ...)

@@ -17,6 +17,11 @@ void weft_text_fini(struct weft_text *text);
 void weft_text_add(struct weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
 void weft_text_add_bytes(struct weft_text *text, const char *bytes, size_t n_bytes);
 
+/* Appends what is in the file, and stops once `*text` has more than `n_max` bytes: the
+ * caller sees that it was too much, and nothing larger was ever held. Returns 0, or errno
+ * (fopen(3), fread(3)); what was read until then stays. */
+int weft_text_add_file(struct weft_text *text, const char *path, size_t n_max);
+
 /* snprintf that may cut, on purpose, without a warning; always terminates. */
 void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRINTF(3, 4);
 

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,31 @@ START_TEST(text_grows_and_stays_terminated)
     weft_text_fini(&text);
     ck_assert_ptr_null(text.bytes);
     ck_assert_uint_eq(text.n + text.cap, 0);
+}
+END_TEST
+
+START_TEST(a_file_is_read_whole_or_cut_after_what_is_too_much)
+{
+    static const char path[] = "/proc/self/cmdline"; /* its size is said to be 0 */
+    struct weft_text text = {0}, large = {0};
+    size_t n_bytes;
+
+    ck_assert_int_eq(weft_text_add_file(&text, path, SIZE_MAX / 8), 0);
+    n_bytes = text.n;
+    ck_assert_uint_gt(n_bytes, strlen("text_test"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "text_test"));
+    ck_assert_int_eq(weft_text_add_file(&text, "/proc/self/cmdline/x", 1000), ENOTDIR);
+    ck_assert_int_eq(weft_text_add_file(&text, "/proc/self", 1000), EISDIR);
+    ck_assert_int_eq(weft_text_add_file(&text, "/dev/null", SIZE_MAX / 8), 0);
+    ck_assert_uint_eq(text.n, n_bytes);
+    ck_assert_int_eq(weft_text_add_file(&large, "/dev/zero", 10000), 0);
+    ck_assert_uint_gt(large.n, 10000);
+    ck_assert_uint_le(large.n, 20000);
+    weft_text_fini(&text);
+    weft_text_fini(&large);
+    ck_assert_int_eq(weft_text_add_file(&text, "/dev/null", 0), 0);
+    ck_assert_str_eq(text.bytes, "");
+    weft_text_fini(&text);
 }
 END_TEST
 
@@ -123,6 +149,7 @@ int main(void)
     int n_failed;
 
     tcase_add_test(tcase, text_grows_and_stays_terminated);
+    tcase_add_test(tcase, a_file_is_read_whole_or_cut_after_what_is_too_much);
     tcase_add_test(tcase, format_cuts_and_terminates);
     tcase_add_test(tcase, memory_is_never_null);
     tcase_add_test(tcase, log_drops_what_is_above_its_level);

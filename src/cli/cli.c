@@ -1,8 +1,10 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/registry.h"
 #include "base/check.h"
@@ -89,10 +91,20 @@ bool cli_print(const char *bytes, size_t n)
 
 struct scenario *cli_load(const struct cli_options *options, const char *path)
 {
+    struct weft_text text = {NULL, 0, 0};
+    struct scenario *scenario = cli_load_keep(options, path, &text);
+
+    weft_text_fini(&text);
+    return scenario;
+}
+
+struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
+                               struct weft_text *text)
+{
     struct scenario_diagnostics diagnostics;
     struct scenario *scenario = NULL;
-    weft_status status =
-        scenario_load_file(path, options->sets, options->n_sets, &scenario, &diagnostics);
+    weft_status status = scenario_load_file(path, options->sets, options->n_sets, text,
+                                            &scenario, &diagnostics);
 
     for (size_t i = 0; i < diagnostics.n; i++) {
         fprintf(stderr, "%s\n", diagnostics.items[i].text);
@@ -102,6 +114,54 @@ struct scenario *cli_load(const struct cli_options *options, const char *path)
     }
     scenario_diagnostics_fini(&diagnostics);
     return status == WEFT_OK ? scenario : NULL;
+}
+
+/* As one word of a POSIX shell. */
+static void add_quoted(struct weft_text *out, const char *word)
+{
+    weft_text_add(out, "'");
+    for (; *word != '\0'; word++) {
+        if (*word == '\'') {
+            weft_text_add(out, "'\\''");
+        } else {
+            weft_text_add_bytes(out, word, 1);
+        }
+    }
+    weft_text_add(out, "'");
+}
+
+void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
+                struct weft_text *out)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789/._-+=:,@%";
+
+    weft_text_add(out, "weft run ");
+    if (path[strspn(path, plain)] == '\0') {
+        weft_text_add(out, "%s", path);
+    } else {
+        add_quoted(out, path);
+    }
+    weft_text_add(out, " --backend %s --seed %llu", options->backend,
+                  (unsigned long long)seed);
+    if (options->policy != NULL) {
+        weft_text_add(out, " --policy %s", options->policy);
+    }
+    for (size_t i = 0; i < options->n_sets; i++) {
+        weft_text_add(out, " --set ");
+        add_quoted(out, options->sets[i].text);
+    }
+}
+
+static void interrupted(int signal_number)
+{
+    (void)signal_number;
+    _exit(CLI_INTERRUPTED);
+}
+
+void cli_end_when_interrupted(void)
+{
+    signal(SIGINT, interrupted);
 }
 
 static int dispatch(const struct verb_spec *verb, int argc, char **argv)

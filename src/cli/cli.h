@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "report/style.h"
 #include "scenario/scenario.h"
 
@@ -96,6 +97,15 @@ int cli_cleanup(struct cli_options *options);
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */
 struct scenario *cli_load(const struct cli_options *options, const char *path);
+/* The same, and `*text` (empty; the caller's) keeps the file as it was read. */
+struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
+                               struct weft_text *text);
+/* The command, of words for a POSIX shell, that runs `path` again as it was run: appended
+ * to `*out`. */
+void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
+                struct weft_text *out);
+/* ^C ends the process at once: a simulated world needs no cleaning up. */
+void cli_end_when_interrupted(void);
 /* Prints `text` to stdout, all of it; false (with a message) if stdout failed. */
 bool cli_print(const char *bytes, size_t n);
 /* Writes a whole file ("-": stdout); false after a message. */

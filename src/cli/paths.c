@@ -413,24 +413,6 @@ static int info(struct dumping *dumping)
     return cli_print(dumping->out.bytes, dumping->out.n) ? CLI_OK : CLI_USAGE;
 }
 
-static bool read_file(const char *path, struct weft_text *out)
-{
-    FILE *file = fopen(path, "rb");
-    char chunk[4096];
-    size_t n;
-    bool ok;
-
-    if (file == NULL) {
-        return false;
-    }
-    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
-        weft_text_add_bytes(out, chunk, n);
-    }
-    ok = ferror(file) == 0;
-    fclose(file);
-    return ok;
-}
-
 static int print(const struct cli_options *options, const struct weft_text *document)
 {
     struct paths_session *session = weft_calloc(1, sizeof(*session));
@@ -452,6 +434,7 @@ int cli_paths(struct cli_options *options)
 {
     struct weft_text document = {NULL, 0, 0};
     int n_wanted = options->explain != NULL ? 2 : 1;
+    int error;
     int code;
 
     if (options->n_operands != n_wanted) {
@@ -459,8 +442,9 @@ int cli_paths(struct cli_options *options)
                         "       weft paths FILE.xml --explain GPU NET\n");
         return CLI_USAGE;
     }
-    if (!read_file(options->operands[0], &document)) {
-        fprintf(stderr, "weft: %s: %s\n", options->operands[0], strerror(errno));
+    error = weft_text_add_file(&document, options->operands[0], TOPO_FILE_BYTES_MAX);
+    if (error != 0) {
+        fprintf(stderr, "weft: %s: %s\n", options->operands[0], strerror(error));
         code = CLI_USAGE;
     } else if (options->explain != NULL) {
         code = paths_explain(options, &document, options->explain, options->operands[1]);

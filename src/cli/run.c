@@ -34,14 +34,6 @@ struct session {
     struct weft_text story; /* kept for --trace and --html */
 };
 
-/* A simulated world needs no cleaning up: leaving at once is safe, and is what ^C asks
- * for. */
-static void interrupted(int signal_number)
-{
-    (void)signal_number;
-    _exit(CLI_INTERRUPTED);
-}
-
 /* Kept in memory, for what is made of it at the end. */
 static bool wants_story(const struct cli_options *options)
 {
@@ -58,24 +50,6 @@ static void take_event(void *context, const char *line, size_t n)
     if (wants_story(session->options)) {
         weft_text_add_bytes(&session->story, line, n);
     }
-}
-
-/* The command that replays this run; free() it. */
-static char *replay_command(const struct cli_options *options, const char *path,
-                            const struct scenario *scenario)
-{
-    struct weft_text text = {NULL, 0, 0};
-
-    weft_text_add(
-        &text, "weft run %s --backend %s --seed %llu", path, options->backend,
-        (unsigned long long)(options->has_seed ? options->seed : scenario->seed));
-    if (options->policy != NULL) {
-        weft_text_add(&text, " --policy %s", options->policy);
-    }
-    for (size_t i = 0; i < options->n_sets; i++) {
-        weft_text_add(&text, " --set '%s'", options->sets[i].text);
-    }
-    return text.bytes;
 }
 
 static void print_head(const struct session *session, const struct scenario *scenario)
@@ -161,7 +135,7 @@ static int run_loaded(struct session *session, const char *path,
                       struct scenario *scenario)
 {
     struct cli_options *options = session->options;
-    char *replay = replay_command(options, path, scenario);
+    struct weft_text replay = {NULL, 0, 0};
     struct progress_line progress = progress_line_start(!options->quiet);
     struct run_options run = {
         .backend = session->backend,
@@ -173,14 +147,16 @@ static int run_loaded(struct session *session, const char *path,
         .events_context = session,
         .progress = progress_line_update,
         .progress_context = &progress,
-        .log = &options->log,
-        .replay = replay};
+        .log = &options->log};
     struct weft_error error;
     json_t *document = NULL;
     json_t *observations = NULL;
     enum run_result result;
     int code;
 
+    cli_replay(options, path, options->has_seed ? options->seed : scenario->seed,
+               &replay);
+    run.replay = replay.bytes;
     if (options->policy != NULL) {
         run.has_policy = rdma_policy_parse(options->policy, &run.policy);
     }
@@ -203,9 +179,9 @@ static int run_loaded(struct session *session, const char *path,
         fprintf(stderr, "weft: %s: %s\n", path, text);
     }
     if (code != CLI_OK) {
-        fprintf(stderr, "replay: %s\n", replay);
+        fprintf(stderr, "replay: %s\n", replay.bytes);
     }
-    free(replay);
+    weft_text_fini(&replay);
     return code;
 }
 
@@ -366,7 +342,7 @@ int cli_run(struct cli_options *options)
         close_output(options->events, session.events);
         return CLI_USAGE;
     }
-    signal(SIGINT, interrupted);
+    cli_end_when_interrupted();
     session.to_stdout = !options->quiet && !options->ndjson && session.events != stdout &&
                         session.pcap != stdout &&
                         (options->json == NULL || strcmp(options->json, "-") != 0);

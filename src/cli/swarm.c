@@ -145,25 +145,6 @@ static bool read_jobs(struct swarm *swarm, const char *text)
     return true;
 }
 
-static bool read_text(const char *path, struct swarm_file *out)
-{
-    FILE *file = fopen(path, "rb");
-    struct weft_text text = {NULL, 0, 0};
-    char chunk[4096];
-    size_t n;
-
-    if (file == NULL) {
-        return false;
-    }
-    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
-        weft_text_add_bytes(&text, chunk, n);
-    }
-    fclose(file);
-    out->text = text.bytes;
-    out->n_bytes = text.n;
-    return true;
-}
-
 static int load_files(struct swarm *swarm)
 {
     struct cli_options *options = swarm->options;
@@ -175,8 +156,8 @@ static int load_files(struct swarm *swarm)
         struct swarm_file *file = &swarm->files[i];
 
         file->path = options->operands[i];
-        file->scenario = cli_load(options, file->path);
-        if (file->scenario == NULL || !read_text(file->path, file)) {
+        file->scenario = cli_load_keep(options, file->path, &file->text);
+        if (file->scenario == NULL) {
             code = cli_worse(code, CLI_USAGE);
         } else if (scenario_not_implemented(file->scenario, &key)) {
             fprintf(stderr, "weft: %s: not implemented yet: %s\n", file->path, key);
@@ -296,12 +277,6 @@ static void run_all(const struct swarm *swarm, struct tally *tally)
     free(workers);
 }
 
-static void interrupted(int signal_number)
-{
-    (void)signal_number;
-    _exit(CLI_INTERRUPTED);
-}
-
 int cli_swarm(struct cli_options *options)
 {
     struct swarm swarm = {.options = options};
@@ -318,7 +293,7 @@ int cli_swarm(struct cli_options *options)
     }
     swarm.patience_ms =
         1000 * (options->time_limit_s > 0 ? options->time_limit_s : PATIENCE_DEFAULT_S);
-    signal(SIGINT, interrupted);
+    cli_end_when_interrupted();
     code = load_files(&swarm);
     if (code == CLI_OK) {
         run_all(&swarm, &tally);
@@ -336,7 +311,7 @@ int cli_swarm(struct cli_options *options)
     }
     for (int i = 0; i < options->n_operands; i++) {
         scenario_free(swarm.files[i].scenario);
-        free(swarm.files[i].text);
+        weft_text_fini(&swarm.files[i].text);
     }
     free(swarm.files);
     return code;

@@ -9,11 +9,10 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
-/* A scenario file, as text: so that runs and their reductions come from one place. */
+/* A scenario and the text it was made of, which is read once: reductions start from it. */
 struct swarm_file {
     const char *path; /* Not owned. */
-    char *text;       /* Owned. */
-    size_t n_bytes;
+    struct weft_text text;
     struct scenario *scenario; /* Owned. */
 };
 

@@ -26,13 +26,7 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
     weft_text_add(&text, "%llu", (unsigned long long)seed);
     put(row, "seed", json_string(text.bytes));
     text.n = 0;
-    weft_text_add(&text, "weft run %s --seed %llu", path, (unsigned long long)seed);
-    if (options->policy != NULL) {
-        weft_text_add(&text, " --policy %s", policy);
-    }
-    for (size_t i = 0; i < options->n_sets; i++) {
-        weft_text_add(&text, " --set '%s'", options->sets[i].text);
-    }
+    cli_replay(options, path, seed, &text);
     put(row, "replay", json_string(text.bytes));
     weft_text_fini(&text);
 }

@@ -82,9 +82,9 @@ unsigned swarm_shrink(const struct cli_options *options, const struct swarm_file
 
     swarm_signature(row, &wanted);
     /* The settings have been read once, so they fit. */
-    if (!scenario_flatten(file->text, file->n_bytes, options->sets, options->n_sets, seed,
-                          &best)) {
-        weft_text_add(&best, "%.*s", (int)file->n_bytes, file->text);
+    if (!scenario_flatten(file->text.bytes, file->text.n, options->sets, options->n_sets,
+                          seed, &best)) {
+        weft_text_add_bytes(&best, file->text.bytes, file->text.n);
     }
     while (n_runs < n_runs_max && scenario_reduce(best.bytes, best.n, index, &less)) {
         struct trial trial = {options, file->path, &less, seed};

@@ -131,47 +131,31 @@ weft_status scenario_load_text(const char *name, const void *text, size_t n_byte
     return WEFT_OK;
 }
 
-/* Reads at most one byte more than is allowed, so that the rest need not fit in memory.
- */
-static bool read_whole(FILE *file, struct weft_text *text)
-{
-    char chunk[4096];
-    size_t n;
-    while (text->n <= TREE_FILE_BYTES_MAX &&
-           (n = fread(chunk, 1, sizeof(chunk), file)) > 0) {
-        weft_text_add_bytes(text, chunk, n);
-    }
-    return ferror(file) == 0;
-}
-
-static weft_status complain_unreadable(const char *path, int sys_errno,
-                                       struct scenario_diagnostics *diag)
+static weft_status read_file(const char *path, struct weft_text *text,
+                             struct scenario_diagnostics *diag)
 {
     struct loader loader = {.file = path, .diag = diag};
-    complain(&loader, (struct scenario_mark){0}, "cannot read: %s", strerror(sys_errno));
-    return WEFT_ERR_INPUT;
+    int sys_errno = weft_text_add_file(text, path, TREE_FILE_BYTES_MAX);
+
+    *diag = (struct scenario_diagnostics){0};
+    if (sys_errno != 0) {
+        complain(&loader, (struct scenario_mark){0}, "cannot read: %s",
+                 strerror(sys_errno));
+        return WEFT_ERR_INPUT;
+    }
+    return WEFT_OK;
 }
 
 weft_status scenario_load_file(const char *path, const struct scenario_set *sets,
-                               size_t n_sets, struct scenario **out,
-                               struct scenario_diagnostics *diag)
+                               size_t n_sets, struct weft_text *text,
+                               struct scenario **out, struct scenario_diagnostics *diag)
 {
-    struct weft_text text = {0};
+    weft_status status = read_file(path, text, diag);
+
     *out = NULL;
-    *diag = (struct scenario_diagnostics){0};
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        return complain_unreadable(path, errno, diag);
-    }
-    bool is_read = read_whole(file, &text);
-    int sys_errno = errno;
-    fclose(file);
-    weft_status status =
-        is_read ? scenario_load_text(path, text.bytes != NULL ? text.bytes : "", text.n,
-                                     sets, n_sets, out, diag)
-                : complain_unreadable(path, sys_errno, diag);
-    weft_text_fini(&text);
-    return status;
+    return status != WEFT_OK
+               ? status
+               : scenario_load_text(path, text->bytes, text->n, sets, n_sets, out, diag);
 }
 
 void scenario_free(struct scenario *scenario)

@@ -11,6 +11,7 @@
 
 #include "base/reduce.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "io/addr.h"
 #include "io/world.h"
 
@@ -312,13 +313,14 @@ struct scenario {
     struct scenario_arena *arena; /* Owned: everything above lives in it */
 };
 
-/* Reads `path`, applies `sets` in order, checks everything. On WEFT_OK `*out` is the
- * caller's (scenario_free) and `diag` is empty. WEFT_ERR_INPUT: `*out` is NULL and `diag`
- * says what is wrong, all of it as far as it can be told. `diag` is always initialised
- * and the caller's. */
+/* Reads `path` into `*text` (empty; the caller's), applies `sets` in order, checks
+ * everything. `text` keeps the file as it was read, for one that can be read but once (a
+ * pipe). On WEFT_OK `*out` is the caller's (scenario_free) and `diag` is empty.
+ * WEFT_ERR_INPUT: `*out` is NULL and `diag` says what is wrong, all of it as far as it can
+ * be told. `diag` is always initialised and the caller's. */
 weft_status scenario_load_file(const char *path, const struct scenario_set *sets,
-                               size_t n_sets, struct scenario **out,
-                               struct scenario_diagnostics *diag);
+                               size_t n_sets, struct weft_text *text,
+                               struct scenario **out, struct scenario_diagnostics *diag);
 
 /* The same for text in memory; `name` stands for the file in messages. */
 weft_status scenario_load_text(const char *name, const void *text, size_t n_bytes,

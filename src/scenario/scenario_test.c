@@ -160,13 +160,15 @@ START_TEST(every_scenario_of_the_repository_loads)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct scenario *scenario;
         struct scenario_diagnostics diag;
+        struct weft_text text = {0};
         weft_status status =
-            scenario_load_file(found.gl_pathv[i], NULL, 0, &scenario, &diag);
+            scenario_load_file(found.gl_pathv[i], NULL, 0, &text, &scenario, &diag);
         ck_assert_msg(status == WEFT_OK, "%s", diag.n > 0 ? diag.items[0].text : "");
         ck_assert_msg(scenario->description[0] != '\0', "%s", found.gl_pathv[i]);
         ck_assert_str_eq(scenario->file, found.gl_pathv[i]);
         scenario_free(scenario);
         scenario_diagnostics_fini(&diag);
+        weft_text_fini(&text);
     }
     globfree(&found);
 }
@@ -252,12 +254,15 @@ START_TEST(what_cannot_be_read_is_said_so)
     for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
         struct scenario *scenario;
         struct scenario_diagnostics diag;
-        ck_assert_int_eq(scenario_load_file(cases[i].path, NULL, 0, &scenario, &diag),
-                         WEFT_ERR_INPUT);
+        struct weft_text text = {0};
+        ck_assert_int_eq(
+            scenario_load_file(cases[i].path, NULL, 0, &text, &scenario, &diag),
+            WEFT_ERR_INPUT);
         ck_assert_ptr_null(scenario);
         ck_assert_uint_eq(diag.n, 1);
         ck_assert_str_eq(diag.items[0].text, cases[i].expected);
         scenario_diagnostics_fini(&diag);
+        weft_text_fini(&text);
     }
 }
 END_TEST

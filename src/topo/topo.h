@@ -56,6 +56,7 @@ enum {
     TOPO_NODES_MAX = 256,
     TOPO_LINKS_MAX = 576,
     TOPO_CHANNELS_MAX = 64,
+    TOPO_FILE_BYTES_MAX = 16 << 20, /* ours */
     TOPO_UNDEFINED = -1
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "topo/topo.h"
 
 struct parsing {
     XML_Parser parser;
@@ -146,7 +147,7 @@ struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *
 {
     struct parsing parsing = {.error = error};
 
-    if (n_bytes > XML_BYTES_MAX) {
+    if (n_bytes > TOPO_FILE_BYTES_MAX) {
         weft_fail(error, WEFT_ERR_INPUT, "topology", "1:1: longer than 16 MiB");
         return NULL;
     }

@@ -13,8 +13,7 @@ enum {
     XML_SUBS_MAX = 128,
     XML_TEXT_MAX = 255,
     XML_DEPTH_MAX = 32,
-    XML_NODES_MAX = 65536,
-    XML_BYTES_MAX = 16 << 20
+    XML_NODES_MAX = 65536
 };
 
 struct xml_attribute {
