@@ -1,5 +1,5 @@
 /* Collectives: plans (steps as data), an executor that runs a rank's part of a plan over
- * flows, and a cost model that chooses. The oracle (coll/oracle.h) shares no code with any
+ * connectors, and a cost model that chooses. The oracle (coll/oracle.h) shares no code with any
  * of them. */
 #ifndef WEFT_COLL_COLL_H
 #define WEFT_COLL_COLL_H
@@ -7,7 +7,7 @@
 #include "base/reduce.h"
 #include "base/text.h"
 #include "io/gpu.h"
-#include "xfer/flow.h"
+#include "transport/transport.h"
 
 enum coll_kind {
     COLL_ALL_REDUCE,
@@ -126,8 +126,8 @@ weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *
 /* The directed connections of one rank, by peer; NULL for itself. Not owned. */
 struct coll_links {
     uint32_t rank, n_ranks;
-    struct flow **send_to;      /* [n_ranks] */
-    struct flow **receive_from; /* [n_ranks] */
+    struct transport_connector **send_to;      /* [n_ranks] */
+    struct transport_connector **receive_from; /* [n_ranks] */
 };
 
 struct coll_buffers {

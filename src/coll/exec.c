@@ -21,12 +21,12 @@ static void enter(struct coll_exec *exec, enum exec_state next)
 }
 
 static struct exec_queue *add_queue(struct coll_exec *exec, enum exec_queue_kind kind,
-                                    struct flow *flow)
+                                    struct transport_connector *link)
 {
     struct exec_queue *queue = weft_calloc(1, sizeof(*queue));
 
     queue->kind = kind;
-    queue->flow = flow;
+    queue->link = link;
     if (exec->n_queues == exec->cap_queues) {
         exec->cap_queues = exec->cap_queues == 0 ? 8 : 2 * exec->cap_queues;
         exec->queues =
@@ -107,7 +107,8 @@ static struct exec_queue *queue_of(struct coll_exec *exec, const struct coll_ste
 {
     bool is_send = step->kind == COLL_SEND;
     enum exec_queue_kind kind = is_send ? EXEC_SENDS : EXEC_RECEIVES;
-    struct flow **links = is_send ? exec->links.send_to : exec->links.receive_from;
+    struct transport_connector **links =
+        is_send ? exec->links.send_to : exec->links.receive_from;
     struct exec_queue **queue = &exec->of_peer[kind][step->peer];
 
     if (step->kind == COLL_COPY || step->kind == COLL_JOIN) {

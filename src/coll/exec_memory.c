@@ -10,7 +10,7 @@ static void let_go(struct exec_queue *queue, enum exec_hold hold)
     struct xfer_memory *memory = &queue->holds[hold];
 
     if (memory->n > 0) {
-        flow_deregister(queue->flow, memory);
+        transport_deregister(queue->link, memory);
         *memory = (struct xfer_memory){0};
     }
 }
@@ -28,7 +28,8 @@ static void forget_staging(struct exec_queue *queue)
 {
     let_go(queue, EXEC_HOLD_STAGING);
     if (queue->staging != NULL) {
-        flow_invalidate(queue->flow, queue->staging, EXEC_WINDOW * queue->slice_bytes);
+        transport_invalidate(queue->link, queue->staging,
+                             EXEC_WINDOW * queue->slice_bytes);
     }
 }
 
@@ -39,7 +40,7 @@ static void forget_scratch(struct coll_exec *exec)
 
         let_go(queue, EXEC_HOLD_SCRATCH);
         if (exec->scratch != NULL) {
-            flow_invalidate(queue->flow, exec->scratch, exec->scratch_bytes);
+            transport_invalidate(queue->link, exec->scratch, exec->scratch_bytes);
         }
     }
 }
@@ -140,7 +141,7 @@ static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
     if (n_bytes == 0 || queue->holds[which].n > 0) {
         return WEFT_OK;
     }
-    return flow_register(queue->flow, memory, n_bytes, &queue->holds[which], error);
+    return transport_register(queue->link, memory, n_bytes, &queue->holds[which], error);
 }
 
 weft_status exec_memory_prepare(struct coll_exec *exec, struct weft_error *error)
@@ -175,7 +176,7 @@ weft_status exec_memory_ready(struct coll_exec *exec, struct weft_error *error)
             weft_status status = WEFT_OK;
 
             if (memory->n > 0) {
-                status = flow_register_progress(queue->flow, memory, error);
+                status = transport_register_progress(queue->link, memory, error);
             }
             if (status < 0) {
                 return status;

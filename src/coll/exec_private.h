@@ -22,7 +22,7 @@ enum exec_slot_state {
 struct exec_slot {
     enum exec_slot_state state;
     uint32_t step, iteration;
-    struct flow_request *request; /* transfer or flush */
+    union transport_request request; /* transfer or flush */
     struct io_gpu_op op;
 };
 
@@ -50,10 +50,9 @@ _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
 
 struct exec_queue {
     enum exec_queue_kind kind;
-    struct flow *flow; /* NULL: no connection, or EXEC_LOCAL */
+    struct transport_connector *link; /* Not owned; NULL: EXEC_LOCAL */
     /* There is nothing to do for it while these stay, unless the GPU works for it. */
-    uint64_t
-        seen_looks; /* of the flow, as flow_n_looks, when it was looked at last ... */
+    uint64_t seen_looks;   /* of the connector, when it was looked at last ... */
     uint64_t seen_changes; /* ... and of the executor, or EXEC_UNSEEN */
     uint32_t n_on_gpu;     /* slots REDUCING */
     uint32_t *steps;       /* Owned [cap] */

@@ -72,7 +72,7 @@ static void end(struct coll_exec *exec, struct exec_slot *slot)
 static weft_status fail_as(const struct exec_queue *queue, weft_status status,
                            struct weft_error *error)
 {
-    const struct weft_error *why = flow_error(queue->flow);
+    const struct weft_error *why = transport_error(queue->link);
 
     if (status < 0 && why->status != WEFT_OK) {
         *error = *why;
@@ -131,16 +131,15 @@ static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *que
     const struct coll_step *step = step_of(exec, slot);
     size_t n_bytes = step->count * exec->element_bytes;
     const struct xfer_memory *memory;
-    const uint32_t tag = 0;
     void *landing;
 
     if (queue->kind == EXEC_SENDS) {
-        return flow_isend(queue->flow, place_of(exec, step->from, step->from_at), n_bytes,
-                          tag, &queue->holds[step->from], &slot->request);
+        return transport_isend(queue->link, place_of(exec, step->from, step->from_at),
+                               n_bytes, &queue->holds[step->from], &slot->request);
     }
     memory = memory_of(queue, step);
     landing = landing_of(exec, queue, slot);
-    return flow_irecv(queue->flow, 1, &landing, &n_bytes, &tag, &memory, &slot->request);
+    return transport_irecv(queue->link, landing, n_bytes, memory, &slot->request);
 }
 
 /* WEFT_OK: the queue's next step is under way. AGAIN: it has to wait. */
@@ -190,12 +189,12 @@ static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue
 {
     size_t n_expected = step_of(exec, slot)->count * exec->element_bytes;
     size_t n_bytes = 0;
-    weft_status status = flow_test(queue->flow, slot->request, &n_bytes);
+    weft_status status = transport_test(queue->link, slot->request, &n_bytes);
 
     if (status != WEFT_OK) {
         return fail_as(queue, status, error);
     }
-    slot->request = NULL;
+    slot->request = (union transport_request){0};
     if (n_bytes != n_expected) {
         return weft_fail(error, WEFT_ERR_PROTOCOL, "data",
                          "rank %u sent %zu bytes instead of %zu: its plan differs",
@@ -224,8 +223,8 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
         slot->state = EXEC_SLOT_ARRIVED;
         return WEFT_OK;
     }
-    status = flow_iflush(queue->flow, landing, n_bytes,
-                         memory_of(queue, step_of(exec, slot)), &slot->request);
+    status = transport_iflush(queue->link, landing, n_bytes,
+                              memory_of(queue, step_of(exec, slot)), &slot->request);
     if (status == WEFT_OK) {
         slot->state = EXEC_SLOT_FLUSHING;
     }
@@ -235,10 +234,10 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
 static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
                               struct weft_error *error)
 {
-    weft_status status = flow_test(queue->flow, slot->request, NULL);
+    weft_status status = transport_test(queue->link, slot->request, NULL);
 
     if (status == WEFT_OK) {
-        slot->request = NULL;
+        slot->request = (union transport_request){0};
         slot->state = EXEC_SLOT_ARRIVED;
     }
     return fail_as(queue, status, error);
@@ -298,7 +297,7 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
  * a rank concern one connection of many. */
 static bool is_as_seen(const struct coll_exec *exec, struct exec_queue *queue)
 {
-    uint64_t looks = queue->flow == NULL ? 0 : flow_n_looks(queue->flow);
+    uint64_t looks = queue->link == NULL ? 0 : transport_looks(queue->link);
     bool same = queue->n_on_gpu == 0 && queue->seen_looks == looks &&
                 queue->seen_changes == exec->n_changes;
 

@@ -52,10 +52,12 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
                 const struct grid_flow *flow = &grid.flows[i];
 
                 if (flow->from == r && flow->to == peer) {
-                    rank->send_to[peer] = flow->out;
+                    transport_net(&rank->links[0][peer], flow->out);
+                    rank->send_to[peer] = &rank->links[0][peer];
                 }
                 if (flow->from == peer && flow->to == r) {
-                    rank->receive_from[peer] = flow->in;
+                    transport_net(&rank->links[1][peer], flow->in);
+                    rank->receive_from[peer] = &rank->links[1][peer];
                 }
             }
         }

@@ -8,7 +8,9 @@
 
 struct rank {
     struct coll_exec *exec;
-    struct flow *send_to[FABRIC_HOSTS_MAX], *receive_from[FABRIC_HOSTS_MAX];
+    struct transport_connector *send_to[FABRIC_HOSTS_MAX];
+    struct transport_connector *receive_from[FABRIC_HOSTS_MAX];
+    struct transport_connector links[2][FABRIC_HOSTS_MAX]; /* to, and from */
     struct coll_plan plan;
     uint8_t *input, *output;
     bool is_done;

@@ -28,6 +28,7 @@
 #include "conn/journal.h"
 #include "io/env.h"
 #include "rdma/rdma.h"
+#include "transport/transport.h"
 #include "xfer/flow.h"
 #include "xfer/relay.h"
 
@@ -84,7 +85,9 @@ struct host_peer {
     struct rdma_port_facts *ports; /* Owned [n_ports]; in large jobs nobody tells them */
     uint32_t n_ports;
     struct flow *send, *receive; /* Owned; NULL: the rows need none */
-    bool send_up, receive_up;    /* were so once */
+    /* To it and from it, in the jobs; over the flows, where there are any. */
+    struct transport_connector to, from;
+    bool send_up, receive_up; /* were so once */
 };
 
 /* What every member knows of the mesh beforehand: a description of it, as a scenario or a

@@ -94,6 +94,22 @@ weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_fr
     return WEFT_OK;
 }
 
+/* The connectors of a peer, as far as the rows need them. */
+static void open_links(struct host *host, uint32_t rank)
+{
+    struct coll_links *links = &jobs_of(host)->links;
+    struct host_peer *peer = &host->peers[rank];
+
+    if (peer->send != NULL) {
+        transport_net(&peer->to, peer->send);
+        links->send_to[rank] = &peer->to;
+    }
+    if (peer->receive != NULL) {
+        transport_net(&peer->from, peer->receive);
+        links->receive_from[rank] = &peer->from;
+    }
+}
+
 weft_status host_jobs_open(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
@@ -110,12 +126,11 @@ weft_status host_jobs_open(struct host *host)
     jobs->links = (struct coll_links){
         .rank = host->config.rank,
         .n_ranks = n,
-        .send_to = weft_calloc(n, sizeof(struct flow *)),
-        .receive_from = weft_calloc(n, sizeof(struct flow *)),
+        .send_to = weft_calloc(n, sizeof(struct transport_connector *)),
+        .receive_from = weft_calloc(n, sizeof(struct transport_connector *)),
     };
     for (uint32_t rank = 0; rank < n; rank++) {
-        jobs->links.send_to[rank] = host->peers[rank].send;
-        jobs->links.receive_from[rank] = host->peers[rank].receive;
+        open_links(host, rank);
     }
     host->row = 0;
     return coll_exec_open(host->env, &jobs->links, &host->task, &jobs->exec,
