@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/rxe/cpu.h"
 #include "backends/rxe/private.h"
 #include "backends/rxe/scratch.h"
 #include "backends/rxe/signals.h"
@@ -120,6 +121,23 @@ static bool link_init(const char *scratch)
     return symlink(program, path) == 0;
 }
 
+/* Not one that stands for another machine: QEMU has threads that work at the same time. */
+static bool is_user_mode_linux(const char *kernel)
+{
+    char start[4] = "";
+    int fd = open(kernel, O_RDONLY | O_CLOEXEC);
+    bool is = fd >= 0 && read(fd, start, sizeof(start)) == sizeof(start) &&
+              memcmp(start,
+                     "\x7f"
+                     "ELF",
+                     sizeof(start)) == 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is;
+}
+
 static _Noreturn void become_kernel(const char *kernel, const char *scratch,
                                     int memory_mib, pid_t parent)
 {
@@ -148,7 +166,7 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
                                  (char *)(uintptr_t) "HOME=/",
                                  (char *)(uintptr_t) "TERM=linux", NULL};
     int null = open("/dev/null", O_RDONLY);
-    int log;
+    int log, claim; /* the kernel has the claim open as long as it is there */
 
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -163,6 +181,9 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
     weft_format(init, sizeof(init), "init=%s", console);
     weft_format(variable, sizeof(variable), "%s=%s", RXE_GUEST_SCRATCH, scratch);
     weft_format(directory, sizeof(directory), "uml_dir=%s/uml", scratch);
+    if (is_user_mode_linux(kernel)) {
+        rxe_cpu_take("weft-guest", &claim);
+    }
     execve(kernel, argv, environment);
     dprintf(2, "%s: %s\n", kernel, strerror(errno));
     _exit(127);
