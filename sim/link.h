@@ -115,6 +115,7 @@ struct sim_port {
     bool has_loop_rate; /* else `loop` is as fast as `out` */
     bool is_paused;     /* by the other end */
     bool is_paused_by_fault;
+    struct sim_port_drops dropped;
     bool host_turn; /* the host stack goes first if both have something */
     struct sim_packet_queue waiting;
     struct sim_event transmit;

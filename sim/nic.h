@@ -188,6 +188,8 @@ void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port);
 struct sim_nic_counters {
     uint64_t tx_packets, rx_packets, retransmits, timeouts, naks_sent, rnr_naks_sent,
         duplicates, out_of_sequence, icrc_errors, dropped_unknown_qp, cnps, ecn_marks;
+    /* Of the dropped: by the IP stack's filters, where the device is behind it. */
+    uint64_t filtered_source, filtered_port;
     /* How often a quirk of the profile showed. */
     uint64_t flushes_held, timeouts_ignored, rnr_timers_forced, general_errs,
         inlines_lowered, empty_sqs_refused, mailbox_stalls, deregs_queued;

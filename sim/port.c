@@ -154,6 +154,11 @@ uint64_t sim_port_rate(const struct sim_port *port)
     return port->out.cable_bps;
 }
 
+struct sim_port_drops sim_port_dropped(const struct sim_port *port)
+{
+    return port->dropped;
+}
+
 struct sim_direction_stats sim_port_sent(struct sim_port *port)
 {
     sim_train_settle(port);

@@ -114,6 +114,11 @@ uint64_t sim_port_rate(const struct sim_port *port);
 /* Carrier: cabled, cable up in both directions, not taken down. */
 bool sim_port_is_up(const struct sim_port *port);
 struct sim_direction_stats sim_port_sent(struct sim_port *port);
+/* What its netdev's statistics would say. */
+struct sim_port_drops {
+    uint64_t rx_oversize, tx_queue_full, rx_pauses;
+};
+struct sim_port_drops sim_port_dropped(const struct sim_port *port);
 
 /* Faults. The directions are seen from `port`; what is already on the wire still
  * arrives unless the cable goes down (then it is lost). Carrier changes raise

@@ -73,6 +73,7 @@ void sim_port_set_down(struct sim_port *port, bool outwards, bool inwards, bool 
 static void set_paused(struct sim_port *port, bool paused)
 {
     port->is_paused_by_fault = paused;
+    port->dropped.rx_pauses += paused ? 1 : 0;
     if (!paused) {
         sim_port_kick(port);
     }

@@ -24,6 +24,7 @@ void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
 {
     bool fits = packet->ip_bytes <= to->mtu_bytes;
     sim_port_tap_packet(to, false, packet, fits ? NULL : "mtu");
+    to->dropped.rx_oversize += fits ? 0 : 1;
     if (!fits || to->stack == NULL || !sim_port_is_up(to)) {
         sim_packet_free(packet);
         return;
@@ -79,6 +80,7 @@ static void take_pause(struct sim_port *port, struct sim_packet *packet)
 {
     sim_train_cut(port);
     port->is_paused = packet->is_pause;
+    port->dropped.rx_pauses += packet->is_pause ? 1 : 0;
     if (!port->is_paused) {
         sim_port_kick(port);
     }
@@ -109,6 +111,7 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
 {
     if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes &&
         is_above_mtu(port, frame)) {
+        port->dropped.rx_oversize++;
         sim_port_trace_drop(port, frame, "mtu");
         sim_port_tap_frame(port, false, frame, "mtu");
         return;

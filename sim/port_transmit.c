@@ -310,6 +310,7 @@ void sim_port_send(struct sim_port *port, struct sim_packet *packet)
     }
     if (why != NULL) {
         port->out.stats.drops++;
+        port->dropped.tx_queue_full += strcmp(why, "queue_full") == 0 ? 1 : 0;
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "drop", "why=%s kind=%s bytes=%u", why,
                          sim_frame_kind_name(packet->kind), packet->wire_bytes);

@@ -230,6 +230,9 @@ static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
     if (qp->nic->profile.in_ip_stack && in->source_mac != sim_port_mac(port) &&
         !sim_stack_admits_roce(qp->nic->stack, port, &in->source_gid,
                                sim_path_vlan(in))) {
+        bool is_barred = sim_stack_bars_roce(qp->nic->stack);
+        qp->nic->counters.filtered_port += is_barred ? 1 : 0;
+        qp->nic->counters.filtered_source += is_barred ? 0 : 1;
         return false;
     }
     qp->verified = in;

@@ -175,6 +175,7 @@ struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t 
                                     .speed_bps = sim_port_rate(netdev->port),
                                     .is_up = sim_port_is_up(netdev->port),
                                     .is_management = netdev->is_management,
+                                    .vlan_id = netdev->vlan_id,
                                     .addresses = netdev->addresses,
                                     .n_addresses = netdev->n_addresses};
 }

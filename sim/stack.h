@@ -58,6 +58,8 @@ bool sim_stack_has_vlan(const struct sim_stack *stack, const struct sim_port *po
  * only devices made of software do: rp_filter, accept_local, the firewall's input rules. */
 bool sim_stack_admits_roce(const struct sim_stack *stack, const struct sim_port *port,
                            const union ibv_gid *source, uint16_t vlan_id);
+/* Whether it is the firewall that would not. */
+bool sim_stack_bars_roce(const struct sim_stack *stack);
 /* A QP or address handle uses the slot: if its address goes away meanwhile, the slot
  * stays "pending delete": empty for everybody, not refilled until released
  * (core/cache.c). Holding an empty slot, or one beyond the table, is ignored. */

@@ -114,6 +114,7 @@ struct sim_netdev_info {
     uint64_t speed_bps;
     bool is_up;
     bool is_management;
+    uint16_t vlan_id;                    /* 0: it is no VLAN's */
     const struct sim_address *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
 };

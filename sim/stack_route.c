@@ -200,7 +200,12 @@ bool sim_stack_admits_roce(const struct sim_stack *stack, const struct sim_port 
     const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
     struct sim_ip from = sim_ip_of_gid(source);
     return netdev != NULL && sim_source_is_valid(netdev, &from) &&
-           !sim_stack_firewall_drops(stack, true, ROCE_UDP_PORT);
+           !sim_stack_bars_roce(stack);
+}
+
+bool sim_stack_bars_roce(const struct sim_stack *stack)
+{
+    return sim_stack_firewall_drops(stack, true, ROCE_UDP_PORT);
 }
 
 static void forward(struct sim_netdev *netdev, struct sim_packet *packet)

@@ -60,6 +60,21 @@ static int read_sysctl(const char *netdev, const char *name)
     return own > all ? own : all;
 }
 
+/* "p0.100  VID: 100  REORD_HDR: ..." is the first line of a VLAN's file. Without the 8021q
+ * module there is no directory, and no VLAN. */
+static int read_vlan(const char *netdev)
+{
+    char path[160];
+    char line[128];
+    weft_format(path, sizeof path, "/proc/net/vlan/%s", netdev);
+    if (!read_line(path, line, sizeof line)) {
+        return 0;
+    }
+    const char *id = strstr(line, "VID: ");
+    long number = id == NULL ? IO_UNKNOWN : strtol(id + 5, NULL, 10);
+    return number < 1 || number > 4094 ? IO_UNKNOWN : (int)number;
+}
+
 /* ---- ethtool ---- */
 
 /* What the netdev runs at, in bit/s; 0 if it does not say. Asked by ioctl on a socket, which
@@ -165,6 +180,7 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
         struct io_netdev *netdev = &info->netdevs[i];
         netdev->speed_bps = fd < 0 ? 0 : read_speed(fd, netdev->name);
         netdev->is_management = strcmp(netdev->name, management) == 0;
+        netdev->vlan_id = read_vlan(netdev->name);
         netdev->rp_filter = read_sysctl(netdev->name, "rp_filter");
         netdev->arp_ignore = read_sysctl(netdev->name, "arp_ignore");
         netdev->arp_announce = read_sysctl(netdev->name, "arp_announce");

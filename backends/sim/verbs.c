@@ -63,6 +63,42 @@ static int verbs_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_i
     return 0;
 }
 
+/* A NIC counts for all its ports together. */
+static int verbs_port_counters(struct io_device *io, uint8_t port,
+                               struct io_port_counters *out)
+{
+    struct sim_device *device = device_of(io);
+    struct sim_nic_counters nic;
+    if (port == 0 || port > io->n_ports) {
+        return EINVAL;
+    }
+    struct sim_port_drops drops = sim_port_dropped(device->ports[port - 1]);
+    *out = (struct io_port_counters){IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+                                     IO_UNKNOWN};
+    out->rx_oversize = (int64_t)drops.rx_oversize;
+    out->tx_queue_drops = (int64_t)drops.tx_queue_full;
+    out->rx_pauses = (int64_t)drops.rx_pauses;
+    if (io->n_ports > 1) {
+        return 0;
+    }
+    sim_nic_counters(device->nic, &nic);
+    out->tx_packets = (int64_t)nic.tx_packets;
+    out->rx_packets = (int64_t)nic.rx_packets;
+    out->retransmits = (int64_t)nic.retransmits;
+    out->timeouts = (int64_t)nic.timeouts;
+    out->out_of_sequence = (int64_t)nic.out_of_sequence;
+    out->rnr_naks_sent = (int64_t)nic.rnr_naks_sent;
+    out->icrc_errors = (int64_t)nic.icrc_errors;
+    out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;
+    if (sim_nic_profile(device->nic)->in_ip_stack) {
+        out->rx_filtered_source = (int64_t)nic.filtered_source;
+        out->rx_filtered_port = (int64_t)nic.filtered_port;
+    }
+    return 0;
+}
+
 /* ---- control verbs ---- */
 
 /* Copies what `op` asks into the request. EINVAL for no such verb. */
@@ -280,6 +316,7 @@ const struct io_device_ops sim_device_ops = {
     .query_port = verbs_query_port,
     .query_gid = verbs_query_gid,
     .port_netdev = verbs_port_netdev,
+    .port_counters = verbs_port_counters,
     .submit = verbs_submit,
     .poll = verbs_poll,
     .abandon = verbs_abandon,

@@ -146,6 +146,7 @@ static const struct io_device_ops device_ops = {
     .query_port = query_port,
     .query_gid = query_gid,
     .port_netdev = port_netdev,
+    .port_counters = verbs_port_counters,
     .submit = verbs_submit,
     .poll = verbs_poll,
     .abandon = verbs_abandon,

@@ -125,6 +125,10 @@ int verbs_query_gid(struct verbs_device *device, uint8_t port, uint32_t index,
 int verbs_learn_facts(struct verbs_device *device,
                       const struct verbs_device_config *config);
 
+/* ---- counters.c ---- */
+
+int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_counters *out);
+
 /* ---- calls.c ---- */
 
 /* Destroys what was not; after the workers have ended. */

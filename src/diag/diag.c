@@ -7,18 +7,23 @@
 #include "base/text.h"
 #include "diag/private.h"
 
+void diag_host_fini(struct diag_host *host)
+{
+    for (uint32_t j = 0; j < host->n_told; j++) {
+        free(host->told[j].ports);
+    }
+    free(host->told);
+    free(host->ports);
+    free(host->uses);
+    free(host->errors);
+    free(host->events);
+    *host = (struct diag_host){.name = ""};
+}
+
 void diag_input_fini(struct diag_input *input)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
-        struct diag_host *host = &input->hosts[i];
-
-        for (uint32_t j = 0; j < host->n_told; j++) {
-            free(host->told[j].ports);
-        }
-        free(host->told);
-        free(host->ports);
-        free(host->errors);
-        free(host->events);
+        diag_host_fini(&input->hosts[i]);
     }
     free(input->hosts);
     *input = (struct diag_input){.hosts = NULL};
@@ -35,6 +40,31 @@ void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes)
     weft_format(out, out_bytes, "%s%s%s%s%s", finding->host,
                 finding->port[0] != '\0' ? ":" : "", finding->port,
                 finding->peer[0] != '\0' ? " -> " : "", finding->peer);
+}
+
+void diag_port_init(struct diag_port *port)
+{
+    *port = (struct diag_port){.netdev_mtu = IO_UNKNOWN,
+                               .active_mtu = IO_UNKNOWN,
+                               .rate_bps = IO_UNKNOWN,
+                               .device = IO_UNKNOWN,
+                               .rp_filter = IO_UNKNOWN,
+                               .arp_ignore = IO_UNKNOWN};
+    for (int i = 0; i < DIAG_N_COUNTERS; i++) {
+        port->counters[i] = IO_UNKNOWN;
+    }
+}
+
+const char *diag_counter_name(enum diag_counter counter)
+{
+    static const char *const names[] = {
+        "tx_packets",         "rx_packets",       "retransmits", "timeouts",
+        "out_of_sequence",    "rnr_naks_sent",    "icrc_errors", "rx_unclaimed",
+        "rx_filtered_source", "rx_filtered_port", "rx_oversize", "tx_queue_drops",
+        "rx_pauses"};
+
+    _Static_assert(sizeof(names) / sizeof(names[0]) == DIAG_N_COUNTERS, "one name each");
+    return names[counter];
 }
 
 /* ---- collecting ---- */

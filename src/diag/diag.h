@@ -16,6 +16,7 @@
 #define DIAG_NAME_BYTES 64
 #define DIAG_GIDS_MAX 16
 #define DIAG_CANDIDATES_MAX 3
+#define DIAG_NO_GID_INDEX (-2)
 
 /* ---- observations ---- */
 
@@ -26,7 +27,28 @@ struct diag_gid {
     int type;        /* 1 RoCE v1, 2 RoCE v2; 0: unknown */
     int prefix_len;  /* of the interface address that equals it; 0: no such address,
                       * IO_UNKNOWN: not known */
+    int index;       /* in the port's table, or IO_UNKNOWN */
+    int vlan_id;     /* of the netdev with that address; 0: none; or IO_UNKNOWN */
 };
+
+/* What the port counted, each or IO_UNKNOWN; names and meanings are struct io_port_counters'. */
+enum diag_counter {
+    DIAG_TX_PACKETS,
+    DIAG_RX_PACKETS,
+    DIAG_RETRANSMITS,
+    DIAG_TIMEOUTS,
+    DIAG_OUT_OF_SEQUENCE,
+    DIAG_RNR_NAKS_SENT,
+    DIAG_ICRC_ERRORS,
+    DIAG_RX_UNCLAIMED,
+    DIAG_RX_FILTERED_SOURCE,
+    DIAG_RX_FILTERED_PORT,
+    DIAG_RX_OVERSIZE,
+    DIAG_TX_QUEUE_DROPS,
+    DIAG_RX_PAUSES,
+    DIAG_N_COUNTERS
+};
+const char *diag_counter_name(enum diag_counter counter); /* "tx_packets" */
 
 struct diag_port {
     char name[DIAG_NAME_BYTES]; /* "p0", "c0.1", "mlx5_0/2" */
@@ -37,6 +59,20 @@ struct diag_port {
     bool has_gids; /* false: its GID table was not seen */
     struct diag_gid gids[DIAG_GIDS_MAX];
     uint32_t n_gids;
+    int64_t device;                /* ports of one NIC share it */
+    enum diag_known is_software;   /* its packets pass the host's IP stack */
+    int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
+    int64_t counters[DIAG_N_COUNTERS];
+};
+
+/* Nothing but unknowns, and no GIDs. */
+void diag_port_init(struct diag_port *port);
+
+/* A rail that a connection of this host used. */
+struct diag_use {
+    char peer[DIAG_NAME_BYTES];
+    char local_port[DIAG_NAME_BYTES], remote_port[DIAG_NAME_BYTES];
+    int64_t path_mtu;
 };
 
 /* Something failed. `peer` is the host it happened with, "" if it concerns none. */
@@ -68,6 +104,11 @@ struct diag_host {
     bool has_hung;         /* ... or had to end it: all others had, and it did nothing */
     char state[24];        /* where it was when it ended: "jobs", "" unknown */
     int64_t memlock_bytes; /* INT64_MAX: unlimited */
+    char policy[32];       /* that chose its ports and GIDs; "" unknown */
+    int64_t gid_index;     /* that its settings fix; DIAG_NO_GID_INDEX, or IO_UNKNOWN */
+    bool has_uses;         /* false: it is not known what its connections used */
+    struct diag_use *uses; /* Owned [n_uses] */
+    uint32_t n_uses;
     struct diag_port *ports; /* Owned [n_ports] */
     uint32_t n_ports;
     struct diag_error *errors; /* Owned [n_errors], in order of time */
@@ -92,7 +133,8 @@ struct diag_input {
     struct diag_rank_order rank_order;
 };
 
-/* Frees everything inside; the structs themselves are the caller's. */
+/* Free everything inside; the structs themselves are the caller's. */
+void diag_host_fini(struct diag_host *host);
 void diag_input_fini(struct diag_input *input);
 
 /* ---- findings ---- */

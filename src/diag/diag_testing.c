@@ -12,7 +12,10 @@ static void add_gid(struct diag_port *port, const char *address, int type)
     struct io_prefix prefix;
 
     ck_assert(io_prefix_parse(address, &prefix));
-    *gid = (struct diag_gid){prefix.ip, type, prefix.prefix_len};
+    *gid = (struct diag_gid){.ip = prefix.ip,
+                             .type = type,
+                             .prefix_len = prefix.prefix_len,
+                             .index = (int)port->n_gids - 1};
 }
 
 static struct diag_port *add_port(struct diag_host *host, const char *name,
@@ -24,7 +27,9 @@ static struct diag_port *add_port(struct diag_host *host, const char *name,
                                .netdev_mtu = 9000,
                                .active_mtu = 4096,
                                .rate_bps = 100000000000,
-                               .has_gids = true};
+                               .has_gids = true,
+                               .device = host->n_ports - 1,
+                               .is_software = DIAG_NO};
     weft_format(port->name, sizeof(port->name), "%s", name);
     add_gid(port, address, 2);
     return port;
@@ -32,8 +37,11 @@ static struct diag_port *add_port(struct diag_host *host, const char *name,
 
 static void init_host(struct diag_host *host, const char *name)
 {
-    *host = (struct diag_host){
-        .was_observed = true, .memlock_bytes = INT64_MAX, .has_events = true};
+    *host = (struct diag_host){.was_observed = true,
+                               .memlock_bytes = INT64_MAX,
+                               .has_events = true,
+                               .policy = "nccl-2.25",
+                               .gid_index = DIAG_NO_GID_INDEX};
     weft_format(host->name, sizeof(host->name), "%s", name);
     weft_format(host->state, sizeof(host->state), "connect");
     host->ports = weft_calloc(4, sizeof(*host->ports));

@@ -1,14 +1,9 @@
+/* Observations and findings as JSON. */
 #include "diag/observations.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-
-#define HOSTS_MAX 4096
-#define LIST_MAX 4096
-
-/* ---- encoding ---- */
 
 static void put_int(json_t *object, const char *key, int64_t number)
 {
@@ -37,7 +32,29 @@ static json_t *encode_gid(const struct diag_gid *gid)
         put_text(object, "type", gid->type == 2 ? "RoCE v2" : "RoCE v1");
     }
     put_int(object, "prefix_len", gid->prefix_len);
+    put_int(object, "index", gid->index);
+    put_int(object, "vlan_id", gid->vlan_id);
     return object;
+}
+
+static json_t *encode_counters(const struct diag_port *port)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < DIAG_N_COUNTERS; i++) {
+        put_int(object, diag_counter_name((enum diag_counter)i), port->counters[i]);
+    }
+    return object;
+}
+
+static void put_gids(json_t *object, const struct diag_port *port)
+{
+    json_t *gids = json_array();
+
+    for (uint32_t j = 0; j < port->n_gids; j++) {
+        json_array_append_new(gids, encode_gid(&port->gids[j]));
+    }
+    json_object_set_new(object, "gids", gids);
 }
 
 static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
@@ -55,14 +72,17 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_int(object, "netdev_mtu", port->netdev_mtu);
         put_int(object, "active_mtu", port->active_mtu);
         put_int(object, "rate_bps", port->rate_bps);
-        if (port->has_gids) {
-            json_t *gids = json_array();
-
-            for (uint32_t j = 0; j < port->n_gids; j++) {
-                json_array_append_new(gids, encode_gid(&port->gids[j]));
-            }
-            json_object_set_new(object, "gids", gids);
+        put_int(object, "device", port->device);
+        if (port->is_software != DIAG_UNKNOWN) {
+            json_object_set_new(object, "software",
+                                json_boolean(port->is_software == DIAG_YES));
         }
+        put_int(object, "rp_filter", port->rp_filter);
+        put_int(object, "arp_ignore", port->arp_ignore);
+        if (port->has_gids) {
+            put_gids(object, port);
+        }
+        json_object_set_new(object, "counters", encode_counters(port));
         json_array_append_new(array, object);
     }
     return array;
@@ -107,7 +127,38 @@ static json_t *encode_error(const struct diag_error *failure)
     return object;
 }
 
-static json_t *encode_host(const struct diag_host *host)
+static json_t *encode_uses(const struct diag_host *host)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        json_t *use = json_object();
+
+        put_text(use, "peer", host->uses[i].peer);
+        put_text(use, "local_port", host->uses[i].local_port);
+        put_text(use, "remote_port", host->uses[i].remote_port);
+        put_int(use, "path_mtu", host->uses[i].path_mtu);
+        json_array_append_new(array, use);
+    }
+    return array;
+}
+
+static json_t *encode_events(const struct diag_host *host)
+{
+    json_t *events = json_array();
+
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        json_t *event = json_object();
+
+        put_text(event, "type", host->events[i].type);
+        put_text(event, "port", host->events[i].port);
+        put_int(event, "at_ns", host->events[i].at_ns);
+        json_array_append_new(events, event);
+    }
+    return events;
+}
+
+json_t *diag_host_encode(const struct diag_host *host)
 {
     json_t *object = json_object();
     json_t *errors = json_array();
@@ -123,23 +174,18 @@ static json_t *encode_host(const struct diag_host *host)
     }
     put_text(object, "state", host->state);
     put_int(object, "memlock_bytes", host->memlock_bytes);
+    put_text(object, "policy", host->policy);
+    put_int(object, "gid_index", host->gid_index);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
     for (uint32_t i = 0; i < host->n_errors; i++) {
         json_array_append_new(errors, encode_error(&host->errors[i]));
     }
     json_object_set_new(object, "errors", errors);
     if (host->has_events) {
-        json_t *events = json_array();
-
-        for (uint32_t i = 0; i < host->n_events; i++) {
-            json_t *event = json_object();
-
-            put_text(event, "type", host->events[i].type);
-            put_text(event, "port", host->events[i].port);
-            put_int(event, "at_ns", host->events[i].at_ns);
-            json_array_append_new(events, event);
-        }
-        json_object_set_new(object, "events", events);
+        json_object_set_new(object, "events", encode_events(host));
+    }
+    if (host->has_uses) {
+        json_object_set_new(object, "uses", encode_uses(host));
     }
     for (uint32_t i = 0; i < host->n_told; i++) {
         json_t *one = json_object();
@@ -160,7 +206,7 @@ json_t *diag_observations_encode(const struct diag_input *input)
 
     json_object_set_new(document, "schema_version", json_integer(1));
     for (uint32_t i = 0; i < input->n_hosts; i++) {
-        json_array_append_new(hosts, encode_host(&input->hosts[i]));
+        json_array_append_new(hosts, diag_host_encode(&input->hosts[i]));
     }
     json_object_set_new(document, "hosts", hosts);
     if (input->rank_order.missing > 0) {
@@ -206,294 +252,4 @@ json_t *diag_findings_encode(const struct diag_findings *findings)
         json_array_append_new(array, object);
     }
     return array;
-}
-
-/* ---- decoding ---- */
-
-/* Where the decoder is, for messages, and the first thing that was wrong. */
-struct cursor {
-    char path[160];
-    weft_status status;
-    struct weft_error *error;
-};
-
-static void bad(struct cursor *at, const char *key, const char *what)
-{
-    if (at->status == WEFT_OK) {
-        at->status = weft_fail(at->error, WEFT_ERR_INPUT, "observations", "%s%s: %s",
-                               at->path, key, what);
-    }
-}
-
-static int64_t get_int(struct cursor *at, const json_t *object, const char *key,
-                       int64_t absent)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (value == NULL) {
-        return absent;
-    }
-    if (!json_is_integer(value)) {
-        bad(at, key, "must be an integer");
-        return absent;
-    }
-    return json_integer_value(value);
-}
-
-static void get_text(struct cursor *at, const json_t *object, const char *key, char *out,
-                     size_t out_bytes)
-{
-    const json_t *value = json_object_get(object, key);
-
-    out[0] = '\0';
-    if (value == NULL) {
-        return;
-    }
-    if (!json_is_string(value) || strlen(json_string_value(value)) >= out_bytes) {
-        bad(at, key, "must be a text that is not too long");
-        return;
-    }
-    weft_format(out, out_bytes, "%s", json_string_value(value));
-}
-
-static bool get_bool(struct cursor *at, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (value != NULL && !json_is_boolean(value)) {
-        bad(at, key, "must be true or false");
-    }
-    return json_is_true(value);
-}
-
-/* The list `key` of objects, NULL if it is absent or wrong; at most `max` long. */
-static const json_t *get_list(struct cursor *at, const json_t *object, const char *key,
-                              size_t max, uint32_t *out_n)
-{
-    const json_t *list = json_object_get(object, key);
-
-    *out_n = 0;
-    if (list == NULL) {
-        return NULL;
-    }
-    if (!json_is_array(list) || json_array_size(list) > max) {
-        bad(at, key, "must be a list that is not too long");
-        return NULL;
-    }
-    *out_n = (uint32_t)json_array_size(list);
-    return list;
-}
-
-/* Element `i`, with the path one deeper; undo with `leave`. NULL if it is no object. */
-static const json_t *go_into(struct cursor *at, const json_t *list, const char *key,
-                             uint32_t i, size_t *out_mark)
-{
-    const json_t *item = json_array_get(list, i);
-
-    *out_mark = strlen(at->path);
-    weft_format(at->path + *out_mark, sizeof(at->path) - *out_mark, "%s[%u].", key, i);
-    if (!json_is_object(item)) {
-        bad(at, "", "must be an object");
-        return NULL;
-    }
-    return item;
-}
-
-static void leave(struct cursor *at, size_t mark)
-{
-    at->path[mark] = '\0';
-}
-
-static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid *out)
-{
-    char text[IO_IP_TEXT_BYTES];
-    char type[16];
-
-    get_text(at, object, "gid", text, sizeof(text));
-    if (!io_ip_parse(text, &out->ip)) {
-        bad(at, "gid", "must be an IP address");
-    }
-    get_text(at, object, "type", type, sizeof(type));
-    out->type = strcmp(type, "RoCE v2") == 0 ? 2 : strcmp(type, "RoCE v1") == 0 ? 1 : 0;
-    out->prefix_len = (int)get_int(at, object, "prefix_len", IO_UNKNOWN);
-    if (out->prefix_len < IO_UNKNOWN ||
-        out->prefix_len > (io_ip_is_v4(&out->ip) ? 32 : 128)) {
-        bad(at, "prefix_len", "is out of range");
-        out->prefix_len = IO_UNKNOWN;
-    }
-}
-
-static void decode_port(struct cursor *at, const json_t *object, struct diag_port *out)
-{
-    char state[8];
-    uint32_t n;
-    const json_t *gids = get_list(at, object, "gids", DIAG_GIDS_MAX, &n);
-
-    get_text(at, object, "name", out->name, sizeof(out->name));
-    get_text(at, object, "state", state, sizeof(state));
-    out->is_up = strcmp(state, "up") == 0     ? DIAG_YES
-                 : strcmp(state, "down") == 0 ? DIAG_NO
-                                              : DIAG_UNKNOWN;
-    out->netdev_mtu = get_int(at, object, "netdev_mtu", IO_UNKNOWN);
-    out->active_mtu = get_int(at, object, "active_mtu", IO_UNKNOWN);
-    out->rate_bps = get_int(at, object, "rate_bps", IO_UNKNOWN);
-    out->has_gids = gids != NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        size_t mark;
-        const json_t *item = go_into(at, gids, "gids", i, &mark);
-
-        if (item != NULL) {
-            decode_gid(at, item, &out->gids[out->n_gids++]);
-        }
-        leave(at, mark);
-    }
-}
-
-static struct diag_port *decode_ports(struct cursor *at, const json_t *object,
-                                      uint32_t *out_n)
-{
-    const json_t *list = get_list(at, object, "ports", LIST_MAX, out_n);
-    struct diag_port *ports = weft_calloc(*out_n + 1, sizeof(*ports));
-
-    for (uint32_t i = 0; i < *out_n; i++) {
-        size_t mark;
-        const json_t *item = go_into(at, list, "ports", i, &mark);
-
-        if (item != NULL) {
-            decode_port(at, item, &ports[i]);
-        }
-        leave(at, mark);
-    }
-    return ports;
-}
-
-static weft_status status_by_name(const char *name)
-{
-    for (int status = WEFT_OK; status >= WEFT_ERR_ENVIRONMENT; status--) {
-        if (strcmp(weft_status_name((weft_status)status), name) == 0) {
-            return (weft_status)status;
-        }
-    }
-    return WEFT_ERR_PROTOCOL;
-}
-
-static void decode_error(struct cursor *at, const json_t *object, struct diag_error *out)
-{
-    struct weft_error *error = &out->error;
-    char status[32];
-    json_t *values = json_object_get(object, "values");
-    const char *name;
-    json_t *value;
-
-    get_text(at, object, "status", status, sizeof(status));
-    error->status = status_by_name(status);
-    get_text(at, object, "phase", error->phase, sizeof(error->phase));
-    get_text(at, object, "object", error->object, sizeof(error->object));
-    get_text(at, object, "message", error->message, sizeof(error->message));
-    error->sys_errno = (int)get_int(at, object, "errno", 0);
-    error->wc_status = (int)get_int(at, object, "wc_status", 0);
-    get_text(at, object, "peer", out->peer, sizeof(out->peer));
-    out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
-    out->is_hearsay = get_bool(at, object, "hearsay");
-    json_object_foreach(values, name, value)
-    {
-        if (json_is_integer(value)) {
-            weft_error_int(error, name, json_integer_value(value));
-        } else if (json_is_string(value)) {
-            weft_error_text(error, name, json_string_value(value));
-        } else {
-            bad(at, "values", "must be integers and texts");
-        }
-    }
-}
-
-static void decode_event(struct cursor *at, const json_t *object, struct diag_event *out)
-{
-    get_text(at, object, "type", out->type, sizeof(out->type));
-    get_text(at, object, "port", out->port, sizeof(out->port));
-    out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
-}
-
-static void decode_host(struct cursor *at, const json_t *object, struct diag_host *out)
-{
-    uint32_t n_told;
-    const json_t *errors = get_list(at, object, "errors", LIST_MAX, &out->n_errors);
-    const json_t *events = get_list(at, object, "events", LIST_MAX, &out->n_events);
-    const json_t *told = get_list(at, object, "told", LIST_MAX, &n_told);
-    size_t mark;
-
-    get_text(at, object, "name", out->name, sizeof(out->name));
-    out->was_observed = get_bool(at, object, "observed");
-    out->has_vanished = get_bool(at, object, "vanished");
-    out->has_hung = get_bool(at, object, "hung");
-    get_text(at, object, "state", out->state, sizeof(out->state));
-    out->memlock_bytes = get_int(at, object, "memlock_bytes", IO_UNKNOWN);
-    out->ports = decode_ports(at, object, &out->n_ports);
-    out->errors = weft_calloc(out->n_errors + 1, sizeof(*out->errors));
-    for (uint32_t i = 0; i < out->n_errors; i++) {
-        decode_error(at, go_into(at, errors, "errors", i, &mark), &out->errors[i]);
-        leave(at, mark);
-    }
-    out->has_events = events != NULL;
-    out->events = weft_calloc(out->n_events + 1, sizeof(*out->events));
-    for (uint32_t i = 0; i < out->n_events; i++) {
-        decode_event(at, go_into(at, events, "events", i, &mark), &out->events[i]);
-        leave(at, mark);
-    }
-    out->told = weft_calloc(n_told + 1, sizeof(*out->told));
-    for (uint32_t i = 0; i < n_told; i++) {
-        const json_t *item = go_into(at, told, "told", i, &mark);
-
-        get_text(at, item, "peer", out->told[i].peer, sizeof(out->told[i].peer));
-        out->told[i].ports = decode_ports(at, item, &out->told[i].n_ports);
-        out->n_told = i + 1;
-        leave(at, mark);
-    }
-}
-
-static void decode_rank_order(struct cursor *at, const json_t *object,
-                              struct diag_rank_order *out)
-{
-    if (object == NULL) {
-        return;
-    }
-    int64_t missing = get_int(at, object, "missing", 0);
-    int64_t better = get_int(at, object, "better_missing", 0);
-    if (!json_is_object(object) || missing < 0 || missing > UINT32_MAX || better < 0 ||
-        better > UINT32_MAX) {
-        bad(at, "rank_order", "must say how many neighbours share no cable");
-        return;
-    }
-    out->missing = (uint32_t)missing;
-    out->better_missing = (uint32_t)better;
-    get_text(at, object, "better_order", out->better_order, sizeof(out->better_order));
-}
-
-weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
-                                     struct weft_error *error)
-{
-    struct cursor at = {.status = WEFT_OK, .error = error};
-    uint32_t n;
-    const json_t *hosts = get_list(&at, document, "hosts", HOSTS_MAX, &n);
-
-    *out = (struct diag_input){.hosts = NULL};
-    if (get_int(&at, document, "schema_version", 0) != 1) {
-        bad(&at, "schema_version", "must be 1");
-        return at.status;
-    }
-    if (hosts == NULL) {
-        bad(&at, "hosts", "must be a list");
-        return at.status;
-    }
-    out->hosts = weft_calloc(n + 1, sizeof(*out->hosts));
-    for (uint32_t i = 0; i < n; i++) {
-        size_t mark;
-        const json_t *item = go_into(&at, hosts, "hosts", i, &mark);
-
-        decode_host(&at, item, &out->hosts[i]);
-        out->n_hosts = i + 1;
-        leave(&at, mark);
-    }
-    decode_rank_order(&at, json_object_get(document, "rank_order"), &out->rank_order);
-    return at.status;
 }

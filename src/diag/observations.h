@@ -15,6 +15,10 @@ json_t *diag_observations_encode(const struct diag_input *input);
 weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
                                      struct weft_error *error) WEFT_MUST_CHECK;
 
+/* One host of it: what a process tells whoever gathers. */
+json_t *diag_host_encode(const struct diag_host *host);
+weft_status diag_host_decode(const json_t *object, struct diag_host *out,
+                             struct weft_error *error) WEFT_MUST_CHECK;
 /* The "findings" array of the run's document; a new reference. */
 json_t *diag_findings_encode(const struct diag_findings *findings);
 

@@ -17,6 +17,7 @@ struct io_netdev {
     uint32_t mtu_bytes; /* of IP packets, as `ip link` prints it */
     uint64_t speed_bps; /* of the netdev, not what verbs says; 0: unknown */
     bool is_up;         /* administratively up and carrier */
+    int vlan_id;        /* of a VLAN's netdev; 0: it is none; or IO_UNKNOWN */
     bool is_management; /* reaches every host; never carries data under policy weft */
     struct io_prefix *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;

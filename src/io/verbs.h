@@ -109,6 +109,23 @@ struct io_async_event {
     uint8_t port;      /* for port and GID events, else 0 */
 };
 
+/* What a port has counted since it was made: RoCE packets only, unless said otherwise. A
+ * counter that the device does not have is IO_UNKNOWN (io/hostinfo.h). */
+struct io_port_counters {
+    int64_t tx_packets, rx_packets; /* on the wire, whatever came of them */
+    int64_t retransmits;            /* packets sent again */
+    int64_t timeouts;               /* of waiting for an acknowledgement */
+    int64_t out_of_sequence;        /* packets that came after a gap */
+    int64_t rnr_naks_sent;          /* "receiver not ready" */
+    int64_t icrc_errors;            /* arrived damaged */
+    int64_t rx_unclaimed;           /* belonged to no queue pair that could take them */
+    int64_t rx_filtered_source; /* the IP stack's reverse path filter refused them ... */
+    int64_t rx_filtered_port;   /* ... or its firewall: devices made of software only */
+    int64_t rx_oversize;        /* longer than the netdev's MTU: dropped */
+    int64_t tx_queue_drops;     /* frames of any kind that found their queue full */
+    int64_t rx_pauses;          /* times that the other end stopped this one */
+};
+
 struct io_device;
 
 struct io_device_ops {
@@ -121,6 +138,9 @@ struct io_device_ops {
                      struct io_gid_entry *out);
     /* The netdev behind a port: its ifindex in hostinfo; 0 if none. */
     int (*port_netdev)(struct io_device *device, uint8_t port, uint32_t *out_ifindex);
+    /* Where several ports share a counter, it is unknown. May be NULL: none is known. */
+    int (*port_counters)(struct io_device *device, uint8_t port,
+                         struct io_port_counters *out);
 
     /* Starts op->kind. 0: op is RUNNING or already DONE (with op->error). An errno:
      * refused at once, op is IDLE. */

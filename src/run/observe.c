@@ -3,35 +3,16 @@
 
 #include "base/text.h"
 #include "mesh/ring.h"
+#include "run/facts.h"
 #include "run/private.h"
-
-static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
-{
-    weft_format(out->name, sizeof(out->name), "%s", facts->name);
-    out->is_up = facts->is_active ? DIAG_YES : DIAG_NO;
-    out->netdev_mtu = facts->netdev_mtu;
-    out->active_mtu = facts->active_mtu;
-    out->rate_bps = (int64_t)facts->rate_bps;
-    out->has_gids = true;
-    for (uint32_t i = 0; i < facts->n_gids; i++) {
-        struct diag_gid *gid = &out->gids[out->n_gids++];
-
-        memcpy(gid->ip.bytes, facts->gids[i].gid.raw, sizeof(gid->ip.bytes));
-        gid->type = facts->gids[i].type;
-        gid->prefix_len = facts->gids[i].prefix_len;
-    }
-}
-
-_Static_assert(IBV_GID_TYPE_ROCE_V1 == 1 && IBV_GID_TYPE_ROCE_V2 == 2,
-               "diag counts RoCE versions as verbs does");
-_Static_assert(RDMA_FACTS_GIDS_MAX <= DIAG_GIDS_MAX, "all facts are observed");
+#include "run/record.h"
 
 static struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint32_t n)
 {
     struct diag_port *ports = weft_calloc(n + 1, sizeof(*ports));
 
     for (uint32_t i = 0; i < n; i++) {
-        observe_port(&facts[i], &ports[i]);
+        run_facts_port(&facts[i], &ports[i]);
     }
     return ports;
 }
@@ -129,24 +110,43 @@ static void observe_told(const struct run *run, const struct host *host,
     }
 }
 
+static void observe_uses(const struct run *run, const struct host *host,
+                         struct diag_host *out)
+{
+    out->has_uses = true;
+    out->uses = weft_calloc(host->n_connections + 1, sizeof(*out->uses));
+    for (uint32_t i = 0; i < host->n_connections; i++) {
+        const struct host_connection *from = &host->connections[i];
+        struct diag_use *use = &out->uses[out->n_uses++];
+        uint32_t next = from->n_via > 0 ? from->via[0] : from->to;
+
+        weft_format(use->peer, sizeof(use->peer), "%s", member_name(run, next));
+        weft_format(use->local_port, sizeof(use->local_port), "%s", from->local_port);
+        weft_format(use->remote_port, sizeof(use->remote_port), "%s", from->remote_port);
+        use->path_mtu = from->path_mtu;
+    }
+}
+
 static void observe_host(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
-    weft_format(out->name, sizeof(out->name), "%s", host->env->name);
-    out->memlock_bytes = IO_UNKNOWN;
     if (host->state == HOST_DEAD) {
+        weft_format(out->name, sizeof(out->name), "%s", host->env->name);
+        out->memlock_bytes = IO_UNKNOWN;
+        out->gid_index = IO_UNKNOWN;
         /* Where we started its process, we saw that; elsewhere only its peers can tell. */
         out->has_hung = host->has_hung;
         out->has_vanished = run->world->ops->launch != NULL && !host->has_hung;
         return; /* the dead tell nothing */
     }
+    if (!run_record_take_facts(host, out)) {
+        run_facts(host, out);
+    }
     out->was_observed = true;
+    observe_uses(run, host, out);
     weft_format(
         out->state, sizeof(out->state), "%s",
         host_state_name(host->state == HOST_FAILED ? host->failed_in : host->state));
-    out->memlock_bytes = host->env->ops->hostinfo(host->env)->memlock_bytes;
-    out->ports = observe_ports(host->ports, host->n_ports);
-    out->n_ports = host->n_ports;
     out->errors = weft_calloc(run->n_rows + 1, sizeof(*out->errors));
     observe_wrong_rows(run, host, out);
     if (host->state == HOST_FAILED) {

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "diag/observations.h"
+#include "run/facts.h"
+
 static json_t *gid_text(const union ibv_gid *gid)
 {
     struct io_ip ip;
@@ -180,17 +183,26 @@ static json_t *encode_flows(const struct host *host)
                      (json_int_t)host->relayed.memory_peak);
 }
 
+static json_t *encode_facts(const struct host *host)
+{
+    struct diag_host facts = {.name = ""};
+    json_t *object;
+
+    run_facts(host, &facts);
+    object = diag_host_encode(&facts);
+    diag_host_fini(&facts);
+    return object;
+}
+
 json_t *run_record_encode(const struct host *host)
 {
-    int64_t memlock = host->env->ops->hostinfo(host->env)->memlock_bytes;
-
-    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
+    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
                      "s:o, s:o, s:I, "
                      "s:I}",
                      "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
                      (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
-                     (int)host->state, "failed_in", (int)host->failed_in, "memlock_bytes",
-                     (json_int_t)memlock, "error", encode_error(host), "ports",
+                     (int)host->state, "failed_in", (int)host->failed_in, "facts",
+                     encode_facts(host), "error", encode_error(host), "ports",
                      encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
                      "connections", encode_connections(host), "completions",
                      encode_completions(host), "peers", encode_peers(host), "events",

@@ -8,9 +8,10 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "diag/diag.h"
 #include "host/host.h"
 
-#define RUN_RECORD_SCHEMA 1
+#define RUN_RECORD_SCHEMA 2
 
 /* A new reference. Times are as the host's clock tells them. */
 json_t *run_record_encode(const struct host *host);
@@ -22,6 +23,9 @@ json_t *run_record_encode(const struct host *host);
 struct host *run_record_decode(const json_t *record, const char *name,
                                const struct host_config *config, weft_ns origin_ns,
                                struct weft_error *error);
+/* Of a host that ran elsewhere: moves what it knew of itself (run/facts.h) to `out`. False of
+ * one that ran here. */
+bool run_record_take_facts(const struct host *host, struct diag_host *out);
 /* NULL is ignored. */
 void run_record_free(struct host *host);
 

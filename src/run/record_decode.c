@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "diag/observations.h"
 #include "run/record_private.h"
 
 #define PEER_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
@@ -11,6 +12,7 @@
 struct record_env {
     struct io_env base;
     struct io_hostinfo info;
+    struct diag_host facts; /* Owned, until taken */
 };
 
 static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
@@ -229,20 +231,22 @@ static void decode(struct record_decoder *decoder, json_t *record)
     struct host *host = decoder->host;
     struct record_env *env = weft_container_of(host->env, struct record_env, base);
     json_t *parts[8];
-    json_int_t numbers[5];
+    json_int_t numbers[4];
+    json_t *facts;
+    struct weft_error ignored = {0};
     int schema;
     int state;
     int failed_in;
 
     if (json_unpack(
             record,
-            "{s:i, s:I, s:I, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
+            "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
             "s:I}",
             "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
-            "failed_in", &failed_in, "memlock_bytes", &numbers[2], "error", &parts[0],
-            "ports", &parts[1], "rows", &parts[2], "connections", &parts[3], "peers",
-            &parts[4], "events", &parts[5], "completions", &parts[6], "flows", &parts[7],
-            "jobs_started_ns", &numbers[3], "jobs_ended_ns", &numbers[4]) != 0 ||
+            "failed_in", &failed_in, "facts", &facts, "error", &parts[0], "ports",
+            &parts[1], "rows", &parts[2], "connections", &parts[3], "peers", &parts[4],
+            "events", &parts[5], "completions", &parts[6], "flows", &parts[7],
+            "jobs_started_ns", &numbers[2], "jobs_ended_ns", &numbers[3]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
         record_bad(decoder, "record");
@@ -257,9 +261,13 @@ static void decode(struct record_decoder *decoder, json_t *record)
     host->row = (uint32_t)numbers[1];
     host->state = (enum host_state)state;
     host->failed_in = (enum host_state)failed_in;
-    env->info.memlock_bytes = numbers[2];
-    host->jobs_started_ns = moment(decoder, numbers[3]);
-    host->jobs_ended_ns = moment(decoder, numbers[4]);
+    if (!json_is_object(facts) ||
+        diag_host_decode(facts, &env->facts, &ignored) != WEFT_OK) {
+        record_bad(decoder, "facts");
+    }
+    env->info.memlock_bytes = env->facts.memlock_bytes;
+    host->jobs_started_ns = moment(decoder, numbers[2]);
+    host->jobs_ended_ns = moment(decoder, numbers[3]);
     decode_error(decoder, parts[0]);
     host->n_ports = decode_ports(decoder, parts[1], host->ports);
     decode_rows(decoder, parts[2]);
@@ -278,6 +286,28 @@ static const struct io_hostinfo *hostinfo_of(struct io_env *env)
 }
 
 static const struct io_env_ops record_env_ops = {.hostinfo = hostinfo_of};
+
+bool run_record_take_facts(const struct host *host, struct diag_host *out)
+{
+    if (host->env->ops != &record_env_ops) {
+        return false;
+    }
+    struct record_env *env = weft_container_of(host->env, struct record_env, base);
+
+    *out = env->facts;
+    free(out->uses);
+    free(out->errors);
+    free(out->events);
+    free(out->told);
+    out->uses = NULL;
+    out->errors = NULL;
+    out->events = NULL;
+    out->told = NULL;
+    out->n_uses = out->n_errors = out->n_events = out->n_told = 0;
+    weft_format(out->name, sizeof(out->name), "%s", host->env->name);
+    env->facts = (struct diag_host){.name = ""};
+    return true;
+}
 
 static struct host *create(const char *name, const struct host_config *config)
 {
@@ -343,6 +373,7 @@ void run_record_free(struct host *host)
         free(host->peers[i].ports);
     }
     free(host->peers);
+    diag_host_fini(&weft_container_of(host->env, struct record_env, base)->facts);
     free(weft_container_of(host->env, struct record_env, base));
     free(host);
 }

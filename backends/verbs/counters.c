@@ -1,0 +1,67 @@
+/* What a port has counted, from the kernel's files. Drivers name their hw_counters as they like:
+ * each fact has the names by which mlx5, hns and rxe know it, and is unknown elsewhere. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/verbs/device.h"
+#include "base/text.h"
+
+static int64_t read_counter(const struct verbs_device *device, uint8_t port,
+                            const char *directory, const char *name)
+{
+    char path[400];
+    char line[64];
+    char *end;
+    weft_format(path, sizeof path, "%s/ports/%u/%s/%s", device->sysfs, port, directory,
+                name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return IO_UNKNOWN;
+    }
+    bool got = fgets(line, (int)sizeof line, file) != NULL;
+    fclose(file);
+    long long number = got ? strtoll(line, &end, 10) : 0;
+    return !got || end == line || number < 0 ? IO_UNKNOWN : (int64_t)number;
+}
+
+/* The first of two names that there is. */
+static int64_t hw_counter(const struct verbs_device *device, uint8_t port,
+                          const char *name, const char *other)
+{
+    int64_t number = read_counter(device, port, "hw_counters", name);
+    return number != IO_UNKNOWN || other == NULL
+               ? number
+               : read_counter(device, port, "hw_counters", other);
+}
+
+int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_counters *out)
+{
+    const struct verbs_device *device = verbs_device_of(io);
+    if (port == 0 || port > io->n_ports) {
+        return EINVAL;
+    }
+    *out = (struct io_port_counters){
+        .tx_packets = hw_counter(device, port, "sent_pkts", NULL),
+        .rx_packets = hw_counter(device, port, "rcvd_pkts", NULL),
+        .retransmits = hw_counter(device, port, "completer_retry_err", NULL),
+        .timeouts = hw_counter(device, port, "local_ack_timeout_err", NULL),
+        .out_of_sequence =
+            hw_counter(device, port, "out_of_sequence", "out_of_seq_request"),
+        .rnr_naks_sent = hw_counter(device, port, "send_rnr_err", NULL),
+        .icrc_errors = hw_counter(device, port, "rx_icrc_encapsulated", NULL),
+        .rx_unclaimed = IO_UNKNOWN,
+        .rx_filtered_source = IO_UNKNOWN,
+        .rx_filtered_port = IO_UNKNOWN,
+        .rx_oversize = IO_UNKNOWN,
+        .tx_queue_drops = IO_UNKNOWN,
+        .rx_pauses = IO_UNKNOWN,
+    };
+    /* rxe counts there what its queue pairs took, mlx5 all that came (in words of 4 bytes for
+     * data, but in packets here). */
+    if (out->tx_packets == IO_UNKNOWN) {
+        out->tx_packets = read_counter(device, port, "counters", "port_xmit_packets");
+        out->rx_packets = read_counter(device, port, "counters", "port_rcv_packets");
+    }
+    return 0;
+}

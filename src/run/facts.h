@@ -1,0 +1,15 @@
+/* What a host knows of itself when it is over: its ports as they are by then, their counters and
+ * the kernel's settings. */
+#ifndef WEFT_RUN_FACTS_H
+#define WEFT_RUN_FACTS_H
+
+#include "diag/diag.h"
+#include "host/host.h"
+
+/* Fills `out` (zero) with name, limits, settings and ports; errors, events and the rest stay
+ * empty. The caller's to fini. */
+void run_facts(const struct host *host, struct diag_host *out);
+/* The part of it that peers are told. */
+void run_facts_port(const struct rdma_port_facts *facts, struct diag_port *out);
+
+#endif
