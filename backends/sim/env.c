@@ -66,12 +66,25 @@ static void fill_netdev(const struct world_sysctl *sysctl,
     }
 }
 
+const struct io_machine *sim_host_machine(struct sim_host *host)
+{
+    if (!host->has_machine) {
+        io_machine_of_world(host->spec, NULL, &host->machine);
+        host->has_machine = true;
+    }
+    for (uint32_t i = 0; i < host->spec->n_ports; i++) {
+        host->machine.nets[i].is_active = sim_port_is_up(host->ports[i]);
+    }
+    return &host->machine;
+}
+
 static const struct io_hostinfo *env_hostinfo(struct io_env *env)
 {
     struct sim_process *process = sim_process_of(env);
-    const struct sim_host *host = process->host;
+    struct sim_host *host = process->host;
     struct io_hostinfo *info = &process->info;
     free_netdevs(info);
+    info->machine = sim_host_machine(host);
     info->n_netdevs = sim_stack_n_netdevs(host->stack);
     info->netdevs = weft_calloc(info->n_netdevs + 1, sizeof *info->netdevs);
     for (uint32_t i = 0; i < info->n_netdevs; i++) {

@@ -30,19 +30,15 @@ static uint64_t guid_of(uint64_t mac)
     return (mac >> 24 ^ 0x020000) << 40 | (uint64_t)0xfffe << 24 | (mac & 0xffffff);
 }
 
-static void name_device(struct sim_device *device, uint32_t index, uint32_t first_port)
+static void name_device(struct sim_device *device, uint32_t first_port)
 {
     const struct world_host *spec = device->process->host->spec;
-    const struct world_port *port = &spec->ports[first_port];
-    uint32_t function = 0;
-    for (uint32_t i = 0; i < first_port; i++) {
-        function += spec->ports[i].pcie_root == port->pcie_root &&
-                    spec->ports[i].device != index && spec->ports[i].port <= 1;
-    }
-    weft_format(device->io.name, sizeof device->io.name, "%s", port->name);
+    char bus_id[16];
+    io_machine_function(spec, first_port, bus_id, sizeof bus_id);
+    weft_format(device->io.name, sizeof device->io.name, "%s",
+                spec->ports[first_port].name);
     weft_format(device->io.pci_path, sizeof device->io.pci_path,
-                "/sys/devices/pci%04x:00/%04x:00:00.0/%04x:01:00.%x", port->pcie_root,
-                port->pcie_root, port->pcie_root, function);
+                "/sys/devices/pci%.4s:00/%.4s:00:00.0/%s", bus_id, bus_id, bus_id);
     device->io.guid = guid_of(sim_port_mac(device->ports[0]));
 }
 
@@ -69,7 +65,7 @@ static void open_device(struct sim_process *process, uint32_t index)
             device->io.n_ports++;
         }
     }
-    name_device(device, index, first_port);
+    name_device(device, first_port);
     if (process->index > 0) {
         uint32_t user = sim_nic_open(device->nic, sim_process_memlock(process));
         weft_check(user == process->index);
@@ -123,4 +119,5 @@ void sim_processes_fini(struct sim_host *host)
         free(process->devices);
         free(process->env.devices);
     }
+    io_machine_fini(&host->machine);
 }

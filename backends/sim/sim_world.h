@@ -3,6 +3,7 @@
 #define WEFT_BACKENDS_SIM_WORLD_H
 
 #include "base/check.h"
+#include "io/machine.h"
 #include "io/world.h"
 #include "sim/gpu.h"
 #include "sim/memory.h"
@@ -64,6 +65,8 @@ struct sim_host {
     uint32_t first_task; /* index of its first process in the loop */
     bool is_dead;
     struct sim_stack *stack;
+    struct io_machine machine; /* what is inside; of ports, as of the last hostinfo() */
+    bool has_machine;
     struct sim_port **ports;     /* Owned [spec->n_ports] */
     struct sim_port *management; /* Owned; may be NULL */
     struct sim_root **roots;     /* Owned [spec->n_pcie_roots]; NULL: shared by nobody */
@@ -174,6 +177,8 @@ void sim_host_pause(struct sim_host *host, bool paused);
 extern const struct io_env_ops sim_env_ops;
 void sim_env_init(struct sim_process *process);
 void sim_env_fini(struct sim_process *process);
+/* What is inside the host, its ports as they are now. */
+const struct io_machine *sim_host_machine(struct sim_host *host);
 const char *sim_env_setting(const struct world_host *spec, const char *name);
 
 /* oob.c */

@@ -8,6 +8,7 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "run/inside.h"
 
 struct verb_spec {
     const char *name;
@@ -102,6 +103,7 @@ struct scenario *cli_load_keep(const struct cli_options *options, const char *pa
                                struct weft_text *text)
 {
     struct scenario_diagnostics diagnostics;
+    struct weft_text wrong = {NULL, 0, 0};
     struct scenario *scenario = NULL;
     weft_status status = scenario_load_file(path, options->sets, options->n_sets, text,
                                             &scenario, &diagnostics);
@@ -113,6 +115,12 @@ struct scenario *cli_load_keep(const struct cli_options *options, const char *pa
         fprintf(stderr, "%s: and %zu more\n", path, diagnostics.n_left_out);
     }
     scenario_diagnostics_fini(&diagnostics);
+    if (scenario != NULL && !run_check_documents(scenario, &wrong)) {
+        fprintf(stderr, "%s", wrong.bytes);
+        scenario_free(scenario);
+        scenario = NULL;
+    }
+    weft_text_fini(&wrong);
     return status == WEFT_OK ? scenario : NULL;
 }
 

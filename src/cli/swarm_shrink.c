@@ -24,7 +24,8 @@ static void try_it(void *context)
     char *line;
 
     if (scenario_load_text(trial->path, trial->text->bytes, trial->text->n, NULL, 0,
-                           &scenario, &diagnostics) != WEFT_OK) {
+                           &scenario, &diagnostics) != WEFT_OK ||
+        scenario_read_topologies(scenario, &diagnostics) != WEFT_OK) {
         return;
     }
     row = swarm_row(trial->options, trial->path, scenario, trial->seed);

@@ -10,6 +10,8 @@
 
 #define IO_UNKNOWN (-1)
 
+struct io_machine;
+
 struct io_netdev {
     uint32_t ifindex;
     char name[32];
@@ -34,6 +36,9 @@ struct io_hostinfo {
     uint32_t n_netdevs;
     int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX: unlimited; IO_UNKNOWN */
     int ip_forward;        /* or IO_UNKNOWN */
+    /* What is inside the host (io/machine.h); NULL: nobody knows. Not owned: as long as the
+     * environment lives. */
+    const struct io_machine *machine;
 };
 
 /* The netdev with `ifindex`, or NULL. */

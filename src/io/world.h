@@ -27,6 +27,7 @@ struct world_port {
                                     * two-port profile share one */
     uint8_t port;       /* port of that device, from 1 */
     uint32_t pcie_root; /* index into world_host.pcie_root_bps */
+    bool is_cage;       /* a function of a cage of a DGX Spark */
     uint64_t rate_bps;
     uint32_t mtu_bytes;                /* of the netdev */
     const struct io_prefix *addresses; /* [n_addresses], in the order added */
@@ -72,6 +73,11 @@ struct world_host {
     const uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
     uint32_t n_pcie_roots;
     uint32_t n_gpus;
+    /* An NCCL topology document for the inside of the host [n_gpu_document], and its file's name;
+     * NULL: see io_machine_of_world. */
+    const char *gpu_document;
+    size_t n_gpu_document;
+    const char *gpu_document_name;
     struct world_sysctl sysctl;
     bool forward_accept;           /* firewall: forward policy */
     const char *const *input_drop; /* "tcp:1024-65535"; [n_input_drop] */

@@ -218,6 +218,8 @@ static void read_gpu(struct loader *loader, struct scenario_host *host,
     } else if (read_text(loader, seen.at[0], "topology", &host->gpu_topology) &&
                host->gpu_topology[0] == '\0') {
         complain(loader, seen.at[0]->mark, "topology: the file name is empty");
+    } else {
+        host->gpu_mark = seen.at[0]->mark;
     }
 }
 

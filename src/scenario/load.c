@@ -153,9 +153,15 @@ weft_status scenario_load_file(const char *path, const struct scenario_set *sets
     weft_status status = read_file(path, text, diag);
 
     *out = NULL;
-    return status != WEFT_OK
-               ? status
-               : scenario_load_text(path, text->bytes, text->n, sets, n_sets, out, diag);
+    if (status == WEFT_OK) {
+        status = scenario_load_text(path, text->bytes, text->n, sets, n_sets, out, diag);
+    }
+    if (status == WEFT_OK && scenario_read_topologies(*out, diag) != WEFT_OK) {
+        scenario_free(*out);
+        *out = NULL;
+        status = WEFT_ERR_INPUT;
+    }
+    return status;
 }
 
 void scenario_free(struct scenario *scenario)

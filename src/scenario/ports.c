@@ -32,7 +32,7 @@ static const struct scenario_port *port_called(const struct scenario_host *host,
 }
 
 static bool add_port(struct loader *loader, struct scenario_host *host, const char *name,
-                     uint32_t pcie_root, struct scenario_mark mark)
+                     uint32_t pcie_root, bool is_cage, struct scenario_mark mark)
 {
     if (port_called(host, name) != NULL) {
         return complain(loader, mark, "ports: duplicate port '%s'", name);
@@ -40,6 +40,7 @@ static bool add_port(struct loader *loader, struct scenario_host *host, const ch
     struct scenario_port *port = &host->ports[host->n_ports];
     port->name = name;
     port->pcie_root = pcie_root;
+    port->is_cage = is_cage;
     port->link = -1;
     port->mark = mark;
     host->n_ports++;
@@ -52,7 +53,7 @@ static void read_plain(struct loader *loader, struct scenario_host *host,
     for (uint32_t i = 0; i < list->n; i++) {
         const char *name;
         if (!is_port_name(loader, list->items[i], "ports", 31, &name) ||
-            !add_port(loader, host, name, 0, list->items[i]->mark)) {
+            !add_port(loader, host, name, 0, false, list->items[i]->mark)) {
             extra->has_bad_ports = true;
         }
     }
@@ -77,7 +78,7 @@ static void read_cages(struct loader *loader, struct scenario_host *host,
         for (uint32_t i = 0; i < extra->n_cages; i++) {
             char name[40];
             weft_format(name, sizeof(name), "%s.%u", extra->cages[i], root);
-            if (!add_port(loader, host, arena_strdup(loader->arena, name), root,
+            if (!add_port(loader, host, arena_strdup(loader->arena, name), root, true,
                           nodes[i]->mark)) {
                 extra->has_bad_ports = true;
             }

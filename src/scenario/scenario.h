@@ -66,6 +66,7 @@ struct scenario_port {
     uint32_t device; /* index of its RDMA device on the host */
     uint8_t port;    /* port of that device, from 1 */
     uint32_t pcie_root;
+    bool is_cage;       /* a function of a cage */
     int32_t link;       /* index into scenario.links; -1: no cable */
     uint32_t end;       /* which end of that link, 0 or 1 */
     uint64_t rate_bps;  /* the link's; without one the default */
@@ -96,7 +97,12 @@ struct scenario_host {
     uint32_t n_bonds;
     uint32_t n_gpus;
     const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
-    uint32_t n_ranks;         /* 0: only relays */
+    struct scenario_mark gpu_mark;
+    const char
+        *gpu_path; /* relative to this file's directory; as scenario_read_topologies */
+    const char *gpu_document; /* [n_gpu_document] fills them; NULL until then */
+    size_t n_gpu_document;
+    uint32_t n_ranks; /* 0: only relays */
     const char *profile;
     struct scenario_setting *overrides; /* of the profile; [n_overrides] */
     uint32_t n_overrides;
@@ -326,6 +332,11 @@ weft_status scenario_load_file(const char *path, const struct scenario_set *sets
 weft_status scenario_load_text(const char *name, const void *text, size_t n_bytes,
                                const struct scenario_set *sets, size_t n_sets,
                                struct scenario **out, struct scenario_diagnostics *diag);
+
+/* Reads the topology documents that hosts name, as scenario_load_file does; their XML is not
+ * looked at. WEFT_ERR_INPUT as above; the scenario stays the caller's. */
+weft_status scenario_read_topologies(struct scenario *scenario,
+                                     struct scenario_diagnostics *diag);
 
 /* NULL is ignored. */
 void scenario_free(struct scenario *scenario);

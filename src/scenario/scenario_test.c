@@ -343,7 +343,7 @@ START_TEST(what_cannot_run_yet_is_named)
         {"topology.switches={sw0: {ports: 2}}", NULL},
         {"topology.nodes.b.ranks=0", NULL},
         {"topology.nodes.b.gpus=2", NULL},
-        {"topology.nodes.a.gpu={topology: x.xml}", "topology.nodes.a.gpu"},
+        {"topology.nodes.a.gpu={topology: x.xml}", NULL},
         {"jobs=[send_recv: {bytes: 8, dtype: uint8}]", NULL},
         {"jobs=[all_reduce: {bytes: 8, dtype: int32, algorithm: rings}]", NULL},
         {"topology.links.0.pause=on", NULL},

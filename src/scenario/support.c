@@ -22,27 +22,8 @@ static bool say(const struct scenario *scenario, const char **out_key,
     return true;
 }
 
-static bool is_host_unsupported(const struct scenario *s, const char **out_key)
-{
-    for (uint32_t i = 0; i < s->n_hosts; i++) {
-        const struct scenario_host *host = &s->hosts[i];
-        const char *key = host->gpu_topology != NULL ? "gpu" : NULL;
-
-        if (key != NULL) {
-            char text[160];
-            weft_format(text, sizeof(text), "topology.nodes.%s.%s", host->name, key);
-            *out_key = arena_strdup(s->arena, text);
-            return true;
-        }
-    }
-    return false;
-}
-
 bool scenario_not_implemented(const struct scenario *scenario, const char **out_key)
 {
-    if (is_host_unsupported(scenario, out_key)) {
-        return true;
-    }
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         const char *kind = missing_faults[scenario->faults[i].spec.kind];
         if (kind != NULL) {

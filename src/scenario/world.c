@@ -28,6 +28,7 @@ static const struct world_port *copy_ports(struct scenario_arena *arena,
             .device = from->device,
             .port = from->port,
             .pcie_root = from->pcie_root,
+            .is_cage = from->is_cage,
             .rate_bps = from->rate_bps,
             .mtu_bytes = from->mtu_bytes,
             .addresses = arena_dup(arena, from->addresses, from->n_addresses,
@@ -79,6 +80,8 @@ static struct world_host copy_host(struct scenario_arena *arena,
                                    sizeof(host->pcie_root_bps[0])),
         .n_pcie_roots = host->n_pcie_roots,
         .n_gpus = host->n_gpus,
+        .gpu_document_name =
+            host->gpu_path != NULL ? arena_strdup(arena, host->gpu_path) : NULL,
         .sysctl = host->sysctl,
         .forward_accept = host->forward_accept,
         .input_drop = drop,
@@ -95,6 +98,29 @@ static struct world_host copy_host(struct scenario_arena *arena,
         out.management_ip = address.ip;
     }
     return out;
+}
+
+/* Hosts that name the same document share it. */
+static void copy_documents(struct scenario_arena *arena, const struct scenario *scenario,
+                           struct world_host *hosts)
+{
+    for (uint32_t i = 0; i < scenario->n_hosts; i++) {
+        const struct scenario_host *from = &scenario->hosts[i];
+
+        if (from->gpu_document == NULL) {
+            continue;
+        }
+        for (uint32_t k = 0; k < i && hosts[i].gpu_document == NULL; k++) {
+            bool is_same = scenario->hosts[k].gpu_document == from->gpu_document;
+
+            hosts[i].gpu_document = is_same ? hosts[k].gpu_document : NULL;
+        }
+        if (hosts[i].gpu_document == NULL) {
+            hosts[i].gpu_document =
+                arena_copy(arena, from->gpu_document, from->n_gpu_document);
+        }
+        hosts[i].n_gpu_document = from->n_gpu_document;
+    }
 }
 
 static struct world_cable copy_link(const struct scenario_link *link)
@@ -128,6 +154,7 @@ weft_status scenario_to_world(const struct scenario *scenario,
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
         hosts[i] = copy_host(arena, scenario, i);
     }
+    copy_documents(arena, scenario, hosts);
     for (uint32_t i = 0; i < scenario->n_switches; i++) {
         switches[i] =
             (struct world_switch){arena_strdup(arena, scenario->switches[i].name),

@@ -398,25 +398,33 @@ static bool add_all(struct loading *loading, const struct xml_node *root)
     return true;
 }
 
-weft_status topo_load(const char *text, size_t n_bytes, const struct topo_rules *rules,
+weft_status load_tree(const struct xml_node *root, const struct topo_rules *rules,
                       struct topo_system **out, struct weft_error *error)
 {
-    struct xml_node *root = xml_parse(text, n_bytes, error);
     struct loading loading = {.error = error};
-    bool ok = root != NULL;
 
     *out = NULL;
-    if (ok) {
-        loading.system = weft_calloc(1, sizeof(*loading.system));
-        loading.system->rules = rules;
-        loading.system->is_inter = true;
-        ok = add_all(&loading, root);
-    }
-    xml_free(root);
-    if (!ok) {
+    loading.system = weft_calloc(1, sizeof(*loading.system));
+    loading.system->rules = rules;
+    loading.system->is_inter = true;
+    if (!add_all(&loading, root)) {
         topo_free(loading.system);
         return WEFT_ERR_INPUT;
     }
     *out = loading.system;
     return WEFT_OK;
+}
+
+weft_status topo_load(const char *text, size_t n_bytes, const struct topo_rules *rules,
+                      struct topo_system **out, struct weft_error *error)
+{
+    struct xml_node *root = xml_parse(text, n_bytes, error);
+    weft_status status = WEFT_ERR_INPUT;
+
+    *out = NULL;
+    if (root != NULL) {
+        status = load_tree(root, rules, out, error);
+    }
+    xml_free(root);
+    return status;
 }

@@ -10,6 +10,10 @@ struct loading {
     struct weft_error *error;
 };
 
+/* topo_load of a document that is a tree already; errors have the places of its nodes. */
+weft_status load_tree(const struct xml_node *root, const struct topo_rules *rules,
+                      struct topo_system **out, struct weft_error *error);
+
 /* The value of the first entry whose text the text starts with. */
 struct load_choice {
     const char *text; /* NULL: the last, for everything else */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 /* xml.h of NCCL: values are cut at 255 bytes there, here they are refused. */
 enum {
@@ -34,6 +35,26 @@ struct xml_node {
  * XML or beyond a limit. */
 struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *error);
 void xml_free(struct xml_node *node);
+
+/* ---- documents that are made ---- */
+
+struct xml_node *xml_new(const char *name);
+/* Appends the attribute, or changes it. */
+void xml_set(struct xml_node *node, const char *key, const char *value);
+void xml_set_format(struct xml_node *node, const char *key, const char *format, ...)
+    WEFT_PRINTF(3, 4);
+void xml_unset(struct xml_node *node, const char *key);
+/* Puts `sub`, which has no parent, before the `at`th element of `parent`; UINT32_MAX: last. It
+ * is the parent's from then on. */
+void xml_insert(struct xml_node *parent, struct xml_node *sub, uint32_t at);
+/* Takes the `at`th element out and frees it. */
+void xml_remove(struct xml_node *parent, uint32_t at);
+/* With all that is below, and places. The caller's. */
+struct xml_node *xml_copy(const struct xml_node *node);
+/* How many elements there are, itself included. */
+uint32_t xml_count(const struct xml_node *node);
+/* As NCCL writes it: an element a line, two blanks a level. */
+void xml_print(const struct xml_node *node, struct weft_text *out);
 
 /* The value of an attribute, or NULL. */
 const char *xml_get(const struct xml_node *node, const char *key);

@@ -1,0 +1,119 @@
+/* A document that says what is inside: which of its GPUs and ports are this host's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "topo/inside.h"
+#include "topo/load.h"
+
+/* All elements of one name, in the document's order. */
+struct found {
+    struct xml_node **nodes; /* Owned [n] */
+    uint32_t n;
+};
+
+static void find_all(struct xml_node *node, const char *name, struct found *out)
+{
+    if (strcmp(node->name, name) == 0) {
+        out->nodes = weft_realloc(out->nodes, (out->n + 1) * sizeof(*out->nodes));
+        out->nodes[out->n++] = node;
+    }
+    for (uint32_t i = 0; i < node->n_subs; i++) {
+        find_all(node->subs[i], name, out);
+    }
+}
+
+static int dev_of(const struct xml_node *node)
+{
+    return load_get_int(node, "dev", INT32_MAX);
+}
+
+/* By number; what has none comes last, as written. */
+static void sort_by_dev(struct found *found)
+{
+    for (uint32_t i = 1; i < found->n; i++) {
+        struct xml_node *node = found->nodes[i];
+        uint32_t at = i;
+
+        for (; at > 0 && dev_of(found->nodes[at - 1]) > dev_of(node); at--) {
+            found->nodes[at] = found->nodes[at - 1];
+        }
+        found->nodes[at] = node;
+    }
+}
+
+struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t local)
+{
+    struct found gpus = {NULL, 0};
+    struct xml_node *gpu = NULL;
+
+    find_all(describing->root, "gpu", &gpus);
+    sort_by_dev(&gpus);
+    for (uint32_t i = 0; i < gpus.n; i++) {
+        if (i != local) {
+            xml_unset(gpus.nodes[i], "rank"); /* of the job that wrote it */
+        }
+    }
+    if (local < gpus.n) {
+        gpu = gpus.nodes[local];
+        if (xml_get(gpu, "dev") == NULL) {
+            xml_set_format(gpu, "dev", "%u", local);
+        }
+    }
+    free(gpus.nodes);
+    return gpu;
+}
+
+/* Ports by their names; those whose names the document does not have take what is left of it, in
+ * order. What is then left over is nobody's. */
+static void adopt_nets(struct describing *describing)
+{
+    const struct io_machine *machine = describing->machine;
+    struct found nets = {NULL, 0};
+    uint32_t at = 0;
+
+    find_all(describing->root, "net", &nets);
+    sort_by_dev(&nets);
+    for (uint32_t i = 0; i < machine->n_nets; i++) {
+        for (uint32_t k = 0; k < nets.n && describing->nets[i] == NULL; k++) {
+            const char *name =
+                nets.nodes[k] != NULL ? xml_get(nets.nodes[k], "name") : NULL;
+
+            if (name != NULL && strcmp(name, machine->nets[i].name) == 0) {
+                describing->nets[i] = nets.nodes[k];
+                nets.nodes[k] = NULL;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < machine->n_nets; i++) {
+        while (at < nets.n && nets.nodes[at] == NULL) {
+            at++;
+        }
+        if (describing->nets[i] == NULL && at < nets.n) {
+            describing->nets[i] = nets.nodes[at];
+            nets.nodes[at++] = NULL;
+        }
+    }
+    for (uint32_t i = 0; i < machine->n_nets; i++) {
+        if (describing->nets[i] != NULL && !machine->nets[i].is_active) {
+            xml_unset(describing->nets[i], "dev");
+        }
+    }
+    for (uint32_t k = 0; k < nets.n; k++) {
+        if (nets.nodes[k] != NULL) {
+            xml_unset(nets.nodes[k], "dev");
+        }
+    }
+    free(nets.nodes);
+}
+
+bool inside_adopt(struct describing *describing, struct weft_error *error)
+{
+    if (strcmp(describing->root->name, "system") != 0 ||
+        xml_sub(describing->root, "cpu") == NULL) {
+        xml_complain(describing->root, error, "expected a system with a cpu");
+        return false;
+    }
+    adopt_nets(describing);
+    return true;
+}
