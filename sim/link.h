@@ -135,7 +135,13 @@ struct sim_port {
     struct sim_path *paths;          /* Owned list. */
     void *tap_context;
     sim_packet_encoder encode;
+    struct sim_outside outside; /* frame NULL: not on one */
 };
+
+static inline bool sim_port_has_outside(const struct sim_port *port)
+{
+    return port->outside.frame != NULL;
+}
 
 /* Directions (sim/link.c). */
 void sim_link_init(struct sim_link *link, struct sim_port *from);

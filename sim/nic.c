@@ -105,6 +105,12 @@ void sim_nic_destroy(struct sim_nic *nic)
     free(nic);
 }
 
+void sim_nic_number_from(struct sim_nic *nic, uint32_t first)
+{
+    weft_check(nic->n_qp_slots == 0 && first % nic->profile.qpn_banks == 0);
+    nic->qpn_base += first;
+}
+
 const struct sim_profile *sim_nic_profile(const struct sim_nic *nic)
 {
     return &nic->profile;

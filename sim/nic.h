@@ -28,6 +28,9 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
 /* Another process opens the device: objects of its own, its own async events, its own
  * limit of pinned memory (ib_umem_get counts per process). Returns its number. */
 uint32_t sim_nic_open(struct sim_nic *nic, int64_t *memlock_bytes);
+/* Its QPNs are from `first` on, so that several NICs behind one address share out the numbers.
+ * Before it has a QP; a multiple of the profile's banks. */
+void sim_nic_number_from(struct sim_nic *nic, uint32_t first);
 /* Frees the NIC and every object still on it. */
 void sim_nic_destroy(struct sim_nic *nic);
 /* A process of the host died: every object goes, without completions; peers see

@@ -168,6 +168,9 @@ struct sim_direction_stats sim_port_sent(struct sim_port *port)
 bool sim_port_is_up(const struct sim_port *port)
 {
     const struct sim_port *peer = port->out.to;
+    if (sim_port_has_outside(port)) {
+        return port->outside.is_up && !port->out.is_taken_down;
+    }
     if (peer == NULL && port->network == NULL) {
         return false;
     }

@@ -101,6 +101,26 @@ void sim_network_connect(struct sim_engine *engine, const struct sim_cable_confi
 /* Who gets what arrives. Both may be NULL (dropped). */
 void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack);
 
+/* What a port is on, in place of a cable: a wire outside of the simulation. Sending takes no
+ * simulated time: the wire takes its own. What comes in goes through sim/port_bytes.h and
+ * sim_port_receive_outside. */
+struct sim_frame;
+struct sim_outside {
+    /* A RoCE frame leaves; it and its payload are the caller's again on return. */
+    void (*frame)(void *context, const struct sim_frame *frame);
+    /* A packet of the host's stack leaves; taken over. */
+    void (*packet)(void *context, struct sim_packet *packet);
+    void *context;     /* Not owned */
+    uint64_t rate_bps; /* what the netdev says */
+    bool takes_own;    /* it also brings back what the port sends to itself */
+    bool is_up;
+};
+/* Instead of sim_cable_connect; `outside` is copied. */
+void sim_port_set_outside(struct sim_port *port, const struct sim_outside *outside);
+void sim_port_set_outside_carrier(struct sim_port *port, bool is_up);
+/* A packet for the host's stack came in; taken over. */
+void sim_port_receive_outside(struct sim_port *port, struct sim_packet *packet);
+
 /* Queues a host-stack packet behind what the port is sending; takes it over, also when
  * it is dropped (no cable, link down, queue full, larger than the MTU). */
 void sim_port_send(struct sim_port *port, struct sim_packet *packet);

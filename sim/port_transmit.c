@@ -60,7 +60,7 @@ static void occupy(struct sim_port *port, struct sim_link *link, uint32_t wire_b
 {
     bool is_plain_loop = link == &port->loop && !port->has_loop_rate;
     const struct sim_rate *rate = is_plain_loop ? &port->out.rate : &link->rate;
-    weft_ps time = sim_rate_time(rate, wire_bytes);
+    weft_ps time = sim_port_has_outside(port) ? 0 : sim_rate_time(rate, wire_bytes);
     port->free_at = sim_now(port->engine) + time;
     link->stats.packets++;
     link->stats.bytes += wire_bytes;
@@ -152,7 +152,8 @@ static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *fr
 
 static void send_frame(struct sim_port *port, struct sim_frame *frame)
 {
-    bool is_loop = frame->path->destination_mac == port->mac && port->bridge == NULL;
+    bool is_loop = frame->path->destination_mac == port->mac && port->bridge == NULL &&
+                   !port->outside.takes_own;
     struct sim_link *link = is_loop ? &port->loop : &port->out;
     occupy(port, link, frame->wire_bytes);
     trace_sent(port, frame);
@@ -181,6 +182,11 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     if (port->tap != NULL) {
         sim_port_tap_frame(port, true, frame, NULL);
     }
+    if (sim_port_has_outside(port)) {
+        port->outside.frame(port->outside.context, frame);
+        sim_frame_release(port->engine, frame);
+        return;
+    }
     sim_link_put_frame(link, frame, port->free_at, 0);
 }
 
@@ -191,6 +197,10 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
     occupy(port, link, packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
     if (is_lost_in_darkness(port)) {
         sim_packet_free(packet);
+        return;
+    }
+    if (sim_port_has_outside(port)) {
+        port->outside.packet(port->outside.context, packet);
         return;
     }
     const char *why = sim_link_impair_packet(link, packet, &duplicate);

@@ -30,6 +30,8 @@ struct linux_announcer {
     struct linux_announcer *previous;
     struct io_task *task; /* Not owned; may be NULL */
     uint32_t ifindex;     /* 0: within the host */
+    uint32_t group_v4;    /* that it speaks to */
+    struct in_addr own;   /* among aliases: what it speaks as */
     uint16_t port;
     int fds[N_FAMILIES]; /* -1: the kernel has no such family */
     struct linux_watch *watches[N_FAMILIES];
@@ -49,8 +51,7 @@ static struct sockaddr_in address_v4(const struct linux_announcer *self)
 {
     return (struct sockaddr_in){.sin_family = AF_INET,
                                 .sin_port = htons(self->port),
-                                .sin_addr.s_addr =
-                                    htonl(self->ifindex == 0 ? 0x7fffffffu : GROUP_V4)};
+                                .sin_addr.s_addr = htonl(self->group_v4)};
 }
 
 static struct sockaddr_in6 address_v6(const struct linux_announcer *self)
@@ -70,9 +71,12 @@ static int bind_to_interface(int fd, uint32_t ifindex)
 
 static int join_v4(const struct linux_announcer *self, int fd)
 {
-    struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(GROUP_V4),
-                             .imr_ifindex = (int)self->ifindex};
-    int error = bind_to_interface(fd, self->ifindex);
+    bool is_alias = self->env->aliases != NULL;
+    uint32_t ifindex = is_alias ? linux_netdev_index("lo") : self->ifindex;
+    struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(self->group_v4),
+                             .imr_address = self->own,
+                             .imr_ifindex = (int)ifindex};
+    int error = bind_to_interface(fd, ifindex);
     if (error == 0 &&
         setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group) != 0) {
         error = errno;
@@ -85,7 +89,7 @@ static int join_v4(const struct linux_announcer *self, int fd)
         error = set_option(fd, IPPROTO_IP, IP_MULTICAST_TTL, 1);
     }
     if (error == 0) {
-        error = set_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+        error = set_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, is_alias ? 1 : 0);
     }
     /* Other sockets' groups are not ours: a matter of noise only. */
     (void)set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
@@ -141,7 +145,7 @@ static int open_socket(const struct linux_announcer *self, int family, int *out)
         return error;
     }
     error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (error == 0 && self->ifindex == 0) {
+    if (error == 0 && self->ifindex == 0 && self->env->aliases == NULL) {
         error = set_option(fd, SOL_SOCKET, SO_BROADCAST, 1);
     } else if (error == 0) {
         error = family == V4 ? join_v4(self, fd) : join_v6(self, fd);
@@ -182,11 +186,47 @@ static void dispose(struct linux_announcer *self)
     free(self);
 }
 
+static uint32_t number_of(const struct io_ip *ip)
+{
+    const uint8_t *b = &ip->bytes[12];
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* Which group it is, and what of ours speaks to it. */
+static int choose_group(struct linux_announcer *self)
+{
+    const struct linux_aliases *aliases = self->env->aliases;
+    self->group_v4 = self->ifindex == 0 ? 0x7fffffffu : GROUP_V4;
+    if (aliases == NULL) {
+        return 0;
+    }
+    const struct linux_alias_netdev *on = linux_alias_netdev_of(aliases, self->ifindex);
+    if (on == NULL) {
+        return ENODEV;
+    }
+    self->group_v4 = number_of(&on->group);
+    const struct io_netdev *netdev = io_hostinfo_netdev(aliases->info, self->ifindex);
+    for (uint32_t i = 0; self->ifindex == 0 && i < aliases->info->n_netdevs; i++) {
+        netdev =
+            &aliases->info->netdevs[i]; /* any; the management network's is the last */
+    }
+    if (netdev == NULL || netdev->n_addresses == 0) {
+        return EADDRNOTAVAIL;
+    }
+    const struct linux_alias *own =
+        linux_alias_of_seen(aliases, &netdev->addresses[0].ip);
+    if (own == NULL) {
+        return EADDRNOTAVAIL;
+    }
+    self->own.s_addr = htonl(number_of(&own->real));
+    return 0;
+}
+
 int linux_announcer_open(struct io_env *io, uint32_t ifindex, uint16_t port,
                          struct io_task *task, struct io_announcer **out)
 {
     struct linux_announcer *self = weft_calloc(1, sizeof *self);
-    int first_error = 0, n_open = 0;
+    int n_open = 0;
     *self = (struct linux_announcer){.env = linux_env_of(io),
                                      .task = task,
                                      .ifindex = ifindex,
@@ -197,7 +237,10 @@ int linux_announcer_open(struct io_env *io, uint32_t ifindex, uint16_t port,
         self->next->previous = self;
     }
     self->env->announcers = self;
-    for (int i = 0; i < (ifindex == 0 ? V6 : N_FAMILIES); i++) {
+    int first_error = choose_group(self);
+    bool only_v4 = ifindex == 0 || self->env->aliases != NULL;
+    int n_families = first_error != 0 ? 0 : only_v4 ? V6 : N_FAMILIES;
+    for (int i = 0; i < n_families; i++) {
         int fd = -1;
         int error = open_socket(self, i, &fd);
         if (error == 0) {
@@ -269,6 +312,12 @@ int linux_announcer_hear(struct io_announcer *io, void *out, size_t cap, size_t 
                                        (struct sockaddr *)(void *)&v4, &n_v4)
                             : recvfrom(self->fds[i], out, cap, 0,
                                        (struct sockaddr *)(void *)&v6, &n_v6);
+        bool is_own = self->env->aliases != NULL && self->ifindex != 0 &&
+                      v4.sin_addr.s_addr == self->own.s_addr;
+        if (n >= 0 && is_own) {
+            i--; /* our own, or that of another process of this host */
+            continue;
+        }
         if (n < 0) {
             continue; /* an error of an earlier sending is told here too: nobody's loss */
         }
@@ -280,6 +329,7 @@ int linux_announcer_hear(struct io_announcer *io, void *out, size_t cap, size_t 
             uint8_t b[4];
             memcpy(b, &v4.sin_addr, 4);
             out_from->ip = io_ip_v4(b[0], b[1], b[2], b[3]);
+            linux_alias_show(self->env->aliases, out_from);
         } else {
             memcpy(out_from->ip.bytes, &v6.sin6_addr, 16);
         }

@@ -48,6 +48,9 @@ static const char *env_setting(struct io_env *io, const char *name)
 static const struct io_hostinfo *env_hostinfo(struct io_env *io)
 {
     struct linux_env *env = linux_env_of(io);
+    if (env->aliases != NULL) {
+        return env->aliases->info;
+    }
     int result = linux_netns_enter(&env->netns);
     if (result != 0) {
         weft_log(io->log, WEFT_LOG_ERROR, "cannot enter the host's namespace: %s",
@@ -157,6 +160,7 @@ weft_status linux_env_create(struct linux_loop *loop,
         weft_format(name, sizeof name, "localhost");
     }
     env->loop = loop;
+    env->aliases = config->aliases;
     env->io = (struct io_env){.ops = &env_ops,
                               .oob = &linux_oob_ops,
                               .loop = linux_loop_io(loop),

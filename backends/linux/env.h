@@ -4,6 +4,7 @@
 #ifndef WEFT_BACKENDS_LINUX_ENV_H
 #define WEFT_BACKENDS_LINUX_ENV_H
 
+#include "backends/linux/aliases.h"
 #include "backends/linux/loop.h"
 #include "base/error.h"
 #include "io/env.h"
@@ -14,11 +15,12 @@ struct linux_env;
 /* A setting that it reads: WEFT_NOTICES, the number of a pipe's descriptor on which whoever
  * started this process and others tells the numbers of members that ended, one a line. */
 struct linux_env_config {
-    const char *name;         /* of the host; NULL: gethostname(2) */
-    uint32_t host;            /* index in the loop */
-    int netns_fd;             /* namespace to live in; -1: the process's own */
-    const char *management;   /* netdev that reaches every host; NULL: none */
-    bool only_given_settings; /* environment variables do not count */
+    const char *name;                    /* of the host; NULL: gethostname(2) */
+    uint32_t host;                       /* index in the loop */
+    int netns_fd;                        /* namespace to live in; -1: the process's own */
+    const char *management;              /* netdev that reaches every host; NULL: none */
+    const struct linux_aliases *aliases; /* NULL: what the kernel has. Not owned */
+    bool only_given_settings;            /* environment variables do not count */
     const struct world_setting *settings; /* these count first; [n_settings]; copied */
     uint32_t n_settings;
     struct weft_trace *trace; /* may be NULL; Not owned */

@@ -116,6 +116,26 @@ void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting)
     pthread_mutex_unlock(&loop->lock);
 }
 
+void linux_loop_withdraw(struct linux_loop *loop, struct linux_posting *posting)
+{
+    pthread_mutex_lock(&loop->lock);
+    struct linux_posting *before = NULL;
+    struct linux_posting *at = loop->first;
+    while (at != NULL && at != posting) {
+        before = at;
+        at = at->next;
+    }
+    if (at != NULL && before == NULL) {
+        loop->first = at->next;
+    } else if (at != NULL) {
+        before->next = at->next;
+    }
+    if (at != NULL && loop->last == at) {
+        loop->last = before;
+    }
+    pthread_mutex_unlock(&loop->lock);
+}
+
 static void run_postings(void *context)
 {
     struct linux_loop *loop = context;

@@ -47,5 +47,8 @@ void linux_loop_unwatch(struct linux_watch *watch);
 /* From any thread: has `posting` run soon, in the order of posting. It stays the poster's, at
  * a stable address, until it runs. */
 void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting);
+/* From the loop's thread: a posting that did not run yet does not any more. No-op for one that
+ * was not posted. Not from inside a posting's `run`. */
+void linux_loop_withdraw(struct linux_loop *loop, struct linux_posting *posting);
 
 #endif

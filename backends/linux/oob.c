@@ -212,9 +212,13 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     struct linux_socket *self;
     union address address;
     socklen_t n_bytes = sizeof address;
-    int family = io_ip_is_zero(&at->ip) ? AF_INET6 : family_of(&at->ip);
+    struct io_endpoint real = *at;
     int fd = -1;
-    int error = open_socket(env, family, &fd);
+    int error = linux_alias_local(env->aliases, &real);
+    int family = io_ip_is_zero(&real.ip) ? AF_INET6 : family_of(&real.ip);
+    if (error == 0) {
+        error = open_socket(env, family, &fd);
+    }
     if (error == EAFNOSUPPORT && io_ip_is_zero(&at->ip)) {
         family = AF_INET; /* a kernel without IPv6 */
         error = open_socket(env, family, &fd);
@@ -222,7 +226,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     if (error != 0) {
         return error;
     }
-    error = bind_and_listen(fd, family, at, backlog);
+    error = bind_and_listen(fd, family, &real, backlog);
     if (error == 0 && getsockname(fd, &address.any, &n_bytes) != 0) {
         error = errno;
     }
@@ -234,6 +238,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     if (error == 0) {
         *out = (struct io_listener *)(void *)self;
         *out_at = from_sockaddr(&address);
+        linux_alias_show(env->aliases, out_at);
         out_at->ifindex = at->ifindex;
     }
     return error;
@@ -322,13 +327,25 @@ static int oob_connect(struct io_env *io, const struct io_endpoint *from,
 {
     struct linux_env *env = linux_env_of(io);
     struct linux_socket *self;
+    struct io_endpoint source = {.port = 0}, target = *to;
     int fd = -1;
-    int error = open_socket(env, family_of(&to->ip), &fd);
+    if (from != NULL) {
+        source = *from;
+    }
+    int unreachable = linux_alias_route(env->aliases, &source, &target);
+    if (unreachable == EADDRNOTAVAIL || unreachable == ENETUNREACH) {
+        return unreachable;
+    }
+    bool is_bound = from != NULL || env->aliases != NULL;
+    int error = open_socket(env, family_of(&target.ip), &fd);
     if (error != 0) {
         return error;
     }
     tune(fd);
-    int outcome = start_connecting(fd, from, to);
+    int outcome = unreachable;
+    if (outcome == 0) {
+        outcome = start_connecting(fd, is_bound ? &source : NULL, &target);
+    }
     if (outcome != 0 && outcome != EINPROGRESS && !is_outcome(outcome)) {
         close(fd);
         return outcome;
@@ -425,12 +442,14 @@ static void oob_endpoints(const struct io_stream *io, struct io_endpoint *out_lo
     if (out_local != NULL) {
         (void)getsockname(stream->fd, &address.any, &n_bytes);
         *out_local = from_sockaddr(&address);
+        linux_alias_show(stream->env->aliases, out_local);
     }
     address.any.sa_family = AF_UNSPEC; /* not connected: all zero */
     n_bytes = sizeof address;
     if (out_remote != NULL) {
         (void)getpeername(stream->fd, &address.any, &n_bytes);
         *out_remote = from_sockaddr(&address);
+        linux_alias_show(stream->env->aliases, out_remote);
     }
 }
 

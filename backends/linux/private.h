@@ -14,8 +14,9 @@ struct linux_env {
     struct linux_announcer *announcers; /* Owned */
     struct linux_loop *loop;            /* Not owned. */
     struct linux_netns netns;
-    struct io_hostinfo info; /* Owned: netdevs and their addresses */
-    char management[32];     /* "" for none */
+    const struct linux_aliases *aliases; /* Not owned; or NULL */
+    struct io_hostinfo info;             /* Owned: netdevs and their addresses */
+    char management[32];                 /* "" for none */
     bool only_given_settings;
     struct linux_watch *notices; /* Owned; NULL: nobody tells */
     int notices_fd;

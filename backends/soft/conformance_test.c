@@ -1,0 +1,29 @@
+/* The waist's conformance suite over simulated NICs in real time, on loopback addresses. */
+#include <stdlib.h>
+
+#include "backends/soft/world_testing.h"
+#include "io/conformance_testing.h"
+
+/* Tasks of the story are the world's to end, before their loop goes. */
+static void destroy(struct world *world)
+{
+    for (uint32_t i = 0; world != NULL && i < 2; i++) {
+        for (int j = 0; j < N_TASKS; j++) {
+            io_task_fini(&now_testing.task[i][j]);
+        }
+    }
+    soft_testing_ops.destroy(world);
+}
+
+int main(void)
+{
+    struct world_ops ops = soft_testing_ops;
+    ops.destroy = destroy;
+    Suite *suite = suite_create("io conformance, soft");
+    conformance_add(suite, &ops, "mlx5");
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

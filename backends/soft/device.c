@@ -1,0 +1,473 @@
+#include "backends/soft/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+/* An io_op under way. op->backend[0] points here while it is RUNNING. */
+struct soft_call {
+    struct sim_request request; /* under the engine's lock until it is done */
+    struct soft_wake done;
+    struct io_op *op;
+    struct soft_device *device;
+    struct soft_cq *cq; /* CREATE_CQ: Owned until it is done */
+    struct soft_call *next;
+};
+
+/* Who is told of a CQ's completions. */
+struct soft_cq {
+    struct soft_wake wake;
+    struct io_task *task; /* Not owned; may be NULL */
+    struct ibv_cq *cq;
+    struct soft_cq *next;
+};
+
+static struct soft_device *device_of(struct io_device *device)
+{
+    return weft_container_of(device, struct soft_device, io);
+}
+
+/* ---- facts ---- */
+
+static int soft_query_device(struct io_device *io, struct io_device_attr *out)
+{
+    const struct soft_device *device = device_of(io);
+    const struct sim_profile *profile = sim_nic_profile(device->nic);
+    *out = (struct io_device_attr){
+        .max_inline_bytes = profile->max_inline_bytes,
+        .max_msg_bytes = profile->max_msg_bytes,
+        .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
+        .writes_in_order = profile->writes_in_order,
+        .has_dmabuf = false,
+        .flush_on_poll = profile->flush_on_poll,
+        .general_err_is_harmless = profile->general_err_is_harmless,
+        .profile = profile->name};
+    soft_look(device->engine);
+    int error = sim_nic_query_device(device->nic, &out->ibv);
+    soft_looked(device->engine);
+    return error;
+}
+
+static int soft_query_port(struct io_device *io, uint8_t port, struct ibv_port_attr *out)
+{
+    const struct soft_device *device = device_of(io);
+    soft_enter(device->engine);
+    int error = sim_nic_query_port(device->nic, port, out);
+    soft_leave(device->engine);
+    return error;
+}
+
+static int soft_query_gid(struct io_device *io, uint8_t port, uint32_t index,
+                          struct io_gid_entry *out)
+{
+    const struct soft_device *device = device_of(io);
+    struct sim_gid gid;
+    soft_look(device->engine);
+    int error = sim_nic_query_gid(device->nic, port, index, &gid);
+    soft_looked(device->engine);
+    if (error == 0) {
+        bool is_ports = gid.ifindex == device->sim_ifindexes[port - 1];
+        *out =
+            (struct io_gid_entry){.gid = gid.gid,
+                                  .type = gid.type,
+                                  .index = index,
+                                  .ifindex = is_ports ? device->ifindexes[port - 1] : 0};
+    }
+    return error;
+}
+
+static int soft_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_ifindex)
+{
+    if (port == 0 || port > io->n_ports) {
+        return EINVAL;
+    }
+    *out_ifindex = device_of(io)->ifindexes[port - 1];
+    return 0;
+}
+
+/* ---- completions ---- */
+
+static void wake_cq(void *context)
+{
+    io_task_wake(((struct soft_cq *)context)->task);
+}
+
+static struct soft_cq *make_cq(struct soft_device *device, struct io_task *task)
+{
+    struct soft_cq *cq = weft_calloc(1, sizeof *cq);
+    soft_wake_init(&cq->wake, device->engine, wake_cq, cq);
+    cq->task = task;
+    return cq;
+}
+
+static void free_cq(struct soft_cq *cq)
+{
+    if (cq != NULL) {
+        soft_wake_fini(&cq->wake);
+        free(cq);
+    }
+}
+
+/* The CQ is gone. */
+static void forget_cq(struct soft_device *device, const struct ibv_cq *gone)
+{
+    for (struct soft_cq **at = &device->cqs; *at != NULL; at = &(*at)->next) {
+        if ((*at)->cq == gone) {
+            struct soft_cq *cq = *at;
+            *at = cq->next;
+            free_cq(cq);
+            return;
+        }
+    }
+}
+
+/* ---- control verbs ---- */
+
+/* Copies what `op` asks into the request. EINVAL for no such verb. */
+static int fill_request(const struct io_op *op, struct soft_call *call)
+{
+    struct sim_request *request = &call->request;
+    switch (op->kind) {
+    case IO_OP_NONE:
+        return EINVAL;
+    case IO_OP_ALLOC_PD:
+        request->verb = SIM_VERB_ALLOC_PD;
+        return 0;
+    case IO_OP_DEALLOC_PD:
+        request->verb = SIM_VERB_DEALLOC_PD;
+        request->arg.pd = op->arg.dealloc_pd;
+        return 0;
+    case IO_OP_REG_MR:
+        request->verb = SIM_VERB_REG_MR;
+        request->arg.reg_mr.pd = op->arg.reg_mr.pd;
+        request->arg.reg_mr.addr = op->arg.reg_mr.addr;
+        request->arg.reg_mr.length = op->arg.reg_mr.length;
+        request->arg.reg_mr.access = op->arg.reg_mr.access;
+        return 0;
+    case IO_OP_DEREG_MR:
+        request->verb = SIM_VERB_DEREG_MR;
+        request->arg.mr = op->arg.dereg_mr;
+        return 0;
+    case IO_OP_CREATE_CQ:
+        call->cq = make_cq(call->device, op->arg.create_cq.task);
+        request->verb = SIM_VERB_CREATE_CQ;
+        request->arg.create_cq.cqe = op->arg.create_cq.cqe;
+        request->arg.create_cq.waker =
+            (struct sim_waker){soft_wake_fire, &call->cq->wake};
+        return 0;
+    case IO_OP_DESTROY_CQ:
+        request->verb = SIM_VERB_DESTROY_CQ;
+        request->arg.cq = op->arg.destroy_cq;
+        return 0;
+    case IO_OP_CREATE_QP:
+        request->verb = SIM_VERB_CREATE_QP;
+        request->arg.create_qp.pd = op->arg.create_qp.pd;
+        request->arg.create_qp.init = op->arg.create_qp.init;
+        return 0;
+    case IO_OP_MODIFY_QP:
+        request->verb = SIM_VERB_MODIFY_QP;
+        request->arg.modify_qp.qp = op->arg.modify_qp.qp;
+        request->arg.modify_qp.attr = op->arg.modify_qp.attr;
+        request->arg.modify_qp.mask = op->arg.modify_qp.mask;
+        return 0;
+    case IO_OP_DESTROY_QP:
+        request->verb = SIM_VERB_DESTROY_QP;
+        request->arg.qp = op->arg.destroy_qp;
+        return 0;
+    }
+    return EINVAL;
+}
+
+/* The verb succeeded: `op` gets what it made, which knows its device from now on. */
+static void take_result(struct soft_call *call, struct io_op *op)
+{
+    struct soft_device *device = call->device;
+    struct sim_request *request = &call->request;
+    if (op->kind == IO_OP_ALLOC_PD) {
+        op->out.pd = request->out.pd;
+    } else if (op->kind == IO_OP_REG_MR) {
+        op->out.mr = request->out.mr;
+    } else if (op->kind == IO_OP_CREATE_CQ) {
+        op->out.cq = request->out.cq;
+        op->out.cq->cq_context = device;
+        call->cq->cq = op->out.cq;
+        call->cq->next = device->cqs;
+        device->cqs = call->cq;
+        call->cq = NULL;
+    } else if (op->kind == IO_OP_CREATE_QP) {
+        op->out.qp = request->out.qp;
+        op->out.qp->qp_context = device;
+        op->arg.create_qp.init = request->arg.create_qp.init;
+    } else if (op->kind == IO_OP_DESTROY_CQ) {
+        forget_cq(device, request->arg.cq);
+    }
+}
+
+static void free_call(struct soft_call *call)
+{
+    struct soft_call **at = &call->device->calls;
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    soft_wake_fini(&call->done);
+    free_cq(call->cq);
+    free(call);
+}
+
+/* On the user's thread. */
+static void finish(void *context)
+{
+    struct soft_call *call = context;
+    struct io_op *op = call->op;
+    op->error = call->request.error;
+    if (op->error == 0) {
+        take_result(call, op);
+    }
+    op->state = IO_OP_DONE;
+    op->backend[0] = NULL;
+    free_call(call);
+    io_task_wake(op->task);
+}
+
+static int soft_submit(struct io_device *io, struct io_op *op)
+{
+    struct soft_device *device = device_of(io);
+    struct soft_call *call = weft_calloc(1, sizeof *call);
+    call->op = op;
+    call->device = device;
+    call->next = device->calls;
+    device->calls = call;
+    soft_wake_init(&call->done, device->engine, finish, call);
+    int error = fill_request(op, call);
+    if (error != 0) {
+        free_call(call);
+        return error;
+    }
+    call->request.done = (struct sim_waker){soft_wake_post, &call->done};
+    op->error = 0;
+    op->state = IO_OP_RUNNING;
+    op->backend[0] = call;
+    soft_enter(device->engine);
+    error = sim_nic_submit(device->nic, &call->request);
+    if (error != 0) {
+        op->state = IO_OP_IDLE;
+        op->backend[0] = NULL;
+        free_call(call);
+    } else if (call->request.is_done) {
+        soft_wake_post(&call->done);
+    }
+    soft_leave(device->engine);
+    return error;
+}
+
+static int soft_poll(struct io_device *io, struct io_op *op)
+{
+    (void)io;
+    return op->state == IO_OP_RUNNING ? EINPROGRESS : op->error;
+}
+
+/* Ended, but its user had not heard of it: what it made goes again. */
+static void undo(struct soft_call *call)
+{
+    struct sim_request *done = &call->request;
+    struct sim_request undoing = {.verb = SIM_N_VERBS};
+    if (done->error != 0) {
+        return;
+    }
+    if (done->verb == SIM_VERB_ALLOC_PD) {
+        undoing.verb = SIM_VERB_DEALLOC_PD;
+        undoing.arg.pd = done->out.pd;
+    } else if (done->verb == SIM_VERB_REG_MR) {
+        undoing.verb = SIM_VERB_DEREG_MR;
+        undoing.arg.mr = done->out.mr;
+    } else if (done->verb == SIM_VERB_CREATE_CQ) {
+        undoing.verb = SIM_VERB_DESTROY_CQ;
+        undoing.arg.cq = done->out.cq;
+    } else if (done->verb == SIM_VERB_CREATE_QP) {
+        undoing.verb = SIM_VERB_DESTROY_QP;
+        undoing.arg.qp = done->out.qp;
+    } else if (done->verb == SIM_VERB_DESTROY_CQ) {
+        forget_cq(call->device, done->arg.cq);
+    }
+    if (undoing.verb != SIM_N_VERBS && sim_nic_submit(call->device->nic, &undoing) == 0 &&
+        !undoing.is_done) {
+        sim_nic_cancel(call->device->nic, &undoing); /* which finishes it */
+    }
+}
+
+static void soft_abandon(struct io_device *io, struct io_op *op)
+{
+    struct soft_device *device = device_of(io);
+    if (op->state != IO_OP_RUNNING) {
+        return;
+    }
+    struct soft_call *call = op->backend[0];
+    soft_enter(device->engine);
+    if (call->request.is_done) {
+        undo(call);
+    } else {
+        sim_nic_cancel(device->nic, &call->request);
+        if (op->kind == IO_OP_DESTROY_CQ) {
+            forget_cq(device, op->arg.destroy_cq);
+        }
+    }
+    free_call(call);
+    op->state = IO_OP_IDLE;
+    op->backend[0] = NULL;
+    soft_leave(device->engine);
+}
+
+/* ---- the data path ---- */
+
+static struct soft_engine *engine_of_qp(const struct ibv_qp *qp)
+{
+    return ((const struct soft_device *)qp->qp_context)->engine;
+}
+
+static struct soft_engine *engine_of_cq(const struct ibv_cq *cq)
+{
+    return ((const struct soft_device *)cq->cq_context)->engine;
+}
+
+static int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                          struct ibv_send_wr **bad)
+{
+    struct soft_engine *engine = engine_of_qp(qp);
+    soft_enter(engine);
+    int error = sim_nic_post_send(qp, wr, bad);
+    soft_leave(engine);
+    return error;
+}
+
+static int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+                          struct ibv_recv_wr **bad)
+{
+    struct soft_engine *engine = engine_of_qp(qp);
+    soft_enter(engine);
+    int error = sim_nic_post_recv(qp, wr, bad);
+    soft_leave(engine);
+    return error;
+}
+
+static int soft_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)
+{
+    struct soft_engine *engine = engine_of_cq(cq);
+    soft_look(engine);
+    int error = sim_nic_poll_cq(cq, n_max, wc, out_n);
+    soft_looked(engine);
+    return error;
+}
+
+static int soft_req_notify(struct ibv_cq *cq, int solicited_only)
+{
+    struct soft_engine *engine = engine_of_cq(cq);
+    soft_enter(engine);
+    int error = sim_nic_req_notify(cq, solicited_only != 0);
+    soft_leave(engine);
+    return error;
+}
+
+/* ---- async events ---- */
+
+/* Which member of ibv_async_event.element counts (ibv_get_async_event(3)). */
+static void convert_event(const struct ibv_async_event *from, struct io_async_event *out)
+{
+    *out = (struct io_async_event){.type = from->event_type};
+    switch (from->event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        out->qp = from->element.qp;
+        return;
+    case IBV_EVENT_CQ_ERR:
+        out->cq = from->element.cq;
+        return;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+        out->port = (uint8_t)from->element.port_num;
+        return;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_WQ_FATAL:
+        return;
+    }
+}
+
+static int soft_async_event(struct io_device *io, struct io_async_event *out)
+{
+    const struct soft_device *device = device_of(io);
+    struct ibv_async_event event;
+    soft_enter(device->engine);
+    int error = sim_nic_async_event(device->nic, 0, &event);
+    soft_leave(device->engine);
+    if (error == 0) {
+        convert_event(&event, out);
+    }
+    return error;
+}
+
+static void wake_async(void *context)
+{
+    io_task_wake(((struct soft_device *)context)->io.async_task);
+}
+
+static const struct io_device_ops ops = {
+    .query_device = soft_query_device,
+    .query_port = soft_query_port,
+    .query_gid = soft_query_gid,
+    .port_netdev = soft_port_netdev,
+    .submit = soft_submit,
+    .poll = soft_poll,
+    .abandon = soft_abandon,
+    .post_send = soft_post_send,
+    .post_recv = soft_post_recv,
+    .poll_cq = soft_poll_cq,
+    .req_notify = soft_req_notify,
+    .async_event = soft_async_event,
+};
+
+/* ---- life ---- */
+
+void soft_device_init(struct soft_device *device, struct soft_engine *engine,
+                      struct sim_nic *nic)
+{
+    device->io.ops = &ops;
+    device->engine = engine;
+    device->nic = nic;
+    soft_wake_init(&device->async, engine, wake_async, device);
+    sim_nic_async_waker(nic, 0, (struct sim_waker){soft_wake_fire, &device->async});
+}
+
+void soft_device_fini(struct soft_device *device)
+{
+    while (device->calls != NULL) {
+        struct soft_call *call = device->calls;
+        if (!call->request.is_done) {
+            sim_nic_cancel(device->nic, &call->request);
+        }
+        call->op->state = IO_OP_DONE;
+        call->op->error = EIO;
+        call->op->backend[0] = NULL;
+        free_call(call);
+    }
+    while (device->cqs != NULL) {
+        struct soft_cq *cq = device->cqs;
+        device->cqs = cq->next;
+        free_cq(cq);
+    }
+    soft_wake_fini(&device->async);
+}

@@ -1,0 +1,338 @@
+#define _GNU_SOURCE
+#include "backends/soft/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define PS_PER_NS 1000
+/* So many events in one turn: then others have theirs. */
+#define EVENTS_PER_TURN 4096
+#define FDS_MAX 256
+
+/* ---- the story ---- */
+
+/* "1234 host ...": the time counts from the engine's start, and is told as the machine's. */
+static void take_line(void *context, const char *line, size_t n_bytes)
+{
+    struct soft_engine *engine = context;
+    char *end = NULL;
+    long long at = strtoll(line, &end, 10);
+    size_t n_time = (size_t)(end - line);
+    weft_text_add(engine->lines, "%lld%.*s", at + (long long)engine->origin_ns,
+                  (int)(n_bytes - n_time), line + n_time);
+}
+
+/* On the user's thread, with the lock. */
+static void tell(struct soft_engine *engine)
+{
+    struct weft_text *lines = engine->lines;
+    if (engine->told == NULL || lines->n == 0) {
+        return;
+    }
+    const char *at = lines->bytes;
+    const char *end = at + lines->n;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *next = newline == NULL ? end : newline + 1;
+        engine->told->sink(engine->told->context, at, (size_t)(next - at));
+        at = next;
+    }
+    lines->n = 0;
+}
+
+/* ---- time ---- */
+
+static weft_ns clock_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
+static weft_ps now_of(const struct soft_engine *engine)
+{
+    weft_ps now = (clock_now() - engine->origin_ns) * PS_PER_NS;
+    weft_ps reached = sim_now(engine->sim);
+    return now > reached ? now : reached;
+}
+
+/* Runs what is due. False if there may be more. */
+static bool advance(struct soft_engine *engine)
+{
+    weft_ps now = now_of(engine);
+    for (unsigned i = 0; i < EVENTS_PER_TURN; i++) {
+        if (!sim_step(engine->sim, now)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the thread ---- */
+
+static void nudge(const struct soft_engine *engine)
+{
+    const uint64_t one = 1;
+    ssize_t n = write(engine->event_fd, &one, sizeof one);
+    weft_check(n == sizeof one || errno == EAGAIN);
+}
+
+static void drain(const struct soft_engine *engine)
+{
+    uint64_t n_written;
+    if (read(engine->event_fd, &n_written, sizeof n_written) < 0) {
+        weft_check(errno == EAGAIN || errno == EINTR);
+    }
+}
+
+/* Under the lock: how long the thread may sleep; 0: not at all. */
+static weft_ns plan_sleep(struct soft_engine *engine, bool all_done)
+{
+    weft_ps next = sim_next(engine->sim);
+    if (!all_done) {
+        engine->sleeps_until = 0;
+        return 0;
+    }
+    engine->sleeps_until = next;
+    if (next == SIM_NEVER) {
+        return WEFT_NEVER;
+    }
+    weft_ps left = next - now_of(engine);
+    return left > 0 ? (left + PS_PER_NS - 1) / PS_PER_NS : 0;
+}
+
+/* One turn; `wire` (or NULL) has brought something. False: it is time to go. */
+static bool take_turn(struct soft_engine *engine, struct soft_wire *wire,
+                      weft_ns *out_sleep)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool goes_on = !engine->stops;
+    if (goes_on) {
+        bool all_done = advance(engine);
+        if (wire != NULL) {
+            wire->deliver(wire);
+            all_done = advance(engine);
+        }
+        soft_batch_flush(engine->batch);
+        *out_sleep = plan_sleep(engine, all_done);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return goes_on;
+}
+
+static void sleep_until_ready(struct pollfd *fds, nfds_t n, weft_ns for_ns)
+{
+    struct timespec time = {.tv_sec = for_ns / NS_PER_S, .tv_nsec = for_ns % NS_PER_S};
+    if (ppoll(fds, n, for_ns == WEFT_NEVER ? NULL : &time, NULL) < 0) {
+        weft_check(errno == EINTR);
+        for (nfds_t i = 0; i < n; i++) {
+            fds[i].revents = 0;
+        }
+    }
+}
+
+static void *engine_main(void *context)
+{
+    struct soft_engine *engine = context;
+    struct soft_wire *wires[FDS_MAX];
+    struct pollfd fds[FDS_MAX] = {{.fd = engine->event_fd, .events = POLLIN}};
+    nfds_t n = 1;
+    weft_ns sleep = 0;
+    for (struct soft_wire *wire = engine->wires; wire != NULL; wire = wire->next) {
+        wires[n] = wire;
+        fds[n++] = (struct pollfd){.fd = wire->fd, .events = POLLIN};
+    }
+    for (;;) {
+        bool any = false;
+        sleep_until_ready(fds, n, sleep);
+        if (fds[0].revents != 0) {
+            drain(engine);
+        }
+        for (nfds_t i = 1; i < n; i++) {
+            if (fds[i].revents != 0 && wires[i]->receive(wires[i]) > 0) {
+                any = true;
+                if (!take_turn(engine, wires[i], &sleep)) {
+                    return NULL;
+                }
+            }
+        }
+        if (!any && !take_turn(engine, NULL, &sleep)) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- the user's turns ---- */
+
+void soft_look(struct soft_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->is_users = true;
+}
+
+void soft_looked(struct soft_engine *engine)
+{
+    tell(engine);
+    engine->is_users = false;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void soft_enter(struct soft_engine *engine)
+{
+    soft_look(engine);
+    (void)advance(engine);
+}
+
+void soft_leave(struct soft_engine *engine)
+{
+    bool all_done = advance(engine);
+    soft_batch_flush(engine->batch);
+    weft_ps next = all_done ? sim_next(engine->sim) : 0;
+    if (next < engine->sleeps_until) {
+        engine->sleeps_until = next;
+        nudge(engine);
+    }
+    soft_looked(engine);
+}
+
+/* ---- wakes ---- */
+
+static void run_wake(void *context)
+{
+    struct soft_wake *wake = context;
+    soft_look(wake->engine);
+    wake->is_posted = false;
+    soft_looked(wake->engine);
+    wake->run(wake->context);
+}
+
+void soft_wake_init(struct soft_wake *wake, struct soft_engine *engine,
+                    void (*run)(void *context), void *context)
+{
+    *wake = (struct soft_wake){.engine = engine,
+                               .posting = {.run = run_wake, .context = wake},
+                               .run = run,
+                               .context = context};
+}
+
+void soft_wake_fire(void *context)
+{
+    struct soft_wake *wake = context;
+    if (wake->engine->is_users) {
+        wake->run(wake->context);
+    } else {
+        soft_wake_post(wake);
+    }
+}
+
+void soft_wake_post(void *context)
+{
+    struct soft_wake *wake = context;
+    if (!wake->is_posted) {
+        wake->is_posted = true;
+        linux_loop_post(wake->engine->loop, &wake->posting);
+    }
+}
+
+void soft_wake_fini(struct soft_wake *wake)
+{
+    linux_loop_withdraw(wake->engine->loop, &wake->posting);
+}
+
+/* ---- life ---- */
+
+weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
+                               struct weft_trace *told, struct weft_log *log,
+                               struct soft_engine **out, struct weft_error *error)
+{
+    struct soft_engine *engine = weft_calloc(1, sizeof *engine);
+    engine->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (engine->event_fd < 0) {
+        int problem = errno;
+        free(engine);
+        return weft_fail_errno(error, problem, "start", "cannot make an engine");
+    }
+    engine->loop = loop;
+    engine->origin_ns = clock_now();
+    pthread_mutex_init(&engine->lock, NULL);
+    engine->batch = soft_batch_create();
+    engine->lines = weft_calloc(1, sizeof *engine->lines);
+    if (weft_trace_on(told, WEFT_TRACE_STORY)) {
+        engine->told = told;
+        weft_trace_init(&engine->trace, told->level, take_line, engine);
+    }
+    engine->sim =
+        sim_engine_create(seed, engine->told == NULL ? NULL : &engine->trace, log);
+    sim_engine_allow_trains(engine->sim, false);
+    *out = engine;
+    return WEFT_OK;
+}
+
+void soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire)
+{
+    weft_check(!engine->has_thread);
+    wire->next = engine->wires;
+    engine->wires = wire;
+}
+
+weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *error)
+{
+    sigset_t all, before;
+    unsigned n_wires = 0;
+    for (const struct soft_wire *wire = engine->wires; wire != NULL; wire = wire->next) {
+        n_wires++;
+    }
+    if (n_wires >= FDS_MAX) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "start", "more than %d addresses",
+                         FDS_MAX - 1);
+    }
+    sigfillset(&all); /* signals are the user's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int problem = pthread_create(&engine->thread, NULL, engine_main, engine);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    engine->has_thread = problem == 0;
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, "start",
+                                          "cannot start the NIC's thread");
+}
+
+void soft_engine_stop(struct soft_engine *engine)
+{
+    if (!engine->has_thread) {
+        return;
+    }
+    pthread_mutex_lock(&engine->lock);
+    engine->stops = true;
+    nudge(engine);
+    pthread_mutex_unlock(&engine->lock);
+    pthread_join(engine->thread, NULL);
+    engine->has_thread = false;
+    engine->is_users = true; /* nobody else is left */
+    tell(engine);
+}
+
+void soft_engine_destroy(struct soft_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    soft_engine_stop(engine);
+    tell(engine);
+    sim_engine_destroy(engine->sim);
+    soft_batch_destroy(engine->batch);
+    weft_text_fini(engine->lines);
+    free(engine->lines);
+    close(engine->event_fd);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine);
+}

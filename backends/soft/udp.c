@@ -1,0 +1,319 @@
+#define _GNU_SOURCE
+#include "backends/soft/udp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backends/soft/udp_private.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "sim/neighbour.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104 /* linux/udp.h, since 5.0 */
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
+#endif
+
+#define RX_BUFFER_BYTES (8 << 20)
+
+/* ---- who is where ---- */
+
+uint64_t soft_udp_mac(const struct io_ip *ip)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (int i = 0; i < 16; i++) {
+        hash = (hash ^ ip->bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return UINT64_C(0x025355000000) | ((hash ^ hash >> 32) & 0xffffff);
+}
+
+bool soft_udp_reaches(const struct soft_udp *udp, const struct linux_alias *alias)
+{
+    return alias != NULL && alias->link == udp->link;
+}
+
+static struct io_ip ip_of_gid(const union ibv_gid *gid)
+{
+    struct io_ip ip;
+    memcpy(ip.bytes, gid->raw, sizeof ip.bytes);
+    return ip;
+}
+
+static socklen_t name_of(const struct io_ip *ip, uint16_t port, uint32_t ifindex,
+                         void *out)
+{
+    if (io_ip_is_v4(ip)) {
+        struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+        memcpy(&v4.sin_addr, &ip->bytes[12], 4);
+        memcpy(out, &v4, sizeof v4);
+        return sizeof v4;
+    }
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    memcpy(&v6.sin6_addr, ip->bytes, 16);
+    v6.sin6_scope_id = io_ip_is_link_local(ip) ? ifindex : 0;
+    memcpy(out, &v6, sizeof v6);
+    return sizeof v6;
+}
+
+/* ---- out ---- */
+
+static const struct soft_socket *socket_of(const struct soft_udp *udp,
+                                           const union ibv_gid *gid)
+{
+    for (uint32_t i = 0; i < udp->n_sockets; i++) {
+        if (memcmp(udp->sockets[i].seen.bytes, gid->raw, sizeof gid->raw) == 0) {
+            return &udp->sockets[i];
+        }
+    }
+    return NULL;
+}
+
+static void find_target(const struct soft_udp *udp, struct soft_known_target *known)
+{
+    const struct sim_path *path = known->path;
+    const struct soft_socket *from = socket_of(udp, &path->source_gid);
+    struct io_ip to = ip_of_gid(&path->destination_gid);
+    uint16_t port = (uint16_t)(SOFT_UDP_PORT + known->process);
+    memset(&known->target, 0, sizeof known->target);
+    known->is_reachable = from != NULL && !path->is_v1 && path->tag_bytes == 0;
+    if (known->is_reachable && udp->config.aliases != NULL) {
+        const struct linux_alias *alias = linux_alias_of_seen(udp->config.aliases, &to);
+        known->is_reachable = soft_udp_reaches(udp, alias);
+        to = known->is_reachable ? alias->real : to;
+    }
+    if (!known->is_reachable) {
+        return;
+    }
+    known->target.fd = from->wire.fd;
+    known->target.is_ipv6 = !io_ip_is_v4(&to);
+    known->target.n_name = name_of(&to, port, udp->config.ifindex, known->target.name);
+    known->target.traffic_class = path->traffic_class;
+    known->target.hop_limit = path->hop_limit == 64 ? 0 : path->hop_limit;
+    known->target.may_segment = !udp->config.no_segments;
+}
+
+static const struct soft_known_target *target_of(struct soft_udp *udp,
+                                                 const struct sim_frame *frame)
+{
+    uint32_t process = frame->dest_qpn >> SOFT_PROCESS_SHIFT;
+    uintptr_t hash = (uintptr_t)frame->path / 64 + process;
+    struct soft_known_target *known = &udp->targets[hash % SOFT_TARGETS];
+    if (known->path != frame->path || known->process != process) {
+        known->path = frame->path;
+        known->process = process;
+        find_target(udp, known);
+    }
+    return known;
+}
+
+static void on_frame(void *context, const struct sim_frame *frame)
+{
+    struct soft_udp *udp = context;
+    struct soft_batch *batch = udp->config.engine->batch;
+    const struct soft_known_target *known = target_of(udp, frame);
+    struct sim_roce roce;
+    if (!known->is_reachable) {
+        udp->counters.tx_dropped++;
+        return;
+    }
+    sim_roce_of_frame(frame, &roce);
+    roce.sport = udp->local_port;
+    roce.ipv4_id = 0;
+    uint8_t *slot = soft_batch_slot(batch);
+    size_t n = sim_roce_encode(&roce, slot, SOFT_SLOT_BYTES);
+    size_t n_before = 14u + frame->path->header_bytes; /* the kernel makes these */
+    weft_check(n > n_before);
+    soft_batch_put(batch, &known->target, slot + n_before, (uint32_t)(n - n_before));
+    udp->counters.tx_frames++;
+}
+
+/* ---- neighbours ---- */
+
+/* The kernel resolves addresses on this wire, or there is nothing to resolve: a question is
+ * answered here if somebody can be there at all. */
+static void on_packet(void *context, struct sim_packet *packet)
+{
+    struct soft_udp *udp = context;
+    const struct sim_neigh_packet *asked = packet->payload;
+    if (packet->kind != SIM_FRAME_NEIGH || asked->is_reply) {
+        sim_packet_free(packet);
+        return;
+    }
+    struct io_ip target;
+    memcpy(target.bytes, asked->target.bytes, sizeof target.bytes);
+    const struct linux_aliases *aliases = udp->config.aliases;
+    if (aliases != NULL &&
+        !soft_udp_reaches(udp, linux_alias_of_seen(aliases, &target))) {
+        sim_packet_free(packet);
+        return;
+    }
+    struct sim_neigh_packet answer = {.is_reply = true,
+                                      .sender = asked->target,
+                                      .target = asked->sender,
+                                      .sender_mac = soft_udp_mac(&target),
+                                      .target_mac = asked->sender_mac};
+    memcpy(packet->payload, &answer, sizeof answer);
+    packet->source_mac = answer.sender_mac;
+    packet->destination_mac = sim_port_mac(udp->config.port);
+    sim_port_receive_outside(udp->config.port, packet);
+}
+
+/* ---- sockets ---- */
+
+static int set_option(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
+}
+
+/* As large as we may: what does not fit is lost and sent again. */
+static uint32_t enlarge(int fd)
+{
+    int n_bytes = 0;
+    socklen_t n_value = sizeof n_bytes;
+    if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RX_BUFFER_BYTES) != 0) {
+        (void)set_option(fd, SOL_SOCKET, SO_RCVBUF, RX_BUFFER_BYTES);
+    }
+    if (set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, RX_BUFFER_BYTES) != 0) {
+        (void)set_option(fd, SOL_SOCKET, SO_SNDBUF, RX_BUFFER_BYTES);
+    }
+    (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &n_bytes, &n_value);
+    return (uint32_t)n_bytes;
+}
+
+static int configure(int fd, bool is_v4)
+{
+    int error = is_v4 ? set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+                      : set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    if (error == 0 && !is_v4) {
+        error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    }
+    if (error == 0) {
+        error = is_v4 ? set_option(fd, IPPROTO_IP, IP_RECVTOS, 1)
+                      : set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    }
+    (void)set_option(fd, SOL_UDP, UDP_GRO,
+                     1); /* a kernel without it gives single frames */
+    return error;
+}
+
+static int open_socket(const struct soft_udp *udp, const struct io_ip *real,
+                       uint32_t *out_buffer, int *out_fd)
+{
+    uint8_t name[sizeof(struct sockaddr_in6)];
+    bool is_v4 = io_ip_is_v4(real);
+    socklen_t n_name = name_of(real, udp->local_port, udp->config.ifindex, name);
+    int fd =
+        socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    int error = configure(fd, is_v4);
+    if (error == 0 && bind(fd, (struct sockaddr *)(void *)name, n_name) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        return error;
+    }
+    *out_buffer = enlarge(fd);
+    *out_fd = fd;
+    return 0;
+}
+
+static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
+{
+    struct io_ip seen = ip_of_gid(gid), real = seen;
+    char text[IO_IP_TEXT_BYTES];
+    uint32_t n_buffer = 0;
+    int fd = -1, error = 0;
+    if (socket_of(udp, gid) != NULL) {
+        return; /* its RoCE v1 slot */
+    }
+    if (udp->config.aliases != NULL) {
+        const struct linux_alias *alias = linux_alias_of_seen(udp->config.aliases, &seen);
+        error = alias == NULL ? EADDRNOTAVAIL : 0;
+        real = alias == NULL ? seen : alias->real;
+    }
+    if (error == 0) {
+        error = open_socket(udp, &real, &n_buffer, &fd);
+    }
+    if (error != 0) {
+        weft_log(udp->config.log, WEFT_LOG_WARN, "%s: no socket for %s: %s",
+                 sim_port_name(udp->config.port), io_ip_format(&seen, text, sizeof text),
+                 strerrordesc_np(error));
+        return;
+    }
+    if (udp->counters.rx_buffer_bytes == 0 || n_buffer < udp->counters.rx_buffer_bytes) {
+        udp->counters.rx_buffer_bytes = n_buffer;
+    }
+    udp->sockets[udp->n_sockets++] = (struct soft_socket){
+        .wire = {.fd = fd, .receive = soft_udp_receive, .deliver = soft_udp_deliver},
+        .udp = udp,
+        .seen = seen};
+}
+
+/* ---- life ---- */
+
+weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_udp **out,
+                            struct weft_error *error)
+{
+    struct soft_udp *udp = weft_calloc(1, sizeof *udp);
+    uint32_t n_gids = sim_stack_gid_length(config->stack, config->port);
+    udp->config = *config;
+    udp->local_port = (uint16_t)(SOFT_UDP_PORT + config->process);
+    udp->sockets = weft_calloc((size_t)n_gids + 1, sizeof *udp->sockets);
+    udp->rx = soft_rx_create();
+    if (config->aliases != NULL) {
+        const struct linux_alias_netdev *netdev =
+            linux_alias_netdev_of(config->aliases, config->ifindex);
+        udp->link = netdev == NULL ? UINT32_MAX : netdev->link;
+    }
+    for (uint32_t i = 0; i < n_gids; i++) {
+        struct sim_gid gid;
+        if (sim_stack_gid(config->stack, config->port, i, &gid) == 0) {
+            add_gid(udp, &gid.gid);
+        }
+    }
+    if (udp->n_sockets == 0) {
+        soft_udp_destroy(udp);
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+                         "%s:%s: no address of it can be bound to UDP port %u",
+                         sim_port_host(config->port), sim_port_name(config->port),
+                         SOFT_UDP_PORT + config->process);
+    }
+    for (uint32_t i = 0; i < udp->n_sockets; i++) {
+        soft_engine_add_wire(config->engine, &udp->sockets[i].wire);
+    }
+    const struct sim_outside outside = {.frame = on_frame,
+                                        .packet = on_packet,
+                                        .context = udp,
+                                        .rate_bps = config->rate_bps,
+                                        .takes_own = true,
+                                        .is_up = config->is_up};
+    sim_port_set_outside(config->port, &outside);
+    *out = udp;
+    return WEFT_OK;
+}
+
+void soft_udp_destroy(struct soft_udp *udp)
+{
+    if (udp == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < udp->n_sockets; i++) {
+        close(udp->sockets[i].wire.fd);
+    }
+    soft_rx_destroy(udp->rx);
+    free(udp->sockets);
+    free(udp);
+}
+
+void soft_udp_counters(const struct soft_udp *udp, struct soft_udp_counters *out)
+{
+    *out = udp->counters;
+}
