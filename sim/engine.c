@@ -74,12 +74,11 @@ void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
     event->rank = (uint32_t)kind << RANKS_SHIFT | engine->n_ranks;
 }
 
-/* The clock is at `now`, and events up to `rank` had their turn; 0: all of them. */
-static void reach(struct sim_engine *engine, weft_ps now, uint32_t rank)
+/* The clock is at `now`, and events up to `order` (UINT32_MAX: all of them) had their turn. */
+static inline void reach(struct sim_engine *engine, weft_ps now, uint32_t order)
 {
-    uint32_t reached = rank == 0 ? UINT32_MAX : rank;
-    if (now > engine->now || reached > engine->rank_reached) {
-        engine->rank_reached = reached;
+    if (now > engine->now || order > engine->rank_reached) {
+        engine->rank_reached = order;
     }
     engine->now = now;
 }
@@ -106,19 +105,47 @@ weft_ps sim_next(struct sim_engine *engine)
     return event == NULL ? SIM_NEVER : event->node.key;
 }
 
-bool sim_step(struct sim_engine *engine, weft_ps until)
+/* sim_step where the next event is not simply the first of the line. */
+static WEFT_APART bool step_any(struct sim_engine *engine, weft_ps until)
 {
     struct sim_event *event = sim_pending_peek(&engine->pending);
     if (event == NULL || event->node.key > until) {
         if (until != SIM_NEVER && until >= engine->now) {
-            reach(engine, until, 0);
+            reach(engine, until, UINT32_MAX);
         }
         return false;
     }
     sim_pending_take(&engine->pending, event);
-    reach(engine, event->node.key, event->rank);
+    reach(engine, event->node.key, sim_event_order(event));
     engine->n_events++;
     event->fire(event);
+    return true;
+}
+
+static inline bool step(struct sim_engine *engine, weft_ps until)
+{
+    struct sim_line_entry next;
+    if (!sim_pending_take_near(&engine->pending, until, &next)) {
+        return step_any(engine, until);
+    }
+    reach(engine, next.at, next.order);
+    engine->n_events++;
+    next.event->fire(next.event);
+    return true;
+}
+
+bool sim_step(struct sim_engine *engine, weft_ps until)
+{
+    return step(engine, until);
+}
+
+bool sim_run(struct sim_engine *engine, const uint32_t *n_woken)
+{
+    while (*n_woken == 0) {
+        if (!step(engine, SIM_NEVER)) {
+            return false;
+        }
+    }
     return true;
 }
 

@@ -72,6 +72,10 @@ weft_ps sim_next(struct sim_engine *engine);
  * clock to `until` (never back) and returns false. */
 bool sim_step(struct sim_engine *engine, weft_ps until);
 
+/* sim_step with SIM_NEVER again and again, until `*n_woken` is not 0. False: nothing is
+ * pending. */
+bool sim_run(struct sim_engine *engine, const uint32_t *n_woken);
+
 /* True if an event of that rank, scheduled for `at` before that time came, has had its
  * turn. */
 bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank);

@@ -27,6 +27,13 @@ static inline void sim_event_init(struct sim_event *event,
     *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
 }
 
+/* Its place among events of one time: by rank; those without one come last, in the order of
+ * scheduling. */
+static inline uint32_t sim_event_order(const struct sim_event *event)
+{
+    return event->rank == 0 ? UINT32_MAX : event->rank;
+}
+
 static inline bool sim_is_scheduled(const struct sim_event *event)
 {
     return event->place != SIM_EVENT_IDLE;

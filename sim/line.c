@@ -12,27 +12,30 @@ enum { CAP_MIN = 64 };
 static void make_room(struct sim_line *line)
 {
     size_t n = sim_line_size(line);
+    size_t from = (size_t)(line->head - line->entries);
 
-    if (line->head < line->cap / 2 || line->cap == 0) {
+    if (from < line->cap / 2 || line->cap == 0) {
         line->cap = line->cap == 0 ? CAP_MIN : 2 * line->cap;
         line->entries = weft_realloc(line->entries, line->cap * sizeof(*line->entries));
         line->merged = weft_realloc(line->merged, line->cap * sizeof(*line->merged));
+        line->limit = line->entries + line->cap;
     }
     if (n > 0) {
-        memmove(line->entries, line->entries + line->head, n * sizeof(*line->entries));
+        memmove(line->entries, line->entries + from, n * sizeof(*line->entries));
     }
-    line->head = 0;
-    line->end = n;
+    line->head = line->entries;
+    line->end = line->entries + n;
 }
 
 /* The place of the new one, which is in [low, high]: after those that are not after it. */
-static size_t search(const struct sim_line *line, size_t low, size_t high,
-                     const struct sim_line_entry *entry)
+static struct sim_line_entry *search(struct sim_line_entry *low,
+                                     struct sim_line_entry *high,
+                                     const struct sim_line_entry *entry)
 {
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
+        struct sim_line_entry *middle = low + (high - low) / 2;
 
-        if (sim_line_is_before(entry->at, entry->order, &line->entries[middle])) {
+        if (sim_line_is_before(entry->at, entry->order, middle)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -44,58 +47,61 @@ static size_t search(const struct sim_line *line, size_t low, size_t high,
 /* Those before the new one move up, into the room that taken ones have left. */
 static void add_from_front(struct sim_line *line, const struct sim_line_entry *entry)
 {
-    struct sim_line_entry *entries = line->entries;
-    size_t hole = --line->head;
-    size_t n = line->end - 1 - hole;
-    size_t few = hole + (n < SIM_LINE_SHORT ? n : SIM_LINE_SHORT);
+    struct sim_line_entry *hole = --line->head;
+    struct sim_line_entry *last = line->end - 1;
+    struct sim_line_entry *few =
+        last - hole < SIM_LINE_SHORT ? last : hole + SIM_LINE_SHORT;
 
     for (; hole < few; hole++) {
-        if (sim_line_is_before(entry->at, entry->order, &entries[hole + 1])) {
-            entries[hole] = *entry;
+        if (sim_line_is_before(entry->at, entry->order, hole + 1)) {
+            *hole = *entry;
             return;
         }
-        entries[hole] = entries[hole + 1];
+        *hole = hole[1];
     }
-    size_t place = search(line, hole + 1, line->end, entry) - 1;
+    struct sim_line_entry *place = search(hole + 1, line->end, entry) - 1;
 
-    memmove(entries + hole, entries + hole + 1, (place - hole) * sizeof(*entries));
-    entries[place] = *entry;
+    memmove(hole, hole + 1, (size_t)(place - hole) * sizeof(*hole));
+    *place = *entry;
 }
 
 static void add_from_back(struct sim_line *line, const struct sim_line_entry *entry)
 {
-    if (line->end == line->cap) {
+    if (line->end == line->limit) {
         make_room(line);
     }
-    struct sim_line_entry *entries = line->entries;
-    size_t hole = line->end++;
-    size_t n = hole - line->head;
-    size_t few = hole - (n < SIM_LINE_SHORT ? n : SIM_LINE_SHORT);
+    struct sim_line_entry *hole = line->end++;
+    struct sim_line_entry *few =
+        hole - line->head < SIM_LINE_SHORT ? line->head : hole - SIM_LINE_SHORT;
 
     for (; hole > few; hole--) {
-        if (!sim_line_is_before(entry->at, entry->order, &entries[hole - 1])) {
-            entries[hole] = *entry;
+        if (!sim_line_is_before(entry->at, entry->order, hole - 1)) {
+            *hole = *entry;
             return;
         }
-        entries[hole] = entries[hole - 1];
+        *hole = hole[-1];
     }
-    size_t place = search(line, line->head, hole, entry);
+    struct sim_line_entry *place = search(line->head, hole, entry);
 
-    memmove(entries + place + 1, entries + place, (hole - place) * sizeof(*entries));
-    entries[place] = *entry;
+    memmove(place + 1, place, (size_t)(hole - place) * sizeof(*hole));
+    *place = *entry;
 }
 
 void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
 {
+    if (sim_line_takes_first(line, at, sim_event_order(event))) {
+        sim_line_add_first(line, event, at);
+        return;
+    }
     if (sim_line_is_short(line)) {
         sim_line_add_short(line, event, at);
         return;
     }
     struct sim_line_entry entry = sim_line_entry_of(event, at);
-    size_t middle = line->head + sim_line_size(line) / 2;
+    struct sim_line_entry *middle = line->head + (line->end - line->head) / 2;
 
-    if (line->head > 0 && middle < line->end &&
-        sim_line_is_before(at, entry.order, &line->entries[middle])) {
+    if (line->head > line->entries && middle < line->end &&
+        sim_line_is_before(at, entry.order, middle)) {
         add_from_front(line, &entry);
     } else {
         add_from_back(line, &entry);
@@ -104,10 +110,10 @@ void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
 
 void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at)
 {
-    if (line->end == line->cap) {
+    if (line->end == line->limit) {
         make_room(line);
     }
-    line->entries[line->end++] = sim_line_entry_of(event, at);
+    *line->end++ = sim_line_entry_of(event, at);
 }
 
 /* One past the last of those from `from` on that are in order. */
@@ -142,13 +148,14 @@ static void merge(const struct sim_line_entry *entries, size_t from, size_t midd
 /* What is appended comes in a few runs, each in order: one a kind of event. */
 void sim_line_sort(struct sim_line *line)
 {
-    size_t n = line->end;
+    size_t head = (size_t)(line->head - line->entries);
+    size_t n = (size_t)(line->end - line->entries);
 
-    while (end_of_run(line->entries, line->head, n) < n) {
+    while (end_of_run(line->entries, head, n) < n) {
         struct sim_line_entry *from = line->entries;
         size_t end;
 
-        for (size_t i = line->head; i < n; i = end) {
+        for (size_t i = head; i < n; i = end) {
             size_t middle = end_of_run(from, i, n);
 
             end = middle == n ? n : end_of_run(from, middle, n);
@@ -157,19 +164,21 @@ void sim_line_sort(struct sim_line *line)
         line->entries = line->merged;
         line->merged = from;
     }
+    line->head = line->entries + head;
+    line->end = line->entries + n;
+    line->limit = line->entries + line->cap;
 }
 
 void sim_line_remove(struct sim_line *line, const struct sim_event *event)
 {
-    size_t i = line->head;
+    struct sim_line_entry *entry = line->head;
 
-    while (line->entries[i].event != event) {
-        i++;
-        weft_check(i < line->end);
+    while (entry->event != event) {
+        entry++;
+        weft_check(entry < line->end);
     }
     line->end--;
-    memmove(line->entries + i, line->entries + i + 1,
-            (line->end - i) * sizeof(*line->entries));
+    memmove(entry, entry + 1, (size_t)(line->end - entry) * sizeof(*entry));
 }
 
 void sim_line_fini(struct sim_line *line)

@@ -18,9 +18,11 @@ struct sim_line_entry {
 };
 
 struct sim_line {
-    struct sim_line_entry *entries; /* Owned [cap]; those in use are [head, end) */
-    struct sim_line_entry *merged;  /* Owned [cap]; for sorting */
-    size_t head, end, cap;
+    struct sim_line_entry *head, *end; /* those in use, in `entries` */
+    struct sim_line_entry *entries;    /* Owned [cap] */
+    struct sim_line_entry *limit;      /* their end */
+    struct sim_line_entry *merged;     /* Owned [cap]; for sorting */
+    size_t cap;
 };
 
 static inline bool sim_line_is_before(weft_ps at, uint32_t order,
@@ -32,7 +34,7 @@ static inline bool sim_line_is_before(weft_ps at, uint32_t order,
 /* The first entry, or NULL. */
 static inline const struct sim_line_entry *sim_line_first(const struct sim_line *line)
 {
-    return line->head == line->end ? NULL : &line->entries[line->head];
+    return line->head == line->end ? NULL : line->head;
 }
 
 /* Of a line that has one. */
@@ -43,14 +45,14 @@ static inline void sim_line_drop_first(struct sim_line *line)
 
 static inline size_t sim_line_size(const struct sim_line *line)
 {
-    return line->end - line->head;
+    return (size_t)(line->end - line->head);
 }
 
 static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, weft_ps at)
 {
     return (struct sim_line_entry){
         .at = at,
-        .order = event->rank == 0 ? UINT32_MAX : event->rank,
+        .order = sim_event_order(event),
         .event = event,
     };
 }
@@ -58,29 +60,38 @@ static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, w
 /* Few enough entries that a new one finds its place by looking at them, and room for it. */
 static inline bool sim_line_is_short(const struct sim_line *line)
 {
-    return line->end - line->head <= SIM_LINE_SHORT && line->end < line->cap;
+    return line->end - line->head <= SIM_LINE_SHORT && line->end < line->limit;
+}
+
+/* True if there is room before the first entry, which comes after (at, order). */
+static inline bool sim_line_takes_first(const struct sim_line *line, weft_ps at,
+                                        uint32_t order)
+{
+    return line->head != line->end && line->head != line->entries &&
+           sim_line_is_before(at, order, line->head);
+}
+
+/* Adds `event` before all others: sim_line_takes_first was true. */
+static inline void sim_line_add_first(struct sim_line *line, struct sim_event *event,
+                                      weft_ps at)
+{
+    line->head--;
+    *line->head = sim_line_entry_of(event, at);
 }
 
 /* Adds `event` behind all that are not after it. Aborts when out of memory. */
 void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at);
-/* The same to a short line. */
+/* The same to a short line, where `event` is not the first. */
 static inline void sim_line_add_short(struct sim_line *line, struct sim_event *event,
                                       weft_ps at)
 {
     struct sim_line_entry entry = sim_line_entry_of(event, at);
-    struct sim_line_entry *entries = line->entries;
-    size_t head = line->head;
-    size_t hole = line->end;
+    struct sim_line_entry *hole = line->end;
 
-    if (head > 0 && head < hole && sim_line_is_before(at, entry.order, &entries[head])) {
-        entries[--line->head] = entry;
-        return;
+    for (; hole > line->head && sim_line_is_before(at, entry.order, hole - 1); hole--) {
+        *hole = hole[-1];
     }
-    for (; hole > head && sim_line_is_before(at, entry.order, &entries[hole - 1]);
-         hole--) {
-        entries[hole] = entries[hole - 1];
-    }
-    entries[hole] = entry;
+    *hole = entry;
     line->end++;
 }
 

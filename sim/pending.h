@@ -41,15 +41,21 @@ void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event,
 static inline void sim_pending_set(struct sim_pending *pending, struct sim_event *event,
                                    weft_ps at)
 {
-    bool is_near = pending->last == NULL && at - pending->taken_at < SIM_HORIZON_PS;
+    bool is_idle = event->place == SIM_EVENT_IDLE;
 
-    if (is_near && event->place == SIM_EVENT_IDLE && sim_line_is_short(&pending->near)) {
-        event->node.key = at;
-        event->place = SIM_EVENT_NEAR;
+    /* What comes before the first of the line belongs to the line too. */
+    if (is_idle && sim_line_takes_first(&pending->near, at, sim_event_order(event))) {
+        sim_line_add_first(&pending->near, event, at);
+    } else if (is_idle && pending->last == NULL &&
+               at - pending->taken_at < SIM_HORIZON_PS &&
+               sim_line_is_short(&pending->near)) {
         sim_line_add_short(&pending->near, event, at);
     } else {
         sim_pending_set_any(pending, event, at);
+        return;
     }
+    event->node.key = at;
+    event->place = SIM_EVENT_NEAR;
 }
 
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
@@ -76,6 +82,23 @@ static inline void sim_pending_take(struct sim_pending *pending, struct sim_even
     } else {
         sim_pending_take_far(pending, event);
     }
+}
+
+/* Takes the next event out, if it is the first of the line, at or before `until`. False: it
+ * may be somewhere else. */
+static inline bool sim_pending_take_near(struct sim_pending *pending, weft_ps until,
+                                         struct sim_line_entry *out)
+{
+    const struct sim_line_entry *first = sim_line_first(&pending->near);
+
+    if (first == NULL || first->at >= pending->far_at || first->at > until) {
+        return false;
+    }
+    *out = *first;
+    pending->taken_at = first->at;
+    sim_line_drop_first(&pending->near);
+    out->event->place = SIM_EVENT_IDLE;
+    return true;
 }
 
 #endif

@@ -171,19 +171,16 @@ static bool send_next(struct bench_ring *ring, struct bench_node *node)
     uint32_t index = (uint32_t)(node - ring->nodes);
     uint64_t bytes = ring->bench->message_bytes;
     struct ibv_sge sge = {.length = (uint32_t)bytes, .lkey = end->mr->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge,
-                             .num_sge = 1,
-                             .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                             .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad;
 
     sge.addr = (uintptr_t)node->memory + source_of(ring, index, node->n_sent) * bytes;
-    wr.wr.rdma.remote_addr =
+    ring->wr.sg_list = &sge;
+    ring->wr.wr.rdma.remote_addr =
         (uintptr_t)to->memory + target_of(ring, index, node->n_sent) * bytes;
-    wr.wr.rdma.rkey = to->ends[BENCH_LEFT].mr->rkey;
+    ring->wr.wr.rdma.rkey = to->ends[BENCH_LEFT].mr->rkey;
     node->n_sent++;
     return take_completions(end->cq, &node->n_completed) &&
-           sim_nic_post_send(end->qp, &wr, &bad) == 0;
+           sim_nic_post_send(end->qp, &ring->wr, &bad) == 0;
 }
 
 /* What arrived from the left starts the next step. */
@@ -236,7 +233,7 @@ static bool run_ring(struct bench_ring *ring, weft_ps *out_time)
     weft_ps started = sim_now(ring->engine);
     bool ok = start(ring);
 
-    while (ok && n_left > 0 && sim_step(ring->engine, SIM_NEVER)) {
+    while (ok && n_left > 0 && sim_run(ring->engine, &ring->n_woken)) {
         for (uint32_t i = 0; i < ring->n_woken && ok; i++) {
             struct bench_node *node = ring->woken[i];
             uint32_t before = node->n_received;

@@ -213,6 +213,9 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
 
     *ring = (struct bench_ring){.bench = bench, .n = bench->n_nodes};
     ring->profile = ideal_device(bench->trains);
+    ring->wr = (struct ibv_send_wr){.num_sge = 1,
+                                    .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                    .send_flags = IBV_SEND_SIGNALED};
     ring->node_bytes = (node_bytes + 4095) & ~(size_t)4095;
     ring->engine = sim_engine_create(1, NULL, NULL);
     sim_engine_allow_trains(ring->engine, bench->trains == BENCH_TRAINS);

@@ -42,6 +42,7 @@ struct bench_ring {
     /* Ends whose CQs woke since they were last looked at; those on the left. */
     struct bench_node **woken; /* Owned [n] */
     uint32_t n_woken;
+    struct ibv_send_wr wr; /* what all sends have in common */
 };
 
 /* Builds and connects everything; `node_bytes` of memory each. False, with what was made

@@ -34,6 +34,9 @@ typedef enum weft_status {
 } weft_status;
 
 #define WEFT_MUST_CHECK __attribute__((warn_unused_result))
+/* The rare part of a function that millions of packets pass: a call, so that the common part
+ * need not save registers for it. */
+#define WEFT_APART __attribute__((noinline))
 #define WEFT_PRINTF(format_arg, first_arg)                                               \
     __attribute__((format(printf, format_arg, first_arg)))
 
