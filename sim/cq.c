@@ -220,7 +220,8 @@ void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)
     sim_cq_push(cq, cqe);
 }
 
-/* The queue slots up to and including the entry's are free again; hns flushes now. */
+/* The queue slots up to and including the entry's are free again; hns flushes now. Then
+ * `cqe`, which is no longer in the ring, may be overwritten. */
 static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
     struct sim_qp *qp = sim_nic_qp(cq->nic, cqe->wc.qp_num);
@@ -241,18 +242,19 @@ int sim_nic_poll_cq(struct ibv_cq *ibv_cq, int n_max, struct ibv_wc *wc, int *ou
 {
     struct sim_cq *cq = sim_cq_of(ibv_cq);
     weft_ps now = sim_now(cq->nic->engine);
+    int n = 0;
     *out_n = 0;
     if (cq->is_overrun) {
         return EIO;
     }
-    while (*out_n < n_max && cq->n > 0 && cq->ring[cq->head].visible_at <= now) {
-        struct sim_cqe cqe = cq->ring[cq->head];
+    while (n < n_max && cq->n > 0 && cq->ring[cq->head].visible_at <= now) {
+        const struct sim_cqe *cqe = &cq->ring[cq->head];
         cq->head = (cq->head + 1) & (cq->cap - 1);
         cq->n--;
-        wc[*out_n] = cqe.wc;
-        (*out_n)++;
-        release(cq, &cqe);
+        wc[n++] = cqe->wc;
+        release(cq, cqe);
     }
+    *out_n = n;
     return 0;
 }
 

@@ -7,6 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* One number in network order, where nothing can be missing. */
+static inline uint32_t wire_load_u32(const void *bytes)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline void wire_store_u32(void *out, uint32_t value)
+{
+    uint8_t *at = (uint8_t *)out;
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
 struct wire_writer {
     uint8_t *at; /* Not owned. */
     uint8_t *end;
