@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -141,6 +142,7 @@ struct sim_frame {
     uint8_t syndrome;    /* AETH */
     uint8_t opcode;
     uint8_t flags; /* SIM_FRAME_* */
+    bool is_loop;  /* to the port that sends it */
     /* Packets of its QP for which it stands too (sim/train.h); what of the wire is theirs: one
      * packet in `stride`; their receiver has agreed. */
     bool is_agreed;
@@ -156,7 +158,10 @@ struct sim_frame {
     uint64_t compare;
 };
 
-_Static_assert(sizeof(struct sim_frame) <= 128, "frame records stay compact");
+enum { SIM_FRAME_COMMON_BYTES = offsetof(struct sim_frame, imm) };
+
+_Static_assert(SIM_FRAME_COMMON_BYTES == 64 && sizeof(struct sim_frame) <= 128,
+               "frame records stay compact");
 
 /* 0: none. */
 static inline uint16_t sim_path_vlan(const struct sim_path *path)

@@ -84,7 +84,8 @@ static void hand_over(struct sim_link *link, struct sim_frame *frame)
 
 /* The last of a train, or one with trains behind it: what it does may settle them, which
  * makes a new ring. */
-static void train_arrives(struct sim_link *link, const struct sim_frame *in_ring)
+static WEFT_APART void train_arrives(struct sim_link *link,
+                                     const struct sim_frame *in_ring)
 {
     struct sim_frame frame = *in_ring;
     if (frame.n_before > 0) {
@@ -108,8 +109,12 @@ static void frame_arrives(struct sim_event *event)
     if (link->n > 0) {
         sim_schedule(link->from->engine, event, link->ring[link->head].at);
     }
+    struct sim_port *to = link->to;
     if (link->n_trains > 0) {
         train_arrives(link, frame);
+    } else if (to != NULL && frame->wire_bytes <= to->plain_bytes) {
+        sim_nic_input(to->nic, to, frame);
+        sim_frame_release(link->from->engine, frame);
     } else {
         hand_over(link, frame);
     }
@@ -273,6 +278,7 @@ void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
         *slot = *frame;
     }
     slot->at = at + extra;
+    link->clear_at = slot->at > link->clear_at ? slot->at : link->clear_at;
     uint32_t last = (link->head + link->n - 1) & (link->cap - 1);
     uint32_t index = link->n;
     if (link->n > 0 && link->ring[last].at > slot->at) {

@@ -67,6 +67,7 @@ struct sim_link {
     struct sim_frame *ring; /* Owned array of [cap], a power of two. */
     uint32_t head, n, cap;
     weft_ps last_at;    /* arrival of the last frame that was not held back */
+    weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
     uint32_t n_trains;  /* of them, stand for more packets (sim/train.h) */
     uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
     struct sim_event arrival;
@@ -109,6 +110,9 @@ struct sim_port {
     sim_tap tap;
     uint64_t mac;
     weft_ps free_at; /* when the last bit of the current frame has left */
+    /* Frames of up to so many bytes on the wire are sent and received as they are: nothing
+     * asks to see them (sim_port_review). 0: there is more to it. */
+    uint32_t plain_bytes;
     uint32_t mtu_bytes;
     uint32_t n_matches;
     bool was_up;        /* the carrier that was last announced */
@@ -176,6 +180,23 @@ void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
                         weft_ps sent_at, weft_ps extra);
 void sim_link_put_packet(struct sim_link *link, struct sim_packet *packet,
                          weft_ps sent_at);
+/* sim_link_put_frame of a frame in its slot, on a cable without jitter. */
+static inline void sim_link_put_plain(struct sim_link *link, struct sim_frame *frame,
+                                      weft_ps sent_at)
+{
+    weft_ps at = sent_at + link->delay_ps + link->rx_overhead_ps;
+    if (at < link->clear_at) { /* some were held back, or the delay has become less */
+        sim_link_put_frame(link, frame, sent_at, 0);
+        return;
+    }
+    link->last_at = at;
+    link->clear_at = at;
+    frame->at = at;
+    link->n++;
+    if (link->n == 1) {
+        sim_schedule(link->from->engine, &link->arrival, at);
+    }
+}
 
 void sim_queue_push(struct sim_packet_queue *queue, weft_ps at,
                     struct sim_packet *packet);
@@ -228,6 +249,8 @@ const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_pat
 void sim_port_own_qp(struct sim_port *port, uint32_t source_qpn);
 /* Frames in flight no longer refer to [addr, addr + length). */
 void sim_port_own_range(struct sim_port *port, const void *addr, size_t length);
+/* Something changed that decides whether frames of `port` are plain. */
+void sim_port_review(struct sim_port *port);
 /* Announces a change of carrier, if there is one. */
 void sim_port_check_carrier(struct sim_port *port);
 /* Story line about a frame that goes no further. */
@@ -247,9 +270,11 @@ struct sim_port *sim_network_port(const struct sim_network *network, size_t inde
 void sim_network_leave(struct sim_network *network, struct sim_port *port);
 
 /* What a NIC offers its ports (sim/nic_tx.c). */
-/* Builds the next frame of `port` in the slot of `port->out`; NULL if there is none. */
-struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port);
-bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port);
+/* Builds the next frame of `port` in the slot of `port->out`; NULL if there is none. `has_more`:
+ * sim_nic_has_frames after that. */
+struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port,
+                               bool *has_more);
+bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port);
 weft_ps sim_nic_rx_overhead(const struct sim_nic *nic);
 /* Which QP of `port` (from 1, by creation) sent `frame`, or is to receive it, and its PSN
  * relative to the first of that direction; 0 for acknowledgements. */

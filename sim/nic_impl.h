@@ -94,6 +94,7 @@ struct sim_wqe {
     uint32_t n_sge;
     enum ibv_wr_opcode opcode;
     bool is_signaled, is_fenced, is_solicited, is_inline;
+    bool is_plain;       /* a SEND or WRITE out of one piece of memory */
     bool is_too_long;    /* for the port; `length` is 0 */
     bool is_outstanding; /* counts against max_rd_atomic */
 };
@@ -218,6 +219,7 @@ struct sim_qp {
     uint32_t mtu_bytes, dest_qpn;
     enum ibv_qp_state state;
     uint16_t sport;
+    uint16_t overhead_bytes;   /* of a packet without payload, on the wire */
     bool is_ready;             /* on its port's list */
     bool reply_turn;           /* responses go first if both sides have something */
     struct sim_qp *next_ready; /* of that list */
@@ -226,6 +228,7 @@ struct sim_qp {
     struct rc_requester sq;
     struct rc_responder rq;
 
+    struct sim_frame model; /* of what it sends: what all packets have in common */
     struct ibv_qp_attr attr;
     char name[40];      /* "p0/qp17" */
     uint32_t ordinal;   /* by creation on its port, from 1 */

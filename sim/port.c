@@ -34,6 +34,8 @@ const char *sim_frame_kind_name(enum sim_frame_kind kind)
     return "?";
 }
 
+enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES };
+
 struct sim_port *sim_port_create(struct sim_engine *engine,
                                  const struct sim_port_config *config)
 {
@@ -116,6 +118,8 @@ void sim_cable_connect(struct sim_engine *engine, const struct sim_cable_config 
     connect_direction(config, b, a);
     a->was_up = sim_port_is_up(a);
     b->was_up = sim_port_is_up(b);
+    sim_port_review(a);
+    sim_port_review(b);
 }
 
 void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack)
@@ -127,6 +131,24 @@ void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stac
     if (port->out.to != NULL) {
         port->out.to->out.rx_overhead_ps = port->rx_overhead_ps;
     }
+    sim_port_review(port);
+}
+
+/* Nothing on the way between the NICs at both ends of a cable but the cable. */
+static bool is_plain(const struct sim_port *port)
+{
+    const struct sim_link *link = &port->out;
+    const struct sim_port *peer = link->to;
+    bool is_between_nics = port->nic != NULL && port->bridge == NULL && peer != NULL &&
+                           peer->bridge == NULL && port->root == NULL;
+    return is_between_nics && port->was_up && !port->is_paused &&
+           !port->is_paused_by_fault && port->tap == NULL && port->n_matches == 0 &&
+           !link->is_impaired && link->path_limit_bytes == 0 && link->jitter_ps == 0;
+}
+
+void sim_port_review(struct sim_port *port)
+{
+    port->plain_bytes = is_plain(port) ? port->mtu_bytes + ETHERNET_OVERHEAD_BYTES : 0;
 }
 
 const char *sim_port_name(const struct sim_port *port)

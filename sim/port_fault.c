@@ -37,6 +37,7 @@ void sim_port_check_carrier(struct sim_port *port)
         port->is_paused = false; /* whoever paused it is gone */
         sim_port_kick(port);
     }
+    sim_port_review(port);
     uint32_t n_lost = is_up ? 0 : sim_link_lose_all(&port->out);
     port->out.drop_was_told = false;
     weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
@@ -74,6 +75,7 @@ static void set_paused(struct sim_port *port, bool paused)
 {
     port->is_paused_by_fault = paused;
     port->dropped.rx_pauses += paused ? 1 : 0;
+    sim_port_review(port);
     if (!paused) {
         sim_port_kick(port);
     }
@@ -94,6 +96,7 @@ void sim_port_set_mtu(struct sim_port *port, uint32_t mtu_bytes)
 {
     sim_train_settle(port);
     port->mtu_bytes = mtu_bytes;
+    sim_port_review(port);
 }
 
 void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
@@ -103,6 +106,7 @@ void sim_port_set_impairment(struct sim_port *port, bool outwards, bool inwards,
     struct directions chosen = select_links(port, outwards, inwards);
     for (unsigned i = 0; i < chosen.n; i++) {
         sim_link_set_impairment(chosen.links[i], impairment);
+        sim_port_review(chosen.links[i]->from);
     }
 }
 
@@ -114,6 +118,7 @@ void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
     for (unsigned i = 0; i < chosen.n; i++) {
         chosen.links[i]->delay_ps = delay_ps;
         chosen.links[i]->jitter_ps = jitter_ps;
+        sim_port_review(chosen.links[i]->from);
     }
 }
 
@@ -133,6 +138,7 @@ void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes)
     struct directions chosen = select_links(port, true, true);
     for (unsigned i = 0; i < chosen.n; i++) {
         chosen.links[i]->path_limit_bytes = path_limit_bytes;
+        sim_port_review(chosen.links[i]->from);
     }
 }
 
@@ -148,6 +154,7 @@ void sim_port_add_match(struct sim_port *port, const struct sim_match *match)
     from->matches = weft_realloc(from->matches, n * sizeof(*from->matches));
     from->matches[from->n_matches] = (struct sim_match_state){.match = *match};
     from->n_matches++;
+    sim_port_review(from);
 }
 
 void sim_port_tap(struct sim_port *port, sim_tap tap, void *context)
@@ -155,6 +162,7 @@ void sim_port_tap(struct sim_port *port, sim_tap tap, void *context)
     sim_train_settle(port);
     port->tap = tap;
     port->tap_context = context;
+    sim_port_review(port);
 }
 
 void sim_port_set_encoder(struct sim_port *port, sim_packet_encoder encode)

@@ -70,14 +70,18 @@ static void occupy(struct sim_port *port, struct sim_link *link, uint32_t wire_b
     }
 }
 
-static void trace_sent(struct sim_port *port, const struct sim_frame *frame)
+static WEFT_APART void trace_frame(struct sim_port *port, const struct sim_frame *frame)
 {
-    struct weft_trace *trace = sim_trace(port->engine);
-    if (weft_trace_on(trace, WEFT_TRACE_PACKET)) {
-        weft_trace_event(trace, sim_now_ns(port->engine), port->host, port->name, "frame",
-                         "opcode=%s qpn=%u psn=%u bytes=%u",
-                         rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
-                         frame->n_payload);
+    weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
+                     port->name, "frame", "opcode=%s qpn=%u psn=%u bytes=%u",
+                     rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
+                     frame->n_payload);
+}
+
+static inline void trace_sent(struct sim_port *port, const struct sim_frame *frame)
+{
+    if (weft_trace_on(sim_trace(port->engine), WEFT_TRACE_PACKET)) {
+        trace_frame(port, frame);
     }
 }
 
@@ -152,8 +156,7 @@ static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *fr
 
 static void send_frame(struct sim_port *port, struct sim_frame *frame)
 {
-    bool is_loop = frame->path->destination_mac == port->mac && port->bridge == NULL &&
-                   !port->outside.takes_own;
+    bool is_loop = frame->is_loop && port->bridge == NULL && !port->outside.takes_own;
     struct sim_link *link = is_loop ? &port->loop : &port->out;
     occupy(port, link, frame->wire_bytes);
     trace_sent(port, frame);
@@ -235,19 +238,41 @@ static bool send_from_bridge(struct sim_port *port)
     return true;
 }
 
-static void send_from_nic(struct sim_port *port)
+/* send_frame where there is nothing to ask for (sim_port_review): what most frames are. */
+static inline void send_plain(struct sim_port *port, struct sim_frame *frame)
 {
-    struct sim_frame *frame = sim_nic_pull(port->nic, port);
+    struct sim_link *link = &port->out;
+    weft_ps time = sim_rate_time(&link->rate, frame->wire_bytes);
+    port->free_at = sim_now(port->engine) + time;
+    link->stats.packets++;
+    link->stats.bytes += frame->wire_bytes;
+    link->stats.busy_ps += time;
+    trace_sent(port, frame);
+    sim_link_put_plain(link, frame, port->free_at);
+}
+
+/* Returns true if there is more to send. */
+static inline bool send_from_nic(struct sim_port *port)
+{
+    bool has_more;
+    struct sim_frame *frame = sim_nic_pull(port->nic, port, &has_more);
     if (frame == NULL) {
-        return;
+        return false;
     }
+    bool may_follow = sim_engine_allows_trains(port->engine);
     port->host_turn = true;
-    if (!sim_engine_allows_trains(port->engine)) {
+    if (may_follow && sim_train_send(port, frame)) {
+        return has_more;
+    }
+    if (frame->wire_bytes <= port->plain_bytes && !frame->is_loop) {
+        send_plain(port, frame);
+    } else {
         send_frame(port, frame);
-    } else if (!sim_train_send(port, frame)) {
-        send_frame(port, frame);
+    }
+    if (may_follow) {
         sim_train_follow(port);
     }
+    return has_more;
 }
 
 void sim_port_transmit(struct sim_port *port)
@@ -264,7 +289,7 @@ void sim_port_transmit(struct sim_port *port)
         port->host_turn = false;
         send_packet(port, sim_queue_pop(&port->waiting));
     } else if (port->nic != NULL) {
-        send_from_nic(port);
+        (void)send_from_nic(port);
     }
     if (port->waiting.n > 0 || has_frames(port)) {
         schedule(port);
@@ -276,7 +301,11 @@ static void on_transmit(struct sim_event *event)
 {
     struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
     port->train.n = 0;
-    if (port->root == NULL || sim_root_may_send(port->root, port)) {
+    if (port->plain_bytes > 0 && port->waiting.n == 0) {
+        if (send_from_nic(port) || port->waiting.n > 0) {
+            schedule(port);
+        }
+    } else if (port->root == NULL || sim_root_may_send(port->root, port)) {
         sim_port_transmit(port);
     }
 }

@@ -248,11 +248,9 @@ static struct sim_nic_port *nic_port(struct sim_nic *nic, const struct sim_port 
     return nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
 }
 
-bool sim_nic_has_frames(const struct sim_nic *nic, const struct sim_port *port)
+bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port)
 {
-    const struct sim_nic_port *own =
-        nic->ports[0].port == port ? &nic->ports[0] : &nic->ports[1];
-    return own->ready != NULL;
+    return nic_port(nic, port)->ready != NULL;
 }
 
 static void append_ready(struct sim_nic_port *port, struct sim_qp *qp)
@@ -265,10 +263,11 @@ static void append_ready(struct sim_nic_port *port, struct sim_qp *qp)
 
 void rc_kick(struct sim_qp *qp)
 {
-    if (qp->is_ready && qp->port->port->train.n > 0 && rc_reply_is_ready(qp)) {
-        sim_train_cut(qp->port->port); /* its next frame is not a request */
-    }
-    if (!qp->is_ready && rc_has_frames(qp)) {
+    if (qp->is_ready) {
+        if (rc_reply_is_ready(qp)) {
+            sim_train_cut(qp->port->port); /* its next frame is not a request */
+        }
+    } else if (rc_has_frames(qp)) {
         append_ready(qp->port, qp);
         sim_port_kick(qp->port->port);
     }
@@ -289,7 +288,7 @@ static bool build(struct sim_qp *qp, struct sim_frame *out)
     return rc_build_request(qp, out);
 }
 
-struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port)
+struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port, bool *has_more)
 {
     struct sim_nic_port *own = nic_port(nic, port);
     while (own->ready != NULL) {
@@ -306,9 +305,11 @@ struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port)
         }
         if (is_built) {
             nic->counters.tx_packets++;
+            *has_more = own->ready != NULL;
             return out;
         }
     }
+    *has_more = false;
     return NULL;
 }
 

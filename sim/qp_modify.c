@@ -385,6 +385,25 @@ static void enter(struct sim_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
     }
 }
 
+/* What all frames of the QP have in common, once it has somebody to send to. */
+static void set_model(struct sim_qp *qp)
+{
+    const struct sim_path *path = qp->path;
+    if (path == NULL) {
+        return;
+    }
+    qp->model = (struct sim_frame){
+        .path = path,
+        .dest_qpn = qp->dest_qpn,
+        .source_qpn = qp->ibv.qp_num,
+        .sport = qp->sport,
+        .flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0,
+        .is_loop = path->destination_mac == sim_port_mac(qp->port->port),
+    };
+    qp->overhead_bytes = (uint16_t)(sim_frame_ip_bytes(path, 0, 0) + 14 + 4 +
+                                    SIM_PREAMBLE_AND_GAP_BYTES + path->tag_bytes);
+}
+
 void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   uint64_t destination_mac)
 {
@@ -408,6 +427,7 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
         set_path(qp, &attr->ah_attr, destination_mac);
         set_sport(qp);
     }
+    set_model(qp);
     if ((mask & IBV_QP_STATE) != 0) {
         enter(qp, from, to);
     }

@@ -211,12 +211,12 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 }
 
 /* A packet of a connected QP comes from its peer's address to its own (rxe_recv.c). */
-static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
-                         const struct sim_port *port)
+static WEFT_APART bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
+                                    const struct sim_port *port)
 {
     const struct sim_path *in = frame->path;
     const struct sim_path *out = qp->path;
-    if (qp->verified == in && !qp->nic->profile.gid_checked_per_packet) {
+    if (qp->verified == in) {
         return true;
     }
     if (out == NULL || in->is_v1 != out->is_v1 || qp->port->port != port ||
@@ -235,7 +235,9 @@ static bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
         qp->nic->counters.filtered_source += is_barred ? 0 : 1;
         return false;
     }
-    qp->verified = in;
+    if (!qp->nic->profile.gid_checked_per_packet) {
+        qp->verified = in;
+    }
     return true;
 }
 
@@ -256,10 +258,17 @@ static void drop(struct sim_nic *nic, struct sim_port *port,
     sim_port_trace_drop(port, frame, why);
 }
 
-void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame)
+static bool is_receiving(const struct sim_qp *qp)
+{
+    return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_RTR ||
+           qp->state == IBV_QPS_SQD;
+}
+
+/* What arrived, whatever it is. */
+static WEFT_APART void input_any(struct sim_nic *nic, struct sim_port *port,
+                                 const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
-    nic->counters.rx_packets++;
     nic->counters.ecn_marks += (frame->flags & SIM_FRAME_ECN_CE) != 0;
     if ((frame->flags & SIM_FRAME_CORRUPT) != 0) {
         nic->counters.icrc_errors++;
@@ -275,8 +284,7 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
         }
         return;
     }
-    if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_RTR &&
-        qp->state != IBV_QPS_SQD) {
+    if (!is_receiving(qp)) {
         drop(nic, port, frame, "qp_state");
         return;
     }
@@ -289,5 +297,24 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
         rc_handle_request(qp, frame);
     } else if (qp->state != IBV_QPS_RTR) {
         rc_handle_response(qp, frame);
+    }
+}
+
+void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame)
+{
+    const unsigned marks = SIM_FRAME_CORRUPT | SIM_FRAME_ECN_CE | SIM_FRAME_HASHED;
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
+    nic->counters.rx_packets++;
+    /* The path was checked with an earlier packet. */
+    if (qp == NULL || qp->verified != frame->path || (frame->flags & marks) != 0 ||
+        !is_receiving(qp)) {
+        input_any(nic, port, frame);
+    } else if ((flags & RC_IS_REQUEST) != 0) {
+        rc_handle_request(qp, frame);
+    } else if ((flags & RC_IS_RESPONSE) != 0 && qp->state != IBV_QPS_RTR) {
+        rc_handle_response(qp, frame);
+    } else {
+        input_any(nic, port, frame);
     }
 }

@@ -2,6 +2,8 @@
 #ifndef WEFT_SIM_RC_FRAME_H
 #define WEFT_SIM_RC_FRAME_H
 
+#include <string.h>
+
 #include "sim/nic_impl.h"
 
 /* Hashes the payload for sim_nic_check_payloads. */
@@ -14,32 +16,24 @@ static inline uint16_t rc_next_ipv4_id(struct sim_nic_port *port)
     return port->ipv4_id;
 }
 
-/* What all frames of a QP have in common. */
+/* What all frames of a QP have in common, from its model of them. */
 static inline void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame,
                                  uint8_t opcode, uint32_t psn)
 {
-    frame->payload = NULL;
-    frame->path = qp->path;
+    memcpy(frame, &qp->model, SIM_FRAME_COMMON_BYTES);
     frame->psn = psn & RC_PSN_MASK;
-    frame->dest_qpn = qp->dest_qpn;
-    frame->source_qpn = qp->ibv.qp_num;
-    frame->n_payload = 0;
-    frame->n_before = 0;
-    frame->stride = 0;
-    frame->is_agreed = false;
-    frame->sport = qp->sport;
-    frame->ipv4_id = qp->nic->profile.ipv4_id_rises ? rc_next_ipv4_id(qp->port) : 0;
     frame->opcode = opcode;
-    frame->flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0;
+    if (qp->nic->profile.ipv4_id_rises) {
+        frame->ipv4_id = rc_next_ipv4_id(qp->port);
+    }
 }
 
 /* Fixes sizes once payload and opcode are known. */
 static inline void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
 {
-    unsigned ext = rc_opcode_info(frame->opcode)->ext_bytes;
-    uint32_t ip_bytes = sim_frame_ip_bytes(frame->path, ext, frame->n_payload);
-    frame->wire_bytes = (uint16_t)(ip_bytes + 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES +
-                                   frame->path->tag_bytes);
+    unsigned ext = rc_opcode_infos[frame->opcode].ext_bytes;
+    frame->wire_bytes =
+        (uint16_t)(qp->overhead_bytes + ext + ((frame->n_payload + 3u) & ~3u));
     if (qp->nic->checks_payload) {
         rc_frame_hash(qp->nic, frame);
     }

@@ -262,6 +262,19 @@ static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
     frame->flags |= SIM_FRAME_OWNED;
 }
 
+/* The next packet asks for an acknowledgement: so many after the last that did, or as the last
+ * of its message. */
+static inline bool takes_ack_req(struct sim_qp *qp, bool is_last)
+{
+    struct rc_requester *sq = &qp->sq;
+    sq->since_ack_req++;
+    if (is_last || sq->since_ack_req >= qp->nic->profile.ack_req_packets) {
+        sq->since_ack_req = 0;
+        return true;
+    }
+    return false;
+}
+
 static void build_data(struct sim_qp *qp, struct sim_frame *frame,
                        const struct sim_wqe *wqe)
 {
@@ -278,10 +291,8 @@ static void build_data(struct sim_qp *qp, struct sim_frame *frame,
         frame->dma_bytes = wqe->length;
     }
     frame->imm = wqe->imm;
-    sq->since_ack_req++;
-    if (is_last || sq->since_ack_req >= qp->nic->profile.ack_req_packets) {
+    if (takes_ack_req(qp, is_last)) {
         frame->flags |= SIM_FRAME_ACK_REQ;
-        sq->since_ack_req = 0;
     }
     if (is_last && wqe->is_solicited) {
         frame->flags |= SIM_FRAME_SOLICITED;
@@ -335,10 +346,11 @@ static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
     }
 }
 
-bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
+/* The next packet of the WR at `send`, whatever it is. */
+static WEFT_APART bool build_any(struct sim_qp *qp, struct sim_frame *out,
+                                 struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;
-    struct sim_wqe *wqe = wqe_at(sq, sq->send);
     if (!check_sges(qp, wqe)) {
         return false;
     }
@@ -354,6 +366,46 @@ bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
     rc_frame_finish(qp, out);
     advance(qp, wqe);
     return true;
+}
+
+/* What most packets are: the next full piece of a message, sent for the first time, with no
+ * key dead since its first packet. False if it is something else. */
+static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
+                                const struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_nic *nic = qp->nic;
+    if (sq->packet == 0 || sq->packet + 1 == wqe->n_psn || !wqe->is_plain ||
+        sq->next_psn != sq->max_psn || sq->checked != sq->send + 1 ||
+        sq->checked_generation != nic->mr_generation || nic->n_odd_mrs > 0 ||
+        nic->checks_payload) {
+        return false;
+    }
+    bool was_idle = sq->next_psn == sq->una_psn;
+    uint64_t offset = (uint64_t)sq->packet * qp->mtu_bytes;
+    bool is_write =
+        wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    rc_frame_init(qp, out, is_write ? RC_WRITE_MIDDLE : RC_SEND_MIDDLE, sq->next_psn);
+    out->payload = (const uint8_t *)(uintptr_t)(sges_at(sq, sq->send)->addr + offset);
+    out->n_payload = qp->mtu_bytes;
+    out->wire_bytes = (uint16_t)(qp->overhead_bytes + qp->mtu_bytes);
+    if (takes_ack_req(qp, false)) {
+        out->flags |= SIM_FRAME_ACK_REQ;
+    }
+    sq->next_psn = (sq->next_psn + 1) & RC_PSN_MASK;
+    sq->max_psn = sq->next_psn;
+    sq->packet++;
+    if (was_idle) {
+        rc_set_deadline(qp);
+    }
+    return true;
+}
+
+bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct sim_wqe *wqe = wqe_at(sq, sq->send);
+    return build_middle(qp, out, wqe) || build_any(qp, out, wqe);
 }
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)

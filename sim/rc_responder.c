@@ -117,9 +117,7 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
         cqe.wc.src_qp = qp->dest_qpn;
         cqe.is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0;
         if ((rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
-            struct wire_writer imm =
-                wire_writer_init(&cqe.wc.imm_data, sizeof(cqe.wc.imm_data));
-            wire_put_u32(&imm, frame->imm);
+            wire_store_u32(&cqe.wc.imm_data, frame->imm);
             cqe.wc.wc_flags = IBV_WC_WITH_IMM;
         }
     }
@@ -233,7 +231,8 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
     }
     if (frame->n_payload > 0) {
         /* The key may have died between the packets of a message. */
-        if (!sim_mr_allows(qp->nic, qp->pd, rq->write_rkey, rq->write_va,
+        if (rq->write_generation != qp->nic->mr_generation &&
+            !sim_mr_allows(qp->nic, qp->pd, rq->write_rkey, rq->write_va,
                            frame->n_payload, IBV_ACCESS_REMOTE_WRITE)) {
             refuse_write(qp, RC_SYNDROME_ACCESS, flags);
             return false;

@@ -288,8 +288,12 @@ void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
         handle_read_response(qp, frame);
     }
     if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
-        rc_settle_fault(qp);
-        rc_check_drained(qp);
+        if (sq->is_faulted) {
+            rc_settle_fault(qp);
+        }
+        if (qp->state == IBV_QPS_SQD) {
+            rc_check_drained(qp);
+        }
         rc_kick(qp);
     }
 }
