@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
+#define SHM_DEV 0x18 /* of a tmpfs; any number but 0 would do */
+
 static weft_ns env_now(struct io_env *env)
 {
     return sim_now_ns(sim_process_of(env)->host->world->engine);
@@ -101,6 +103,12 @@ const struct io_env_ops sim_env_ops = {
     .hostinfo = env_hostinfo,
 };
 
+/* One for all processes of the host, or for each its own. */
+static uint64_t shm_dev_of(const struct world_host *spec, uint32_t process)
+{
+    return SHM_DEV + (spec->has_private_shm ? process : 0);
+}
+
 void sim_env_init(struct sim_process *process)
 {
     struct sim_host *host = process->host;
@@ -111,6 +119,7 @@ void sim_env_init(struct sim_process *process)
 
     env->ops = &sim_env_ops;
     env->oob = &sim_oob_ops;
+    env->shm = &sim_shm_ops;
     env->loop = &host->world->loop;
     env->host = host->first_task + process->index;
     env->world_host = host->index;
@@ -128,6 +137,7 @@ void sim_env_init(struct sim_process *process)
     weft_rng_bytes(&id_rng, process->info.host_id, sizeof process->info.host_id);
     process->info.memlock_bytes = host->spec->memlock_bytes;
     process->info.ip_forward = host->spec->sysctl.ip_forward;
+    process->info.shm_dev = shm_dev_of(host->spec, process->index);
 }
 
 void sim_env_fini(struct sim_process *process)

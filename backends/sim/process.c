@@ -98,6 +98,7 @@ void sim_process_stop(struct sim_process *process)
         sim_device_stop(&process->devices[i]);
     }
     sim_gpu_device_stop(&process->gpu);
+    sim_shm_stop(process);
 }
 
 void sim_host_pause(struct sim_host *host, bool paused)
@@ -115,6 +116,7 @@ void sim_processes_fini(struct sim_host *host)
             sim_device_stop(&process->devices[j]);
         }
         sim_gpu_device_fini(&process->gpu);
+        sim_shm_fini(process);
         sim_env_fini(process);
         free(process->devices);
         free(process->env.devices);

@@ -45,6 +45,9 @@ struct sim_gpu_device {
     struct sim_allocation *first;  /* Owned; newest first */
 };
 
+struct sim_shm;
+struct sim_shm_block;
+
 struct sim_process {
     struct io_env env;
     struct sim_host *host;
@@ -53,7 +56,8 @@ struct sim_process {
     struct sim_gpu_device gpu;
     int64_t pinned_limit; /* what its NICs count down */
     struct weft_rng rng;
-    struct io_hostinfo info; /* rebuilt by each hostinfo() */
+    struct io_hostinfo info;  /* rebuilt by each hostinfo() */
+    struct sim_shm *segments; /* Owned; attached, newest first */
 };
 
 struct sim_host {
@@ -73,6 +77,7 @@ struct sim_host {
     struct sim_nic **nics;       /* Owned [n_nics], and they */
     uint32_t n_nics;
     struct sim_tap_context *taps; /* Owned [spec->n_ports] */
+    struct sim_shm_block *blocks; /* Owned; newest first */
 };
 
 /* What a cable is like now: faults change parts of it, and their end restores those. */
@@ -183,6 +188,16 @@ const char *sim_env_setting(const struct world_host *spec, const char *name);
 
 /* oob.c */
 extern const struct io_oob_ops sim_oob_ops;
+
+/* shm.c */
+extern const struct io_shm_ops sim_shm_ops;
+/* True if `memory` is of a segment that the process has attached. */
+bool sim_shm_has(const struct sim_process *process, const void *memory);
+/* Segments of the host that still have a name. */
+uint32_t sim_shm_n_names(const struct sim_host *host);
+/* It died: what it named is swept away; what is attached stays for who holds it. */
+void sim_shm_stop(struct sim_process *process);
+void sim_shm_fini(struct sim_process *process);
 
 /* verbs.c */
 extern const struct io_device_ops sim_device_ops;

@@ -218,7 +218,7 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
     void *landing = landing_of(exec, queue, slot);
     weft_status status;
 
-    if (n_bytes == 0 || gpu->is_host_memory ||
+    if (n_bytes == 0 || gpu->is_host_memory || !transport_needs_flush(queue->link) ||
         gpu->ops->fence(gpu, landing, n_bytes) == 0) {
         slot->state = EXEC_SLOT_ARRIVED;
         return WEFT_OK;

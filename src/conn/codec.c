@@ -42,6 +42,10 @@ const char *codec_type_name(uint32_t type)
         return "piece";
     case CODEC_ALIVE:
         return "alive";
+    case CODEC_CALL:
+        return "call";
+    case CODEC_ANSWER:
+        return "answer";
     default:
         return NULL;
     }

@@ -41,7 +41,10 @@ enum codec_type {
     CODEC_MEMBER = 20,
     CODEC_LINKS = 21,
     CODEC_PIECE = 22,
-    CODEC_ALIVE = 23
+    CODEC_ALIVE = 23,
+    /* transport/ */
+    CODEC_CALL = 32,
+    CODEC_ANSWER = 33
 };
 
 /* "hello"; NULL for a type that the protocol does not have. */

@@ -91,6 +91,8 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_LINKS:
     case CODEC_PIECE:
     case CODEC_ALIVE:
+    case CODEC_CALL:
+    case CODEC_ANSWER:
         break;
     }
     return false;

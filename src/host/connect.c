@@ -100,10 +100,10 @@ static weft_status open_flows(struct host *host, const bool *sends_to,
             continue;
         }
         private->flows[private->n_flows++] = rank;
-        if (receives_from[rank]) {
+        if (receives_from[rank] && host_inside_leaves(host, rank, false)) {
             status = open_flow(host, rank, false, &peer->receive);
         }
-        if (status == WEFT_OK && sends_to[rank]) {
+        if (status == WEFT_OK && sends_to[rank] && host_inside_leaves(host, rank, true)) {
             status = open_flow(host, rank, true, &peer->send);
         }
     }
@@ -147,7 +147,8 @@ weft_status host_accept(struct host *host)
     weft_status status = WEFT_OK;
 
     conn_listener_progress(host->listener);
-    while (host->has_peers && status == WEFT_OK) {
+    /* Before CONNECT there are no flows: who is quicker waits in the listener. */
+    while (host->state >= HOST_CONNECT && status == WEFT_OK) {
         struct weft_error why = {0};
         struct conn *conn = conn_accept(host->listener);
 
@@ -308,7 +309,7 @@ bool host_all_connected(const struct host *host)
             return false;
         }
     }
-    return true;
+    return host_inside_is_up(host);
 }
 
 /* ---- ending ---- */
@@ -327,6 +328,9 @@ void host_close_all(struct host *host)
     }
     if (host->relay != NULL) {
         relay_close(host->relay);
+    }
+    if (host->inside != NULL) {
+        inside_close(host->inside);
     }
 }
 
@@ -384,6 +388,10 @@ weft_status host_closing_progress(struct host *host)
     if (host->relay != NULL && !relay_is_closed(host->relay)) {
         relay_progress(host->relay);
         all = all && relay_is_closed(host->relay);
+    }
+    if (host->inside != NULL && !inside_is_closed(host->inside)) {
+        all = host_inside_progress(host, NULL) == WEFT_OK &&
+              inside_is_closed(host->inside) && all;
     }
     return all ? WEFT_OK : WEFT_AGAIN;
 }

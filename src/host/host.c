@@ -9,20 +9,6 @@
 
 #define SECOND INT64_C(1000000000)
 
-const char *host_state_name(enum host_state state)
-{
-    static const char *const names[] = {
-        [HOST_NEW] = "new",         [HOST_DISCOVER] = "discover",
-        [HOST_LISTEN] = "listen",   [HOST_BOOT] = "boot",
-        [HOST_CONNECT] = "connect", [HOST_BARRIER] = "barrier",
-        [HOST_JOBS] = "jobs",       [HOST_CLOSE] = "close",
-        [HOST_DONE] = "done",       [HOST_FAILED] = "failed",
-        [HOST_DEAD] = "dead",
-    };
-
-    return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
-}
-
 void host_config_default(struct host_config *config)
 {
     *config = (struct host_config){
@@ -59,47 +45,12 @@ void host_watchdog(struct host *host, weft_ns at)
 
 /* ---- states ---- */
 
-static bool is_legal(enum host_state from, enum host_state to)
-{
-    bool was_over = from == HOST_DONE || from == HOST_FAILED || from == HOST_DEAD;
-
-    if (to == HOST_FAILED || to == HOST_DEAD) {
-        return !was_over;
-    }
-    return to == from + 1 && !was_over;
-}
-
-static weft_ns limit_of(const struct host *host, enum host_state state)
-{
-    switch (state) {
-    case HOST_DISCOVER:
-    case HOST_LISTEN:
-        return host->config.discover_ns;
-    case HOST_BOOT:
-        return host->config.boot.patience_ns + 2 * host->config.boot.step_ns;
-    case HOST_CONNECT:
-        return host->config.connect_ns;
-    case HOST_BARRIER: /* others may still be connecting */
-        return host->config.connect_ns + 2 * host->config.boot.step_ns;
-    case HOST_JOBS: /* each row sets its own */
-        return host->config.discover_ns;
-    case HOST_CLOSE:
-        return host->config.close_ns + 2 * host->config.boot.step_ns;
-    case HOST_NEW:
-    case HOST_DONE:
-    case HOST_FAILED:
-    case HOST_DEAD:
-        break;
-    }
-    return WEFT_NEVER;
-}
-
 static void enter(struct host *host, enum host_state next)
 {
-    weft_ns limit = limit_of(host, next);
+    weft_ns limit = host_state_limit(host, next);
     char object[24];
 
-    weft_check(is_legal(host->state, next));
+    weft_check(host_state_follows(host->state, next));
     weft_format(object, sizeof(object), "rank%u", host->config.rank);
     weft_trace_event(host->env->trace, now_of(host), host->env->name, object, "state",
                      "from=%s to=%s", host_state_name(host->state),
@@ -115,6 +66,7 @@ static void give_back(struct host *host)
     struct io_env *env = host->env;
 
     host_jobs_close(host);
+    host_inside_stop(host);
     host_drop_all(host);
     env->ended_task = NULL;
     for (uint32_t i = 0; i < env->n_devices; i++) {
@@ -231,6 +183,18 @@ static weft_status gather(struct host *host)
     return status;
 }
 
+static weft_status start_connecting(struct host *host)
+{
+    weft_status status;
+
+    enter(host, HOST_CONNECT);
+    status = host_connect_all(host);
+    if (status >= 0) {
+        status = host_inside_progress(host, NULL);
+    }
+    return status < 0 ? status : host_accept(host);
+}
+
 static weft_status meet(struct host *host)
 {
     weft_status status = gather(host);
@@ -253,9 +217,29 @@ static weft_status meet(struct host *host)
         }
     }
     host->has_peers = true;
-    enter(host, HOST_CONNECT);
-    status = host_connect_all(host);
-    return status < 0 ? status : host_accept(host);
+    status = host_inside_open(host);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (host->inside == NULL) {
+        return start_connecting(host);
+    }
+    enter(host, HOST_SETUP);
+    return host_inside_round(host);
+}
+
+/* One all-gather after the other, until everybody knows what is inside the hosts. */
+static weft_status setup_step(struct host *host)
+{
+    weft_status status = gather(host);
+
+    if (status == WEFT_OK) {
+        status = host_inside_take(host);
+    }
+    if (status == WEFT_OK && host_inside_is_told(host)) {
+        return start_connecting(host);
+    }
+    return status;
 }
 
 static weft_status connect_step(struct host *host)
@@ -323,6 +307,8 @@ static weft_status step(struct host *host)
         return listen_and_boot(host);
     case HOST_BOOT:
         return meet(host);
+    case HOST_SETUP:
+        return setup_step(host);
     case HOST_CONNECT:
         return connect_step(host);
     case HOST_BARRIER:
@@ -366,7 +352,8 @@ static weft_status watch(struct host *host)
 /* In any state the rendezvous may bring the news that another rank gave up. */
 static weft_status hear(struct host *host)
 {
-    bool is_waiting = host->state == HOST_BOOT || host->state == HOST_BARRIER ||
+    bool is_waiting = host->state == HOST_BOOT || host->state == HOST_SETUP ||
+                      host->state == HOST_BARRIER ||
                       (host->state == HOST_CLOSE && !host->private->is_closing);
     weft_status status = is_waiting || host->boot == NULL ? WEFT_AGAIN : gather(host);
 
@@ -396,6 +383,8 @@ static weft_status serve(struct host *host, struct io_task *task)
     case HOST_TASK_FLOW:
     case HOST_TASK_RELAY:
         return serve_connection(host, weft_container_of(task, struct conn, task));
+    case HOST_TASK_INSIDE:
+        return host_inside_progress(host, task);
     case HOST_TASK_ASYNC:
         host_take_events(host);
         return WEFT_OK;
@@ -479,6 +468,7 @@ void host_destroy(struct host *host)
     }
     give_back(host);
     host_jobs_fini(host);
+    inside_destroy(host->inside);
     io_task_fini(&host->task);
     io_task_fini(&host->private->async);
     for (uint32_t i = 0; i < host->config.n_rows; i++) {

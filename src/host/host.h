@@ -5,6 +5,7 @@
  *   DISCOVER   devices, ports, GIDs (rdma_open)
  *   LISTEN     a listener and its handle (conn_listen)
  *   BOOT       rendezvous; everybody's handle, name and ports (boot_gather)
+ *   SETUP      if some host has several ranks: what is inside hosts (transport/inside.h)
  *   CONNECT    a flow to every rank that the plans of its rows send to, one from every rank
  *              that they receive from
  *   BARRIER    nobody starts before everybody is connected
@@ -28,7 +29,7 @@
 #include "conn/journal.h"
 #include "io/env.h"
 #include "rdma/rdma.h"
-#include "transport/transport.h"
+#include "transport/inside.h"
 #include "xfer/flow.h"
 #include "xfer/relay.h"
 
@@ -42,6 +43,7 @@ enum host_task_kind {
     HOST_TASK_ACCEPTED, /* a connection that another member made */
     HOST_TASK_FLOW,     /* a connection of a flow that sends from here */
     HOST_TASK_RELAY,    /* a connection that a relay made to its next hop */
+    HOST_TASK_INSIDE,   /* a stream to or from another process of this host */
     HOST_TASK_ASYNC     /* async events of the devices */
 };
 
@@ -84,10 +86,9 @@ struct host_peer {
     uint8_t handle[CONN_HANDLE_BYTES];
     struct rdma_port_facts *ports; /* Owned [n_ports]; in large jobs nobody tells them */
     uint32_t n_ports;
-    struct flow *send, *receive; /* Owned; NULL: the rows need none */
-    /* To it and from it, in the jobs; over the flows, where there are any. */
-    struct transport_connector to, from;
-    bool send_up, receive_up; /* were so once */
+    struct flow *send, *receive;         /* Owned; NULL: the rows need none */
+    struct transport_connector to, from; /* in the jobs, over these flows */
+    bool send_up, receive_up;            /* were so once */
 };
 
 /* What every member knows of the mesh beforehand: a description of it, as a scenario or a
@@ -112,6 +113,7 @@ enum host_state {
     HOST_DISCOVER,
     HOST_LISTEN,
     HOST_BOOT,
+    HOST_SETUP,
     HOST_CONNECT,
     HOST_BARRIER,
     HOST_JOBS,
@@ -158,6 +160,7 @@ struct host {
     struct boot *boot;
     struct conn_listener *listener;
     struct relay *relay;     /* of the first member of a host */
+    struct inside *inside;   /* where some host has several ranks */
     struct host_peer *peers; /* [n_members]; own entry: name, handle and ports only */
     bool has_peers;          /* the rendezvous told */
     struct host_row_result *results;     /* [n_rows] */

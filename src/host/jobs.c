@@ -100,6 +100,10 @@ static void open_links(struct host *host, uint32_t rank)
     struct coll_links *links = &jobs_of(host)->links;
     struct host_peer *peer = &host->peers[rank];
 
+    if (host->inside != NULL) {
+        links->send_to[rank] = inside_connector(host->inside, rank, true);
+        links->receive_from[rank] = inside_connector(host->inside, rank, false);
+    }
     if (peer->send != NULL) {
         transport_net(&peer->to, peer->send);
         links->send_to[rank] = &peer->to;

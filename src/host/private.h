@@ -4,6 +4,12 @@
 
 #include "host/host.h"
 
+/* ---- states.c ---- */
+
+bool host_state_follows(enum host_state from, enum host_state to);
+/* For the whole state; WEFT_NEVER: none. */
+weft_ns host_state_limit(const struct host *host, enum host_state state);
+
 /* ---- blob.c: what a rank tells all others in the rendezvous ---- */
 
 #define HOST_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
@@ -56,6 +62,24 @@ weft_status host_closing_progress(struct host *host) WEFT_MUST_CHECK;
 /* At once, from any state. */
 void host_drop_all(struct host *host);
 
+/* ---- inside.c: what is inside this rank's host, and others' ---- */
+
+/* Nothing is opened where every host has one rank. */
+weft_status host_inside_open(struct host *host) WEFT_MUST_CHECK;
+/* Starts the next all-gather, if there is one. */
+weft_status host_inside_round(struct host *host) WEFT_MUST_CHECK;
+/* Takes its result, and starts the next. */
+weft_status host_inside_take(struct host *host) WEFT_MUST_CHECK;
+/* There was no other. */
+bool host_inside_is_told(const struct host *host);
+/* `task`: of the stream that was woken. */
+weft_status host_inside_progress(struct host *host, struct io_task *task) WEFT_MUST_CHECK;
+/* Whether data to or from a rank goes over the network. */
+bool host_inside_leaves(const struct host *host, uint32_t rank, bool is_sender);
+bool host_inside_is_up(const struct host *host);
+/* Ends streams at once; tells why if the host failed. Memory stays to the end. */
+void host_inside_stop(struct host *host);
+
 /* ---- events.c ---- */
 
 /* Takes what the devices have to say: into host->events, and to the flows. */
@@ -106,6 +130,7 @@ struct host_private {
     struct host_jobs jobs;
     weft_ns watchdog_ns;
     bool is_closing; /* in CLOSE: everybody is done, connections are going */
+    bool is_told;    /* in SETUP: no all-gather is left */
 };
 
 /* Sets the watchdog of what is under way. */

@@ -14,6 +14,7 @@
 #include "io/hostinfo.h"
 #include "io/loop.h"
 #include "io/oob.h"
+#include "io/shm.h"
 #include "io/verbs.h"
 
 struct io_env;
@@ -37,12 +38,13 @@ struct io_env_ops {
 struct io_env {
     const struct io_env_ops *ops;
     const struct io_oob_ops *oob;
-    struct io_loop *loop;       /* Not owned. */
-    uint32_t host;              /* index in the loop: of the process, over all hosts */
-    uint32_t world_host;        /* index of its host in the world */
-    uint32_t process;           /* of that host, from 0 */
-    char name[64];              /* "titanic" */
-    struct io_device **devices; /* [n_devices], in device order; Not owned by users. */
+    const struct io_shm_ops *shm; /* NULL: processes of the host share no memory */
+    struct io_loop *loop;         /* Not owned. */
+    uint32_t host;                /* index in the loop: of the process, over all hosts */
+    uint32_t world_host;          /* index of its host in the world */
+    uint32_t process;             /* of that host, from 0 */
+    char name[64];                /* "titanic" */
+    struct io_device **devices;   /* [n_devices], in device order; Not owned by users. */
     uint32_t n_devices;
     struct io_gpu *gpu;         /* never NULL: at least host memory */
     struct io_task *ended_task; /* the user's: woken when next_ended has one; or NULL */

@@ -33,6 +33,13 @@ struct io_gpu_op {
 
 struct io_gpu;
 
+/* What makes memory of one GPU known to another process of the host: opaque, and worth something
+ * to who may open it only. */
+#define IO_GPU_HANDLE_BYTES 64
+struct io_gpu_handle {
+    uint8_t bytes[IO_GPU_HANDLE_BYTES];
+};
+
 struct io_gpu_ops {
     /* Page-aligned, zeroed memory, usable by every device of the host. ENOMEM,
      * EOPNOTSUPP. */
@@ -50,6 +57,18 @@ struct io_gpu_ops {
     /* Fills or reads device memory from the host, for verification; slow is fine. */
     int (*upload)(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes);
     int (*download)(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes);
+
+    /* Peer access, all NULL where memory of a GPU is its process's alone. */
+    /* Whether copies of this GPU reach memory of the one called `peer_uuid`, of this host. */
+    bool (*can_access)(struct io_gpu *gpu, const char *peer_uuid);
+    /* A handle of an allocation of this process, from its start. EINVAL: it is none. */
+    int (*share)(struct io_gpu *gpu, void *memory, struct io_gpu_handle *out);
+    /* Memory that another process shared, for copies of this GPU, until `close_peer`. ENOENT: it
+     * is not there, EACCES: out of reach, EINVAL: not of `n_bytes`. */
+    int (*open_peer)(struct io_gpu *gpu, const struct io_gpu_handle *handle,
+                     size_t n_bytes, void **out);
+    /* NULL is ignored. */
+    void (*close_peer)(struct io_gpu *gpu, void *memory);
 };
 
 struct io_gpu {

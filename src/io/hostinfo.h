@@ -39,6 +39,7 @@ struct io_hostinfo {
     /* What is inside the host (io/machine.h); NULL: nobody knows. Not owned: as long as the
      * environment lives. */
     const struct io_machine *machine;
+    uint64_t shm_dev; /* st_dev of /dev/shm as this process sees it; 0: it sees none */
 };
 
 /* The netdev with `ifindex`, or NULL. */

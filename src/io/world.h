@@ -90,6 +90,7 @@ struct world_host {
     /* 0 means 1. Processes of a host share NICs, addresses and TCP ports; each opens the
      * devices for itself and has a GPU and memory of its own. */
     uint32_t n_processes;
+    bool has_private_shm; /* each process has a /dev/shm of its own, as containers do */
 };
 
 static inline uint32_t world_host_processes(const struct world_host *host)

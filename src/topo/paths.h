@@ -42,6 +42,8 @@ struct topo_p2p {
  * GPU here, or NVLink is there and NVML says no. */
 weft_status topo_check_p2p(const struct topo_view *view, int a, int b,
                            struct topo_p2p *out, struct weft_error *error);
+/* The farthest path between GPUs over which they have peer access. */
+enum topo_path_type topo_p2p_level(const struct topo_view *view);
 /* Whether the network between two ranks of this host is wider than what is inside. */
 bool topo_check_net(const struct topo_view *view, int a, int b);
 /* Whether these transports would connect them; `view->comm` is not NULL. */

@@ -43,7 +43,7 @@ bool topo_share_memory(const struct topo_comm *comm, int a, int b)
 }
 
 /* By default not through a CPU; AMD's can, and are let if there are only two GPUs. */
-static enum topo_path_type p2p_level(const struct topo_view *view)
+enum topo_path_type topo_p2p_level(const struct topo_view *view)
 {
     const struct topo_system *system = view->system;
     const struct topo_cpu *cpu = &system->nodes[TOPO_CPU][0]->u.cpu;
@@ -117,7 +117,7 @@ weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node
         middle = path->hops[0]->to;
         out->intermediate_rank = middle->u.gpu.rank;
     }
-    out->is_on = path->type <= p2p_level(view);
+    out->is_on = path->type <= topo_p2p_level(view);
     if (out->is_on && from != to && view->settings->ignore_disabled_p2p != 2 &&
         (comm == NULL || share_host(comm, from->u.gpu.rank, (int)comm->rank))) {
         status = ask_nvml(view, from, middle, to, &out->is_on, error);

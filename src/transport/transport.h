@@ -4,7 +4,11 @@
  * A connector is one direction of one channel to one peer. Its ends move messages with isend,
  * irecv and test, in order, whichever transport is beneath:
  *
+ *   p2p    a ring of steps in a GPU's memory, which the other GPU writes or reads
+ *   shm    a ring of steps in shared memory of the host
  *   net    messages of a flow (xfer/flow.h); a connector adds nothing to them
+ *
+ * Those inside a host are set up by inside.h.
  *
  * docs/transports.md. */
 #ifndef WEFT_TRANSPORT_TRANSPORT_H
@@ -17,17 +21,22 @@ enum transport_kind { TRANSPORT_P2P, TRANSPORT_SHM, TRANSPORT_NET, TRANSPORT_COL
 #define TRANSPORT_N_KINDS (TRANSPORT_COLLNET + 1)
 const char *transport_kind_name(enum transport_kind kind); /* "p2p" */
 
+struct inside_link;
+struct steps_request;
+
 struct transport_connector {
     enum transport_kind kind;
     bool is_sender;
-    uint32_t peer;     /* rank */
-    uint32_t channel;  /* from 0 */
-    struct flow *flow; /* NET; Not owned */
+    uint32_t peer;              /* rank */
+    uint32_t channel;           /* from 0 */
+    struct flow *flow;          /* NET; Not owned */
+    struct inside_link *inside; /* P2P, SHM; Not owned */
 };
 
 /* A message under way; belongs to the connector until transport_test says that it ended. */
 union transport_request {
     struct flow_request *net; /* NULL: none */
+    struct steps_request *steps;
 };
 
 /* The connector over a flow that is there; `flow` outlives it. */
@@ -60,11 +69,14 @@ weft_status transport_irecv(struct transport_connector *connector, void *data,
 weft_status transport_test(struct transport_connector *connector,
                            union transport_request request,
                            size_t *out_bytes) WEFT_MUST_CHECK;
-/* Makes what arrived in [data, +n_bytes) visible to the GPU. */
+/* Whether what arrived may have to be made visible to the GPU: a NIC wrote it. */
+bool transport_needs_flush(const struct transport_connector *connector);
+/* Does so for [data, +n_bytes). */
 weft_status transport_iflush(struct transport_connector *connector, const void *data,
                              size_t n_bytes, const struct xfer_memory *memory,
                              union transport_request *out) WEFT_MUST_CHECK;
-/* Changes whenever requests may have come to an end, or one that had to wait may start. */
+/* Changes whenever requests may have come to an end, or one that had to wait may start; does what
+ * can be done now inside a host. */
 uint64_t transport_looks(struct transport_connector *connector);
 /* Why it failed; status WEFT_OK: it did not. */
 const struct weft_error *transport_error(const struct transport_connector *connector);

@@ -1,0 +1,134 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "host/private.h"
+
+/* The first member that has the same host id, of each. */
+static uint32_t *find_hosts(const struct host *host)
+{
+    uint32_t n = host->config.n_members;
+    uint32_t *host_of = weft_calloc((size_t)n + 1, sizeof(*host_of));
+
+    for (uint32_t i = 0; i < n; i++) {
+        host_of[i] = i;
+        for (uint32_t k = 0; k < i; k++) {
+            if (host_of[k] == k && memcmp(host->peers[i].host_id, host->peers[k].host_id,
+                                          sizeof(host->peers[i].host_id)) == 0) {
+                host_of[i] = k;
+                break;
+            }
+        }
+    }
+    return host_of;
+}
+
+static weft_status open_inside(struct host *host, const uint32_t *host_of)
+{
+    uint32_t n = host->config.n_ranks;
+    bool *peers = weft_calloc(2 * (size_t)n + 1, sizeof(*peers));
+    struct inside_config config = {.rank = host->config.rank,
+                                   .n_ranks = n,
+                                   .n_members = host->config.n_members,
+                                   .host_of = host_of,
+                                   .task_kind = HOST_TASK_INSIDE};
+    weft_status status = WEFT_OK;
+
+    memcpy(config.job_key, host->config.boot.job_key, sizeof(config.job_key));
+    if (host->config.rank < n) {
+        status = host_jobs_peers(host, peers, peers + n);
+        config.sends_to = peers;
+        config.receives_from = peers + n;
+    }
+    if (status == WEFT_OK) {
+        status =
+            inside_open(host->env, &config, &host->task, &host->inside, &host->error);
+    }
+    free(peers);
+    return status;
+}
+
+weft_status host_inside_open(struct host *host)
+{
+    uint32_t *host_of = find_hosts(host);
+    weft_status status = WEFT_OK;
+
+    if (inside_is_needed(host_of, host->config.n_ranks)) {
+        status = open_inside(host, host_of);
+    }
+    free(host_of);
+    return status;
+}
+
+static weft_status blame(struct host *host, weft_status status)
+{
+    uint32_t peer = inside_error_peer(host->inside);
+
+    if (status < 0) {
+        host->error_peer = peer == UINT32_MAX ? HOST_NOBODY : peer;
+        host->error_is_hearsay = host_is_hearsay(&host->error);
+    }
+    return status;
+}
+
+weft_status host_inside_round(struct host *host)
+{
+    const uint8_t *bytes;
+    size_t n_bytes;
+    weft_status status = inside_round(host->inside, &bytes, &n_bytes, &host->error);
+
+    if (status == WEFT_OK && n_bytes > 0) {
+        boot_gather(host->boot, bytes, n_bytes);
+    }
+    host->private->is_told = status == WEFT_OK && n_bytes == 0;
+    return blame(host, status);
+}
+
+weft_status host_inside_take(struct host *host)
+{
+    weft_status status = inside_take(host->inside, boot_result(host->boot), &host->error);
+
+    return status == WEFT_OK ? host_inside_round(host) : blame(host, status);
+}
+
+bool host_inside_is_told(const struct host *host)
+{
+    return host->private->is_told;
+}
+
+weft_status host_inside_progress(struct host *host, struct io_task *task)
+{
+    weft_status status;
+
+    if (host->inside == NULL) {
+        return WEFT_OK;
+    }
+    status = blame(host, inside_progress(host->inside, task, &host->error));
+    /* All data is safe by then: who is quicker to close is no failure. */
+    return host->state == HOST_CLOSE ? WEFT_OK : status;
+}
+
+bool host_inside_leaves(const struct host *host, uint32_t rank, bool is_sender)
+{
+    const struct transport_choice *choice =
+        host->inside == NULL ? NULL : inside_choice(host->inside, rank, is_sender);
+
+    return choice == NULL || choice->kind == TRANSPORT_NET;
+}
+
+bool host_inside_is_up(const struct host *host)
+{
+    return host->inside == NULL || inside_is_up(host->inside);
+}
+
+void host_inside_stop(struct host *host)
+{
+    char reason[128];
+
+    if (host->inside == NULL) {
+        return;
+    }
+    weft_error_format(&host->error, reason, sizeof(reason));
+    inside_stop(host->inside, host->error.status < 0 ? reason : NULL);
+}

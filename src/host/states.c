@@ -1,0 +1,57 @@
+/* The states of a member: their names, what may follow what, and how long each may take. */
+#include "base/check.h"
+#include "base/text.h"
+#include "host/private.h"
+
+const char *host_state_name(enum host_state state)
+{
+    static const char *const names[] = {
+        [HOST_NEW] = "new",         [HOST_DISCOVER] = "discover",
+        [HOST_LISTEN] = "listen",   [HOST_BOOT] = "boot",
+        [HOST_SETUP] = "setup",     [HOST_CONNECT] = "connect",
+        [HOST_BARRIER] = "barrier", [HOST_JOBS] = "jobs",
+        [HOST_CLOSE] = "close",     [HOST_DONE] = "done",
+        [HOST_FAILED] = "failed",   [HOST_DEAD] = "dead",
+    };
+
+    return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
+}
+
+bool host_state_follows(enum host_state from, enum host_state to)
+{
+    bool was_over = from == HOST_DONE || from == HOST_FAILED || from == HOST_DEAD;
+
+    if (to == HOST_FAILED || to == HOST_DEAD) {
+        return !was_over;
+    }
+    if (from == HOST_BOOT && to == HOST_CONNECT) {
+        return true; /* a rank on every host: nothing is inside */
+    }
+    return to == from + 1 && !was_over;
+}
+
+weft_ns host_state_limit(const struct host *host, enum host_state state)
+{
+    switch (state) {
+    case HOST_DISCOVER:
+    case HOST_LISTEN:
+        return host->config.discover_ns;
+    case HOST_BOOT:
+        return host->config.boot.patience_ns + 2 * host->config.boot.step_ns;
+    case HOST_SETUP:
+    case HOST_CONNECT:
+        return host->config.connect_ns;
+    case HOST_BARRIER: /* others may still be connecting */
+        return host->config.connect_ns + 2 * host->config.boot.step_ns;
+    case HOST_JOBS: /* each row sets its own */
+        return host->config.discover_ns;
+    case HOST_CLOSE:
+        return host->config.close_ns + 2 * host->config.boot.step_ns;
+    case HOST_NEW:
+    case HOST_DONE:
+    case HOST_FAILED:
+    case HOST_DEAD:
+        break;
+    }
+    return WEFT_NEVER;
+}

@@ -1,0 +1,382 @@
+#include "transport/inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "transport/inside_private.h"
+
+/* ---- small things ---- */
+
+weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
+                        const char *phase, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (inside->error.status == WEFT_OK) {
+        inside->error_peer = peer;
+    }
+    weft_fail(&inside->error, status, phase, "rank %u: %s", peer, text);
+    weft_error_int(&inside->error, "rank", peer);
+    return status;
+}
+
+void inside_enter(struct inside *inside, enum inside_state next)
+{
+    static const char *const names[] = {"facts", "setup",   "exchange", "connect",
+                                        "up",    "closing", "closed",   "failed"};
+    struct io_env *env = inside->env;
+    char object[32];
+
+    weft_check(next == INSIDE_FAILED || next == INSIDE_CLOSING ||
+               next == inside->state + 1);
+    weft_format(object, sizeof(object), "rank%u", inside->config.rank);
+    weft_trace_event(env->trace, io_now(env), env->name, object, "inside",
+                     "from=%s to=%s", names[inside->state], names[next]);
+    inside->state = next;
+}
+
+uint32_t inside_place(const struct inside *inside, uint32_t rank)
+{
+    for (uint32_t i = 0; i < inside->n_locals; i++) {
+        if (inside->locals[i] == rank) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Ranks of the host whose first member is `first`; where `out` is not NULL, they. */
+static uint32_t ranks_of(const uint32_t *host_of, uint32_t n_ranks, uint32_t first,
+                         uint32_t *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < n_ranks; rank++) {
+        if (host_of[rank] == first) {
+            if (out != NULL) {
+                out[n] = rank;
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+static uint32_t most_locals(const uint32_t *host_of, uint32_t n_ranks)
+{
+    uint32_t *n_of = weft_calloc((size_t)n_ranks + 1, sizeof(*n_of));
+    uint32_t most = 0;
+
+    for (uint32_t rank = 0; rank < n_ranks; rank++) {
+        uint32_t first = host_of[rank];
+
+        if (first < n_ranks && ++n_of[first] > most) {
+            most = n_of[first];
+        }
+    }
+    free(n_of);
+    return most;
+}
+
+bool inside_is_needed(const uint32_t *host_of, uint32_t n_ranks)
+{
+    return most_locals(host_of, n_ranks) > 1;
+}
+
+/* ---- opening ---- */
+
+static const char *get_setting(void *context, const char *name)
+{
+    struct io_env *env = context;
+
+    return env->ops->setting(env, name);
+}
+
+/* NCCL_BUFFSIZE, in whole pages a step; what is out of bounds is brought back. */
+static uint32_t step_bytes(const struct inside *inside)
+{
+    struct io_env *env = inside->env;
+    const char *text = env->ops->setting(env, "NCCL_BUFFSIZE");
+    unsigned long n = text == NULL ? 0 : strtoul(text, NULL, 0);
+
+    n = n == 0 ? inside->config.buffer_bytes : n;
+    n = (n == 0 ? STEPS_BUFFER_BYTES : n) / STEPS_N / STEPS_BYTES_MIN * STEPS_BYTES_MIN;
+    n = n < STEPS_BYTES_MIN ? STEPS_BYTES_MIN : n;
+    return (uint32_t)(n > STEPS_BYTES_MAX ? STEPS_BYTES_MAX : n);
+}
+
+static bool *copy_flags(const bool *from, uint32_t n)
+{
+    bool *out = weft_calloc((size_t)n + 1, sizeof(*out));
+
+    if (from != NULL) {
+        memcpy(out, from, n * sizeof(*out));
+    }
+    return out;
+}
+
+static void copy_config(struct inside *inside, const struct inside_config *config)
+{
+    uint32_t n = config->n_members;
+
+    inside->config = *config;
+    inside->host_of = weft_calloc((size_t)n + 1, sizeof(*inside->host_of));
+    memcpy(inside->host_of, config->host_of, n * sizeof(*inside->host_of));
+    inside->sends_to = copy_flags(config->sends_to, config->n_ranks);
+    inside->receives_from = copy_flags(config->receives_from, config->n_ranks);
+    inside->locals = weft_calloc((size_t)config->n_ranks + 1, sizeof(*inside->locals));
+    if (config->rank < config->n_ranks) {
+        inside->n_locals = ranks_of(inside->host_of, config->n_ranks,
+                                    inside->host_of[config->rank], inside->locals);
+    }
+    inside->self = inside_place(inside, config->rank);
+    inside->n_locals_max = most_locals(inside->host_of, config->n_ranks);
+}
+
+static void open_tables(struct inside *inside)
+{
+    uint32_t n = inside->n_locals;
+    struct io_env *env = inside->env;
+
+    inside->facts = weft_calloc((size_t)n + 1, sizeof(*inside->facts));
+    inside->peers =
+        weft_calloc((size_t)inside->config.n_members + 1, sizeof(*inside->peers));
+    inside->links = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->links));
+    inside->order = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->order));
+    inside->streams = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->streams));
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        inside->streams[i].inside = inside;
+        inside->streams[i].rank = UINT32_MAX;
+        io_task_init(&inside->streams[i].task, env->loop, env->host,
+                     inside->config.task_kind);
+    }
+    io_task_init(&inside->door, env->loop, env->host, inside->config.task_kind);
+}
+
+weft_status inside_open(struct io_env *env, const struct inside_config *config,
+                        struct io_task *task, struct inside **out,
+                        struct weft_error *error)
+{
+    struct inside *inside = weft_calloc(1, sizeof(*inside));
+    weft_status status = WEFT_OK;
+
+    inside->env = env;
+    inside->task = task;
+    inside->error_peer = UINT32_MAX;
+    copy_config(inside, config);
+    inside->step_bytes = step_bytes(inside);
+    topo_settings_read(topo_rules_find("2.25"), get_setting, env, &inside->settings);
+    auth_hkdf("weft inside", 11, config->job_key, sizeof(config->job_key), "proxy", 5,
+              inside->identity.key);
+    open_tables(inside);
+    inside->proxy = proxy_create(env, config->rank);
+    if (inside->n_locals > 1) {
+        status = inside_listen(inside, error);
+    }
+    *out = inside;
+    if (status != WEFT_OK) {
+        inside_destroy(inside);
+        *out = NULL;
+    }
+    return status;
+}
+
+void inside_destroy(struct inside *inside)
+{
+    if (inside == NULL) {
+        return;
+    }
+    if (inside->state != INSIDE_CLOSED && inside->state != INSIDE_FAILED) {
+        inside_stop(inside, NULL);
+    }
+    proxy_destroy(inside->proxy);
+    free(inside->host_of);
+    free(inside->sends_to);
+    free(inside->receives_from);
+    free(inside->locals);
+    free(inside->facts);
+    free(inside->peers);
+    free(inside->links);
+    free(inside->order);
+    free(inside->streams);
+    free(inside->round_bytes);
+    auth_forget(&inside->identity, sizeof(inside->identity));
+    free(inside);
+}
+
+/* ---- going on ---- */
+
+static weft_status progress_streams(struct inside *inside, const struct io_task *task)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < 2 * inside->n_locals && status == WEFT_OK; i++) {
+        if (task == NULL || task == &inside->streams[i].task) {
+            status = inside_stream_progress(&inside->streams[i]);
+        }
+    }
+    return status;
+}
+
+/* Guests ask to the end; what they were told last is on its way. */
+static bool all_stopped(const struct inside *inside)
+{
+    for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
+        const struct inside_stream *stream = &inside->streams[i];
+
+        if (stream->state == INSIDE_STREAM_OPEN && stream->rank != UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool links_are_up(const struct inside *inside)
+{
+    for (uint32_t i = 0; i < inside->n_links; i++) {
+        const struct inside_link *link = inside_link_at(inside, i);
+
+        if (link != NULL && link->state != INSIDE_LINK_UP) {
+            return false;
+        }
+    }
+    return true;
+}
+
+weft_status inside_progress(struct inside *inside, struct io_task *task,
+                            struct weft_error *error)
+{
+    weft_status status;
+
+    if (inside->state == INSIDE_CLOSED || inside->state == INSIDE_FAILED) {
+        return WEFT_OK;
+    }
+    if (inside->listener != NULL && (task == NULL || task == &inside->door)) {
+        inside_welcome(inside);
+    }
+    status = progress_streams(inside, task);
+    if (status == WEFT_OK && inside->state == INSIDE_CONNECT) {
+        status = inside_links_progress(inside);
+        inside_serve_pending(inside);
+    }
+    if (status == WEFT_OK && inside->state == INSIDE_CONNECT && links_are_up(inside)) {
+        inside_enter(inside, INSIDE_UP);
+    }
+    if (status == WEFT_OK && inside->state == INSIDE_CLOSING && all_stopped(inside)) {
+        inside_streams_close(inside, false);
+        io_task_fini(&inside->door);
+        inside_enter(inside, INSIDE_CLOSED);
+    }
+    if (status < 0) {
+        *error = inside->error;
+    }
+    return status;
+}
+
+uint32_t inside_error_peer(const struct inside *inside)
+{
+    return inside->error_peer;
+}
+
+bool inside_is_up(const struct inside *inside)
+{
+    return inside->state == INSIDE_UP;
+}
+
+static struct inside_link *find(const struct inside *inside, uint32_t peer,
+                                bool is_sender)
+{
+    uint32_t place = inside_place(inside, peer);
+    struct inside_link *link;
+
+    if (place == UINT32_MAX || place == inside->self) {
+        return NULL;
+    }
+    link = &inside->links[is_sender * inside->n_locals + place];
+    return link->inside == NULL ? NULL : link;
+}
+
+const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
+                                             bool is_sender)
+{
+    const struct inside_link *link = find(inside, peer, is_sender);
+
+    return link == NULL ? NULL : &link->choice;
+}
+
+struct transport_connector *inside_connector(struct inside *inside, uint32_t peer,
+                                             bool is_sender)
+{
+    struct inside_link *link = find(inside, peer, is_sender);
+
+    return link == NULL || link->state != INSIDE_LINK_UP ? NULL : &link->connector;
+}
+
+/* ---- ending ---- */
+
+static void tell_all(struct inside *inside, const struct proxy_call *call)
+{
+    for (uint32_t place = 0; place < inside->n_locals; place++) {
+        if (inside->streams[place].state == INSIDE_STREAM_OPEN) {
+            (void)inside_ask(inside, place, call);
+        }
+    }
+}
+
+void inside_close(struct inside *inside)
+{
+    const struct proxy_call stop = {.type = PROXY_STOP};
+
+    if (inside->state >= INSIDE_CLOSING) {
+        return;
+    }
+    inside_enter(inside, INSIDE_CLOSING);
+    for (uint32_t i = 0; i < inside->n_links; i++) {
+        struct inside_link *link = inside_link_at(inside, i);
+
+        if (link != NULL) {
+            inside_link_close(link);
+        }
+    }
+    tell_all(inside, &stop);
+    for (uint32_t place = 0; place < inside->n_locals; place++) {
+        struct inside_stream *stream = &inside->streams[place];
+
+        if (stream->state == INSIDE_STREAM_OPEN) {
+            frame_close(&stream->link, false);
+            stream->state = INSIDE_STREAM_STOPPED;
+        }
+    }
+}
+
+bool inside_is_closed(const struct inside *inside)
+{
+    return inside->state == INSIDE_CLOSED || inside->state == INSIDE_FAILED;
+}
+
+void inside_stop(struct inside *inside, const char *reason)
+{
+    struct proxy_call call = {.type = PROXY_ABORT, .rank = inside->config.rank};
+
+    if (inside_is_closed(inside)) {
+        return;
+    }
+    if (reason != NULL) {
+        weft_format(call.reason, sizeof(call.reason), "%s", reason);
+        for (char *c = call.reason; *c != '\0'; c++) {
+            *c = *c < ' ' || *c > '~' ? '?' : *c;
+        }
+        tell_all(inside, &call);
+    }
+    inside_streams_close(inside, false);
+    io_task_fini(&inside->door);
+    inside_enter(inside, INSIDE_FAILED);
+}

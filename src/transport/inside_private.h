@@ -1,0 +1,154 @@
+/* What the files of transport/ share about the inside of a host. */
+#ifndef WEFT_TRANSPORT_INSIDE_PRIVATE_H
+#define WEFT_TRANSPORT_INSIDE_PRIVATE_H
+
+#include "conn/client.h"
+#include "conn/frame.h"
+#include "conn/prove.h"
+#include "transport/inside.h"
+#include "transport/proxy.h"
+
+#define INSIDE_PROVE_NS 5000000000
+#define INSIDE_TX_BYTES 8192u
+#define INSIDE_PENDING_MAX 64u
+
+/* ---- inside_stream.c: a stream between two processes of the host ---- */
+
+enum inside_stream_state {
+    INSIDE_STREAM_NONE,
+    INSIDE_STREAM_DIALING, /* ours: TCP is on its way */
+    INSIDE_STREAM_PROVING, /* ... and each proves that it knows the key */
+    INSIDE_STREAM_GUEST,   /* theirs: likewise */
+    INSIDE_STREAM_OPEN,
+    INSIDE_STREAM_STOPPED /* over, in order: nothing comes any more */
+};
+
+struct inside_stream {
+    struct io_task task;
+    struct inside *inside; /* Not owned. */
+    enum inside_stream_state state;
+    bool is_ours;  /* we ask at the other end's proxy; else it asks at ours */
+    uint32_t rank; /* at the other end; UINT32_MAX: not known yet */
+    struct frame_link link;
+    uint8_t rx[CODEC_FRAME_MAX], tx[INSIDE_TX_BYTES];
+    struct client client; /* GUEST */
+    uint8_t hello[PROVE_HELLO_BYTES];
+    weft_ns deadline_ns;
+};
+
+struct inside_pending {
+    bool is_used;
+    struct inside_stream *stream; /* Not owned. */
+    struct proxy_call call;
+};
+
+/* ---- connectors ---- */
+
+enum inside_link_state {
+    INSIDE_LINK_NEW,
+    INSIDE_LINK_INIT,        /* the own proxy knows it */
+    INSIDE_LINK_SHARED_INIT, /* ... and its size; the owner has control words */
+    INSIDE_LINK_SETUP,       /* the owner has steps; blobs may be exchanged */
+    INSIDE_LINK_TOLD,        /* the other end's blob is there */
+    INSIDE_LINK_FETCHING,    /* not the owner: GET_FD is under way */
+    INSIDE_LINK_CONNECT,     /* the own proxy connects */
+    INSIDE_LINK_STARTING,    /* not the owner: START is under way */
+    INSIDE_LINK_UP
+};
+
+struct inside_link {
+    struct transport_connector connector;
+    struct transport_choice choice;
+    struct inside *inside; /* Not owned. */
+    enum inside_link_state state;
+    uint32_t peer;
+    bool is_sender, is_owner;
+    uint32_t connection;      /* at the own proxy */
+    struct inside_blob other; /* of the other end */
+    uint32_t op;              /* asked at the peer's proxy, not answered; 0: none */
+    struct proxy_answer answer;
+    struct steps steps;
+};
+
+enum inside_state {
+    INSIDE_FACTS,
+    INSIDE_SETUP,
+    INSIDE_EXCHANGE,
+    INSIDE_CONNECT,
+    INSIDE_UP,
+    INSIDE_CLOSING,
+    INSIDE_CLOSED,
+    INSIDE_FAILED
+};
+
+struct inside {
+    enum inside_state state;
+    struct io_env *env;   /* Not owned. */
+    struct io_task *task; /* Not owned. */
+    struct inside_config config;
+    uint32_t *host_of;              /* Owned [n_members] */
+    bool *sends_to, *receives_from; /* Owned [n_ranks] */
+    uint32_t *locals;               /* Owned [n_locals]: ranks of this host, ascending */
+    uint32_t n_locals, self;        /* self: place of the own rank in locals */
+    uint32_t n_locals_max;          /* of any host */
+    struct inside_facts *facts;     /* Owned [n_locals] */
+    struct topo_peer *peers;        /* Owned [n_members] */
+    struct topo_settings settings;
+    struct topo_comm comm;
+    struct topo_view view; /* system NULL: nobody knows */
+    uint32_t step_bytes;
+
+    struct proxy *proxy; /* Owned */
+    struct io_listener *listener;
+    struct io_task door; /* of the listener */
+    struct io_endpoint at;
+    struct client_identity identity;
+    struct inside_stream *streams; /* Owned [2 * n_locals]: ours by place; then guests */
+    struct inside_pending pending[INSIDE_PENDING_MAX];
+    uint32_t last_op;
+
+    struct inside_link
+        *links;      /* Owned [2 * n_locals]: receiving, then sending, by place */
+    uint32_t *order; /* Owned [n_links]: in which they are set up */
+    uint32_t n_links;
+    uint32_t n_offsets, round; /* of blobs; rounds done */
+    uint8_t *round_bytes;      /* Owned */
+    struct weft_error error;
+    uint32_t error_peer;
+};
+
+weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
+                        const char *phase, const char *format, ...) WEFT_PRINTF(5, 6);
+
+weft_status inside_listen(struct inside *inside, struct weft_error *error);
+/* Starts a stream to the proxy of the rank at a place. */
+weft_status inside_dial(struct inside *inside, uint32_t place);
+/* Lets in who waits at the door. */
+void inside_welcome(struct inside *inside);
+/* Moves one stream on. An error is in inside->error. */
+weft_status inside_stream_progress(struct inside_stream *stream);
+/* Asks at the proxy of the rank at a place; false: there is no room. */
+bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call);
+/* Requests that could not be answered are asked again. */
+void inside_serve_pending(struct inside *inside);
+void inside_streams_close(struct inside *inside, bool reset);
+
+/* inside_link.c: sets a connector up, as far as it goes. WEFT_OK: it is UP, or waits for its
+ * blob. */
+weft_status inside_link_progress(struct inside_link *link) WEFT_MUST_CHECK;
+/* The answer of a peer's proxy; false: nobody asked. */
+bool inside_answered(struct inside *inside, const struct proxy_answer *answer);
+void inside_blob_of(const struct inside_link *link, struct inside_blob *out);
+weft_status inside_blob_take(struct inside_link *link,
+                             const struct inside_blob *blob) WEFT_MUST_CHECK;
+void inside_link_close(struct inside_link *link);
+/* Wakes the rank at the other end, if a counter moved while it slept. */
+void inside_link_ring(struct inside_link *link);
+/* The ith connector in the order of set-up; NULL: it goes over the network. */
+struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
+/* All of them, as far as they go. */
+weft_status inside_links_progress(struct inside *inside) WEFT_MUST_CHECK;
+void inside_enter(struct inside *inside, enum inside_state next);
+uint32_t inside_place(const struct inside *inside, uint32_t rank);
+
+#endif

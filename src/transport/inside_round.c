@@ -1,0 +1,285 @@
+/* What ranks tell each other in all-gathers about the insides of their hosts, and which transport
+ * they choose from it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "transport/inside_private.h"
+
+/* ---- facts ---- */
+
+static void own_facts(struct inside *inside, struct inside_facts *out)
+{
+    struct io_env *env = inside->env;
+
+    *out = (struct inside_facts){
+        .has_proxy = inside->listener != NULL,
+        .at = {.ip = inside->at.ip, .port = inside->at.port},
+        .shm_dev = env->shm == NULL ? 0 : env->ops->hostinfo(env)->shm_dev,
+    };
+    weft_format(out->gpu, sizeof(out->gpu), "%s", env->gpu->uuid);
+}
+
+static weft_status take_facts(struct inside *inside, const uint8_t *result)
+{
+    for (uint32_t rank = 0; rank < inside->config.n_members; rank++) {
+        struct topo_peer *peer = &inside->peers[rank];
+        uint32_t place = inside_place(inside, rank);
+        struct inside_facts facts;
+        weft_status status = inside_decode_facts(
+            result + (size_t)rank * INSIDE_FACTS_BYTES, &facts, &inside->error);
+
+        if (status != WEFT_OK) {
+            inside->error_peer = rank;
+            return status;
+        }
+        /* Who has no proxy cannot be asked for memory: it shares none. */
+        *peer = (struct topo_peer){.host_hash = (uint64_t)inside->host_of[rank] + 1,
+                                   .shm_dev = facts.has_proxy ? facts.shm_dev : 0,
+                                   .nvml_dev = place == UINT32_MAX ? 0 : (int)place};
+        if (place != UINT32_MAX) {
+            inside->facts[place] = facts;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- choosing ---- */
+
+static bool reaches(struct inside *inside, uint32_t place)
+{
+    struct io_gpu *gpu = inside->env->gpu;
+
+    return gpu->ops->can_access != NULL &&
+           gpu->ops->can_access(gpu, inside->facts[place].gpu);
+}
+
+static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
+{
+    uint32_t peer = inside->locals[place];
+    struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    const struct transport_question question = {.view = &inside->view,
+                                                .self = inside->config.rank,
+                                                .peer = peer,
+                                                .can_access = reaches(inside, place)};
+    weft_status status;
+
+    if (!(is_sender ? inside->sends_to : inside->receives_from)[peer]) {
+        return WEFT_OK;
+    }
+    status = transport_choose(&question, &link->choice, &inside->error);
+    if (status != WEFT_OK) {
+        inside->error_peer = peer;
+        return status;
+    }
+    if (!link->choice.is_made) {
+        char why[TRANSPORT_WHY_BYTES];
+
+        return inside_fail(inside, peer, WEFT_ERR_ROUTE, "inside",
+                           "no transport found: %s", transport_why(&link->choice, why));
+    }
+    link->inside = inside;
+    link->peer = peer;
+    link->is_sender = is_sender;
+    /* Shared memory is the receiver's (NCCL_SHM_LOCALITY=2); GPUs write, unless they read. */
+    link->is_owner = link->choice.reads ? is_sender : !is_sender;
+    inside->order[inside->n_links++] = (uint32_t)(link - inside->links);
+    return WEFT_OK;
+}
+
+/* As NCCL goes through peers: i before, from which this rank receives; i after. */
+static weft_status choose_all(struct inside *inside)
+{
+    uint32_t n = inside->n_locals;
+    weft_status status = WEFT_OK;
+
+    inside->comm = (struct topo_comm){.rank = inside->config.rank,
+                                      .n_ranks = inside->config.n_members,
+                                      .peers = inside->peers};
+    inside->view =
+        (struct topo_view){.settings = &inside->settings, .comm = &inside->comm};
+    for (uint32_t i = 1; i < n && status == WEFT_OK; i++) {
+        status = choose(inside, (inside->self + n - i) % n, false);
+        if (status == WEFT_OK) {
+            status = choose(inside, (inside->self + i) % n, true);
+        }
+    }
+    return status;
+}
+
+/* The links that are not the network's. */
+struct inside_link *inside_link_at(const struct inside *inside, uint32_t i)
+{
+    struct inside_link *link = &inside->links[inside->order[i]];
+
+    return link->choice.kind == TRANSPORT_NET ? NULL : link;
+}
+
+weft_status inside_links_progress(struct inside *inside)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < inside->n_links && status == WEFT_OK; i++) {
+        struct inside_link *link = inside_link_at(inside, i);
+
+        if (link != NULL) {
+            status = inside_link_progress(link);
+        }
+    }
+    return status;
+}
+
+/* ---- rounds ---- */
+
+/* Of each offset i: the blob for the rank i before, then the one for the rank i after. */
+static uint32_t offsets_of_round(const struct inside *inside)
+{
+    uint32_t left = inside->n_locals_max - 1 - inside->n_offsets;
+
+    return left < INSIDE_ROUND_PEERS ? left : INSIDE_ROUND_PEERS;
+}
+
+static void put_blob(struct inside *inside, uint32_t place, bool is_sender, uint8_t *out)
+{
+    const struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    struct inside_blob blob = {.is_there = false};
+
+    if (link->inside != NULL && link->choice.kind != TRANSPORT_NET) {
+        inside_blob_of(link, &blob);
+    }
+    inside_encode_blob(&blob, out);
+}
+
+static void make_round(struct inside *inside)
+{
+    uint32_t n = inside->n_locals, n_here = offsets_of_round(inside);
+    uint8_t *out;
+
+    inside->round_bytes =
+        weft_realloc(inside->round_bytes, 2 * (size_t)n_here * INSIDE_BLOB_BYTES);
+    out = inside->round_bytes;
+    memset(out, 0, 2 * (size_t)n_here * INSIDE_BLOB_BYTES);
+    for (uint32_t k = 0; k < n_here; k++) {
+        uint32_t i = inside->n_offsets + 1 + k;
+
+        if (i < n) {
+            put_blob(inside, (inside->self + n - i) % n, false, out);
+            put_blob(inside, (inside->self + i) % n, true, out + INSIDE_BLOB_BYTES);
+        }
+        out += 2 * INSIDE_BLOB_BYTES;
+    }
+}
+
+weft_status inside_round(struct inside *inside, const uint8_t **out_bytes,
+                         size_t *out_n_bytes, struct weft_error *error)
+{
+    struct inside_facts facts;
+    weft_status status = WEFT_OK;
+
+    if (inside->state == INSIDE_FACTS) {
+        own_facts(inside, &facts);
+        inside->round_bytes = weft_realloc(inside->round_bytes, INSIDE_FACTS_BYTES);
+        inside_encode_facts(&facts, inside->round_bytes);
+        *out_n_bytes = INSIDE_FACTS_BYTES;
+    } else {
+        status = inside_links_progress(inside);
+        if (status < 0) {
+            *error = inside->error;
+            return status;
+        }
+        if (inside->state == INSIDE_SETUP) {
+            inside_enter(inside, INSIDE_EXCHANGE);
+        }
+        *out_n_bytes = 2 * (size_t)offsets_of_round(inside) * INSIDE_BLOB_BYTES;
+        if (*out_n_bytes > 0) {
+            make_round(inside);
+        }
+    }
+    *out_bytes = inside->round_bytes;
+    return status;
+}
+
+static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32_t place,
+                             bool is_sender)
+{
+    struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    struct inside_blob blob;
+    weft_status status = inside_decode_blob(bytes, &blob, &inside->error);
+
+    if (status != WEFT_OK) {
+        inside->error_peer = inside->locals[place];
+        return status;
+    }
+    return link->inside == NULL || link->choice.kind == TRANSPORT_NET
+               ? WEFT_OK
+               : inside_blob_take(link, &blob);
+}
+
+/* What the rank i before sent to who is i after it: that is this one. */
+static weft_status take_blobs(struct inside *inside, const uint8_t *result)
+{
+    uint32_t n = inside->n_locals, n_here = offsets_of_round(inside);
+    size_t each = 2 * (size_t)n_here * INSIDE_BLOB_BYTES;
+    weft_status status = WEFT_OK;
+
+    for (uint32_t k = 0; k < n_here && status == WEFT_OK; k++) {
+        uint32_t i = inside->n_offsets + 1 + k;
+        uint32_t before = (inside->self + n - i % (n + !n)) % (n + !n);
+        uint32_t after = (inside->self + i) % (n + !n);
+        size_t at = 2 * (size_t)k * INSIDE_BLOB_BYTES;
+
+        if (i >= n) {
+            break;
+        }
+        status = take_blob(
+            inside, result + inside->locals[before] * each + at + INSIDE_BLOB_BYTES,
+            before, false);
+        if (status == WEFT_OK) {
+            status = take_blob(inside, result + inside->locals[after] * each + at, after,
+                               true);
+        }
+    }
+    inside->n_offsets += n_here;
+    return status;
+}
+
+static weft_status dial_all(struct inside *inside)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < inside->n_links && status == WEFT_OK; i++) {
+        const struct inside_link *link = inside_link_at(inside, i);
+        uint32_t place = link == NULL ? 0 : inside_place(inside, link->peer);
+
+        if (link != NULL && inside->streams[place].state == INSIDE_STREAM_NONE) {
+            status = inside_dial(inside, place);
+        }
+    }
+    return status;
+}
+
+weft_status inside_take(struct inside *inside, const uint8_t *result,
+                        struct weft_error *error)
+{
+    weft_status status;
+
+    inside->round++;
+    if (inside->state == INSIDE_FACTS) {
+        status = take_facts(inside, result);
+        if (status == WEFT_OK) {
+            status = choose_all(inside);
+        }
+        inside_enter(inside, INSIDE_SETUP);
+    } else {
+        status = take_blobs(inside, result);
+        if (status == WEFT_OK && offsets_of_round(inside) == 0) {
+            inside_enter(inside, INSIDE_CONNECT);
+            status = dial_all(inside);
+        }
+    }
+    if (status < 0) {
+        *error = inside->error;
+    }
+    return status;
+}

@@ -1,0 +1,411 @@
+/* Streams between the processes of a host. Each process asks at every peer's proxy over a stream
+ * that it made, so there are two of them between two ranks; bells ring over the one of whoever
+ * rings. Nobody says a word before both have proved that they know the job's key. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "transport/inside_private.h"
+
+static uint32_t n_streams(const struct inside *inside)
+{
+    return 2 * inside->n_locals;
+}
+
+/* ---- the door ---- */
+
+/* An address that leads to this host from within: the management network's, or any. */
+static bool own_address(struct io_env *env, struct io_ip *out)
+{
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+    bool found = false;
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        const struct io_netdev *netdev = &info->netdevs[i];
+
+        for (uint32_t k = 0; k < netdev->n_addresses; k++) {
+            const struct io_ip *ip = &netdev->addresses[k].ip;
+
+            if (!io_ip_is_link_local(ip) && (!found || netdev->is_management)) {
+                *out = *ip;
+                found = true;
+                if (netdev->is_management) {
+                    return true;
+                }
+            }
+        }
+    }
+    return found;
+}
+
+weft_status inside_listen(struct inside *inside, struct weft_error *error)
+{
+    struct io_env *env = inside->env;
+    struct io_endpoint at = {.port = 0};
+    int sys_errno;
+
+    if (!own_address(env, &at.ip)) {
+        return WEFT_OK; /* nobody can ask: the network has to do */
+    }
+    sys_errno =
+        env->oob->listen(env, &at, 64, &inside->door, &inside->listener, &inside->at);
+    return sys_errno == 0 ? WEFT_OK
+                          : weft_fail_errno(error, sys_errno, "inside",
+                                            "the proxy of rank %u cannot listen",
+                                            inside->config.rank);
+}
+
+void inside_welcome(struct inside *inside)
+{
+    struct io_env *env = inside->env;
+
+    for (uint32_t i = inside->n_locals; i < n_streams(inside); i++) {
+        struct inside_stream *guest = &inside->streams[i];
+        struct io_stream *stream = NULL;
+
+        if (guest->state != INSIDE_STREAM_NONE) {
+            continue;
+        }
+        if (env->oob->accept(inside->listener, &guest->task, &stream) != 0) {
+            return;
+        }
+        guest->state = INSIDE_STREAM_GUEST;
+        guest->rank = UINT32_MAX;
+        guest->deadline_ns = io_now(env) + INSIDE_PROVE_NS;
+        client_start(&guest->client, env, stream, guest->deadline_ns);
+        io_task_deadline(&guest->task, guest->deadline_ns);
+        io_task_wake(&guest->task);
+    }
+}
+
+/* ---- dialing ---- */
+
+static void enter(struct inside_stream *stream, enum inside_stream_state next)
+{
+    static const char *const names[] = {"none",  "dialing", "proving",
+                                        "guest", "open",    "stopped"};
+    struct inside *inside = stream->inside;
+    char object[32];
+
+    weft_format(object, sizeof(object), "proxy%u", inside->config.rank);
+    weft_trace_event(inside->env->trace, io_now(inside->env), inside->env->name, object,
+                     "stream", "peer=%u ours=%d from=%s to=%s", stream->rank,
+                     stream->is_ours, names[stream->state], names[next]);
+    stream->state = next;
+    stream->deadline_ns = next == INSIDE_STREAM_PROVING
+                              ? io_now(inside->env) + INSIDE_PROVE_NS
+                              : WEFT_NEVER;
+    io_task_deadline(&stream->task, stream->deadline_ns);
+}
+
+weft_status inside_dial(struct inside *inside, uint32_t place)
+{
+    struct inside_stream *stream = &inside->streams[place];
+    struct io_env *env = inside->env;
+    struct io_stream *tcp = NULL;
+    int sys_errno;
+
+    stream->rank = inside->locals[place];
+    stream->is_ours = true;
+    sys_errno =
+        env->oob->connect(env, NULL, &inside->facts[place].at, &stream->task, &tcp);
+    if (sys_errno != 0) {
+        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
+                           "its proxy cannot be reached: errno %d", sys_errno);
+    }
+    frame_init(&stream->link, env, tcp, AUTH_CONNECTOR, stream->rx, sizeof(stream->rx),
+               stream->tx, sizeof(stream->tx));
+    enter(stream, INSIDE_STREAM_DIALING);
+    return WEFT_OK;
+}
+
+static weft_status broken(struct inside_stream *stream, const struct weft_error *why)
+{
+    struct inside *inside = stream->inside;
+
+    if (stream->rank == UINT32_MAX || inside->state >= INSIDE_CLOSING) {
+        bool is_known = stream->rank != UINT32_MAX;
+
+        frame_close(&stream->link, true);
+        enter(stream, is_known ? INSIDE_STREAM_STOPPED : INSIDE_STREAM_NONE);
+        return WEFT_OK;
+    }
+    if (why->status == WEFT_ERR_CLOSED) {
+        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, "inside",
+                           "it died: its stream ended");
+    }
+    inside->error = *why;
+    inside->error_peer = stream->rank;
+    return why->status;
+}
+
+static weft_status greet(struct inside_stream *stream)
+{
+    struct inside *inside = stream->inside;
+    struct io_env *env = inside->env;
+    struct codec_hello hello = {.id = inside->config.rank + 1, .attempt = 1};
+    int sys_errno = env->oob->connected(stream->link.stream);
+
+    if (sys_errno == EAGAIN) {
+        return WEFT_AGAIN;
+    }
+    if (sys_errno != 0) {
+        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
+                           "its proxy cannot be reached: errno %d", sys_errno);
+    }
+    memcpy(hello.host_id, env->ops->hostinfo(env)->host_id, sizeof(hello.host_id));
+    prove_hello(&stream->link, &hello, stream->hello);
+    enter(stream, INSIDE_STREAM_PROVING);
+    return WEFT_OK;
+}
+
+static weft_status join(struct inside_stream *stream)
+{
+    struct inside *inside = stream->inside;
+    struct proxy_call call = {.type = PROXY_JOIN, .rank = inside->config.rank};
+    struct weft_error why = {0};
+    uint8_t body[PROXY_CALL_MAX];
+    bool queued;
+    weft_status status = frame_flush(&stream->link, &why);
+
+    if (status == WEFT_OK) {
+        status = prove_answer(&stream->link, inside->identity.key, stream->hello, &why);
+    }
+    if (status == WEFT_AGAIN) {
+        return io_now(inside->env) < stream->deadline_ns
+                   ? WEFT_AGAIN
+                   : inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT, "inside",
+                                 "its proxy did not answer in time");
+    }
+    if (status != WEFT_OK) {
+        return broken(stream, &why);
+    }
+    queued = frame_send(&stream->link, CODEC_CALL, body, proxy_encode_call(&call, body));
+    weft_check(queued);
+    enter(stream, INSIDE_STREAM_OPEN);
+    return WEFT_OK;
+}
+
+/* ---- guests ---- */
+
+/* WEFT_OK: it proved itself, and may speak. */
+static weft_status receive_guest(struct inside_stream *stream)
+{
+    struct inside *inside = stream->inside;
+    struct weft_error why = {0};
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && stream->client.state != CLIENT_FACTS) {
+        status = client_step(&stream->client, &inside->identity, &why);
+    }
+    if (status == WEFT_AGAIN && io_now(inside->env) >= stream->deadline_ns) {
+        status = weft_fail(&why, WEFT_ERR_TIMEOUT, "authenticate", "not in time");
+    }
+    if (status < 0) {
+        client_refuse(&stream->client, &why);
+        io_task_deadline(&stream->task, WEFT_NEVER);
+        stream->state = INSIDE_STREAM_NONE;
+        return WEFT_AGAIN;
+    }
+    if (status == WEFT_OK) {
+        frame_move(&stream->client.link, stream->rx, sizeof(stream->rx), stream->tx,
+                   sizeof(stream->tx));
+        stream->link = stream->client.link;
+        stream->client.link.stream = NULL;
+        client_fini(&stream->client, false);
+        enter(stream, INSIDE_STREAM_OPEN);
+    }
+    return status;
+}
+
+/* ---- words ---- */
+
+bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call)
+{
+    struct inside_stream *stream = &inside->streams[place];
+    uint8_t body[PROXY_CALL_MAX];
+    struct weft_error ignored = {0};
+
+    if (stream->state != INSIDE_STREAM_OPEN ||
+        !frame_send(&stream->link, CODEC_CALL, body, proxy_encode_call(call, body))) {
+        return false;
+    }
+    /* What breaks it now is found when it is read. */
+    (void)(frame_flush(&stream->link, &ignored) == WEFT_OK);
+    return true;
+}
+
+static weft_status answer(struct inside_stream *stream, const struct proxy_answer *answer)
+{
+    uint8_t body[PROXY_ANSWER_BYTES];
+
+    if (!frame_send(&stream->link, CODEC_ANSWER, body,
+                    proxy_encode_answer(answer, body))) {
+        return inside_fail(stream->inside, stream->rank, WEFT_ERR_LIMIT, "inside",
+                           "it asks and does not read the answers");
+    }
+    return WEFT_OK;
+}
+
+static weft_status keep_pending(struct inside_stream *stream,
+                                const struct proxy_call *call)
+{
+    struct inside *inside = stream->inside;
+
+    for (uint32_t i = 0; i < INSIDE_PENDING_MAX; i++) {
+        struct inside_pending *pending = &inside->pending[i];
+
+        if (!pending->is_used) {
+            *pending = (struct inside_pending){true, stream, *call};
+            return WEFT_OK;
+        }
+    }
+    return inside_fail(inside, stream->rank, WEFT_ERR_LIMIT, "inside",
+                       "it has more than %u requests open", INSIDE_PENDING_MAX);
+}
+
+void inside_serve_pending(struct inside *inside)
+{
+    for (uint32_t i = 0; i < INSIDE_PENDING_MAX; i++) {
+        struct inside_pending *pending = &inside->pending[i];
+        struct inside_stream *stream = pending->stream;
+        struct proxy_answer out;
+        struct weft_error ignored = {0};
+
+        if (!pending->is_used || stream->state != INSIDE_STREAM_OPEN ||
+            proxy_serve(inside->proxy, stream->rank, &pending->call, &out) != WEFT_OK) {
+            continue;
+        }
+        pending->is_used = false;
+        if (answer(stream, &out) == WEFT_OK) {
+            (void)(frame_flush(&stream->link, &ignored) == WEFT_OK);
+        }
+    }
+}
+
+static weft_status joined(struct inside_stream *stream, uint32_t rank)
+{
+    struct inside *inside = stream->inside;
+    uint32_t place = inside_place(inside, rank);
+
+    if (stream->rank != UINT32_MAX || place == UINT32_MAX || place == inside->self) {
+        struct weft_error why = {0};
+
+        weft_fail(&why, WEFT_ERR_PROTOCOL, "inside", "rank %u is no peer here", rank);
+        return broken(stream, &why);
+    }
+    stream->rank = rank;
+    return WEFT_OK;
+}
+
+static weft_status take_call(struct inside_stream *stream, const struct proxy_call *call)
+{
+    struct inside *inside = stream->inside;
+    struct proxy_answer out;
+
+    if (call->type == PROXY_JOIN || stream->rank == UINT32_MAX) {
+        return joined(stream, call->type == PROXY_JOIN ? call->rank : UINT32_MAX);
+    }
+    if (call->type == PROXY_BELL) {
+        return WEFT_OK; /* to be awake was all */
+    }
+    if (call->type == PROXY_STOP) {
+        frame_close(&stream->link, false);
+        enter(stream, INSIDE_STREAM_STOPPED);
+        return WEFT_OK;
+    }
+    if (call->type == PROXY_ABORT) {
+        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, "peer",
+                           "it gave up: %s", call->reason);
+    }
+    if (proxy_serve(inside->proxy, stream->rank, call, &out) == WEFT_OK) {
+        return answer(stream, &out);
+    }
+    return keep_pending(stream, call);
+}
+
+static weft_status take(struct inside_stream *stream, const struct frame *frame)
+{
+    struct inside *inside = stream->inside;
+    struct weft_error why = {0};
+    struct proxy_answer answer;
+    struct proxy_call call;
+    weft_status status;
+
+    if (frame->type == CODEC_CALL && !stream->is_ours) {
+        status = proxy_decode_call(frame->body, frame->n_bytes, &call, &why);
+        return status == WEFT_OK ? take_call(stream, &call) : broken(stream, &why);
+    }
+    if (frame->type == CODEC_ANSWER && stream->is_ours) {
+        status = proxy_decode_answer(frame->body, frame->n_bytes, &answer, &why);
+        if (status == WEFT_OK && !inside_answered(inside, &answer)) {
+            status = weft_fail(&why, WEFT_ERR_PROTOCOL, "inside",
+                               "an answer %u that nobody asked for", answer.op);
+        }
+        return status == WEFT_OK ? WEFT_OK : broken(stream, &why);
+    }
+    weft_fail(&why, WEFT_ERR_PROTOCOL, "inside", "a %s message",
+              codec_type_name(frame->type));
+    return broken(stream, &why);
+}
+
+static weft_status converse(struct inside_stream *stream)
+{
+    struct weft_error why = {0};
+    struct frame frame;
+    weft_status status = WEFT_OK;
+
+    while (status == WEFT_OK && stream->state == INSIDE_STREAM_OPEN) {
+        status = frame_receive(&stream->link, &frame, &why);
+        if (status < 0) {
+            return broken(stream, &why);
+        }
+        if (status == WEFT_OK) {
+            status = take(stream, &frame);
+        }
+    }
+    if (status < 0 || stream->state != INSIDE_STREAM_OPEN) {
+        return status < 0 ? status : WEFT_OK;
+    }
+    return frame_flush(&stream->link, &why) < 0 ? broken(stream, &why) : WEFT_OK;
+}
+
+weft_status inside_stream_progress(struct inside_stream *stream)
+{
+    weft_status status = WEFT_OK;
+
+    if (stream->state == INSIDE_STREAM_DIALING) {
+        status = greet(stream);
+    }
+    if (stream->state == INSIDE_STREAM_PROVING) {
+        status = join(stream);
+    }
+    if (stream->state == INSIDE_STREAM_GUEST) {
+        status = receive_guest(stream);
+    }
+    if (stream->state == INSIDE_STREAM_OPEN) {
+        status = converse(stream);
+    }
+    return status < 0 ? status : WEFT_OK;
+}
+
+void inside_streams_close(struct inside *inside, bool reset)
+{
+    for (uint32_t i = 0; inside->streams != NULL && i < n_streams(inside); i++) {
+        struct inside_stream *stream = &inside->streams[i];
+
+        if (stream->state == INSIDE_STREAM_GUEST) {
+            client_fini(&stream->client, true);
+        } else if (stream->state != INSIDE_STREAM_NONE &&
+                   stream->state != INSIDE_STREAM_STOPPED) {
+            frame_close(&stream->link, reset);
+        }
+        stream->state = INSIDE_STREAM_STOPPED;
+        io_task_fini(&stream->task);
+    }
+    if (inside->listener != NULL) {
+        inside->env->oob->close_listener(inside->listener);
+        inside->listener = NULL;
+    }
+}

@@ -1,0 +1,263 @@
+#include "transport/steps.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+
+void steps_init(struct steps *steps, const struct steps_config *config)
+{
+    weft_check(config->step_bytes >= STEPS_BYTES_MIN &&
+               config->step_bytes <= STEPS_BYTES_MAX);
+    *steps = (struct steps){.config = *config};
+}
+
+weft_status steps_post(struct steps *steps, void *data, size_t n_bytes,
+                       struct steps_request **out)
+{
+    struct steps_request *request = &steps->requests[steps->n_posted % STEPS_REQUESTS];
+
+    *out = NULL;
+    if (steps->error.status != WEFT_OK) {
+        return steps->error.status;
+    }
+    if (request->state != STEPS_FREE) {
+        return WEFT_AGAIN;
+    }
+    *request =
+        (struct steps_request){.state = STEPS_OPEN, .data = data, .n_bytes = n_bytes};
+    steps->n_posted++;
+    *out = request;
+    steps_progress(steps);
+    return WEFT_OK;
+}
+
+weft_status steps_test(struct steps *steps, struct steps_request *request,
+                       size_t *out_bytes)
+{
+    weft_check(request->state != STEPS_FREE);
+    if (request->state == STEPS_DONE) {
+        request->state = STEPS_FREE;
+        steps->n_looks++; /* there is room for another */
+        if (out_bytes != NULL) {
+            *out_bytes = request->n_copied;
+        }
+        return WEFT_OK;
+    }
+    return steps->error.status != WEFT_OK ? steps->error.status : WEFT_AGAIN;
+}
+
+void steps_fail(struct steps *steps, const struct weft_error *error)
+{
+    if (steps->error.status == WEFT_OK) {
+        steps->error = *error;
+        steps->n_looks++;
+    }
+}
+
+bool steps_is_copying(const struct steps *steps)
+{
+    return steps->n_moved < steps->n_started;
+}
+
+static void fail(struct steps *steps, const char *what, uint64_t value)
+{
+    struct weft_error error = {0};
+
+    weft_fail(&error, WEFT_ERR_PROTOCOL, "steps", "rank %u: %s %llu", steps->config.peer,
+              what, (unsigned long long)value);
+    steps_fail(steps, &error);
+}
+
+/* ---- what the other end did ---- */
+
+static struct doorbell_counter *theirs(struct steps *steps)
+{
+    struct steps_control *control = steps->config.control;
+
+    return steps->config.is_sender ? &control->head : &control->tail;
+}
+
+/* A counter that goes back, or on beyond what can be, is no counter. */
+static void look(struct steps *steps)
+{
+    uint64_t seen = doorbell_read(theirs(steps));
+    uint64_t most = steps->config.is_sender ? steps->n_moved : steps->n_moved + STEPS_N;
+
+    if (seen < steps->n_seen || seen > most) {
+        fail(steps, "its counter of steps jumped to", seen);
+        return;
+    }
+    steps->n_seen = seen;
+}
+
+/* Steps that can be worked on. */
+static uint64_t n_ready(const struct steps *steps)
+{
+    return steps->config.is_sender ? steps->n_seen + STEPS_N - steps->n_started
+                                   : steps->n_seen - steps->n_started;
+}
+
+/* ---- copies ---- */
+
+static void start_copy(struct steps *steps, struct steps_request *request,
+                       uint32_t n_bytes)
+{
+    uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
+    uint8_t *step = steps->config.memory + (size_t)at * steps->config.step_bytes;
+    uint8_t *data = n_bytes == 0 ? NULL : request->data + request->n_copied;
+    struct io_gpu *gpu = steps->config.gpu;
+    int sys_errno = 0;
+
+    steps->request_of[at] = (uint32_t)(request - steps->requests);
+    steps->has_op[at] = n_bytes > 0;
+    if (n_bytes > 0) {
+        steps->ops[at] = (struct io_gpu_op){.kind = IO_GPU_COPY,
+                                            .task = steps->config.task,
+                                            .out = steps->config.is_sender ? step : data,
+                                            .a = steps->config.is_sender ? data : step,
+                                            .count = n_bytes};
+        sys_errno = gpu->ops->start(gpu, &steps->ops[at]);
+    }
+    if (sys_errno != 0) {
+        struct weft_error error = {0};
+
+        weft_fail_errno(&error, sys_errno, "steps", "the GPU refused a copy of %u bytes",
+                        n_bytes);
+        steps_fail(steps, &error);
+        return;
+    }
+    request->n_copied += n_bytes;
+    steps->n_started++;
+}
+
+static void send_piece(struct steps *steps, struct steps_request *request)
+{
+    size_t left = request->n_bytes - request->n_copied;
+    bool is_last = left <= steps->config.step_bytes;
+    uint32_t n_bytes = is_last ? (uint32_t)left : steps->config.step_bytes;
+    uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
+
+    atomic_store_explicit(&steps->config.control->pieces[at],
+                          (uint64_t)n_bytes << 1 | is_last, memory_order_relaxed);
+    request->is_whole = is_last;
+    start_copy(steps, request, n_bytes);
+}
+
+static void receive_piece(struct steps *steps, struct steps_request *request)
+{
+    uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
+    uint64_t piece =
+        atomic_load_explicit(&steps->config.control->pieces[at], memory_order_relaxed);
+    uint64_t n_bytes = piece >> 1;
+
+    if (n_bytes > steps->config.step_bytes) {
+        fail(steps, "a step cannot hold", n_bytes);
+        return;
+    }
+    if (n_bytes > request->n_bytes - request->n_copied) {
+        fail(steps, "its message is longer than what was posted, by a piece of", n_bytes);
+        return;
+    }
+    request->is_whole = (piece & 1) != 0;
+    start_copy(steps, request, (uint32_t)n_bytes);
+}
+
+static bool start_copies(struct steps *steps)
+{
+    bool any = false;
+
+    while (steps->n_filled < steps->n_posted && n_ready(steps) > 0 &&
+           steps->error.status == WEFT_OK) {
+        struct steps_request *request =
+            &steps->requests[steps->n_filled % STEPS_REQUESTS];
+
+        if (steps->config.is_sender) {
+            send_piece(steps, request);
+        } else {
+            receive_piece(steps, request);
+        }
+        steps->n_filled += request->is_whole;
+        any = true;
+    }
+    return any;
+}
+
+static bool is_copied(struct steps *steps, uint32_t at)
+{
+    struct io_gpu *gpu = steps->config.gpu;
+    int sys_errno;
+
+    if (!steps->has_op[at]) {
+        return true;
+    }
+    sys_errno = gpu->ops->poll(gpu, &steps->ops[at]);
+    if (sys_errno != 0 && sys_errno != EINPROGRESS) {
+        struct weft_error error = {0};
+
+        weft_fail_errno(&error, sys_errno, "steps", "a copy of the GPU failed");
+        steps_fail(steps, &error);
+    }
+    return sys_errno == 0;
+}
+
+/* A request is done when no step of it is under way: steps end in their order. */
+static void end_step(struct steps *steps)
+{
+    uint32_t at = (uint32_t)(steps->n_moved % STEPS_N);
+    struct steps_request *request = &steps->requests[steps->request_of[at]];
+    bool is_last_step = steps->n_moved + 1 == steps->n_started;
+
+    steps->n_moved++;
+    if (request->is_whole &&
+        (is_last_step ||
+         steps->request_of[steps->n_moved % STEPS_N] != steps->request_of[at])) {
+        request->state = STEPS_DONE;
+        steps->n_messages++;
+        steps->n_bytes += request->n_copied;
+    }
+}
+
+static bool end_copies(struct steps *steps)
+{
+    struct steps_control *control = steps->config.control;
+    bool is_sender = steps->config.is_sender;
+    uint64_t before = steps->n_moved;
+
+    while (steps->n_moved < steps->n_started && steps->error.status == WEFT_OK &&
+           is_copied(steps, (uint32_t)(steps->n_moved % STEPS_N))) {
+        end_step(steps);
+    }
+    if (steps->n_moved == before) {
+        return false;
+    }
+    steps->n_looks++;
+    doorbell_publish(is_sender ? &control->tail : &control->head, steps->n_moved);
+    if (doorbell_must_ring(&control->sleeper[is_sender ? 1 : 0])) {
+        steps->must_ring = true;
+    }
+    return true;
+}
+
+/* True: nothing can be done before the other end moves, or a copy ends. */
+static bool may_rest(struct steps *steps)
+{
+    struct steps_control *control = steps->config.control;
+
+    if (steps->n_filled == steps->n_posted || n_ready(steps) > 0) {
+        return true;
+    }
+    return doorbell_may_sleep(&control->sleeper[steps->config.is_sender ? 0 : 1],
+                              theirs(steps), steps->n_seen);
+}
+
+void steps_progress(struct steps *steps)
+{
+    bool any = true;
+
+    while (any && steps->error.status == WEFT_OK) {
+        look(steps);
+        any = end_copies(steps);
+        any = start_copies(steps) || any;
+        any = any || !may_rest(steps);
+    }
+}
