@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/linux/loop.h"
+#include "backends/soft/host.h"
 #include "backends/verbs/host.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -11,7 +13,8 @@
 struct node_world {
     struct world base;
     struct linux_loop *loop; /* Owned. */
-    struct verbs_host *host; /* Owned. */
+    struct verbs_host *host; /* Owned; or */
+    struct soft_host *soft;  /* Owned */
 };
 
 static struct node_world *node_of(struct world *world)
@@ -23,7 +26,8 @@ static struct io_env *node_host_env(struct world *world, uint32_t host, uint32_t
 {
     (void)process;
     weft_check(host == 0);
-    return verbs_host_env(node_of(world)->host);
+    const struct node_world *node = node_of(world);
+    return node->soft != NULL ? soft_host_env(node->soft) : verbs_host_env(node->host);
 }
 
 static struct io_loop *node_loop(struct world *world)
@@ -87,6 +91,7 @@ static void node_destroy(struct world *world)
 {
     if (world != NULL) {
         verbs_host_destroy(node_of(world)->host);
+        soft_host_destroy(node_of(world)->soft);
         linux_loop_destroy(node_of(world)->loop);
         free(node_of(world));
     }
@@ -107,25 +112,37 @@ static const struct world_ops node_ops = {
     .destroy = node_destroy,
 };
 
+static weft_status create_host(struct node_world *node, const struct world_spec *spec,
+                               uint32_t host, struct weft_error *error)
+{
+    const struct world_host *self = &spec->hosts[host];
+    const struct linux_env_config env = {.name = self->name,
+                                         .netns_fd = -1,
+                                         .settings = self->settings,
+                                         .n_settings = self->n_settings,
+                                         .trace = spec->trace,
+                                         .log = spec->log};
+    const char *nic = getenv("WEFT_NIC");
+
+    if (nic != NULL && strcmp(nic, "soft") == 0) {
+        const struct soft_host_config config = {.env = env, .spec = spec, .host = host};
+
+        return soft_host_create(node->loop, &config, &node->soft, error);
+    }
+    const struct verbs_host_config config = {.env = env, .owns_thread = true};
+
+    return verbs_host_create(node->loop, &config, &node->host, error);
+}
+
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
                               struct world **out, struct weft_error *error)
 {
-    const struct world_host *self = &spec->hosts[host];
     struct node_world *node = weft_calloc(1, sizeof(*node));
-    const struct verbs_host_config config = {
-        .env = {.name = self->name,
-                .netns_fd = -1,
-                .settings = self->settings,
-                .n_settings = self->n_settings,
-                .trace = spec->trace,
-                .log = spec->log},
-        .owns_thread = true,
-    };
     weft_status status = linux_loop_create(1, &node->loop, error);
 
     node->base.ops = &node_ops;
     if (status == WEFT_OK) {
-        status = verbs_host_create(node->loop, &config, &node->host, error);
+        status = create_host(node, spec, host, error);
     }
     if (status != WEFT_OK) {
         node_destroy(&node->base);

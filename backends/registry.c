@@ -9,11 +9,12 @@
 #include "backends/rxe/guest.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/bench.h"
+#include "backends/soft/backend.h"
 #include "base/check.h"
 
 static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim},
-    {"soft", "the simulated NIC engine on a real wire, in real time", NULL},
+    {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft},
     {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe},
     {"verbs", "real RoCE v2 NICs through libibverbs", NULL},
 };
@@ -45,6 +46,9 @@ bool backend_can_express(const struct backend *backend, const struct world_spec 
 
     if (backend->ops == &backend_rxe) {
         return rxe_can_express(spec, &error) == WEFT_OK;
+    }
+    if (backend->ops == &backend_soft) {
+        return soft_can_express(spec, &error) == WEFT_OK;
     }
     return backend->ops != NULL;
 }

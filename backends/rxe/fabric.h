@@ -23,6 +23,7 @@
 enum rxe_layout {
     RXE_NAMESPACES,    /* each host's in a namespace of its own */
     RXE_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
+    RXE_NO_INTERFACES, /* there are none: a world's affair, no fabric's */
 };
 
 /* A namespace and sockets that live in it. -1: not there. */
@@ -79,6 +80,8 @@ weft_status rxe_probe(enum rxe_layout *out_layout,
 /* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that the kernel cannot express. */
 weft_status rxe_can_express(const struct world_spec *spec,
                             struct weft_error *error) WEFT_MUST_CHECK;
+/* Whether cables of ours, or processes of hosts, can have this fault at all. */
+bool rxe_fault_is_expressible(const struct world_fault *fault);
 /* The same for what only this layout cannot. */
 weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layout layout,
                                    struct weft_error *error) WEFT_MUST_CHECK;

@@ -110,7 +110,7 @@ int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
 
 /* ---- faults ---- */
 
-bool rxe_fault_is_possible(const struct world_fault *fault)
+bool rxe_fault_is_expressible(const struct world_fault *fault)
 {
     if (fault->has_match || fault->icrc_is_good) {
         return false; /* netem cannot choose a packet, and knows no ICRC */
@@ -222,7 +222,7 @@ static int change_link(struct rxe_fabric *fabric, const struct world_fault *faul
 
 int rxe_fault_apply(struct rxe_fabric *fabric, const struct world_fault *fault, bool undo)
 {
-    if (!rxe_fault_is_possible(fault) || !fault->has_port) {
+    if (!rxe_fault_is_expressible(fault) || !fault->has_port) {
         return EOPNOTSUPP;
     }
     return is_impairing(fault) ? impair_cable(fabric, fault, undo)

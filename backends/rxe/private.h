@@ -45,8 +45,6 @@ int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t port);
  * business. */
 int rxe_fault_apply(struct rxe_fabric *fabric, const struct world_fault *fault,
                     bool undo);
-/* Whether the fabric, or the processes of hosts, can have this fault at all. */
-bool rxe_fault_is_possible(const struct world_fault *fault);
 
 /* ---- tap.c ---- */
 

@@ -126,7 +126,7 @@ weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *er
     for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
         const struct world_fault *fault = &spec->faults[i];
 
-        if (!rxe_fault_is_possible(fault)) {
+        if (!rxe_fault_is_expressible(fault)) {
             status = refuse(error, fault->has_match ? "fault of one packet" : "fault",
                             world_fault_name(fault->kind));
         }

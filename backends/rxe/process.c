@@ -60,32 +60,60 @@ static int inherit(const struct rxe_process *process)
     return 0;
 }
 
-/* In the child. The namespace's interfaces and devices show in a sysfs mounted inside it
- * only; the mount is this process's alone. Returns an errno. */
-static int settle(const struct rxe_process *process, const struct rxe_place *place,
-                  const struct rxe_identity *identity)
+/* Into the namespace. Its interfaces and devices show in a sysfs mounted inside it only; the
+ * mount is this process's alone. An errno. */
+static int enter_place(const struct rxe_place *place)
 {
-    char notices[12];
-
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
         return errno;
     }
     umount2("/sys", MNT_DETACH);
-    if (mount("weft", "/sys", "sysfs", 0, NULL) != 0) {
-        return errno;
-    }
-    if (inherit(process) != 0) {
-        return errno;
-    }
+    return mount("weft", "/sys", "sysfs", 0, NULL) == 0 ? 0 : errno;
+}
+
+static int tell_identity(const struct rxe_identity *identity)
+{
+    char notices[12];
+    char process[12];
+    int problem = 0;
+
     weft_format(notices, sizeof(notices), "%d", WORLD_NOTICES_FD);
+    weft_format(process, sizeof(process), "%u", identity->process);
     if (setenv("WEFT_DEVICES", identity->devices, 1) != 0 ||
         setenv("WEFT_MANAGEMENT", identity->management, 1) != 0 ||
         setenv("WEFT_HOST_ID", identity->host, 1) != 0 ||
+        setenv("WEFT_PROCESS", process, 1) != 0 ||
         setenv("WEFT_NOTICES", notices, 1) != 0) {
-        return errno;
+        problem = errno;
     }
-    return dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? errno : 0;
+    if (identity->is_captured && setenv("WEFT_CAPTURED", "1", 1) != 0) {
+        problem = errno;
+    }
+    for (uint32_t i = 0; i < identity->n_settings; i++) {
+        if (setenv(identity->settings[i].name, identity->settings[i].value, 1) != 0) {
+            problem = errno;
+        }
+    }
+    return problem;
+}
+
+/* In the child. Returns an errno. */
+static int settle(const struct rxe_process *process, const struct rxe_place *place,
+                  const struct rxe_identity *identity)
+{
+    int problem = place == NULL ? 0 : enter_place(place);
+
+    if (problem == 0 && inherit(process) != 0) {
+        problem = errno;
+    }
+    if (problem == 0) {
+        problem = tell_identity(identity);
+    }
+    if (problem == 0 && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        problem = errno;
+    }
+    return problem;
 }
 
 static _Noreturn void become(const struct rxe_process *process,
@@ -105,7 +133,7 @@ static _Noreturn void become(const struct rxe_process *process,
         execv("/proc/self/exe", argv);
         problem = errno;
     }
-    dprintf(STDERR_FILENO, "weft: %s: %s\n", place->name, strerror(problem));
+    dprintf(STDERR_FILENO, "weft: %s: %s\n", identity->host, strerror(problem));
     _exit(127);
 }
 

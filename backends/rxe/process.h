@@ -27,14 +27,19 @@ struct rxe_process *rxe_processes_create(uint32_t n);
 /* Kills what still runs and waits for it, for a bounded time. */
 void rxe_processes_destroy(struct rxe_process *processes, uint32_t n);
 
-/* What tells a process which host it is, in WEFT_DEVICES, WEFT_MANAGEMENT, WEFT_HOST_ID. */
+/* What tells a process which host it is, in WEFT_DEVICES, WEFT_MANAGEMENT, WEFT_HOST_ID; which
+ * of its processes, in WEFT_PROCESS; and in WEFT_CAPTURED that its frames are looked at. */
 struct rxe_identity {
     const char *devices;    /* "p0=DEVICE,p1=DEVICE" */
     const char *management; /* a netdev */
     const char *host;
+    uint32_t process;
+    bool is_captured;
+    const struct world_setting *settings; /* besides; [n_settings] */
+    uint32_t n_settings;
 };
 
-/* This program with `argv` in `place`, signals masked by `mask`. */
+/* This program with `argv` in `place` (NULL: where we are), signals masked by `mask`. */
 int rxe_process_start(struct rxe_process *process, const struct rxe_place *place,
                       char *const *argv, const struct rxe_identity *identity,
                       const sigset_t *mask);

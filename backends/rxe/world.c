@@ -11,6 +11,7 @@
 #include "backends/rxe/private.h"
 #include "backends/rxe/process.h"
 #include "backends/rxe/signals.h"
+#include "backends/rxe/world.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -27,11 +28,13 @@ struct timed {
 struct rxe_world {
     struct world base;
     const struct world_spec *spec;
+    struct rxe_world_kind kind;
+    bool has_fabric; /* else its hosts share our namespace and have no interfaces */
     struct rxe_fabric fabric;
     struct rxe_process *processes; /* Owned [n_processes], in the order of hosts */
     uint32_t *first;               /* Owned [n_hosts + 1]: of a host in `processes` */
     uint32_t n_processes;
-    uint32_t *ended; /* Owned [n_ended]: members, as rxe_tell_ended was told */
+    uint32_t *ended; /* Owned [n_ended]: members, as rxe_world_tell_ended was told */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
@@ -59,7 +62,7 @@ static weft_ns clock_now(void)
     return time.tv_sec * SECOND + time.tv_nsec;
 }
 
-static weft_ns rxe_now(struct world *world)
+weft_ns rxe_world_now(struct world *world)
 {
     (void)world;
     return clock_now(); /* as the hosts' processes do: their times need no translation */
@@ -94,11 +97,14 @@ static int fault_of_host(struct rxe_world *world, const struct world_fault *faul
 
 static int apply(struct rxe_world *world, const struct world_fault *fault, bool undo)
 {
+    if (fault->has_port && !world->has_fabric) {
+        return EOPNOTSUPP;
+    }
     return fault->has_port ? rxe_fault_apply(&world->fabric, fault, undo)
                            : fault_of_host(world, fault, undo);
 }
 
-static int rxe_inject(struct world *base, const struct world_fault *fault)
+int rxe_world_inject(struct world *base, const struct world_fault *fault)
 {
     return apply(world_of(base), fault, false);
 }
@@ -137,7 +143,7 @@ static void tell_fault(const struct rxe_world *world, const struct timed *timed)
 /* Does what is due; returns when the next is. */
 static weft_ns faults_due(struct rxe_world *world)
 {
-    weft_ns now = rxe_now(&world->base);
+    weft_ns now = rxe_world_now(&world->base);
     weft_ns next = WEFT_NEVER;
 
     for (uint32_t i = 0; i < world->n_timed; i++) {
@@ -164,12 +170,12 @@ static weft_ns faults_due(struct rxe_world *world)
 
 /* ---- time ---- */
 
-static weft_status rxe_step(struct world *base, weft_ns until)
+weft_status rxe_world_step(struct world *base, weft_ns until)
 {
     struct rxe_world *world = world_of(base);
 
     for (;;) {
-        weft_ns now = rxe_now(base);
+        weft_ns now = rxe_world_now(base);
         weft_ns next = faults_due(world);
 
         rxe_capture_fetch(world->capture);
@@ -193,7 +199,7 @@ static weft_status rxe_step(struct world *base, weft_ns until)
 
 /* ---- hosts ---- */
 
-static struct io_env *rxe_host_env(struct world *base, uint32_t host, uint32_t process)
+struct io_env *rxe_world_host_env(struct world *base, uint32_t host, uint32_t process)
 {
     (void)base;
     (void)host;
@@ -201,13 +207,13 @@ static struct io_env *rxe_host_env(struct world *base, uint32_t host, uint32_t p
     return NULL; /* in another process */
 }
 
-static struct io_loop *rxe_loop(struct world *base)
+struct io_loop *rxe_world_loop(struct world *base)
 {
     (void)base;
     return NULL;
 }
 
-static bool rxe_host_alive(const struct world *base, uint32_t host)
+bool rxe_world_host_alive(const struct world *base, uint32_t host)
 {
     struct rxe_world *world = look_into(base);
 
@@ -219,13 +225,20 @@ static bool rxe_host_alive(const struct world *base, uint32_t host)
     return false;
 }
 
+/* "p0=DEVICE,p1=DEVICE": RDMA devices of the kernel, or netdevs. */
 static void name_devices(const struct rxe_world *world, uint32_t host,
                          struct weft_text *out)
 {
     for (uint32_t i = 0; i < world->spec->hosts[host].n_ports; i++) {
         char device[RXE_NAME_BYTES];
 
-        rxe_device_name(world->fabric.owner, host, i, device, sizeof(device));
+        if (world->kind.with_devices) {
+            rxe_device_name(world->fabric.owner, host, i, device, sizeof(device));
+        } else {
+            weft_format(device, sizeof(device), "%s",
+                        world->has_fabric ? world->fabric.hosts[host].ports[i].netdev
+                                          : world->spec->hosts[host].ports[i].name);
+        }
         weft_text_add(out, "%s%s=%s", i > 0 ? "," : "",
                       world->spec->hosts[host].ports[i].name, device);
     }
@@ -238,20 +251,25 @@ static struct rxe_process *process_at(const struct rxe_world *world, uint32_t ho
     return &world->processes[world->first[host] + process];
 }
 
-static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t process,
-                              char *const *argv, struct weft_error *error)
+weft_status rxe_world_launch(struct world *base, uint32_t host, uint32_t process,
+                             char *const *argv, struct weft_error *error)
 {
     struct rxe_world *world = world_of(base);
     struct weft_text devices = {NULL, 0, 0};
+    const struct rxe_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
     struct rxe_identity identity = {.host = world->spec->hosts[host].name,
-                                    .management = world->fabric.hosts[host].management};
+                                    .management = at == NULL ? "" : at->management,
+                                    .process = process,
+                                    .is_captured = world->capture != NULL,
+                                    .settings = world->kind.settings,
+                                    .n_settings = world->kind.n_settings};
     int problem;
 
     weft_text_add(&devices, "%s", "");
     name_devices(world, host, &devices);
     identity.devices = devices.bytes;
     problem = rxe_process_start(process_at(world, host, process),
-                                &world->fabric.hosts[host].place, argv, &identity,
+                                at == NULL ? NULL : &at->place, argv, &identity,
                                 &world->signals.old_mask);
     weft_text_fini(&devices);
     for (uint32_t i = 0; i < world->n_ended; i++) {
@@ -263,7 +281,7 @@ static weft_status rxe_launch(struct world *base, uint32_t host, uint32_t proces
                                           world->spec->hosts[host].name);
 }
 
-static void rxe_tell_ended(struct world *base, uint32_t member)
+void rxe_world_tell_ended(struct world *base, uint32_t member)
 {
     struct rxe_world *world = world_of(base);
 
@@ -275,34 +293,37 @@ static void rxe_tell_ended(struct world *base, uint32_t member)
     }
 }
 
-static void rxe_ending(struct world *base, uint32_t host, uint32_t process,
-                       struct world_ending *out)
+void rxe_world_ending(struct world *base, uint32_t host, uint32_t process,
+                      struct world_ending *out)
 {
     rxe_process_ending(process_at(world_of(base), host, process), out);
 }
 
 /* ---- what is seen from outside ---- */
 
-static int rxe_tap(struct world *base,
-                   void (*tap)(void *context, const struct world_frame *frame),
-                   void *context)
+int rxe_world_tap(struct world *base,
+                  void (*tap)(void *context, const struct world_frame *frame),
+                  void *context)
 {
     struct rxe_world *world = world_of(base);
 
     rxe_capture_stop(world->capture);
     world->capture = NULL;
+    if (!world->has_fabric) {
+        return tap == NULL ? 0 : EOPNOTSUPP;
+    }
     return tap == NULL ? 0
                        : rxe_capture_start(&world->fabric, tap, context, &world->capture);
 }
 
-static void rxe_cable_stats(const struct world *base, uint32_t cable,
-                            struct world_cable_stats *out)
+void rxe_world_cable_stats(const struct world *base, uint32_t cable,
+                           struct world_cable_stats *out)
 {
     struct rxe_world *world = look_into(base);
     const struct world_cable *spec = &world->spec->cables[cable];
 
     *out = (struct world_cable_stats){0};
-    for (unsigned side = 0; side < 2; side++) {
+    for (unsigned side = 0; side < 2 && world->has_fabric; side++) {
         const struct world_end *end = &spec->ends[side];
         struct netlink_counters counters;
 
@@ -318,12 +339,12 @@ static void rxe_cable_stats(const struct world *base, uint32_t cable,
 
 /* RoCE frames at every port, then on the management network, host by host; then what a capture
  * missed. */
-static bool rxe_counter(const struct world *base, uint32_t index, const char **out_name,
-                        uint64_t *out_value)
+bool rxe_world_counter(const struct world *base, uint32_t index, const char **out_name,
+                       uint64_t *out_value)
 {
     struct rxe_world *world = look_into(base);
 
-    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+    for (uint32_t i = 0; i < world->spec->n_hosts && world->has_fabric; i++) {
         const struct world_host *host = &world->spec->hosts[i];
 
         if (index > host->n_ports) {
@@ -360,33 +381,26 @@ static void make_processes(struct rxe_world *world)
     world->processes = rxe_processes_create(world->n_processes);
 }
 
-static weft_status rxe_create(const struct world_spec *spec, struct world **out,
-                              struct weft_error *error)
+weft_status rxe_world_create(const struct world_ops *ops,
+                             const struct rxe_world_kind *kind,
+                             const struct world_spec *spec, struct world **out,
+                             struct weft_error *error)
 {
-    struct rxe_world *world;
-    enum rxe_layout layout = RXE_NAMESPACES;
-    weft_status status = rxe_can_express(spec, error);
+    struct rxe_world *world = weft_calloc(1, sizeof(*world));
+    weft_status status = WEFT_OK;
 
-    if (status == WEFT_OK) {
-        status = rxe_probe(&layout, error);
-    }
-    if (status == WEFT_OK) {
-        status = rxe_layout_can_express(spec, layout, error);
-    }
-    if (status != WEFT_OK) {
-        return status;
-    }
-    world = weft_calloc(1, sizeof(*world));
-    world->base.ops = &backend_rxe;
+    world->base.ops = ops;
     world->spec = spec;
+    world->kind = *kind;
     make_processes(world);
     rxe_signals_catch(&world->signals);
-    status = rxe_fabric_create(spec, layout, true, &world->fabric, error);
+    if (kind->layout != RXE_NO_INTERFACES) {
+        status = rxe_fabric_create(spec, kind->layout, kind->with_devices, &world->fabric,
+                                   error);
+        world->has_fabric = status == WEFT_OK;
+    }
     if (status != WEFT_OK) {
-        rxe_processes_destroy(world->processes, world->n_processes);
-        rxe_signals_release(&world->signals);
-        free(world->first);
-        free(world);
+        rxe_world_destroy(&world->base);
         return status;
     }
     plan_faults(world);
@@ -394,7 +408,23 @@ static weft_status rxe_create(const struct world_spec *spec, struct world **out,
     return WEFT_OK;
 }
 
-static void rxe_destroy(struct world *base)
+static weft_status create(const struct world_spec *spec, struct world **out,
+                          struct weft_error *error)
+{
+    struct rxe_world_kind kind = {.layout = RXE_NAMESPACES, .with_devices = true};
+    weft_status status = rxe_can_express(spec, error);
+
+    if (status == WEFT_OK) {
+        status = rxe_probe(&kind.layout, error);
+    }
+    if (status == WEFT_OK) {
+        status = rxe_layout_can_express(spec, kind.layout, error);
+    }
+    return status == WEFT_OK ? rxe_world_create(&backend_rxe, &kind, spec, out, error)
+                             : status;
+}
+
+void rxe_world_destroy(struct world *base)
 {
     struct rxe_world *world;
 
@@ -405,7 +435,9 @@ static void rxe_destroy(struct world *base)
     rxe_processes_destroy(world->processes, world->n_processes);
     rxe_capture_fetch(world->capture);
     rxe_capture_stop(world->capture);
-    rxe_fabric_destroy(&world->fabric);
+    if (world->has_fabric) {
+        rxe_fabric_destroy(&world->fabric);
+    }
     free(world->timed);
     free(world->ended);
     free(world->first);
@@ -416,18 +448,18 @@ static void rxe_destroy(struct world *base)
 const struct world_ops backend_rxe = {
     .name = "rxe",
     .is_unpaced = true,
-    .create = rxe_create,
-    .host_env = rxe_host_env,
-    .loop = rxe_loop,
-    .now = rxe_now,
-    .inject = rxe_inject,
-    .host_alive = rxe_host_alive,
-    .tap = rxe_tap,
-    .step = rxe_step,
-    .cable_stats = rxe_cable_stats,
-    .counter = rxe_counter,
-    .launch = rxe_launch,
-    .ending = rxe_ending,
-    .tell_ended = rxe_tell_ended,
-    .destroy = rxe_destroy,
+    .create = create,
+    .host_env = rxe_world_host_env,
+    .loop = rxe_world_loop,
+    .now = rxe_world_now,
+    .inject = rxe_world_inject,
+    .host_alive = rxe_world_host_alive,
+    .tap = rxe_world_tap,
+    .step = rxe_world_step,
+    .cable_stats = rxe_world_cable_stats,
+    .counter = rxe_world_counter,
+    .launch = rxe_world_launch,
+    .ending = rxe_world_ending,
+    .tell_ended = rxe_world_tell_ended,
+    .destroy = rxe_world_destroy,
 };

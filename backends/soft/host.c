@@ -205,7 +205,7 @@ static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
         .process = host->process,
         .rate_bps = has_cable ? host->spec->cables[cable].rate_bps : 0,
         .is_up = is_up,
-        .no_segments = env->ops->setting(env, "WEFT_SOFT_PLAIN") != NULL,
+        .no_segments = env->ops->setting(env, "WEFT_CAPTURED") != NULL,
         .log = env->log};
     int problem = linux_env_enter(host->linux_env);
     if (problem != 0) {
@@ -345,8 +345,8 @@ static weft_status open_env(struct soft_host *host, struct linux_loop *loop,
         struct io_env *env = soft_host_env(host);
         status = read_number(env, "WEFT_SOFT_BLOCK", 255, -1, &block, error);
         if (status == WEFT_OK) {
-            status = read_number(env, "WEFT_SOFT_PROCESS", SOFT_PROCESSES_MAX - 1, 0,
-                                 &process, error);
+            status = read_number(env, "WEFT_PROCESS", SOFT_PROCESSES_MAX - 1, 0, &process,
+                                 error);
         }
         linux_env_set_management(host->linux_env,
                                  env->ops->setting(env, "WEFT_MANAGEMENT"));

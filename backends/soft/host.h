@@ -10,8 +10,8 @@
  * the scenario overrides stays as it says.
  *
  * Settings that it reads: WEFT_DEVICES, WEFT_MANAGEMENT (the netdev that reaches every host);
- * WEFT_SOFT_BLOCK, the second byte of the run's loopback addresses: aliases; WEFT_SOFT_PROCESS,
- * this process's number within its host; WEFT_SOFT_PLAIN, set: every frame is a packet of its
+ * WEFT_SOFT_BLOCK, the second byte of the run's loopback addresses: aliases; WEFT_PROCESS,
+ * this process's number within its host; WEFT_CAPTURED, set: every frame is a packet of its
  * own on the wire. */
 #ifndef WEFT_BACKENDS_SOFT_HOST_H
 #define WEFT_BACKENDS_SOFT_HOST_H
