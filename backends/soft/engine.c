@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,8 @@
 #define PS_PER_NS 1000
 /* So many events in one turn: then others have theirs. */
 #define EVENTS_PER_TURN 4096
-#define FDS_MAX 256
+#define ROUNDS_PER_TURN 16
+#define WIRES_PER_LOOK 16
 
 /* ---- the story ---- */
 
@@ -66,16 +68,60 @@ static weft_ps now_of(const struct soft_engine *engine)
     return now > reached ? now : reached;
 }
 
-/* Runs what is due. False if there may be more. */
-static bool advance(struct soft_engine *engine)
+/* Runs what is due at `until`. False if there may be more. */
+static bool run_until(struct soft_engine *engine, weft_ps until)
 {
-    weft_ps now = now_of(engine);
     for (unsigned i = 0; i < EVENTS_PER_TURN; i++) {
-        if (!sim_step(engine->sim, now)) {
+        if (!sim_step(engine->sim, until)) {
             return true;
         }
     }
     return false;
+}
+
+static void drain(const struct soft_engine *engine)
+{
+    uint64_t n_written;
+    if (read(engine->event_fd, &n_written, sizeof n_written) < 0) {
+        weft_check(errno == EAGAIN || errno == EINTR);
+    }
+}
+
+/* Takes what has come, in at most `n_rounds`. True if that was all. */
+static bool receive(struct soft_engine *engine, unsigned n_rounds)
+{
+    struct epoll_event events[WIRES_PER_LOOK];
+    for (unsigned i = 0; i < n_rounds; i++) {
+        int n = epoll_wait(engine->epoll_fd, events, WIRES_PER_LOOK, 0);
+        if (n <= 0) {
+            return true;
+        }
+        for (int j = 0; j < n; j++) {
+            struct soft_wire *wire = events[j].data.ptr;
+            if (wire == NULL) {
+                drain(engine);
+            } else {
+                wire->receive(wire);
+                (void)run_until(engine, sim_now(engine->sim));
+            }
+        }
+        soft_batch_flush(engine->batch);
+    }
+    return false;
+}
+
+/* A turn: first what has come, then time goes on. A timer does not run out while its ACK is
+ * waiting to be looked at: whoever is late is we, not the peer. False if there may be more. */
+static bool turn(struct soft_engine *engine, unsigned n_rounds, bool in_any_case)
+{
+    weft_ps start = now_of(engine);
+    bool has_all = receive(engine, n_rounds);
+    bool is_done = has_all;
+    if (has_all || in_any_case) {
+        is_done = run_until(engine, start) && has_all;
+    }
+    soft_batch_flush(engine->batch);
+    return is_done;
 }
 
 /* ---- the thread ---- */
@@ -85,14 +131,6 @@ static void nudge(const struct soft_engine *engine)
     const uint64_t one = 1;
     ssize_t n = write(engine->event_fd, &one, sizeof one);
     weft_check(n == sizeof one || errno == EAGAIN);
-}
-
-static void drain(const struct soft_engine *engine)
-{
-    uint64_t n_written;
-    if (read(engine->event_fd, &n_written, sizeof n_written) < 0) {
-        weft_check(errno == EAGAIN || errno == EINTR);
-    }
 }
 
 /* Under the lock: how long the thread may sleep; 0: not at all. */
@@ -111,65 +149,31 @@ static weft_ns plan_sleep(struct soft_engine *engine, bool all_done)
     return left > 0 ? (left + PS_PER_NS - 1) / PS_PER_NS : 0;
 }
 
-/* One turn; `wire` (or NULL) has brought something. False: it is time to go. */
-static bool take_turn(struct soft_engine *engine, struct soft_wire *wire,
-                      weft_ns *out_sleep)
+static void sleep_until_ready(const struct soft_engine *engine, weft_ns for_ns)
 {
-    pthread_mutex_lock(&engine->lock);
-    bool goes_on = !engine->stops;
-    if (goes_on) {
-        bool all_done = advance(engine);
-        if (wire != NULL) {
-            wire->deliver(wire);
-            all_done = advance(engine);
-        }
-        soft_batch_flush(engine->batch);
-        *out_sleep = plan_sleep(engine, all_done);
-    }
-    pthread_mutex_unlock(&engine->lock);
-    return goes_on;
-}
-
-static void sleep_until_ready(struct pollfd *fds, nfds_t n, weft_ns for_ns)
-{
+    struct pollfd fd = {.fd = engine->epoll_fd, .events = POLLIN};
     struct timespec time = {.tv_sec = for_ns / NS_PER_S, .tv_nsec = for_ns % NS_PER_S};
-    if (ppoll(fds, n, for_ns == WEFT_NEVER ? NULL : &time, NULL) < 0) {
+    if (ppoll(&fd, 1, for_ns == WEFT_NEVER ? NULL : &time, NULL) < 0) {
         weft_check(errno == EINTR);
-        for (nfds_t i = 0; i < n; i++) {
-            fds[i].revents = 0;
-        }
     }
 }
 
 static void *engine_main(void *context)
 {
     struct soft_engine *engine = context;
-    struct soft_wire *wires[FDS_MAX];
-    struct pollfd fds[FDS_MAX] = {{.fd = engine->event_fd, .events = POLLIN}};
-    nfds_t n = 1;
-    weft_ns sleep = 0;
-    for (struct soft_wire *wire = engine->wires; wire != NULL; wire = wire->next) {
-        wires[n] = wire;
-        fds[n++] = (struct pollfd){.fd = wire->fd, .events = POLLIN};
-    }
-    for (;;) {
-        bool any = false;
-        sleep_until_ready(fds, n, sleep);
-        if (fds[0].revents != 0) {
-            drain(engine);
+    for (bool goes_on = true; goes_on;) {
+        weft_ns sleep = 0;
+        pthread_mutex_lock(&engine->lock);
+        goes_on = !engine->stops;
+        if (goes_on) {
+            sleep = plan_sleep(engine, turn(engine, ROUNDS_PER_TURN, true));
         }
-        for (nfds_t i = 1; i < n; i++) {
-            if (fds[i].revents != 0 && wires[i]->receive(wires[i]) > 0) {
-                any = true;
-                if (!take_turn(engine, wires[i], &sleep)) {
-                    return NULL;
-                }
-            }
-        }
-        if (!any && !take_turn(engine, NULL, &sleep)) {
-            return NULL;
+        pthread_mutex_unlock(&engine->lock);
+        if (goes_on && sleep != 0) {
+            sleep_until_ready(engine, sleep);
         }
     }
+    return NULL;
 }
 
 /* ---- the user's turns ---- */
@@ -190,12 +194,12 @@ void soft_looked(struct soft_engine *engine)
 void soft_enter(struct soft_engine *engine)
 {
     soft_look(engine);
-    (void)advance(engine);
+    (void)turn(engine, 1, false);
 }
 
 void soft_leave(struct soft_engine *engine)
 {
-    bool all_done = advance(engine);
+    bool all_done = run_until(engine, sim_now(engine->sim));
     soft_batch_flush(engine->batch);
     weft_ps next = all_done ? sim_next(engine->sim) : 0;
     if (next < engine->sleeps_until) {
@@ -251,14 +255,28 @@ void soft_wake_fini(struct soft_wake *wake)
 
 /* ---- life ---- */
 
+static void close_all(const struct soft_engine *engine)
+{
+    if (engine->event_fd >= 0) {
+        close(engine->event_fd);
+    }
+    if (engine->epoll_fd >= 0) {
+        close(engine->epoll_fd);
+    }
+}
+
 weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
                                struct weft_trace *told, struct weft_log *log,
                                struct soft_engine **out, struct weft_error *error)
 {
     struct soft_engine *engine = weft_calloc(1, sizeof *engine);
+    struct epoll_event nudged = {.events = EPOLLIN};
     engine->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->event_fd < 0) {
+    engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (engine->event_fd < 0 || engine->epoll_fd < 0 ||
+        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->event_fd, &nudged) != 0) {
         int problem = errno;
+        close_all(engine);
         free(engine);
         return weft_fail_errno(error, problem, "start", "cannot make an engine");
     }
@@ -278,24 +296,15 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
     return WEFT_OK;
 }
 
-void soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire)
+int soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire)
 {
-    weft_check(!engine->has_thread);
-    wire->next = engine->wires;
-    engine->wires = wire;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
+    return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, wire->fd, &event) == 0 ? 0 : errno;
 }
 
 weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *error)
 {
     sigset_t all, before;
-    unsigned n_wires = 0;
-    for (const struct soft_wire *wire = engine->wires; wire != NULL; wire = wire->next) {
-        n_wires++;
-    }
-    if (n_wires >= FDS_MAX) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "start", "more than %d addresses",
-                         FDS_MAX - 1);
-    }
     sigfillset(&all); /* signals are the user's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int problem = pthread_create(&engine->thread, NULL, engine_main, engine);
@@ -332,7 +341,7 @@ void soft_engine_destroy(struct soft_engine *engine)
     soft_batch_destroy(engine->batch);
     weft_text_fini(engine->lines);
     free(engine->lines);
-    close(engine->event_fd);
+    close_all(engine);
     pthread_mutex_destroy(&engine->lock);
     free(engine);
 }

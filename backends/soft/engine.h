@@ -17,13 +17,9 @@ struct soft_batch;
 
 /* A descriptor on which frames come and go. */
 struct soft_wire {
-    struct soft_wire *next; /* of the engine's list */
-    int fd;                 /* readable: `receive` has something */
-    /* On the engine's thread, without the lock: takes what has come into buffers of its own.
-     * Returns how many messages. */
-    unsigned (*receive)(struct soft_wire *wire);
-    /* Under the lock: gives them to the port. */
-    void (*deliver)(struct soft_wire *wire);
+    int fd;
+    /* It is readable. Under the lock: takes some of what has come, and gives it to the port. */
+    void (*receive)(struct soft_wire *wire);
 };
 
 /* How what happens under the lock reaches the user: `run` is called on the user's thread, and
@@ -44,11 +40,11 @@ struct soft_engine {
     pthread_t thread;
     bool has_thread;
     int event_fd; /* wakes the thread */
+    int epoll_fd; /* of that and of all wires */
     /* Under the lock. */
     bool stops;
     bool is_users;            /* the user holds it */
     weft_ps sleeps_until;     /* the thread does; 0: it is about to look anyway */
-    struct soft_wire *wires;  /* Not owned; before the thread starts */
     struct soft_batch *batch; /* Owned; what is about to leave */
     /* The story: lines wait here for the user's thread, whose `told` they go to. */
     struct weft_trace trace;
@@ -64,13 +60,13 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
 void soft_engine_stop(struct soft_engine *engine);
 void soft_engine_destroy(struct soft_engine *engine);
 
-/* Before the thread starts. */
-void soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire);
+/* An errno. */
+int soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire);
 /* Builds are done: events run from now on. */
 weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *error);
 
-/* The user's turn. `soft_enter` brings the clock up to date; `soft_leave` sends what the
- * call caused. `soft_look` is for calls that cause nothing. */
+/* The user's turn. `soft_enter` takes what has come and brings the clock up to date; `soft_leave`
+ * sends what the call caused. `soft_look` is for calls that cause nothing. */
 void soft_enter(struct soft_engine *engine);
 void soft_leave(struct soft_engine *engine);
 void soft_look(struct soft_engine *engine);

@@ -252,9 +252,7 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         udp->counters.rx_buffer_bytes = n_buffer;
     }
     udp->sockets[udp->n_sockets++] = (struct soft_socket){
-        .wire = {.fd = fd, .receive = soft_udp_receive, .deliver = soft_udp_deliver},
-        .udp = udp,
-        .seen = seen};
+        .wire = {.fd = fd, .receive = soft_udp_receive}, .udp = udp, .seen = seen};
 }
 
 /* ---- life ---- */
@@ -287,7 +285,11 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
                          SOFT_UDP_PORT + config->process);
     }
     for (uint32_t i = 0; i < udp->n_sockets; i++) {
-        soft_engine_add_wire(config->engine, &udp->sockets[i].wire);
+        int problem = soft_engine_add_wire(config->engine, &udp->sockets[i].wire);
+        if (problem != 0) {
+            soft_udp_destroy(udp);
+            return weft_fail_errno(error, problem, "start", "cannot watch a socket");
+        }
     }
     const struct sim_outside outside = {.frame = on_frame,
                                         .packet = on_packet,

@@ -13,8 +13,7 @@ enum { SOFT_TARGETS = 64, SOFT_RX_MESSAGES = 16 };
 struct soft_socket {
     struct soft_wire wire;
     struct soft_udp *udp;
-    struct io_ip seen;   /* the GID */
-    uint32_t n_messages; /* received, not yet delivered */
+    struct io_ip seen; /* the GID */
 };
 
 /* Where frames of one path go. */
@@ -39,8 +38,7 @@ struct soft_udp {
 /* udp_receive.c */
 struct soft_rx *soft_rx_create(void);
 void soft_rx_destroy(struct soft_rx *rx);
-unsigned soft_udp_receive(struct soft_wire *wire);
-void soft_udp_deliver(struct soft_wire *wire);
+void soft_udp_receive(struct soft_wire *wire);
 
 /* A station's address, made of its IP: nobody on this wire asks for it. */
 uint64_t soft_udp_mac(const struct io_ip *ip);

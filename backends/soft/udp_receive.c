@@ -54,26 +54,6 @@ static uint8_t *buffer_at(const struct soft_rx *rx, uint32_t index)
     return rx->buffers + (size_t)index * (HEAD_ROOM + DATAGRAM_MAX) + HEAD_ROOM;
 }
 
-unsigned soft_udp_receive(struct soft_wire *wire)
-{
-    struct soft_socket *self = weft_container_of(wire, struct soft_socket, wire);
-    struct soft_rx *rx = self->udp->rx;
-    for (uint32_t i = 0; i < SOFT_RX_MESSAGES; i++) {
-        rx->iovs[i] =
-            (struct iovec){.iov_base = buffer_at(rx, i), .iov_len = DATAGRAM_MAX};
-        rx->headers[i].msg_hdr =
-            (struct msghdr){.msg_name = &rx->names[i],
-                            .msg_namelen = sizeof rx->names[i],
-                            .msg_iov = &rx->iovs[i],
-                            .msg_iovlen = 1,
-                            .msg_control = &rx->controls[i],
-                            .msg_controllen = sizeof rx->controls[i]};
-    }
-    int n = recvmmsg(wire->fd, rx->headers, SOFT_RX_MESSAGES, MSG_DONTWAIT, NULL);
-    self->n_messages = n > 0 ? (uint32_t)n : 0;
-    return self->n_messages;
-}
-
 /* What a datagram came with. */
 struct arrival {
     struct io_ip from;
@@ -213,12 +193,24 @@ static void deliver_datagram(struct soft_socket *self, uint32_t index)
     }
 }
 
-void soft_udp_deliver(struct soft_wire *wire)
+void soft_udp_receive(struct soft_wire *wire)
 {
     struct soft_socket *self = weft_container_of(wire, struct soft_socket, wire);
-    for (uint32_t i = 0; i < self->n_messages; i++) {
-        self->udp->counters.rx_datagrams++;
-        deliver_datagram(self, i);
+    struct soft_rx *rx = self->udp->rx;
+    for (uint32_t i = 0; i < SOFT_RX_MESSAGES; i++) {
+        rx->iovs[i] =
+            (struct iovec){.iov_base = buffer_at(rx, i), .iov_len = DATAGRAM_MAX};
+        rx->headers[i].msg_hdr =
+            (struct msghdr){.msg_name = &rx->names[i],
+                            .msg_namelen = sizeof rx->names[i],
+                            .msg_iov = &rx->iovs[i],
+                            .msg_iovlen = 1,
+                            .msg_control = &rx->controls[i],
+                            .msg_controllen = sizeof rx->controls[i]};
     }
-    self->n_messages = 0;
+    int n = recvmmsg(wire->fd, rx->headers, SOFT_RX_MESSAGES, MSG_DONTWAIT, NULL);
+    for (int i = 0; i < n; i++) {
+        self->udp->counters.rx_datagrams++;
+        deliver_datagram(self, (uint32_t)i);
+    }
 }
