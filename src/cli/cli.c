@@ -29,7 +29,7 @@ static const struct verb_spec verbs[] = {
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
     {"plugin", NULL, "", "the NCCL plugin's settings"},
-    {"plugin-check", NULL, "[SO]", "drive a net plugin as NCCL does"},
+    {"plugin-check", cli_plugin_check, "SO...", "drive a net plugin as NCCL does"},
     {"relayd", cli_relayd, "", "relay for a host without a rank"},
     {"node", cli_node, "", "one rank of a multi-process run"},
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},

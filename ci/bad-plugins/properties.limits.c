@@ -1,0 +1,16 @@
+/* Forgets a field that came with v9. */
+#define BAD_PLUGIN
+#include "../good-plugins/reference.c"
+
+static abi_status bad(int device, struct abi_properties_v11 *out)
+{
+    abi_status status = ref_properties_v11(device, out);
+
+    out->max_p2p_bytes = 0;
+    return status;
+}
+
+SPOIL(net)
+{
+    net->get_properties = bad;
+}

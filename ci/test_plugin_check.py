@@ -1,0 +1,70 @@
+"""`weft plugin-check`: it accepts a plugin that keeps the contract, over every version of the
+interface, and names the clause that each plugin of ci/bad-plugins breaks."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# The optimised build where there is one: what is judged is another process's.
+WEFT = os.environ.get("WEFT_FAST") or os.environ.get("WEFT", "build/weft")
+BAD = sorted((ROOT / "ci/bad-plugins").glob("*.c"))
+VERSIONS = [8, 9, 10, 11, 12]
+
+
+def build(source, folder, *flags):
+    out = folder / (source.stem + ".so")
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-fPIC", "-shared", "-pthread", "-w", "-Isrc",
+                    *flags, "-o", str(out), str(source)], cwd=ROOT, check=True)
+    return out
+
+
+def check(*arguments):
+    ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", *map(str, arguments)],
+                         cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return ran.returncode, json.loads(ran.stdout)["results"]
+
+
+def clauses():
+    listed = subprocess.run([WEFT, "plugin-check", "--list"], cwd=ROOT, capture_output=True,
+                            text=True, check=True).stdout
+    return {line.split()[0] for line in listed.splitlines() if not line.startswith(" ")}
+
+
+def test_the_reference_keeps_the_contract(tmp_path):
+    code, results = check(build(ROOT / "ci/good-plugins/reference.c", tmp_path))
+    assert (code, results[0]["result"], results[0]["clause"]) == (0, "pass", None)
+    assert results[0]["versions"] == VERSIONS
+    assert results[0]["messages"] > 10000
+
+
+def test_every_clause_has_a_plugin_that_breaks_it():
+    assert {source.stem for source in BAD} == clauses()
+
+
+def test_clauses_are_documented():
+    told = set(re.findall(r"^\| `([a-z-]+\.[a-z-]+)` \|",
+                          (ROOT / "docs/plugin.md").read_text(), re.MULTILINE))
+    assert told == clauses()
+
+
+@pytest.mark.parametrize("source", BAD, ids=lambda source: source.stem)
+def test_a_bad_plugin_is_named(source, tmp_path):
+    code, results = check("--patience", 2, build(source, tmp_path))
+    assert (results[0]["clause"], results[0]["result"]) == (source.stem, "fail")
+    assert results[0]["detail"]
+    assert code == (2 if source.stem in ("load.open", "load.symbol") else 1)
+    assert results[0]["versions"] == []
+
+
+def test_what_is_no_plugin_is_an_input_error(tmp_path):
+    text = tmp_path / "text.so"
+    text.write_text("no object\n")
+    code, results = check(text)
+    assert (code, results[0]["clause"]) == (2, "load.open")
+    assert subprocess.run([WEFT, "plugin-check"], cwd=ROOT, capture_output=True,
+                          check=False).returncode == 2

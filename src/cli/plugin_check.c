@@ -1,0 +1,137 @@
+/* `weft plugin-check SO...` and `weft plugin-check --list`. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "plugin/check.h"
+
+static int list_clauses(const struct cli_options *options)
+{
+    struct weft_text text = {0};
+    const struct plugin_clause *clause;
+
+    (void)options;
+    for (unsigned i = 0; (clause = plugin_clause_at(i)) != NULL; i++) {
+        weft_text_add(&text, "%-22s %s\n%-22s %s\n", clause->id, clause->text, "",
+                      clause->source);
+    }
+    if (!cli_print(text.bytes, text.n)) {
+        weft_text_fini(&text);
+        return CLI_FAILED;
+    }
+    weft_text_fini(&text);
+    return CLI_OK;
+}
+
+static void add_versions(struct weft_text *text, uint32_t versions)
+{
+    const char *between = "";
+
+    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
+        if ((versions & 1u << v) != 0) {
+            weft_text_add(text, "%sv%u", between, v);
+            between = " ";
+        }
+    }
+}
+
+static void tell(const char *path, const struct plugin_check_result *result,
+                 struct weft_text *text)
+{
+    const struct plugin_clause *clause;
+
+    if (!result->is_broken) {
+        weft_text_add(text, "%s: keeps the contract: ", path);
+        add_versions(text, result->versions);
+        weft_text_add(text, ", %llu messages, %llu calls\n",
+                      (unsigned long long)result->n_messages,
+                      (unsigned long long)result->n_calls);
+        return;
+    }
+    clause = plugin_clause_find(result->clause);
+    weft_text_add(text, "%s: breaks %s", path, result->clause);
+    if (result->version != 0) {
+        weft_text_add(text, " (v%u, %s)", result->version, result->part);
+    }
+    weft_text_add(text, "\n  seen      %s\n  contract  %s\n  because   %s\n",
+                  result->detail, clause->text, clause->source);
+}
+
+static json_t *to_json(const char *path, const struct plugin_check_result *result)
+{
+    json_t *versions = json_array();
+
+    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
+        if ((result->versions & 1u << v) != 0) {
+            json_array_append_new(versions, json_integer((json_int_t)v));
+        }
+    }
+    return json_pack(
+        "{s:s, s:s, s:o, s:s?, s:s?, s:s?, s:i, s:I, s:I}", "plugin", path, "result",
+        result->is_broken ? "fail" : "pass", "versions", versions, "clause",
+        result->clause, "part", result->is_broken ? result->part : NULL, "detail",
+        result->is_broken ? result->detail : NULL, "version", (int)result->version,
+        "messages", (json_int_t)result->n_messages, "calls", (json_int_t)result->n_calls);
+}
+
+static bool print_all(const struct cli_options *options, json_t *results,
+                      const struct weft_text *text)
+{
+    bool ok = true;
+
+    if (options->json != NULL) {
+        json_t *document =
+            json_pack("{s:i, s:O}", "schema_version", 1, "results", results);
+        char *bytes = json_dumps(document, JSON_INDENT(2));
+
+        ok = cli_write_file(options->json, bytes, strlen(bytes));
+        free(bytes);
+        json_decref(document);
+    }
+    if (options->json == NULL || strcmp(options->json, "-") != 0) {
+        ok = cli_print(text->bytes, text->n) && ok;
+    }
+    return ok;
+}
+
+int cli_plugin_check(struct cli_options *options)
+{
+    struct weft_text text = {0};
+    json_t *results = json_array();
+    int code = CLI_OK;
+
+    if (options->list) {
+        json_decref(results);
+        return list_clauses(options);
+    }
+    if (options->n_operands == 0) {
+        json_decref(results);
+        fprintf(stderr, "weft plugin-check: no shared object\n");
+        return CLI_USAGE;
+    }
+    for (int i = 0; i < options->n_operands; i++) {
+        struct plugin_check_options check;
+        struct plugin_check_result result;
+
+        plugin_check_options_default(&check);
+        check.path = options->operands[i];
+        check.seed = options->has_seed ? options->seed : check.seed;
+        check.progress = options->quiet ? NULL : stderr;
+        if (options->patience_s > 0) {
+            check.patience_ms = (int)(options->patience_s * 1000);
+        }
+        if (!plugin_check(&check, &result)) {
+            code = cli_worse(code, result.is_missing ? CLI_USAGE : CLI_FAILED);
+        }
+        tell(check.path, &result, &text);
+        json_array_append_new(results, to_json(check.path, &result));
+    }
+    if (!print_all(options, results, &text)) {
+        code = cli_worse(code, CLI_FAILED);
+    }
+    json_decref(results);
+    weft_text_fini(&text);
+    return code;
+}

@@ -1,0 +1,273 @@
+#define _DEFAULT_SOURCE
+#include "plugin/check.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/check_private.h"
+
+#define DEVICES_MAX 64
+
+void plugin_check_options_default(struct plugin_check_options *options)
+{
+    *options = (struct plugin_check_options){
+        .n_ranks = 3, .n_messages = 600, .seed = 1, .patience_ms = 20000};
+}
+
+/* ---- inside the watched process ---- */
+
+/* As NCCL opens it. NULL: `why` tells. */
+static void *open_object(const char *path, char *why, size_t why_bytes)
+{
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *text = object == NULL ? dlerror() : "";
+
+    weft_format(why, why_bytes, "%s", text == NULL ? "dlopen" : text);
+    return object;
+}
+
+static const void *find_table(void *object, unsigned version)
+{
+    char name[32];
+
+    weft_format(name, sizeof(name), "ncclNetPlugin_v%u", version);
+    return dlsym(object, name);
+}
+
+void check_load(struct check *check, struct check_net *net)
+{
+    char why[200];
+    void *object = open_object(check->options->path, why, sizeof(why));
+    const void *table;
+    const char *missing;
+
+    if (object == NULL) {
+        check_broken(check, "load.open", "%s", why);
+    }
+    table = find_table(object, check->version);
+    if (table == NULL) {
+        check_broken(check, "load.symbol", "no ncclNetPlugin_v%u", check->version);
+    }
+    missing = check_net_take(net, check->version, table);
+    if (missing != NULL) {
+        check_broken(check, "load.table", "it lacks %s", missing);
+    }
+    check->net = net;
+}
+
+static void judge_properties(const struct check *check, int device,
+                             const struct abi_properties_v12 *of)
+{
+    if (of->name == NULL || of->name[0] == '\0') {
+        check_broken(check, "properties.name", "device %d has none", device);
+    }
+    if (of->speed <= 0) {
+        check_broken(check, "properties.speed", "device %d: %d", device, of->speed);
+    }
+    if ((of->ptr_support & ABI_PTR_HOST) == 0) {
+        check_broken(check, "properties.pointers", "device %d: 0x%x", device,
+                     (unsigned)of->ptr_support);
+    }
+    if (of->net_device_type != ABI_DEVICE_HOST) {
+        check_broken(check, "properties.device", "device %d: type %d", device,
+                     of->net_device_type);
+    }
+    if (of->max_p2p_bytes == 0 || of->max_p2p_bytes > ABI_P2P_BYTES_MAX ||
+        of->max_recvs < 1 || of->max_comms < 1) {
+        check_broken(check, "properties.limits",
+                     "device %d: maxP2pBytes %zu, maxRecvs %d, maxComms %d", device,
+                     of->max_p2p_bytes, of->max_recvs, of->max_comms);
+    }
+}
+
+/* After all were asked, for names may lie in memory that the next answer writes. */
+static void compare_properties(const struct check *check,
+                               const struct abi_properties_v12 *all, char (*names)[64])
+{
+    for (int i = 0; i < check->n_devices; i++) {
+        if (strncmp(all[i].name, names[i], sizeof(names[i]) - 1) != 0) {
+            check_broken(check, "properties.name", "device %d was %s, is now %s", i,
+                         names[i], all[i].name);
+        }
+        for (int j = 0; j < i; j++) {
+            if (strcmp(all[i].name, all[j].name) == 0) {
+                check_broken(check, "properties.name", "devices %d and %d are both %s", j,
+                             i, all[i].name);
+            }
+            if (all[i].guid == all[j].guid && all[i].port == all[j].port) {
+                check_broken(check, "properties.guid",
+                             "devices %d and %d: guid 0x%llx port %d", j, i,
+                             (unsigned long long)all[i].guid, all[i].port);
+            }
+        }
+    }
+}
+
+static void look_at_devices(struct check *check)
+{
+    struct abi_properties_v12 all[DEVICES_MAX];
+    char names[DEVICES_MAX][64];
+    abi_status check_call_status;
+
+    check->n_devices = 0;
+    if (CHECK_CALL(check, 0, CALL_DEVICES, check->net->devices(&check->n_devices)) !=
+            ABI_SUCCESS ||
+        check->n_devices < 1) {
+        check_broken(check, "devices.count", "devices gave %d and found %d",
+                     check_call_status, check->n_devices);
+    }
+    if (check->n_devices > DEVICES_MAX) {
+        check->n_devices = DEVICES_MAX;
+    }
+    check->max_recvs = CHECK_GROUP_MAX;
+    for (int i = 0; i < check->n_devices; i++) {
+        if (CHECK_CALL(check, 0, CALL_PROPERTIES,
+                       check_net_properties(check->net, i, &all[i])) != ABI_SUCCESS) {
+            check_broken(check, "properties.result", "device %d: %d", i,
+                         check_call_status);
+        }
+        judge_properties(check, i, &all[i]);
+        weft_format(names[i], sizeof(names[i]), "%s", all[i].name);
+        check->max_recvs =
+            all[i].max_recvs < check->max_recvs ? all[i].max_recvs : check->max_recvs;
+    }
+    compare_properties(check, all, names);
+}
+
+/* The order of NCCL: init, then devices and their properties. What is seen here goes to the other
+ * parts, which run in processes of their own. */
+static void body_load(struct check *check)
+{
+    struct check_net net;
+    void *context;
+    abi_status check_call_status;
+
+    check_load(check, &net);
+    if (CHECK_CALL(check, 0, CALL_INIT,
+                   check_net_init(check->net, 1, check_logger, &context)) !=
+        ABI_SUCCESS) {
+        check_broken(check, "init.repeated", "the first init failed with %d",
+                     check_call_status);
+    }
+    look_at_devices(check);
+    if (CHECK_CALL(check, 0, CALL_FINALIZE, check_net_finalize(check->net, context)) !=
+        ABI_SUCCESS) {
+        check_broken(check, "close.result", "finalize failed with %d", check_call_status);
+    }
+    check->shared->n_devices = check->n_devices;
+    check->shared->max_recvs = check->max_recvs;
+}
+
+static void body_threads(struct check *check)
+{
+    struct check_net net;
+
+    check_load(check, &net);
+    check_ranks_as_threads(check);
+}
+
+static void body_processes(struct check *check)
+{
+    check_ranks_as_processes(check);
+}
+
+/* ---- outside ---- */
+
+static void take_counts(const struct check_shared *shared,
+                        struct plugin_check_result *out)
+{
+    for (uint32_t i = 0; i < CHECK_THREADS; i++) {
+        out->n_calls += atomic_load(&shared->threads[i].n_calls);
+        out->n_messages += atomic_load(&shared->threads[i].n_messages);
+    }
+}
+
+static bool run_part(struct check *check, const char *part,
+                     void (*body)(struct check *check), struct plugin_check_result *out)
+{
+    struct check_shared *shared = check->shared;
+    int n_devices = shared->n_devices, max_recvs = shared->max_recvs;
+    bool is_kept;
+
+    memset(shared, 0, sizeof(*shared));
+    shared->n_devices = check->n_devices = n_devices;
+    shared->max_recvs = check->max_recvs = max_recvs;
+    check->part = part;
+    is_kept = check_watch(check, body);
+    take_counts(shared, out);
+    if (!is_kept) {
+        out->is_broken = true;
+        out->clause = plugin_clause_find(shared->clause)->id;
+        out->version = check->version;
+        weft_format(out->part, sizeof(out->part), "%s", shared->part);
+        weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
+    }
+    if (check->options->progress != NULL) {
+        fprintf(check->options->progress, "v%u %-10s %s\n", check->version, part,
+                is_kept ? "kept" : out->clause);
+        fflush(check->options->progress);
+    }
+    return is_kept;
+}
+
+/* Which versions there are, told by a process that opens the object; 0: `out` says why. */
+static void body_versions(struct check *check)
+{
+    char why[200];
+    void *object = open_object(check->options->path, why, sizeof(why));
+    bool any = false;
+
+    if (object == NULL) {
+        check_broken(check, "load.open", "%s", why);
+    }
+    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
+        bool has = find_table(object, v) != NULL;
+
+        check->shared->versions |= has ? 1u << v : 0;
+        any = any || has;
+    }
+    if (!any) {
+        check_broken(check, "load.symbol", "there is none");
+    }
+}
+
+bool plugin_check(const struct plugin_check_options *options,
+                  struct plugin_check_result *out)
+{
+    struct check_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct check check = {
+        .options = options, .shared = shared, .n_ranks = options->n_ranks};
+    uint32_t versions = 0;
+
+    memset(out, 0, sizeof(*out));
+    weft_check(shared != MAP_FAILED);
+    weft_check(options->n_ranks >= 2 && options->n_ranks <= CHECK_RANKS);
+    check.part = "load";
+    if (!check_watch(&check, body_versions)) {
+        out->is_broken = out->is_missing = true;
+        out->clause = plugin_clause_find(shared->clause)->id;
+        weft_format(out->part, sizeof(out->part), "load");
+        weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
+    } else {
+        versions = options->versions == 0 ? shared->versions : options->versions;
+    }
+    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
+        check.version = v;
+        if ((versions & 1u << v) == 0 || out->is_broken) {
+            continue;
+        }
+        if (run_part(&check, "load", body_load, out) &&
+            run_part(&check, "threads", body_threads, out) &&
+            run_part(&check, "processes", body_processes, out)) {
+            out->versions |= 1u << v;
+        }
+    }
+    munmap(shared, sizeof(*shared));
+    return !out->is_broken;
+}

@@ -1,0 +1,46 @@
+/* A plugin of any version, called by one interface. */
+#ifndef WEFT_PLUGIN_CHECK_NET_H
+#define WEFT_PLUGIN_CHECK_NET_H
+
+#include "plugin/nccl_abi.h"
+
+struct check_net {
+    unsigned version; /* 8..12 */
+    const char *name;
+    union {
+        const void *any;
+        const struct abi_net_v8 *v8;
+        const struct abi_net_v9 *v9;
+        const struct abi_net_v10 *v10;
+        const struct abi_net_v11 *v11;
+        const struct abi_net_v12 *v12;
+    } table;
+    /* The same in all versions. */
+    abi_status (*devices)(int *n);
+    abi_status (*accept)(void *listener, void **comm,
+                         struct abi_device_handle **device_comm);
+    ABI_FUNCTIONS_MEMORY
+    ABI_FUNCTIONS_END
+};
+
+/* Takes the table of `version` at `symbol`. Returns what is missing, or NULL. */
+const char *check_net_take(struct check_net *net, unsigned version, const void *symbol);
+
+/* Before v11 there is one context, NULL. */
+abi_status check_net_init(const struct check_net *net, uint64_t comm_id,
+                          abi_logger logger, void **out_context);
+abi_status check_net_finalize(const struct check_net *net, void *context);
+/* Fields that a version does not have: as if undefined. */
+abi_status check_net_properties(const struct check_net *net, int device,
+                                struct abi_properties_v12 *out);
+abi_status check_net_listen(const struct check_net *net, void *context, int device,
+                            void *handle, void **comm);
+abi_status check_net_connect(const struct check_net *net, void *context, int device,
+                             void *handle, void **comm);
+abi_status check_net_isend(const struct check_net *net, void *comm, void *data,
+                           size_t size, int tag, void *mhandle, void **request);
+abi_status check_net_irecv(const struct check_net *net, void *comm, int n, void **data,
+                           const size_t *sizes, int *tags, void **mhandles,
+                           void **request);
+
+#endif

@@ -1,0 +1,226 @@
+/* The life of a rank: two communicators, used in stages that each add one thing that NCCL does,
+ * so that what breaks can be named. */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/check_private.h"
+
+#define STAYS 1000 /* looks at a number of descriptors that does not change */
+
+struct rank {
+    struct check *check;
+    uint32_t number;
+    struct check_comm *comm; /* whose data the progress thread moves */
+};
+
+/* All ranks are between two stages: what goes wrong from now on stands for `clause`. */
+static void stage(const struct check *check, const char *clause)
+{
+    check_meet(check);
+    atomic_store(&check->shared->blame, clause);
+    check_meet(check);
+}
+
+static void move(struct check_comm *comm, uint32_t thread, uint64_t n_messages)
+{
+    bool all = false;
+
+    for (uint32_t i = 0; i < comm->n_streams; i++) {
+        if (!comm->streams[i].is_quiet) {
+            comm->streams[i].thread = thread;
+            check_stream_start(&comm->streams[i], n_messages);
+        }
+    }
+    while (!all) {
+        all = true;
+        for (uint32_t i = 0; i < comm->n_streams; i++) {
+            if (!comm->streams[i].is_quiet) {
+                all = check_stream_progress(&comm->streams[i]) && all;
+            }
+        }
+        if (!all) {
+            check_pause();
+        }
+    }
+}
+
+static void *progress_thread(void *context)
+{
+    struct rank *rank = context;
+
+    move(rank->comm, 2 * rank->number + 1, rank->check->options->n_messages);
+    return NULL;
+}
+
+static void move_elsewhere(struct rank *rank, struct check_comm *comm)
+{
+    pthread_t thread;
+
+    rank->comm = comm;
+    if (pthread_create(&thread, NULL, progress_thread, rank) != 0) {
+        abort();
+    }
+    pthread_join(thread, NULL);
+}
+
+static void open_quiet_receives(struct check_comm *comm)
+{
+    for (uint32_t i = 0; i < comm->n_streams; i++) {
+        struct check_stream *stream = &comm->streams[i];
+
+        if (stream->is_quiet && !stream->is_sender) {
+            check_stream_start(stream, 0);
+            check_stream_open_receive(stream);
+        }
+    }
+}
+
+/* ---- descriptors ---- */
+
+static unsigned count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL) {
+        n++;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return n;
+}
+
+/* Closing may take a moment: a thread of the plugin does it. Waits for no more than `at_most`,
+ * or, where nothing is known (0), for a number that stays. */
+static unsigned settle(const struct check *check, unsigned at_most)
+{
+    int64_t until = check_now() + (int64_t)check->options->patience_ms * 1000000 / 2;
+    unsigned n = count_descriptors(), n_same = 0;
+
+    while (n > at_most && check_now() < until && n_same < STAYS) {
+        unsigned before = n;
+
+        check_pause();
+        n = count_descriptors();
+        n_same = at_most == 0 && n == before ? n_same + 1 : 0;
+    }
+    return n;
+}
+
+static void look_for_leaks(struct rank *rank)
+{
+    struct check *check = rank->check;
+    struct check_comm comm = {.check = check, .rank = rank->number, .index = 0};
+    bool counts = rank->number == 0 || strcmp(check->part, "processes") == 0;
+    unsigned before = 0, after = 0;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        before = after;
+        check_comm_open(&comm);
+        move(&comm, 2 * rank->number, 4);
+        check_meet(check);
+        check_comm_close(&comm);
+        check_meet(check);
+        after = counts ? settle(check, i == 0 ? 0 : before) : 0;
+        check_meet(check);
+    }
+    if (counts && after > before) {
+        check_broken(check, "fd.leak", "%u descriptors after a communicator, then %u",
+                     before, after);
+    }
+}
+
+/* ---- the whole ---- */
+
+static void run_rank(struct rank *rank)
+{
+    struct check *check = rank->check;
+    const char *elsewhere =
+        strcmp(check->part, "processes") == 0 ? "handle.elsewhere" : NULL;
+    struct check_comm first = {
+        .check = check, .rank = rank->number, .index = 0, .keeps_listeners = true};
+    struct check_comm second = {.check = check, .rank = rank->number, .index = 1};
+    uint32_t service = 2 * rank->number;
+
+    stage(check, elsewhere);
+    check_comm_open(&first);
+    stage(check, elsewhere);
+    move(&first, service, 40);
+    stage(check, "listen.early-close");
+    check_comm_close_listeners(&first);
+    move(&first, service, 8);
+    stage(check, "comm.threads");
+    move_elsewhere(rank, &first);
+    stage(check, "init.repeated");
+    check_comm_open(&second);
+    stage(check, NULL);
+    move_elsewhere(rank, &second);
+    stage(check, "comm.independent");
+    open_quiet_receives(&first);
+    move(&first, service, 40);
+    move(&second, service, 40);
+    stage(check, "close.open-requests");
+    check_comm_close(&first);
+    stage(check, "finalize.context");
+    move(&second, service, 40);
+    stage(check, NULL);
+    check_comm_close(&second);
+    check_meet(check);
+    look_for_leaks(rank);
+    check_meet(check);
+}
+
+static void *rank_thread(void *context)
+{
+    run_rank(context);
+    return NULL;
+}
+
+void check_ranks_as_threads(struct check *check)
+{
+    struct rank ranks[CHECK_RANKS];
+    pthread_t threads[CHECK_RANKS];
+
+    for (uint32_t i = 0; i < check->n_ranks; i++) {
+        ranks[i] = (struct rank){.check = check, .number = i};
+        if (pthread_create(&threads[i], NULL, rank_thread, &ranks[i]) != 0) {
+            abort();
+        }
+    }
+    for (uint32_t i = 0; i < check->n_ranks; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+void check_ranks_as_processes(struct check *check)
+{
+    for (uint32_t i = 0; i < check->n_ranks; i++) {
+        if (fork() == 0) {
+            struct rank rank = {.check = check, .number = i};
+            struct check_net net;
+
+            check_load(check, &net);
+            run_rank(&rank);
+            _exit(0);
+        }
+    }
+    for (uint32_t i = 0; i < check->n_ranks; i++) {
+        int status = 0;
+
+        if (wait(&status) > 0 && status != 0) {
+            if (WIFSIGNALED(status)) {
+                check_broken(check, check_blame(check, "no.crash"), "signal %d (%s)",
+                             WTERMSIG(status), strsignal(WTERMSIG(status)));
+            }
+            check_broken(check, check_blame(check, "no.crash"),
+                         "a rank ended with code %d", WEXITSTATUS(status));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+/* A check runs in processes of its own, watched from outside: a call that does not return, a
+ * crash and a standstill are findings like any other. */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/check_private.h"
+
+#define BROKEN_EXIT 41
+#define LOOK_NS 5000000
+
+static const char *const call_names[] = {
+    "nothing", "init",      "devices",   "getProperties", "listen",  "connect",
+    "accept",  "regMr",     "deregMr",   "isend",         "irecv",   "iflush",
+    "test",    "closeSend", "closeRecv", "closeListen",   "finalize"};
+
+int64_t check_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void check_pause(void)
+{
+    static const struct timespec pause = {.tv_nsec = 50000};
+
+    nanosleep(&pause, NULL);
+}
+
+static void tell(const struct check *check, const char *clause, const char *text)
+{
+    struct check_shared *shared = check->shared;
+    int none = 0;
+
+    weft_check(plugin_clause_find(clause) != NULL);
+    if (atomic_compare_exchange_strong(&shared->verdict, &none, 1)) {
+        weft_format(shared->clause, sizeof(shared->clause), "%s", clause);
+        weft_format(shared->part, sizeof(shared->part), "%s", check->part);
+        weft_format(shared->detail, sizeof(shared->detail), "%s", text);
+        atomic_store(&shared->verdict, 2);
+    }
+}
+
+void check_broken(const struct check *check, const char *clause, const char *format, ...)
+{
+    char text[sizeof(check->shared->detail)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    tell(check, clause, text);
+    _exit(BROKEN_EXIT);
+}
+
+const char *check_blame(const struct check *check, const char *usual)
+{
+    const char *blame = atomic_load(&check->shared->blame);
+
+    return blame != NULL ? blame : usual;
+}
+
+void check_begin(const struct check *check, uint32_t thread, enum check_call call)
+{
+    struct check_thread *of = &check->shared->threads[thread];
+
+    weft_check(thread < CHECK_THREADS);
+    atomic_store_explicit(&of->since, check_now(), memory_order_relaxed);
+    atomic_store_explicit(&of->call, (int)call, memory_order_release);
+    atomic_fetch_add_explicit(&of->n_calls, 1, memory_order_relaxed);
+}
+
+void check_end(const struct check *check, uint32_t thread)
+{
+    atomic_store_explicit(&check->shared->threads[thread].call, CALL_NONE,
+                          memory_order_release);
+}
+
+void check_moved(const struct check *check)
+{
+    atomic_store_explicit(&check->shared->moved_ns, check_now(), memory_order_relaxed);
+}
+
+void check_meet(const struct check *check)
+{
+    struct check_shared *shared = check->shared;
+    uint32_t generation = atomic_load(&shared->generation);
+
+    check_moved(check);
+    if (atomic_fetch_add(&shared->n_met, 1) + 1 == check->n_ranks) {
+        atomic_store(&shared->n_met, 0);
+        atomic_fetch_add(&shared->generation, 1);
+        return;
+    }
+    while (atomic_load(&shared->generation) == generation) {
+        check_pause();
+    }
+}
+
+void check_logger(int level, unsigned long subsystems, const char *file, int line,
+                  const char *format, ...)
+{
+    va_list arguments;
+
+    (void)subsystems;
+    if (getenv("NCCL_DEBUG") == NULL || level > ABI_LOG_INFO) {
+        return;
+    }
+    va_start(arguments, format);
+    fprintf(stderr, "%s:%d: ", file == NULL ? "?" : file, line);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+/* ---- outside ---- */
+
+/* True if a thread is in one call for too long. */
+static bool is_stuck(const struct check *check)
+{
+    int64_t patience = (int64_t)check->options->patience_ms * 1000000;
+    int64_t now = check_now();
+
+    for (uint32_t i = 0; i < CHECK_THREADS; i++) {
+        struct check_thread *thread = &check->shared->threads[i];
+        int call = atomic_load_explicit(&thread->call, memory_order_acquire);
+        const char *clause;
+        char text[100];
+
+        if (call == CALL_NONE || now - atomic_load(&thread->since) < patience) {
+            continue;
+        }
+        clause = call == CALL_CONNECT  ? "connect.blocks"
+                 : call == CALL_ACCEPT ? "accept.blocks"
+                                       : "call.blocks";
+        weft_format(text, sizeof(text), "%s did not return within %d ms",
+                    call_names[call], check->options->patience_ms);
+        tell(check, clause, text);
+        return true;
+    }
+    return false;
+}
+
+/* True if nothing moved for too long. */
+static bool is_still(const struct check *check)
+{
+    int64_t patience = (int64_t)check->options->patience_ms * 2000000;
+    int64_t now = check_now();
+    bool is_starved;
+    char text[100];
+
+    if (now - atomic_load(&check->shared->moved_ns) < patience) {
+        return false;
+    }
+    is_starved = now - atomic_load(&check->shared->starved_ns) < patience / 2;
+    weft_format(text, sizeof(text), "nothing moved for %d ms",
+                2 * check->options->patience_ms);
+    tell(check,
+         is_starved ? "requests.recycled"
+                    : check_blame(check, atomic_load(&check->shared->is_setting_up) != 0
+                                             ? "setup.ends"
+                                             : "message.lost"),
+         text);
+    return true;
+}
+
+static void tell_crash(const struct check *check, int status)
+{
+    const char *doing = "between calls";
+    char text[200];
+
+    for (uint32_t i = 0; i < CHECK_THREADS; i++) {
+        int call = atomic_load(&check->shared->threads[i].call);
+
+        if (call != CALL_NONE) {
+            doing = call_names[call];
+            break;
+        }
+    }
+    if (WIFSIGNALED(status)) {
+        weft_format(text, sizeof(text), "signal %d (%s), in %s", WTERMSIG(status),
+                    strsignal(WTERMSIG(status)), doing);
+    } else {
+        weft_format(text, sizeof(text), "it ended with exit code %d, in %s",
+                    WEXITSTATUS(status), doing);
+    }
+    tell(check, check_blame(check, "no.crash"), text);
+}
+
+static void run_body(struct check *check, void (*body)(struct check *check))
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body(check);
+    _exit(0);
+}
+
+bool check_watch(struct check *check, void (*body)(struct check *check))
+{
+    static const struct timespec look = {.tv_nsec = LOOK_NS};
+    struct check_shared *shared = check->shared;
+    pid_t pid, ended;
+    int status = 0;
+
+    check_moved(check);
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0) {
+        tell(check, "load.open", "no process for it");
+        return false;
+    }
+    if (pid == 0) {
+        run_body(check, body);
+    }
+    setpgid(pid, pid);
+    do {
+        nanosleep(&look, NULL);
+        ended = waitpid(pid, &status, WNOHANG);
+    } while (ended == 0 && !is_stuck(check) && !is_still(check));
+    kill(-pid, SIGKILL);
+    if (ended == 0) {
+        waitpid(pid, NULL, 0);
+    } else if (status != 0) {
+        tell_crash(check, status);
+    }
+    return atomic_load(&shared->verdict) == 0;
+}
