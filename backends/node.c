@@ -9,12 +9,14 @@
 #include "backends/verbs/host.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/machine.h"
 
 struct node_world {
     struct world base;
-    struct linux_loop *loop; /* Owned. */
-    struct verbs_host *host; /* Owned; or */
-    struct soft_host *soft;  /* Owned */
+    struct linux_loop *loop;   /* Owned. */
+    struct verbs_host *host;   /* Owned; or */
+    struct soft_host *soft;    /* Owned */
+    struct io_machine machine; /* Owned: what the scenario says is inside */
 };
 
 static struct node_world *node_of(struct world *world)
@@ -93,6 +95,7 @@ static void node_destroy(struct world *world)
         verbs_host_destroy(node_of(world)->host);
         soft_host_destroy(node_of(world)->soft);
         linux_loop_destroy(node_of(world)->loop);
+        io_machine_fini(&node_of(world)->machine);
         free(node_of(world));
     }
 }
@@ -120,6 +123,7 @@ static weft_status create_host(struct node_world *node, const struct world_spec 
                                          .netns_fd = -1,
                                          .settings = self->settings,
                                          .n_settings = self->n_settings,
+                                         .machine = &node->machine,
                                          .trace = spec->trace,
                                          .log = spec->log};
     const char *nic = getenv("WEFT_NIC");
@@ -140,6 +144,7 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
     struct node_world *node = weft_calloc(1, sizeof(*node));
     weft_status status = linux_loop_create(1, &node->loop, error);
 
+    io_machine_of_spec(spec, host, &node->machine);
     node->base.ops = &node_ops;
     if (status == WEFT_OK) {
         status = create_host(node, spec, host, error);

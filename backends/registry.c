@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backends/linux/machine.h"
 #include "backends/node.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/fabric.h"
@@ -82,6 +83,17 @@ weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code
 void backend_guest_init(void)
 {
     rxe_guest_init();
+}
+
+void backend_machine_read(const char *root, struct io_machine *out)
+{
+    const struct linux_machine_config config = {.root = root};
+
+    if (root != NULL) {
+        linux_machine_read(&config, out);
+    } else {
+        linux_machine_read_own(out);
+    }
 }
 
 unsigned backend_cleanup(struct weft_log *log)

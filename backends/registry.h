@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "backends/sim/bench.h"
+#include "io/machine.h"
 #include "io/world.h"
 
 /* A backend of the design; `ops` is NULL until it is built. */
@@ -35,6 +36,9 @@ weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code
                               struct weft_error *error);
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void backend_guest_init(void);
+/* What is inside this machine, or inside another whose /sys and /proc were copied to `root` (NULL:
+ * this one). io_machine_fini. */
+void backend_machine_read(const char *root, struct io_machine *out);
 /* Removes what killed runs left; returns how many things. */
 unsigned backend_cleanup(struct weft_log *log);
 

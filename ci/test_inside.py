@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,3 +62,238 @@ def test_a_document_has_a_gpu_for_every_process(tmp_path):
     (tmp_path / "spark.xml").write_text(SPARK.read_text())
     said = weft("show", pair(tmp_path, "spark.xml", ", ranks: 2"), code=2).stderr
     assert "spark.xml:3:1: there are fewer GPUs than processes" in said
+
+
+# --- recorded machines ---------------------------------------------------------------------
+# A machine is a list of PCI paths with what sysfs tells of them. The oracle below makes the
+# expected document from the list alone: the way up of each device, every second port left out.
+
+SM = {0x2330: 90, 0x20b2: 80, 0x2e12: 121}
+
+
+class Machine:
+    def __init__(self, cpuinfo, nodes):
+        self.cpuinfo, self.nodes, self.pci, self.rdma, self.modules = cpuinfo, nodes, {}, [], []
+
+    def add(self, place, kind, speed="32.0 GT/s PCIe", width=16, numa=0, device=0x1021):
+        code = {"bridge": "0x060400", "gpu": "0x030200", "nic": "0x020000"}[kind]
+        vendor = {"bridge": "0x1000", "gpu": "0x10de", "nic": "0x15b3"}[kind]
+        self.pci[place] = {"class": code, "vendor": vendor, "device": f"0x{device:04x}",
+                           "subsystem_vendor": vendor, "subsystem_device": "0x0001",
+                           "max_link_speed": speed, "max_link_width": str(width),
+                           "numa_node": str(numa), "kind": kind}
+        return place
+
+    def write(self, root):
+        def put(path, text):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+        put(root / "proc/cpuinfo", self.cpuinfo)
+        for node, cpumap in self.nodes.items():
+            put(root / f"sys/devices/system/node/node{node}/cpumap", cpumap)
+        bus = root / "sys/bus/pci/devices"
+        bus.mkdir(parents=True)
+        for place, facts in self.pci.items():
+            for name, text in facts.items():
+                put(root / "sys/devices" / place / name, text)
+            (bus / place.split("/")[-1]).symlink_to(f"../../../devices/{place}")
+        for name, place, port, state, rate in self.rdma:
+            device = root / "sys/class/infiniband" / name
+            put(device / "sys_image_guid", "0011:2233:4455:6677")
+            put(device / f"ports/{port}/state", state)
+            put(device / f"ports/{port}/rate", rate)
+            if place is not None and not (device / "device").exists():
+                (device / "device").symlink_to(f"../../../devices/{place}")
+        for module in self.modules:
+            put(root / "sys/module" / module / "refcnt", "0")
+        return root
+
+
+def rate_of(text):
+    return float(text.split()[0]) if text[:1].isdigit() else float("inf")
+
+
+def pci_attributes(machine, place):
+    facts = machine.pci[place]
+    above = machine.pci.get(place.rsplit("/", 1)[0], {})
+    slot = above.get("max_link_speed", "")
+    slower = slot if rate_of(slot) < rate_of(facts["max_link_speed"]) else facts["max_link_speed"]
+    width = min(int(facts["max_link_width"]), int(above.get("max_link_width", 0)))
+    keys = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
+    return {"busid": place.split("/")[-1], **{key: facts[key] for key in keys},
+            "link_speed": slower, "link_width": str(width)}
+
+
+def cpu_attributes(machine, numa):
+    facts = dict(line.split("\t: ") for line in machine.cpuinfo.splitlines())
+    out = {"host_hash": "0", "numaid": str(numa)}
+    if numa in machine.nodes:
+        out["affinity"] = machine.nodes[numa]
+    if "vendor_id" not in facts:
+        return {**out, "arch": "arm64"}
+    family = int(facts["cpu family"])
+    family = family if family < 15 else 15 + 16 * (family - 15)
+    return {**out, "arch": "x86_64", "vendor": facts["vendor_id"], "familyid": str(family),
+            "modelid": facts["model"]}
+
+
+def way_up(place):
+    """The places that NCCL keeps, from the CPU down: the device and every second port above."""
+    parts = place.split("/")[1:]
+    return [f"{place.split('/')[0]}/" + "/".join(parts[:i]) for i in range(len(parts), 0, -2)][::-1]
+
+
+def expected(machine):
+    """As nested lists [tag, attributes, children]."""
+    gpus = sorted((p for p, facts in machine.pci.items() if facts["kind"] == "gpu"),
+                  key=lambda p: p.split("/")[-1])
+    active = [r for r in sorted(machine.rdma) if "ACTIVE" in r[3]]
+    gdr = bool(machine.modules)
+    root = ["system", {"version": "1"}, []]
+
+    def below(parent, place):
+        for child in parent[2]:
+            if child[1].get("busid") == place.split("/")[-1]:
+                return child
+        child = ["pci", pci_attributes(machine, place), []]
+        parent[2].append(child)
+        return child
+
+    def reach(tree, place):
+        way = way_up(place)
+        numa = machine.pci[way[0]]["numa_node"]
+        at = next((c for c in tree[2] if c[1]["numaid"] == numa), None)
+        if at is None:
+            at = ["cpu", cpu_attributes(machine, int(numa)), []]
+            tree[2].append(at)
+        for step in way:
+            fresh = below(at, step)
+            at[2].sort(key=lambda c: c[1].get("busid", ""))
+            at = fresh
+        return at
+
+    def describe(rank):
+        tree = ["system", {"version": "1"}, []]
+        if rank is not None:
+            facts = machine.pci[gpus[rank]]
+            sm = SM[int(facts["device"], 16)]
+            reach(tree, gpus[rank])[2].append(
+                ["gpu", {"dev": str(rank), "sm": str(sm), "rank": str(rank),
+                         "gdr": "0" if sm == 121 else "1"}, []])
+        else:
+            tree[2] += [["cpu", cpu_attributes(machine, n), []] for n in sorted(machine.nodes)]
+        for dev, (name, place, port, _, rate) in enumerate(active):
+            at = reach(tree, place) if place is not None else tree[2][0]
+            nic = next((c for c in at[2] if c[0] == "nic"), None)
+            if nic is None:
+                nic = ["nic", {}, []]
+                at[2].append(nic)
+            before = [r for r in active if r[1] == place and r[0] < name]
+            nic[2].append(["net", {
+                "name": name, "dev": str(dev), "latency": "0",
+                "speed": str(int(float(rate.split()[0]) * 1000)),
+                "port": str(port + (len(before) if place is not None else 0)),
+                "guid": "0x7766554433221100", "maxconn": "131072",
+                "gdr": "1" if gdr and place is not None else "0"}, []])
+        return tree
+
+    def fuse(to, more):
+        for child in more[2]:
+            same = next((c for c in to[2] if c[:2] == child[:2]), None)
+            if same is None:
+                to[2].append(child)
+            else:
+                fuse(same, child)
+
+    for rank in range(len(gpus)) if gpus else [None]:
+        fuse(root, describe(rank))
+    return root
+
+
+def nested(element):
+    return [element.tag, dict(element.attrib), [nested(child) for child in element]]
+
+
+def spark():
+    machine = Machine("processor\t: 0\nCPU implementer\t: 0x41", {0: "fffff"})
+    for domain in ("0000", "0002"):
+        machine.add(f"pci{domain}:00/{domain}:00:00.0", "bridge")
+        for function in (0, 1):
+            place = machine.add(f"pci{domain}:00/{domain}:00:00.0/{domain}:01:00.{function}",
+                                "nic", width=4)
+            prefix = "rocep1s0f" if domain == "0000" else "roceP2p1s0f"
+            machine.rdma.append((f"{prefix}{function}", place, 1, "4: ACTIVE",
+                                 "200 Gb/sec (2X NDR)"))
+    machine.add("pci000f:00/000f:00:00.0", "bridge")
+    machine.add("pci000f:00/000f:00:00.0/000f:01:00.0", "gpu", "2.5 GT/s PCIe", device=0x2e12)
+    return machine
+
+
+def two_sockets():
+    machine = Machine("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t: 1",
+                      {0: "0000ffff", 1: "ffff0000"})
+    machine.modules.append("nvidia_peermem")
+    for socket, host in ((0, "0000:20"), (1, "0000:a0")):
+        first = int(host.split(":")[1], 16)
+        up = f"pci{host}/{host}:01.1/0000:{first + 1:02x}:00.0"
+        machine.add(f"pci{host}/{host}:01.1", "bridge", "16.0 GT/s PCIe", 16, socket)
+        machine.add(up, "bridge", "16.0 GT/s PCIe", 16, socket, 0xc010)
+        for slot in range(3):
+            port = f"{up}/0000:{first + 2:02x}:{slot:02x}.0"
+            machine.add(port, "bridge", "16.0 GT/s PCIe", 8 if slot == 1 else 16, socket)
+            place = f"{port}/0000:{first + 5 - slot:02x}:00.0"
+            if slot < 2:
+                machine.add(place, "gpu", "16.0 GT/s PCIe", 16, socket, 0x20b2)
+            else:
+                machine.add(place, "nic", "16.0 GT/s PCIe", 16, socket)
+                machine.rdma.append((f"mlx5_{socket}", place, 1,
+                                     "4: ACTIVE", "200 Gb/sec (4X HDR)"))
+    machine.rdma.append(("mlx4_0", machine.rdma[0][1], 1, "1: DOWN", "10 Gb/sec (4X SDR)"))
+    machine.rdma.append(("rxe0", None, 1, "4: ACTIVE", "2.5 Gb/sec (1X SDR)"))
+    return machine
+
+
+def without_gpus():
+    machine = Machine("processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t: 85",
+                      {0: "ff"})
+    place = machine.add("pci0000:00/0000:00:05.0", "nic", "", 0, -1)
+    machine.rdma.append(("mlx5_0", place, 1, "4: ACTIVE", "100 Gb/sec (4X EDR)"))
+    return machine
+
+
+def test_a_recorded_machine_is_described_as_nccl_would(tmp_path):
+    for name, machine in (("spark", spark()), ("sockets", two_sockets()), ("bare", without_gpus())):
+        root = machine.write(tmp_path / name)
+        document = weft("paths", "--root", root, "--xml").stdout
+        assert nested(ElementTree.fromstring(document)) == expected(machine), name
+
+
+def test_its_document_goes_out_and_in_unchanged(tmp_path):
+    for name, machine in (("spark", spark()), ("sockets", two_sockets())):
+        root = machine.write(tmp_path / name)
+        path = tmp_path / f"{name}.xml"
+        path.write_text(weft("paths", "--root", root, "--xml").stdout)
+        assert weft("paths", path, "--xml").stdout == path.read_text()
+        for flags in (["--dump"], ["--info"], ["--json"], ["--nranks", "12", "--nccl", "2.28"]):
+            assert weft("paths", path, *flags).stdout == weft("paths", "--root", root,
+                                                              *flags).stdout
+    said = weft("paths", "--root", tmp_path / "spark", "--explain", "GPU0", "NET2").stdout
+    assert "GPU/0-f01000 to NET/0-2" in said
+    assert "PHB" in said
+
+
+def test_a_machine_without_gpus_has_its_other_paths(tmp_path):
+    root = without_gpus().write(tmp_path / "bare")
+    done = weft("paths", "--root", root)
+    assert "has no GPU" in done.stderr
+    assert "PATH CPU/0-ffffffffffffff NET/0-0" in done.stdout
+    weft("paths", "--root", root, "--info")
+    weft("paths", "--root", root, "--json")
+
+
+def test_this_machine_can_be_described():
+    document = weft("paths", "--local", "--xml").stdout
+    tree = ElementTree.fromstring(document)
+    assert tree.tag == "system" and tree.find("cpu") is not None
+    assert weft("paths", "--xml").stdout == document
+    assert "SYSTEM after load" in weft("paths").stdout

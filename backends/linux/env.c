@@ -45,6 +45,18 @@ static const char *env_setting(struct io_env *io, const char *name)
     return env->only_given_settings ? NULL : getenv(name);
 }
 
+static const struct io_machine *machine_of(struct linux_env *env)
+{
+    if (env->given != NULL) {
+        return env->given;
+    }
+    if (!env->has_own_machine) {
+        linux_machine_read_own(&env->own_machine);
+        env->has_own_machine = true;
+    }
+    return &env->own_machine;
+}
+
 static const struct io_hostinfo *env_hostinfo(struct io_env *io)
 {
     struct linux_env *env = linux_env_of(io);
@@ -59,6 +71,7 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
     }
     linux_hostinfo_read(&env->info, env->management, env_setting(io, "WEFT_HOST_ID"),
                         io->log);
+    env->info.machine = machine_of(env);
     linux_netns_leave(&env->netns);
     return &env->info;
 }
@@ -172,6 +185,7 @@ weft_status linux_env_create(struct linux_loop *loop,
     weft_format(env->info.name, sizeof env->info.name, "%s", env->io.name);
     linux_env_set_management(env, config->management);
     copy_settings(env, config);
+    env->given = config->machine;
     watch_notices(env);
     *out = env;
     return WEFT_OK;
@@ -192,6 +206,7 @@ void linux_env_destroy(struct linux_env *env)
     free(env->names);
     free(env->values);
     linux_hostinfo_fini(&env->info);
+    io_machine_fini(&env->own_machine);
     linux_netns_fini(&env->netns);
     free(env);
 }

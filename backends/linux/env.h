@@ -20,7 +20,8 @@ struct linux_env_config {
     int netns_fd;                        /* namespace to live in; -1: the process's own */
     const char *management;              /* netdev that reaches every host; NULL: none */
     const struct linux_aliases *aliases; /* NULL: what the kernel has. Not owned */
-    bool only_given_settings;            /* environment variables do not count */
+    const struct io_machine *machine; /* what is inside; NULL: this machine. Not owned */
+    bool only_given_settings;         /* environment variables do not count */
     const struct world_setting *settings; /* these count first; [n_settings]; copied */
     uint32_t n_settings;
     struct weft_trace *trace; /* may be NULL; Not owned */

@@ -3,6 +3,7 @@
 #define WEFT_BACKENDS_LINUX_PRIVATE_H
 
 #include "backends/linux/env.h"
+#include "backends/linux/machine.h"
 #include "backends/linux/netns.h"
 
 struct linux_socket;
@@ -16,7 +17,10 @@ struct linux_env {
     struct linux_netns netns;
     const struct linux_aliases *aliases; /* Not owned; or NULL */
     struct io_hostinfo info;             /* Owned: netdevs and their addresses */
-    char management[32];                 /* "" for none */
+    const struct io_machine *given;      /* Not owned; NULL: own_machine */
+    struct io_machine own_machine;       /* Owned; read when first asked for */
+    bool has_own_machine;
+    char management[32]; /* "" for none */
     bool only_given_settings;
     struct linux_watch *notices; /* Owned; NULL: nobody tells */
     int notices_fd;

@@ -52,7 +52,8 @@ struct cli_options {
     struct scenario_set sets[CLI_SETS_MAX];
     size_t n_sets;
     bool quiet, verbose, dot, list, plan, shrink;
-    bool nocomm, forceflush, dump, info, nographs; /* of paths */
+    bool nocomm, forceflush, dump, info, nographs, xml, local; /* of paths */
+    const char *root;                                          /* of paths */
     enum cli_colour colour;
     const char *nic;
     const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */

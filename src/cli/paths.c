@@ -136,7 +136,10 @@ static int set_up(struct paths_session *session)
     const char *text = options->nranks;
 
     if (session->system->n[TOPO_GPU] == 0) {
-        fprintf(stderr, "weft: %s: no GPU has a rank\n", options->operands[0]);
+        if (session->document->is_machine) {
+            return CLI_OK; /* no ranks, no communicator; there are still paths */
+        }
+        fprintf(stderr, "weft: %s: no GPU has a rank\n", session->document->name);
         return CLI_USAGE;
     }
     comm->n_ranks = session->system->n[TOPO_GPU];
@@ -182,21 +185,20 @@ static int set_up(struct paths_session *session)
 
 static int load(struct paths_session *session)
 {
-    const struct cli_options *options = session->options;
+    const struct weft_text *text = &session->document->text;
     struct weft_error error;
 
     weft_error_clear(&error);
-    if (topo_load(session->document->bytes != NULL ? session->document->bytes : "",
-                  session->document->n, session->rules, &session->system,
-                  &error) != WEFT_OK) {
-        fprintf(stderr, "%s:%s\n", options->operands[0], error.message);
+    if (topo_load(text->bytes != NULL ? text->bytes : "", text->n, session->rules,
+                  &session->system, &error) != WEFT_OK) {
+        fprintf(stderr, "%s:%s\n", session->document->name, error.message);
         return CLI_USAGE;
     }
     return CLI_OK;
 }
 
 int paths_open(struct paths_session *session, const struct cli_options *options,
-               const struct weft_text *document, const char *name, const char *value)
+               const struct paths_document *document, const char *name, const char *value)
 {
     const char *version = options->nccl != NULL ? options->nccl : "2.25";
     struct override override = {name, value};
@@ -212,10 +214,11 @@ int paths_open(struct paths_session *session, const struct cli_options *options,
     code = load(session);
     code = code == CLI_OK ? set_up(session) : code;
     topo_settings_read(session->rules, get_setting, &override, &session->settings);
-    session->view = (struct topo_view){.system = session->system,
-                                       .settings = &session->settings,
-                                       .comm = options->nocomm ? NULL : &session->comm,
-                                       .machine = &session->machine};
+    session->view = (struct topo_view){
+        .system = session->system,
+        .settings = &session->settings,
+        .comm = options->nocomm || session->comm.n_ranks == 0 ? NULL : &session->comm,
+        .machine = &session->machine};
     return code;
 }
 
@@ -298,8 +301,7 @@ static int give_up(struct dumping *dumping, const struct weft_error *error)
 {
     weft_text_add(&dumping->out, "ERROR %s\n", error->message);
     cli_print(dumping->out.bytes, dumping->out.n);
-    fprintf(stderr, "weft: %s: %s\n", dumping->session->options->operands[0],
-            error->message);
+    fprintf(stderr, "weft: %s: %s\n", dumping->session->document->name, error->message);
     return CLI_FAILED;
 }
 
@@ -401,7 +403,8 @@ static int info(struct dumping *dumping)
         return give_up(dumping, &error);
     }
     topo_dump_info(system, &dumping->out);
-    if (!session->options->nographs && dump_graphs(dumping, true, &error) != WEFT_OK) {
+    if (!session->options->nographs && system->n[TOPO_GPU] > 0 &&
+        dump_graphs(dumping, true, &error) != WEFT_OK) {
         return give_up(dumping, &error);
     }
     for (uint32_t g = 0; g < system->n[TOPO_GPU]; g++) {
@@ -413,7 +416,7 @@ static int info(struct dumping *dumping)
     return cli_print(dumping->out.bytes, dumping->out.n) ? CLI_OK : CLI_USAGE;
 }
 
-static int print(const struct cli_options *options, const struct weft_text *document)
+static int print(const struct cli_options *options, const struct paths_document *document)
 {
     struct paths_session *session = weft_calloc(1, sizeof(*session));
     struct dumping dumping = {.session = session};
@@ -432,25 +435,29 @@ static int print(const struct cli_options *options, const struct weft_text *docu
 
 int cli_paths(struct cli_options *options)
 {
-    struct weft_text document = {NULL, 0, 0};
-    int n_wanted = options->explain != NULL ? 2 : 1;
-    int error;
+    struct paths_document document = {.name = NULL};
+    int n_files = options->local || options->root != NULL ? 0 : 1;
+    int n_names = options->explain != NULL ? 1 : 0;
     int code;
 
-    if (options->n_operands != n_wanted) {
-        fprintf(stderr, "usage: weft paths FILE.xml [flags]\n"
+    if (options->n_operands == 0 && n_names == 0) {
+        n_files = 0;
+    }
+    if (options->n_operands != n_files + n_names) {
+        fprintf(stderr, "usage: weft paths [FILE.xml | --local | --root DIR] [flags]\n"
                         "       weft paths FILE.xml --explain GPU NET\n");
         return CLI_USAGE;
     }
-    error = weft_text_add_file(&document, options->operands[0], TOPO_FILE_BYTES_MAX);
-    if (error != 0) {
-        fprintf(stderr, "weft: %s: %s\n", options->operands[0], strerror(error));
-        code = CLI_USAGE;
-    } else if (options->explain != NULL) {
-        code = paths_explain(options, &document, options->explain, options->operands[1]);
-    } else {
+    options->local = n_files == 0;
+    code = paths_document_read(options, &document);
+    if (code == CLI_OK && options->xml) {
+        code = paths_document_print(&document);
+    } else if (code == CLI_OK && options->explain != NULL) {
+        code = paths_explain(options, &document, options->explain,
+                             options->operands[n_files]);
+    } else if (code == CLI_OK) {
         code = print(options, &document);
     }
-    weft_text_fini(&document);
+    weft_text_fini(&document.text);
     return code;
 }

@@ -26,7 +26,7 @@ static const struct {
 
 struct explaining {
     const struct cli_options *options;
-    const struct weft_text *document;
+    const struct paths_document *document;
     const char *from, *to;
     struct weft_text out;
 };
@@ -263,8 +263,8 @@ static int explain(struct explaining *explaining, struct paths_session *session)
     return cli_print(explaining->out.bytes, explaining->out.n) ? CLI_OK : CLI_USAGE;
 }
 
-int paths_explain(const struct cli_options *options, const struct weft_text *document,
-                  const char *from, const char *to)
+int paths_explain(const struct cli_options *options,
+                  const struct paths_document *document, const char *from, const char *to)
 {
     struct explaining explaining = {options, document, from, to, {NULL, 0, 0}};
     struct paths_session *session = weft_calloc(1, sizeof(*session));

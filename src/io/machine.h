@@ -59,7 +59,7 @@ struct io_net_facts {
     uint8_t port;    /* of the device, from 1 */
     bool is_active;
     uint32_t speed_mbps; /* of the link; 0: unknown */
-    uint64_t guid;       /* of the NIC: ports that share it are one card's */
+    uint64_t guid; /* of the NIC (sys_image_guid), in the byte order that NCCL prints */
     uint32_t max_conns;
     bool gdr; /* it can write into GPU memory */
 };
@@ -93,6 +93,7 @@ struct io_gpu_facts *io_machine_add_gpu(struct io_machine *machine);
 struct io_net_facts *io_machine_add_net(struct io_machine *machine);
 
 struct world_host;
+struct world_spec;
 
 /* The bus id of the PCI function of a scenario's port: ports behind one root are functions of one
  * card. */
@@ -104,5 +105,8 @@ void io_machine_function(const struct world_host *host, uint32_t port, char *out
  * says which ports have a cable with carrier; NULL: all. */
 void io_machine_of_world(const struct world_host *host, const bool *is_connected,
                          struct io_machine *out);
+/* The same of a host of a whole world, whose cables say which ports are connected. */
+void io_machine_of_spec(const struct world_spec *spec, uint32_t host,
+                        struct io_machine *out);
 
 #endif

@@ -2,6 +2,7 @@
  * a root port of its own, all ports functions of the card behind their root. */
 #include "io/machine.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -170,4 +171,24 @@ void io_machine_of_world(const struct world_host *host, const bool *is_connected
     for (uint32_t i = 0; i < host->n_ports; i++) {
         add_net(out, host, i, is_connected == NULL || is_connected[i]);
     }
+}
+
+/* A port is active with a cable that is up. */
+void io_machine_of_spec(const struct world_spec *spec, uint32_t host,
+                        struct io_machine *out)
+{
+    bool *is_connected =
+        weft_calloc(spec->hosts[host].n_ports + 1, sizeof(*is_connected));
+
+    for (uint32_t c = 0; c < spec->n_cables; c++) {
+        for (unsigned e = 0; e < 2; e++) {
+            const struct world_end *end = &spec->cables[c].ends[e];
+
+            if (!end->is_switch && end->node == host && spec->cables[c].up) {
+                is_connected[end->port] = true;
+            }
+        }
+    }
+    io_machine_of_world(&spec->hosts[host], is_connected, out);
+    free(is_connected);
 }

@@ -5,31 +5,13 @@
 
 #include "base/text.h"
 
-/* net_ib uses ports that are active: with a cable that is up. */
-static void find_connected(const struct world_spec *spec, uint32_t host, bool *out)
-{
-    for (uint32_t c = 0; c < spec->n_cables; c++) {
-        for (unsigned e = 0; e < 2; e++) {
-            const struct world_end *end = &spec->cables[c].ends[e];
-
-            if (!end->is_switch && end->node == host && spec->cables[c].up) {
-                out[end->port] = true;
-            }
-        }
-    }
-}
-
 void run_inside_make(const struct scenario_world *world, uint32_t host, bool merges_nics,
                      struct run_inside *out)
 {
-    const struct world_host *spec = &world->spec.hosts[host];
-    bool *is_connected = weft_calloc(spec->n_ports + 1, sizeof(*is_connected));
     uint32_t n = 0;
 
-    find_connected(&world->spec, host, is_connected);
     *out = (struct run_inside){.ranks = weft_calloc(world->n_ranks + 1, sizeof(int))};
-    io_machine_of_world(spec, is_connected, &out->machine);
-    free(is_connected);
+    io_machine_of_spec(&world->spec, host, &out->machine);
     for (uint32_t i = 0; i < world->n_ranks; i++) {
         if (world->ranks[i].host == host) {
             out->ranks[world->ranks[i].local_rank] = (int)i;

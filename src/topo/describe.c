@@ -35,6 +35,17 @@ static bool begin(struct describing *describing, struct weft_error *error)
     return machine->document == NULL || inside_adopt(describing, error);
 }
 
+/* A machine without GPUs: NCCL cannot run there, but what else there is can be told. */
+static weft_status add_nobody(struct describing *describing, struct weft_error *error)
+{
+    if (!begin(describing, error)) {
+        return WEFT_ERR_INPUT;
+    }
+    inside_cpus(describing);
+    inside_nets(describing);
+    return WEFT_OK;
+}
+
 static weft_status add_rank(struct describing *describing, uint32_t local, int rank,
                             struct weft_error *error)
 {
@@ -79,6 +90,14 @@ static bool trim(struct xml_node *node)
         }
     }
     return is_kept;
+}
+
+static void keep_no_marks(struct xml_node *node)
+{
+    xml_unset(node, "keep");
+    for (uint32_t i = 0; i < node->n_subs; i++) {
+        keep_no_marks(node->subs[i]);
+    }
 }
 
 static bool is_same(const struct xml_node *a, const struct xml_node *b)
@@ -155,8 +174,11 @@ static weft_status describe_all(struct describing *describing,
         xml_free(describing->root);
         describing->root = NULL;
     }
-    if (status == WEFT_OK && *out == NULL) {
-        status = weft_fail(error, WEFT_ERR_INPUT, "topology", "no rank is on this host");
+    if (inside->n_ranks == 0) {
+        status = add_nobody(describing, error);
+        *out = describing->root;
+        describing->root = NULL;
+        keep_no_marks(*out);
     }
     return status;
 }

@@ -11,7 +11,8 @@
 struct topo_inside {
     const struct io_machine *machine;
     uint64_t host_hash; /* the same for all ranks of a host */
-    /* Ranks of the host's processes [n_ranks]: the ith has the GPU with the ith least number. */
+    /* Ranks of the host's processes [n_ranks]: the ith has the GPU with the ith least number.
+     * Of none, there are still CPUs and ports. */
     const int *ranks;
     uint32_t n_ranks;
     /* Ports of one card are one NET, as net_ib of NCCL has them by default

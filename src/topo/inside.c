@@ -92,6 +92,16 @@ static struct xml_node *cpu_of(struct describing *describing, int numa)
     return cpu;
 }
 
+void inside_cpus(struct describing *describing)
+{
+    for (uint32_t i = 0; i < describing->machine->n_cpus; i++) {
+        cpu_of(describing, describing->machine->cpus[i].numa);
+    }
+    if (xml_sub(describing->root, "cpu") == NULL) {
+        cpu_of(describing, -1); /* a kernel without NUMA */
+    }
+}
+
 /* ---- PCI ---- */
 
 /* "32.0 GT/s PCIe"; what says nothing is as fast as can be. */
@@ -262,6 +272,7 @@ static uint32_t port_number(const struct io_machine *machine, uint32_t index)
 
     for (uint32_t i = 0; i < index; i++) {
         n_before += net->pci != IO_MACHINE_NONE && machine->nets[i].pci == net->pci &&
+                    machine->nets[i].is_active &&
                     machine->nets[i].device != net->device && machine->nets[i].port == 1;
     }
     return net->port + n_before;

@@ -26,6 +26,8 @@ bool inside_adopt(struct describing *describing, struct weft_error *error);
 struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t local);
 /* The element of the `local`th GPU, made if need be; NULL: there are fewer. */
 struct xml_node *inside_gpu(struct describing *describing, uint32_t local);
+/* Every CPU that is not there yet. */
+void inside_cpus(struct describing *describing);
 /* Adds the ports, and those that NCCL makes of them. */
 void inside_nets(struct describing *describing);
 

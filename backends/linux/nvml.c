@@ -1,0 +1,175 @@
+#define _GNU_SOURCE
+#include "backends/linux/nvml.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+static const struct {
+    const char *name;
+    size_t offset; /* of the pointer in struct linux_nvml */
+} symbols[] = {
+    {"nvmlInit_v2", offsetof(struct linux_nvml, init)},
+    {"nvmlShutdown", offsetof(struct linux_nvml, shutdown)},
+    {"nvmlDeviceGetCount_v2", offsetof(struct linux_nvml, count)},
+    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct linux_nvml, device)},
+    {"nvmlDeviceGetPciInfo_v3", offsetof(struct linux_nvml, pci_info)},
+    {"nvmlDeviceGetUUID", offsetof(struct linux_nvml, uuid)},
+    {"nvmlDeviceGetCudaComputeCapability", offsetof(struct linux_nvml, capability)},
+    {"nvmlDeviceGetNvLinkState", offsetof(struct linux_nvml, link_state)},
+    {"nvmlDeviceGetNvLinkCapability", offsetof(struct linux_nvml, link_capability)},
+    {"nvmlDeviceGetNvLinkRemotePciInfo", offsetof(struct linux_nvml, link_remote)},
+    {"nvmlDeviceGetFieldValues", offsetof(struct linux_nvml, fields)},
+};
+
+bool linux_nvml_open(struct linux_nvml *out)
+{
+    *out = (struct linux_nvml){.handle = dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    if (out->handle == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(symbols); i++) {
+        void *address = dlsym(out->handle, symbols[i].name);
+
+        if (address == NULL) {
+            dlclose(out->handle);
+            *out = (struct linux_nvml){.handle = NULL};
+            return false;
+        }
+        memcpy((char *)out + symbols[i].offset, &address, sizeof(address));
+    }
+    if (out->init() != NVML_OK) {
+        dlclose(out->handle);
+        *out = (struct linux_nvml){.handle = NULL};
+        return false;
+    }
+    return true;
+}
+
+void linux_nvml_close(struct linux_nvml *nvml)
+{
+    if (nvml->handle != NULL) {
+        nvml->shutdown();
+        dlclose(nvml->handle);
+    }
+    *nvml = (struct linux_nvml){.handle = NULL};
+}
+
+/* sysfs has bus ids in lower case, NVML in upper. */
+static void copy_lower(const struct nvml_pci_info *info, char *out, size_t out_bytes)
+{
+    size_t n = 0;
+
+    for (; n < sizeof(info->bus_id) && info->bus_id[n] != '\0' && n + 1 < out_bytes;
+         n++) {
+        out[n] = (char)tolower((unsigned char)info->bus_id[n]);
+    }
+    out[n] = '\0';
+}
+
+static bool ask_number(const struct linux_nvml *nvml, struct nvml_device *device,
+                       unsigned field, unsigned scope, unsigned *out)
+{
+    struct nvml_field value = {.field = field, .scope = scope};
+    bool is_told = nvml->fields(device, 1, &value) == NVML_OK && value.result == NVML_OK;
+
+    *out = is_told ? value.value.number : 0;
+    return is_told;
+}
+
+/* How many links a GPU of that kind has at most, as NCCL counts them. */
+static unsigned links_max(int sm)
+{
+    return sm < 60 ? 0 : sm < 70 ? 4 : sm < 80 ? 6 : sm < 90 ? 12 : 18;
+}
+
+static bool is_link_up(const struct linux_nvml *nvml, struct nvml_device *device, int sm,
+                       unsigned link)
+{
+    unsigned can_p2p = 0, state = 0;
+    int is_enabled = 0;
+
+    if (nvml->link_capability(device, link, NVML_CAP_P2P_SUPPORTED, &can_p2p) !=
+            NVML_OK ||
+        can_p2p == 0) {
+        return false;
+    }
+    if (sm >= 90) {
+        return ask_number(nvml, device, NVML_FIELD_NVLINK_STATE, link, &state) &&
+               state == NVML_ENABLED;
+    }
+    return nvml->link_state(device, link, &is_enabled) == NVML_OK &&
+           is_enabled == NVML_ENABLED;
+}
+
+/* Links to the same end are counted together. */
+static void learn_links(const struct linux_nvml *nvml, struct nvml_device *device,
+                        struct io_gpu_facts *out)
+{
+    for (unsigned link = 0; link < links_max(out->sm); link++) {
+        struct nvml_pci_info remote = {.bus_id = ""};
+        char target[sizeof(out->nvlinks[0].target)];
+        uint32_t i = 0;
+
+        if (!is_link_up(nvml, device, out->sm, link) ||
+            nvml->link_remote(device, link, &remote) != NVML_OK) {
+            continue;
+        }
+        copy_lower(&remote, target, sizeof(target));
+        while (i < out->n_nvlinks && strcmp(out->nvlinks[i].target, target) != 0) {
+            i++;
+        }
+        if (i == out->n_nvlinks) {
+            weft_format(out->nvlinks[i].target, sizeof(out->nvlinks[i].target), "%s",
+                        target);
+            out->n_nvlinks++;
+        }
+        out->nvlinks[i].count++;
+    }
+}
+
+static void learn_c2c(const struct linux_nvml *nvml, struct nvml_device *device,
+                      struct io_gpu_facts *out)
+{
+    unsigned n_links = 0;
+
+    if (out->sm < 90 || !ask_number(nvml, device, NVML_FIELD_C2C_LINKS, 0, &n_links)) {
+        return;
+    }
+    for (unsigned link = 0; link < n_links; link++) {
+        unsigned status = 0, bw = 0;
+
+        if (ask_number(nvml, device, NVML_FIELD_C2C_STATUS, link, &status) &&
+            ask_number(nvml, device, NVML_FIELD_C2C_MAX_BW, link, &bw) && status == 1) {
+            out->c2c_bw = bw;
+            out->c2c_count++;
+        }
+    }
+}
+
+bool linux_nvml_gpu(const struct linux_nvml *nvml, unsigned index, char bus_id[16],
+                    struct io_gpu_facts *out)
+{
+    struct nvml_device *device = NULL;
+    struct nvml_pci_info info = {.bus_id = ""};
+    int major = 0, minor = 0;
+
+    if (nvml->device(index, &device) != NVML_OK ||
+        nvml->pci_info(device, &info) != NVML_OK ||
+        nvml->capability(device, &major, &minor) != NVML_OK) {
+        return false;
+    }
+    copy_lower(&info, bus_id, 16);
+    out->dev = (int)index;
+    out->sm = major * 10 + minor;
+    if (nvml->uuid(device, out->uuid, sizeof(out->uuid)) != NVML_OK) {
+        out->uuid[0] = '\0';
+    }
+    learn_links(nvml, device, out);
+    learn_c2c(nvml, device, out);
+    return true;
+}

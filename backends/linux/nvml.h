@@ -1,0 +1,68 @@
+/* NVIDIA's management library, opened at run time if it is there. Declarations are ours, after
+ * its reference manual (NVML API Reference): only what is called. */
+#ifndef WEFT_BACKENDS_LINUX_NVML_H
+#define WEFT_BACKENDS_LINUX_NVML_H
+
+#include <stdbool.h>
+
+#include "io/machine.h"
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+
+struct nvml_device;
+
+/* nvmlPciInfo_t of any version: the bus id comes first, the rest is not looked at. */
+struct nvml_pci_info {
+    char bus_id[16]; /* "0000:07:00.0" */
+    char rest[112];
+};
+
+/* nvmlFieldValue_t */
+struct nvml_field {
+    unsigned field, scope;
+    long long timestamp, latency_us;
+    int value_type;
+    int result;
+    union {
+        unsigned number;
+        unsigned long long widest;
+    } value;
+};
+
+enum {
+    NVML_OK = 0,
+    NVML_ENABLED = 1,
+    NVML_CAP_P2P_SUPPORTED = 0,
+    NVML_FIELD_NVLINK_STATE = 165,
+    NVML_FIELD_C2C_LINKS = 170,
+    NVML_FIELD_C2C_STATUS = 171,
+    NVML_FIELD_C2C_MAX_BW = 172
+};
+
+/* Each returns NVML_OK or an error. */
+struct linux_nvml {
+    void *handle; /* Owned, or NULL */
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*count)(unsigned *out);
+    int (*device)(unsigned index, struct nvml_device **out);
+    int (*pci_info)(struct nvml_device *device, struct nvml_pci_info *out);
+    int (*uuid)(struct nvml_device *device, char *out, unsigned n_bytes);
+    int (*capability)(struct nvml_device *device, int *out_major, int *out_minor);
+    int (*link_state)(struct nvml_device *device, unsigned link, int *out);
+    int (*link_capability)(struct nvml_device *device, unsigned link, int capability,
+                           unsigned *out);
+    int (*link_remote)(struct nvml_device *device, unsigned link,
+                       struct nvml_pci_info *out);
+    int (*fields)(struct nvml_device *device, int n, struct nvml_field *fields);
+};
+
+/* False if there is no such library, or no driver: nothing to complain of. */
+bool linux_nvml_open(struct linux_nvml *out);
+void linux_nvml_close(struct linux_nvml *nvml);
+
+/* What a GPU tells of itself and its links; PCI is not asked for. False if it does not. */
+bool linux_nvml_gpu(const struct linux_nvml *nvml, unsigned index, char bus_id[16],
+                    struct io_gpu_facts *out);
+
+#endif
