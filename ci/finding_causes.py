@@ -110,6 +110,13 @@ class Mesh:
     def fault(self, **keys):
         self.faults.append(keys)
 
+    def address(self, end, network):
+        """A random address of the network for a port, after those that it has."""
+        host, port = end.split(":")
+        of_host = self.nodes[host].setdefault("addresses", {})
+        of_host.setdefault(port, []).append(
+            f"{network[self.rng.randrange(10, 250)]}/{network.prefixlen}")
+
     def addresses(self, link):
         """Of the ends of a link with `subnet`, as the simulator gives them."""
         network = ipaddress.ip_network(link["subnet"])
@@ -216,33 +223,38 @@ def route_no_facing_port(rng):
     mesh = Mesh(rng, rng.choice(["weft", "nccl-2.25"]))
     mesh.host(2)
     nets = [ipaddress.ip_network(mesh.subnet(24)) for _ in range(2)]
-    mesh.cable(*mesh.hosts, overlap="allowed",
-               addresses=[f"{net[rng.randrange(1, 250)]}/24" for net in nets])
+    link = mesh.cable(*mesh.hosts, none=True)
+    for end, net in zip(link["endpoints"], nets):
+        mesh.address(end, net)
     return mesh, {"route.no_facing_port"}
 
 
-def mesh_no_cable(rng):
-    """Neighbours in the ring of ranks without a cable, whatever the order: a line, a star."""
-    mesh = Mesh(rng, rng.choice(["nccl-2.25", "nccl-2.30-subnet-aware"]))
-    n = rng.randrange(3, 5)
+def ring_of(rng, n, policy):
+    """Every cable joins a first port and a second one: what subnet-aware NCCL can connect."""
+    mesh = Mesh(rng, policy)
     mesh.host(n)
-    for i in range(1, n):
-        mesh.cable(mesh.hosts[0], mesh.hosts[i])
-    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "send_recv")]
+    ports = {host: [mesh.port(host), mesh.port(host)] for host in mesh.hosts}
+    for i in range(n):
+        mesh.cable(ports[mesh.hosts[i]][0], ports[mesh.hosts[(i + 1) % n]][1],
+                   subnet=mesh.subnet(24))
+    return mesh
+
+
+def mesh_no_cable(rng):
+    """Everybody to everybody in a ring, whose neighbours alone have cables."""
+    mesh = ring_of(rng, rng.randrange(4, 7), "nccl-2.30-subnet-aware")
+    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "all_to_all")]
     return mesh, {"mesh.no_cable"}
 
 
 def mesh_rank_order(rng):
     """A ring of hosts whose ranks were started in another order."""
-    mesh = Mesh(rng, "nccl-2.30-subnet-aware")
-    n = 4
-    mesh.host(n)
-    ports = {host: [mesh.port(host), mesh.port(host)] for host in mesh.hosts}
-    for i in range(n):
-        mesh.cable(ports[mesh.hosts[i]][0], ports[mesh.hosts[(i + 1) % n]][1])
-    order = [0, 2, 1, 3]
-    turn = rng.randrange(n)
-    mesh.ranks = [mesh.hosts[(i + turn) % n] for i in order]
+    n = rng.randrange(4, 7)
+    mesh = ring_of(rng, n, "nccl-2.30-subnet-aware")
+    order = list(range(n))
+    while all((b - a) % n in (1, n - 1) for a, b in zip(order, order[1:] + order[:1])):
+        rng.shuffle(order)
+    mesh.ranks = [mesh.hosts[i] for i in order]
     mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "send_recv")]
     return mesh, {"mesh.rank_order"}
 
@@ -255,10 +267,7 @@ def addr_missing(rng):
     mesh = Mesh(rng, rng.choice(["weft", "nccl-2.25"]))
     mesh.host(2)
     link = mesh.cable(*mesh.hosts, none=True)
-    end = rng.choice(link["endpoints"])
-    host, port = end.split(":")
-    net = ipaddress.ip_network(mesh.subnet(24))
-    mesh.nodes[host]["addresses"] = {port: [f"{net[rng.randrange(1, 250)]}/24"]}
+    mesh.address(rng.choice(link["endpoints"]), ipaddress.ip_network(mesh.subnet(24)))
     return mesh, {"addr.missing"}
 
 
@@ -334,9 +343,7 @@ def gid_fixed_index(rng):
     mesh = one_cable(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
     for host in mesh.hosts:
         mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": "5"}
-    host, port = rng.choice(mesh.links[0]["endpoints"]).split(":")
-    net = ipaddress.ip_network(mesh.subnet(24))
-    mesh.nodes[host]["addresses"] = {port: [f"{net[rng.randrange(1, 250)]}/24"]}
+    mesh.address(rng.choice(mesh.links[0]["endpoints"]), ipaddress.ip_network(mesh.subnet(24)))
     return mesh, {"gid.fixed_index"}
 
 
@@ -422,17 +429,14 @@ def link_pause_storm(rng):
 
 def neigh_no_answer(rng):
     """Two cables are plugged into each other's place: the addresses are of the plan."""
-    mesh = triangle(rng, "weft")
+    mesh = triangle(rng, "weft", prefix_len=24)
     a, b = rng.sample(mesh.links, 2)
-    net = {}
     for link in mesh.links:
         for end, address in zip(link["endpoints"], mesh.addresses(link)):
-            net[end] = f"{address}/{link['subnet'].split('/')[1]}"
+            host, port = end.split(":")
+            mesh.nodes[host].setdefault("addresses", {})[port] = [f"{address}/24"]
         del link["subnet"]
     a["endpoints"][1], b["endpoints"][1] = b["endpoints"][1], a["endpoints"][1]
-    for link in mesh.links:
-        link["addresses"] = [net[end] for end in link["endpoints"]]
-        link["overlap"] = "allowed"
     return mesh, {"neigh.no_answer"}
 
 
@@ -494,16 +498,6 @@ def peer_late(rng):
     return mesh, {"peer.late"}
 
 
-def peer_receiver_late(rng):
-    """Receives are posted so late that retries of "receiver not ready" run out."""
-    mesh = Mesh(rng, "mesh-plugin-2026-01", profile=rng.choice(HARD_PROFILES)).shape("pair").long()
-    for host in mesh.hosts:
-        mesh.nodes[host]["env"] = {"NCCL_MESH_FAST_FAIL": "1"}
-    mesh.fault(on=rng.choice(mesh.hosts), kind="verb_slow", verb="post_recv", by="500ms",
-               nth=rng.randrange(300, 600))
-    return mesh, {"peer.receiver_late"}
-
-
 def host_memlock(rng):
     mesh = Mesh(rng).shape()
     mesh.jobs = [mesh.job("16MiB", "all_reduce")]
@@ -544,7 +538,8 @@ def device_failed(rng):
 def gid_no_netdev(rng):
     """modify to RTR: the GID's netdev is not there (macvlan, another namespace)."""
     mesh = one_cable(rng)
-    mesh.fault(on=rng.choice(mesh.hosts), kind="verb_error", verb="modify_qp", errno=19, nth=2)
+    mesh.fault(on=rng.choice(mesh.hosts), kind="verb_error", verb="modify_qp", errno=19,
+               nth=rng.randrange(1, 4))
     return mesh, {"gid.no_netdev"}
 
 
@@ -556,10 +551,9 @@ def host_no_device(rng):
 
 
 def data_wrong(rng):
-    mesh = one_cable(rng)
-    mesh.jobs = [mesh.job("1MiB", "all_reduce")]
-    mesh.fault(on=rng.choice(mesh.links[0]["endpoints"]) + "->", kind="corrupt", icrc="good",
-               share="100%", at="0s")
+    mesh = one_cable(rng).long()
+    mesh.fault(on=rng.choice(mesh.links[0]["endpoints"]) + rng.choice(["", "->"]),
+               kind="corrupt", icrc="good", share=f"{rng.randrange(1, 20) / 10}%", at=mesh.when())
     return mesh, {"data.wrong"}
 
 

@@ -12,7 +12,7 @@ enum weft_value_kind { WEFT_VALUE_INT, WEFT_VALUE_TEXT };
 
 /* One named fact of this end, e.g. path_mtu=4096 or local_gid="::ffff:10.0.0.1". */
 struct weft_value {
-    char name[24];
+    char name[32];
     enum weft_value_kind kind;
     int64_t number;
     char text[64];

@@ -3,350 +3,32 @@
 #include <string.h>
 
 #include "base/check.h"
-
-static const struct diag_entry entries[] = {
-    {
-        .id = DIAG_ROUTE_WRONG_NIC,
-        .code = "route.wrong_nic",
-        .severity = DIAG_ERROR,
-        .cause = "the queue pair leaves by a port that does not face the peer's address, "
-                 "although other ports of these two hosts do face each other",
-        .remedy =
-            "choose the port by the subnet it shares with the peer: policy weft, or "
-            "NCCL 2.30 with NCCL_IB_SUBNET_AWARE_ROUTING=1",
-        .reference = "NCCL net_ib (connect.cc); ibv_modify_qp(3)",
-        .explanation =
-            "In a mesh without a switch every cable is its own subnet. Software that "
-            "pairs "
-            "NICs by index, or lets the listener pick one address for everybody, sends "
-            "to "
-            "an address that lies behind another cable. The kernel then asks for the "
-            "neighbour on the wrong wire: modify to RTR ends with errno 110 (no answer), "
-            "113 or 101 (no route), or, where the address was resolved anyway, the first "
-            "packets vanish and the queue pair ends with completion status 12.\n\n"
-            "It is told from a dead cable by the addresses: the remote GID is outside "
-            "the "
-            "subnet of the local port that was used, and another pair of ports of the "
-            "same "
-            "two hosts shares a subnet.",
-    },
-    {
-        .id = DIAG_ROUTE_NO_FACING_PORT,
-        .code = "route.no_facing_port",
-        .severity = DIAG_ERROR,
-        .cause = "no port of this host shares a subnet with any port of the peer",
-        .remedy = "cable the two hosts, or give the two ends of their cable addresses in "
-                  "one subnet; without a cable they need a relay",
-        .reference = "docs/dgx-spark.md",
-        .explanation =
-            "RDMA over a cable needs both ends in one subnet, at the prefix length of "
-            "the "
-            "interfaces themselves. Here all addresses of both hosts are known and no "
-            "two "
-            "of them match: the hosts have no cable, or its ends are numbered apart, or "
-            "an "
-            "address was lost (an nmcli profile that did not survive a reboot).",
-    },
-    {
-        .id = DIAG_ROUTE_GID_COLLISION,
-        .code = "route.gid_collision",
-        .severity = DIAG_ERROR,
-        .cause =
-            "the peer's address is inside the subnet of more than one local port, so "
-            "the kernel's choice of cable is not the one that was meant",
-        .remedy = "give every cable a subnet of its own; a /30 or /31 each is enough",
-        .reference = "ip-route(8); arp_announce and arp_filter in ip-sysctl",
-        .explanation =
-            "Two ports of a host with addresses in one subnet (both twins of a cable, "
-            "two "
-            "cables in one /24, two link-local addresses) make two routes to the same "
-            "destination. The first wins, neighbour requests leave by one port and are "
-            "answered for the other, and packets arrive at a NIC that does not know the "
-            "queue pair.",
-    },
-    {
-        .id = DIAG_LINK_DOWN,
-        .code = "link.down",
-        .severity = DIAG_ERROR,
-        .cause = "the cable lost its carrier",
-        .remedy = "check the cable, the transceiver and the port's state on both ends; "
-                  "`weft doctor` prints them",
-        .reference = "ibv_get_async_event(3): IBV_EVENT_PORT_ERR",
-        .explanation =
-            "One end of the cable reports its port as down, or reported that it went "
-            "down "
-            "while the connection was in use. Requests on the wire are not answered, so "
-            "the sender's retries run out (completion status 12) after about 4.096 us x "
-            "2^timeout for each of retry_cnt + 1 tries. A device that sees its own port "
-            "go "
-            "down may give them up at once (status 5, or 2 on soft-RoCE of Linux 6.1).",
-    },
-    {
-        .id = DIAG_LINK_MTU_MISMATCH,
-        .code = "link.mtu_mismatch",
-        .severity = DIAG_ERROR,
-        .cause = "the two ends of a cable have different MTUs",
-        .remedy =
-            "set the same MTU on both interfaces (`ip link set dev IF mtu 9000`) and "
-            "make it survive reboots",
-        .reference = "ibv_modify_qp(3): path_mtu; iboe_get_mtu in the kernel",
-        .explanation =
-            "The path MTU of a queue pair must fit the smaller interface. When it was "
-            "chosen from one end alone, small messages pass and the first large one is "
-            "dropped by the receiving interface: completion status 12 on data that "
-            "handshakes and barriers never show. Software that takes the lesser of both "
-            "ends works, slower than it could: then this is a warning.",
-    },
-    {
-        .id = DIAG_LINK_BLACK_HOLE,
-        .code = "link.black_hole",
-        .severity = DIAG_ERROR,
-        .cause = "small packets cross the link, packets of the path MTU vanish",
-        .remedy = "find the hop with the small MTU (ping -M do -s SIZE) and raise it, or "
-                  "lower the MTU of both ends",
-        .reference = "RFC 2923",
-        .explanation =
-            "Both interfaces allow the packet size, but something between them does not "
-            "and says nothing: a media converter, a tunnel, a switch port. The probe "
-            "that "
-            "crosses every queue pair before it is used sends one small and one "
-            "full-size "
-            "message; the small one arrived and the full one did not.",
-    },
-    {
-        .id = DIAG_GID_TYPE_MISMATCH,
-        .code = "gid.type_mismatch",
-        .severity = DIAG_ERROR,
-        .cause = "one end uses a RoCE v1 GID and the other a RoCE v2 GID",
-        .remedy =
-            "choose GIDs by value and type; with NCCL set NCCL_IB_GID_INDEX on each "
-            "host to its own RoCE v2 slot (`show_gids`)",
-        .reference = "ibv_query_gid_ex(3); rdma-core RoCE documentation",
-        .explanation =
-            "Version 1 packets are Ethernet frames of type 0x8915, version 2 packets are "
-            "UDP to port 4791. Both ends reach RTS, because nothing compares the types, "
-            "and every packet is then ignored by the other NIC: completion status 12 at "
-            "the first message. A GID index shared between hosts is the usual reason: "
-            "the "
-            "same index holds another type on another host.",
-    },
-    {
-        .id = DIAG_GID_MISSING,
-        .code = "gid.missing",
-        .severity = DIAG_ERROR,
-        .cause =
-            "the port has no usable RoCE v2 GID at the place where one was looked for",
-        .remedy =
-            "give the interface its address (GIDs follow addresses), and do not fix "
-            "NCCL_IB_GID_INDEX to a slot that may move or be empty",
-        .reference = "ibv_query_gid_ex(3): ENODATA",
-        .explanation =
-            "The GID table of a RoCE port mirrors the addresses of its interface. "
-            "Removing "
-            "an address empties its slots, adding it again may use others; a fixed index "
-            "then points to nothing (errno 61) or to a default link-local GID. Ports "
-            "that "
-            "face each other but lack a version 2 GID cannot be used either.",
-    },
-    {
-        .id = DIAG_GID_PEER_ADDRESS,
-        .code = "gid.peer_address",
-        .severity = DIAG_ERROR,
-        .cause =
-            "the port's IPv4 GID is not an address of its host, but of the other end",
-        .remedy =
-            "number the cable with a subnet of its own (a /31 is enough) instead of "
-            "`ip address add ADDRESS peer PEER`",
-        .reference = "roce_gid_mgmt.c in the kernel: inetaddr_event takes ifa_address",
-        .explanation =
-            "Linux makes the GID of an IPv4 address from the address's peer where it has "
-            "one. A link numbered point to point therefore has the other end's address "
-            "in "
-            "its GID table, and its own nowhere. Ping and TCP work, but moving a queue "
-            "pair to RTR ends at once with errno 101, for the kernel does not route from "
-            "a source that the host does not have. Where only one end is numbered so, "
-            "packets to it are dropped and the sender's retries run out (status 12).",
-    },
-    {
-        .id = DIAG_NEIGH_NO_ANSWER,
-        .code = "neigh.no_answer",
-        .severity = DIAG_ERROR,
-        .cause =
-            "the peer's address is on this cable's subnet, the ports are up, and yet "
-            "nobody answers for it",
-        .remedy = "check that the cable leads where the addresses say (swapped cables), "
-                  "and arp_ignore and firewall settings of the peer",
-        .reference = "arp(7); rdma_resolve_ip in the kernel",
-        .explanation =
-            "Moving a queue pair to RTR resolves the peer's MAC address. The local port, "
-            "the subnet and both carriers are in order, but requests stay unanswered: "
-            "the "
-            "cable ends at another host or port than the addressing plan says, or the "
-            "peer "
-            "does not answer for the address (arp_ignore, a VRF, a filter).",
-    },
-    {
-        .id = DIAG_PEER_DEAD,
-        .code = "peer.dead",
-        .severity = DIAG_ERROR,
-        .cause = "the peer's process ended without saying so",
-        .remedy =
-            "look for the reason on that host: its own log, the OOM killer, the job "
-            "scheduler; errors of other ranks follow from it",
-        .reference = "ncclCommGetAsyncError",
-        .explanation =
-            "The control connection to the peer was closed by its kernel while its port "
-            "was up. Completion status 12 on the ranks that were talking to it is a "
-            "consequence and says nothing about the network.",
-    },
-    {
-        .id = DIAG_PEER_SILENT,
-        .code = "peer.silent",
-        .severity = DIAG_ERROR,
-        .cause = "the peer's process is there, but does nothing any more",
-        .remedy =
-            "look at that host: a process that is stopped (state T in ps), waits for a "
-            "disk or a lock, or is held by a debugger; errors of other ranks follow "
-            "from it",
-        .reference = "signal(7): SIGSTOP; proc_pid_stat(5): state",
-        .explanation =
-            "Every other rank has ended, and this one did not notice for longer than any "
-            "of its own deadlines. Its kernel kept answering for it: streams stay open, "
-            "and "
-            "its NIC acknowledges what it is sent, so that the others could only wait "
-            "until "
-            "the time for their job was over. Whoever started it has ended it.",
-    },
-    {
-        .id = DIAG_CONN_AUTH_FAILED,
-        .code = "conn.auth_failed",
-        .severity = DIAG_ERROR,
-        .cause = "the other end could not prove that it belongs to this job",
-        .remedy = "give all ranks the same secret, and check that no second job uses the "
-                  "same rendezvous address",
-        .reference = "docs/wire.md",
-        .explanation = "Connections are authenticated with a key made of the handle's "
-                       "cookie and the "
-                       "job's secret. The proof did not match: ranks with different "
-                       "secrets, a stale "
-                       "handle of an earlier run, or two jobs that meet on one port.",
-    },
-    {
-        .id = DIAG_CONN_REFUSED,
-        .code = "conn.refused",
-        .severity = DIAG_ERROR,
-        .cause = "nobody listens at the address that the peer announced, or a firewall "
-                 "rejects the connection",
-        .remedy = "check that the peer still runs and that its firewall lets TCP through "
-                  "on the interface named here",
-        .reference = "connect(2)",
-        .explanation =
-            "The handshake's TCP connection was refused (errno 111) or rejected on the "
-            "way "
-            "(errno 113, 1). Listeners use ephemeral ports: a firewall that admits only "
-            "well-known ones looks the same as a process that has gone.",
-    },
-    {
-        .id = DIAG_CONN_TIMEOUT,
-        .code = "conn.timeout",
-        .severity = DIAG_ERROR,
-        .cause = "a step of the connection's set-up was not answered within its limit",
-        .remedy = "look at the peer in the state named here; if it loads a model, raise "
-                  "the patience",
-        .reference = "docs/wire.md: limits",
-        .explanation =
-            "Every step of a handshake has a deadline of its own. This one passed "
-            "without "
-            "an answer and without an error from below: the peer is stopped, overloaded, "
-            "or what it sends does not arrive.",
-    },
-    {
-        .id = DIAG_HOST_MEMLOCK,
-        .code = "host.memlock",
-        .severity = DIAG_ERROR,
-        .cause = "memory could not be registered because the limit on locked memory is "
-                 "reached",
-        .remedy = "raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity for services, "
-                  "--ulimit memlock=-1 for containers",
-        .reference = "ibv_reg_mr(3); setrlimit(2): RLIMIT_MEMLOCK",
-        .explanation =
-            "Registered memory is pinned and counts against RLIMIT_MEMLOCK. Registration "
-            "and the creation of queues fail with errno 12 once it is spent; NCCL prints "
-            "only \"Cannot allocate memory\".",
-    },
-    {
-        .id = DIAG_HOST_NO_DEVICE,
-        .code = "host.no_device",
-        .severity = DIAG_ERROR,
-        .cause = "the host has no RDMA device that this process can open",
-        .remedy = "load the driver, pass /dev/infiniband into the container, and check "
-                  "`ibv_devices`",
-        .reference = "ibv_get_device_list(3)",
-        .explanation =
-            "Without a device NCCL falls back to sockets silently and runs at a fraction "
-            "of the rate. Weft does not.",
-    },
-    {
-        .id = DIAG_DATA_WRONG,
-        .code = "data.wrong",
-        .severity = DIAG_ERROR,
-        .cause = "the result of a collective differs from what it must be",
-        .remedy =
-            "keep the run (replay line, capture) and report it: no setting may lead "
-            "to wrong data",
-        .reference = "docs/fidelity.md: verification",
-        .explanation =
-            "Every run compares every byte of the last iteration with an oracle that "
-            "shares no code with the collectives. A difference is a bug of Weft, of a "
-            "NIC, "
-            "or a corruption that the frames' checks did not catch.",
-    },
-    {
-        .id = DIAG_MESH_RANK_ORDER,
-        .code = "mesh.rank_order",
-        .severity = DIAG_WARNING,
-        .cause = "neighbours in the order of ranks share no cable, and another order "
-                 "would have fewer such pairs",
-        .remedy =
-            "start the ranks in the order given, so that ring neighbours are cabled; "
-            "`weft show FILE` prints all of it",
-        .reference = "docs/mesh.md",
-        .explanation =
-            "NCCL lays its rings over the ranks in the order in which they were started. "
-            "On a partial mesh a pair of neighbours without a cable is relayed, over "
-            "cables that other pairs need, and the ring is as slow as its slowest pair. "
-            "Policy `weft` lays rings over cables whatever the order of ranks, and is "
-            "not "
-            "warned.",
-    },
-    {
-        .id = DIAG_UNDETERMINED,
-        .code = "undetermined",
-        .severity = DIAG_ERROR,
-        .cause = "what was observed does not decide between several causes",
-        .remedy = "collect what is marked unknown on both ends and diagnose again",
-        .reference = "docs/findings.md",
-        .explanation =
-            "The same errno or completion status has many causes. Rather than guess, the "
-            "finding names at most three candidates, likeliest first, that the evidence "
-            "does not exclude.",
-    },
-};
-
-_Static_assert(sizeof(entries) / sizeof(entries[0]) == DIAG_N_CODES,
-               "one entry for every code");
+#include "diag/catalogue_entries.h"
 
 const struct diag_entry *diag_entry(enum diag_code id)
 {
-    weft_check((size_t)id < WEFT_LENGTH(entries) && entries[id].id == id);
-    return &entries[id];
+    const struct diag_entries *const parts[] = {&diag_entries_first, &diag_entries_paths,
+                                                &diag_entries_causes};
+    size_t at = (size_t)id;
+
+    for (size_t i = 0; i < WEFT_LENGTH(parts); i++) {
+        if (at < parts[i]->n) {
+            weft_check(parts[i]->items[at].id == id);
+            return &parts[i]->items[at];
+        }
+        at -= parts[i]->n;
+    }
+    weft_check(false);
+    return NULL;
 }
 
 const struct diag_entry *diag_entry_by_code(const char *code)
 {
-    for (size_t i = 0; i < WEFT_LENGTH(entries); i++) {
-        if (strcmp(entries[i].code, code) == 0) {
-            return &entries[i];
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        const struct diag_entry *entry = diag_entry((enum diag_code)i);
+
+        if (strcmp(entry->code, code) == 0) {
+            return entry;
         }
     }
     return NULL;
@@ -367,15 +49,19 @@ void diag_catalogue_print(struct weft_text *out)
              "changes its meaning; `weft explain CODE` prints the same text. Generated "
              "from `src/diag/catalogue.c`.\n\n"
              "| code | severity | cause |\n|---|---|---|\n");
-    for (size_t i = 0; i < WEFT_LENGTH(entries); i++) {
-        weft_text_add(out, "| [`%s`](#%zu) | %s | %s |\n", entries[i].code, i + 1,
-                      diag_severity_name(entries[i].severity), entries[i].cause);
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        const struct diag_entry *entry = diag_entry((enum diag_code)i);
+
+        weft_text_add(out, "| [`%s`](#%d) | %s | %s |\n", entry->code, i + 1,
+                      diag_severity_name(entry->severity), entry->cause);
     }
-    for (size_t i = 0; i < WEFT_LENGTH(entries); i++) {
-        weft_text_add(out, "\n<a id=\"%zu\"></a>\n## `%s`\n\n", i + 1, entries[i].code);
-        weft_text_add(out, "**Cause.** %s.\n\n%s\n\n", entries[i].cause,
-                      entries[i].explanation);
-        weft_text_add(out, "**Remedy.** %s.\n\n**Reference.** %s.\n", entries[i].remedy,
-                      entries[i].reference);
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        const struct diag_entry *entry = diag_entry((enum diag_code)i);
+
+        weft_text_add(out, "\n<a id=\"%d\"></a>\n## `%s`\n\n", i + 1, entry->code);
+        weft_text_add(out, "**Cause.** %s.\n\n%s\n\n", entry->cause, entry->explanation);
+        weft_text_add(out,
+                      "**Remedy.** %s.\n\n**To decide.** `%s`.\n\n**Reference.** %s.\n",
+                      entry->remedy, entry->decide, entry->reference);
     }
 }

@@ -31,6 +31,37 @@ enum diag_code {
     DIAG_HOST_NO_DEVICE,
     DIAG_DATA_WRONG,
     DIAG_MESH_RANK_ORDER,
+    DIAG_ROUTE_LISTENER_BLIND,
+    DIAG_ROUTE_PREFIX_COLLISION,
+    DIAG_ROUTE_CROSSED_PLANES,
+    DIAG_ROUTE_MERGED_NIC,
+    DIAG_ROUTE_LINK_LOCAL,
+    DIAG_MESH_NO_CABLE,
+    DIAG_ADDR_MISSING,
+    DIAG_ADDR_PREFIX_MISMATCH,
+    DIAG_ADDR_DUPLICATE,
+    DIAG_ADDR_CHANGED,
+    DIAG_GID_FIXED_INDEX,
+    DIAG_GID_LINK_LOCAL,
+    DIAG_GID_NO_IPV4,
+    DIAG_GID_NO_NETDEV,
+    DIAG_LINK_FLAPPING,
+    DIAG_LINK_ONE_WAY,
+    DIAG_LINK_LOSSY,
+    DIAG_LINK_CORRUPTING,
+    DIAG_LINK_PAUSE_STORM,
+    DIAG_LINK_VLAN_MISMATCH,
+    DIAG_NEIGH_ARP_IGNORED,
+    DIAG_HOST_RP_FILTER,
+    DIAG_HOST_FIREWALL_ROCE,
+    DIAG_CONN_FILTERED,
+    DIAG_PEER_LATE,
+    DIAG_PEER_RECEIVER_LATE,
+    DIAG_HOST_KERNEL_MEMORY,
+    DIAG_HOST_PERMISSION,
+    DIAG_DEVICE_QP_LIMIT,
+    DIAG_DEVICE_REJECTED,
+    DIAG_DEVICE_FAILED,
     DIAG_UNDETERMINED,
     DIAG_N_CODES
 };
@@ -42,6 +73,7 @@ struct diag_entry {
     const char *cause;     /* one sentence: what is wrong */
     const char *remedy;    /* one sentence: what to do */
     const char *reference; /* where it is described */
+    const char *decide;    /* what to run, or look at, to tell it from others */
     /* a few paragraphs for `weft explain` and docs/findings.md */
     const char *explanation;
 };

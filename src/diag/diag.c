@@ -121,6 +121,30 @@ static bool had_left(const struct diag_case *c)
            c->peer->n_errors > 0 && c->peer->errors[0].at_ns < c->failure->at_ns;
 }
 
+/* Every rail of every host is a suspect: those that are to blame are named. */
+static bool judge_rails(const struct diag_input *input, const struct diag_error *failure,
+                        struct diag_findings *out)
+{
+    bool is_found = false;
+
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        for (uint32_t k = 0; k < host->n_uses; k++) {
+            struct diag_case c;
+            struct diag_finding finding;
+
+            diag_case_init_use(&c, input, host, failure, &host->uses[k]);
+            diag_judge(&c, &finding);
+            if (finding.entry->id != DIAG_UNDETERMINED) {
+                say(out, &finding);
+                is_found = true;
+            }
+        }
+    }
+    return is_found;
+}
+
 static void judge_failures(const struct diag_input *input, bool hearsay,
                            struct diag_findings *out)
 {
@@ -135,7 +159,8 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
                 continue;
             }
             diag_case_init(&c, input, host, &host->errors[j]);
-            if (had_left(&c)) {
+            if (had_left(&c) ||
+                (diag_is_stall(&c) && judge_rails(input, c.failure, out))) {
                 continue;
             }
             diag_judge(&c, &finding);

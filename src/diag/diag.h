@@ -15,6 +15,7 @@
 
 #define DIAG_NAME_BYTES 64
 #define DIAG_GIDS_MAX 16
+#define DIAG_TOLD_GIDS_MAX 8 /* of a longer table some are left out */
 #define DIAG_CANDIDATES_MAX 3
 #define DIAG_NO_GID_INDEX (-2)
 
@@ -72,6 +73,7 @@ void diag_port_init(struct diag_port *port);
 struct diag_use {
     char peer[DIAG_NAME_BYTES];
     char local_port[DIAG_NAME_BYTES], remote_port[DIAG_NAME_BYTES];
+    char local_gid[IO_IP_TEXT_BYTES], remote_gid[IO_IP_TEXT_BYTES]; /* "" unknown */
     int64_t path_mtu;
 };
 
@@ -139,7 +141,7 @@ void diag_input_fini(struct diag_input *input);
 
 /* ---- findings ---- */
 
-#define DIAG_EVIDENCE_MAX 20
+#define DIAG_EVIDENCE_MAX 48
 
 struct diag_finding {
     const struct diag_entry *entry; /* code, cause, remedy: catalogue.h */

@@ -23,13 +23,15 @@ static struct diag_port *add_port(struct diag_host *host, const char *name,
 {
     struct diag_port *port = &host->ports[host->n_ports++];
 
-    *port = (struct diag_port){.is_up = DIAG_YES,
-                               .netdev_mtu = 9000,
-                               .active_mtu = 4096,
-                               .rate_bps = 100000000000,
-                               .has_gids = true,
-                               .device = host->n_ports - 1,
-                               .is_software = DIAG_NO};
+    diag_port_init(port);
+    port->is_up = DIAG_YES;
+    port->netdev_mtu = 9000;
+    port->active_mtu = 4096;
+    port->rate_bps = 100000000000;
+    port->has_gids = true;
+    port->device = host->n_ports - 1;
+    port->is_software = DIAG_NO;
+    port->arp_ignore = port->rp_filter = 0;
     weft_format(port->name, sizeof(port->name), "%s", name);
     add_gid(port, address, 2);
     return port;
@@ -323,7 +325,7 @@ const struct scene_case scene_cases[] = {
     {collision, "route.gid_collision", "titanic:p0 -> iceberg"},
     {peer_addresses, "gid.peer_address", "titanic:p0 -> iceberg"},
     {gid_deleted, "gid.missing", "titanic:p0 -> iceberg"},
-    {gid_moved_here, "gid.missing", "titanic:p0 -> iceberg"},
+    {gid_moved_here, "addr.changed", "titanic:p0 -> iceberg"},
     {scene_down_here, "link.down", "titanic:p0 -> iceberg"},
     {down_there, "link.down", "titanic:p0 -> iceberg"},
     {was_down, "link.down", "titanic:p0 -> iceberg"},

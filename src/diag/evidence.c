@@ -16,43 +16,80 @@ const struct diag_host *diag_find_host(const struct diag_input *input, const cha
     return NULL;
 }
 
+/* "local_gid" of a failure that another told is that other's "remote_gid". */
+static const char *name_here(const struct diag_case *c, const char *name, char *out,
+                             size_t out_bytes)
+{
+    bool is_local = strncmp(name, "local_", 6) == 0;
+    bool is_remote = strncmp(name, "remote_", 7) == 0;
+
+    if (!c->is_turned || (!is_local && !is_remote)) {
+        return name;
+    }
+    weft_format(out, out_bytes, "%s%s", is_local ? "remote_" : "local_",
+                name + (is_local ? 6 : 7));
+    return out;
+}
+
+static const struct weft_value *value_of(const struct diag_case *c, const char *name)
+{
+    char here[32];
+
+    return weft_error_value(&c->failure->error, name_here(c, name, here, sizeof(here)));
+}
+
 const char *diag_text(const struct diag_case *c, const char *name)
 {
-    const struct weft_value *value = weft_error_value(&c->failure->error, name);
+    const struct weft_value *value = value_of(c, name);
 
     return value != NULL && value->kind == WEFT_VALUE_TEXT ? value->text : NULL;
 }
 
 int64_t diag_number(const struct diag_case *c, const char *name)
 {
-    const struct weft_value *value = weft_error_value(&c->failure->error, name);
+    const struct weft_value *value = value_of(c, name);
 
     return value != NULL && value->kind == WEFT_VALUE_INT ? value->number : IO_UNKNOWN;
+}
+
+/* What `host` was told by the one called `name`. */
+static struct diag_ports told_by(const struct diag_host *host, const char *name)
+{
+    for (uint32_t j = 0; j < host->n_told; j++) {
+        if (strcmp(host->told[j].peer, name) == 0) {
+            return (struct diag_ports){host->told[j].ports, host->told[j].n_ports};
+        }
+    }
+    return (struct diag_ports){NULL, 0};
+}
+
+struct diag_ports diag_ports_of(const struct diag_input *input, const char *name)
+{
+    const struct diag_host *host = diag_find_host(input, name);
+
+    if (host != NULL && host->n_ports > 0) {
+        return (struct diag_ports){host->ports, host->n_ports};
+    }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        struct diag_ports told = told_by(&input->hosts[i], name);
+
+        if (told.n > 0) {
+            return told;
+        }
+    }
+    return (struct diag_ports){NULL, 0};
 }
 
 /* The peer's own observation is best, then what it told the host that failed, then what it
  * told anybody. */
 static struct diag_ports ports_of_peer(const struct diag_case *c)
 {
-    if (c->peer != NULL && c->peer->n_ports > 0) {
-        return (struct diag_ports){c->peer->ports, c->peer->n_ports};
-    }
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < c->input->n_hosts; i++) {
-            const struct diag_host *host = &c->input->hosts[i];
+    struct diag_ports told = told_by(c->host, c->peer_name);
 
-            if ((pass == 0) != (host == c->host)) {
-                continue;
-            }
-            for (uint32_t j = 0; j < host->n_told; j++) {
-                if (strcmp(host->told[j].peer, c->peer_name) == 0) {
-                    return (struct diag_ports){host->told[j].ports,
-                                               host->told[j].n_ports};
-                }
-            }
-        }
+    if ((c->peer != NULL && c->peer->n_ports > 0) || told.n == 0) {
+        return diag_ports_of(c->input, c->peer_name);
     }
-    return (struct diag_ports){NULL, 0};
+    return told;
 }
 
 static const struct diag_port *port_by_name(const struct diag_ports *ports,
@@ -107,8 +144,60 @@ static bool ip_value(const struct diag_case *c, const char *name, struct io_ip *
     return text != NULL && io_ip_parse(text, out);
 }
 
-void diag_case_init(struct diag_case *c, const struct diag_input *input,
-                    const struct diag_host *host, const struct diag_error *failure)
+static weft_status status_by_name(const char *name)
+{
+    for (int status = WEFT_OK; status >= WEFT_ERR_ENVIRONMENT; status--) {
+        if (name != NULL && strcmp(weft_status_name((weft_status)status), name) == 0) {
+            return (weft_status)status;
+        }
+    }
+    return WEFT_ERR_PROTOCOL;
+}
+
+/* Who was told that its peer failed, and of what, knows the same rail from the other end. */
+static void turn_round(struct diag_case *c)
+{
+    const struct weft_error *error = &c->failure->error;
+    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+    const struct diag_host *host = c->host;
+    int64_t number;
+
+    if (!c->failure->is_hearsay || phase == NULL || phase->kind != WEFT_VALUE_TEXT ||
+        c->peer == NULL || strcmp(phase->text, "peer") == 0) {
+        return;
+    }
+    c->phase = phase->text;
+    c->status = status_by_name(diag_text(c, "peer_status"));
+    number = diag_number(c, "peer_errno");
+    c->sys_errno = number == IO_UNKNOWN ? 0 : (int)number;
+    number = diag_number(c, "peer_wc_status");
+    c->wc_status = number == IO_UNKNOWN ? 0 : (int)number;
+    c->is_turned = true;
+    c->host = c->peer;
+    c->peer = host;
+    c->peer_name = host->name;
+}
+
+static void find_ports(struct diag_case *c)
+{
+    c->local = diag_ports_of(c->input, c->host->name);
+    c->remote = c->peer_name[0] != '\0' ? ports_of_peer(c) : c->remote;
+    if (c->local_port == NULL) {
+        c->local_port = port_by_name(&c->local, diag_text(c, "local_port"));
+    }
+    if (c->local_port == NULL && c->has_local_gid) {
+        c->local_port = port_by_ip(&c->local, &c->local_gid);
+    }
+    if (c->remote_port == NULL) {
+        c->remote_port = port_by_name(&c->remote, diag_text(c, "remote_port"));
+    }
+    if (c->remote_port == NULL && c->has_remote_gid) {
+        c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
+    }
+}
+
+static void start_case(struct diag_case *c, const struct diag_input *input,
+                       const struct diag_host *host, const struct diag_error *failure)
 {
     *c = (struct diag_case){
         .input = input,
@@ -116,130 +205,49 @@ void diag_case_init(struct diag_case *c, const struct diag_input *input,
         .failure = failure,
         .peer = diag_find_host(input, failure->peer),
         .peer_name = failure->peer,
-        .local = {host->ports, host->n_ports},
+        .status = failure->error.status,
+        .phase = failure->error.phase,
+        .sys_errno = failure->error.sys_errno,
+        .wc_status = failure->error.wc_status,
+        .path_mtu = IO_UNKNOWN,
     };
-    c->remote = c->peer_name[0] != '\0' ? ports_of_peer(c) : c->remote;
+}
+
+void diag_case_init(struct diag_case *c, const struct diag_input *input,
+                    const struct diag_host *host, const struct diag_error *failure)
+{
+    start_case(c, input, host, failure);
+    turn_round(c);
     c->has_local_gid = ip_value(c, "local_gid", &c->local_gid);
     c->has_remote_gid = ip_value(c, "remote_gid", &c->remote_gid);
     c->local_type = diag_text(c, "local_gid_type");
     c->remote_type = diag_text(c, "remote_gid_type");
     c->path_mtu = diag_number(c, "path_mtu");
-    c->local_port = port_by_name(&c->local, diag_text(c, "local_port"));
-    if (c->local_port == NULL && c->has_local_gid) {
-        c->local_port = port_by_ip(&c->local, &c->local_gid);
-    }
-    c->remote_port = port_by_name(&c->remote, diag_text(c, "remote_port"));
-    if (c->remote_port == NULL && c->has_remote_gid) {
-        c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
-    }
-    if (failure->error.status == WEFT_ERR_ROUTE && c->local_port == NULL) {
+    find_ports(c);
+    if (c->status == WEFT_ERR_ROUTE && c->local_port == NULL) {
         find_facing(c);
     }
 }
 
-/* ---- subnets ---- */
-
-enum diag_known diag_faces(const struct diag_port *port, const struct io_ip *ip)
+void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
+                        const struct diag_host *host, const struct diag_error *failure,
+                        const struct diag_use *use)
 {
-    enum diag_known answer = DIAG_NO;
-
-    if (port == NULL || !port->has_gids || io_ip_is_link_local(ip)) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        const struct diag_gid *gid = &port->gids[i];
-
-        if (gid->prefix_len == IO_UNKNOWN) {
-            answer = DIAG_UNKNOWN;
-        } else if (gid->prefix_len > 0 &&
-                   io_ip_same_subnet(&gid->ip, ip, (unsigned)gid->prefix_len)) {
-            return DIAG_YES;
-        }
-    }
-    return answer;
+    start_case(c, input, host, failure);
+    c->use = use;
+    c->peer = diag_find_host(input, use->peer);
+    c->peer_name = use->peer;
+    c->has_local_gid = io_ip_parse(use->local_gid, &c->local_gid);
+    c->has_remote_gid = io_ip_parse(use->remote_gid, &c->remote_gid);
+    c->path_mtu = use->path_mtu;
+    c->local = diag_ports_of(input, host->name);
+    c->remote = diag_ports_of(input, use->peer);
+    c->local_port = port_by_name(&c->local, use->local_port);
+    c->remote_port = port_by_name(&c->remote, use->remote_port);
+    find_ports(c);
 }
 
-enum diag_known diag_any_faces(struct diag_ports ports, const struct diag_port *but,
-                               const struct io_ip *ip)
-{
-    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
-
-    for (uint32_t i = 0; i < ports.n; i++) {
-        enum diag_known one;
-
-        if (&ports.items[i] == but) {
-            continue;
-        }
-        one = diag_faces(&ports.items[i], ip);
-        if (one == DIAG_YES) {
-            return DIAG_YES;
-        }
-        answer = one == DIAG_UNKNOWN ? DIAG_UNKNOWN : answer;
-    }
-    return answer;
-}
-
-enum diag_known diag_facing(const struct diag_port *a, const struct diag_port *b)
-{
-    enum diag_known answer = DIAG_NO;
-
-    if (!a->has_gids || !b->has_gids) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < b->n_gids; i++) {
-        const struct io_ip *ip = &b->gids[i].ip;
-        enum diag_known one;
-
-        if (b->gids[i].prefix_len == 0 || io_ip_is_link_local(ip)) {
-            continue; /* no address behind it, or one that faces everybody */
-        }
-        one = diag_faces(a, ip);
-        if (one == DIAG_YES && b->gids[i].prefix_len != IO_UNKNOWN) {
-            return DIAG_YES;
-        }
-        answer = one == DIAG_NO ? answer : DIAG_UNKNOWN;
-    }
-    return answer;
-}
-
-enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remote)
-{
-    enum diag_known answer = local.n == 0 || remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
-
-    for (uint32_t i = 0; i < local.n; i++) {
-        for (uint32_t j = 0; j < remote.n; j++) {
-            enum diag_known one = diag_facing(&local.items[i], &remote.items[j]);
-
-            if (one == DIAG_YES) {
-                return DIAG_YES;
-            }
-            answer = one == DIAG_UNKNOWN ? DIAG_UNKNOWN : answer;
-        }
-    }
-    return answer;
-}
-
-/* ---- states ---- */
-
-enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port)
-{
-    if (port == NULL) {
-        return DIAG_UNKNOWN;
-    }
-    if (port->is_up == DIAG_NO) {
-        return DIAG_YES;
-    }
-    if (host == NULL || !host->has_events) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < host->n_events; i++) {
-        if (strcmp(host->events[i].type, "port_error") == 0 &&
-            strcmp(host->events[i].port, port->name) == 0) {
-            return DIAG_YES;
-        }
-    }
-    return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
-}
+/* ---- who is gone ---- */
 
 /* Its kernel closed or reset the control stream: a process that fails in order says goodbye. */
 static bool is_cut_off(const struct diag_error *error)
@@ -333,33 +341,62 @@ static void describe_port(struct diag_finding *out, const struct diag_port *port
     diag_evidence_int(out, mtu_of, port != NULL ? port->netdev_mtu : IO_UNKNOWN);
 }
 
-void diag_describe(const struct diag_case *c, struct diag_finding *out)
+static void describe_counters(struct diag_finding *out, const struct diag_port *port,
+                              const char *end)
+{
+    for (int i = 0; port != NULL && i < DIAG_N_COUNTERS; i++) {
+        char name[32];
+        bool is_frames = i == DIAG_TX_PACKETS || i == DIAG_RX_PACKETS;
+
+        if (port->counters[i] > 0 || (is_frames && port->counters[i] == 0)) {
+            weft_format(name, sizeof(name), "%s_%s", end,
+                        diag_counter_name((enum diag_counter)i));
+            diag_evidence_int(out, name, port->counters[i]);
+        }
+    }
+}
+
+static void describe_values(const struct diag_case *c, struct diag_finding *out)
 {
     const struct weft_error *error = &c->failure->error;
+    char here[32];
 
+    for (unsigned i = 0; i < error->n_values; i++) {
+        const struct weft_value *value = &error->values[i];
+        const char *name = name_here(c, value->name, here, sizeof(here));
+
+        if (value->kind == WEFT_VALUE_TEXT) {
+            diag_evidence_text(out, name, value->text);
+        } else {
+            diag_evidence_int(out, name, value->number);
+        }
+    }
+}
+
+void diag_describe(const struct diag_case *c, struct diag_finding *out)
+{
     weft_format(out->host, sizeof(out->host), "%s", c->host->name);
     weft_format(out->peer, sizeof(out->peer), "%s", c->peer_name);
     if (c->local_port != NULL) {
         weft_format(out->port, sizeof(out->port), "%s", c->local_port->name);
     }
-    diag_evidence_text(out, "phase", error->phase[0] != '\0' ? error->phase : "unknown");
-    if (error->sys_errno != 0) {
-        diag_evidence_int(out, "errno", error->sys_errno);
+    diag_evidence_text(out, "phase", c->phase[0] != '\0' ? c->phase : "unknown");
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
     }
-    if (error->wc_status != 0) {
-        diag_evidence_int(out, "wc_status", error->wc_status);
+    if (c->wc_status != 0) {
+        diag_evidence_int(out, "wc_status", c->wc_status);
     }
-    for (unsigned i = 0; i < error->n_values && i < 12; i++) {
-        const struct weft_value *value = &error->values[i];
-
-        if (value->kind == WEFT_VALUE_TEXT) {
-            diag_evidence_text(out, value->name, value->text);
-        } else {
-            diag_evidence_int(out, value->name, value->number);
-        }
+    if (c->use == NULL) {
+        describe_values(c, out);
+    } else {
+        diag_evidence_text(out, "local_gid", c->use->local_gid);
+        diag_evidence_text(out, "remote_gid", c->use->remote_gid);
     }
     if (c->peer_name[0] != '\0') {
         describe_port(out, c->local_port, "local_port", "local_state", "local_mtu");
         describe_port(out, c->remote_port, "remote_port", "remote_state", "remote_mtu");
+        describe_counters(out, c->local_port, "local");
+        describe_counters(out, c->remote_port, "remote");
     }
 }

@@ -137,6 +137,8 @@ static json_t *encode_uses(const struct diag_host *host)
         put_text(use, "peer", host->uses[i].peer);
         put_text(use, "local_port", host->uses[i].local_port);
         put_text(use, "remote_port", host->uses[i].remote_port);
+        put_text(use, "local_gid", host->uses[i].local_gid);
+        put_text(use, "remote_gid", host->uses[i].remote_gid);
         put_int(use, "path_mtu", host->uses[i].path_mtu);
         json_array_append_new(array, use);
     }
@@ -241,6 +243,8 @@ json_t *diag_findings_encode(const struct diag_findings *findings)
 
             weft_format(key, sizeof(key), "candidate_%u", j + 1);
             put_text(evidence, key, finding->candidates[j]->code);
+            weft_format(key, sizeof(key), "to_decide_%u", j + 1);
+            put_text(evidence, key, finding->candidates[j]->decide);
         }
         json_object_set_new(object, "code", json_string(finding->entry->code));
         json_object_set_new(object, "severity",

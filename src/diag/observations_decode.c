@@ -253,6 +253,8 @@ static void decode_uses(struct cursor *at, const json_t *object, struct diag_hos
         get_text(at, item, "peer", use->peer, sizeof(use->peer));
         get_text(at, item, "local_port", use->local_port, sizeof(use->local_port));
         get_text(at, item, "remote_port", use->remote_port, sizeof(use->remote_port));
+        get_text(at, item, "local_gid", use->local_gid, sizeof(use->local_gid));
+        get_text(at, item, "remote_gid", use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = get_int(at, item, "path_mtu", IO_UNKNOWN);
         leave(at, mark);
     }

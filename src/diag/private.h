@@ -15,8 +15,15 @@ struct diag_case {
     const struct diag_input *input;
     const struct diag_host *host; /* who failed */
     const struct diag_error *failure;
+    /* What was told of another's failure is turned round: `host` is that other. */
+    bool is_turned;
+    const struct diag_use *use; /* not NULL: whether it is to blame, is asked of a rail */
     const struct diag_host *peer; /* NULL: not in the input, or nobody */
     const char *peer_name;        /* "" if nobody */
+    /* Of `host`: as it failed, whoever tells it. */
+    weft_status status;
+    const char *phase; /* "" unknown */
+    int sys_errno, wc_status;
     struct diag_ports local, remote;
     const struct diag_port *local_port;  /* the one used; NULL: not known */
     const struct diag_port *remote_port; /* the one aimed at; NULL: not known */
@@ -26,14 +33,57 @@ struct diag_case {
     int64_t path_mtu;                     /* or IO_UNKNOWN */
 };
 
+/* ---- three values ---- */
+
+static inline enum diag_known diag_known_of(bool is_so)
+{
+    return is_so ? DIAG_YES : DIAG_NO;
+}
+
+static inline enum diag_known diag_and(enum diag_known a, enum diag_known b)
+{
+    if (a == DIAG_NO || b == DIAG_NO) {
+        return DIAG_NO;
+    }
+    return a == DIAG_YES && b == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+static inline enum diag_known diag_or(enum diag_known a, enum diag_known b)
+{
+    if (a == DIAG_YES || b == DIAG_YES) {
+        return DIAG_YES;
+    }
+    return a == DIAG_NO && b == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+static inline enum diag_known diag_not(enum diag_known a)
+{
+    return a == DIAG_UNKNOWN ? a : a == DIAG_YES ? DIAG_NO : DIAG_YES;
+}
+
 /* ---- evidence.c ---- */
 
 void diag_case_init(struct diag_case *c, const struct diag_input *input,
                     const struct diag_host *host, const struct diag_error *failure);
+/* The same failure, asked of one of the rails that `host` used. */
+void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
+                        const struct diag_host *host, const struct diag_error *failure,
+                        const struct diag_use *use);
 const struct diag_host *diag_find_host(const struct diag_input *input, const char *name);
+/* What is known of a host's ports: by itself, or by anybody whom it told. */
+struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);
 /* A value of the failure, or NULL / IO_UNKNOWN. */
 const char *diag_text(const struct diag_case *c, const char *name);
 int64_t diag_number(const struct diag_case *c, const char *name);
+/* The peer's process is gone, by what the others saw. */
+enum diag_known diag_peer_died(const struct diag_case *c);
+
+/* Starts a finding about `c`, with the evidence of both ends. */
+void diag_describe(const struct diag_case *c, struct diag_finding *out);
+void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
+void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
+
+/* ---- facing.c ---- */
 
 /* Is `ip` inside a subnet of `port`, by the prefixes of its addresses? Link-local addresses
  * are in everybody's subnet and decide nothing. */
@@ -43,21 +93,51 @@ enum diag_known diag_any_faces(struct diag_ports ports, const struct diag_port *
                                const struct io_ip *ip);
 /* Do the two ports have addresses that face each other, both ways? */
 enum diag_known diag_facing(const struct diag_port *a, const struct diag_port *b);
+/* Only one of the two finds the other in its subnet. */
+enum diag_known diag_facing_one_way(const struct diag_port *a, const struct diag_port *b);
 /* Does any pair of ports of both hosts? */
 enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remote);
+/* The port has an address that is not link-local. */
+enum diag_known diag_has_address(const struct diag_port *port);
+/* What `port`'s table says of `gid`, or NULL. */
+const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
+                                   const struct io_ip *gid);
+/* Small messages went there and back: the way itself is right. */
+bool diag_way_works(const struct diag_case *c);
 /* The port went down, by its state or an event; `host` may be NULL. */
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port);
-/* The peer's process is gone, by what the others saw. */
-enum diag_known diag_peer_died(const struct diag_case *c);
 
-/* Starts a finding about `c`, with the evidence of both ends. */
-void diag_describe(const struct diag_case *c, struct diag_finding *out);
-void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
-void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
+/* ---- hypotheses: each answers from positive evidence only ---- */
+
+typedef enum diag_known diag_test(const struct diag_case *c);
+
+/* rules_route.c: which port, which address */
+diag_test diag_is_merged_nic, diag_is_crossed_planes, diag_is_prefix_collision,
+    diag_is_listener_blind, diag_is_wrong_nic, diag_is_link_local_route,
+    diag_is_gid_collision, diag_is_no_cable, diag_is_addr_missing,
+    diag_is_prefix_mismatch, diag_is_no_facing_port, diag_is_addr_duplicate,
+    diag_is_peer_address, diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4,
+    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2;
+/* rules_link.c: cables, GID tables in use, filters */
+diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
+    diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_black_hole,
+    diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
+    diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_pause_storm;
+/* rules_host.c: processes and limits */
+diag_test diag_is_memlock, diag_is_peer_late, diag_is_filtered, diag_is_certain;
+
+/* The share of frames lost between two ports that have only each other, from `from` to `to`:
+ * how many, or IO_UNKNOWN. Less than nothing is nothing. */
+int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to);
+/* Nobody else's port is in their subnet. */
+enum diag_known diag_is_one_cable(const struct diag_input *input,
+                                  const struct diag_port *a, const struct diag_port *b);
 
 /* ---- rules.c ---- */
 
 /* What `c` was caused by: a code, or `undetermined` with its candidates. */
 void diag_judge(const struct diag_case *c, struct diag_finding *out);
+/* The failure names no peer and no port: every rail in use is a suspect. */
+bool diag_is_stall(const struct diag_case *c);
 
 #endif

@@ -9,342 +9,201 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-/* Of enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded". */
+/* Of enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded", and
+ * IBV_WC_RNR_RETRY_EXC_ERR. */
 #define RETRY_EXC 12
+#define RNR_RETRY_EXC 13
 /* IBV_WC_WR_FLUSH_ERR and IBV_WC_LOC_QP_OP_ERR: what rdma_rxe completes with when its own
  * netdev goes down; the latter was seen on Linux 6.1. */
 #define WR_FLUSH 5
 #define LOC_QP_OP 2
-/* IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what a full packet adds to the path MTU. */
-#define PACKET_OVERHEAD 60
 
 struct hypothesis {
     enum diag_code code;
-    enum diag_known (*test)(const struct diag_case *c);
+    diag_test *test;
 };
-
-/* ---- hypotheses ---- */
-
-static enum diag_known same_subnet(const struct diag_case *c)
-{
-    return c->has_remote_gid ? diag_faces(c->local_port, &c->remote_gid) : DIAG_UNKNOWN;
-}
-
-static enum diag_known another_faces(const struct diag_case *c)
-{
-    return c->has_remote_gid && c->local_port != NULL
-               ? diag_any_faces(c->local, c->local_port, &c->remote_gid)
-               : DIAG_UNKNOWN;
-}
-
-/* Small messages went there and back: the way itself is right. */
-static bool way_works(const struct diag_case *c)
-{
-    return diag_number(c, "small_passed") == 1;
-}
-
-static enum diag_known wrong_nic(const struct diag_case *c)
-{
-    enum diag_known same = same_subnet(c);
-    enum diag_known other = another_faces(c);
-    enum diag_known any = diag_any_facing(c->local, c->remote);
-
-    if (same == DIAG_NO && (other == DIAG_YES || any == DIAG_YES)) {
-        return DIAG_YES;
-    }
-    if (same == DIAG_YES || way_works(c) || (other == DIAG_NO && any == DIAG_NO)) {
-        return DIAG_NO;
-    }
-    return DIAG_UNKNOWN;
-}
-
-static enum diag_known no_facing_port(const struct diag_case *c)
-{
-    enum diag_known any = diag_any_facing(c->local, c->remote);
-
-    if (any == DIAG_YES || way_works(c) || same_subnet(c) == DIAG_YES ||
-        another_faces(c) == DIAG_YES) {
-        return DIAG_NO;
-    }
-    return any == DIAG_NO ? DIAG_YES : DIAG_UNKNOWN;
-}
-
-static enum diag_known gid_collision(const struct diag_case *c)
-{
-    enum diag_known same = same_subnet(c);
-    enum diag_known other = another_faces(c);
-
-    if (same == DIAG_NO || other == DIAG_NO || way_works(c)) {
-        return DIAG_NO;
-    }
-    return same == DIAG_YES && other == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
-}
-
-/* What `port`'s table says of `gid`, or NULL. */
-static const struct diag_gid *gid_of(const struct diag_port *port, bool has_gid,
-                                     const struct io_ip *gid)
-{
-    for (uint32_t i = 0; port != NULL && has_gid && i < port->n_gids; i++) {
-        if (io_ip_equal(&port->gids[i].ip, gid)) {
-            return &port->gids[i];
-        }
-    }
-    return NULL;
-}
-
-/* An IPv4 GID without an address behind it: the address has a peer, whose GID it is. */
-static enum diag_known peer_address(const struct diag_case *c)
-{
-    if (way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
-        return DIAG_NO;
-    }
-    const struct diag_gid *gid = gid_of(c->local_port, c->has_local_gid, &c->local_gid);
-    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return gid->prefix_len == 0 ? DIAG_YES : DIAG_NO;
-}
-
-/* The GID is not in the table any more. */
-static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
-                               const struct io_ip *gid)
-{
-    if (port == NULL || !port->has_gids || !has_gid) {
-        return DIAG_UNKNOWN;
-    }
-    if (gid_of(port, has_gid, gid) != NULL) {
-        return DIAG_NO;
-    }
-    return port->n_gids < DIAG_GIDS_MAX ? DIAG_YES : DIAG_UNKNOWN;
-}
-
-/* Of a queue pair that was connected with it. */
-static enum diag_known gid_gone(const struct diag_case *c)
-{
-    enum diag_known local = is_gone(c->local_port, c->has_local_gid, &c->local_gid);
-    enum diag_known remote = is_gone(c->remote_port, c->has_remote_gid, &c->remote_gid);
-
-    if (local == DIAG_YES || remote == DIAG_YES) {
-        return DIAG_YES;
-    }
-    return local == DIAG_NO && remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
-}
-
-static enum diag_known link_down(const struct diag_case *c)
-{
-    enum diag_known local = diag_was_down(c->host, c->local_port);
-    enum diag_known remote = diag_was_down(c->peer, c->remote_port);
-
-    if (local == DIAG_YES || remote == DIAG_YES) {
-        return DIAG_YES;
-    }
-    /* A cable has one carrier: its near end is enough to say that it was never lost. */
-    return local == DIAG_NO || remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
-}
-
-static enum diag_known gid_type_mismatch(const struct diag_case *c)
-{
-    if (way_works(c)) {
-        return DIAG_NO;
-    }
-    if (c->local_type == NULL || c->remote_type == NULL) {
-        return DIAG_UNKNOWN;
-    }
-    return strcmp(c->local_type, c->remote_type) == 0 ? DIAG_NO : DIAG_YES;
-}
-
-static enum diag_known mtu_mismatch(const struct diag_case *c)
-{
-    int64_t local = c->local_port != NULL ? c->local_port->netdev_mtu : IO_UNKNOWN;
-    int64_t remote = c->remote_port != NULL ? c->remote_port->netdev_mtu : IO_UNKNOWN;
-    int64_t lesser = local < remote ? local : remote;
-
-    if (local == IO_UNKNOWN || remote == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    if (local == remote) {
-        return DIAG_NO;
-    }
-    if (c->path_mtu == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
-}
-
-/* The probe of a connection sends a small message first; one that failed in its second stage
- * says so. */
-static enum diag_known black_hole(const struct diag_case *c)
-{
-    int64_t small_passed = diag_number(c, "small_passed");
-
-    if (small_passed == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return small_passed == 1 ? DIAG_YES : DIAG_NO;
-}
-
-static enum diag_known memlock(const struct diag_case *c)
-{
-    int64_t limit = diag_number(c, "memlock_bytes");
-
-    limit = limit == IO_UNKNOWN ? c->host->memlock_bytes : limit;
-    if (limit == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return limit == INT64_MAX ? DIAG_NO : DIAG_YES;
-}
-
-/* Some pair of ports faces each other, and one of each such pair is down. */
-static enum diag_known facing_down(const struct diag_case *c)
-{
-    enum diag_known answer = DIAG_NO;
-
-    for (uint32_t i = 0; i < c->local.n; i++) {
-        for (uint32_t j = 0; j < c->remote.n; j++) {
-            const struct diag_port *a = &c->local.items[i];
-            const struct diag_port *b = &c->remote.items[j];
-
-            if (diag_facing(a, b) != DIAG_YES) {
-                continue;
-            }
-            if (diag_was_down(c->host, a) == DIAG_YES ||
-                diag_was_down(c->peer, b) == DIAG_YES) {
-                answer = DIAG_YES;
-            } else if (a->is_up != DIAG_YES || b->is_up != DIAG_YES) {
-                answer = answer == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
-            }
-        }
-    }
-    return diag_any_facing(c->local, c->remote) == DIAG_UNKNOWN ? DIAG_UNKNOWN : answer;
-}
-
-static enum diag_known has_v2(const struct diag_port *port)
-{
-    enum diag_known answer = DIAG_NO;
-
-    if (!port->has_gids) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        if (port->gids[i].type == 2 && port->gids[i].prefix_len > 0) {
-            return DIAG_YES;
-        }
-        if (port->gids[i].type == 0 || port->gids[i].prefix_len == IO_UNKNOWN) {
-            answer = DIAG_UNKNOWN;
-        }
-    }
-    return answer;
-}
-
-/* Ports face each other, and no such pair has version 2 GIDs on both ends. */
-static enum diag_known facing_without_v2(const struct diag_case *c)
-{
-    enum diag_known answer = diag_any_facing(c->local, c->remote);
-
-    for (uint32_t i = 0; i < c->local.n; i++) {
-        for (uint32_t j = 0; j < c->remote.n; j++) {
-            const struct diag_port *a = &c->local.items[i];
-            const struct diag_port *b = &c->remote.items[j];
-            enum diag_known near = has_v2(a);
-            enum diag_known far = has_v2(b);
-
-            if (diag_facing(a, b) != DIAG_YES) {
-                continue;
-            }
-            if (near == DIAG_YES && far == DIAG_YES) {
-                return DIAG_NO;
-            }
-            if (near != DIAG_NO && far != DIAG_NO) {
-                answer = DIAG_UNKNOWN;
-            }
-        }
-    }
-    return answer;
-}
-
-static enum diag_known certain(const struct diag_case *c)
-{
-    (void)c;
-    return DIAG_YES;
-}
-
-/* The address is on this very cable, nothing above explains it, and the carrier is there. */
-static enum diag_known no_answer(const struct diag_case *c)
-{
-    return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
-}
 
 /* ---- symptoms and what they may mean, in the order of asking ---- */
 
+/* A port that does not face the peer, and nothing that does. */
+#define WRONG_PORT                                                                       \
+    {DIAG_ROUTE_MERGED_NIC, diag_is_merged_nic},                                         \
+        {DIAG_ROUTE_CROSSED_PLANES, diag_is_crossed_planes},                             \
+        {DIAG_ROUTE_PREFIX_COLLISION, diag_is_prefix_collision},                         \
+        {DIAG_ROUTE_LISTENER_BLIND, diag_is_listener_blind},                             \
+    {                                                                                    \
+        DIAG_ROUTE_WRONG_NIC, diag_is_wrong_nic                                          \
+    }
+#define NO_PORT                                                                          \
+    {DIAG_ADDR_PREFIX_MISMATCH, diag_is_prefix_mismatch},                                \
+        {DIAG_ADDR_MISSING, diag_is_addr_missing},                                       \
+        {DIAG_MESH_NO_CABLE, diag_is_no_cable},                                          \
+    {                                                                                    \
+        DIAG_ROUTE_NO_FACING_PORT, diag_is_no_facing_port                                \
+    }
+/* A GID that is no address of its port. */
+#define WRONG_GID                                                                        \
+    {DIAG_GID_FIXED_INDEX, diag_is_fixed_index},                                         \
+        {DIAG_GID_LINK_LOCAL, diag_is_gid_link_local},                                   \
+    {                                                                                    \
+        DIAG_GID_NO_IPV4, diag_is_no_ipv4                                                \
+    }
+
 /* Modify to RTR: the neighbour could not be resolved. */
 static const struct hypothesis unresolved[] = {
-    {DIAG_ROUTE_WRONG_NIC, wrong_nic},
-    {DIAG_GID_PEER_ADDRESS, peer_address},
-    {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
-    {DIAG_ROUTE_GID_COLLISION, gid_collision},
-    {DIAG_LINK_DOWN, link_down},
-    {DIAG_NEIGH_NO_ANSWER, no_answer},
+    WRONG_GID,
+    {DIAG_ROUTE_LINK_LOCAL, diag_is_link_local_route},
+    {DIAG_GID_PEER_ADDRESS, diag_is_peer_address},
+    {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
+    WRONG_PORT,
+    NO_PORT,
+    {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
+    {DIAG_LINK_DOWN, diag_is_link_down},
+    {DIAG_LINK_VLAN_MISMATCH, diag_is_vlan_mismatch},
+    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_NEIGH_NO_ANSWER, diag_is_no_answer},
 };
+
+/* Modify to RTR: the two GIDs are not of one family. */
+static const struct hypothesis mixed[] = {WRONG_GID,
+                                          {DIAG_ADDR_MISSING, diag_is_addr_missing},
+                                          {DIAG_DEVICE_REJECTED, diag_is_certain}};
 
 /* Packets were sent and never acknowledged. */
 static const struct hypothesis lost[] = {
     {DIAG_PEER_DEAD, diag_peer_died},
-    {DIAG_LINK_DOWN, link_down},
-    {DIAG_GID_MISSING, gid_gone},
-    {DIAG_ROUTE_WRONG_NIC, wrong_nic},
-    {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
-    {DIAG_GID_TYPE_MISMATCH, gid_type_mismatch},
-    {DIAG_LINK_MTU_MISMATCH, mtu_mismatch},
-    {DIAG_ROUTE_GID_COLLISION, gid_collision},
-    {DIAG_LINK_BLACK_HOLE, black_hole},
+    {DIAG_LINK_FLAPPING, diag_is_flapping},
+    {DIAG_LINK_DOWN, diag_is_link_down},
+    {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+    {DIAG_GID_MISSING, diag_is_gid_gone},
+    {DIAG_GID_TYPE_MISMATCH, diag_is_type_mismatch},
+    {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch},
+    {DIAG_LINK_BLACK_HOLE, diag_is_black_hole},
+    WRONG_GID,
+    {DIAG_ROUTE_LINK_LOCAL, diag_is_link_local_route},
+    {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
+    {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
+    {DIAG_HOST_RP_FILTER, diag_is_rp_filter},
+    WRONG_PORT,
+    NO_PORT,
+    {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
+    {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
+    {DIAG_LINK_CORRUPTING, diag_is_corrupting},
+    {DIAG_LINK_ONE_WAY, diag_is_one_way},
+    {DIAG_LINK_LOSSY, diag_is_lossy},
+};
+
+/* A job stands still, and no queue pair says why: asked of every rail in use. */
+static const struct hypothesis stalled[] = {
+    {DIAG_LINK_FLAPPING, diag_is_flapping},
+    {DIAG_LINK_DOWN, diag_is_link_down},
+    {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+    {DIAG_GID_MISSING, diag_is_gid_gone},
+    {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
+    {DIAG_LINK_CORRUPTING, diag_is_corrupting},
+    {DIAG_LINK_ONE_WAY, diag_is_one_way},
+    {DIAG_LINK_LOSSY, diag_is_lossy},
 };
 
 /* The device itself gave the requests up, without a try that ran out. */
-static const struct hypothesis flushed[] = {{DIAG_LINK_DOWN, link_down}};
+static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flapping},
+                                            {DIAG_LINK_DOWN, diag_is_link_down}};
 
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
-    {DIAG_ROUTE_NO_FACING_PORT, no_facing_port},
-    {DIAG_LINK_DOWN, facing_down},
-    {DIAG_GID_MISSING, facing_without_v2},
+    NO_PORT,
+    {DIAG_LINK_DOWN, diag_is_facing_down},
+    {DIAG_GID_MISSING, diag_is_facing_without_v2},
 };
 
-static const struct hypothesis no_memory[] = {{DIAG_HOST_MEMLOCK, memlock}};
-static const struct hypothesis no_gid[] = {{DIAG_GID_MISSING, certain}};
-static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, certain}};
+static const struct hypothesis not_ready[] = {{DIAG_PEER_RECEIVER_LATE, diag_is_certain}};
+static const struct hypothesis no_memory[] = {{DIAG_HOST_MEMLOCK, diag_is_memlock},
+                                              {DIAG_HOST_KERNEL_MEMORY, diag_is_certain}};
+static const struct hypothesis no_room[] = {{DIAG_HOST_MEMLOCK, diag_is_memlock},
+                                            {DIAG_DEVICE_QP_LIMIT, diag_is_certain}};
+static const struct hypothesis full[] = {{DIAG_DEVICE_QP_LIMIT, diag_is_certain}};
+static const struct hypothesis rejected[] = {{DIAG_DEVICE_REJECTED, diag_is_certain}};
+static const struct hypothesis failed[] = {{DIAG_DEVICE_FAILED, diag_is_certain}};
+static const struct hypothesis forbidden[] = {{DIAG_HOST_PERMISSION, diag_is_certain}};
+static const struct hypothesis no_gid[] = {{DIAG_GID_MISSING, diag_is_certain}};
+static const struct hypothesis no_netdev[] = {{DIAG_GID_NO_NETDEV, diag_is_certain}};
+static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, diag_is_certain}};
 static const struct hypothesis refused[] = {{DIAG_PEER_DEAD, diag_peer_died},
-                                            {DIAG_CONN_REFUSED, certain}};
-static const struct hypothesis unanswered[] = {{DIAG_PEER_DEAD, diag_peer_died},
-                                               {DIAG_CONN_TIMEOUT, certain}};
+                                            {DIAG_CONN_REFUSED, diag_is_certain}};
+static const struct hypothesis unanswered[] = {
+    {DIAG_PEER_DEAD, diag_peer_died},
+    {DIAG_PEER_LATE, diag_is_peer_late},
+    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_CONN_FILTERED, diag_is_filtered},
+    {DIAG_CONN_TIMEOUT, diag_is_certain}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
-static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, certain}};
-static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, certain}};
+static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
+static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
 struct symptom {
     const struct hypothesis *list; /* NULL: none that is known */
     size_t n;
 };
 #define SYMPTOM(list) ((struct symptom){list, WEFT_LENGTH(list)})
+#define UNHEARD_OF ((struct symptom){NULL, 0})
 
-static bool phase_is(const struct weft_error *error, const char *phase)
+static bool phase_is(const struct diag_case *c, const char *phase)
 {
-    return strcmp(error->phase, phase) == 0;
+    return strcmp(c->phase, phase) == 0;
 }
 
-static struct symptom of_errno(const struct weft_error *error)
+/* Control verbs, by what was done: everything else with an errno is a stream. */
+static bool is_about_queues(const struct diag_case *c)
 {
-    bool is_rtr = phase_is(error, "rtr");
+    return phase_is(c, "create") || phase_is(c, "init") || phase_is(c, "rts");
+}
 
-    switch (error->sys_errno) {
+static bool is_verb(const struct diag_case *c)
+{
+    return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
+           phase_is(c, "discover") || phase_is(c, "start");
+}
+
+/* What a control verb was refused with. */
+static struct symptom of_verb_errno(const struct diag_case *c)
+{
+    bool is_rtr = phase_is(c, "rtr");
+
+    switch (c->sys_errno) {
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case ENETUNREACH:
-        return is_rtr ? SYMPTOM(unresolved) : SYMPTOM(unanswered);
+        return is_rtr ? SYMPTOM(unresolved) : UNHEARD_OF;
     case ENODATA:
+        return is_rtr ? SYMPTOM(no_gid) : UNHEARD_OF;
     case ENODEV:
-        return is_rtr ? SYMPTOM(no_gid) : (struct symptom){NULL, 0};
+        return is_rtr || is_about_queues(c) ? SYMPTOM(no_netdev) : UNHEARD_OF;
     case ENOMEM:
-        return SYMPTOM(no_memory);
+        return phase_is(c, "create") ? SYMPTOM(no_room) : SYMPTOM(no_memory);
+    case EBUSY:
+    case ENOSPC:
+        return phase_is(c, "create") ? SYMPTOM(full) : UNHEARD_OF;
+    case EINVAL:
+        return is_rtr ? SYMPTOM(mixed) : SYMPTOM(rejected);
+    case EOPNOTSUPP:
+        return SYMPTOM(rejected);
+    case EIO:
+        return SYMPTOM(failed);
+    case EPERM:
+    case EACCES:
+        return SYMPTOM(forbidden);
+    default:
+        return UNHEARD_OF;
+    }
+}
+
+static struct symptom of_stream_errno(const struct diag_case *c)
+{
+    switch (c->sys_errno) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return SYMPTOM(unanswered);
     case ECONNREFUSED:
     case EPERM:
         return SYMPTOM(refused);
@@ -352,7 +211,7 @@ static struct symptom of_errno(const struct weft_error *error)
     case EPIPE:
         return SYMPTOM(closed);
     default:
-        return (struct symptom){NULL, 0};
+        return UNHEARD_OF;
     }
 }
 
@@ -361,27 +220,23 @@ static struct symptom of_completion(int wc_status)
     switch (wc_status) {
     case RETRY_EXC:
         return SYMPTOM(lost);
+    case RNR_RETRY_EXC:
+        return SYMPTOM(not_ready);
     case WR_FLUSH:
     case LOC_QP_OP:
         return SYMPTOM(flushed);
     default:
-        return (struct symptom){NULL, 0};
+        return UNHEARD_OF;
     }
 }
 
-static struct symptom symptom_of(const struct weft_error *error)
+static struct symptom of_status(const struct diag_case *c)
 {
-    if (error->wc_status != 0) {
-        return of_completion(error->wc_status);
-    }
-    if (error->sys_errno != 0) {
-        return of_errno(error);
-    }
-    switch (error->status) {
+    switch (c->status) {
     case WEFT_ERR_AUTH:
         return SYMPTOM(no_proof);
     case WEFT_ERR_TIMEOUT:
-        return phase_is(error, "probe") ? SYMPTOM(lost) : SYMPTOM(unanswered);
+        return phase_is(c, "probe") ? SYMPTOM(lost) : SYMPTOM(unanswered);
     case WEFT_ERR_CLOSED:
         return SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
@@ -389,9 +244,8 @@ static struct symptom symptom_of(const struct weft_error *error)
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
     case WEFT_ERR_ENVIRONMENT:
-        return phase_is(error, "discover") || phase_is(error, "start")
-                   ? SYMPTOM(no_device)
-                   : (struct symptom){NULL, 0};
+        return phase_is(c, "discover") || phase_is(c, "start") ? SYMPTOM(no_device)
+                                                               : UNHEARD_OF;
     case WEFT_OK:
     case WEFT_AGAIN:
     case WEFT_ERR_INPUT:
@@ -403,12 +257,32 @@ static struct symptom symptom_of(const struct weft_error *error)
     case WEFT_ERR_UNSUPPORTED:
         break;
     }
-    return (struct symptom){NULL, 0};
+    return UNHEARD_OF;
+}
+
+bool diag_is_stall(const struct diag_case *c)
+{
+    return c->status == WEFT_ERR_TIMEOUT && c->peer_name[0] == '\0' &&
+           c->sys_errno == 0 && c->wc_status == 0 && phase_is(c, "jobs");
+}
+
+static struct symptom symptom_of(const struct diag_case *c)
+{
+    if (c->use != NULL || diag_is_stall(c)) {
+        return SYMPTOM(stalled);
+    }
+    if (c->wc_status != 0) {
+        return of_completion(c->wc_status);
+    }
+    if (c->sys_errno != 0) {
+        return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
+    }
+    return of_status(c);
 }
 
 void diag_judge(const struct diag_case *c, struct diag_finding *out)
 {
-    struct symptom symptom = symptom_of(&c->failure->error);
+    struct symptom symptom = symptom_of(c);
 
     *out = (struct diag_finding){.entry = NULL};
     diag_describe(c, out);

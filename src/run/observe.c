@@ -123,6 +123,8 @@ static void observe_uses(const struct run *run, const struct host *host,
         weft_format(use->peer, sizeof(use->peer), "%s", member_name(run, next));
         weft_format(use->local_port, sizeof(use->local_port), "%s", from->local_port);
         weft_format(use->remote_port, sizeof(use->remote_port), "%s", from->remote_port);
+        rdma_gid_format(&from->local_gid, use->local_gid, sizeof(use->local_gid));
+        rdma_gid_format(&from->remote_gid, use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = from->path_mtu;
     }
 }

@@ -1,0 +1,301 @@
+/* Findings about links, hosts and peers; and what is said where nothing can be decided. */
+#include "diag/catalogue_entries.h"
+
+#include "base/check.h"
+
+static const struct diag_entry entries[] = {
+    {
+        .id = DIAG_LINK_FLAPPING,
+        .code = "link.flapping",
+        .severity = DIAG_ERROR,
+        .cause = "the cable loses its carrier again and again",
+        .remedy =
+            "reseat or replace the cable or transceiver, and compare `ethtool -S` of "
+            "both ends; fix the speed if they renegotiate",
+        .reference = "ibv_get_async_event(3): PORT_ERR, PORT_ACTIVE",
+        .decide = "journalctl -k | grep 'link is'",
+        .explanation =
+            "One port error is a cable that was pulled. Several with returns between "
+            "are a bad contact, a transceiver that is too hot, or two ends that do not "
+            "agree on FEC or speed. Requests are repeated until their retries run out "
+            "in one of the gaps (status 12); after a return everything looks healthy, "
+            "which is why it is found so late.",
+    },
+    {
+        .id = DIAG_LINK_ONE_WAY,
+        .code = "link.one_way",
+        .severity = DIAG_ERROR,
+        .cause = "frames are lost in one direction of the cable and in the other none",
+        .remedy =
+            "replace the cable; compare tx and rx counters of its two ends after a ping "
+            "flood",
+        .reference = "ethtool -S; sparkring CABLE_QUALIFICATION.md",
+        .decide = "ethtool -S IF on both ends, twice",
+        .explanation =
+            "Both ends have carrier. What one end counted as sent, the other did not "
+            "count as received; what came back arrived in full. A lane of the cable, a "
+            "dirty fibre or a filter on the way drops one direction, and the sender's "
+            "retries run out (status 12). It needs counters of both ends: neither end "
+            "sees it alone.",
+    },
+    {
+        .id = DIAG_LINK_LOSSY,
+        .code = "link.lossy",
+        .severity = DIAG_ERROR,
+        .cause = "frames are lost on the cable, in both directions",
+        .remedy =
+            "replace the cable, or turn on flow control (PFC or pause) where a switch "
+            "is between: RoCE needs a lossless link",
+        .reference = "nccl#378, ucx#6000; ibv_modify_qp(3): retry_cnt",
+        .decide = "ethtool -S IF on both ends, twice",
+        .explanation =
+            "What either end sent exceeds what the other received, by far more than is "
+            "ever under way. RoCE repeats everything from the first lost packet on, so "
+            "that some per cent of loss take most of the bandwidth, and more ends with "
+            "status 12. On a direct cable it is the cable; behind a switch without flow "
+            "control, its queues.",
+    },
+    {
+        .id = DIAG_LINK_CORRUPTING,
+        .code = "link.corrupting",
+        .severity = DIAG_ERROR,
+        .cause = "frames arrive damaged",
+        .remedy =
+            "replace the cable or transceiver (a bad DAC is the usual reason), and read "
+            "the error counters of both ends",
+        .reference = "rx_icrc_encapsulated, symbol_error",
+        .decide = "ethtool -S IF | grep -i -e crc -e symbol",
+        .explanation =
+            "The port counts packets whose checksum (ICRC) is wrong. They are dropped, "
+            "and repeated by the sender, until its retries run out (status 12). One "
+            "such packet a day is life; a share of the traffic is a cable that must go. "
+            "The end that counts is the receiving one: the other end's transmitter or "
+            "the cable between is at fault.",
+    },
+    {
+        .id = DIAG_LINK_PAUSE_STORM,
+        .code = "link.pause_storm",
+        .severity = DIAG_ERROR,
+        .cause = "the other end holds this port by pause frames, and does not let go",
+        .remedy =
+            "find who sends them: a NIC whose host stopped taking data (its PCIe, its "
+            "memory), or a switch port in trouble; set a pfc watchdog",
+        .reference = "IEEE 802.3x, 802.1Qbb",
+        .decide = "ethtool -S IF | grep -i pause",
+        .explanation =
+            "Flow control lets a receiver stop its sender for a moment. One that never "
+            "lets go freezes the port: carrier is there, no frame is lost, and nothing "
+            "moves. Queue pairs end with status 12 where the timeout is short, and wait "
+            "for ever where the NIC does not count held packets.",
+    },
+    {
+        .id = DIAG_LINK_VLAN_MISMATCH,
+        .code = "link.vlan_mismatch",
+        .severity = DIAG_ERROR,
+        .cause = "the addresses of the two ends are in different VLANs",
+        .remedy = "put both ends into the same VLAN, or neither",
+        .reference = "vconfig; ip-link(8): type vlan",
+        .decide = "ip -d link show; cat /proc/net/vlan/config",
+        .explanation =
+            "The subnet is the same, so that everything on paper is right. Neighbour "
+            "requests leave with one tag, the other end listens for another (or none), "
+            "and modify to RTR ends with errno 110.",
+    },
+    {
+        .id = DIAG_NEIGH_ARP_IGNORED,
+        .code = "neigh.arp_ignored",
+        .severity = DIAG_ERROR,
+        .cause = "the peer is set not to answer requests for its addresses (arp_ignore)",
+        .remedy =
+            "set net.ipv4.conf.*.arp_ignore to 0 or 1 on the peer (1 is what meshes "
+            "want)",
+        .reference = "ip-sysctl: arp_ignore",
+        .decide = "sysctl -a | grep arp_ignore",
+        .explanation =
+            "arp_ignore 8 answers nothing for local addresses, 3 to 7 are reserved. "
+            "Load balancers set it on interfaces with shared addresses, and images "
+            "copied from one carry it along. Everything that needs the peer's MAC "
+            "address fails: TCP with errno 113 or 110, modify to RTR with 110.",
+    },
+    {
+        .id = DIAG_HOST_RP_FILTER,
+        .code = "host.rp_filter",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the receiving host's reverse path filter drops the packets: their source "
+            "is not reached by the port they came in",
+        .remedy =
+            "set net.ipv4.conf.all.rp_filter and the interface's to 0 or 2, or give the "
+            "ports subnets of their own",
+        .reference =
+            "ip-sysctl: rp_filter; effective is the greater of all and the interface's",
+        .decide = "nstat -az TcpExtIPReversePathFilter",
+        .explanation =
+            "A strict reverse path filter (1) drops what comes in by another port than "
+            "the answer would leave by. Soft-RoCE's packets pass the host's IP stack "
+            "and are dropped without a word, while TCP to the same host, which took "
+            "another path, works. NICs in hardware do not ask the filter for data, but "
+            "ARP behind them does.",
+    },
+    {
+        .id = DIAG_HOST_FIREWALL_ROCE,
+        .code = "host.firewall_roce",
+        .severity = DIAG_ERROR,
+        .cause = "a firewall on the receiving host drops UDP port 4791, which is RoCE v2",
+        .remedy =
+            "allow UDP 4791 on the RDMA interfaces (`nft add rule ... udp dport 4791 "
+            "accept`)",
+        .reference = "IANA: 4791 roce",
+        .decide = "nft list ruleset | grep 4791; nft monitor trace",
+        .explanation =
+            "Soft-RoCE's packets are datagrams that the host's firewall sees. ARP and "
+            "TCP pass, queue pairs reach RTS, and nothing sent over them arrives: "
+            "status 12, or a probe without an answer. The receiving port counts frames "
+            "that no queue pair got.",
+    },
+    {
+        .id = DIAG_CONN_FILTERED,
+        .code = "conn.filtered",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the peer is there, but what is sent to its TCP port is dropped on the way",
+        .remedy =
+            "open the range of the listener's ports on the peer (ephemeral ports: 32768 "
+            "to 60999), or trust the interface",
+        .reference = "nccl#352, nccl-tests#162; firewalld.richlanguage(5)",
+        .decide = "nc -vz HOST PORT, from here and from the peer itself",
+        .explanation =
+            "The connection attempt is not refused (errno 111) but not answered at all "
+            "(110): a firewall drops it. The peer's process lives and waits for exactly "
+            "this connection, as it says itself. Listeners use ephemeral ports, which "
+            "rules made for well-known services do not cover.",
+    },
+    {
+        .id = DIAG_PEER_LATE,
+        .code = "peer.late",
+        .severity = DIAG_ERROR,
+        .cause = "the peer came after the others had stopped waiting for it",
+        .remedy =
+            "raise the patience above the longest start (model loading, image pull), or "
+            "start ranks together",
+        .reference = "docs/cli.md: --patience; NCCL_SOCKET_RETRY_CNT",
+        .decide = "the start times in both ranks' logs",
+        .explanation =
+            "One rank waited for as long as it was told to, gave up and left. When the "
+            "other came, nobody listened any more: its log says connection refused "
+            "(errno 111), which looks like a wrong address. Loading weights from a cold "
+            "disk takes minutes on one host only.",
+    },
+    {
+        .id = DIAG_PEER_RECEIVER_LATE,
+        .code = "peer.receiver_late",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the receiver had posted no receive request in time, and the retries for "
+            "that ran out",
+        .remedy =
+            "set rnr_retry to 7 (for ever), or post receives before telling the peer to "
+            "send",
+        .reference = "ibv_modify_qp(3): rnr_retry, min_rnr_timer",
+        .decide = "hw_counters/rnr_nak_retry_err",
+        .explanation =
+            "The packets arrive and are answered: receiver not ready. After rnr_retry "
+            "answers of that kind the sender gives up with completion status 13 "
+            "(RNR_RETRY_EXC_ERR). The network is in order; the receiving process is "
+            "late (busy, paging, in a debugger), or its queue is too short.",
+    },
+    {
+        .id = DIAG_HOST_KERNEL_MEMORY,
+        .code = "host.kernel_memory",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the kernel could not pin or map memory for the device, although the limit "
+            "on locked memory is not what stopped it",
+        .remedy =
+            "look at CmaTotal and CmaFree in /proc/meminfo: kernels with KHO take the "
+            "device's pool (boot with kho=off, or an older kernel)",
+        .reference = "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x#259",
+        .decide = "grep -i cma /proc/meminfo; dmesg | tail",
+        .explanation =
+            "ibv_reg_mr ends with errno 12 even for one page while `ulimit -l` is "
+            "unlimited. What is missing is memory that the device may reach: a "
+            "contiguous pool that the kernel gave to somebody else, an IOMMU that is "
+            "out of space, or all memory of a host that shares it with its GPU.",
+    },
+    {
+        .id = DIAG_HOST_PERMISSION,
+        .code = "host.permission",
+        .severity = DIAG_ERROR,
+        .cause = "the process may not use the device (errno 1 or 13)",
+        .remedy = "give it access to /dev/infiniband/uverbs* (group rdma, --device in "
+                  "containers), or the capability that the message names",
+        .reference = "udev rules of rdma-core; capabilities(7)",
+        .decide = "ls -l /dev/infiniband; id",
+        .explanation =
+            "The device is listed, because that needs no right, and its first verb is "
+            "refused. In containers the node is there without its cgroup rule; on hosts "
+            "the group of the node changed with an update.",
+    },
+    {
+        .id = DIAG_DEVICE_QP_LIMIT,
+        .code = "device.qp_limit",
+        .severity = DIAG_ERROR,
+        .cause = "the device has no room for another queue or queue pair",
+        .remedy = "close what is not needed, share queue pairs, or lower "
+                  "NCCL_IB_QPS_PER_CONNECTION: retrying does not help",
+        .reference = "ibv_query_device(3): max_qp, max_cq",
+        .decide = "rdma resource show",
+        .explanation =
+            "Creating a queue pair ends with errno 12, 16 or 28 while memory and its "
+            "limit are in order. Devices have a fixed number: eleven on some "
+            "Thunderbolt ones, some thousands on small NICs, and other processes of the "
+            "host count too. The errno looks temporary, and is not.",
+    },
+    {
+        .id = DIAG_DEVICE_REJECTED,
+        .code = "device.rejected",
+        .severity = DIAG_ERROR,
+        .cause = "the device does not support what was asked of it (errno 22 or 95)",
+        .remedy =
+            "compare what is asked with `ibv_devinfo -v`: queue depths, SGEs, inline "
+            "bytes, the type of queue pair",
+        .reference = "ibv_create_qp(3); docs/nic-model.md",
+        .decide = "ibv_devinfo -v",
+        .explanation =
+            "Each device has limits of its own, and drivers refuse what is beyond them "
+            "with EINVAL, without a word which one: hns refuses a send queue of depth 0 "
+            "and unreliable connections, mlx5 too large an inline size, others more "
+            "SGEs than they have.",
+    },
+    {
+        .id = DIAG_DEVICE_FAILED,
+        .code = "device.failed",
+        .severity = DIAG_ERROR,
+        .cause = "the device itself failed: a verb ended with errno 5",
+        .remedy =
+            "look at the kernel's log for the driver's word (firmware, AER, reset), and "
+            "take the host out until it is reset",
+        .reference = "ibv_get_async_event(3): DEVICE_FATAL",
+        .decide = "dmesg | grep -i -e mlx5 -e hns -e aer",
+        .explanation =
+            "EIO of a control verb says that command and device no longer understand "
+            "each other: firmware asserted, the PCIe link broke, or a reset is under "
+            "way. Everything on the device fails from now on; other devices of the host "
+            "go on.",
+    },
+    {
+        .id = DIAG_UNDETERMINED,
+        .decide = "weft doctor --join, on every host",
+        .code = "undetermined",
+        .severity = DIAG_ERROR,
+        .cause = "what was observed does not decide between several causes",
+        .remedy = "collect what is marked unknown on both ends and diagnose again",
+        .reference = "docs/findings.md",
+        .explanation =
+            "The same errno or completion status has many causes. Rather than guess, the "
+            "finding names at most three candidates, likeliest first, that the evidence "
+            "does not exclude.",
+    },
+};
+
+const struct diag_entries diag_entries_causes = {entries, WEFT_LENGTH(entries)};

@@ -1,0 +1,15 @@
+/* The parts of the one table of findings; in the order of enum diag_code. */
+#ifndef WEFT_DIAG_CATALOGUE_ENTRIES_H
+#define WEFT_DIAG_CATALOGUE_ENTRIES_H
+
+#include "diag/catalogue.h"
+
+struct diag_entries {
+    const struct diag_entry *items; /* [n] */
+    size_t n;
+};
+
+extern const struct diag_entries diag_entries_first, diag_entries_paths,
+    diag_entries_causes;
+
+#endif

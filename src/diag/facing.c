@@ -1,0 +1,186 @@
+/* Which ports and addresses face each other, by what is known of both ends. */
+#include <string.h>
+
+#include "diag/private.h"
+
+static bool is_in(const struct diag_gid *gid, const struct io_ip *ip)
+{
+    return gid->prefix_len > 0 &&
+           io_ip_same_subnet(&gid->ip, ip, (unsigned)gid->prefix_len);
+}
+
+enum diag_known diag_faces(const struct diag_port *port, const struct io_ip *ip)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (port == NULL || !port->has_gids || io_ip_is_link_local(ip)) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (gid->prefix_len == IO_UNKNOWN) {
+            answer = DIAG_UNKNOWN;
+        } else if (is_in(gid, ip)) {
+            return DIAG_YES;
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_any_faces(struct diag_ports ports, const struct diag_port *but,
+                               const struct io_ip *ip)
+{
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        if (&ports.items[i] != but) {
+            answer = diag_or(answer, diag_faces(&ports.items[i], ip));
+        }
+    }
+    return answer;
+}
+
+/* No address of a port behind a GID that is link-local, or another's. */
+static bool counts(const struct diag_gid *gid)
+{
+    return gid->prefix_len != 0 && !io_ip_is_link_local(&gid->ip);
+}
+
+static enum diag_known reaches(const struct diag_gid *from, const struct diag_gid *to)
+{
+    return from->prefix_len == IO_UNKNOWN ? DIAG_UNKNOWN
+                                          : diag_known_of(is_in(from, &to->ip));
+}
+
+/* Of all pairs of their GIDs: both ways, or exactly one. */
+static enum diag_known compare(const struct diag_port *a, const struct diag_port *b,
+                               bool both_ways)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (a == NULL || b == NULL || !a->has_gids || !b->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < a->n_gids; i++) {
+        for (uint32_t k = 0; counts(&a->gids[i]) && k < b->n_gids; k++) {
+            enum diag_known forth = reaches(&a->gids[i], &b->gids[k]);
+            enum diag_known back = reaches(&b->gids[k], &a->gids[i]);
+
+            if (!counts(&b->gids[k])) {
+                continue;
+            }
+            answer =
+                diag_or(answer, both_ways ? diag_and(forth, back)
+                                          : diag_or(diag_and(forth, diag_not(back)),
+                                                    diag_and(diag_not(forth), back)));
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_facing(const struct diag_port *a, const struct diag_port *b)
+{
+    return compare(a, b, true);
+}
+
+enum diag_known diag_facing_one_way(const struct diag_port *a, const struct diag_port *b)
+{
+    return compare(a, b, false);
+}
+
+enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remote)
+{
+    enum diag_known answer = local.n == 0 || remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < local.n; i++) {
+        for (uint32_t j = 0; j < remote.n; j++) {
+            answer = diag_or(answer, diag_facing(&local.items[i], &remote.items[j]));
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_has_address(const struct diag_port *port)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (port == NULL || !port->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+        bool is_default = gid->ip.bytes[0] == 0xfe && gid->ip.bytes[1] == 0x80;
+
+        if (!is_default) {
+            answer = diag_or(answer, gid->prefix_len == IO_UNKNOWN
+                                         ? DIAG_UNKNOWN
+                                         : diag_known_of(gid->prefix_len > 0));
+        }
+    }
+    return answer;
+}
+
+const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
+                                   const struct io_ip *gid)
+{
+    for (uint32_t i = 0; port != NULL && has_gid && i < port->n_gids; i++) {
+        if (io_ip_equal(&port->gids[i].ip, gid)) {
+            return &port->gids[i];
+        }
+    }
+    return NULL;
+}
+
+enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port)
+{
+    if (port == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    if (port->is_up == DIAG_NO) {
+        return DIAG_YES;
+    }
+    if (host == NULL || !host->has_events) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        if (strcmp(host->events[i].type, "port_error") == 0 &&
+            strcmp(host->events[i].port, port->name) == 0) {
+            return DIAG_YES;
+        }
+    }
+    return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+enum diag_known diag_is_one_cable(const struct diag_input *input,
+                                  const struct diag_port *a, const struct diag_port *b)
+{
+    enum diag_known answer = diag_facing(a, b);
+
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        struct diag_ports ports = diag_ports_of(input, input->hosts[h].name);
+
+        if (ports.n == 0) {
+            answer = diag_and(answer, DIAG_UNKNOWN);
+        }
+        for (uint32_t i = 0; i < ports.n; i++) {
+            const struct diag_port *other = &ports.items[i];
+
+            if (other != a && other != b) {
+                answer = diag_and(answer, diag_not(diag_facing(a, other)));
+            }
+        }
+    }
+    return answer;
+}
+
+int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to)
+{
+    int64_t sent = from->counters[DIAG_TX_PACKETS];
+    int64_t received = to->counters[DIAG_RX_PACKETS];
+
+    if (sent == IO_UNKNOWN || received == IO_UNKNOWN) {
+        return IO_UNKNOWN;
+    }
+    return sent > received ? sent - received : 0;
+}

@@ -1,0 +1,277 @@
+/* Causes that lie on the cable, in what a queue pair uses, and in what a host lets in. */
+#include <string.h>
+
+#include "diag/private.h"
+
+/* IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what a full packet adds to the path MTU. */
+#define PACKET_OVERHEAD 60
+/* Counters of two ends are not read in one moment: so many frames may be under way. */
+#define UNDER_WAY 4
+/* From this value on arp_ignore answers nothing (ip-sysctl). */
+#define ARP_ANSWERS_NOTHING 8
+
+/* ---- carrier ---- */
+
+static uint32_t count_port_errors(const struct diag_host *host,
+                                  const struct diag_port *port)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; host != NULL && port != NULL && i < host->n_events; i++) {
+        n += strcmp(host->events[i].type, "port_error") == 0 &&
+             strcmp(host->events[i].port, port->name) == 0;
+    }
+    return n;
+}
+
+/* One loss of carrier is a cable that went; a second one comes from a cable that came back. */
+enum diag_known diag_is_flapping(const struct diag_case *c)
+{
+    if (count_port_errors(c->host, c->local_port) > 1 ||
+        count_port_errors(c->peer, c->remote_port) > 1) {
+        return DIAG_YES;
+    }
+    bool near = c->local_port != NULL && c->host->has_events;
+    bool far = c->remote_port != NULL && c->peer != NULL && c->peer->has_events;
+
+    return near || far ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+enum diag_known diag_is_link_down(const struct diag_case *c)
+{
+    enum diag_known local = diag_was_down(c->host, c->local_port);
+    enum diag_known remote = diag_was_down(c->peer, c->remote_port);
+
+    if (local == DIAG_YES || remote == DIAG_YES) {
+        return DIAG_YES;
+    }
+    /* A cable has one carrier: its near end is enough to say that it was never lost. */
+    return local == DIAG_NO || remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* ---- GIDs of connected queue pairs ---- */
+
+/* The GID is not in the table any more. */
+static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
+                               const struct io_ip *gid)
+{
+    if (port == NULL || !port->has_gids || !has_gid) {
+        return DIAG_UNKNOWN;
+    }
+    if (diag_gid_of(port, has_gid, gid) != NULL) {
+        return DIAG_NO;
+    }
+    return port->n_gids < DIAG_TOLD_GIDS_MAX ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+/* Another GID of this port is where the peer still looks for it. */
+static enum diag_known is_replaced(const struct diag_port *port, bool has_gid,
+                                   const struct io_ip *gid, bool has_peer_gid,
+                                   const struct io_ip *peer_gid)
+{
+    enum diag_known gone = is_gone(port, has_gid, gid);
+
+    return gone == DIAG_YES && has_peer_gid ? diag_faces(port, peer_gid)
+           : gone == DIAG_YES               ? DIAG_UNKNOWN
+                                            : gone;
+}
+
+enum diag_known diag_is_addr_changed(const struct diag_case *c)
+{
+    return diag_or(is_replaced(c->local_port, c->has_local_gid, &c->local_gid,
+                               c->has_remote_gid, &c->remote_gid),
+                   is_replaced(c->remote_port, c->has_remote_gid, &c->remote_gid,
+                               c->has_local_gid, &c->local_gid));
+}
+
+enum diag_known diag_is_gid_gone(const struct diag_case *c)
+{
+    return diag_or(is_gone(c->local_port, c->has_local_gid, &c->local_gid),
+                   is_gone(c->remote_port, c->has_remote_gid, &c->remote_gid));
+}
+
+enum diag_known diag_is_type_mismatch(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    if (c->local_type == NULL || c->remote_type == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    return strcmp(c->local_type, c->remote_type) == 0 ? DIAG_NO : DIAG_YES;
+}
+
+/* ---- sizes ---- */
+
+enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
+{
+    int64_t local = c->local_port != NULL ? c->local_port->netdev_mtu : IO_UNKNOWN;
+    int64_t remote = c->remote_port != NULL ? c->remote_port->netdev_mtu : IO_UNKNOWN;
+    int64_t lesser = local < remote ? local : remote;
+
+    if (local == IO_UNKNOWN || remote == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    if (local == remote) {
+        return DIAG_NO;
+    }
+    if (c->path_mtu == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
+}
+
+/* The probe of a connection sends a small message first; one that failed in its second stage
+ * says so. Once data flows, full packets have crossed in both directions. */
+enum diag_known diag_is_black_hole(const struct diag_case *c)
+{
+    int64_t small_passed = diag_number(c, "small_passed");
+
+    if (small_passed == IO_UNKNOWN) {
+        return strcmp(c->phase, "data") == 0 || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;
+    }
+    return small_passed == 1 ? DIAG_YES : DIAG_NO;
+}
+
+/* ---- neighbours ---- */
+
+enum diag_known diag_is_vlan_mismatch(const struct diag_case *c)
+{
+    const struct diag_gid *local =
+        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
+    const struct diag_gid *remote =
+        diag_gid_of(c->remote_port, c->has_remote_gid, &c->remote_gid);
+
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    if (local == NULL || remote == NULL || local->vlan_id == IO_UNKNOWN ||
+        remote->vlan_id == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(local->vlan_id != remote->vlan_id);
+}
+
+static enum diag_known ignores(struct diag_ports ports, const struct diag_port *port)
+{
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_port *one = &ports.items[i];
+
+        if (port == NULL || port == one) {
+            answer = diag_or(answer,
+                             one->arp_ignore == IO_UNKNOWN
+                                 ? DIAG_UNKNOWN
+                                 : diag_known_of(one->arp_ignore >= ARP_ANSWERS_NOTHING));
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_is_arp_ignored(const struct diag_case *c)
+{
+    return ignores(c->remote, c->remote_port);
+}
+
+/* ---- what a host's IP stack lets in: of packets that reach it, so of software devices ---- */
+
+static enum diag_known refuses(const struct diag_port *port, enum diag_counter counter)
+{
+    if (port == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    if (port->counters[counter] != IO_UNKNOWN) {
+        return diag_known_of(port->counters[counter] > 0);
+    }
+    return port->is_software == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+static enum diag_known any_refuses(const struct diag_case *c, enum diag_counter counter)
+{
+    /* What is refused from the start on never let a connection come up. */
+    if (diag_way_works(c) || strcmp(c->phase, "data") == 0 || c->use != NULL) {
+        return DIAG_NO;
+    }
+    return diag_or(refuses(c->local_port, counter), refuses(c->remote_port, counter));
+}
+
+enum diag_known diag_is_firewall_roce(const struct diag_case *c)
+{
+    return any_refuses(c, DIAG_RX_FILTERED_PORT);
+}
+
+enum diag_known diag_is_rp_filter(const struct diag_case *c)
+{
+    return any_refuses(c, DIAG_RX_FILTERED_SOURCE);
+}
+
+/* ---- what both ends counted ---- */
+
+enum diag_known diag_is_corrupting(const struct diag_case *c)
+{
+    int64_t local =
+        c->local_port != NULL ? c->local_port->counters[DIAG_ICRC_ERRORS] : IO_UNKNOWN;
+    int64_t remote =
+        c->remote_port != NULL ? c->remote_port->counters[DIAG_ICRC_ERRORS] : IO_UNKNOWN;
+
+    if (local > UNDER_WAY || remote > UNDER_WAY) {
+        return DIAG_YES;
+    }
+    return local != IO_UNKNOWN && remote != IO_UNKNOWN ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* More frames left than arrived, beyond what may be under way; and that is the cable's doing,
+ * because it joins these two ports only. */
+static enum diag_known loses(const struct diag_case *c, const struct diag_port *from,
+                             const struct diag_port *to)
+{
+    int64_t n_lost;
+
+    if (from == NULL || to == NULL || diag_is_one_cable(c->input, from, to) != DIAG_YES) {
+        return DIAG_UNKNOWN;
+    }
+    n_lost = diag_lost_frames(from, to);
+    return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(n_lost > UNDER_WAY);
+}
+
+static enum diag_known loses_out(const struct diag_case *c)
+{
+    return loses(c, c->local_port, c->remote_port);
+}
+
+static enum diag_known loses_in(const struct diag_case *c)
+{
+    return loses(c, c->remote_port, c->local_port);
+}
+
+enum diag_known diag_is_one_way(const struct diag_case *c)
+{
+    enum diag_known out = loses_out(c);
+    enum diag_known in = loses_in(c);
+
+    return diag_or(diag_and(out, diag_not(in)), diag_and(in, diag_not(out)));
+}
+
+enum diag_known diag_is_lossy(const struct diag_case *c)
+{
+    return diag_and(loses_out(c), loses_in(c));
+}
+
+static enum diag_known was_paused(const struct diag_port *port)
+{
+    return port == NULL || port->counters[DIAG_RX_PAUSES] == IO_UNKNOWN
+               ? DIAG_UNKNOWN
+               : diag_known_of(port->counters[DIAG_RX_PAUSES] > 0);
+}
+
+/* Pauses are everyday life where flow control is on; where nothing moves any more although
+ * nothing was lost, they are the reason. */
+enum diag_known diag_is_pause_storm(const struct diag_case *c)
+{
+    enum diag_known paused =
+        diag_or(was_paused(c->local_port), was_paused(c->remote_port));
+    enum diag_known lost = diag_or(loses_out(c), loses_in(c));
+
+    return diag_and(paused, diag_not(lost));
+}

@@ -1,0 +1,471 @@
+/* Causes that lie in the choice of ports, in addresses and in GIDs. */
+#include <string.h>
+
+#include "diag/private.h"
+
+/* How NCCL 2.30 compares addresses (NCCL_IB_SUBNET_PREFIX_LEN; IPv6 at 64). */
+#define COARSE_V4 24
+#define COARSE_V6 64
+
+static enum diag_known same_subnet(const struct diag_case *c)
+{
+    return c->has_remote_gid ? diag_faces(c->local_port, &c->remote_gid) : DIAG_UNKNOWN;
+}
+
+static enum diag_known another_faces(const struct diag_case *c)
+{
+    return c->has_remote_gid && c->local_port != NULL
+               ? diag_any_faces(c->local, c->local_port, &c->remote_gid)
+               : DIAG_UNKNOWN;
+}
+
+bool diag_way_works(const struct diag_case *c)
+{
+    return diag_number(c, "small_passed") == 1;
+}
+
+/* ---- a port that does not face, where others do ---- */
+
+static enum diag_known is_wrong(const struct diag_case *c)
+{
+    enum diag_known same = same_subnet(c);
+    enum diag_known other = another_faces(c);
+    enum diag_known any = diag_any_facing(c->local, c->remote);
+
+    if (diag_way_works(c) || same == DIAG_YES) {
+        return DIAG_NO;
+    }
+    return diag_and(diag_not(same), diag_or(other, any));
+}
+
+/* Do several ports share the NIC of this one? */
+static enum diag_known has_sibling(struct diag_ports ports, const struct diag_port *port)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (port == NULL || port->device == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_port *other = &ports.items[i];
+
+        if (other == port || strcmp(other->name, port->name) == 0) {
+            continue;
+        }
+        answer = diag_or(answer, other->device == IO_UNKNOWN
+                                     ? DIAG_UNKNOWN
+                                     : diag_known_of(other->device == port->device));
+    }
+    return answer;
+}
+
+enum diag_known diag_is_merged_nic(const struct diag_case *c)
+{
+    return diag_and(is_wrong(c), diag_or(has_sibling(c->local, c->local_port),
+                                         has_sibling(c->remote, c->remote_port)));
+}
+
+static enum diag_known faces_one_of(const struct diag_port *port, struct diag_ports ports)
+{
+    enum diag_known answer = port == NULL || ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; port != NULL && i < ports.n; i++) {
+        answer = diag_or(answer, diag_facing(port, &ports.items[i]));
+    }
+    return answer;
+}
+
+/* Both ports lead to the right host, and yet not to each other. */
+enum diag_known diag_is_crossed_planes(const struct diag_case *c)
+{
+    return diag_and(is_wrong(c), diag_and(faces_one_of(c->local_port, c->remote),
+                                          faces_one_of(c->remote_port, c->local)));
+}
+
+static enum diag_known is_subnet_aware(const struct diag_case *c)
+{
+    const char *policy =
+        c->host->policy[0] != '\0' || c->peer == NULL ? c->host->policy : c->peer->policy;
+
+    return policy[0] == '\0'
+               ? DIAG_UNKNOWN
+               : diag_known_of(strcmp(policy, "nccl-2.30-subnet-aware") == 0);
+}
+
+static enum diag_known same_coarse_subnet(const struct diag_case *c)
+{
+    if (!c->has_local_gid || !c->has_remote_gid) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(
+        io_ip_same_subnet(&c->local_gid, &c->remote_gid,
+                          io_ip_is_v4(&c->local_gid) ? COARSE_V4 : COARSE_V6));
+}
+
+enum diag_known diag_is_prefix_collision(const struct diag_case *c)
+{
+    return diag_and(is_wrong(c), diag_and(is_subnet_aware(c), same_coarse_subnet(c)));
+}
+
+enum diag_known diag_is_listener_blind(const struct diag_case *c)
+{
+    return diag_and(is_wrong(c), is_subnet_aware(c));
+}
+
+enum diag_known diag_is_wrong_nic(const struct diag_case *c)
+{
+    return diag_and(is_wrong(c), diag_not(is_subnet_aware(c)));
+}
+
+/* ---- addresses on several ports ---- */
+
+static bool is_self_assigned(const struct io_ip *ip)
+{
+    return io_ip_is_v4(ip) && io_ip_is_link_local(ip);
+}
+
+static uint32_t count_self_assigned(struct diag_ports ports)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        bool has = false;
+
+        for (uint32_t k = 0; k < ports.items[i].n_gids; k++) {
+            has = has || is_self_assigned(&ports.items[i].gids[k].ip);
+        }
+        n += has ? 1 : 0;
+    }
+    return n;
+}
+
+enum diag_known diag_is_link_local_route(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    if (!c->has_local_gid || !c->has_remote_gid) {
+        return DIAG_UNKNOWN;
+    }
+    if (!is_self_assigned(&c->local_gid) || !is_self_assigned(&c->remote_gid)) {
+        return DIAG_NO;
+    }
+    if (count_self_assigned(c->local) > 1 || count_self_assigned(c->remote) > 1) {
+        return DIAG_YES;
+    }
+    return c->local.n > 0 && c->remote.n > 0 ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+enum diag_known diag_is_gid_collision(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_and(same_subnet(c), another_faces(c));
+}
+
+/* Does anybody's port, but the one that is meant to, have `ip`? */
+static enum diag_known has_another(const struct diag_case *c, const struct io_ip *ip,
+                                   const char *owner)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t h = 0; h < c->input->n_hosts; h++) {
+        const char *name = c->input->hosts[h].name;
+        struct diag_ports ports = diag_ports_of(c->input, name);
+
+        if (strcmp(name, owner) == 0) {
+            continue;
+        }
+        answer = ports.n == 0 ? diag_or(answer, DIAG_UNKNOWN) : answer;
+        for (uint32_t i = 0; i < ports.n; i++) {
+            const struct diag_gid *gid = diag_gid_of(&ports.items[i], true, ip);
+
+            if (!ports.items[i].has_gids || (gid != NULL && gid->prefix_len < 0)) {
+                answer = diag_or(answer, DIAG_UNKNOWN);
+            } else if (gid != NULL && gid->prefix_len > 0) {
+                return DIAG_YES;
+            }
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_is_addr_duplicate(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    if (!c->has_local_gid || !c->has_remote_gid) {
+        return DIAG_UNKNOWN;
+    }
+    if (io_ip_is_link_local(&c->local_gid) || io_ip_is_link_local(&c->remote_gid)) {
+        return DIAG_NO;
+    }
+    /* Where both ends use one GID, whose it is does not matter. */
+    const struct diag_gid *local =
+        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
+    if (local != NULL && local->prefix_len == 0) {
+        return DIAG_NO; /* it is no address of this port, but its peer's */
+    }
+    return diag_or(has_another(c, &c->local_gid, c->host->name),
+                   has_another(c, &c->remote_gid, c->peer_name));
+}
+
+/* ---- nothing faces ---- */
+
+static enum diag_known none_faces(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_not(diag_any_facing(c->local, c->remote));
+}
+
+static enum diag_known any_one_way(const struct diag_case *c)
+{
+    enum diag_known answer = c->local.n == 0 || c->remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            answer = diag_or(
+                answer, diag_facing_one_way(&c->local.items[i], &c->remote.items[j]));
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_is_prefix_mismatch(const struct diag_case *c)
+{
+    return diag_and(none_faces(c), any_one_way(c));
+}
+
+/* A port with carrier and without an address. */
+static enum diag_known any_bare(struct diag_ports ports)
+{
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_port *port = &ports.items[i];
+
+        answer = diag_or(answer, diag_and(port->is_up, diag_not(diag_has_address(port))));
+    }
+    return answer;
+}
+
+enum diag_known diag_is_addr_missing(const struct diag_case *c)
+{
+    return diag_and(none_faces(c), diag_or(any_bare(c->local), any_bare(c->remote)));
+}
+
+/* Every port leads to a host that is neither of the two. */
+static enum diag_known all_elsewhere(const struct diag_case *c, struct diag_ports ports)
+{
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_YES;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        enum diag_known faces = DIAG_NO;
+
+        for (uint32_t h = 0; h < c->input->n_hosts; h++) {
+            const char *name = c->input->hosts[h].name;
+
+            if (strcmp(name, c->host->name) != 0 && strcmp(name, c->peer_name) != 0) {
+                faces = diag_or(
+                    faces, faces_one_of(&ports.items[i], diag_ports_of(c->input, name)));
+            }
+        }
+        answer = diag_and(answer, faces);
+    }
+    return answer;
+}
+
+enum diag_known diag_is_no_cable(const struct diag_case *c)
+{
+    return diag_and(none_faces(c),
+                    diag_and(all_elsewhere(c, c->local), all_elsewhere(c, c->remote)));
+}
+
+enum diag_known diag_is_no_facing_port(const struct diag_case *c)
+{
+    enum diag_known any = diag_any_facing(c->local, c->remote);
+
+    if (any == DIAG_YES || diag_way_works(c) || same_subnet(c) == DIAG_YES ||
+        another_faces(c) == DIAG_YES) {
+        return DIAG_NO;
+    }
+    return any == DIAG_NO ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+/* ---- GIDs that are not what they should be ---- */
+
+/* An IPv4 GID without an address behind it: the address has a peer, whose GID it is. */
+enum diag_known diag_is_peer_address(const struct diag_case *c)
+{
+    if (diag_way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
+        return DIAG_NO;
+    }
+    const struct diag_gid *gid =
+        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
+    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return gid->prefix_len == 0 ? DIAG_YES : DIAG_NO;
+}
+
+/* The slot that the host's settings name is empty in this port's table. */
+static enum diag_known lacks_index(const struct diag_host *host,
+                                   const struct diag_port *port)
+{
+    enum diag_known answer = DIAG_YES;
+
+    if (host == NULL || host->gid_index == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    if (host->gid_index == DIAG_NO_GID_INDEX) {
+        return DIAG_NO;
+    }
+    if (port == NULL || !port->has_gids || port->n_gids >= DIAG_TOLD_GIDS_MAX) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        int index = port->gids[i].index;
+
+        answer = diag_and(answer, index == IO_UNKNOWN
+                                      ? DIAG_UNKNOWN
+                                      : diag_known_of(index != host->gid_index));
+    }
+    return answer;
+}
+
+enum diag_known diag_is_fixed_index(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(lacks_index(c->host, c->local_port),
+                   lacks_index(c->peer, c->remote_port));
+}
+
+static enum diag_known is_default_gid(bool has_gid, const struct io_ip *ip)
+{
+    return has_gid ? diag_known_of(ip->bytes[0] == 0xfe && ip->bytes[1] == 0x80)
+                   : DIAG_UNKNOWN;
+}
+
+/* Has the port an address of that family, beyond link-local ones? */
+static enum diag_known has_family(const struct diag_port *port, bool is_v4)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (port == NULL || !port->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (io_ip_is_link_local(&gid->ip) || io_ip_is_v4(&gid->ip) != is_v4) {
+            continue;
+        }
+        answer = diag_or(answer, gid->prefix_len == IO_UNKNOWN
+                                     ? DIAG_UNKNOWN
+                                     : diag_known_of(gid->prefix_len > 0));
+    }
+    return answer;
+}
+
+enum diag_known diag_is_gid_link_local(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(diag_and(is_default_gid(c->has_local_gid, &c->local_gid),
+                            has_family(c->local_port, true)),
+                   diag_and(is_default_gid(c->has_remote_gid, &c->remote_gid),
+                            has_family(c->remote_port, true)));
+}
+
+static enum diag_known only_v6(const struct diag_port *port)
+{
+    return diag_and(has_family(port, false), diag_not(has_family(port, true)));
+}
+
+enum diag_known diag_is_no_ipv4(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(
+        diag_and(is_default_gid(c->has_local_gid, &c->local_gid), only_v6(c->local_port)),
+        diag_and(is_default_gid(c->has_remote_gid, &c->remote_gid),
+                 only_v6(c->remote_port)));
+}
+
+/* The address is on this very cable, nothing above explains it, and the carrier is there. */
+enum diag_known diag_is_no_answer(const struct diag_case *c)
+{
+    return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+/* ---- policy weft found no way: which of the pairs that would have made it fails? ---- */
+
+/* Some pair of ports faces each other, and one of each such pair is down. */
+enum diag_known diag_is_facing_down(const struct diag_case *c)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i];
+            const struct diag_port *b = &c->remote.items[j];
+
+            if (diag_facing(a, b) == DIAG_YES) {
+                answer = diag_or(answer, diag_or(diag_was_down(c->host, a),
+                                                 diag_was_down(c->peer, b)));
+            }
+        }
+    }
+    return diag_any_facing(c->local, c->remote) == DIAG_UNKNOWN ? DIAG_UNKNOWN : answer;
+}
+
+static enum diag_known has_v2(const struct diag_port *port)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (!port->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (gid->type == 2 && gid->prefix_len > 0) {
+            return DIAG_YES;
+        }
+        if (gid->type == 0 || gid->prefix_len == IO_UNKNOWN) {
+            answer = DIAG_UNKNOWN;
+        }
+    }
+    return answer;
+}
+
+/* Ports face each other, and no such pair has version 2 GIDs on both ends. */
+enum diag_known diag_is_facing_without_v2(const struct diag_case *c)
+{
+    enum diag_known answer = diag_any_facing(c->local, c->remote);
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i];
+            const struct diag_port *b = &c->remote.items[j];
+            enum diag_known both = diag_and(has_v2(a), has_v2(b));
+
+            if (diag_facing(a, b) != DIAG_YES) {
+                continue;
+            }
+            if (both == DIAG_YES) {
+                return DIAG_NO;
+            }
+            answer = both == DIAG_UNKNOWN ? DIAG_UNKNOWN : answer;
+        }
+    }
+    return answer;
+}
