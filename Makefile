@@ -15,6 +15,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 60
+FINDINGS ?= 25
 COVERAGE_MIN ?= 90
 V ?=
 Q := $(if $(V),,@)
@@ -56,7 +57,7 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 
-.PHONY: all demo rxe-guest test test-qemu tidy asan clang bench bench-wire coverage mutants fuzz \
+.PHONY: all demo rxe-guest test test-qemu tidy asan clang bench bench-wire coverage mutants findings fuzz \
         soak install clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -71,6 +72,7 @@ help:
 	@echo 'make clang      every test again, built by the second compiler'
 	@echo 'make tidy       layers, bans, lengths, format, cppcheck, shellcheck'
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
+	@echo 'make findings   random faults of every cause, and what is diagnosed: the confusion matrix'
 	@echo 'make mutants    applies ci/mutants/*.patch; every one must be caught'
 	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
@@ -176,6 +178,9 @@ coverage:
 mutants:
 	@ci/mutants.py
 
+findings: all
+	@ci/findings --weft $(WEFT) --count $(FINDINGS)
+
 fuzz:
 	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 fuzzers
 	@ci/fuzz --build build/libfuzzer --seconds $(FUZZ_SECONDS)
@@ -187,6 +192,7 @@ soak:
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@ci/random_meshes.py --build build --count 2000
+	@ci/findings --count 300
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine
 

@@ -159,8 +159,16 @@ def route_wrong_nic(rng):
     return triangle(rng, "nccl-2.25"), {"route.wrong_nic"}
 
 
+def split(mesh):
+    """NCCL_IB_MERGE_NICS=0 on every host."""
+    for node in mesh.nodes.values():
+        node.setdefault("env", {})["NCCL_IB_MERGE_NICS"] = "0"
+    return mesh
+
+
 def route_listener_blind(rng):
-    return triangle(rng, "nccl-2.30-subnet-aware", crossed=False), {"route.listener_blind"}
+    mesh = triangle(rng, "nccl-2.30-subnet-aware", crossed=False, prefix_len=24)
+    return split(mesh), {"route.listener_blind"}
 
 
 def route_prefix_collision(rng):
@@ -171,7 +179,7 @@ def route_prefix_collision(rng):
     nets = rng.sample(list(network.subnets(new_prefix=prefix_len)), len(mesh.links))
     for link, net in zip(mesh.links, nets):
         link["subnet"] = str(net)
-    return mesh, {"route.prefix_collision"}
+    return split(mesh), {"route.prefix_collision"}
 
 
 def route_crossed_planes(rng):
@@ -185,8 +193,14 @@ def route_crossed_planes(rng):
 
 
 def route_merged_nic(rng):
-    """The two ports of one NIC are cabled to two hosts."""
-    mesh = triangle(rng, rng.choice(NCCL), crossed=rng.random() < 0.5, profile="synth2port")
+    """The two ports of one NIC are cabled to two hosts; one of them is right for each peer."""
+    mesh = Mesh(rng, rng.choice(NCCL), profile=rng.choice([*PROFILES, "synth2port"]))
+    mesh.host(rng.choice([4, 6]))
+    ports = {host: [mesh.port(host), mesh.port(host)] for host in mesh.hosts}
+    for i, host in enumerate(mesh.hosts):
+        other = mesh.hosts[(i + 1) % len(mesh.hosts)]
+        mesh.cable(ports[host][i % 2], ports[other][i % 2])
+    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "send_recv")]
     return mesh, {"route.merged_nic"}
 
 
@@ -237,7 +251,7 @@ def ring_of(rng, n, policy):
     for i in range(n):
         mesh.cable(ports[mesh.hosts[i]][0], ports[mesh.hosts[(i + 1) % n]][1],
                    subnet=mesh.subnet(24))
-    return mesh
+    return split(mesh)
 
 
 def mesh_no_cable(rng):
@@ -369,9 +383,9 @@ def link_down(rng):
 
 def link_flapping(rng):
     mesh = one_cable(rng, profile=rng.choice(HARD_PROFILES)).long()
-    period = rng.randrange(1000, 4000)
+    gap = rng.randrange(20, 90)
     mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="down",
-               **{"for": f"{period}us"}, every=f"{2 * period}us", times=rng.randrange(20000, 60000))
+               **{"for": f"{gap}ms"}, every=f"{gap + rng.randrange(1, 4)}ms", times=2000)
     return mesh, {"link.flapping"}
 
 
@@ -430,13 +444,13 @@ def link_pause_storm(rng):
 def neigh_no_answer(rng):
     """Two cables are plugged into each other's place: the addresses are of the plan."""
     mesh = triangle(rng, "weft", prefix_len=24)
-    a, b = rng.sample(mesh.links, 2)
+    a, b = mesh.links[0], mesh.links[2]
     for link in mesh.links:
         for end, address in zip(link["endpoints"], mesh.addresses(link)):
             host, port = end.split(":")
             mesh.nodes[host].setdefault("addresses", {})[port] = [f"{address}/24"]
         del link["subnet"]
-    a["endpoints"][1], b["endpoints"][1] = b["endpoints"][1], a["endpoints"][1]
+    a["endpoints"][1], b["endpoints"][0] = b["endpoints"][0], a["endpoints"][1]
     return mesh, {"neigh.no_answer"}
 
 
@@ -551,9 +565,11 @@ def host_no_device(rng):
 
 
 def data_wrong(rng):
-    mesh = one_cable(rng).long()
-    mesh.fault(on=rng.choice(mesh.links[0]["endpoints"]) + rng.choice(["", "->"]),
-               kind="corrupt", icrc="good", share=f"{rng.randrange(1, 20) / 10}%", at=mesh.when())
+    """A device on the way flips a bit of one packet, and computes the checksum again."""
+    mesh = one_cable(rng, mtu=9000)
+    mesh.jobs = [mesh.job("1MiB", rng.choice(["all_reduce", "all_gather", "all_to_all"]))]
+    mesh.fault(on=rng.choice(mesh.links[0]["endpoints"]) + "->", kind="corrupt", icrc="good",
+               match={"qp": rng.choice([1, 2]), "psn": rng.randrange(150, 500)})
     return mesh, {"data.wrong"}
 
 

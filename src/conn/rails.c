@@ -216,6 +216,17 @@ static int gid_index(const struct conn *conn)
                : (int)value;
 }
 
+/* NCCL_IB_MERGE_NICS=0; as for the other end, whose settings are taken to be the same. */
+static bool splits_nics(const struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    const char *text = conn->config.policy == RDMA_POLICY_WEFT
+                           ? NULL
+                           : env->ops->setting(env, "NCCL_IB_MERGE_NICS");
+
+    return text != NULL && strcmp(text, "0") == 0;
+}
+
 static bool is_same_host(const struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
@@ -237,6 +248,7 @@ static weft_status choose(struct conn *conn, uint32_t *out_n)
         .channel = conn->config.channel,
         .is_connector = conn->is_connector,
         .gid_index = gid_index(conn),
+        .splits_nics = splits_nics(conn),
         .is_same_host = is_same_host(conn),
     };
     weft_status status = rdma_choose(

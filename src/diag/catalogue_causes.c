@@ -271,7 +271,9 @@ static const struct diag_entry entries[] = {
         .id = DIAG_DEVICE_FAILED,
         .code = "device.failed",
         .severity = DIAG_ERROR,
-        .cause = "the device itself failed: a verb ended with errno 5",
+        .cause = "the device itself failed: a verb ended with errno 5, or its command "
+                 "was not answered "
+                 "(16, 110)",
         .remedy =
             "look at the kernel's log for the driver's word (firmware, AER, reset), and "
             "take the host out until it is reset",

@@ -293,6 +293,22 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     say(out, &finding);
 }
 
+/* Ranks in another order would not need the cables that there are not. */
+static void blame_order(const struct diag_input *input, struct diag_findings *out)
+{
+    uint32_t n = 0;
+
+    if (input->rank_order.missing == 0 || input->rank_order.better_missing > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (out->items[i].entry->id != DIAG_MESH_NO_CABLE) {
+            out->items[n++] = out->items[i];
+        }
+    }
+    out->n = n;
+}
+
 static void sort_by_severity(struct diag_findings *out)
 {
     /* Insertion: stable, and there are few. */
@@ -318,5 +334,6 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     drop_decided(out);
     inspect_cables(input, out);
     inspect_order(input, out);
+    blame_order(input, out);
     sort_by_severity(out);
 }

@@ -43,13 +43,21 @@ static void init_host(struct diag_host *host, const char *name)
                                .memlock_bytes = INT64_MAX,
                                .has_events = true,
                                .policy = "nccl-2.25",
-                               .gid_index = DIAG_NO_GID_INDEX};
+                               .gid_index = DIAG_NO_GID_INDEX,
+                               .merges_nics = DIAG_YES};
     weft_format(host->name, sizeof(host->name), "%s", name);
     weft_format(host->state, sizeof(host->state), "connect");
     host->ports = weft_calloc(4, sizeof(*host->ports));
     host->errors = weft_calloc(4, sizeof(*host->errors));
     host->events = weft_calloc(4, sizeof(*host->events));
+    host->uses = weft_calloc(2, sizeof(*host->uses));
     host->told = weft_calloc(2, sizeof(*host->told));
+}
+
+void scene_set_address(struct diag_port *port, const char *address)
+{
+    port->n_gids = 0;
+    add_gid(port, address, 2);
 }
 
 void scene_set(struct scene *s)
@@ -279,8 +287,19 @@ static void refusal(struct scene *s)
     weft_fail_errno(&s->failure->error, ECONNREFUSED, "tcp", "connect");
 }
 
+/* It only heard that titanic gave up. */
+void scene_hears_of_it(struct scene *s)
+{
+    struct diag_error *heard = &s->b->errors[s->b->n_errors++];
+
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "the peer closed the connection");
+    heard->is_hearsay = true;
+    weft_format(heard->peer, sizeof(heard->peer), "titanic");
+}
+
 static void no_answer(struct scene *s)
 {
+    scene_hears_of_it(s);
     fails(s, WEFT_ERR_TIMEOUT, "meta");
 }
 
@@ -346,6 +365,36 @@ const struct scene_case scene_cases[] = {
     {no_device, "host.no_device", "titanic"},
     {wrong_data, "data.wrong", "titanic"},
     {bad_order, "mesh.rank_order", ""},
+    {scene_merged, "route.merged_nic", "titanic:p0 -> iceberg"},
+    {scene_crossed, "route.crossed_planes", "titanic:p0 -> iceberg"},
+    {scene_blind, "route.listener_blind", "titanic:p0 -> iceberg"},
+    {scene_coarse, "route.prefix_collision", "titanic:p0 -> iceberg"},
+    {scene_self_assigned, "route.link_local", "titanic:p0 -> iceberg"},
+    {scene_prefixes, "addr.prefix_mismatch", "titanic:p0 -> iceberg"},
+    {scene_bare, "addr.missing", "titanic:p0 -> iceberg"},
+    {scene_duplicate, "addr.duplicate", "titanic:p0 -> iceberg"},
+    {scene_fixed_index, "gid.fixed_index", "titanic:p0 -> iceberg"},
+    {scene_default_gid, "gid.link_local", "titanic:p0 -> iceberg"},
+    {scene_only_v6, "gid.no_ipv4", "titanic:p0 -> iceberg"},
+    {scene_no_netdev, "gid.no_netdev", "titanic:p0 -> iceberg"},
+    {scene_vlans, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
+    {scene_arp_ignored, "neigh.arp_ignored", "titanic:p0 -> iceberg"},
+    {scene_flaps, "link.flapping", "titanic:p0 -> iceberg"},
+    {scene_one_way, "link.one_way", "titanic:p0 -> iceberg"},
+    {scene_lossy, "link.lossy", "titanic:p0 -> iceberg"},
+    {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},
+    {scene_paused, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {scene_firewall, "host.firewall_roce", "titanic:p0 -> iceberg"},
+    {scene_rp_filter, "host.rp_filter", "titanic:p0 -> iceberg"},
+    {scene_filtered, "conn.filtered", "titanic -> iceberg"},
+    {scene_late, "peer.late", "titanic -> iceberg"},
+    {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
+    {scene_kernel_memory, "host.kernel_memory", "titanic"},
+    {scene_forbidden, "host.permission", "titanic"},
+    {scene_full, "device.qp_limit", "titanic"},
+    {scene_rejected, "device.rejected", "titanic"},
+    {scene_device_failed, "device.failed", "titanic"},
+    {scene_hearsay, "neigh.arp_ignored", "iceberg:p1 -> titanic"},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
 const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));

@@ -20,6 +20,8 @@ void scene_loses_packets(struct scene *scene);
 /* It concerns a queue pair of this port and these addresses. */
 void scene_aim(struct scene *scene, const char *local_port, const char *local_gid,
                const char *remote_gid);
+/* Iceberg only heard that titanic gave up. */
+void scene_hears_of_it(struct scene *scene);
 /* A port of titanic is down, and a packet is lost on it. */
 void scene_down_here(struct scene *scene);
 
@@ -32,5 +34,41 @@ extern const struct scene_case scene_cases[];
 extern const int n_scene_cases;
 /* Mirrored: b comes first in the input. */
 void scene_write_case(int i, bool is_mirrored, struct scene *scene);
+
+/* Instead of those that it has. */
+void scene_set_address(struct diag_port *port, const char *address);
+
+/* ---- scenes_testing.c: what `write` of a case may be ---- */
+
+void scene_merged(struct scene *s);
+void scene_crossed(struct scene *s);
+void scene_blind(struct scene *s);
+void scene_coarse(struct scene *s);
+void scene_self_assigned(struct scene *s);
+void scene_prefixes(struct scene *s);
+void scene_bare(struct scene *s);
+void scene_duplicate(struct scene *s);
+void scene_fixed_index(struct scene *s);
+void scene_default_gid(struct scene *s);
+void scene_only_v6(struct scene *s);
+void scene_no_netdev(struct scene *s);
+void scene_vlans(struct scene *s);
+void scene_arp_ignored(struct scene *s);
+void scene_flaps(struct scene *s);
+void scene_one_way(struct scene *s);
+void scene_lossy(struct scene *s);
+void scene_corrupting(struct scene *s);
+void scene_paused(struct scene *s);
+void scene_firewall(struct scene *s);
+void scene_rp_filter(struct scene *s);
+void scene_filtered(struct scene *s);
+void scene_late(struct scene *s);
+void scene_receiver_late(struct scene *s);
+void scene_kernel_memory(struct scene *s);
+void scene_forbidden(struct scene *s);
+void scene_full(struct scene *s);
+void scene_rejected(struct scene *s);
+void scene_device_failed(struct scene *s);
+void scene_hearsay(struct scene *s);
 
 #endif

@@ -178,6 +178,27 @@ static void turn_round(struct diag_case *c)
     c->peer_name = host->name;
 }
 
+/* The other end of the rail by which `host` reached the peer out of that port; NULL: it has
+ * used none, or several. */
+static const char *used_port(const struct diag_case *c)
+{
+    const char *found = NULL;
+
+    for (uint32_t i = 0; c->local_port != NULL && i < c->host->n_uses; i++) {
+        const struct diag_use *use = &c->host->uses[i];
+
+        if (strcmp(use->peer, c->peer_name) != 0 ||
+            strcmp(use->local_port, c->local_port->name) != 0) {
+            continue;
+        }
+        if (found != NULL && strcmp(found, use->remote_port) != 0) {
+            return NULL;
+        }
+        found = use->remote_port;
+    }
+    return found;
+}
+
 static void find_ports(struct diag_case *c)
 {
     c->local = diag_ports_of(c->input, c->host->name);
@@ -193,6 +214,9 @@ static void find_ports(struct diag_case *c)
     }
     if (c->remote_port == NULL && c->has_remote_gid) {
         c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
+    }
+    if (c->remote_port == NULL) {
+        c->remote_port = port_by_name(&c->remote, used_port(c));
     }
 }
 

@@ -22,6 +22,13 @@ static void put_text(json_t *object, const char *key, const char *text)
     }
 }
 
+static void put_known(json_t *object, const char *key, enum diag_known value)
+{
+    if (value != DIAG_UNKNOWN) {
+        json_object_set_new(object, key, json_boolean(value == DIAG_YES));
+    }
+}
+
 static json_t *encode_gid(const struct diag_gid *gid)
 {
     json_t *object = json_object();
@@ -73,10 +80,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_int(object, "active_mtu", port->active_mtu);
         put_int(object, "rate_bps", port->rate_bps);
         put_int(object, "device", port->device);
-        if (port->is_software != DIAG_UNKNOWN) {
-            json_object_set_new(object, "software",
-                                json_boolean(port->is_software == DIAG_YES));
-        }
+        put_known(object, "software", port->is_software);
         put_int(object, "rp_filter", port->rp_filter);
         put_int(object, "arp_ignore", port->arp_ignore);
         if (port->has_gids) {
@@ -178,6 +182,7 @@ json_t *diag_host_encode(const struct diag_host *host)
     put_int(object, "memlock_bytes", host->memlock_bytes);
     put_text(object, "policy", host->policy);
     put_int(object, "gid_index", host->gid_index);
+    put_known(object, "merges_nics", host->merges_nics);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
     for (uint32_t i = 0; i < host->n_errors; i++) {
         json_array_append_new(errors, encode_error(&host->errors[i]));

@@ -173,7 +173,7 @@ static struct symptom of_verb_errno(const struct diag_case *c)
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case ENETUNREACH:
-        return is_rtr ? SYMPTOM(unresolved) : UNHEARD_OF;
+        return is_rtr ? SYMPTOM(unresolved) : SYMPTOM(failed);
     case ENODATA:
         return is_rtr ? SYMPTOM(no_gid) : UNHEARD_OF;
     case ENODEV:
@@ -182,7 +182,7 @@ static struct symptom of_verb_errno(const struct diag_case *c)
         return phase_is(c, "create") ? SYMPTOM(no_room) : SYMPTOM(no_memory);
     case EBUSY:
     case ENOSPC:
-        return phase_is(c, "create") ? SYMPTOM(full) : UNHEARD_OF;
+        return phase_is(c, "create") ? SYMPTOM(full) : SYMPTOM(failed);
     case EINVAL:
         return is_rtr ? SYMPTOM(mixed) : SYMPTOM(rejected);
     case EOPNOTSUPP:
@@ -240,7 +240,8 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_CLOSED:
         return SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
-        return SYMPTOM(no_route);
+        /* That a relay lost its next hop says nothing of why. */
+        return phase_is(c, "route") ? SYMPTOM(no_route) : UNHEARD_OF;
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
     case WEFT_ERR_ENVIRONMENT:

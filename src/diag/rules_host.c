@@ -21,20 +21,30 @@ enum diag_known diag_is_memlock(const struct diag_case *c)
     return limit == INT64_MAX ? DIAG_NO : DIAG_YES;
 }
 
-/* Did `host` fail to reach `name` with this errno while connections are made? */
-static bool failed_to_reach(const struct diag_host *host, const char *name, int sys_errno)
+/* Was it this errno that `host` failed with, reaching `name` while connections are made? Every
+ * host of a job that failed has an error: one without has not told it. */
+static enum diag_known failed_to_reach(const struct diag_host *host, const char *name,
+                                       int sys_errno)
 {
+    enum diag_known answer = host == NULL || host->n_errors == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
     for (uint32_t i = 0; host != NULL && i < host->n_errors; i++) {
         const struct diag_error *error = &host->errors[i];
-        bool is_early = strcmp(error->error.phase, "boot") == 0 ||
-                        strcmp(error->error.phase, "tcp") == 0;
+        const char *phase = error->error.phase;
+        enum diag_known is_early =
+            phase[0] == '\0'
+                ? DIAG_UNKNOWN
+                : diag_known_of(strcmp(phase, "boot") == 0 || strcmp(phase, "tcp") == 0);
+        enum diag_known is_to = error->peer[0] == '\0'
+                                    ? DIAG_UNKNOWN
+                                    : diag_known_of(strcmp(error->peer, name) == 0);
+        enum diag_known is_it = error->error.sys_errno == 0
+                                    ? DIAG_UNKNOWN
+                                    : diag_known_of(error->error.sys_errno == sys_errno);
 
-        if (is_early && strcmp(error->peer, name) == 0 &&
-            error->error.sys_errno == sys_errno) {
-            return true;
-        }
+        answer = diag_or(answer, diag_and(is_early, diag_and(is_to, is_it)));
     }
-    return false;
+    return answer;
 }
 
 static enum diag_known both_lived(const struct diag_case *c)
@@ -45,14 +55,13 @@ static enum diag_known both_lived(const struct diag_case *c)
 /* When the peer finally called, nobody listened any more. */
 enum diag_known diag_is_peer_late(const struct diag_case *c)
 {
-    return diag_and(both_lived(c),
-                    diag_known_of(failed_to_reach(c->peer, c->host->name, ECONNREFUSED)));
+    return diag_and(both_lived(c), failed_to_reach(c->peer, c->host->name, ECONNREFUSED));
 }
 
 /* Nobody answers at a port where somebody waits, as he says himself. */
 enum diag_known diag_is_filtered(const struct diag_case *c)
 {
     return diag_and(both_lived(c),
-                    diag_known_of(c->sys_errno == ETIMEDOUT ||
-                                  failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
+                    diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
+                            failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
 }

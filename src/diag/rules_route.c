@@ -38,31 +38,69 @@ static enum diag_known is_wrong(const struct diag_case *c)
     return diag_and(diag_not(same), diag_or(other, any));
 }
 
-/* Do several ports share the NIC of this one? */
+static enum diag_known is_subnet_aware(const struct diag_case *c)
+{
+    const char *policy = c->host->policy;
+
+    return policy[0] == '\0'
+               ? DIAG_UNKNOWN
+               : diag_known_of(strcmp(policy, "nccl-2.30-subnet-aware") == 0);
+}
+
+/* Is `other` a different port of the NIC of `port`? */
+static enum diag_known is_sibling(const struct diag_port *port,
+                                  const struct diag_port *other)
+{
+    if (strcmp(port->name, other->name) == 0) {
+        return DIAG_NO;
+    }
+    return port->device == IO_UNKNOWN || other->device == IO_UNKNOWN
+               ? DIAG_UNKNOWN
+               : diag_known_of(port->device == other->device);
+}
+
 static enum diag_known has_sibling(struct diag_ports ports, const struct diag_port *port)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer = port == NULL || ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
 
-    if (port == NULL || port->device == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < ports.n; i++) {
-        const struct diag_port *other = &ports.items[i];
-
-        if (other == port || strcmp(other->name, port->name) == 0) {
-            continue;
-        }
-        answer = diag_or(answer, other->device == IO_UNKNOWN
-                                     ? DIAG_UNKNOWN
-                                     : diag_known_of(other->device == port->device));
+    for (uint32_t i = 0; port != NULL && i < ports.n; i++) {
+        answer = diag_or(answer, is_sibling(port, &ports.items[i]));
     }
     return answer;
 }
 
+/* Do other ports of the two NICs face each other? */
+static enum diag_known siblings_face(const struct diag_case *c)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (c->local_port == NULL || c->remote_port == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        enum diag_known local = is_sibling(c->local_port, &c->local.items[i]);
+
+        for (uint32_t k = 0; local != DIAG_NO && k < c->remote.n; k++) {
+            enum diag_known both =
+                diag_and(local, is_sibling(c->remote_port, &c->remote.items[k]));
+
+            answer = diag_or(answer, diag_and(both, diag_facing(&c->local.items[i],
+                                                                &c->remote.items[k])));
+        }
+    }
+    return answer;
+}
+
+/* One port of the merged NIC is right, this one only comes along; or a NIC is only taken if all
+ * its ports match, which two that lead to two hosts never do. */
 enum diag_known diag_is_merged_nic(const struct diag_case *c)
 {
-    return diag_and(is_wrong(c), diag_or(has_sibling(c->local, c->local_port),
-                                         has_sibling(c->remote, c->remote_port)));
+    enum diag_known shares = diag_or(has_sibling(c->local, c->local_port),
+                                     has_sibling(c->remote, c->remote_port));
+    enum diag_known merged = diag_and(c->host->merges_nics, shares);
+
+    return diag_and(is_wrong(c),
+                    diag_and(merged, diag_or(siblings_face(c), is_subnet_aware(c))));
 }
 
 static enum diag_known faces_one_of(const struct diag_port *port, struct diag_ports ports)
@@ -80,16 +118,6 @@ enum diag_known diag_is_crossed_planes(const struct diag_case *c)
 {
     return diag_and(is_wrong(c), diag_and(faces_one_of(c->local_port, c->remote),
                                           faces_one_of(c->remote_port, c->local)));
-}
-
-static enum diag_known is_subnet_aware(const struct diag_case *c)
-{
-    const char *policy =
-        c->host->policy[0] != '\0' || c->peer == NULL ? c->host->policy : c->peer->policy;
-
-    return policy[0] == '\0'
-               ? DIAG_UNKNOWN
-               : diag_known_of(strcmp(policy, "nccl-2.30-subnet-aware") == 0);
 }
 
 static enum diag_known same_coarse_subnet(const struct diag_case *c)

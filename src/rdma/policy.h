@@ -55,6 +55,7 @@ struct rdma_choice_input {
     uint32_t channel;  /* nccl: channel c */
     bool is_connector; /* which end asks */
     int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
+    bool splits_nics;  /* NCCL_IB_MERGE_NICS=0, on both ends: every port is a NIC */
     bool is_same_host; /* both ends are processes of one host: the ports are the same */
 };
 

@@ -22,9 +22,9 @@ struct end {
 };
 
 /* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC
- * are merged, at most four. */
+ * are merged, at most four, unless NCCL_IB_MERGE_NICS is 0. */
 static void list_nics(struct end *end, const struct rdma_port_facts *facts,
-                      uint32_t n_ports)
+                      uint32_t n_ports, bool splits_nics)
 {
     memset(end, 0, sizeof(*end));
     end->facts = facts;
@@ -33,7 +33,7 @@ static void list_nics(struct end *end, const struct rdma_port_facts *facts,
             continue;
         }
         struct nic *nic = NULL;
-        for (uint32_t i = 0; i < end->n_nics; i++) {
+        for (uint32_t i = 0; !splits_nics && i < end->n_nics; i++) {
             if (end->nics[i].device == facts[p].device &&
                 end->nics[i].n_ports < NIC_PORTS_MAX) {
                 nic = &end->nics[i];
@@ -206,8 +206,8 @@ uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_awa
                           struct rdma_rail *out, uint32_t cap)
 {
     struct end local, remote;
-    list_nics(&local, input->local, input->n_local);
-    list_nics(&remote, input->remote, input->n_remote);
+    list_nics(&local, input->local, input->n_local, input->splits_nics);
+    list_nics(&remote, input->remote, input->n_remote, input->splits_nics);
     if (local.n_nics == 0 || remote.n_nics == 0) {
         return 0;
     }

@@ -144,6 +144,17 @@ static int64_t gid_index(const struct host *host)
     return text == NULL || end == text || value < 0 ? DIAG_NO_GID_INDEX : value;
 }
 
+/* NCCL's policies do, unless NCCL_IB_MERGE_NICS is 0. */
+static enum diag_known merges_nics(const struct host *host)
+{
+    enum rdma_policy policy = host->config.conn.policy;
+    const char *text = host->env->ops->setting(host->env, "NCCL_IB_MERGE_NICS");
+    bool is_nccl =
+        policy == RDMA_POLICY_NCCL_2_25 || policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+
+    return is_nccl && (text == NULL || strcmp(text, "0") != 0) ? DIAG_YES : DIAG_NO;
+}
+
 void run_facts(const struct host *host, struct diag_host *out)
 {
     const struct io_hostinfo *info = host->env->ops->hostinfo(host->env);
@@ -152,6 +163,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     weft_format(out->policy, sizeof(out->policy), "%s",
                 rdma_policy_name(host->config.conn.policy));
     out->gid_index = gid_index(host);
+    out->merges_nics = merges_nics(host);
     out->memlock_bytes = info->memlock_bytes;
     out->ports = weft_calloc(host->n_ports + 1, sizeof(*out->ports));
     out->n_ports = host->n_ports;

@@ -1,0 +1,24 @@
+"""A few random settings of every cause, judged by `weft diagnose` from observations alone."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
+
+
+def test_every_cause_is_named():
+    done = subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, "--seed", "20261121",
+                           "--count", "2"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "findings: PASS" in done.stdout
+
+
+def test_the_judge_sees_nothing_but_observations():
+    for path in sorted(Path("src/diag").glob("*.[ch]")):
+        for included in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(), re.M):
+            assert included.split("/")[0] in {"base", "io", "diag"} or "/" not in included, \
+                f"{path} includes {included}"
+            assert included != "io/world.h", f"{path}: faults are part of a world"

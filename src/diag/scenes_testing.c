@@ -1,0 +1,289 @@
+/* Scenes of causes that only settings, counters or both ends' tables tell apart. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/diag_testing.h"
+
+static void fails_rtr(struct scene *s, int sys_errno)
+{
+    weft_fail_errno(&s->failure->error, sys_errno, "rtr", "modify_qp");
+}
+
+/* On the cable that they share. */
+static void aim_well(struct scene *s)
+{
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+}
+
+static void lose_packets_well(struct scene *s)
+{
+    scene_loses_packets(s);
+    aim_well(s);
+}
+
+/* What the two ends of the cable counted. */
+static void count(struct scene *s, int64_t out_sent, int64_t out_received,
+                  int64_t in_sent, int64_t in_received)
+{
+    int64_t *near = s->a->ports[0].counters;
+    int64_t *far = s->b->ports[1].counters;
+
+    near[DIAG_TX_PACKETS] = out_sent;
+    far[DIAG_RX_PACKETS] = out_received;
+    far[DIAG_TX_PACKETS] = in_sent;
+    near[DIAG_RX_PACKETS] = in_received;
+    near[DIAG_ICRC_ERRORS] = far[DIAG_ICRC_ERRORS] = 0;
+    near[DIAG_RX_PAUSES] = far[DIAG_RX_PAUSES] = 0;
+}
+
+/* NICs p0 and p1 are one card, and NCCL 2.30 takes it for one device. */
+void scene_merged(struct scene *s)
+{
+    s->a->ports[1].device = s->b->ports[1].device = 0;
+    weft_format(s->a->policy, sizeof(s->a->policy), "nccl-2.30-subnet-aware");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
+}
+
+/* A second cable between the two, and the NICs are paired crosswise. */
+void scene_crossed(struct scene *s)
+{
+    scene_set_address(&s->b->ports[0], "192.168.102.9/24");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.102.9");
+}
+
+void scene_blind(struct scene *s)
+{
+    s->a->merges_nics = DIAG_NO;
+    weft_format(s->a->policy, sizeof(s->a->policy), "nccl-2.30-subnet-aware");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
+}
+
+void scene_coarse(struct scene *s)
+{
+    scene_blind(s);
+    scene_set_address(&s->a->ports[0], "10.0.0.1/30");
+    scene_set_address(&s->b->ports[1], "10.0.0.2/30");
+    scene_set_address(&s->a->ports[1], "10.0.0.6/30");
+    scene_set_address(&s->b->ports[0], "10.0.0.9/30");
+    s->failure->error.n_values = 0;
+    scene_aim(s, "p0", "10.0.0.1", "10.0.0.9");
+}
+
+void scene_self_assigned(struct scene *s)
+{
+    scene_set_address(&s->a->ports[0], "169.254.1.1/16");
+    scene_set_address(&s->a->ports[1], "169.254.2.1/16");
+    scene_set_address(&s->b->ports[0], "169.254.1.2/16");
+    scene_set_address(&s->b->ports[1], "169.254.2.2/16");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "169.254.1.1", "169.254.2.2");
+}
+
+/* One end keeps 192.168.101.2, but on a /30 that does not hold the other. */
+void scene_prefixes(struct scene *s)
+{
+    scene_set_address(&s->a->ports[0], "192.168.101.129/24");
+    scene_set_address(&s->b->ports[1], "192.168.101.2/30");
+    fails_rtr(s, ENETUNREACH);
+    scene_aim(s, "p0", "192.168.101.129", "192.168.101.2");
+}
+
+void scene_bare(struct scene *s)
+{
+    s->b->ports[1].n_gids = 0;
+    fails_rtr(s, EINVAL);
+    scene_aim(s, "p0", "192.168.101.1", "fe80::1");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+}
+
+void scene_duplicate(struct scene *s)
+{
+    scene_set_address(&s->b->ports[1], "192.168.101.1/24");
+    lose_packets_well(s);
+    weft_format(s->failure->error.values[3].text, 64, "192.168.101.1");
+}
+
+void scene_fixed_index(struct scene *s)
+{
+    s->a->gid_index = 3;
+    fails_rtr(s, EINVAL);
+    aim_well(s);
+}
+
+void scene_default_gid(struct scene *s)
+{
+    s->a->gid_index = DIAG_NO_GID_INDEX;
+    fails_rtr(s, EINVAL);
+    scene_aim(s, "p0", "fe80::1", "192.168.101.2");
+}
+
+void scene_only_v6(struct scene *s)
+{
+    scene_set_address(&s->a->ports[0], "fd00:1::1/64");
+    fails_rtr(s, EINVAL);
+    scene_aim(s, "p0", "fe80::1", "192.168.101.2");
+}
+
+void scene_no_netdev(struct scene *s)
+{
+    fails_rtr(s, ENODEV);
+    aim_well(s);
+}
+
+void scene_vlans(struct scene *s)
+{
+    s->a->ports[0].gids[0].vlan_id = 100;
+    fails_rtr(s, ETIMEDOUT);
+    aim_well(s);
+}
+
+void scene_arp_ignored(struct scene *s)
+{
+    s->b->ports[1].arp_ignore = 8;
+    fails_rtr(s, ETIMEDOUT);
+    aim_well(s);
+}
+
+void scene_flaps(struct scene *s)
+{
+    for (int i = 0; i < 2; i++) {
+        s->b->events[s->b->n_events++] =
+            (struct diag_event){.type = "port_error", .port = "p1"};
+    }
+    lose_packets_well(s);
+}
+
+void scene_one_way(struct scene *s)
+{
+    count(s, 1000, 900, 500, 500);
+    lose_packets_well(s);
+}
+
+void scene_lossy(struct scene *s)
+{
+    count(s, 1000, 900, 500, 400);
+    lose_packets_well(s);
+}
+
+void scene_corrupting(struct scene *s)
+{
+    count(s, 1000, 1000, 500, 500);
+    s->b->ports[1].counters[DIAG_ICRC_ERRORS] = 70;
+    lose_packets_well(s);
+}
+
+/* The job stands, and nobody's request failed: the rail in use tells. */
+void scene_paused(struct scene *s)
+{
+    struct diag_use *use = &s->a->uses[s->a->n_uses++];
+
+    count(s, 1000, 1000, 500, 500);
+    s->a->ports[0].counters[DIAG_RX_PAUSES] = 3;
+    *use = (struct diag_use){.peer = "iceberg",
+                             .local_port = "p0",
+                             .remote_port = "p1",
+                             .local_gid = "192.168.101.1",
+                             .remote_gid = "192.168.101.2",
+                             .path_mtu = 4096};
+    s->a->has_uses = true;
+    s->failure->peer[0] = '\0';
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "jobs", "not done in time");
+}
+
+static void probe_fails(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    aim_well(s);
+    weft_error_int(&s->failure->error, "small_passed", 0);
+    s->a->ports[0].is_software = s->b->ports[1].is_software = DIAG_YES;
+    for (int i = DIAG_RX_FILTERED_SOURCE; i <= DIAG_RX_FILTERED_PORT; i++) {
+        s->a->ports[0].counters[i] = s->b->ports[1].counters[i] = 0;
+    }
+}
+
+void scene_firewall(struct scene *s)
+{
+    probe_fails(s);
+    s->b->ports[1].counters[DIAG_RX_FILTERED_PORT] = 40;
+}
+
+void scene_rp_filter(struct scene *s)
+{
+    probe_fails(s);
+    s->b->ports[1].counters[DIAG_RX_FILTERED_SOURCE] = 40;
+}
+
+/* iceberg says that nobody answers, titanic that it waits. */
+void scene_filtered(struct scene *s)
+{
+    scene_hears_of_it(s);
+    weft_fail_errno(&s->failure->error, ETIMEDOUT, "tcp", "no answer");
+}
+
+void scene_late(struct scene *s)
+{
+    struct diag_error *refusal = &s->b->errors[s->b->n_errors++];
+
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "it did not come");
+    s->failure->at_ns = 1000;
+    *refusal = (struct diag_error){.at_ns = 2000};
+    weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
+    weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+}
+
+void scene_receiver_late(struct scene *s)
+{
+    weft_fail_completion(&s->failure->error, 13, "data", "a work request failed");
+    aim_well(s);
+}
+
+static void refuse(struct scene *s, const char *phase, int sys_errno)
+{
+    weft_fail_errno(&s->failure->error, sys_errno, phase, "a verb");
+    s->failure->peer[0] = '\0';
+}
+
+void scene_kernel_memory(struct scene *s)
+{
+    refuse(s, "register", ENOMEM);
+}
+
+void scene_forbidden(struct scene *s)
+{
+    refuse(s, "create", EACCES);
+}
+
+void scene_full(struct scene *s)
+{
+    refuse(s, "create", EBUSY);
+}
+
+void scene_rejected(struct scene *s)
+{
+    refuse(s, "create", EINVAL);
+}
+
+void scene_device_failed(struct scene *s)
+{
+    refuse(s, "register", EIO);
+}
+
+/* What iceberg met, titanic has only heard of. */
+void scene_hearsay(struct scene *s)
+{
+    struct weft_error *error = &s->failure->error;
+
+    weft_fail(error, WEFT_ERR_CLOSED, "peer", "peer failed in rtr: errno 110");
+    s->failure->is_hearsay = true;
+    weft_error_text(error, "peer_phase", "rtr");
+    weft_error_text(error, "peer_status", "system");
+    weft_error_int(error, "peer_errno", ETIMEDOUT);
+    aim_well(s);
+    s->a->ports[0].arp_ignore = 8;
+}
