@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backends/linux/private.h"
+#include "backends/linux/shm.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -176,6 +177,7 @@ weft_status linux_env_create(struct linux_loop *loop,
     env->aliases = config->aliases;
     env->io = (struct io_env){.ops = &env_ops,
                               .oob = &linux_oob_ops,
+                              .shm = &linux_shm_ops,
                               .loop = linux_loop_io(loop),
                               .host = config->host,
                               .trace = config->trace,

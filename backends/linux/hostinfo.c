@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backends/linux/private.h"
+#include "backends/linux/shm.h"
 #include "base/text.h"
 
 /* ---- /proc ---- */
@@ -191,5 +192,6 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
     }
     read_host_id(host_id, info->host_id);
     info->memlock_bytes = read_memlock();
+    info->shm_dev = linux_shm_dev();
     info->ip_forward = read_number("/proc/sys/net/ipv4/ip_forward");
 }

@@ -22,6 +22,7 @@ struct linux_env {
     bool has_own_machine;
     char management[32]; /* "" for none */
     bool only_given_settings;
+    bool has_swept;              /* what dead processes left in /dev/shm is gone */
     struct linux_watch *notices; /* Owned; NULL: nobody tells */
     int notices_fd;
     uint32_t *

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/linux/shm.h"
 #include "backends/rxe/private.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -36,7 +37,7 @@ unsigned rxe_cleanup(struct weft_log *log)
 {
     DIR *folder = opendir(RXE_NETNS_DIR);
     struct dirent *entry;
-    unsigned n = 0;
+    unsigned n = linux_shm_sweep(log);
 
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         int owner;

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/linux/shm.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/capture.h"
 #include "backends/rxe/private.h"
@@ -433,6 +434,7 @@ void rxe_world_destroy(struct world *base)
     }
     world = world_of(base);
     rxe_processes_destroy(world->processes, world->n_processes);
+    linux_shm_sweep(world->spec->log);
     rxe_capture_fetch(world->capture);
     rxe_capture_stop(world->capture);
     if (world->has_fabric) {

@@ -1,0 +1,18 @@
+/* Shared memory between processes of a real host. */
+#ifndef WEFT_BACKENDS_LINUX_SHM_H
+#define WEFT_BACKENDS_LINUX_SHM_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+#include "io/shm.h"
+
+extern const struct io_shm_ops linux_shm_ops;
+
+/* st_dev of the /dev/shm that this process sees; 0: none. */
+uint64_t linux_shm_dev(void);
+/* Removes segments whose creator died before their names were gone; returns how many. Those of
+ * the living stay. */
+unsigned linux_shm_sweep(struct weft_log *log);
+
+#endif
