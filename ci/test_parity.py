@@ -93,12 +93,12 @@ def document(path, backend):
 def story(doc):
     """What two backends must agree on, without times."""
     keys = ("from_host", "to_host", "rail", "local_port", "remote_port", "local_gid",
-            "remote_gid", "gid_type", "path_mtu", "qps", "via")
+            "remote_gid", "gid_type", "path_mtu", "qps", "transport", "via")
     queue = ("host", "peer", "role", "epoch", "rail", "qp", "queue", "count", "digest", "first")
     symptom = doc["symptom"] or {}
     return {
         "result": doc["result"],
-        "connections": sorted([c[k] for k in keys] for c in doc["connections"]),
+        "connections": sorted(([c[k] for k in keys] for c in doc["connections"]), key=str),
         "completions": sorted([c[k] for k in queue] for c in doc["completions"]),
         "jobs": [[j["job"], j["size_bytes"], j["algorithm"], j["nwrong"]] for j in doc["jobs"]],
         "symptom": [symptom.get("errno"), symptom.get("wc_status")],
@@ -175,7 +175,8 @@ def unnamed(found, reasons):
 def summary(item, told):
     value = told[item]
     if item == "connections":
-        return f"{len(value)}, path MTU {value[0][8]}" if value else "none"
+        mtu = max((row[8] for row in value if row[8] is not None), default=0)
+        return f"{len(value)}, path MTU {mtu}" if value else "none"
     if item == "completions":
         return "by queue" if value else "none"  # how many is a matter of plans, not of backends
     if item == "jobs":

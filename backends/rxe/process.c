@@ -72,6 +72,17 @@ static int enter_place(const struct rxe_place *place)
     return mount("weft", "/sys", "sysfs", 0, NULL) == 0 ? 0 : errno;
 }
 
+/* A container without the others' /dev/shm. An errno. */
+static int hide_shm(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("weft", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL) != 0) {
+        return errno;
+    }
+    return 0;
+}
+
 static int tell_identity(const struct rxe_identity *identity)
 {
     char notices[12];
@@ -104,6 +115,9 @@ static int settle(const struct rxe_process *process, const struct rxe_place *pla
 {
     int problem = place == NULL ? 0 : enter_place(place);
 
+    if (problem == 0 && identity->has_private_shm) {
+        problem = hide_shm();
+    }
     if (problem == 0 && inherit(process) != 0) {
         problem = errno;
     }

@@ -37,6 +37,7 @@ struct rxe_identity {
     bool is_captured;
     const struct world_setting *settings; /* besides; [n_settings] */
     uint32_t n_settings;
+    bool has_private_shm; /* a /dev/shm of its own */
 };
 
 /* This program with `argv` in `place` (NULL: where we are), signals masked by `mask`. */

@@ -259,6 +259,8 @@ weft_status rxe_world_launch(struct world *base, uint32_t host, uint32_t process
     struct weft_text devices = {NULL, 0, 0};
     const struct rxe_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
     struct rxe_identity identity = {.host = world->spec->hosts[host].name,
+                                    .has_private_shm =
+                                        world->spec->hosts[host].has_private_shm,
                                     .management = at == NULL ? "" : at->management,
                                     .process = process,
                                     .is_captured = world->capture != NULL,

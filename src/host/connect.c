@@ -172,10 +172,8 @@ weft_status host_accept(struct host *host)
 
 /* ---- going on ---- */
 
-static void note_rail(struct host *host, const struct host_connection *of,
-                      const struct conn *conn, uint32_t i)
+struct host_connection *host_note(struct host *host, const struct host_connection *of)
 {
-    const struct conn_rail *rail = &conn->rails[i];
     struct host_connection *out;
 
     host->connections =
@@ -183,6 +181,15 @@ static void note_rail(struct host *host, const struct host_connection *of,
                      ((size_t)host->n_connections + 1) * sizeof(*host->connections));
     out = &host->connections[host->n_connections++];
     *out = *of;
+    return out;
+}
+
+static void note_rail(struct host *host, const struct host_connection *of,
+                      const struct conn *conn, uint32_t i)
+{
+    const struct conn_rail *rail = &conn->rails[i];
+    struct host_connection *out = host_note(host, of);
+
     out->rail = of->rail + i;
     out->local_gid = rail->local_gid;
     out->remote_gid = rail->remote_gid;
@@ -201,8 +208,9 @@ static void note_rail(struct host *host, const struct host_connection *of,
 static void note_flow(struct host *host, uint32_t rank)
 {
     const struct flow *flow = host->peers[rank].send;
-    struct host_connection of = {.to = rank};
+    struct host_connection of = {.to = rank, .transport = TRANSPORT_NET};
 
+    host_inside_why(host, rank, of.why);
     for (uint32_t lane = 0; lane < flow_n_lanes(flow); lane++) {
         const struct conn *conn = flow_lane_conn(flow, lane);
 

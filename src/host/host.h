@@ -65,7 +65,8 @@ struct host_row_result {
     uint64_t first_wrong; /* index of the first, if n_wrong > 0 */
 };
 
-/* A rail of a connection that this rank made, kept for the report. */
+/* A rail of a connection that this rank made, or a connector inside its host, kept for the
+ * report. */
 struct host_connection {
     uint32_t to;                /* rank */
     uint32_t rail;              /* counted over the lanes of the flow */
@@ -74,8 +75,10 @@ struct host_connection {
     char local_port[40], remote_port[40];
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
-    uint32_t path_mtu; /* bytes */
-    uint32_t n_qps;    /* on this rail */
+    uint32_t path_mtu;             /* bytes */
+    uint32_t n_qps;                /* on this rail */
+    enum transport_kind transport; /* of p2p and shm: none of the above, but `to` */
+    char why[TRANSPORT_WHY_BYTES]; /* ... this one, and no other */
     weft_ns setup_ns;
 };
 

@@ -97,14 +97,48 @@ bool host_inside_is_told(const struct host *host)
     return host->private->is_told;
 }
 
+void host_inside_why(const struct host *host, uint32_t rank,
+                     char out[TRANSPORT_WHY_BYTES])
+{
+    const struct transport_choice *choice =
+        host->inside == NULL ? NULL : inside_choice(host->inside, rank, true);
+
+    if (choice != NULL) {
+        transport_why(choice, out);
+    } else {
+        weft_format(out, TRANSPORT_WHY_BYTES, "net: another host");
+    }
+}
+
+/* Connectors inside the host, as they are reported. */
+static void note_all(struct host *host)
+{
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        const struct transport_connector *connector =
+            inside_connector(host->inside, rank, true);
+        struct host_connection of = {.to = rank};
+
+        if (connector != NULL) {
+            of.transport = connector->kind;
+            host_inside_why(host, rank, of.why);
+            host_note(host, &of);
+        }
+    }
+}
+
 weft_status host_inside_progress(struct host *host, struct io_task *task)
 {
     weft_status status;
+    bool was_up;
 
     if (host->inside == NULL) {
         return WEFT_OK;
     }
+    was_up = inside_is_up(host->inside);
     status = blame(host, inside_progress(host->inside, task, &host->error));
+    if (!was_up && inside_is_up(host->inside)) {
+        note_all(host);
+    }
     /* All data is safe by then: who is quicker to close is no failure. */
     return host->state == HOST_CLOSE ? WEFT_OK : status;
 }

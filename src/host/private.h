@@ -52,6 +52,8 @@ bool host_is_hearsay(const struct weft_error *error);
 /* A rank with which data cannot move now, `first` (or HOST_NOBODY) before others; its error is
  * put into host->error. HOST_NOBODY: none. */
 uint32_t host_trouble(struct host *host, uint32_t first);
+/* Appends to what the host made, for the report. */
+struct host_connection *host_note(struct host *host, const struct host_connection *of);
 /* An async event of a port. */
 void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up);
 bool host_all_connected(const struct host *host);
@@ -77,6 +79,9 @@ weft_status host_inside_progress(struct host *host, struct io_task *task) WEFT_M
 /* Whether data to or from a rank goes over the network. */
 bool host_inside_leaves(const struct host *host, uint32_t rank, bool is_sender);
 bool host_inside_is_up(const struct host *host);
+/* Why data to a rank takes the transport that it does. */
+void host_inside_why(const struct host *host, uint32_t rank,
+                     char out[TRANSPORT_WHY_BYTES]);
 /* Ends streams at once; tells why if the host failed. Memory stays to the end. */
 void host_inside_stop(struct host *host);
 

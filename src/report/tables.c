@@ -8,6 +8,23 @@
 #include "report/columns.h"
 #include "report/json_read.h"
 
+/* Neither ports nor GIDs lie between ranks that share memory. */
+static bool is_inside(const json_t *connection)
+{
+    return strcmp(json_read_text(connection, "transport", "net"), "net") != 0;
+}
+
+static void inside_cells(struct columns *columns, const json_t *connection)
+{
+    columns_cell(columns, "%s", json_read_text(connection, "transport", "?"));
+    columns_cell(columns, "%s", json_read_text(connection, "reason", ""));
+    for (int i = 0; i < 3; i++) {
+        columns_cell(columns, "-");
+    }
+    columns_cell(columns, "inside");
+    columns_cell(columns, "-");
+}
+
 void report_connections(const json_t *document, const struct report_style *style,
                         struct weft_text *out)
 {
@@ -35,6 +52,10 @@ void report_connections(const json_t *document, const struct report_style *style
         columns_row(&columns);
         columns_cell(&columns, "%s", json_read_text(connection, "from_host", "?"));
         columns_cell(&columns, "→ %s", json_read_text(connection, "to_host", "?"));
+        if (is_inside(connection)) {
+            inside_cells(&columns, connection);
+            continue;
+        }
         columns_cell(&columns, "%s → %s", json_read_text(connection, "local_port", "?"),
                      json_read_text(connection, "remote_port", "?"));
         columns_cell(&columns, "%s → %s", json_read_text(connection, "local_gid", "?"),

@@ -25,6 +25,11 @@ static const char *host_name(const struct run *run, uint32_t member)
     return run->plan->spec.hosts[run->member_hosts[member]].name;
 }
 
+static void put(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
 static json_t *symptom(const struct run *run)
 {
     const struct host *host = run_first_failure(run);
@@ -47,28 +52,43 @@ static const char *gid_type_name(enum ibv_gid_type type)
                                           : "IB";
 }
 
-static json_t *connection(const struct run *run, uint32_t from,
-                          const struct host_connection *c)
+static void put_rail(json_t *object, const struct host_connection *c)
 {
+    bool is_net = c->transport == TRANSPORT_NET;
     char local[IO_IP_TEXT_BYTES];
     char remote[IO_IP_TEXT_BYTES];
 
-    json_t *via = json_array();
-
     rdma_gid_format(&c->local_gid, local, sizeof(local));
     rdma_gid_format(&c->remote_gid, remote, sizeof(remote));
+    put(object, "local_port", text_or_null(c->local_port));
+    put(object, "remote_port", text_or_null(c->remote_port));
+    put(object, "local_gid", text_or_null(is_net ? local : NULL));
+    put(object, "remote_gid", text_or_null(is_net ? remote : NULL));
+    put(object, "gid_type", text_or_null(is_net ? gid_type_name(c->gid_type) : NULL));
+    put(object, "path_mtu", number_or_null(c->path_mtu, is_net));
+    put(object, "qps", number_or_null(c->n_qps, is_net));
+}
+
+static json_t *connection(const struct run *run, uint32_t from,
+                          const struct host_connection *c)
+{
+    json_t *object = json_object();
+    json_t *via = json_array();
+
     for (uint32_t i = 0; i < c->n_via; i++) {
         json_array_append_new(via, json_string(host_name(run, c->via[i])));
     }
-    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:o, "
-                     "s:I}",
-                     "from", (json_int_t)from, "to", (json_int_t)c->to, "from_host",
-                     host_name(run, from), "to_host", host_name(run, c->to), "rail",
-                     (json_int_t)c->rail, "local_port", c->local_port, "remote_port",
-                     text_or_null(c->remote_port), "local_gid", local, "remote_gid",
-                     remote, "gid_type", gid_type_name(c->gid_type), "path_mtu",
-                     (json_int_t)c->path_mtu, "qps", (json_int_t)c->n_qps, "via", via,
-                     "setup_ns", (json_int_t)c->setup_ns);
+    put(object, "from", json_integer(from));
+    put(object, "to", json_integer(c->to));
+    put(object, "from_host", json_string(host_name(run, from)));
+    put(object, "to_host", json_string(host_name(run, c->to)));
+    put(object, "transport", json_string(transport_kind_name(c->transport)));
+    put(object, "reason", json_string(c->why));
+    put(object, "rail", json_integer(c->rail));
+    put_rail(object, c);
+    put(object, "via", via);
+    put(object, "setup_ns", number_or_null(c->setup_ns, c->transport == TRANSPORT_NET));
+    return object;
 }
 
 static json_t *connections(const struct run *run)
@@ -130,11 +150,6 @@ static bool reduces(enum coll_kind kind)
 static bool has_root(enum coll_kind kind)
 {
     return kind == COLL_BROADCAST || kind == COLL_REDUCE;
-}
-
-static void put(json_t *object, const char *key, json_t *value)
-{
-    json_object_set_new(object, key, value);
 }
 
 static void put_rates(const struct run *run, uint32_t index, json_t *object)

@@ -58,7 +58,9 @@ static struct host *make(void)
                                            .gid_type = IBV_GID_TYPE_ROCE_V2,
                                            .path_mtu = 4096,
                                            .n_qps = 2,
-                                           .setup_ns = 55};
+                                           .setup_ns = 55,
+                                           .transport = TRANSPORT_SHM,
+                                           .why = "shm: same /dev/shm"};
     free(host->connections);
     host->connections = connection;
     host->n_connections = 1;

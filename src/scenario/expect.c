@@ -73,12 +73,11 @@ static const struct walk_key time_keys[] = {
 };
 static const struct walk_table time_table = {"time", time_keys, WEFT_LENGTH(time_keys)};
 
-enum { KEY_FROM, KEY_TO, KEY_PORT, KEY_VIA };
+enum { KEY_FROM, KEY_TO, KEY_PORT, KEY_VIA, KEY_TRANSPORT, KEY_REASON };
 static const struct walk_key connection_keys[] = {
-    [KEY_FROM] = {.name = "from"},
-    [KEY_TO] = {.name = "to"},
-    [KEY_PORT] = {.name = "port"},
-    [KEY_VIA] = {.name = "via"},
+    [KEY_FROM] = {.name = "from"},           [KEY_TO] = {.name = "to"},
+    [KEY_PORT] = {.name = "port"},           [KEY_VIA] = {.name = "via"},
+    [KEY_TRANSPORT] = {.name = "transport"}, [KEY_REASON] = {.name = "reason"},
 };
 static const struct walk_table connection_table = {"a connection", connection_keys,
                                                    WEFT_LENGTH(connection_keys)};
@@ -257,6 +256,11 @@ static void read_via(const struct topology *topology, const struct tree_node *no
     out->n_via = node->n;
 }
 
+static const char *const transports[] = {[SCENARIO_P2P] = "p2p",
+                                         [SCENARIO_SHM] = "shm",
+                                         [SCENARIO_NET] = "net",
+                                         [SCENARIO_COLLNET] = "collnet"};
+
 static void read_connection(const struct topology *topology, const struct tree_node *node,
                             struct scenario_connection *out)
 {
@@ -278,6 +282,16 @@ static void read_connection(const struct topology *topology, const struct tree_n
     }
     if (seen.at[KEY_VIA] != NULL) {
         read_via(topology, seen.at[KEY_VIA], out);
+    }
+    if (seen.at[KEY_TRANSPORT] != NULL) {
+        unsigned index;
+
+        out->has_transport = read_choice(loader, seen.at[KEY_TRANSPORT], "transport",
+                                         transports, WEFT_LENGTH(transports), &index);
+        out->transport = (enum scenario_transport)index;
+    }
+    if (seen.at[KEY_REASON] != NULL) {
+        read_text(loader, seen.at[KEY_REASON], "reason", &out->reason);
     }
 }
 

@@ -17,6 +17,7 @@ enum {
     KEY_SYSCTL,
     KEY_FIREWALL,
     KEY_MEMLOCK,
+    KEY_SHM,
     KEY_ENV,
     KEY_ADDRESSES,
     KEY_BONDS,
@@ -42,6 +43,7 @@ static const struct walk_key host_keys[N_KEYS] = {
     [KEY_SYSCTL] = {.name = "sysctl"},
     [KEY_FIREWALL] = {.name = "firewall"},
     [KEY_MEMLOCK] = {.name = "memlock"},
+    [KEY_SHM] = {.name = "shm"},
     [KEY_ENV] = {.name = "env"},
     [KEY_ADDRESSES] = {.name = "addresses"},
     [KEY_BONDS] = {.name = "bonds"},
@@ -247,6 +249,14 @@ static void read_common(struct loader *loader, const struct walk_seen *seen,
     }
     if (seen->at[KEY_MEMLOCK] != NULL) {
         read_memlock(loader, host, seen->at[KEY_MEMLOCK]);
+    }
+    if (seen->at[KEY_SHM] != NULL) {
+        static const char *const choices[] = {"shared", "private"};
+        unsigned index;
+
+        if (read_choice(loader, seen->at[KEY_SHM], "shm", choices, 2, &index)) {
+            host->has_private_shm = index == 1;
+        }
     }
     if (seen->at[KEY_ENV] != NULL) {
         read_settings(loader, seen->at[KEY_ENV], "env", true, &host->env, &host->n_env);

@@ -113,6 +113,7 @@ struct scenario_host {
     const char **input_drop; /* [n_input_drop] */
     uint32_t n_input_drop;
     int64_t memlock_bytes;        /* INT64_MAX: unlimited */
+    bool has_private_shm;         /* each process has a /dev/shm of its own */
     struct scenario_setting *env; /* [n_env] */
     uint32_t n_env;
     weft_ns start_ns;
@@ -230,6 +231,9 @@ struct scenario_bandwidth {
 };
 
 /* A connection that must exist: rank `from` sends to rank `to` ... */
+/* What lies between two ranks; the order of NCCL. */
+enum scenario_transport { SCENARIO_P2P, SCENARIO_SHM, SCENARIO_NET, SCENARIO_COLLNET };
+
 struct scenario_connection {
     uint32_t from, to; /* ranks */
     bool has_port;
@@ -237,6 +241,9 @@ struct scenario_connection {
     bool has_via;
     uint32_t *via; /* ... over exactly these hosts; [n_via]; 0: directly */
     uint32_t n_via;
+    bool has_transport;
+    enum scenario_transport transport;
+    const char *reason; /* part of why it is that one; NULL: any */
     struct scenario_mark mark;
 };
 

@@ -171,6 +171,11 @@ static void dump_expect(const struct scenario_expect *expect, struct weft_text *
         for (uint32_t k = 0; k < c->n_via; k++) {
             weft_text_add(out, " host%u", c->via[k]);
         }
+        if (c->has_transport || c->reason != NULL) {
+            weft_text_add(out, " transport=%d reason='%s'",
+                          c->has_transport ? (int)c->transport : -1,
+                          c->reason != NULL ? c->reason : "");
+        }
         weft_text_add(out, "\n");
     }
 }
