@@ -118,6 +118,10 @@ struct sim_outside {
 /* Instead of sim_cable_connect; `outside` is copied. */
 void sim_port_set_outside(struct sim_port *port, const struct sim_outside *outside);
 void sim_port_set_outside_carrier(struct sim_port *port, bool is_up);
+/* The bytes of a packet's Ethernet frame without FCS, as the port's encoder writes them (0:
+ * none, or no room). */
+size_t sim_port_packet_bytes(const struct sim_port *port, const struct sim_packet *packet,
+                             uint8_t *out, size_t out_bytes);
 /* A packet for the host's stack came in; taken over. */
 void sim_port_receive_outside(struct sim_port *port, struct sim_packet *packet);
 

@@ -8,6 +8,7 @@
 #include "backends/hostmem/hostmem.h"
 #include "backends/soft/device.h"
 #include "backends/soft/loopback.h"
+#include "backends/soft/raw.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/profile.h"
@@ -17,7 +18,8 @@ enum { WINDOW_PACKETS = 64, ACK_REQ_PACKETS = 16, PORTS_OF_DEVICE_MAX = 2 };
 
 struct soft_host_port {
     struct sim_port *sim; /* Owned */
-    struct soft_udp *udp; /* Owned */
+    struct soft_udp *udp; /* Owned; NULL on the raw wire */
+    struct soft_raw *raw; /* Owned; or NULL */
     uint32_t ifindex;     /* as the host knows it */
     uint32_t sim_ifindex;
 };
@@ -189,6 +191,25 @@ static void add_addresses(struct soft_host *host, uint32_t index)
     }
 }
 
+static weft_status choose_wire(struct soft_host *host, bool *out_is_raw,
+                               struct weft_error *error)
+{
+    struct io_env *env = soft_host_env(host);
+    const char *wire = env->ops->setting(env, "WEFT_SOFT_WIRE");
+    *out_is_raw = wire != NULL && strcmp(wire, "raw") == 0;
+    if (wire != NULL && !*out_is_raw && strcmp(wire, "udp") != 0) {
+        return weft_fail(error, WEFT_ERR_INPUT, "start",
+                         "WEFT_SOFT_WIRE: udp or raw, not %.40s", wire);
+    }
+    if (*out_is_raw && (host->loopback != NULL || world_host_processes(host->self) > 1)) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "soft",
+                         "the raw wire needs a netdev a port, and one process a host: %s",
+                         host->self->name);
+    }
+    return WEFT_OK;
+}
+
+/* Inside the namespace. */
 static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
                              struct weft_error *error)
 {
@@ -196,24 +217,37 @@ static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
     uint32_t cable = 0;
     bool has_cable = soft_port_cable(host->spec, host->index, index, &cable);
     struct soft_host_port *own = &host->ports[index];
-    struct soft_udp_config config = {
+    struct soft_raw_config raw = {.engine = host->engine,
+                                  .port = own->sim,
+                                  .ifindex = own->ifindex,
+                                  .rate_bps =
+                                      has_cable ? host->spec->cables[cable].rate_bps : 0,
+                                  .is_up = is_up};
+    weft_status status = choose_wire(host, &raw.carries_frames, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    int problem = host->loopback == NULL ? soft_raw_create(&raw, &own->raw) : 0;
+    if (problem != 0 && raw.carries_frames) {
+        return weft_fail_errno(error, problem, "start", "no packet socket on %s:%s",
+                               host->self->name, host->self->ports[index].name);
+    }
+    if (raw.carries_frames) {
+        return WEFT_OK;
+    }
+    const struct soft_udp_config udp = {
         .engine = host->engine,
         .port = own->sim,
         .stack = host->stack,
         .aliases = host->loopback == NULL ? NULL : soft_loopback_aliases(host->loopback),
+        .neighbours = own->raw,
         .ifindex = own->ifindex,
         .process = host->process,
-        .rate_bps = has_cable ? host->spec->cables[cable].rate_bps : 0,
+        .rate_bps = raw.rate_bps,
         .is_up = is_up,
         .no_segments = env->ops->setting(env, "WEFT_CAPTURED") != NULL,
         .log = env->log};
-    int problem = linux_env_enter(host->linux_env);
-    if (problem != 0) {
-        return weft_fail_errno(error, problem, "start", "cannot enter the namespace");
-    }
-    weft_status status = soft_udp_create(&config, &own->udp, error);
-    linux_env_leave(host->linux_env);
-    return status;
+    return soft_udp_create(&udp, &own->udp, error);
 }
 
 static weft_status build_port(struct soft_host *host, uint32_t index,
@@ -240,7 +274,13 @@ static weft_status build_port(struct soft_host *host, uint32_t index,
     own->sim = sim_port_create(host->engine->sim, &config);
     own->sim_ifindex = sim_stack_add_port(host->stack, own->sim, &gids);
     add_addresses(host, index);
-    return open_wire(host, index, is_up, error);
+    int problem = linux_env_enter(host->linux_env);
+    if (problem != 0) {
+        return weft_fail_errno(error, problem, "start", "cannot enter the namespace");
+    }
+    status = open_wire(host, index, is_up, error);
+    linux_env_leave(host->linux_env);
+    return status;
 }
 
 /* ---- devices ---- */
@@ -416,6 +456,7 @@ void soft_host_destroy(struct soft_host *host)
     for (uint32_t i = 0; i < host->self->n_ports; i++) {
         sim_port_destroy(host->ports[i].sim);
         soft_udp_destroy(host->ports[i].udp);
+        soft_raw_destroy(host->ports[i].raw);
     }
     if (host->stack != NULL) {
         sim_stack_destroy(host->stack);
@@ -451,7 +492,10 @@ void soft_host_counters(struct soft_host *host, uint32_t port,
                         struct sim_nic_counters *out_nic)
 {
     soft_enter(host->engine);
-    soft_udp_counters(host->ports[port].udp, out_wire);
+    *out_wire = (struct soft_udp_counters){.rx_datagrams = 0};
+    if (host->ports[port].udp != NULL) {
+        soft_udp_counters(host->ports[port].udp, out_wire);
+    }
     sim_nic_counters(host->nics[host->self->ports[port].device], out_nic);
     soft_leave(host->engine);
 }

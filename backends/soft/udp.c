@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backends/soft/raw.h"
 #include "backends/soft/udp_private.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -134,12 +135,16 @@ static void on_frame(void *context, const struct sim_frame *frame)
 
 /* ---- neighbours ---- */
 
-/* The kernel resolves addresses on this wire, or there is nothing to resolve: a question is
- * answered here if somebody can be there at all. */
+/* Where nobody may ask the link, or there is none, a question is answered here if somebody can be
+ * there at all: the kernel resolves addresses for its sockets. */
 static void on_packet(void *context, struct sim_packet *packet)
 {
     struct soft_udp *udp = context;
     const struct sim_neigh_packet *asked = packet->payload;
+    if (udp->config.neighbours != NULL) {
+        soft_raw_ask(udp->config.neighbours, packet);
+        return;
+    }
     if (packet->kind != SIM_FRAME_NEIGH || asked->is_reply) {
         sim_packet_free(packet);
         return;

@@ -19,6 +19,7 @@
 #define SOFT_PROCESS_SHIFT 20 /* of a QPN */
 #define SOFT_PROCESSES_MAX 16
 
+struct soft_raw;
 struct soft_udp;
 
 struct soft_udp_config {
@@ -26,9 +27,10 @@ struct soft_udp_config {
     struct sim_port *port;               /* Not owned */
     const struct sim_stack *stack;       /* Not owned; its GIDs are all there */
     const struct linux_aliases *aliases; /* Not owned; NULL: addresses are the kernel's */
-    uint32_t ifindex;                    /* as the host knows it */
-    uint32_t process;                    /* of the host, below SOFT_PROCESSES_MAX */
-    uint64_t rate_bps;                   /* that the port tells */
+    struct soft_raw *neighbours; /* Not owned; who asks for neighbours, or NULL: nobody */
+    uint32_t ifindex;            /* as the host knows it */
+    uint32_t process;            /* of the host, below SOFT_PROCESSES_MAX */
+    uint64_t rate_bps;           /* that the port tells */
     bool is_up;
     bool
         no_segments; /* every frame is a packet of its own: for captures, and for others */
