@@ -128,6 +128,10 @@ static weft_status create_host(struct node_world *node, const struct world_spec 
                                          .log = spec->log};
     const char *nic = getenv("WEFT_NIC");
 
+    for (uint32_t i = 0; i < self->n_settings; i++) {
+        nic = strcmp(self->settings[i].name, "WEFT_NIC") == 0 ? self->settings[i].value
+                                                              : nic;
+    }
     if (nic != NULL && strcmp(nic, "soft") == 0) {
         const struct soft_host_config config = {.env = env, .spec = spec, .host = host};
 

@@ -1,6 +1,7 @@
-/* A world of one host: this process, on whatever RDMA devices it has, or with WEFT_NIC=soft in
- * its environment on simulated ones (backends/soft). What `weft node` runs
- * on, whoever started it: backends/rxe, mpirun or a user. */
+/* A world of one host: this process, on whatever RDMA devices it has, or with
+ * WEFT_NIC=soft among the host's settings, or in the environment, on simulated ones
+ * (backends/soft). What `weft node` runs on, whoever started it: backends/rxe, mpirun or a
+ * user. */
 #ifndef WEFT_BACKENDS_NODE_H
 #define WEFT_BACKENDS_NODE_H
 

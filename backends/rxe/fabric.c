@@ -16,6 +16,18 @@ void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t 
     weft_format(out, n_bytes, "weft%dh%up%u", owner, host, port);
 }
 
+bool rxe_host_is_soft(const struct world_host *host)
+{
+    bool is_soft = false;
+
+    for (uint32_t i = 0; i < host->n_settings; i++) {
+        if (strcmp(host->settings[i].name, "WEFT_NIC") == 0) {
+            is_soft = strcmp(host->settings[i].value, "soft") == 0;
+        }
+    }
+    return is_soft;
+}
+
 /* ---- the management network ---- */
 
 static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
@@ -200,7 +212,9 @@ static weft_status make_port(struct rxe_fabric *fabric, uint32_t host, uint32_t 
         return weft_fail_errno(error, problem, "port", "cannot configure %s:%s",
                                spec->name, spec->ports[index].name);
     }
-    return with_devices ? make_device(fabric, host, index, error) : WEFT_OK;
+    return with_devices && !rxe_host_is_soft(spec)
+               ? make_device(fabric, host, index, error)
+               : WEFT_OK;
 }
 
 static weft_status make_ports(struct rxe_fabric *fabric, bool with_devices,

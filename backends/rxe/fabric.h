@@ -72,6 +72,10 @@ struct rxe_fabric {
 /* "weft4711h0p1": the RDMA device of a port, in a world of process `owner`. */
 void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
 
+/* Whether a host brings its own NICs: WEFT_NIC=soft among its settings. The kernel's devices are
+ * not made for it. */
+bool rxe_host_is_soft(const struct world_host *host);
+
 /* WEFT_ERR_ENVIRONMENT, with what is missing, if this kernel or user cannot have RoCE
  * devices for several hosts: user, RDMA, a release that can. `out_layout`: how it can.
  * One namespace for all would take over this machine's routing, so only a guest has it. */

@@ -230,18 +230,20 @@ bool rxe_world_host_alive(const struct world *base, uint32_t host)
 static void name_devices(const struct rxe_world *world, uint32_t host,
                          struct weft_text *out)
 {
-    for (uint32_t i = 0; i < world->spec->hosts[host].n_ports; i++) {
+    const struct world_host *spec = &world->spec->hosts[host];
+    bool has_devices = world->kind.with_devices && !rxe_host_is_soft(spec);
+
+    for (uint32_t i = 0; i < spec->n_ports; i++) {
         char device[RXE_NAME_BYTES];
 
-        if (world->kind.with_devices) {
+        if (has_devices) {
             rxe_device_name(world->fabric.owner, host, i, device, sizeof(device));
         } else {
             weft_format(device, sizeof(device), "%s",
                         world->has_fabric ? world->fabric.hosts[host].ports[i].netdev
-                                          : world->spec->hosts[host].ports[i].name);
+                                          : spec->ports[i].name);
         }
-        weft_text_add(out, "%s%s=%s", i > 0 ? "," : "",
-                      world->spec->hosts[host].ports[i].name, device);
+        weft_text_add(out, "%s%s=%s", i > 0 ? "," : "", spec->ports[i].name, device);
     }
 }
 

@@ -11,8 +11,9 @@
  *
  * Settings that it reads: WEFT_DEVICES, WEFT_MANAGEMENT (the netdev that reaches every host);
  * WEFT_SOFT_BLOCK, the second byte of the run's loopback addresses: aliases; WEFT_PROCESS,
- * this process's number within its host; WEFT_SOFT_WIRE, "udp" (plain UDP, the default) or "raw"
- * (packet sockets, needs CAP_NET_RAW; one process a host); WEFT_CAPTURED, set: every frame is a packet of its
+ * this process's number within its host; WEFT_SOFT_WIRE, "udp" (plain UDP, the default),
+ * "udp-foreign" (the same, to peers that are not of this backend) or "raw" (packet sockets, needs
+ * CAP_NET_RAW; one process a host); WEFT_CAPTURED, set: every frame is a packet of its
  * own on the wire. */
 #ifndef WEFT_BACKENDS_SOFT_HOST_H
 #define WEFT_BACKENDS_SOFT_HOST_H

@@ -32,8 +32,11 @@ struct soft_udp_config {
     uint32_t process;            /* of the host, below SOFT_PROCESSES_MAX */
     uint64_t rate_bps;           /* that the port tells */
     bool is_up;
-    bool
-        no_segments; /* every frame is a packet of its own: for captures, and for others */
+    /* Every frame is a packet of its own: for captures, and for others. */
+    bool no_segments;
+    /* Peers are not of this backend: their IPv4 ids, which a socket does not show, are under
+     * their ICRC, so that nobody can check it here. */
+    bool icrc_is_unseen;
     struct weft_log *log;
 };
 

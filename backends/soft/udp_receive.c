@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "sim/icrc.h"
 #include "sim/port_bytes.h"
 
 #ifndef UDP_GRO
@@ -21,7 +22,14 @@
 
 /* Room before a datagram for the headers of its first frame; those of the next are written over
  * the end of what is done with. */
-enum { HEAD_ROOM = 64, DATAGRAM_MAX = 65536, ETHERNET_BYTES = 14, HOP_LIMIT = 64 };
+enum {
+    HEAD_ROOM = 64,
+    DATAGRAM_MAX = 65536,
+    ETHERNET_BYTES = 14,
+    HOP_LIMIT = 64,
+    BTH_BYTES = 12,
+    ICRC_BYTES = 4
+};
 
 union control {
     struct cmsghdr align;
@@ -168,6 +176,13 @@ static void deliver_frame(struct soft_socket *self, const struct arrival *arriva
     wire_put_u16(&writer, (uint16_t)(n + 8));
     wire_put_u16(&writer, 0); /* the kernel has checked it */
     weft_check(!writer.bad && writer.at == payload);
+    if (udp->config.icrc_is_unseen && n >= BTH_BYTES + ICRC_BYTES) {
+        uint32_t icrc = sim_icrc(frame + ETHERNET_BYTES,
+                                 n_before - ETHERNET_BYTES + n - ICRC_BYTES, false);
+        for (uint32_t i = 0; i < ICRC_BYTES; i++) {
+            payload[n - ICRC_BYTES + i] = (uint8_t)(icrc >> 8 * i);
+        }
+    }
     udp->counters.rx_frames++;
     if (sim_port_put_bytes(udp->config.port, frame, n_before + n) != SIM_PACKET_OK) {
         udp->counters.rx_refused++;

@@ -1,0 +1,121 @@
+"""Backend soft: the simulated NIC on a real wire, in namespaces and on loopback, and beside the
+kernel's soft-RoCE in a guest."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import capture
+from capture_check import Options, judge_file
+
+ROOT = Path(__file__).resolve().parent.parent
+# The fast build: what is asked here is behaviour over a wire, not memory.
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
+SCENARIOS = sorted(str(path.relative_to(ROOT)) for folder in ("basic", "partial")
+                   for path in ROOT.glob(f"scenarios/{folder}/*.yaml"))
+SMALL = ["--set", "jobs=[{all_reduce: {bytes: [8, 64KiB, 1MiB]}}]"]
+# Bounds on bandwidth are of 256 MiB, and mean nothing on a wire that nobody paces.
+CHANGES = {"scenarios/basic/triangle.yaml": [*SMALL, "--set", "expect={data: exact}"]}
+
+
+def run(*args, layout=None, code=0, **environment):
+    if layout is not None:
+        environment["WEFT_SOFT_LAYOUT"] = layout
+    done = subprocess.run([WEFT, "run", *args, "--json"], cwd=ROOT, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=120, check=False,
+                          env={**os.environ, **environment})
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stderr if code > 1 else json.loads(done.stdout)
+
+
+def has_namespaces():
+    """Root's, or those of a user namespace."""
+    done = subprocess.run(["unshare", "--user", "--net", "--map-root-user", "true"],
+                          capture_output=True, check=False)
+    return done.returncode == 0
+
+
+needs_namespaces = pytest.mark.skipif(
+    not has_namespaces(), reason="SKIP namespaces: this user may not make network namespaces")
+
+
+@pytest.mark.parametrize("path", SCENARIOS)
+def test_every_mesh_on_loopback(path):
+    document = run("--backend", "soft", path, *CHANGES.get(path, []), layout="loopback")
+    assert document["expectations"] and all(row["ok"] for row in document["expectations"])
+
+
+@needs_namespaces
+@pytest.mark.parametrize("path", SCENARIOS)
+def test_every_mesh_in_namespaces(path):
+    document = run("--backend", "soft", path, *CHANGES.get(path, []), layout="namespaces")
+    assert document["expectations"] and all(row["ok"] for row in document["expectations"])
+
+
+@needs_namespaces
+def test_the_raw_wire_has_whole_packets():
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *SMALL, "--set",
+                   "expect={data: exact}", layout="namespaces", WEFT_SOFT_WIRE="raw")
+    assert document["expectations"] and all(row["ok"] for row in document["expectations"])
+
+
+@needs_namespaces
+@pytest.mark.parametrize("wire", ["udp", "raw"])
+def test_what_is_captured_is_go_back_n(tmp_path, wire):
+    """Frames of both ends of every cable, judged by somebody else's reading of the rules."""
+    made = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "soft", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
+         "--set", "jobs=[{all_reduce: {bytes: [8, 256KiB]}}, {all_to_all: {bytes: 64KiB}}]",
+         "--set", "expect={data: exact}"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "WEFT_SOFT_LAYOUT": "namespaces", "WEFT_SOFT_WIRE": wire})
+    assert done.returncode == 0, done.stderr[-2000:]
+    violations, summary = judge_file(made, Options(window=64, ack_req=16,
+                                                   answer_ns=1_000_000_000))
+    assert violations == []
+    assert int(summary.split()[0]) > 500
+    frames, _ = capture.read(made)
+    assert all(frame.icrc_ok for frame in frames)
+
+
+def test_what_it_cannot_do_is_named():
+    refused = run("--backend", "soft", "scenarios/faults/black-hole.yaml", code=3)
+    assert "backend soft has no path_limit" in refused
+    on_loopback = run("--backend", "soft", "scenarios/faults/cable-down.yaml", layout="loopback",
+                      code=3)
+    assert "backend soft has no fault of a cable on loopback: down" in on_loopback
+    assert "namespaces or loopback" in run("--backend", "soft", "scenarios/basic/pair.yaml",
+                                           layout="moon", code=2)
+
+
+# ---- beside the kernel's ----
+
+asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
+                       check=False)
+needs_guest = pytest.mark.skipif(
+    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+
+
+@needs_guest
+@pytest.mark.parametrize("wire", ["raw", "udp-foreign"])
+def test_a_triangle_of_one_soft_host_and_two_of_the_kernel(tmp_path, wire):
+    if b"__asan_init" in Path(WEFT).read_bytes():
+        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
+    made = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
+         "--set", "jobs=[{all_reduce: {bytes: [8, 256KiB, 1MiB]}}, {all_to_all: {bytes: 64KiB}}]",
+         "--set", "expect={data: exact}", "--set",
+         f"topology.nodes.titanic.env={{WEFT_NIC: soft, WEFT_SOFT_WIRE: {wire}}}"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    violations, summary = judge_file(made, Options(window=129, ack_req=66, answer_ns=1_000_000_000,
+                                                   rdma_rxe=True))
+    assert violations == []
+    assert int(summary.split()[0]) > 1000
+    frames, _ = capture.read(made)
+    assert all(frame.icrc_ok for frame in frames)
