@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/rxe/guest.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -121,23 +122,6 @@ static bool link_init(const char *scratch)
     return symlink(program, path) == 0;
 }
 
-/* Not one that stands for another machine: QEMU has threads that work at the same time. */
-static bool is_user_mode_linux(const char *kernel)
-{
-    char start[4] = "";
-    int fd = open(kernel, O_RDONLY | O_CLOEXEC);
-    bool is = fd >= 0 && read(fd, start, sizeof(start)) == sizeof(start) &&
-              memcmp(start,
-                     "\x7f"
-                     "ELF",
-                     sizeof(start)) == 0;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return is;
-}
-
 static _Noreturn void become_kernel(const char *kernel, const char *scratch,
                                     int memory_mib, pid_t parent)
 {
@@ -166,7 +150,7 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
                                  (char *)(uintptr_t) "HOME=/",
                                  (char *)(uintptr_t) "TERM=linux", NULL};
     int null = open("/dev/null", O_RDONLY);
-    int log, claim; /* the kernel has the claim open as long as it is there */
+    int log;
 
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -181,9 +165,6 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
     weft_format(init, sizeof(init), "init=%s", console);
     weft_format(variable, sizeof(variable), "%s=%s", RXE_GUEST_SCRATCH, scratch);
     weft_format(directory, sizeof(directory), "uml_dir=%s/uml", scratch);
-    if (is_user_mode_linux(kernel)) {
-        rxe_cpu_take("weft-guest", &claim);
-    }
     execve(kernel, argv, environment);
     dprintf(2, "%s: %s\n", kernel, strerror(errno));
     _exit(127);
@@ -196,7 +177,8 @@ struct watched {
     pid_t pid;
     int pid_fd;
     struct rxe_signals *signals; /* Not owned */
-    off_t seen[2];               /* of out and err */
+    struct rxe_cpu cpu;
+    off_t seen[2]; /* of out and err */
 };
 
 /* What the guest wrote since the last look goes to our own stdout and stderr. */
@@ -244,6 +226,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
             return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
+        rxe_cpu_look(&w->cpu, (weft_ns)now.tv_sec * 1000000000 + now.tv_nsec);
         if (now.tv_sec - start.tv_sec >= time_limit_s) {
             return weft_fail(error, WEFT_ERR_TIMEOUT, "guest",
                              "not done within %d s, and killed", time_limit_s);
@@ -272,6 +255,20 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
                      "the guest ended without a result");
 }
 
+/* Not one that stands for another machine: QEMU has threads that work at the same time. */
+static bool is_user_mode_linux(const char *kernel)
+{
+    char start[SELFMAG] = "";
+    int fd = open(kernel, O_RDONLY | O_CLOEXEC);
+    bool is = fd >= 0 && read(fd, start, SELFMAG) == SELFMAG &&
+              memcmp(start, ELFMAG, SELFMAG) == 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is;
+}
+
 static weft_status supervise(const char *kernel, const char *scratch, int memory_mib,
                              int time_limit_s, struct rxe_signals *signals, int *out_code,
                              struct weft_error *error)
@@ -286,6 +283,7 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
         sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
         become_kernel(kernel, scratch, memory_mib, parent);
     }
+    rxe_cpu_begin(&w.cpu, is_user_mode_linux(kernel) ? w.pid : 0, "weft-guest");
     weft_format(text, sizeof(text), "%d\n", (int)w.pid);
     scratch_write(scratch, "pid", text, strlen(text));
     w.pid_fd = w.pid > 0 ? (int)syscall(SYS_pidfd_open, w.pid, 0) : -1;
@@ -296,6 +294,7 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
         kill(w.pid, SIGKILL);
         waitpid(w.pid, NULL, 0);
     }
+    rxe_cpu_end(&w.cpu);
     pass_on(&w);
     if (status == WEFT_OK) {
         status = read_exit(scratch, out_code, error);
