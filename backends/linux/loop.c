@@ -17,6 +17,8 @@
 #define EVENTS_PER_LOOK 64
 #define NS_PER_S ((weft_ns)1000000000)
 #define NS_PER_MS ((weft_ns)1000000)
+/* Steps in a row that may be satisfied by sources alone. */
+#define QUICK_MAX 8
 
 struct linux_watch {
     struct linux_loop *loop;
@@ -33,7 +35,9 @@ struct linux_loop {
     struct linux_watch *event_watch;
     struct linux_watch *dead; /* an event of theirs may be in the batch at hand */
     uint32_t n_watches;
-    pthread_mutex_t lock; /* guards the two below */
+    struct linux_source *sources; /* Not owned. */
+    uint32_t n_quick;             /* steps since descriptors were looked at */
+    pthread_mutex_t lock;         /* guards the two below */
     struct linux_posting *first;
     struct linux_posting *last;
 };
@@ -155,6 +159,43 @@ static void run_postings(void *context)
     }
 }
 
+/* ---- sources ---- */
+
+void linux_loop_add(struct linux_loop *loop, struct linux_source *source)
+{
+    source->next = loop->sources;
+    loop->sources = source;
+}
+
+void linux_loop_remove(struct linux_loop *loop, struct linux_source *source)
+{
+    struct linux_source **at = &loop->sources;
+    while (*at != NULL && *at != source) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = source->next;
+    }
+}
+
+static bool look_at_sources(struct linux_loop *loop)
+{
+    bool any = false;
+    for (struct linux_source *at = loop->sources; at != NULL; at = at->next) {
+        any = at->look(at->context) || any;
+    }
+    return any;
+}
+
+static bool arm_sources(struct linux_loop *loop)
+{
+    bool any = false;
+    for (struct linux_source *at = loop->sources; at != NULL; at = at->next) {
+        any = at->arm(at->context) || any;
+    }
+    return any;
+}
+
 /* ---- the loop ---- */
 
 static void close_all(struct linux_loop *loop)
@@ -235,6 +276,9 @@ static int whole_ms(weft_ns timeout_ns)
 static void look(struct linux_loop *loop, weft_ns timeout_ns)
 {
     struct epoll_event events[EVENTS_PER_LOOK];
+    if (timeout_ns > 0 ? arm_sources(loop) : look_at_sources(loop)) {
+        timeout_ns = 0;
+    }
     if (timeout_ns > 0 && timeout_ns < NS_PER_MS) {
         struct pollfd any = {.fd = loop->epoll_fd, .events = POLLIN};
         struct timespec timeout = {.tv_nsec = (long)timeout_ns};
@@ -262,6 +306,8 @@ static weft_ns time_left(const struct linux_loop *loop, weft_ns until, weft_ns n
     return next > now ? next - now : 0;
 }
 
+/* Reads the clock once if there is something to be done: deadlines that came meanwhile are seen at
+ * the next step. */
 weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
 {
     for (bool has_looked = false;; has_looked = true) {
@@ -271,7 +317,15 @@ weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
         if (has_looked && (any || now >= until)) {
             return any ? WEFT_OK : WEFT_AGAIN;
         }
+        if (!any && loop->n_quick < QUICK_MAX && look_at_sources(loop)) {
+            loop->n_quick++;
+            return WEFT_OK;
+        }
+        loop->n_quick = 0;
         /* Once in any case: tasks that keep themselves ready must not starve the others. */
         look(loop, any ? 0 : time_left(loop, until, now));
+        if (loop->io.n_ready > 0) {
+            return WEFT_OK;
+        }
     }
 }

@@ -20,6 +20,18 @@ struct linux_posting {
     void *context;              /* Not owned. */
 };
 
+/* What can be looked at in memory, such as completion queues: a descriptor tells of it only after
+ * a system call that asks for that. Embedded in its owner. */
+struct linux_source {
+    struct linux_source *next;
+    /* Wakes the tasks that there is something for. True: there was. No system call. */
+    bool (*look)(void *context);
+    /* The loop is about to sleep: sees to it that a descriptor will tell. True: do not sleep,
+     * there is something already. */
+    bool (*arm)(void *context);
+    void *context; /* Not owned. */
+};
+
 /* A loop for `n_hosts` hosts (1 but in tests). WEFT_ERR_SYSTEM: out of descriptors. */
 weft_status linux_loop_create(uint32_t n_hosts, struct linux_loop **out,
                               struct weft_error *error);
@@ -43,6 +55,11 @@ int linux_loop_watch(struct linux_loop *loop, int fd, void (*ready)(void *contex
 void linux_loop_rearm(struct linux_watch *watch);
 /* `ready` is not called any more. NULL is ignored. */
 void linux_loop_unwatch(struct linux_watch *watch);
+
+/* Looks at `source` at every step; it stays the caller's, at a stable address, until removed. */
+void linux_loop_add(struct linux_loop *loop, struct linux_source *source);
+/* No-op if it was not added. */
+void linux_loop_remove(struct linux_loop *loop, struct linux_source *source);
 
 /* From any thread: has `posting` run soon, in the order of posting. It stays the poster's, at
  * a stable address, until it runs. */

@@ -191,6 +191,104 @@ START_TEST(busy_tasks_do_not_starve_descriptors)
 }
 END_TEST
 
+/* ---- sources ---- */
+
+/* A mailbox: `n` letters; `n_on_arming` more come while it is armed. */
+struct mailbox {
+    struct linux_source source;
+    unsigned n, n_on_arming, n_looks, n_arms;
+    bool is_armed;
+};
+
+static bool look_into(void *context)
+{
+    struct mailbox *box = context;
+    box->n_looks++;
+    if (box->n == 0) {
+        return false;
+    }
+    box->n--;
+    io_task_wake(&task);
+    return true;
+}
+
+static bool arm_box(void *context)
+{
+    struct mailbox *box = context;
+    box->n_arms++;
+    box->is_armed = true;
+    box->n += box->n_on_arming;
+    box->n_on_arming = 0;
+    return look_into(box);
+}
+
+static void add_box(struct mailbox *box)
+{
+    box->source =
+        (struct linux_source){.look = look_into, .arm = arm_box, .context = box};
+    linux_loop_add(loop, &box->source);
+}
+
+START_TEST(a_source_is_asked_to_tell_only_before_sleeping)
+{
+    struct mailbox box = {.n = 2};
+    struct linux_watch *watch;
+    add_box(&box);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
+        ck_assert(was_woken());
+    }
+    /* Nothing more, and who does not want to wait need not be woken. */
+    ck_assert_int_eq(linux_loop_step(loop, linux_loop_now(loop)), WEFT_AGAIN);
+    ck_assert_uint_eq(box.n_arms, 0);
+    /* Armed, and no letter came: it sleeps, and a descriptor ends that. */
+    ck_assert_int_eq(linux_loop_watch(loop, fds[0], wake, &task, &watch), 0);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
+    ck_assert(was_woken());
+    ck_assert_uint_eq(box.n_arms, 1);
+    /* One that came just before makes sleeping needless. */
+    box.n_on_arming = 1;
+    ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
+    ck_assert(was_woken());
+    ck_assert_uint_eq(box.n_arms, 2);
+    ck_assert_uint_eq(box.n, 0);
+    linux_loop_unwatch(watch);
+    linux_loop_remove(loop, &box.source);
+    linux_loop_remove(loop, &box.source);
+    unsigned n_looks = box.n_looks;
+    ck_assert_int_eq(linux_loop_step(loop, linux_loop_now(loop)), WEFT_AGAIN);
+    ck_assert_uint_eq(box.n_looks, n_looks);
+}
+END_TEST
+
+START_TEST(a_busy_source_starves_neither_descriptors_nor_other_sources)
+{
+    struct mailbox busy = {.n = 100}, other = {.n = 0};
+    struct linux_watch *watch;
+    struct io_task of_descriptor;
+    int n_steps = 0;
+    io_task_init(&of_descriptor, linux_loop_io(loop), 0, 1);
+    add_box(&other);
+    add_box(&busy);
+    ck_assert_int_eq(linux_loop_watch(loop, fds[0], wake, &of_descriptor, &watch), 0);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    for (bool seen = false; !seen; n_steps++) {
+        struct io_task *next;
+        ck_assert_int_lt(n_steps, 20);
+        ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
+        while ((next = io_loop_pop(linux_loop_io(loop))) != NULL) {
+            seen = seen || next == &of_descriptor;
+        }
+    }
+    ck_assert_uint_eq(other.n_looks, busy.n_looks);
+    linux_loop_remove(loop, &other.source);
+    linux_loop_remove(loop, &busy.source);
+    linux_loop_unwatch(watch);
+    io_task_fini(&of_descriptor);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("linux loop");
@@ -204,6 +302,8 @@ int main(void)
     tcase_add_test(tcase, postings_of_another_thread_run_here_in_order);
     tcase_add_test(tcase, a_loop_may_end_before_what_was_posted_to_it);
     tcase_add_test(tcase, busy_tasks_do_not_starve_descriptors);
+    tcase_add_test(tcase, a_source_is_asked_to_tell_only_before_sleeping);
+    tcase_add_test(tcase, a_busy_source_starves_neither_descriptors_nor_other_sources);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -19,6 +19,7 @@
 #define KEEPALIVE_IDLE_S 5
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES 3
+#define UNSEEN_LOOKS 64
 
 /* An io_listener or an io_stream: opaque pointers, converted here only. */
 struct linux_socket {
@@ -30,6 +31,7 @@ struct linux_socket {
     int fd;
     int error; /* why connecting failed */
     bool is_connecting;
+    bool is_drained; /* nothing was left to receive, and no edge has come since */
 };
 
 static struct linux_socket *of_stream(struct io_stream *stream)
@@ -142,6 +144,7 @@ static void tune(int fd)
 static void on_ready(void *context)
 {
     struct linux_socket *self = context;
+    self->is_drained = false;
     io_task_wake(self->task);
 }
 
@@ -416,8 +419,12 @@ static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t 
     if (of_stream(stream)->error != 0) {
         return of_stream(stream)->error;
     }
+    if (of_stream(stream)->is_drained) {
+        return EAGAIN; /* as the kernel would say; who moves data asks at every turn */
+    }
     ssize_t n = recv(of_stream(stream)->fd, out, n_bytes, 0);
     if (n < 0) {
+        of_stream(stream)->is_drained = errno == EAGAIN;
         return errno == EINTR ? EAGAIN : errno;
     }
     *out_n = (size_t)n;
@@ -459,6 +466,17 @@ static void reset_on_close(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
+/* Unread bytes would make close(2) a reset, and the peer may lose what it has not read. */
+static void drop_unseen(const struct linux_socket *stream)
+{
+    uint8_t dropped[1024];
+    ssize_t n = stream->is_drained ? 1 : 0;
+
+    for (int i = 0; i < UNSEEN_LOOKS && n > 0; i++) {
+        n = recv(stream->fd, dropped, sizeof dropped, 0);
+    }
+}
+
 static void oob_close(struct io_stream *stream, bool reset)
 {
     if (stream == NULL) {
@@ -466,6 +484,8 @@ static void oob_close(struct io_stream *stream, bool reset)
     }
     if (reset) {
         reset_on_close(of_stream(stream)->fd);
+    } else {
+        drop_unseen(of_stream(stream));
     }
     dispose(of_stream(stream));
 }

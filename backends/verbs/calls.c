@@ -168,6 +168,7 @@ static void forget_cq(struct verbs_device *device, struct verbs_cq *cq)
         at = &(*at)->next;
     }
     *at = cq->next;
+    device->n_armed -= cq->is_armed;
     free(cq);
 }
 

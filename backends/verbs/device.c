@@ -32,34 +32,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     return result;
 }
 
-static int poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)
-{
-    int n = cq->context->ops.poll_cq(cq, n_max, wc);
-    *out_n = n < 0 ? 0 : n;
-    return n < 0 ? EIO : 0; /* ibv_poll_cq(3): negative on failure, no errno */
-}
-
-static int req_notify(struct ibv_cq *cq, int solicited_only)
-{
-    return verbs_result(cq->context->ops.req_notify_cq(cq, solicited_only));
-}
-
 /* ---- events ---- */
-
-/* Wakes the tasks of the CQs that got a completion while armed. Every event is acknowledged at
- * once: an unacknowledged one would block destroy_cq, on a worker, for ever. */
-static void on_completion(void *context)
-{
-    struct verbs_device *device = context;
-    struct ibv_cq *cq;
-    void *cq_context;
-    while (device->library->get_cq_event(device->channel, &cq, &cq_context) == 0) {
-        struct verbs_cq *entry = cq_context;
-        struct io_task *task = entry->is_muted ? NULL : entry->task;
-        device->library->ack_cq_events(cq, 1);
-        io_task_wake(task);
-    }
-}
 
 static void on_async(void *context)
 {
@@ -152,8 +125,8 @@ static const struct io_device_ops device_ops = {
     .abandon = verbs_abandon,
     .post_send = post_send,
     .post_recv = post_recv,
-    .poll_cq = poll_cq,
-    .req_notify = req_notify,
+    .poll_cq = verbs_poll_cq,
+    .req_notify = verbs_req_notify,
     .async_event = async_event,
 };
 
@@ -190,18 +163,22 @@ static int start(struct verbs_device *device, const struct verbs_device_config *
     if (device->channel == NULL) {
         return errno != 0 ? errno : EIO;
     }
-    result = watch_without_blocking(device, device->channel->fd, on_completion,
+    result = watch_without_blocking(device, device->channel->fd, verbs_on_completion,
                                     &device->channel_watch);
     if (result == 0) {
         result = watch_without_blocking(device, device->context->async_fd, on_async,
                                         &device->async_watch);
     }
+    device->source = (struct linux_source){
+        .look = verbs_look_at_cqs, .arm = verbs_arm_cqs, .context = device};
+    linux_loop_add(device->loop, &device->source);
     return result != 0 ? result : verbs_workers_start(device);
 }
 
 /* Everything but the workers. */
 static void release(struct verbs_device *device)
 {
+    linux_loop_remove(device->loop, &device->source);
     linux_loop_unwatch(device->channel_watch);
     linux_loop_unwatch(device->async_watch);
     if (device->channel != NULL) {

@@ -3,7 +3,8 @@
  *   facts.c    what the device is: attributes, GIDs, netdevs, capabilities by trying
  *   calls.c    control verbs: their order, and what comes of them
  *   workers.c  the threads that execute them
- *   device.c   open and close, data path, events
+ *   device.c   open and close, data path, async events
+ *   cq.c       completions and their events
  *   story.c    the data path, told
  *
  * A worker touches a verbs_call's work only while it is VERBS_RUNNING; everything else belongs to
@@ -19,12 +20,22 @@
 #include "io/hostinfo.h"
 #include "io/verbs.h"
 
+#define VERBS_STASH 16
+
 /* The cq_context of every CQ that we make. */
 struct verbs_cq {
     struct verbs_cq *next;
     struct verbs_device *device; /* whose it is */
     struct io_task *task;        /* Not owned; may be NULL */
+    struct ibv_cq *cq;           /* once it was asked for */
     bool is_muted;               /* being destroyed: its task may be gone */
+    bool
+        is_asked; /* its user wants to be woken. The kernel is asked when the loop sleeps */
+    bool asks_solicited, armed_solicited;
+    bool is_armed;                  /* in the kernel, and the event was not read yet */
+    int failure;                    /* errno of arming, for the user */
+    struct ibv_wc wcs[VERBS_STASH]; /* polled, not yet handed out: [at_wc, n_wcs) */
+    int at_wc, n_wcs;
 };
 
 enum verbs_call_state { VERBS_WAITING, VERBS_RUNNING, VERBS_POSTED };
@@ -70,6 +81,8 @@ struct verbs_device {
     struct ibv_comp_channel *channel; /* of all its CQs */
     struct linux_watch *channel_watch;
     struct linux_watch *async_watch;
+    struct linux_source source;   /* its CQs */
+    uint32_t n_armed;             /* of `cqs` */
     struct verbs_cq *cqs;         /* Owned. */
     struct verbs_object *objects; /* Owned. */
     uint32_t n_in_error;          /* of `objects` */
@@ -128,6 +141,16 @@ int verbs_learn_facts(struct verbs_device *device,
 /* ---- counters.c ---- */
 
 int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_counters *out);
+
+/* ---- cq.c ---- */
+
+int verbs_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n);
+int verbs_req_notify(struct ibv_cq *cq, int solicited_only);
+/* Of the completion channel, readable. */
+void verbs_on_completion(void *context);
+/* For device->source. */
+bool verbs_look_at_cqs(void *context);
+bool verbs_arm_cqs(void *context);
 
 /* ---- calls.c ---- */
 

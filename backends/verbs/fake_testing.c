@@ -37,6 +37,7 @@ struct fake_cq {
     struct ibv_cq ibv;
     atomic_bool is_armed;
     int n_completions;
+    uint64_t n_polled;
 };
 
 /* ---- stalling ---- */
@@ -122,19 +123,27 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 static int poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc)
 {
     struct fake_cq *self = (struct fake_cq *)(void *)cq;
-    (void)n_max;
-    if (self->n_completions == 0) {
-        return 0;
+    int n = 0;
+    if (fake.poll_cq_fails) {
+        return -1;
     }
-    self->n_completions--;
-    *wc = (struct ibv_wc){.wr_id = 77};
-    return 1;
+    for (; n < n_max && self->n_completions > 0; n++) {
+        self->n_completions--;
+        wc[n] = (struct ibv_wc){.wr_id = FAKE_FIRST_WR + self->n_polled++};
+    }
+    return n;
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+    struct fake_cq *self = (struct fake_cq *)(void *)cq;
     (void)solicited_only;
-    atomic_store(&((struct fake_cq *)(void *)cq)->is_armed, true);
+    fake.n_arms++;
+    if (fake.arming_result != 0) {
+        return fake.arming_result;
+    }
+    self->n_completions += fake.completes_before_arming;
+    atomic_store(&self->is_armed, true);
     return 0;
 }
 

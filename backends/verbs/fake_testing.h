@@ -7,6 +7,7 @@
 
 #define FAKE_DEVICES_MAX 4
 #define FAKE_GIDS 8
+#define FAKE_FIRST_WR 77u /* wr_id of a CQ's first completion; they rise */
 
 struct fake_device {
     const char *name;
@@ -30,6 +31,10 @@ struct fake {
     unsigned n_to_error;  /* modify_qp to ERR so far; one at a time */
     bool takes_receives;  /* post_recv succeeds, and the kernel hears nothing of it */
     int destroy_cq_result;
+    unsigned n_arms; /* of CQs, so far */
+    int arming_result;
+    int completes_before_arming; /* so many completions come a moment before it */
+    bool poll_cq_fails;
     int reg_mr_access; /* of the last reg_mr; with optional flags: of reg_mr_iova2 */
     bool used_iova2;
     int n_live; /* PDs, MRs, CQs, QPs, channels, contexts */
