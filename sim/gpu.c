@@ -80,9 +80,10 @@ void sim_gpu_destroy(struct sim_gpu *gpu)
 }
 
 /* Rounded up. Buffers are far below 2^43 bytes, so the product fits. */
-static weft_ps duration_ps(const struct sim_gpu_config *config, size_t n_bytes)
+static weft_ps duration_ps(const struct sim_gpu_config *config, size_t n_bytes,
+                           uint64_t other_rate)
 {
-    uint64_t rate = config->bytes_per_us;
+    uint64_t rate = other_rate != 0 ? other_rate : config->bytes_per_us;
     return config->launch_ps +
            (weft_ps)(((uint64_t)n_bytes * 1000000u + rate - 1) / rate);
 }
@@ -94,7 +95,7 @@ void sim_gpu_start(struct sim_gpu *gpu, struct sim_gpu_work *work)
     weft_ps start = gpu->last != NULL ? gpu->last->end : sim_now(gpu->engine);
     work->is_done = false;
     work->next = NULL;
-    work->end = start + duration_ps(&gpu->config, n_bytes);
+    work->end = start + duration_ps(&gpu->config, n_bytes, work->bytes_per_us);
     if (gpu->last == NULL) {
         gpu->first = work;
         sim_schedule(gpu->engine, &gpu->end, work->end);

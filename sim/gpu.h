@@ -24,7 +24,8 @@ struct sim_gpu_work {
     size_t count; /* bytes of a copy, elements of a reduction */
     enum weft_dtype dtype;
     enum weft_redop redop;
-    int divisor; /* of the result; at most 1: none */
+    int divisor;           /* of the result; at most 1: none */
+    uint64_t bytes_per_us; /* of this work; 0: the GPU's own */
     struct sim_waker done;
     bool is_done;
     weft_ps end;               /* the GPU's */

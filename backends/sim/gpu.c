@@ -18,9 +18,12 @@
 struct sim_allocation {
     struct sim_allocation *next;
     void *base; /* Owned; from calloc; NULL: a range of the world's that holds nothing */
-    void *memory;   /* the first page boundary inside */
-    bool is_device; /* the GPU's, not pinned memory of the host */
-    size_t n_bytes; /* whole pages */
+    void *memory;       /* the first page boundary inside */
+    bool is_device;     /* the GPU's, not pinned memory of the host */
+    uint64_t secret;    /* of who may open it; 0: it is not shared */
+    uint32_t n_openers; /* other processes that have it */
+    bool is_freed;      /* but for them */
+    size_t n_bytes;     /* whole pages */
 };
 
 struct sim_gpu_call {
@@ -123,6 +126,8 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
     return 0;
 }
 
+static void drop_allocation(struct sim_gpu_device *device, struct sim_allocation **at);
+
 static void gpu_free(struct io_gpu *gpu, void *memory)
 {
     struct sim_gpu_device *device = gpu_of(gpu);
@@ -130,10 +135,20 @@ static void gpu_free(struct io_gpu *gpu, void *memory)
         return;
     }
     struct sim_allocation **at = &device->first;
-    while ((*at)->memory != memory) {
+    while ((*at)->memory != memory || (*at)->is_freed) {
         at = &(*at)->next;
         weft_check(*at != NULL);
     }
+    if ((*at)->n_openers > 0) { /* whoever opened it may still copy */
+        (*at)->is_freed = true;
+        (*at)->secret = 0;
+        return;
+    }
+    drop_allocation(device, at);
+}
+
+static void drop_allocation(struct sim_gpu_device *device, struct sim_allocation **at)
+{
     struct sim_allocation *allocation = *at;
     *at = allocation->next;
     if (allocation->base == NULL) {
@@ -164,6 +179,148 @@ static void on_done(void *context)
     io_task_wake(op->task);
 }
 
+/* ---- other GPUs, and memory of the host ---- */
+
+/* Memory of another process's GPU. */
+struct sim_import {
+    struct sim_import *next;
+    struct sim_process *owner;         /* Not owned. */
+    struct sim_allocation *allocation; /* Not owned; it waits for us */
+};
+
+static struct sim_process *process_of(struct sim_gpu_device *device)
+{
+    return weft_container_of(device, struct sim_process, gpu);
+}
+
+static uint64_t rate_to(const struct sim_process *process, uint32_t other)
+{
+    const struct sim_host *host = process->host;
+    const uint64_t *rates = host->spec->gpu_bytes_per_us;
+    return rates == NULL ? 0 : rates[process->index * host->n_processes + other];
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static uint64_t rate_at(struct sim_gpu_device *device, const void *memory)
+{
+    struct sim_process *process = process_of(device);
+    for (const struct sim_import *at = device->imports; at != NULL; at = at->next) {
+        if ((uintptr_t)memory - (uintptr_t)at->allocation->memory <
+            at->allocation->n_bytes) {
+            return rate_to(process, at->owner->index);
+        }
+    }
+    return sim_shm_has(process, memory) ? rate_to(process, process->index) : 0;
+}
+
+/* A copy is as fast as the way to where it leads, or comes from. */
+static uint64_t rate_of(struct sim_gpu_device *device, const struct io_gpu_op *op)
+{
+    if (device->imports == NULL && process_of(device)->segments == NULL) {
+        return 0;
+    }
+    return lesser(rate_at(device, op->out), rate_at(device, op->a));
+}
+
+/* What a handle's bytes are. */
+struct sim_handle {
+    uint64_t secret, address;
+    uint32_t process;
+};
+_Static_assert(sizeof(struct sim_handle) <= IO_GPU_HANDLE_BYTES, "a handle holds it");
+
+static bool gpu_can_access(struct io_gpu *gpu, const char *peer_uuid)
+{
+    struct sim_process *process = process_of(gpu_of(gpu));
+    const struct sim_host *host = process->host;
+    for (uint32_t i = 0; i < host->n_processes && host->spec->n_gpus > 0; i++) {
+        if (strcmp(host->processes[i].gpu.io.uuid, peer_uuid) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int gpu_share(struct io_gpu *gpu, void *memory, struct io_gpu_handle *out)
+{
+    struct sim_process *process = process_of(gpu_of(gpu));
+    for (struct sim_allocation *at = gpu_of(gpu)->first; at != NULL; at = at->next) {
+        if (at->memory != memory || !at->is_device || at->is_freed) {
+            continue;
+        }
+        struct sim_handle handle = {.address = (uintptr_t)memory,
+                                    .process = process->index};
+        while (at->secret == 0) {
+            process->env.ops->random(&process->env, &at->secret, sizeof at->secret);
+        }
+        handle.secret = at->secret;
+        memset(out, 0, sizeof *out);
+        memcpy(out->bytes, &handle, sizeof handle);
+        return 0;
+    }
+    return EINVAL;
+}
+
+static int gpu_open_peer(struct io_gpu *gpu, const struct io_gpu_handle *handle,
+                         size_t n_bytes, void **out)
+{
+    struct sim_gpu_device *device = gpu_of(gpu);
+    struct sim_host *host = process_of(device)->host;
+    struct sim_handle named;
+    memcpy(&named, handle->bytes, sizeof named);
+    if (named.secret == 0 || named.process >= host->n_processes) {
+        return EINVAL;
+    }
+    struct sim_process *owner = &host->processes[named.process];
+    for (struct sim_allocation *at = owner->gpu.first; at != NULL; at = at->next) {
+        if ((uintptr_t)at->memory != named.address || at->secret != named.secret) {
+            continue;
+        }
+        if (n_bytes > at->n_bytes) {
+            return EINVAL;
+        }
+        struct sim_import *import = weft_calloc(1, sizeof *import);
+        *import = (struct sim_import){device->imports, owner, at};
+        device->imports = import;
+        at->n_openers++;
+        *out = at->memory;
+        return 0;
+    }
+    return ENOENT;
+}
+
+static void close_import(struct sim_gpu_device *device, struct sim_import **from)
+{
+    struct sim_import *import = *from;
+    struct sim_gpu_device *owner = &import->owner->gpu;
+    struct sim_allocation **at = &owner->first;
+    (void)device;
+    *from = import->next;
+    while (*at != import->allocation) {
+        at = &(*at)->next;
+    }
+    if (--(*at)->n_openers == 0 && (*at)->is_freed) {
+        drop_allocation(owner, at);
+    }
+    free(import);
+}
+
+static void gpu_close_peer(struct io_gpu *gpu, void *memory)
+{
+    struct sim_gpu_device *device = gpu_of(gpu);
+    for (struct sim_import **at = &device->imports; *at != NULL; at = &(*at)->next) {
+        if ((*at)->allocation->memory == memory) {
+            close_import(device, at);
+            return;
+        }
+    }
+    weft_check(memory == NULL);
+}
+
 static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
 {
     struct sim_gpu_device *device = gpu_of(gpu);
@@ -182,6 +339,7 @@ static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
                                        .dtype = op->dtype,
                                        .redop = op->redop,
                                        .divisor = op->divisor,
+                                       .bytes_per_us = rate_of(device, op),
                                        .done = {on_done, call}};
     sim_gpu_start(device->clock, &call->work);
     return 0;
@@ -229,6 +387,10 @@ static const struct io_gpu_ops gpu_ops = {
     .fence = gpu_fence,
     .upload = gpu_copy_now,
     .download = gpu_copy_now,
+    .can_access = gpu_can_access,
+    .share = gpu_share,
+    .open_peer = gpu_open_peer,
+    .close_peer = gpu_close_peer,
 };
 
 void sim_gpu_device_init(struct sim_process *process)
@@ -268,6 +430,13 @@ void sim_gpu_device_stop(struct sim_gpu_device *gpu)
     drop_calls(gpu, true);
 }
 
+void sim_gpu_device_close_peers(struct sim_gpu_device *gpu)
+{
+    while (gpu->imports != NULL) {
+        close_import(gpu, &gpu->imports);
+    }
+}
+
 void sim_gpu_device_fini(struct sim_gpu_device *gpu)
 {
     if (gpu->clock == NULL) {
@@ -276,6 +445,6 @@ void sim_gpu_device_fini(struct sim_gpu_device *gpu)
     drop_calls(gpu, false);
     sim_gpu_destroy(gpu->clock);
     while (gpu->first != NULL) {
-        gpu_free(&gpu->io, gpu->first->memory);
+        drop_allocation(gpu, &gpu->first);
     }
 }

@@ -111,6 +111,9 @@ void sim_host_pause(struct sim_host *host, bool paused)
 void sim_processes_fini(struct sim_host *host)
 {
     for (uint32_t i = 0; i < host->n_processes; i++) {
+        sim_gpu_device_close_peers(&host->processes[i].gpu);
+    }
+    for (uint32_t i = 0; i < host->n_processes; i++) {
         struct sim_process *process = &host->processes[i];
         for (uint32_t j = 0; j < process->env.n_devices; j++) {
             sim_device_stop(&process->devices[j]);

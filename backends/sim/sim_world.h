@@ -28,6 +28,7 @@ struct sim_device {
 };
 
 struct sim_gpu_call;
+struct sim_import;
 struct sim_allocation;
 
 /* Addresses without bytes behind them, for worlds that are timing only. */
@@ -43,6 +44,7 @@ struct sim_gpu_device {
     struct sim_phantoms *phantoms; /* Not owned */
     struct sim_gpu_call *calls;    /* Owned; under way, newest first */
     struct sim_allocation *first;  /* Owned; newest first */
+    struct sim_import *imports;    /* Owned; memory of other GPUs, newest first */
 };
 
 struct sim_shm;
@@ -212,6 +214,8 @@ void sim_gpu_device_init(struct sim_process *process);
 /* True if `memory` is the GPU's, not the host's. */
 bool sim_gpu_device_has(const struct sim_gpu_device *gpu, const void *memory);
 void sim_gpu_device_stop(struct sim_gpu_device *gpu);
+/* Before the first of a host's GPUs goes. */
+void sim_gpu_device_close_peers(struct sim_gpu_device *gpu);
 void sim_gpu_device_fini(struct sim_gpu_device *gpu);
 
 /* fault.c */

@@ -32,7 +32,9 @@ static weft_status open_inside(struct host *host, const uint32_t *host_of)
                                    .n_ranks = n,
                                    .n_members = host->config.n_members,
                                    .host_of = host_of,
-                                   .task_kind = HOST_TASK_INSIDE};
+                                   .task_kind = HOST_TASK_INSIDE,
+                                   .merges_nics =
+                                       host->config.conn.policy == RDMA_POLICY_NCCL_2_25};
     weft_status status = WEFT_OK;
 
     memcpy(config.job_key, host->config.boot.job_key, sizeof(config.job_key));

@@ -91,6 +91,10 @@ struct world_host {
      * devices for itself and has a GPU and memory of its own. */
     uint32_t n_processes;
     bool has_private_shm; /* each process has a /dev/shm of its own, as containers do */
+    /* [n_processes squared]: at what rate the GPU of process i copies to or from that of process
+     * k, at i * n_processes + k; itself: memory of the host. Bytes per microsecond; NULL: as its
+     * own memory. */
+    const uint64_t *gpu_bytes_per_us;
 };
 
 static inline uint32_t world_host_processes(const struct world_host *host)

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "diag/observations.h"
 #include "host/loop.h"
+#include "run/inside.h"
 #include "run/private.h"
 #include "run/record.h"
 
@@ -131,6 +132,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     run->plan->spec.no_trains = run->options->no_trains;
     run->plan->spec.trace = &run->story.trace;
     run->plan->spec.log = run->options->log;
+    run->gpu_rates = run_inside_rates(run->plan);
     place_members(run);
     status = run_boot_check(run, error);
     if (status != WEFT_OK) {
@@ -282,6 +284,10 @@ void run_fini(struct run *run)
         oracle_memo_fini(run->answers);
     }
     free(run->answers);
+    for (uint32_t i = 0; run->gpu_rates != NULL && i < run->plan->spec.n_hosts; i++) {
+        free(run->gpu_rates[i]);
+    }
+    free(run->gpu_rates);
     coll_mesh_fini(&run->mesh);
     run_boot_fini(run);
     free(run->member_hosts);

@@ -364,6 +364,8 @@ struct scenario_world {
 
 weft_status scenario_to_world(const struct scenario *scenario,
                               struct scenario_world **out);
+/* Replaces the hosts of the world by these [spec.n_hosts], which are copied. */
+void scenario_world_hosts(struct scenario_world *world, const struct world_host *hosts);
 void scenario_world_free(struct scenario_world *world);
 
 /* True, and the key (static or owned by the scenario), if the scenario uses something

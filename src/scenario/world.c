@@ -189,6 +189,12 @@ weft_status scenario_to_world(const struct scenario *scenario,
     return WEFT_OK;
 }
 
+void scenario_world_hosts(struct scenario_world *world, const struct world_host *hosts)
+{
+    world->spec.hosts =
+        arena_dup(world->arena, hosts, world->spec.n_hosts, sizeof(hosts[0]));
+}
+
 void scenario_world_free(struct scenario_world *world)
 {
     if (world != NULL) {

@@ -198,6 +198,7 @@ void inside_destroy(struct inside *inside)
         inside_stop(inside, NULL);
     }
     proxy_destroy(inside->proxy);
+    topo_free(inside->system);
     free(inside->host_of);
     free(inside->sends_to);
     free(inside->receives_from);

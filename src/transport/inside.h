@@ -34,6 +34,7 @@ struct inside_config {
     uint8_t job_key[INSIDE_KEY_BYTES];
     uint32_t buffer_bytes; /* of all steps of a connector; 0: NCCL_BUFFSIZE, or 4 MiB */
     int task_kind;         /* of its streams' tasks */
+    bool merges_nics;      /* ports of one card are one NET (topo/describe.h) */
 };
 
 /* Whether some host has several ranks. */

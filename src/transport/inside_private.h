@@ -95,7 +95,8 @@ struct inside {
     struct topo_peer *peers;        /* Owned [n_members] */
     struct topo_settings settings;
     struct topo_comm comm;
-    struct topo_view view; /* system NULL: nobody knows */
+    struct topo_view view;      /* system NULL: nobody knows */
+    struct topo_system *system; /* Owned; of view */
     uint32_t step_bytes;
 
     struct proxy *proxy; /* Owned */
@@ -149,6 +150,8 @@ struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
 /* All of them, as far as they go. */
 weft_status inside_links_progress(struct inside *inside) WEFT_MUST_CHECK;
 void inside_enter(struct inside *inside, enum inside_state next);
+/* inside_topology.c: what is inside the host, if anybody knows, for inside->view. */
+void inside_find_topology(struct inside *inside);
 uint32_t inside_place(const struct inside *inside, uint32_t rank);
 
 #endif

@@ -99,6 +99,7 @@ static weft_status choose_all(struct inside *inside)
                                       .peers = inside->peers};
     inside->view =
         (struct topo_view){.settings = &inside->settings, .comm = &inside->comm};
+    inside_find_topology(inside);
     for (uint32_t i = 1; i < n && status == WEFT_OK; i++) {
         status = choose(inside, (inside->self + n - i) % n, false);
         if (status == WEFT_OK) {
