@@ -1,7 +1,10 @@
 """The inside of hosts: topology documents of scenarios, this machine, recorded ones."""
 
+import json
 import os
+import re
 import subprocess
+import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -297,3 +300,143 @@ def test_this_machine_can_be_described():
     assert tree.tag == "system" and tree.find("cpu") is not None
     assert weft("paths", "--xml").stdout == document
     assert "SYSTEM after load" in weft("paths").stdout
+
+
+# --- which NIC NCCL asks for what -----------------------------------------------------------
+# What NCCL 2.25.1 itself chose for two machines alike is in the golden dumps: its ring's NETs, and
+# the NET and proxy of every pair of ranks.
+
+GOLDEN = ROOT / "ci/golden/nccl-paths.tar.xz"
+
+
+def golden_choices(dump):
+    """{channel: (first, last)} of the ring, and {(rank, peer, channel): (net, proxy)}."""
+    graphs = dump.split("## GRAPHS")[1].split("INFO Pattern")[1]
+    ring = {}
+    for line in graphs.splitlines()[1:]:
+        nets = re.findall(r"NET/0-([0-9a-f]+)", line)
+        if nets:
+            ring[int(re.match(r"INFO +(\d+) :", line)[1])] = tuple(int(n, 16) for n in nets)
+    pairs = {}
+    for rank, peer, rest in re.findall(r"NETDEV rank (\d+) -> peer (\d+) :(.*)", dump):
+        for channel, net, proxy in re.findall(r"ch(\d+)\(rc0 dev(\d+) id\S+ proxy(\d+)\)", rest):
+            pairs[int(rank), int(peer), int(channel)] = (int(net), int(proxy))
+    return ring, pairs
+
+
+def two_alike(document):
+    """A scenario of two hosts that are `document`, whose NETs are the ports; None if its numbers
+    are not in order, so that ranks and ports would be others."""
+    tree = ElementTree.fromstring(document)
+    gpus = [g.attrib for g in tree.iter("gpu")]
+    nets = sorted((n.attrib for n in tree.iter("net") if "dev" in n.attrib),
+                  key=lambda n: int(n["dev"]))
+    in_order = ([int(g.get("rank", -1)) for g in gpus] == list(range(len(gpus)))
+                and [int(g["dev"]) for g in gpus] == list(range(len(gpus)))
+                and [int(n["dev"]) for n in nets] == list(range(len(nets)))
+                and len({n["name"] for n in nets}) == len(nets) > 0 and 0 < len(gpus) <= 8
+                and len(tree.findall("cpu[@host_hash]")) == 0)
+    if not in_order:
+        return None
+    ports = ", ".join(f'"{n["name"]}"' for n in nets)
+    links = "\n".join(f'    - {{endpoints: ["a:{n["name"]}", "b:{n["name"]}"], '
+                      f'subnet: 10.{i // 250}.{i % 250}.0/30}}' for i, n in enumerate(nets))
+    return (f"name: alike\ntopology:\n  management: {{subnet: 192.168.0.0/24}}\n"
+            f"  defaults: {{ports: [{ports}], gpus: {len(gpus)}, gpu: {{topology: x.xml}}}}\n"
+            f"  nodes: {{a: {{}}, b: {{}}}}\n  links:\n{links}\n")
+
+
+def compare(tmp_path, document, dump):
+    """True: all as NCCL chose; None: cannot be compared."""
+    scenario = two_alike(document)
+    gpus = len(re.findall(r"^NODE \d+ GPU/", dump.split("## PATHS")[0], re.M))
+    kept = len(re.findall(r"^NODE \d+ GPU/", dump.split("SYSTEM after trim")[1], re.M))
+    if scenario is None or kept != gpus or "ERROR" in dump:
+        return None
+    (tmp_path / "x.xml").write_text(document)
+    path = tmp_path / "s.yaml"
+    path.write_text(scenario)
+    asked = json.loads(weft("show", path, "--json").stdout)["nccl"]
+    ring, pairs = golden_choices(dump)
+    if asked["connections"] is None or not ring:
+        return asked["connections"] is None and not ring
+    got = {channel: {} for channel in ring}
+    for ask in asked["connections"]:
+        # Of crossing channels the second host takes those of a pair the other way round: what
+        # this host does is NCCL's own.
+        if ask["kind"] == "ring" and ask["from"] < gpus:
+            got[ask["channel"]]["out"] = ask["send"]["nic"]
+        elif ask["kind"] == "ring":
+            got[ask["channel"]]["in"] = ask["receive"]["nic"]
+        elif ask["from"] < gpus:
+            wanted = pairs[ask["from"], ask["to"], ask["channel"]]
+            if (ask["send"]["nic"], ask["send"]["proxy_rank"]) != wanted:
+                return False
+    return len(ring) == asked["channels"] and all(
+        got[c] == {"in": first, "out": last} for c, (first, last) in ring.items())
+
+
+# Ranks put their descriptions together, so that below a switch a NIC comes before the GPUs of
+# later ranks; the dump is of the file as it is written, where it comes last. Channels then come
+# in another order.
+OTHER_ORDER = {"pxn_nvs_half_nics"}
+
+
+def test_what_nccl_asks_is_what_it_asked(tmp_path):
+    judged = {}
+    with tarfile.open(GOLDEN) as archive:
+        files = {Path(m.name).name: m for m in archive.getmembers() if m.isfile()}
+        for name, member in sorted(files.items()):
+            dump = files.get(name.replace(".xml", ".paths.txt"))
+            if not name.endswith(".xml") or dump is None:
+                continue
+            texts = [archive.extractfile(m).read().decode() for m in (member, dump)]
+            if "## GRAPHS" in texts[1]:
+                judged[name[:-4]] = compare(tmp_path, *texts)
+    assert {name for name, equal in judged.items() if equal is False} == OTHER_ORDER
+    assert sum(equal is True for equal in judged.values()) >= 30
+
+
+def test_spark_triangle_is_asked_for_cables_that_lead_elsewhere():
+    asked = json.loads(weft("show", "scenarios/basic/spark-triangle.yaml", "--json").stdout)["nccl"]
+    rings = [c for c in asked["connections"] if c["kind"] == "ring"]
+    assert asked["channels"] == 2 and not asked["merges_nics"]
+    for channel, nic, port in ((0, 0, "c0.0"), (1, 2, "c0.1")):
+        of = [c for c in rings if c["channel"] == channel]
+        assert [(c["from"], c["to"]) for c in of] == [(0, 1), (1, 2), (2, 0)]
+        for c in of:
+            assert c["send"]["nic"] == c["receive"]["nic"] == nic
+            assert c["send"]["ports"] == c["receive"]["ports"] == [port]
+            assert c["send"]["leads_to"] == [c["to_host"]] and not c["is_wired"]
+    text = weft("show", "scenarios/basic/spark-triangle.yaml").stdout
+    assert "NCCL will ask NIC 0 (c0.0) to reach carpathia; that cable goes to iceberg" in text
+    assert "0 of 30 connections are asked of a NIC whose cable leads there" in text
+
+
+def test_net_ib_merges_the_ports_of_a_card():
+    triangle = "scenarios/basic/triangle.yaml"
+    apart = json.loads(weft("show", triangle, "--json").stdout)["nccl"]
+    merged = json.loads(weft("show", triangle, "--policy", "nccl-2.25", "--json").stdout)["nccl"]
+    assert {tuple(c["send"]["ports"]) for c in apart["connections"]} == {("p0",), ("p1",)}
+    assert {tuple(c["send"]["ports"]) for c in merged["connections"]} == {("p0", "p1")}
+    text = weft("show", triangle, "--policy", "nccl-2.25").stdout
+    assert ("NCCL will ask NIC 2 (p0+p1) to reach iceberg; the cable of p0 goes to iceberg:p1, "
+            "where NCCL waits at p0, the cable of p1 goes to carpathia") in text
+    # Told not to, it takes the ports one by one, and the run fails at the one it chose.
+    told = ["--set", "topology.defaults.env={NCCL_IB_MERGE_NICS: 0}", "--policy", "nccl-2.25"]
+    single = json.loads(weft("show", triangle, *told, "--json").stdout)["nccl"]
+    assert {tuple(c["send"]["ports"]) for c in single["connections"]} == {("p0",), ("p1",)}
+    run = json.loads(weft("run", triangle, *told, "--set", "expect={result: fail}", "--json").stdout)
+    assert run["symptom"]["errno"] == 110
+
+
+def test_two_hosts_wired_alike_are_asked_rightly():
+    asked = json.loads(weft("show", "scenarios/basic/pair.yaml", "--json").stdout)["nccl"]
+    assert asked["connections"] and all(c["is_wired"] for c in asked["connections"])
+    weft("run", "scenarios/basic/pair.yaml", "--policy", "nccl-2.25")
+
+
+def test_ranks_of_one_host_ask_no_nic(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text("name: one\ntopology:\n  nodes: {a: {gpus: 2}, b: {ranks: 0}}\n")
+    assert json.loads(weft("show", path, "--json").stdout)["nccl"]["connections"] is None

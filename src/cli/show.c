@@ -142,6 +142,19 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
     return bounds;
 }
 
+/* What comes with NCCL merges the ports of a card; a plugin is asked for each. */
+static bool merges_nics(const struct cli_options *options,
+                        const struct scenario *scenario)
+{
+    enum scenario_policy policy = scenario->policy;
+
+    if (options->policy != NULL) {
+        scenario_policy_parse(options->policy, &policy); /* cli.c checked it */
+    }
+    return policy == SCENARIO_POLICY_NCCL_2_25 ||
+           policy == SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE;
+}
+
 static int print_view(const struct cli_options *options, const struct view *view)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -160,6 +173,8 @@ static int print_view(const struct cli_options *options, const struct view *view
     has_packed = show_packings(view, document, &text, packed);
     json_object_set_new(document, "ring",
                         show_ring(view, has_packed ? packed : NULL, &text));
+    json_object_set_new(document, "nccl",
+                        show_nccl(view, merges_nics(options, view->scenario), &text));
     json_object_set_new(document, "bounds", show_bounds(view, &text));
     free(packed);
     if (options->json != NULL) {
@@ -190,10 +205,6 @@ int cli_show(struct cli_options *options)
     if (options->n_operands != 1) {
         fprintf(stderr, "usage: weft show FILE [flags]\n");
         return CLI_USAGE;
-    }
-    if (options->nic == NULL && options->policy != NULL) {
-        fprintf(stderr, "weft show: not implemented yet: --policy without --nic\n");
-        return CLI_ENVIRONMENT;
     }
     if (options->nic == NULL && options->has_seed) {
         fprintf(stderr, "weft show: --seed goes with --nic\n");

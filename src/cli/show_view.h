@@ -11,6 +11,8 @@
 /* More ranks than these are summed up: for people, and in JSON too. */
 #define SHOW_RANKS_MAX 16
 #define SHOW_PAIRS_MAX 64
+/* Up to so many ranks people see what NCCL asks for pairs, and not only for rings. */
+#define SHOW_NCCL_PAIRS_MAX 4
 /* Up to so many ranks all distances are looked at. */
 #define SHOW_HOPS_MAX 1024
 
@@ -26,6 +28,8 @@ const char *show_host_of(const struct view *view, uint32_t rank);
 json_t *show_pairs(const struct view *view, struct weft_text *out);
 json_t *show_hops(const struct view *view, struct weft_text *out);
 json_t *show_cables(const struct view *view);
+/* Which NIC NCCL would ask for which connection; null with many ranks, or on one host. */
+json_t *show_nccl(const struct view *view, bool merges_nics, struct weft_text *out);
 /* Adds "rings" and "trees" to the document; rank orders go into `out_best`, [n_ranks], if
  * there is a ring over cables alone (else false). */
 bool show_packings(const struct view *view, json_t *document, struct weft_text *out,

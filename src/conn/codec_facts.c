@@ -10,6 +10,9 @@
 #define ENDPOINT_V6 0x01u
 #define ENDPOINT_MANAGEMENT 0x02u
 
+/* What a port is; 0: down. */
+enum { PORT_ACTIVE = 1, PORT_CHOSEN = 2 };
+
 /* Zero, loopback and multicast addresses are nobody's. */
 static bool is_unicast(const uint8_t bytes[16])
 {
@@ -181,7 +184,9 @@ size_t codec_encode_facts(const struct codec_facts *facts, uint8_t *out)
 
         codec_put_name(&writer, port->name);
         wire_put_u8(&writer, (uint8_t)port->device);
-        wire_put_u8(&writer, port->is_active ? 1 : 0);
+        wire_put_u8(&writer, port->is_chosen   ? PORT_CHOSEN
+                             : port->is_active ? PORT_ACTIVE
+                                               : 0);
         wire_put_u16(&writer, (uint16_t)port->active_mtu);
         wire_put_u32(&writer, port->netdev_mtu);
         wire_put_u64(&writer, port->rate_bps);
@@ -242,10 +247,11 @@ static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *
     if (reader->bad) {
         return WEFT_OK;
     }
-    if (active > 1) {
-        return codec_bad_field(error, "facts", "is_active", active, "0 or 1");
+    if (active > PORT_CHOSEN) {
+        return codec_bad_field(error, "facts", "is_active", active, "0 to 2");
     }
-    out->is_active = active == 1;
+    out->is_active = active >= PORT_ACTIVE;
+    out->is_chosen = active == PORT_CHOSEN;
     if (!is_mtu(out->active_mtu)) {
         return codec_bad_field(error, "facts", "active_mtu", out->active_mtu,
                                "not 256, 512, 1024, 2048 or 4096");

@@ -30,6 +30,7 @@ static struct codec_facts some_facts(void)
         weft_format(port->name, sizeof(port->name), "p%u", i);
         port->device = i;
         port->is_active = true;
+        port->is_chosen = i == 1;
         port->active_mtu = 4096;
         port->netdev_mtu = 9000;
         port->rate_bps = 100000000000;
@@ -269,7 +270,7 @@ static const struct bad bad_fields[] = {
     {FACTS, 91, 1, 0, "port_name"},
     {FACTS, 91, 1, 40, "port_name"},
     {FACTS, 92, 1, '\n', "port_name"},
-    {FACTS, 95, 1, 2, "is_active"},
+    {FACTS, 95, 1, 3, "is_active"},
     {FACTS, 96, 2, 0, "active_mtu"},
     {FACTS, 96, 2, 1500, "active_mtu"},
     {FACTS, 96, 2, 8192, "active_mtu"},

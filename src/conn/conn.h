@@ -20,6 +20,7 @@
 #define CONN_SECRET_BYTES 32
 #define CONN_PURPOSE_BYTES 64
 #define CONN_EXCLUDED_MAX 16
+#define CONN_CHOSEN_MAX 4
 
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
@@ -50,6 +51,13 @@ struct conn_config {
     /* The connector's: what the connection is for, told under authentication. Opaque here. */
     uint8_t purpose[CONN_PURPOSE_BYTES];
     bool wants_answer; /* the acceptor waits for its owner's conn_answer before META */
+    /* Ports of this host that NCCL's own choice of a device gives, for policies that choose as
+     * NCCL does; none: NIC `channel` mod n. */
+    uint32_t n_chosen;
+    struct {
+        uint32_t device;
+        uint8_t port;
+    } chosen[CONN_CHOSEN_MAX];
     /* Ports of this host that are not used, nor told as active: their owner suspects them. */
     uint32_t n_excluded;
     struct {

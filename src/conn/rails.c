@@ -38,6 +38,17 @@ bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t po
     return false;
 }
 
+static bool is_chosen(const struct conn_config *config, const struct rdma_port *port)
+{
+    for (uint32_t i = 0; i < config->n_chosen; i++) {
+        if (config->chosen[i].device == port->device_index &&
+            config->chosen[i].port == port->port) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_facts *out)
 {
     const struct rdma_port *port = &rdma->ports[i];
@@ -135,6 +146,8 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
         if (conn_excludes(&conn->config, port->device_index, port->port)) {
             private->local[i].is_active = false;
         }
+        private->local[i].is_chosen =
+            private->local[i].is_active && is_chosen(&conn->config, port);
     }
     out->policy = conn->config.policy;
     if (conn->is_connector) {

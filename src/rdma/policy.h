@@ -27,6 +27,9 @@ struct rdma_port_facts {
     char name[40];
     uint32_t device; /* ports of one NIC share it */
     bool is_active;
+    /* NCCL's own choice of a device, made at this end without a look at the peer, is this port;
+     * of an end that chose none, NIC `channel` mod n counts. */
+    bool is_chosen;
     uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
@@ -52,7 +55,7 @@ struct rdma_choice_input {
     uint32_t n_local;
     const struct rdma_port_facts *remote; /* [n_remote] */
     uint32_t n_remote;
-    uint32_t channel;  /* nccl: channel c */
+    uint32_t channel;  /* nccl: of an end that chose none */
     bool is_connector; /* which end asks */
     int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
     bool splits_nics;  /* NCCL_IB_MERGE_NICS=0, on both ends: every port is a NIC */

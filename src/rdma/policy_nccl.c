@@ -199,20 +199,41 @@ static uint32_t make_rails(const struct rdma_choice_input *input, const struct n
     return n;
 }
 
-/* Channel c takes NIC c mod n at either end; the peer is never asked what it can reach.
- * The subnet-aware version then lets the connector move by the listener's first two GIDs,
+/* What the end's own choice of a device gives; where none was made, NIC c mod n of channel c.
+ * The choice may be one port of a card, if nothing is merged there. */
+static struct nic first_nic(const struct end *end, uint32_t channel, uint32_t *out_index)
+{
+    struct nic chosen = {.n_ports = 0};
+
+    *out_index = channel % end->n_nics;
+    for (uint32_t i = 0; i < end->n_nics; i++) {
+        for (uint32_t p = 0; p < end->nics[i].n_ports; p++) {
+            if (end->facts[end->nics[i].ports[p]].is_chosen &&
+                chosen.n_ports < NIC_PORTS_MAX) {
+                *out_index = chosen.n_ports == 0 ? i : *out_index;
+                chosen.device = end->nics[i].device;
+                chosen.ports[chosen.n_ports++] = end->nics[i].ports[p];
+            }
+        }
+    }
+    return chosen.n_ports > 0 ? chosen : end->nics[*out_index];
+}
+
+/* Each end takes the NIC that its own machine suggests; the peer is never asked what it can
+ * reach. The subnet-aware version then lets the connector move by the listener's first two GIDs,
  * and the listener by those of the connector's NIC. */
 uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
                           struct rdma_rail *out, uint32_t cap)
 {
     struct end local, remote;
+    uint32_t local_nic, remote_nic;
     list_nics(&local, input->local, input->n_local, input->splits_nics);
     list_nics(&remote, input->remote, input->n_remote, input->splits_nics);
     if (local.n_nics == 0 || remote.n_nics == 0) {
         return 0;
     }
-    uint32_t local_nic = input->channel % local.n_nics;
-    uint32_t remote_nic = input->channel % remote.n_nics;
+    struct nic ours = first_nic(&local, input->channel, &local_nic);
+    struct nic theirs = first_nic(&remote, input->channel, &remote_nic);
     if (subnet_aware) {
         const struct end *connector = input->is_connector ? &local : &remote;
         const struct end *listener = input->is_connector ? &remote : &local;
@@ -224,6 +245,8 @@ uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_awa
         *connector_nic = reselect(connector, *connector_nic, input->gid_index, gids, n);
         n = gids_of(connector, *connector_nic, input->gid_index, gids, NIC_PORTS_MAX);
         *listener_nic = reselect(listener, *listener_nic, input->gid_index, gids, n);
+        ours = local.nics[local_nic];
+        theirs = remote.nics[remote_nic];
     }
-    return make_rails(input, &local.nics[local_nic], &remote.nics[remote_nic], out, cap);
+    return make_rails(input, &ours, &theirs, out, cap);
 }

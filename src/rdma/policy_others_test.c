@@ -54,6 +54,40 @@ START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
 }
 END_TEST
 
+/* What each end's own machine suggests counts, whatever the channel; and of a card only the ports
+ * that were chosen. An end that says nothing goes by the channel. */
+START_TEST(nccl_2_25_takes_what_either_end_chose)
+{
+    struct rdma_port_facts local[2], remote[2];
+    make_host(TITANIC, local);
+    make_host(ICEBERG, remote);
+    local[1].is_chosen = true;
+    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    remote[0].is_chosen = true;
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, false);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    local[1].device = 0; /* one card, not merged */
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    local[0].is_chosen = true; /* merged */
+    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    ck_assert_uint_eq(choice.n, 2);
+    expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
+    expect_rail(&choice, 1, 1, 0, 3, 3, 4096);
+    /* The subnet-aware one begins there, and moves: titanic p0 faces iceberg p1. */
+    local[1].device = 1;
+    local[0].is_chosen = false;
+    remote[0].is_chosen = false;
+    remote[1].is_chosen = true;
+    choice = choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
+    ck_assert_uint_eq(choice.n, 1);
+    expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
+}
+END_TEST
+
 START_TEST(nccl_2_25_goes_on_without_a_usable_gid)
 {
     struct rdma_port_facts local = make_port("p0", 0);
@@ -186,6 +220,7 @@ int main(void)
     TCase *others = tcase_create("others");
     tcase_add_test(others, nccl_2_25_pairs_by_channel_and_asks_nobody);
     tcase_add_test(others, nccl_2_25_merges_the_ports_of_a_nic);
+    tcase_add_test(others, nccl_2_25_takes_what_either_end_chose);
     tcase_add_test(others, nccl_2_25_goes_on_without_a_usable_gid);
     tcase_add_test(others, nccl_2_30_moves_the_connector_to_the_listeners_subnet);
     tcase_add_test(others, nccl_2_30_takes_a_global_24_for_a_cable);

@@ -138,6 +138,11 @@ void run_boot_fini(struct run *run);
 void run_boot_configure(const struct run *run, uint32_t member,
                         struct boot_config *config);
 
+/* ---- choose.c ---- */
+
+/* Under policies of NCCL: the ports that its choice of a device gives this rank. */
+void run_choose_nic(const struct run *run, uint32_t member, struct conn_config *conn);
+
 /* ---- gather.c ---- */
 
 /* Runs every rank in a process of its own; then run->hosts hold what they recorded. */

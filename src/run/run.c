@@ -152,6 +152,7 @@ void run_configure_member(const struct run *run, uint32_t member,
     config->rank = member;
     config->n_rows = member < run->n_ranks ? run->n_rows : 0;
     run_boot_configure(run, member, &config->boot);
+    run_choose_nic(run, member, &config->conn);
 }
 
 void run_configure(const struct run *run, struct host_config *config)
