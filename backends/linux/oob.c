@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backends/linux/address.h"
 #include "backends/linux/private.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -44,62 +45,12 @@ static struct linux_socket *of_listener(struct io_listener *listener)
     return (struct linux_socket *)(void *)listener;
 }
 
-/* ---- addresses ---- */
-
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-/* For a socket of `family`; an IPv4 address also fits an IPv6 socket, mapped. */
-static socklen_t to_sockaddr(const struct io_endpoint *from, int family,
-                             union address *out)
-{
-    memset(out, 0, sizeof *out);
-    if (family == AF_INET) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons(from->port);
-        if (!io_ip_is_zero(&from->ip)) {
-            memcpy(&out->v4.sin_addr, &from->ip.bytes[12], 4);
-        }
-        return sizeof out->v4;
-    }
-    out->v6.sin6_family = AF_INET6;
-    out->v6.sin6_port = htons(from->port);
-    if (!io_ip_is_zero(&from->ip)) {
-        memcpy(&out->v6.sin6_addr, from->ip.bytes, 16);
-    }
-    if (io_ip_is_link_local(&from->ip)) {
-        out->v6.sin6_scope_id = from->ifindex;
-    }
-    return sizeof out->v6;
-}
-
-static struct io_endpoint from_sockaddr(const union address *from)
-{
-    struct io_endpoint out = {.port = 0};
-    if (from->any.sa_family == AF_INET) {
-        uint8_t bytes[4];
-        memcpy(bytes, &from->v4.sin_addr, 4);
-        out.port = ntohs(from->v4.sin_port);
-        if (from->v4.sin_addr.s_addr != htonl(INADDR_ANY)) {
-            out.ip = io_ip_v4(bytes[0], bytes[1], bytes[2], bytes[3]);
-        }
-    } else if (from->any.sa_family == AF_INET6) {
-        memcpy(out.ip.bytes, &from->v6.sin6_addr, 16);
-        out.port = ntohs(from->v6.sin6_port);
-        out.ifindex = from->v6.sin6_scope_id;
-    }
-    return out;
-}
+/* ---- sockets ---- */
 
 static int family_of(const struct io_ip *ip)
 {
     return io_ip_is_v4(ip) ? AF_INET : AF_INET6;
 }
-
-/* ---- sockets ---- */
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -188,8 +139,8 @@ static void dispose(struct linux_socket *self)
 
 static int bind_and_listen(int fd, int family, const struct io_endpoint *at, int backlog)
 {
-    union address address;
-    socklen_t n_bytes = to_sockaddr(at, family, &address);
+    union linux_address address;
+    socklen_t n_bytes = linux_to_sockaddr(at, family, &address);
     /* A rendezvous port is free again at once after a run; two listeners still collide. */
     int error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (error == 0) {
@@ -213,7 +164,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
 {
     struct linux_env *env = linux_env_of(io);
     struct linux_socket *self;
-    union address address;
+    union linux_address address;
     socklen_t n_bytes = sizeof address;
     struct io_endpoint real = *at;
     int fd = -1;
@@ -240,7 +191,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     error = adopt(env, fd, task, &self);
     if (error == 0) {
         *out = (struct io_listener *)(void *)self;
-        *out_at = from_sockaddr(&address);
+        *out_at = linux_from_sockaddr(&address);
         linux_alias_show(env->aliases, out_at);
         out_at->ifindex = at->ifindex;
     }
@@ -303,7 +254,7 @@ static bool is_outcome(int error)
 static int start_connecting(int fd, const struct io_endpoint *from,
                             const struct io_endpoint *to)
 {
-    union address address;
+    union linux_address address;
     int family = family_of(&to->ip);
     uint32_t ifindex = from != NULL && from->ifindex != 0 ? from->ifindex : to->ifindex;
     int error = bind_to_interface(fd, ifindex);
@@ -314,13 +265,13 @@ static int start_connecting(int fd, const struct io_endpoint *from,
     if (error == 0 && from != NULL) {
         /* Ports of clients need to be unique per peer only: ip(7). */
         (void)set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-        socklen_t n_bytes = to_sockaddr(from, family, &address);
+        socklen_t n_bytes = linux_to_sockaddr(from, family, &address);
         error = bind(fd, &address.any, n_bytes) == 0 ? 0 : errno;
     }
     if (error != 0) {
         return error;
     }
-    socklen_t n_bytes = to_sockaddr(to, family, &address);
+    socklen_t n_bytes = linux_to_sockaddr(to, family, &address);
     return connect(fd, &address.any, n_bytes) == 0 ? 0 : errno;
 }
 
@@ -444,18 +395,18 @@ static void oob_endpoints(const struct io_stream *io, struct io_endpoint *out_lo
                           struct io_endpoint *out_remote)
 {
     const struct linux_socket *stream = (const struct linux_socket *)(const void *)io;
-    union address address = {.any.sa_family = AF_UNSPEC};
+    union linux_address address = {.any.sa_family = AF_UNSPEC};
     socklen_t n_bytes = sizeof address;
     if (out_local != NULL) {
         (void)getsockname(stream->fd, &address.any, &n_bytes);
-        *out_local = from_sockaddr(&address);
+        *out_local = linux_from_sockaddr(&address);
         linux_alias_show(stream->env->aliases, out_local);
     }
     address.any.sa_family = AF_UNSPEC; /* not connected: all zero */
     n_bytes = sizeof address;
     if (out_remote != NULL) {
         (void)getpeername(stream->fd, &address.any, &n_bytes);
-        *out_remote = from_sockaddr(&address);
+        *out_remote = linux_from_sockaddr(&address);
         linux_alias_show(stream->env->aliases, out_remote);
     }
 }
