@@ -29,13 +29,13 @@ static void notify(struct sim_event *event)
 /* The lowest free number of the least loaded bank (hns_roce_cq.c, alloc_cqn). */
 static uint32_t take_number(struct sim_nic *nic)
 {
-    uint32_t n_banks = nic->profile.cqn_banks;
+    uint32_t n_banks = nic->profile->cqn_banks;
     uint32_t bank = 0;
     for (uint32_t i = 1; i < n_banks; i++) {
         bank = nic->cqns[i].n < nic->cqns[bank].n ? i : bank;
     }
-    uint32_t limit = (nic->profile.max_cq - 1) / n_banks + 1;
-    uint32_t first = nic->profile.first_number;
+    uint32_t limit = (nic->profile->max_cq - 1) / n_banks + 1;
+    uint32_t first = nic->profile->first_number;
     return sim_number_take(&nic->cqns[bank], first, first + limit) * n_banks + bank;
 }
 
@@ -43,7 +43,7 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
                   struct sim_cq **out)
 {
     struct sim_nic *nic = user->nic;
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     if (cqe <= 0 || (uint32_t)cqe > profile->max_cqe) {
         return EINVAL;
     }
@@ -56,9 +56,10 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
         depth = sim_round_up_pow2(depth + profile->cqe_reserved) - profile->cqe_reserved;
         depth = depth > profile->max_cqe ? profile->max_cqe : depth;
     }
-    struct sim_cq *cq = weft_calloc(1, sizeof(*cq));
+    struct sim_cq *cq = weft_calloc_lines(sizeof(*cq));
     cq->nic = nic;
     cq->user = user;
+    cq->depth = depth;
     cq->ibv.cqe = (int)depth;
     cq->number = take_number(nic);
     cq->ibv.handle = cq->number;
@@ -84,7 +85,7 @@ void sim_cq_free(struct sim_cq *cq)
         cq->next->link = cq->link;
     }
     cq->nic->n_cqs--;
-    uint32_t n_banks = cq->nic->profile.cqn_banks;
+    uint32_t n_banks = cq->nic->profile->cqn_banks;
     sim_number_give(&cq->nic->cqns[cq->number % n_banks], cq->number / n_banks);
     free(cq->ring);
     free(cq);
@@ -115,7 +116,7 @@ void sim_nic_ack_cq_events(struct ibv_cq *ibv_cq, uint32_t n)
 static void grow(struct sim_cq *cq)
 {
     uint32_t cap = cq->cap == 0 ? CQ_RING_MIN : cq->cap * 2;
-    struct sim_cqe *ring = weft_alloc(cap * sizeof(*ring));
+    struct sim_cqe *ring = weft_calloc_lines(cap * sizeof(*ring));
     for (uint32_t i = 0; i < cq->n; i++) {
         ring[i] = cq->ring[(cq->head + i) & (cq->cap - 1)];
     }
@@ -141,7 +142,7 @@ static void overrun(struct sim_cq *cq)
         struct sim_qp *qp = nic->qps[i];
         if (qp != NULL && (qp->send_cq == cq || qp->recv_cq == cq) &&
             qp->state != IBV_QPS_RESET) {
-            if (nic->profile.raises_access_events) {
+            if (nic->profile->raises_access_events) {
                 sim_nic_raise_qp(qp, IBV_EVENT_QP_FATAL); /* it cannot tell its errors */
             }
             rc_enter_error(qp, IBV_WC_SUCCESS, false);
@@ -179,7 +180,7 @@ void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial)
 void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
     struct sim_engine *engine = cq->nic->engine;
-    if (cq->is_overrun || cq->n == (uint32_t)cq->ibv.cqe) {
+    if (cq->is_overrun || cq->n == cq->depth) {
         overrun(cq);
         return;
     }
@@ -194,7 +195,7 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     if (cqe->wc.status != IBV_WC_SUCCESS) {
         spoil(&slot->wc);
     }
-    slot->visible_at = sim_now(engine) + cq->nic->profile.cqe_overhead_ps;
+    slot->visible_at = sim_now(engine) + cq->nic->profile->cqe_overhead_ps;
     cq->n++;
     bool wakes = cq->is_armed && (!cq->armed_solicited || cqe->is_solicited);
     if (wakes && !sim_is_scheduled(&cq->notify)) {
@@ -205,8 +206,8 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
 void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
     struct sim_nic *nic = cq->nic;
-    uint32_t nth = nic->profile.general_err_nth;
-    if (nth != 0 && ++nic->n_send_cqes % nth == 0 && cq->n + 1 < (uint32_t)cq->ibv.cqe) {
+    uint32_t nth = nic->profile->general_err_nth;
+    if (nth != 0 && ++nic->n_send_cqes % nth == 0 && cq->n + 1 < cq->depth) {
         struct sim_cqe odd = *cqe;
         odd.wc = (struct ibv_wc){.wr_id = cqe->wc.wr_id,
                                  .status = IBV_WC_GENERAL_ERR,

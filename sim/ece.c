@@ -9,7 +9,7 @@
 int sim_nic_query_ece(struct ibv_qp *ibv_qp, struct ibv_ece *out)
 {
     const struct sim_qp *qp = sim_qp_of(ibv_qp);
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     if (!profile->has_ece) {
         return EOPNOTSUPP;
     }
@@ -20,7 +20,7 @@ int sim_nic_query_ece(struct ibv_qp *ibv_qp, struct ibv_ece *out)
 int sim_nic_set_ece(struct ibv_qp *ibv_qp, const struct ibv_ece *ece)
 {
     struct sim_qp *qp = sim_qp_of(ibv_qp);
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     if (!profile->has_ece || ece->vendor_id == 0) {
         return EOPNOTSUPP;
     }
@@ -37,6 +37,6 @@ void sim_qp_accept_ece(struct sim_qp *qp)
 {
     if (qp->ece_is_asked) {
         qp->ece_is_asked = false;
-        qp->ece_accepted = qp->ece_asked & qp->nic->profile.ece_options;
+        qp->ece_accepted = qp->ece_asked & qp->nic->profile->ece_options;
     }
 }

@@ -2,11 +2,18 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
 
 enum { PS_PER_NS = 1000, RANKS_SHIFT = 28 };
+
+struct sim_shared {
+    struct sim_shared *next;
+    size_t n_bytes;
+    _Alignas(max_align_t) unsigned char bytes[];
+};
 
 struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
                                      struct weft_log *log)
@@ -27,7 +34,28 @@ void sim_engine_destroy(struct sim_engine *engine)
     }
     sim_pending_fini(&engine->pending);
     sim_pool_fini(&engine->pool);
+    while (engine->shared != NULL) {
+        struct sim_shared *shared = engine->shared;
+        engine->shared = shared->next;
+        free(shared);
+    }
     free(engine);
+}
+
+const void *sim_engine_share(struct sim_engine *engine, const void *bytes, size_t n_bytes)
+{
+    struct sim_shared *shared = engine->shared;
+    for (; shared != NULL; shared = shared->next) {
+        if (shared->n_bytes == n_bytes && memcmp(shared->bytes, bytes, n_bytes) == 0) {
+            return shared->bytes;
+        }
+    }
+    shared = weft_alloc(sizeof(*shared) + n_bytes);
+    shared->n_bytes = n_bytes;
+    memcpy(shared->bytes, bytes, n_bytes);
+    shared->next = engine->shared;
+    engine->shared = shared;
+    return shared->bytes;
 }
 
 weft_ns sim_now_ns(const struct sim_engine *engine)

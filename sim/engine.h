@@ -30,6 +30,7 @@ struct sim_engine {
     struct weft_log *log;
     uint64_t seed;
     bool allows_trains;
+    struct sim_shared *shared; /* Owned list. */
 };
 
 /* Aborts when out of memory. `trace` and `log` are not owned and may be NULL. */
@@ -87,6 +88,10 @@ static inline bool sim_engine_allows_trains(const struct sim_engine *engine)
 {
     return engine->allows_trains && !weft_trace_on(engine->trace, WEFT_TRACE_PACKET);
 }
+
+/* A copy of what many objects hold alike, the same for equal bytes; as long as the engine. */
+const void *sim_engine_share(struct sim_engine *engine, const void *bytes,
+                             size_t n_bytes);
 
 /* Events run so far. */
 uint64_t sim_n_events(const struct sim_engine *engine);

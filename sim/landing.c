@@ -103,14 +103,14 @@ void sim_nic_fence_gpu(struct sim_nic *nic)
 
 static bool is_in_order(const struct sim_mr *mr)
 {
-    return mr->nic->profile.writes_in_order && !mr->is_relaxed;
+    return mr->nic->profile->writes_in_order && !mr->is_relaxed;
 }
 
 static void take_off(struct sim_qp *qp, uint8_t *to, const uint8_t *bytes,
                      uint32_t n_bytes, const struct sim_mr *mr)
 {
     struct sim_nic *nic = qp->nic;
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     struct sim_piece *piece = weft_alloc(sizeof(*piece) + n_bytes);
     weft_ps delay = mr->sees_late ? profile->gpu_visibility_ps : 0;
     if (!is_in_order(mr) && profile->write_spread_ps > 0) {

@@ -27,7 +27,7 @@ static inline void *sim_mr_at(const struct sim_nic *nic, uint32_t key, uint64_t 
 /* True if bytes of WRITEs may be elsewhere or land later; else they are moved at once. */
 static inline bool sim_lands_late(const struct sim_nic *nic)
 {
-    return nic->n_odd_mrs > 0 || !nic->profile.writes_in_order;
+    return nic->n_odd_mrs > 0 || !nic->profile->writes_in_order;
 }
 /* The bytes of a WRITE that `rkey` allows are on their way. */
 void sim_land(struct sim_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *bytes,

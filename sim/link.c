@@ -11,7 +11,7 @@
 
 #define PS_PER_S 1000000000000u
 
-enum { RING_MIN = 16 };
+enum { RING_MIN = 4, QUEUE_MIN = 16 };
 
 /* A port without a cable still spends time on what it sends into the void. */
 static const uint64_t uncabled_bps = 100000000000u;
@@ -31,7 +31,7 @@ void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
 void sim_queue_push(struct sim_packet_queue *queue, weft_ps at, struct sim_packet *packet)
 {
     if (queue->n == queue->cap) {
-        uint32_t cap = queue->cap == 0 ? RING_MIN : queue->cap * 2;
+        uint32_t cap = queue->cap == 0 ? QUEUE_MIN : queue->cap * 2;
         struct sim_queued_packet *ring = weft_alloc(cap * sizeof(*ring));
         for (uint32_t i = 0; i < queue->n; i++) {
             ring[i] = queue->ring[(queue->head + i) & (queue->cap - 1)];
@@ -218,7 +218,7 @@ uint32_t sim_link_lose_all(struct sim_link *link)
 void sim_link_grow(struct sim_link *link)
 {
     uint32_t cap = link->cap == 0 ? RING_MIN : link->cap * 2;
-    struct sim_frame *ring = weft_calloc(cap, sizeof(*ring));
+    struct sim_frame *ring = weft_calloc_lines(cap * sizeof(*ring));
     for (uint32_t i = 0; i < link->n; i++) {
         ring[i] = link->ring[(link->head + i) & (link->cap - 1)];
     }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "base/text.h"
 #include "sim/engine.h"
 #include "sim/frame.h"
 #include "sim/nic.h"
@@ -50,30 +51,31 @@ struct sim_packet_queue {
 };
 
 struct sim_link {
-    struct sim_port *from;
-    struct sim_port *to; /* of a cable; NULL without one and on a network */
-
-    /* The medium. */
-    struct sim_rate rate; /* the least of cable and both PCIe roots */
-    weft_ps delay_ps, jitter_ps;
+    /* What every frame uses, in whole cache lines. */
+    _Alignas(WEFT_LINE_BYTES) struct sim_port *from;
+    struct sim_port *to;    /* of a cable; NULL without one and on a network */
+    struct sim_rate rate;   /* the least of cable and both PCIe roots */
+    weft_ps delay_ps;       /* of the medium */
     weft_ps rx_overhead_ps; /* of the NIC at `to` */
+    struct sim_frame *ring; /* RoCE frames in flight; Owned [cap], a power of two */
+    uint32_t head, n;
+
+    uint32_t cap;
+    uint32_t n_trains;  /* of those in flight, stand for more packets (sim/train.h) */
+    uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
+    weft_ps last_at;    /* arrival of the last frame that was not held back */
+    weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
+    struct sim_direction_stats stats;
+
+    struct sim_event arrival;
+
+    /* What few packets use. */
+    weft_ps jitter_ps;
     uint32_t path_limit_bytes;
     bool pauses; /* instead of dropping */
     bool is_taken_down;
     bool drop_was_told; /* the story has the first of the drops while down */
     bool is_impaired;   /* some share of `impairment` is not 0 */
-
-    /* RoCE frames in flight. */
-    struct sim_frame *ring; /* Owned array of [cap], a power of two. */
-    uint32_t head, n, cap;
-    weft_ps last_at;    /* arrival of the last frame that was not held back */
-    weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
-    uint32_t n_trains;  /* of them, stand for more packets (sim/train.h) */
-    uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
-    struct sim_event arrival;
-    struct sim_direction_stats stats;
-
-    /* What few packets use. */
     uint64_t cable_bps; /* 0: no cable */
     uint64_t queue_bytes;
     struct sim_impairment impairment;
@@ -87,10 +89,10 @@ struct sim_link {
 
 /* What a port is sending as one (sim/train.h): packets of some QPs in turn. */
 struct sim_train {
+    uint32_t n; /* packets; 0: what is sent, if anything, is one packet */
+    uint32_t n_qps;
     struct sim_qp *qps[SIM_TRAIN_QPS_MAX]; /* in the order of their first packets */
     bool turns[SIM_TRAIN_QPS_MAX];         /* their `reply_turn` before */
-    uint32_t n_qps;
-    uint32_t n; /* packets; 0: what is sent, if anything, is one packet */
     weft_ps start, spacing;
 };
 
@@ -101,31 +103,31 @@ struct sim_match_state {
 };
 
 struct sim_port {
-    /* What every packet uses, close together. */
+    /* What every packet uses, in whole cache lines. */
     struct sim_engine *engine;
     struct sim_nic *nic;
+    weft_ps free_at; /* when the last bit of the current frame has left */
+    /* Frames of up to so many bytes on the wire are sent and received as they are: nothing
+     * asks to see them (sim_port_review). 0: there is more to it. */
+    uint32_t plain_bytes;
+    bool host_turn; /* the host stack goes first if both have something */
+    bool was_up;    /* the carrier that was last announced */
+    struct sim_packet_queue waiting;
+    struct sim_event transmit;
+    struct sim_train train;
+    struct sim_link out;
+
     struct sim_root *root;       /* Not owned; NULL: shared with nobody */
     struct sim_switch *bridge;   /* whose port this is; or NULL */
     struct sim_network *network; /* or NULL */
     sim_tap tap;
     uint64_t mac;
-    weft_ps free_at; /* when the last bit of the current frame has left */
-    /* Frames of up to so many bytes on the wire are sent and received as they are: nothing
-     * asks to see them (sim_port_review). 0: there is more to it. */
-    uint32_t plain_bytes;
     uint32_t mtu_bytes;
     uint32_t n_matches;
-    bool was_up;        /* the carrier that was last announced */
     bool has_loop_rate; /* else `loop` is as fast as `out` */
     bool is_paused;     /* by the other end */
     bool is_paused_by_fault;
     struct sim_port_drops dropped;
-    bool host_turn; /* the host stack goes first if both have something */
-    struct sim_packet_queue waiting;
-    struct sim_event transmit;
-    struct sim_link out;
-    struct sim_train train;
-
     struct sim_link loop; /* to itself, inside the NIC */
     char *host, *name;    /* Owned. */
     struct sim_stack *stack;

@@ -18,14 +18,14 @@ enum {
 int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out)
 {
     struct sim_nic *nic = user->nic;
-    if (nic->n_pds >= nic->profile.max_pd) {
+    if (nic->n_pds >= nic->profile->max_pd) {
         return ENOMEM;
     }
     struct sim_pd *pd = weft_calloc(1, sizeof(*pd));
     pd->nic = nic;
     pd->user = user;
-    pd->ibv.handle = sim_number_take(&nic->pdns, nic->profile.first_number,
-                                     nic->profile.first_number + nic->profile.max_pd);
+    pd->ibv.handle = sim_number_take(&nic->pdns, nic->profile->first_number,
+                                     nic->profile->first_number + nic->profile->max_pd);
     pd->link = &nic->pds;
     pd->next = nic->pds;
     if (nic->pds != NULL) {
@@ -118,13 +118,13 @@ static int check_access(const struct sim_nic *nic, const struct sim_reg_mr *arg)
     if ((arg->access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED)) != 0) {
         return EOPNOTSUPP; /* no such device here */
     }
-    return arg->length > nic->profile.max_mr_size ? EINVAL : 0;
+    return arg->length > nic->profile->max_mr_size ? EINVAL : 0;
 }
 
 /* In the order of uverbs_std_types_mr.c. */
 static int check_dmabuf(const struct sim_nic *nic, const struct sim_reg_mr *arg)
 {
-    if (!nic->profile.has_dmabuf) {
+    if (!nic->profile->has_dmabuf) {
         return EOPNOTSUPP;
     }
     if (arg->dmabuf_offset % SIM_PAGE_BYTES != arg->iova % SIM_PAGE_BYTES) {
@@ -189,7 +189,7 @@ int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **
 {
     struct sim_nic *nic = pd->nic;
     int error = arg->is_dmabuf ? check_dmabuf(nic, arg) : check_memory(nic, arg);
-    if (error == 0 && nic->n_mrs >= nic->profile.max_mr) {
+    if (error == 0 && nic->n_mrs >= nic->profile->max_mr) {
         error = ENOMEM;
     }
     if (error != 0) {
@@ -210,7 +210,8 @@ int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **
     mr->iova = arg->is_dmabuf || arg->has_iova ? arg->iova : (uintptr_t)arg->addr;
     mr->shift = (uintptr_t)mr->ibv.addr - mr->iova;
     mr->is_relaxed = (arg->access & (int)IBV_ACCESS_RELAXED_ORDERING) != 0;
-    mr->sees_late = (arg->is_gpu || arg->is_dmabuf) && nic->profile.gpu_visibility_ps > 0;
+    mr->sees_late =
+        (arg->is_gpu || arg->is_dmabuf) && nic->profile->gpu_visibility_ps > 0;
     nic->n_odd_mrs += is_odd(mr) ? 1 : 0;
     mr->ibv.pd = &pd->ibv;
     mr->ibv.handle = slot;

@@ -19,14 +19,14 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
                                uint8_t n_ports, int64_t *memlock_bytes)
 {
     char stream[128];
-    struct sim_nic *nic = weft_calloc(1, sizeof(*nic));
+    struct sim_nic *nic = weft_calloc_lines(sizeof(*nic));
     weft_check(n_ports >= 1 && n_ports <= SIM_PORTS_MAX);
     weft_check(profile->qpn_banks >= 1 && profile->qpn_banks <= SIM_BANKS_MAX);
     weft_check(profile->cqn_banks >= 1 && profile->cqn_banks <= SIM_BANKS_MAX);
     nic->engine = engine;
     nic->host = weft_strdup(host);
     nic->name = weft_strdup(name);
-    nic->profile = *profile;
+    nic->profile = sim_engine_share(engine, profile, sizeof(*profile));
     nic->phantom = sim_engine_phantom(engine);
     nic->stack = stack;
     nic->n_ports = n_ports;
@@ -107,18 +107,18 @@ void sim_nic_destroy(struct sim_nic *nic)
 
 void sim_nic_number_from(struct sim_nic *nic, uint32_t first)
 {
-    weft_check(nic->n_qp_slots == 0 && first % nic->profile.qpn_banks == 0);
+    weft_check(nic->n_qp_slots == 0 && first % nic->profile->qpn_banks == 0);
     nic->qpn_base += first;
 }
 
 const struct sim_profile *sim_nic_profile(const struct sim_nic *nic)
 {
-    return &nic->profile;
+    return nic->profile;
 }
 
 weft_ps sim_nic_rx_overhead(const struct sim_nic *nic)
 {
-    return nic->profile.rx_overhead_ps;
+    return nic->profile->rx_overhead_ps;
 }
 
 static void settle_trains(struct sim_nic *nic)
@@ -161,7 +161,7 @@ static uint64_t guid_of_mac(uint64_t mac)
 
 int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out)
 {
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     *out = (struct ibv_device_attr){
         .fw_ver = "sim",
         .node_guid = guid_of_mac(sim_port_mac(nic->ports[0].port)),
@@ -197,9 +197,9 @@ int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out)
 uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port)
 {
     uint32_t room = sim_port_mtu(port);
-    uint32_t overhead = nic->profile.mtu_overhead_bytes;
+    uint32_t overhead = nic->profile->mtu_overhead_bytes;
     room = room > overhead ? room - overhead : 0;
-    room = room < nic->profile.max_mtu_bytes ? room : nic->profile.max_mtu_bytes;
+    room = room < nic->profile->max_mtu_bytes ? room : nic->profile->max_mtu_bytes;
     for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2) {
         if (mtu <= room) {
             return mtu;
@@ -251,11 +251,11 @@ int sim_nic_query_port(struct sim_nic *nic, uint8_t number, struct ibv_port_attr
     bool is_up = sim_port_is_up(port);
     *out = (struct ibv_port_attr){
         .state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
-        .max_mtu = mtu_code(nic->profile.max_mtu_bytes),
+        .max_mtu = mtu_code(nic->profile->max_mtu_bytes),
         .active_mtu = mtu_code(sim_nic_active_mtu(nic, port)),
-        .gid_tbl_len = (int)nic->profile.gid_tbl_len,
+        .gid_tbl_len = (int)nic->profile->gid_tbl_len,
         .port_cap_flags = IBV_PORT_CM_SUP,
-        .max_msg_sz = nic->profile.max_msg_bytes,
+        .max_msg_sz = nic->profile->max_msg_bytes,
         .pkey_tbl_len = 1,
         .max_vl_num = 1,
         .active_width = 2, /* 4 lanes */

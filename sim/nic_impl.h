@@ -2,6 +2,7 @@
 #ifndef WEFT_SIM_NIC_IMPL_H
 #define WEFT_SIM_NIC_IMPL_H
 
+#include "base/text.h"
 #include "sim/frame.h"
 #include "sim/link.h"
 #include "sim/memory.h"
@@ -63,19 +64,22 @@ struct sim_cqe {
 
 struct sim_cq {
     struct ibv_cq ibv; /* first */
-    struct sim_nic *nic;
-    struct sim_nic_user *user;
+    /* What every completion uses. */
+    _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
     /* Owned array of [cap], a power of two that grows to the depth. */
     struct sim_cqe *ring;
     uint32_t head, n, cap;
-    uint32_t n_qps;
+    uint32_t depth;     /* of what the user sees */
     uint32_t n_unacked; /* events that the user got and did not acknowledge */
     bool acks_events;
-    uint32_t number; /* CQN: id * cqn_banks + bank */
     bool is_overrun;
     bool is_armed, armed_solicited;
     struct sim_waker waker;
     struct sim_event notify; /* pending while armed and an entry is to become visible */
+
+    struct sim_nic_user *user;
+    uint32_t n_qps;
+    uint32_t number; /* CQN: id * cqn_banks + bank */
     struct sim_cq *next, **link;
 };
 
@@ -83,7 +87,6 @@ struct sim_cq {
 struct sim_wqe {
     uint64_t wr_id;
     uint64_t remote_addr;
-    uint64_t compare, swap_add;
     weft_ps ready_at; /* when the NIC has read it */
     uint32_t rkey;
     uint32_t imm;    /* host order */
@@ -97,6 +100,13 @@ struct sim_wqe {
     bool is_plain;       /* a SEND or WRITE out of one piece of memory */
     bool is_too_long;    /* for the port; `length` is 0 */
     bool is_outstanding; /* counts against max_rd_atomic */
+};
+
+_Static_assert(sizeof(struct sim_wqe) == WEFT_LINE_BYTES, "one cache line a message");
+
+/* What an atomic has besides. */
+struct sim_operands {
+    uint64_t compare, swap_add;
 };
 
 struct sim_recv_wqe {
@@ -147,58 +157,65 @@ struct rc_reply {
     weft_ps at;
 };
 
+/* Requester, responder and QP: what every message uses comes first, in whole cache lines. */
 struct rc_requester {
     /* Queue positions run freely; slot = position & mask. Retired, then sent, then posted. */
     uint32_t free, una, send, post;
     uint32_t started; /* one past the last WR of which something was sent */
     uint32_t depth, mask;
-    struct sim_wqe *wqes;  /* Owned array of [mask + 1]. */
-    struct ibv_sge *sges;  /* Owned array of [mask + 1][max_sge]. */
-    uint8_t *inline_bytes; /* Owned array of [mask + 1][max_inline]. */
-    uint32_t max_sge, max_inline;
+    uint32_t max_sge;
+    struct sim_wqe *wqes; /* Owned array of [mask + 1]. */
+    struct ibv_sge *sges; /* Owned array of [mask + 1][max_sge]. */
+    uint32_t post_psn;    /* of the next WR to be posted */
+    uint32_t next_psn;    /* of the next packet */
+    uint32_t max_psn;     /* one past the highest that was ever sent */
+    uint32_t una_psn;     /* the oldest not acknowledged */
 
-    uint32_t post_psn;           /* of the next WR to be posted */
-    uint32_t next_psn;           /* of the next packet */
-    uint32_t max_psn;            /* one past the highest that was ever sent */
-    uint32_t una_psn;            /* the oldest not acknowledged */
     uint32_t packet;             /* of the WR at `send` */
     uint32_t since_ack_req;      /* packets */
     uint32_t n_outstanding;      /* READs and atomics */
     uint32_t checked;            /* WR position whose SGEs are known good, plus one... */
     uint64_t checked_generation; /* ...since this generation of MRs */
+    weft_ps deadline; /* of the oldest unacknowledged packet; SIM_NEVER: none */
     uint32_t retries_left, rnr_retries_left;
+    enum ibv_wc_status fault;
     bool went_back; /* by a NAK, without progress since */
     bool is_rnr_waiting;
     bool is_faulted; /* the WR at `send` failed locally */
-    enum ibv_wc_status fault;
-    weft_ps deadline; /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    bool is_timed;   /* `retry` is scheduled */
+    uint32_t max_inline;
+    uint8_t *inline_bytes; /* Owned array of [mask + 1][max_inline]. */
+
+    struct sim_operands *operands; /* Owned array of [mask + 1]. */
     struct sim_event doorbell, retry, rnr;
 };
 
 struct rc_responder {
     uint32_t free, head, post;
     uint32_t depth, mask;
+    uint32_t max_sge;
     struct sim_recv_wqe *wqes; /* Owned array of [mask + 1]. */
     struct ibv_sge *sges;      /* Owned array of [mask + 1][max_sge]. */
-    uint32_t max_sge;
-
-    uint32_t epsn, msn; /* 24 bits */
-    bool sent_nak;      /* one NAK per gap */
-    bool comm_est;      /* the first packet came */
+    uint32_t epsn, msn;        /* 24 bits */
+    bool sent_nak;             /* one NAK per gap */
+    bool comm_est;             /* the first packet came */
     enum rc_message message;
-    uint64_t write_va;
-    uint32_t write_rkey, write_left;
-    uint64_t write_generation; /* of MRs, when the whole WRITE was allowed */
     uint32_t message_bytes;
+    uint32_t write_rkey;
 
+    uint64_t write_va;
+    uint64_t write_generation; /* of MRs, when the whole WRITE was allowed */
+    uint32_t write_left;
+    uint32_t n_pending;
     struct rc_reply reply;
     /* Behind `reply`, where ACKs are single: Owned ring of [behind_cap]. */
+    uint32_t behind_head, n_behind;
     struct rc_reply *behind;
-    uint32_t behind_head, n_behind, behind_cap;
+
+    uint32_t behind_cap;
     struct rc_resource *resources; /* Owned array of [n_resources]: a ring. */
     uint32_t n_resources, next_resource;
-    uint32_t *pending; /* Owned array of [n_resources]: by PSN, first next. */
-    uint32_t n_pending;
+    uint32_t *pending;    /* Owned array of [n_resources]: by PSN, first next. */
     struct sim_event due; /* the next reply may be sent */
 };
 
@@ -206,35 +223,38 @@ struct sim_nic_port;
 
 struct sim_qp {
     struct ibv_qp ibv; /* first */
-    struct sim_nic *nic;
     struct sim_pd *pd;
-    struct sim_cq *send_cq, *recv_cq;
     struct sim_srq
         *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
-    struct sim_nic_port *port; /* bound at INIT; NULL before */
-    /* What modify_qp set; the rest of it is `attr`. */
-    const struct sim_path *path;     /* of what it sends */
     const struct sim_path *verified; /* incoming path that was found to match */
+    struct sim_qp *next_ready;       /* of its port's list */
+
+    _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
+    struct sim_nic_port *port; /* bound at INIT; NULL before */
+    struct sim_cq *send_cq, *recv_cq;
+    /* What modify_qp set; the rest of it is `attr`. */
     uint32_t access;
     uint32_t mtu_bytes, dest_qpn;
     enum ibv_qp_state state;
+    uint32_t number; /* QPN */
+    uint32_t serial; /* changes with every use of the slot and every RESET */
     uint16_t sport;
-    uint16_t overhead_bytes;   /* of a packet without payload, on the wire */
-    bool is_ready;             /* on its port's list */
-    bool reply_turn;           /* responses go first if both sides have something */
-    struct sim_qp *next_ready; /* of that list */
-    uint32_t serial;           /* changes with every use of the slot and every RESET */
+    uint16_t overhead_bytes; /* of a packet without payload, on the wire */
+    bool is_ready;           /* on its port's list */
+    bool reply_turn;         /* responses go first if both sides have something */
+    bool sq_sig_all;
 
-    struct rc_requester sq;
-    struct rc_responder rq;
+    _Alignas(WEFT_LINE_BYTES) struct rc_requester sq;
+    _Alignas(WEFT_LINE_BYTES) struct rc_responder rq;
+    /* What all packets that it sends have in common. */
+    _Alignas(WEFT_LINE_BYTES) struct sim_frame model;
 
-    struct sim_frame model; /* of what it sends: what all packets have in common */
+    const struct sim_path *path; /* of what it sends */
     struct ibv_qp_attr attr;
     char name[40];      /* "p0/qp17" */
     uint32_t ordinal;   /* by creation on its port, from 1 */
     uint32_t n_verbs;   /* control verbs in progress */
     uint32_t n_unacked; /* events that the user got and did not acknowledge */
-    bool sq_sig_all;
     uint32_t ece_asked, ece_accepted; /* options */
     bool ece_is_asked;                /* and not yet accepted */
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
@@ -263,7 +283,7 @@ struct sim_nic {
     /* What every packet uses, close together: a fabric of a thousand NICs does not fit a
      * cache. */
     struct sim_engine *engine;
-    const struct sim_phantom *phantom; /* the engine's */
+    const struct sim_profile *profile; /* the engine's, shared with NICs like it */
     struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
     uint32_t n_qp_slots, qpn_base;
     /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
@@ -272,13 +292,13 @@ struct sim_nic {
     uint32_t n_mr_slots;
     uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
     struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
+    const struct sim_phantom *phantom; /* the engine's */
     struct sim_verb_fault *faults;
+    bool checks_payload; /* hash at send, compare at delivery */
+    uint8_t n_ports;
     struct sim_nic_port ports[SIM_PORTS_MAX];
     struct sim_nic_counters counters;
-    bool checks_payload; /* hash at send, compare at delivery */
 
-    uint8_t n_ports;
-    struct sim_profile profile;
     char *host, *name; /* Owned. */
     struct sim_stack *stack;
     struct sim_nic_user **users; /* Owned array of [n_users], and they. */

@@ -7,7 +7,7 @@
 
 weft_ps sim_nic_verb_latency(const struct sim_nic *nic, const struct sim_request *request)
 {
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     switch (request->verb) {
     case SIM_VERB_ALLOC_PD:
         return profile->alloc_pd_ps;
@@ -56,13 +56,13 @@ static bool is_command(const struct sim_nic *nic, enum sim_verb verb)
 {
     bool is_local = verb == SIM_VERB_ALLOC_PD || verb == SIM_VERB_DEALLOC_PD ||
                     verb == SIM_VERB_CREATE_QP;
-    return !(nic->profile.create_qp_is_local && is_local);
+    return !(nic->profile->create_qp_is_local && is_local);
 }
 
 /* What the stall of a command adds; EBUSY in `*error` if the driver gives it up. */
 static weft_ps stall(struct sim_nic *nic, enum sim_verb verb, int *error)
 {
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     weft_ps limit = profile->mailbox_limit_ps;
     if (profile->mailbox_stall_nth == 0 || !is_command(nic, verb) ||
         ++nic->n_commands % profile->mailbox_stall_nth != 0) {
@@ -84,7 +84,7 @@ weft_ps sim_nic_verb_time(struct sim_nic *nic, const struct sim_request *request
     weft_ps time = sim_nic_verb_latency(nic, request);
     *error = 0;
     time += stall(nic, request->verb, error);
-    if (request->verb == SIM_VERB_DEREG_MR && nic->profile.dereg_is_serialised) {
+    if (request->verb == SIM_VERB_DEREG_MR && nic->profile->dereg_is_serialised) {
         if (nic->dereg_free_at > now) {
             nic->counters.deregs_queued++;
             time += nic->dereg_free_at - now;

@@ -39,7 +39,7 @@ enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES };
 struct sim_port *sim_port_create(struct sim_engine *engine,
                                  const struct sim_port_config *config)
 {
-    struct sim_port *port = weft_calloc(1, sizeof(*port));
+    struct sim_port *port = weft_calloc_lines(sizeof(*port));
     port->engine = engine;
     port->host = weft_strdup(config->host);
     port->name = weft_strdup(config->name);

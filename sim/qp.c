@@ -37,7 +37,7 @@ void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
 /* What the device grants of what was asked, or an errno. */
 static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
 {
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     if (cap->max_send_sge > SIM_SGES_MAX || cap->max_recv_sge > SIM_SGES_MAX) {
         return EINVAL; /* whatever a profile says: SGEs of a WR are counted in 8 bits */
     }
@@ -84,7 +84,7 @@ static int check_create(const struct sim_nic *nic, const struct ibv_qp_init_attr
     if (init->send_cq == NULL || init->recv_cq == NULL) {
         return EINVAL;
     }
-    return nic->n_qps >= nic->profile.max_qp ? ENOMEM : 0;
+    return nic->n_qps >= nic->profile->max_qp ? ENOMEM : 0;
 }
 
 static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
@@ -96,7 +96,8 @@ static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
     sq->max_sge = cap->max_send_sge;
     sq->max_inline = cap->max_inline_data;
     size_t n = sq->mask + 1u;
-    sq->wqes = weft_calloc(n, sizeof(*sq->wqes));
+    sq->wqes = weft_calloc_lines(n * sizeof(*sq->wqes));
+    sq->operands = weft_calloc(n, sizeof(*sq->operands));
     sq->sges = weft_calloc(n * sq->max_sge + 1, sizeof(*sq->sges));
     sq->inline_bytes = weft_calloc(n * sq->max_inline + 1, 1);
     rq->depth = cap->max_recv_wr; /* with an SRQ 0: room for the one in hand */
@@ -116,7 +117,8 @@ static void fill_ibv(struct sim_qp *qp, struct ibv_pd *pd,
     qp->ibv.recv_cq = init->recv_cq;
     qp->ibv.srq = init->srq;
     qp->ibv.handle = slot;
-    qp->ibv.qp_num = qp->nic->qpn_base + slot;
+    qp->number = qp->nic->qpn_base + slot;
+    qp->ibv.qp_num = qp->number;
     qp->ibv.state = IBV_QPS_RESET;
     qp->ibv.qp_type = IBV_QPT_RC;
 }
@@ -137,7 +139,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     if (slot == SIM_NO_NUMBER) {
         return ENOMEM; /* of this bank */
     }
-    struct sim_qp *qp = weft_calloc(1, sizeof(*qp));
+    struct sim_qp *qp = weft_calloc_lines(sizeof(*qp));
     qp->nic = nic;
     qp->pd = pd;
     qp->send_cq = sim_cq_of(init->send_cq);
@@ -149,7 +151,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     weft_format(qp->name, sizeof(qp->name), "%s/qp%u", nic->name, qp->ibv.qp_num);
     make_queues(qp, &cap);
     init->cap = cap;
-    qp->ece_accepted = nic->profile.ece_options;
+    qp->ece_accepted = nic->profile->ece_options;
     rc_init(qp);
     nic->qps[slot] = qp;
     nic->n_qps++;
@@ -199,6 +201,7 @@ void sim_qp_free(struct sim_qp *qp)
     qp->send_cq->n_qps--;
     qp->recv_cq->n_qps--;
     free(qp->sq.wqes);
+    free(qp->sq.operands);
     free(qp->sq.sges);
     free(qp->sq.inline_bytes);
     free(qp->rq.wqes);

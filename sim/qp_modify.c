@@ -137,7 +137,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 /* What the driver refuses of single values. */
 static int check_limits(const struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     if ((mask & IBV_QP_PATH_MTU) != 0) {
         uint32_t mtu = mtu_bytes(attr->path_mtu);
         uint32_t most = profile->max_mtu_bytes;
@@ -183,7 +183,7 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
         return EOPNOTSUPP;
     }
     if ((mask & IBV_QP_CUR_STATE) != 0) {
-        if (qp->nic->profile.cur_state_checked && attr->cur_qp_state != from) {
+        if (qp->nic->profile->cur_state_checked && attr->cur_qp_state != from) {
             return EINVAL;
         }
         if (!claim_is_legal(attr->cur_qp_state)) {
@@ -200,13 +200,13 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
     if (from != qp->state && find_transition(qp->state, to) == NULL) {
         return EINVAL;
     }
-    if (to == IBV_QPS_SQD && !qp->nic->profile.has_sqd) {
+    if (to == IBV_QPS_SQD && !qp->nic->profile->has_sqd) {
         return EINVAL;
     }
     /* rxe_qp.c: while it drains, it can only be put to ERR. */
     bool is_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.started;
     if (is_draining && (mask & IBV_QP_STATE) != 0 && to != IBV_QPS_ERR &&
-        qp->nic->profile.dialect == SIM_DIALECT_RXE) {
+        qp->nic->profile->dialect == SIM_DIALECT_RXE) {
         return EINVAL;
     }
     return check_limits(qp, attr, mask);
@@ -270,7 +270,7 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
 
 static void set_sport(struct sim_qp *qp)
 {
-    if (qp->nic->profile.sport_is_symmetric) {
+    if (qp->nic->profile->sport_is_symmetric) {
         qp->sport =
             sim_udp_sport(qp->attr.ah_attr.grh.flow_label, qp->ibv.qp_num, qp->dest_qpn);
     } else {
@@ -305,7 +305,7 @@ static uint8_t granted_reads(const struct sim_profile *profile, uint8_t asked,
 
 static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     if ((mask & IBV_QP_PATH_MTU) != 0) {
         qp->attr.path_mtu = attr->path_mtu;
         qp->mtu_bytes = mtu_bytes(attr->path_mtu);
@@ -334,7 +334,7 @@ static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
 
 static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    if ((mask & IBV_QP_TIMEOUT) != 0 && attr->timeout <= qp->nic->profile.timeout_max) {
+    if ((mask & IBV_QP_TIMEOUT) != 0 && attr->timeout <= qp->nic->profile->timeout_max) {
         qp->attr.timeout = attr->timeout;
     } else if ((mask & IBV_QP_TIMEOUT) != 0) {
         qp->nic->counters.timeouts_ignored++; /* what was set before stays: 0, never */
@@ -352,7 +352,7 @@ static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
     }
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
         qp->attr.max_rd_atomic =
-            granted_reads(&qp->nic->profile, attr->max_rd_atomic, qp->attr.max_rd_atomic);
+            granted_reads(qp->nic->profile, attr->max_rd_atomic, qp->attr.max_rd_atomic);
     }
     if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) {
         qp->attr.en_sqd_async_notify = attr->en_sqd_async_notify;
@@ -397,7 +397,7 @@ static void set_model(struct sim_qp *qp)
         .dest_qpn = qp->dest_qpn,
         .source_qpn = qp->ibv.qp_num,
         .sport = qp->sport,
-        .flags = qp->nic->profile.mig_req ? SIM_FRAME_MIG_REQ : 0,
+        .flags = qp->nic->profile->mig_req ? SIM_FRAME_MIG_REQ : 0,
         .is_loop = path->destination_mac == sim_port_mac(qp->port->port),
     };
     qp->overhead_bytes = (uint16_t)(sim_frame_ip_bytes(path, 0, 0) + 14 + 4 +

@@ -17,7 +17,7 @@ static bool is_tied(const struct sim_profile *profile, uint32_t bank, uint32_t c
 
 static uint32_t choose_bank(const struct sim_nic *nic, uint32_t cqn)
 {
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     uint32_t chosen = SIM_NO_NUMBER;
     for (uint32_t bank = 0; bank < profile->qpn_banks; bank++) {
         if (is_tied(profile, bank, cqn % profile->cqn_banks) &&
@@ -42,10 +42,10 @@ static void grow(struct sim_nic *nic, uint32_t slot)
 
 uint32_t sim_qp_take_slot(struct sim_nic *nic, const struct sim_cq *send_cq)
 {
-    uint32_t n_banks = nic->profile.qpn_banks;
+    uint32_t n_banks = nic->profile->qpn_banks;
     uint32_t bank = choose_bank(nic, send_cq->number);
-    uint32_t limit = nic->profile.max_qp / n_banks;
-    uint32_t id = nic->profile.qpn_reuse == SIM_QPN_CYCLIC ? nic->qpn_next[bank] : 0;
+    uint32_t limit = nic->profile->max_qp / n_banks;
+    uint32_t id = nic->profile->qpn_reuse == SIM_QPN_CYCLIC ? nic->qpn_next[bank] : 0;
     if (nic->qps_in_bank[bank] >= limit) {
         return SIM_NO_NUMBER;
     }
@@ -65,5 +65,5 @@ uint32_t sim_qp_take_slot(struct sim_nic *nic, const struct sim_cq *send_cq)
 void sim_qp_give_slot(struct sim_nic *nic, uint32_t slot)
 {
     nic->qps[slot] = NULL;
-    nic->qps_in_bank[slot % nic->profile.qpn_banks]--;
+    nic->qps_in_bank[slot % nic->profile->qpn_banks]--;
 }

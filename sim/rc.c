@@ -24,6 +24,7 @@ static void stop_timers(struct sim_qp *qp)
     struct sim_engine *engine = qp->nic->engine;
     sim_cancel(engine, &qp->sq.doorbell);
     sim_cancel(engine, &qp->sq.retry);
+    qp->sq.is_timed = false;
     sim_cancel(engine, &qp->sq.rnr);
     qp->sq.deadline = SIM_NEVER;
     qp->sq.is_rnr_waiting = false;
@@ -56,7 +57,7 @@ void rc_fini(struct sim_qp *qp)
     if (qp->nic->pieces != NULL) {
         sim_land_all(qp->nic);
     }
-    if (qp->nic->profile.cqes_purged) {
+    if (qp->nic->profile->cqes_purged) {
         sim_cq_purge(qp->send_cq, qp->serial);
         sim_cq_purge(qp->recv_cq, qp->serial);
     }
@@ -180,7 +181,7 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
         /* It takes no more of them; the one in hand is flushed below (IBA 11.6.3.1). */
         sim_nic_raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
     }
-    if (has_cause && qp->nic->profile.flush_on_poll) {
+    if (has_cause && qp->nic->profile->flush_on_poll) {
         qp->flush_is_due = true;
         qp->nic->counters.flushes_held++;
         return;
@@ -227,7 +228,7 @@ static WEFT_APART bool is_from_peer(struct sim_qp *qp, const struct sim_frame *f
                             sim_path_vlan(in))) {
         return false;
     }
-    if (qp->nic->profile.in_ip_stack && in->source_mac != sim_port_mac(port) &&
+    if (qp->nic->profile->in_ip_stack && in->source_mac != sim_port_mac(port) &&
         !sim_stack_admits_roce(qp->nic->stack, port, &in->source_gid,
                                sim_path_vlan(in))) {
         bool is_barred = sim_stack_bars_roce(qp->nic->stack);
@@ -235,7 +236,7 @@ static WEFT_APART bool is_from_peer(struct sim_qp *qp, const struct sim_frame *f
         qp->nic->counters.filtered_source += is_barred ? 0 : 1;
         return false;
     }
-    if (!qp->nic->profile.gid_checked_per_packet) {
+    if (!qp->nic->profile->gid_checked_per_packet) {
         qp->verified = in;
     }
     return true;

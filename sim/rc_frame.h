@@ -23,7 +23,7 @@ static inline void rc_frame_init(const struct sim_qp *qp, struct sim_frame *fram
     memcpy(frame, &qp->model, SIM_FRAME_COMMON_BYTES);
     frame->psn = psn & RC_PSN_MASK;
     frame->opcode = opcode;
-    if (qp->nic->profile.ipv4_id_rises) {
+    if (qp->nic->profile->ipv4_id_rises) {
         frame->ipv4_id = rc_next_ipv4_id(qp->port);
     }
 }

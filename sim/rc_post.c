@@ -25,7 +25,7 @@ static uint64_t wr_bytes(const struct ibv_sge *sges, int n_sge)
 static int check_send_wr(const struct sim_qp *qp, const struct ibv_send_wr *wr,
                          uint64_t *out_bytes)
 {
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     bool is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     bool is_read = wr->opcode == IBV_WR_RDMA_READ;
     if (!is_send_or_write(wr->opcode) && !is_read && !is_atomic(wr->opcode)) {
@@ -51,7 +51,7 @@ static int check_send_state(const struct sim_qp *qp)
 {
     bool is_early = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ||
                     qp->state == IBV_QPS_RTR;
-    return is_early && qp->nic->profile.post_check_strict ? EINVAL : 0;
+    return is_early && qp->nic->profile->post_check_strict ? EINVAL : 0;
 }
 
 static uint32_t n_packets(uint32_t length, uint32_t mtu_bytes)
@@ -59,14 +59,15 @@ static uint32_t n_packets(uint32_t length, uint32_t mtu_bytes)
     return length == 0 || mtu_bytes == 0 ? 1 : (length - 1) / mtu_bytes + 1;
 }
 
-static void fill_remote(struct sim_wqe *wqe, const struct ibv_send_wr *wr)
+static void fill_remote(struct sim_wqe *wqe, struct sim_operands *operands,
+                        const struct ibv_send_wr *wr)
 {
     if (is_atomic(wr->opcode)) {
         wqe->remote_addr = wr->wr.atomic.remote_addr;
         wqe->rkey = wr->wr.atomic.rkey;
         bool is_swap = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-        wqe->swap_add = is_swap ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
-        wqe->compare = is_swap ? wr->wr.atomic.compare_add : 0;
+        operands->swap_add = is_swap ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
+        operands->compare = is_swap ? wr->wr.atomic.compare_add : 0;
     } else {
         wqe->remote_addr = wr->wr.rdma.remote_addr;
         wqe->rkey = wr->wr.rdma.rkey;
@@ -81,18 +82,18 @@ static void fill_wqe(struct sim_qp *qp, struct sim_wqe *wqe, const struct ibv_se
     wqe->wr_id = wr->wr_id;
     wqe->opcode = wr->opcode;
     /* Nobody refuses what no port can carry; it fails when its turn comes (IBA 11.6.2). */
-    wqe->is_too_long = bytes > qp->nic->profile.max_msg_bytes;
+    wqe->is_too_long = bytes > qp->nic->profile->max_msg_bytes;
     wqe->length = wqe->is_too_long ? 0 : (uint32_t)bytes;
     wqe->n_sge = (uint32_t)wr->num_sge;
     wqe->imm = wire_load_u32(&wr->imm_data);
-    fill_remote(wqe, wr);
+    fill_remote(wqe, &sq->operands[sq->post & sq->mask], wr);
     wqe->is_signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED) != 0;
     wqe->is_fenced = (wr->send_flags & IBV_SEND_FENCE) != 0;
     wqe->is_solicited = (wr->send_flags & IBV_SEND_SOLICITED) != 0;
     wqe->is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     wqe->is_plain = is_send_or_write(wr->opcode) && wqe->n_sge == 1 && !wqe->is_inline &&
                     !wqe->is_too_long;
-    wqe->ready_at = sim_now(qp->nic->engine) + qp->nic->profile.tx_overhead_ps;
+    wqe->ready_at = sim_now(qp->nic->engine) + qp->nic->profile->tx_overhead_ps;
     wqe->first_psn = sq->post_psn;
     bool is_one = is_atomic(wr->opcode);
     wqe->n_psn = is_one ? 1 : n_packets(wqe->length, qp->mtu_bytes);
@@ -179,7 +180,7 @@ static int post_one_recv(struct sim_qp *qp, const struct ibv_recv_wr *wr)
         return error;
     }
     if (qp->srq != NULL ||
-        (qp->state == IBV_QPS_RESET && qp->nic->profile.post_check_strict) ||
+        (qp->state == IBV_QPS_RESET && qp->nic->profile->post_check_strict) ||
         wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
         return EINVAL;
     }

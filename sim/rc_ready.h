@@ -27,7 +27,7 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
     }
     const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
     uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
-    if (in_flight >= qp->nic->profile.window_packets ||
+    if (in_flight >= qp->nic->profile->window_packets ||
         wqe->ready_at > sim_now(qp->nic->engine)) {
         return false;
     }

@@ -55,7 +55,7 @@ static struct rc_resource *take_resource(struct sim_qp *qp)
     }
     struct rc_resource *resource = &rq->resources[rq->next_resource];
     if (resource->is_pending && !resource->is_repeat) {
-        if (!qp->nic->profile.excess_reads_served) {
+        if (!qp->nic->profile->excess_reads_served) {
             return NULL;
         }
         grow_resources(rq);
@@ -86,7 +86,7 @@ static void queue_resource(struct sim_qp *qp, struct rc_resource *resource)
 {
     struct rc_responder *rq = &qp->rq;
     uint32_t index = (uint32_t)(resource - rq->resources);
-    resource->ready_at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps;
+    resource->ready_at = sim_now(qp->nic->engine) + qp->nic->profile->ack_delay_ps;
     if (!resource->is_pending) {
         uint32_t i = rq->n_pending;
         while (i > 0 && rc_psn_diff(rq->resources[rq->pending[i - 1]].first_psn,
@@ -159,7 +159,7 @@ static uint64_t operate(struct sim_nic *nic, const struct sim_frame *frame)
 void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
-    bool is_able = qp->nic->profile.atomic_cap != IBV_ATOMIC_NONE;
+    bool is_able = qp->nic->profile->atomic_cap != IBV_ATOMIC_NONE;
     if (!is_able || frame->va % 8 != 0) {
         rc_refuse(qp, RC_SYNDROME_INVALID, IBV_WC_SUCCESS);
         return;
@@ -215,7 +215,7 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
     for (uint32_t i = 0; i < rq->n_resources; i++) {
         struct rc_resource *resource = &rq->resources[i];
         if (is_remembered(qp, i) && is_part_of(qp, resource, frame, &first, &n)) {
-            bool goes_on = qp->nic->profile.read_tail_is_middle;
+            bool goes_on = qp->nic->profile->read_tail_is_middle;
             resource->next = first;
             resource->base = goes_on ? 0 : first;
             resource->last = first + n;

@@ -76,7 +76,8 @@ void rc_set_deadline(struct sim_qp *qp)
     weft_ps time = (weft_ps)4096000 << qp->attr.timeout; /* 4.096 us * 2^timeout */
     sq->deadline = sim_now(engine) + time;
     /* A pending event that is too early moves on when it fires. */
-    if (!sim_is_scheduled(&sq->retry)) {
+    if (!sq->is_timed) {
+        sq->is_timed = true;
         sim_schedule(engine, &sq->retry, sq->deadline);
     }
 }
@@ -85,15 +86,17 @@ void rc_retry_timeout(struct sim_event *event)
 {
     struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.retry);
     struct rc_requester *sq = &qp->sq;
+    sq->is_timed = false;
     if (sq->deadline == SIM_NEVER) {
         return;
     }
     if (sq->deadline > sim_now(qp->nic->engine)) {
+        sq->is_timed = true;
         sim_schedule(qp->nic->engine, event, sq->deadline);
         return;
     }
     sq->deadline = SIM_NEVER;
-    sq->went_back = qp->nic->profile.nak_waits_for_ack;
+    sq->went_back = qp->nic->profile->nak_waits_for_ack;
     qp->nic->counters.timeouts++;
     sim_qp_trace(qp, "timeout", "psn=%u retries_left=%u", sq->una_psn, sq->retries_left);
     rc_retry(qp, sq->una_psn, "timeout");
@@ -152,7 +155,7 @@ void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why)
 void rc_retry(struct sim_qp *qp, uint32_t psn, const char *why)
 {
     struct rc_requester *sq = &qp->sq;
-    bool is_endless = qp->attr.retry_cnt == 7 && qp->nic->profile.retry_cnt_7_is_endless;
+    bool is_endless = qp->attr.retry_cnt == 7 && qp->nic->profile->retry_cnt_7_is_endless;
     if (!is_endless && sq->retries_left == 0) {
         rc_enter_error(qp, IBV_WC_RETRY_EXC_ERR, false);
         return;
@@ -198,7 +201,7 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
     }
     if (!wqe->is_inline &&
         !sim_sges_allowed(nic, qp->pd, sges_at(sq, sq->send), wqe->n_sge, access)) {
-        bool is_rxe = nic->profile.dialect == SIM_DIALECT_RXE && !lands;
+        bool is_rxe = nic->profile->dialect == SIM_DIALECT_RXE && !lands;
         fault(qp, is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
         return false;
     }
@@ -268,7 +271,7 @@ static inline bool takes_ack_req(struct sim_qp *qp, bool is_last)
 {
     struct rc_requester *sq = &qp->sq;
     sq->since_ack_req++;
-    if (is_last || sq->since_ack_req >= qp->nic->profile.ack_req_packets) {
+    if (is_last || sq->since_ack_req >= qp->nic->profile->ack_req_packets) {
         sq->since_ack_req = 0;
         return true;
     }
@@ -307,12 +310,13 @@ static void build_read_or_atomic(struct sim_qp *qp, struct sim_frame *frame,
     frame->va = wqe->remote_addr + offset;
     frame->rkey = wqe->rkey;
     frame->dma_bytes = wqe->length - (uint32_t)offset;
-    frame->swap_add = wqe->swap_add;
-    frame->compare = wqe->compare;
     frame->flags |= SIM_FRAME_ACK_REQ;
     if (wqe->opcode == IBV_WR_RDMA_READ) {
         frame->opcode = RC_READ_REQUEST;
     } else {
+        const struct sim_operands *operands = &qp->sq.operands[qp->sq.send & qp->sq.mask];
+        frame->swap_add = operands->swap_add;
+        frame->compare = operands->compare;
         bool is_swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
         frame->opcode = is_swap ? RC_COMPARE_SWAP : RC_FETCH_ADD;
     }
@@ -441,7 +445,7 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
     struct sim_cqe cqe = {
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
-               .qp_num = qp->ibv.qp_num,
+               .qp_num = qp->number,
                .opcode = is_ok ? wc_opcode(wqe->opcode) : 0,
                .byte_len = is_ok ? wqe->length : 0},
         .qp_serial = qp->serial,

@@ -23,12 +23,12 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
         .syndrome = syndrome,
         .psn = psn & RC_PSN_MASK,
         .msn = qp->rq.msn,
-        .at = sim_now(qp->nic->engine) + qp->nic->profile.ack_delay_ps,
+        .at = sim_now(qp->nic->engine) + qp->nic->profile->ack_delay_ps,
     };
     if (!reply->is_pending) {
         *reply = said;
         rc_arm_reply(qp, said.at);
-    } else if (qp->nic->profile.acks_are_single) {
+    } else if (qp->nic->profile->acks_are_single) {
         rc_queue_reply(&qp->rq, &said);
     } else {
         said.at = reply->at; /* the newer word goes when the older one would have */
@@ -69,7 +69,7 @@ static enum ibv_wc_status status_in_hand(const struct sim_qp *qp, unsigned flags
     if (!has_wr || qp->rq.head == qp->rq.post) {
         return IBV_WC_SUCCESS;
     }
-    if (qp->nic->profile.dialect == SIM_DIALECT_RXE) {
+    if (qp->nic->profile->dialect == SIM_DIALECT_RXE) {
         return is_access ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR;
     }
     return is_access ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_SUCCESS;
@@ -82,7 +82,7 @@ void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
     sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
     rc_acknowledge(qp, syndrome, rq->epsn, true);
     /* What its own receive WR brought about, the user reads in that WR's completion. */
-    if (qp->nic->profile.raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
+    if (qp->nic->profile->raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
         bool is_access = syndrome == RC_SYNDROME_ACCESS;
         sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
     }
@@ -104,7 +104,7 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
                .opcode = opcode,
-               .qp_num = qp->ibv.qp_num},
+               .qp_num = qp->number},
         .qp_serial = qp->serial,
         .n_retired = rq->head,
         .is_solicited = !is_ok,
@@ -182,7 +182,7 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
     struct rc_responder *rq = &qp->rq;
     const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
     const struct ibv_sge *sges = &rq->sges[(size_t)(rq->head & rq->mask) * rq->max_sge];
-    bool is_rxe = qp->nic->profile.dialect == SIM_DIALECT_RXE;
+    bool is_rxe = qp->nic->profile->dialect == SIM_DIALECT_RXE;
     const struct sim_pd *pd = qp->srq != NULL ? qp->srq->pd : qp->pd;
     if (!sim_sges_allowed(qp->nic, pd, sges, wqe->n_sge, IBV_ACCESS_LOCAL_WRITE)) {
         rc_refuse(qp, RC_SYNDROME_OPERATIONAL,
@@ -346,7 +346,7 @@ static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     /* A NAK that waits says the same and more. */
-    if (!qp->rq.reply.is_pending || qp->nic->profile.acks_are_single) {
+    if (!qp->rq.reply.is_pending || qp->nic->profile->acks_are_single) {
         acknowledge_last(qp);
     }
 }

@@ -37,7 +37,7 @@ static bool shows_loss(const struct sim_qp *qp, uint32_t psn)
     const struct rc_requester *sq = &qp->sq;
     const struct sim_wqe *wqe = &sq->wqes[sq->una & sq->mask];
     uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
-    return !qp->nic->profile.read_gap_waits || rc_psn_diff(psn, last) > 0;
+    return !qp->nic->profile->read_gap_waits || rc_psn_diff(psn, last) > 0;
 }
 
 /* Completes what `psn` and everything before it acknowledges. False if a READ or atomic in
@@ -127,7 +127,7 @@ static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
     uint32_t rnr_retries_left = sq->rnr_retries_left;
     bool is_complete =
         rc_psn_diff(before, sq->una_psn) < 0 || acknowledge_through(qp, before);
-    if (qp->nic->profile.nak_waits_for_ack) {
+    if (qp->nic->profile->nak_waits_for_ack) {
         sq->went_back = went_back;
         sq->retries_left = retries_left;
         sq->rnr_retries_left = rnr_retries_left;
@@ -260,7 +260,7 @@ static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
     bool is_ack = frame->opcode == RC_ACK && (frame->syndrome & 0xe0) == 0;
-    if (!qp->nic->profile.ghost_ack_completes || !is_ack || sq->send == sq->una) {
+    if (!qp->nic->profile->ghost_ack_completes || !is_ack || sq->send == sq->una) {
         return;
     }
     const struct sim_wqe *sent = &sq->wqes[(sq->send - 1) & sq->mask];

@@ -28,7 +28,7 @@ static bool is_one_piece(const struct sim_qp *qp, const struct sim_wqe *wqe,
 static bool is_under_way(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     const struct rc_requester *sq = &qp->sq;
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     bool is_data = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM ||
                    wqe->opcode == IBV_WR_RDMA_WRITE ||
                    wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -45,7 +45,7 @@ uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built)
 {
     const struct rc_requester *sq = &qp->sq;
     const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
-    const struct sim_profile *profile = &qp->nic->profile;
+    const struct sim_profile *profile = qp->nic->profile;
     uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
     if (sq->send == sq->post || !is_under_way(qp, wqe) ||
         in_flight + 1 >= profile->window_packets ||
@@ -81,7 +81,7 @@ void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n)
     sq->max_psn = sq->next_psn;
     sq->packet += n;
     sq->since_ack_req += n;
-    if (sq->since_ack_req == qp->nic->profile.ack_req_packets) {
+    if (sq->since_ack_req == qp->nic->profile->ack_req_packets) {
         sq->since_ack_req = 0;
         frame->flags |= SIM_FRAME_ACK_REQ;
     }
@@ -91,7 +91,7 @@ void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n)
 void rc_train_take_back(struct sim_qp *qp, uint32_t n)
 {
     struct rc_requester *sq = &qp->sq;
-    uint32_t ack_req = qp->nic->profile.ack_req_packets;
+    uint32_t ack_req = qp->nic->profile->ack_req_packets;
     sq->next_psn = (sq->next_psn - n) & RC_PSN_MASK;
     sq->max_psn = sq->next_psn;
     sq->packet -= n;
@@ -123,7 +123,7 @@ bool rc_train_fits(const struct sim_nic *nic, const struct sim_port *port,
     const struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     bool is_send = frame->opcode == RC_SEND_MIDDLE;
     uint64_t n_bytes = (frame->n_before + (uint64_t)1) * frame->n_payload;
-    if (qp == NULL || nic->checks_payload || nic->profile.gid_checked_per_packet ||
+    if (qp == NULL || nic->checks_payload || nic->profile->gid_checked_per_packet ||
         sim_lands_late(nic)) {
         return false;
     }

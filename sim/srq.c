@@ -12,7 +12,7 @@ int sim_srq_create(struct sim_pd *pd, struct ibv_srq_init_attr *init,
                    struct sim_srq **out)
 {
     struct sim_nic *nic = pd->nic;
-    const struct sim_profile *profile = &nic->profile;
+    const struct sim_profile *profile = nic->profile;
     if (profile->max_srq_wr == 0) {
         return EOPNOTSUPP;
     }
@@ -100,7 +100,7 @@ static void resize(struct sim_srq *srq, uint32_t depth)
 
 int sim_srq_modify(struct sim_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
-    const struct sim_profile *profile = &srq->nic->profile;
+    const struct sim_profile *profile = srq->nic->profile;
     bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
     uint32_t depth = resizes ? attr->max_wr : srq->depth;
     bool is_able = (profile->device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;

@@ -405,7 +405,7 @@ void sim_train_settle_link(struct sim_link *link)
     while (cap < n) {
         cap *= 2;
     }
-    struct sim_frame *ring = weft_alloc(cap * sizeof(*ring));
+    struct sim_frame *ring = weft_calloc_lines(cap * sizeof(*ring));
     n = 0;
     for (uint32_t i = 0; i < link->n; i++) {
         const struct sim_frame *frame = in_flight(link, i);

@@ -114,6 +114,18 @@ void *weft_calloc(size_t n, size_t each_bytes)
     return memory;
 }
 
+void *weft_calloc_lines(size_t n_bytes)
+{
+    size_t n_lines = n_bytes / WEFT_LINE_BYTES + 1;
+    void *memory = aligned_alloc(WEFT_LINE_BYTES, n_lines * WEFT_LINE_BYTES);
+
+    if (memory == NULL) {
+        out_of_memory(n_bytes);
+    }
+    memset(memory, 0, n_lines * WEFT_LINE_BYTES);
+    return memory;
+}
+
 void *weft_realloc(void *old, size_t n_bytes)
 {
     void *memory = realloc(old, n_bytes == 0 ? 1 : n_bytes);

@@ -30,6 +30,9 @@ void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRIN
 void *weft_alloc(size_t n_bytes);
 void *weft_calloc(size_t n, size_t each_bytes);
 void *weft_realloc(void *old, size_t n_bytes);
+/* Zeroed, and at the start of a cache line. */
+#define WEFT_LINE_BYTES 64
+void *weft_calloc_lines(size_t n_bytes);
 char *weft_strdup(const char *text);
 
 #endif
