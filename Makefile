@@ -45,7 +45,8 @@ FUZZ_C := $(filter %_fuzz.c,$(ALL_C))
 BENCH_C := $(filter %_bench.c,$(ALL_C))
 SUPPORT_C := $(filter %_testing.c,$(ALL_C))
 MAIN_C := $(wildcard src/cli/main.c)
-LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C),$(ALL_C))
+LATE_C := $(filter %_late.c,$(ALL_C)) # what the plugin opens at run time instead of linking it
+LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C) $(LATE_C),$(ALL_C))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
@@ -62,7 +63,7 @@ ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(WEFT) $(BUILD)/libweft.a
+all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so
 
 help:
 	@echo 'make            build/weft and build/libweft.a'
@@ -102,6 +103,15 @@ $(BUILD)/members: FORCE
 $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
+# NCCL's net plugin: exports its tables only, and needs libc and libm only. libsodium is in it,
+# hidden; what the plugin does not use of the library is left out.
+PLUGIN_LIBS := -Wl,-Bstatic -lsodium -Wl,-Bdynamic -ldl -lpthread -lm
+$(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)/libweft.a \
+                              src/plugin/exports.map
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map -Wl,-z,defs \
+	    -Wl,--gc-sections -Wl,-Bsymbolic -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	@echo "  AR    $@"

@@ -11,5 +11,8 @@
  * monotonic one. WEFT_ERR_ENVIRONMENT: no libibverbs, no device, not those it was given. */
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
                               struct world **out, struct weft_error *error);
+/* For postings from other threads; the world's. */
+struct linux_loop;
+struct linux_loop *node_world_loop(struct world *world);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "backends/plain.h"
 #include "backends/sim/bench.h"
 #include "io/machine.h"
 #include "io/world.h"

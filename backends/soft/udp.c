@@ -248,9 +248,11 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         error = open_socket(udp, &real, &n_buffer, &fd);
     }
     if (error != 0) {
-        weft_log(udp->config.log, WEFT_LOG_WARN, "%s: no socket for %s: %s",
-                 sim_port_name(udp->config.port), io_ip_format(&seen, text, sizeof text),
-                 strerrordesc_np(error));
+        udp->error = error;
+        /* Another process of this host has it: whoever started this one may try the next. */
+        weft_log(udp->config.log, error == EADDRINUSE ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+                 "%s: no socket for %s: %s", sim_port_name(udp->config.port),
+                 io_ip_format(&seen, text, sizeof text), strerrordesc_np(error));
         return;
     }
     if (udp->counters.rx_buffer_bytes == 0 || n_buffer < udp->counters.rx_buffer_bytes) {
@@ -283,11 +285,16 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
         }
     }
     if (udp->n_sockets == 0) {
+        int why = udp->error;
         soft_udp_destroy(udp);
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
-                         "%s:%s: no address of it can be bound to UDP port %u",
-                         sim_port_host(config->port), sim_port_name(config->port),
-                         SOFT_UDP_PORT + config->process);
+        weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+                  "%s:%s: no address of it can be bound to UDP port %u",
+                  sim_port_host(config->port), sim_port_name(config->port),
+                  SOFT_UDP_PORT + config->process);
+        if (error != NULL) {
+            error->sys_errno = why;
+        }
+        return WEFT_ERR_ENVIRONMENT;
     }
     for (uint32_t i = 0; i < udp->n_sockets; i++) {
         int problem = soft_engine_add_wire(config->engine, &udp->sockets[i].wire);

@@ -33,6 +33,7 @@ struct soft_udp {
     struct soft_known_target targets[SOFT_TARGETS];
     struct soft_rx *rx; /* Owned */
     struct soft_udp_counters counters;
+    int error; /* of the last socket that could not be bound, or 0 */
 };
 
 /* udp_receive.c */

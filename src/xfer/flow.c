@@ -282,6 +282,11 @@ bool flow_is_sender(const struct flow *flow)
     return flow->config.is_sender;
 }
 
+void *flow_user(const struct flow *flow)
+{
+    return flow->config.user;
+}
+
 uint64_t flow_n_looks(const struct flow *flow)
 {
     return flow->n_looks;

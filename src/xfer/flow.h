@@ -43,6 +43,7 @@ struct flow_config {
     weft_ns hysteresis_ns;  /* how long a better route must be there: 20 ms */
     weft_ns failover_ns;    /* how long a flow may be without a lane: 30 s */
     int task_kind;          /* of its connections' tasks */
+    void *user;             /* the owner's; never touched */
 };
 
 /* Starts a flow; the sender connects its lanes, the receiver waits for flow_accept. `task`
@@ -60,6 +61,8 @@ struct flow *flow_of(const struct conn *conn);
 /* The ranks at its ends, and which of them this is. */
 uint32_t flow_peer(const struct flow *flow);
 bool flow_is_sender(const struct flow *flow);
+/* flow_config.user. */
+void *flow_user(const struct flow *flow);
 /* Changes whenever requests may have come to an end, or one that had to wait may start. */
 uint64_t flow_n_looks(const struct flow *flow);
 /* Does what can be done now: connections, completions, failover. Call when the task of one

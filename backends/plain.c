@@ -1,0 +1,289 @@
+#include "backends/plain.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/linux/env.h"
+#include "backends/node.h"
+#include "backends/soft/udp.h"
+#include "base/check.h"
+#include "base/text.h"
+
+#define PORTS_MAX 16u
+
+struct plain_world {
+    struct world base;
+    struct world *node;           /* Owned */
+    const struct world_ops *its;  /* of `node` */
+    struct linux_posting posting; /* wakes `task` */
+    struct io_task *task;         /* Not owned */
+    atomic_bool is_posted;
+    struct linux_loop *loop; /* Not owned: of `node` */
+    struct world_spec spec;
+    struct world_host host;
+    struct world_port ports[PORTS_MAX];
+    struct io_prefix *addresses[PORTS_MAX]; /* Owned */
+    char names[PORTS_MAX][32], name[64], management[32], process[8];
+    struct world_setting settings[3];
+    uint64_t root_bps;
+};
+
+static struct plain_world *plain_of(struct world *world)
+{
+    return weft_container_of(world, struct plain_world, base);
+}
+
+/* ---- the machine, as a scenario's host ---- */
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n_name = strlen(name);
+
+    while (list != NULL && *list != '\0') {
+        size_t n = strcspn(list, ",");
+
+        if (n == n_name && strncmp(list, name, n) == 0) {
+            return true;
+        }
+        list += n + (list[n] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+static void add_port(struct plain_world *plain, const struct io_netdev *netdev)
+{
+    uint32_t i = plain->host.n_ports;
+    struct io_prefix *addresses = weft_calloc(netdev->n_addresses, sizeof(*addresses));
+    uint32_t n = 0;
+
+    for (uint32_t a = 0; a < netdev->n_addresses; a++) {
+        if (!io_ip_is_link_local(&netdev->addresses[a].ip)) {
+            addresses[n++] = netdev->addresses[a];
+        }
+    }
+    if (n == 0 || i == PORTS_MAX) {
+        free(addresses);
+        return;
+    }
+    plain->addresses[i] = addresses;
+    weft_format(plain->names[i], sizeof(plain->names[i]), "%s", netdev->name);
+    plain->ports[i] = (struct world_port){
+        .name = plain->names[i],
+        .device = i,
+        .port = 1,
+        .rate_bps = netdev->speed_bps != 0 ? netdev->speed_bps : UINT64_C(10000000000),
+        .mtu_bytes = netdev->mtu_bytes,
+        .addresses = addresses,
+        .n_addresses = n};
+    plain->host.n_ports++;
+}
+
+static void choose_management(struct plain_world *plain, const struct io_hostinfo *info,
+                              const char *named)
+{
+    weft_format(plain->management, sizeof(plain->management), "%s",
+                named != NULL             ? named
+                : plain->host.n_ports > 0 ? plain->names[0]
+                                          : "");
+    for (uint32_t i = 0; i < info->n_netdevs && named == NULL; i++) {
+        const struct io_netdev *netdev = &info->netdevs[i];
+        bool is_port = false;
+
+        for (uint32_t p = 0; p < plain->host.n_ports; p++) {
+            is_port = is_port || strcmp(netdev->name, plain->names[p]) == 0;
+        }
+        if (netdev->is_up && netdev->n_addresses > 0 && !is_port) {
+            weft_format(plain->management, sizeof(plain->management), "%s", netdev->name);
+            return;
+        }
+    }
+}
+
+/* Reads the netdevs, with a loop and an environment that are gone afterwards. */
+static weft_status describe_soft(struct plain_world *plain,
+                                 const struct plain_config *config,
+                                 struct weft_error *error)
+{
+    const struct linux_env_config env_config = {.netns_fd = -1, .log = config->log};
+    struct linux_loop *loop = NULL;
+    struct linux_env *env = NULL;
+    weft_status status = linux_loop_create(1, &loop, error);
+
+    if (status == WEFT_OK) {
+        status = linux_env_create(loop, &env_config, &env, error);
+    }
+    if (status == WEFT_OK) {
+        struct io_env *io = linux_env_io(env);
+        const struct io_hostinfo *info = io->ops->hostinfo(io);
+
+        for (uint32_t i = 0; i < info->n_netdevs; i++) {
+            const struct io_netdev *netdev = &info->netdevs[i];
+
+            if (config->netdevs == NULL ? netdev->is_up && netdev->n_addresses > 0
+                                        : is_listed(config->netdevs, netdev->name)) {
+                add_port(plain, netdev);
+            }
+        }
+        choose_management(plain, info, config->management);
+        if (plain->host.n_ports == 0) {
+            status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+                               "no netdev with an address to simulate a NIC on");
+        }
+    }
+    linux_env_destroy(env);
+    linux_loop_destroy(loop);
+    return status;
+}
+
+static void describe(struct plain_world *plain, const struct plain_config *config)
+{
+    if (config->name != NULL) {
+        weft_format(plain->name, sizeof(plain->name), "%s", config->name);
+    } else if (gethostname(plain->name, sizeof(plain->name) - 1) != 0) {
+        weft_format(plain->name, sizeof(plain->name), "localhost");
+    }
+    plain->host = (struct world_host){.name = plain->name,
+                                      .profile = "mlx5",
+                                      .ports = plain->ports,
+                                      .pcie_root_bps = &plain->root_bps,
+                                      .n_pcie_roots = 1,
+                                      .n_gpus = 1,
+                                      .forward_accept = true,
+                                      .memlock_bytes = INT64_MAX,
+                                      .settings = plain->settings};
+    plain->spec = (struct world_spec){
+        .seed = 1, .hosts = &plain->host, .n_hosts = 1, .log = config->log};
+}
+
+static void set(struct plain_world *plain, const char *name, const char *value)
+{
+    plain->settings[plain->host.n_settings++] =
+        (struct world_setting){.name = name, .value = value};
+}
+
+/* ---- the world ---- */
+
+static struct io_env *plain_host_env(struct world *world, uint32_t host, uint32_t process)
+{
+    return plain_of(world)->its->host_env(plain_of(world)->node, host, process);
+}
+
+static struct io_loop *plain_loop(struct world *world)
+{
+    return plain_of(world)->its->loop(plain_of(world)->node);
+}
+
+static weft_ns plain_now(struct world *world)
+{
+    return plain_of(world)->its->now(plain_of(world)->node);
+}
+
+static weft_status plain_step(struct world *world, weft_ns until)
+{
+    return plain_of(world)->its->step(plain_of(world)->node, until);
+}
+
+static void plain_destroy(struct world *world)
+{
+    struct plain_world *plain;
+
+    if (world == NULL) {
+        return;
+    }
+    plain = plain_of(world);
+    if (plain->node != NULL) {
+        plain->its->destroy(plain->node);
+    }
+    for (uint32_t i = 0; i < plain->host.n_ports; i++) {
+        free(plain->addresses[i]);
+    }
+    free(plain);
+}
+
+/* Several processes of a host share its addresses: each has a number. */
+static weft_status create_soft(struct plain_world *plain, struct weft_error *error)
+{
+    weft_status status = WEFT_ERR_ENVIRONMENT;
+
+    set(plain, "WEFT_NIC", "soft");
+    set(plain, "WEFT_MANAGEMENT", plain->management);
+    set(plain, "WEFT_PROCESS", plain->process);
+    for (uint32_t i = 0; i < SOFT_PROCESSES_MAX; i++) {
+        weft_error_clear(error);
+        weft_format(plain->process, sizeof(plain->process), "%u", i);
+        status = node_world_create(&plain->spec, 0, &plain->node, error);
+        if (status == WEFT_OK || error->sys_errno != EADDRINUSE) {
+            break;
+        }
+    }
+    return status;
+}
+
+weft_status plain_world_create(const struct plain_config *config, struct world **out,
+                               struct weft_error *error)
+{
+    static const struct world_ops ops = {.name = "plain",
+                                         .is_unpaced = true,
+                                         .host_env = plain_host_env,
+                                         .loop = plain_loop,
+                                         .now = plain_now,
+                                         .step = plain_step,
+                                         .destroy = plain_destroy};
+    struct plain_world *plain = weft_calloc(1, sizeof(*plain));
+    weft_status status = WEFT_OK;
+
+    plain->base.ops = &ops;
+    describe(plain, config);
+    if (config->is_soft) {
+        status = describe_soft(plain, config, error);
+        if (status == WEFT_OK) {
+            status = create_soft(plain, error);
+        }
+    } else {
+        if (config->management != NULL) {
+            weft_format(plain->management, sizeof(plain->management), "%s",
+                        config->management);
+            set(plain, "WEFT_MANAGEMENT", plain->management);
+        }
+        status = node_world_create(&plain->spec, 0, &plain->node, error);
+    }
+    if (status != WEFT_OK) {
+        plain_destroy(&plain->base);
+        return status;
+    }
+    plain->its = plain->node->ops;
+    *out = &plain->base;
+    return WEFT_OK;
+}
+
+/* ---- from other threads ---- */
+
+static void wake_now(void *context)
+{
+    struct plain_world *plain = context;
+
+    atomic_store(&plain->is_posted, false);
+    io_task_wake(plain->task);
+}
+
+void plain_world_wakes(struct world *world, struct io_task *task)
+{
+    struct plain_world *plain = plain_of(world);
+
+    plain->task = task;
+    plain->posting.run = wake_now;
+    plain->posting.context = plain;
+    plain->loop = node_world_loop(plain->node);
+}
+
+void plain_world_wake(struct world *world)
+{
+    struct plain_world *plain = plain_of(world);
+
+    if (!atomic_exchange(&plain->is_posted, true)) {
+        linux_loop_post(plain->loop, &plain->posting);
+    }
+}

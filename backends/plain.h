@@ -1,0 +1,29 @@
+/* This process on the machine as it is: no scenario says what it should be. What NCCL's plugin
+ * runs on. */
+#ifndef WEFT_BACKENDS_PLAIN_H
+#define WEFT_BACKENDS_PLAIN_H
+
+#include "io/world.h"
+
+struct plain_config {
+    const char *name; /* of the host in logs; NULL: gethostname(2) */
+    /* Simulated NICs on netdevs of this machine, instead of RDMA devices. */
+    bool is_soft;
+    /* soft: these netdevs, separated by commas; NULL: all that are up and have an address. */
+    const char *netdevs;
+    /* That reaches every host; NULL: as backends/verbs/host.h. soft: the first that is no port,
+     * or else the first. */
+    const char *management;
+    struct weft_log *log; /* may be NULL; Not owned */
+};
+
+/* One host, index 0 of its loop. Several processes of a host may each have one.
+ * WEFT_ERR_ENVIRONMENT: no RDMA device; soft: no such netdev. */
+weft_status plain_world_create(const struct plain_config *config, struct world **out,
+                               struct weft_error *error);
+/* From any thread, as long as the world lives: `task` (of its loop) is woken in the loop's
+ * thread, soon. Only one task a world. */
+void plain_world_wakes(struct world *world, struct io_task *task);
+void plain_world_wake(struct world *world);
+
+#endif

@@ -1,0 +1,393 @@
+#include "plugin/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/engine_private.h"
+#include "xfer/wire.h"
+
+#define SECOND INT64_C(1000000000)
+
+void engine_config_default(struct engine_config *config)
+{
+    *config = (struct engine_config){
+        .flow = {.relay_buffers = 8,
+                 .may_fail_over = true,
+                 .hysteresis_ns = SECOND / 50,
+                 .failover_ns = 30 * SECOND},
+        .close_ns = 5 * SECOND,
+    };
+    conn_config_default(&config->conn);
+    /* Jobs start with every processor busy: an answer may take its time. */
+    config->conn.probe_ns = SECOND;
+    config->conn.probe_tries = 5;
+}
+
+/* ---- start ---- */
+
+static void describe_ports(struct engine *engine)
+{
+    const struct io_hostinfo *info = engine->env->ops->hostinfo(engine->env);
+
+    engine->ports = weft_calloc(engine->rdma->n_ports + 1, sizeof(*engine->ports));
+    for (uint32_t i = 0; i < engine->rdma->n_ports; i++) {
+        const struct rdma_port *port = &engine->rdma->ports[i];
+        struct engine_port *out = &engine->ports[engine->n_ports];
+        const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
+        uint64_t speed = netdev == NULL ? 0 : netdev->speed_bps;
+
+        if (!port->is_active || port->n_gids == 0) {
+            weft_log(engine->env->log, WEFT_LOG_INFO, "port %s is left out: %s",
+                     port->name, port->is_active ? "no address" : "no link");
+            continue;
+        }
+        weft_format(out->name, sizeof(out->name), "%s", port->name);
+        weft_format(out->pci_path, sizeof(out->pci_path), "%s", port->device->pci_path);
+        speed = speed == 0 ? port->rate_bps : speed;
+        out->speed_mbps = speed == 0 ? 10000 : (uint32_t)(speed / 1000000);
+        out->port = port->port;
+        out->guid = port->device->guid ^ ((uint64_t)port->port << 56);
+        weft_log(engine->env->log, WEFT_LOG_INFO, "port %s, netdev %s, %u Mb/s, %s",
+                 out->name, port->netdev, out->speed_mbps,
+                 out->pci_path[0] == '\0' ? "no PCI path" : out->pci_path);
+        engine->n_ports++;
+    }
+}
+
+static void get_ready(struct engine *engine)
+{
+    weft_status status = rdma_progress(engine->rdma, &engine->error);
+
+    if (status == WEFT_OK) {
+        status = conn_listen(engine->rdma, &engine->config.conn, ENGINE_TASK_LISTENER,
+                             ENGINE_TASK_ACCEPTED, engine->handle, &engine->listener,
+                             &engine->error);
+    }
+    if (status == WEFT_OK) {
+        status = engine_handle_trim(engine->handle, &engine->error);
+    }
+    if (status == WEFT_OK) {
+        describe_ports(engine);
+    }
+    if (status != WEFT_AGAIN) {
+        atomic_store(&engine->progress, status == WEFT_OK ? ENGINE_READY : ENGINE_BROKEN);
+        engine->config.done(engine->config.context);
+    }
+}
+
+weft_status engine_create(const struct engine_config *config, struct engine **out,
+                          struct weft_error *error)
+{
+    struct engine *engine = weft_calloc(1, sizeof(*engine));
+    weft_status status;
+
+    engine->config = *config;
+    engine->env = config->world->ops->host_env(config->world, config->host, 0);
+    pthread_mutex_init(&engine->lock, NULL);
+    io_task_init(&engine->task, engine->env->loop, engine->env->host, ENGINE_TASK_MAIN);
+    io_task_init(&engine->async_task, engine->env->loop, engine->env->host,
+                 ENGINE_TASK_ASYNC);
+    for (uint32_t i = 0; i < engine->env->n_devices; i++) {
+        engine->env->devices[i]->async_task = &engine->async_task;
+    }
+    status = rdma_open(engine->env, &engine->task, &engine->rdma, error);
+    if (status < 0) {
+        engine_destroy(engine);
+        return status;
+    }
+    io_task_wake(&engine->task);
+    *out = engine;
+    return WEFT_OK;
+}
+
+void engine_destroy(struct engine *engine)
+{
+    struct engine_comm *comm;
+    struct engine_listen *listen;
+
+    if (engine == NULL) {
+        return;
+    }
+    while ((comm = engine->opening) != NULL) {
+        engine->opening = comm->next;
+        engine_comm_destroy(comm);
+    }
+    while ((comm = engine->comms) != NULL) {
+        engine->comms = comm->next;
+        engine_comm_destroy(comm);
+    }
+    while ((listen = engine->listens) != NULL) {
+        engine->listens = listen->next;
+        free(listen);
+    }
+    conn_listener_close(engine->listener);
+    rdma_close(engine->rdma);
+    for (uint32_t i = 0; i < engine->env->n_devices; i++) {
+        engine->env->devices[i]->async_task = NULL;
+    }
+    io_task_fini(&engine->task);
+    io_task_fini(&engine->async_task);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine->ports);
+    free(engine);
+}
+
+struct io_task *engine_task(struct engine *engine)
+{
+    return &engine->task;
+}
+
+const _Atomic int *engine_progress(const struct engine *engine)
+{
+    return &engine->progress;
+}
+
+const struct weft_error *engine_error(const struct engine *engine)
+{
+    return &engine->error;
+}
+
+uint32_t engine_n_ports(const struct engine *engine)
+{
+    return engine->n_ports;
+}
+
+const struct engine_port *engine_port(const struct engine *engine, uint32_t port)
+{
+    return port < engine->n_ports ? &engine->ports[port] : NULL;
+}
+
+void engine_counters(struct engine *engine, struct engine_counters *out)
+{
+    pthread_mutex_lock(&engine->lock);
+    *out = engine->counters;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* ---- the engine's thread ---- */
+
+static void take_opening(struct engine *engine)
+{
+    struct engine_comm *comm, *next;
+
+    pthread_mutex_lock(&engine->lock);
+    comm = engine->opening;
+    engine->opening = NULL;
+    for (next = comm; next != NULL; next = next->next) {
+        engine->counters.n_comms++;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    for (; comm != NULL; comm = next) {
+        next = comm->next;
+        comm->next = engine->comms;
+        engine->comms = comm;
+        engine_comm_open(comm);
+    }
+}
+
+static void remove_comm(struct engine *engine, struct engine_comm *comm)
+{
+    struct engine_comm **at = &engine->comms;
+
+    while (*at != comm) {
+        at = &(*at)->next;
+    }
+    *at = comm->next;
+    pthread_mutex_lock(&engine->lock);
+    engine->counters.n_comms--;
+    pthread_mutex_unlock(&engine->lock);
+    engine_comm_destroy(comm);
+}
+
+/* One that is in the list of kicked ones is looked at soon anyway, and must not go before. */
+static void progress_comm(struct engine *engine, struct engine_comm *comm)
+{
+    if (atomic_load(&comm->is_kicked)) {
+        return;
+    }
+    if (!engine_comm_progress(comm)) {
+        remove_comm(engine, comm);
+    }
+}
+
+static void take_kicked(struct engine *engine)
+{
+    struct engine_comm *comm = atomic_exchange(&engine->kicked, NULL), *next;
+
+    for (; comm != NULL; comm = next) {
+        next = comm->next_kicked;
+        atomic_store(&comm->is_kicked, false);
+        progress_comm(engine, comm);
+    }
+}
+
+/* What its user closed is not touched by any other thread any more. */
+static void take_closing(struct engine *engine)
+{
+    struct engine_comm *comm, *next;
+
+    pthread_mutex_lock(&engine->lock);
+    comm = engine->closing;
+    engine->closing = NULL;
+    pthread_mutex_unlock(&engine->lock);
+    for (; comm != NULL; comm = next) {
+        next = comm->next_closing;
+        comm->is_closing = true;
+        progress_comm(engine, comm);
+    }
+}
+
+/* Those that are closing have a limit. */
+static void close_late(struct engine *engine)
+{
+    struct engine_comm *comm = engine->comms, *next;
+    weft_ns now = io_now(engine->env), first = WEFT_NEVER;
+
+    for (; comm != NULL; comm = next) {
+        next = comm->next;
+        if (atomic_load(&comm->state) != ENGINE_COMM_CLOSING) {
+            continue;
+        }
+        if (comm->close_by_ns <= now) {
+            progress_comm(engine, comm);
+        } else if (comm->close_by_ns < first) {
+            first = comm->close_by_ns;
+        }
+    }
+    io_task_deadline(&engine->task, first);
+}
+
+/* The comm that a connection belongs to by its purpose. */
+static struct engine_comm *receiver_for(struct engine *engine,
+                                        const struct flow_purpose *purpose)
+{
+    struct engine_comm *comm = engine->comms;
+    struct engine_listen *listen;
+
+    while (comm != NULL &&
+           (comm->is_sender || comm->to != purpose->to || comm->from != purpose->from)) {
+        comm = comm->next;
+    }
+    if (comm != NULL) {
+        return comm;
+    }
+    pthread_mutex_lock(&engine->lock);
+    for (listen = engine->listens; listen != NULL && listen->id != purpose->to;) {
+        listen = listen->next;
+    }
+    if (listen != NULL && listen->comm == NULL) {
+        comm = engine_comm_create(engine, false, purpose->from, purpose->to);
+        comm->next = engine->comms;
+        engine->comms = comm;
+        engine->counters.n_comms++;
+        listen->comm = comm;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    if (comm != NULL) {
+        engine_comm_open(comm);
+    }
+    return comm;
+}
+
+static void count_refused(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->counters.n_refused++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void accept_all(struct engine *engine)
+{
+    struct conn *conn;
+
+    conn_listener_progress(engine->listener);
+    while ((conn = conn_accept(engine->listener)) != NULL) {
+        struct weft_error why = {0};
+        struct flow_purpose purpose;
+        struct engine_comm *comm = NULL;
+
+        if (flow_purpose_decode(conn->peer.purpose, &purpose)) {
+            comm = receiver_for(engine, &purpose);
+        }
+        if (comm != NULL && comm->flow != NULL && flow_accept(comm->flow, conn)) {
+            progress_comm(engine, comm);
+            continue;
+        }
+        count_refused(engine);
+        weft_log(engine->env->log, WEFT_LOG_WARN,
+                 "a connection from %s is for no listener of this process",
+                 conn->peer.host);
+        weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "it is for no listener");
+        conn_refuse(conn, &why);
+        conn_destroy(conn);
+    }
+}
+
+static void progress_conn(struct engine *engine, struct conn *conn)
+{
+    const struct flow *flow = flow_of(conn);
+    struct engine_comm *comm = flow == NULL ? NULL : flow_user(flow);
+
+    if (comm != NULL) {
+        progress_comm(engine, comm);
+    } else {
+        accept_all(engine); /* not yet handed out */
+    }
+}
+
+static void take_events(struct engine *engine)
+{
+    struct weft_error ignored = {0};
+
+    for (uint32_t i = 0; i < engine->env->n_devices; i++) {
+        struct io_device *device = engine->env->devices[i];
+        struct io_async_event event;
+
+        while (device->ops->async_event(device, &event) == 0) {
+            bool is_up = event.type == IBV_EVENT_PORT_ACTIVE;
+
+            if (!is_up && event.type != IBV_EVENT_PORT_ERR) {
+                continue;
+            }
+            weft_log(engine->env->log, WEFT_LOG_WARN, "%s port %d %s", device->name,
+                     event.port, is_up ? "is up" : "went down");
+            if (atomic_load(&engine->progress) == ENGINE_READY) {
+                (void)(rdma_refresh(engine->rdma, &ignored) == WEFT_OK);
+            }
+            for (struct engine_comm *comm = engine->comms; comm != NULL;
+                 comm = comm->next) {
+                if (comm->flow != NULL) {
+                    flow_port_event(comm->flow, i, event.port, is_up);
+                }
+            }
+        }
+    }
+}
+
+void engine_dispatch(struct engine *engine, struct io_task *task)
+{
+    switch (task->kind) {
+    case ENGINE_TASK_MAIN:
+        if (atomic_load(&engine->progress) == ENGINE_STARTING) {
+            get_ready(engine);
+        }
+        take_opening(engine);
+        take_kicked(engine);
+        take_closing(engine);
+        engine_calls_progress(engine);
+        close_late(engine);
+        break;
+    case ENGINE_TASK_LISTENER:
+        accept_all(engine);
+        break;
+    case ENGINE_TASK_ACCEPTED:
+    case ENGINE_TASK_FLOW:
+        progress_conn(engine, weft_container_of(task, struct conn, task));
+        break;
+    default:
+        take_events(engine);
+        break;
+    }
+}

@@ -1,0 +1,123 @@
+/* The plugin's inside, without NCCL's types: one engine a process, which owns the devices, one
+ * listener and all ends of connections, and is run by one thread (or, in tests, by whoever
+ * steps a simulated world). Everybody else only leaves work at a comm and reads results.
+ *
+ *   any thread                       the engine's thread
+ *   isend, irecv         ──queue──▶  flow_isend, flow_irecv (xfer/flow.h)
+ *   test                 ◀──state──  flow_test
+ *   connect, accept      ◀──state──  flow_open, conn_accept
+ *   register, close      ──call──▶   flow_register, flow_close
+ *
+ * Locks: the engine's, for set-up only; each comm's own, for its queue. Nothing is allocated by
+ * isend, irecv and test. docs/plugin.md. */
+#ifndef WEFT_PLUGIN_ENGINE_H
+#define WEFT_PLUGIN_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "conn/conn.h"
+#include "io/world.h"
+#include "xfer/flow.h"
+
+#define ENGINE_GROUP_MAX XFER_MULTI_MAX
+#define ENGINE_REQUESTS (XFER_SLOTS * XFER_MULTI_MAX) /* of one comm */
+
+struct engine;
+struct engine_listen;  /* waits for one connection */
+struct engine_comm;    /* one end of a connection */
+struct engine_memory;  /* registered for one comm */
+struct engine_request; /* of one comm */
+
+struct engine_config {
+    struct world *world; /* Not owned; its host 0 unless told */
+    uint32_t host;
+    struct conn_config conn;
+    struct flow_config
+        flow;         /* what is the same for all: buffers, failover and their times */
+    weft_ns close_ns; /* how long an orderly end may take: 5 s */
+    /* From any thread: the engine's thread is to look, engine_look. */
+    void (*wake)(void *context);
+    /* Waits until *is_done is not 0; the engine's thread sets it before it calls `done`. */
+    void (*wait)(void *context, const _Atomic int *is_done);
+    void (*done)(void *context);
+    void *context;
+};
+/* Everything but world, host and functions. */
+void engine_config_default(struct engine_config *config);
+
+/* ---- the engine's thread ---- */
+
+/* Discovers devices and listens; ready later (engine_progress). */
+weft_status engine_create(const struct engine_config *config, struct engine **out,
+                          struct weft_error *error) WEFT_MUST_CHECK;
+/* Does what is ready: tasks of the world's loop that are this engine's. */
+void engine_dispatch(struct engine *engine, struct io_task *task);
+/* The task that `wake` has to wake. */
+struct io_task *engine_task(struct engine *engine);
+enum engine_progress { ENGINE_STARTING, ENGINE_READY, ENGINE_BROKEN };
+/* To be waited for, from any thread. */
+const _Atomic int *engine_progress(const struct engine *engine);
+/* Why it is BROKEN. */
+const struct weft_error *engine_error(const struct engine *engine);
+/* At once; comms that are left go. NULL is ignored. */
+void engine_destroy(struct engine *engine);
+
+/* ---- any thread ---- */
+
+struct engine_port {
+    char name[64], pci_path[128];
+    uint64_t guid; /* its own */
+    uint32_t speed_mbps, port;
+};
+/* Of the devices as they were when the engine got ready; ports are numbered from 0. */
+uint32_t engine_n_ports(const struct engine *engine);
+const struct engine_port *engine_port(const struct engine *engine, uint32_t port);
+
+/* Fills a handle that is good for one connection and holds no state. */
+weft_status engine_listen(struct engine *engine, uint8_t handle[CONN_HANDLE_BYTES],
+                          struct engine_listen **out,
+                          struct weft_error *error) WEFT_MUST_CHECK;
+/* WEFT_OK: *out is the comm, once. AGAIN: nobody came yet. */
+weft_status engine_accept(struct engine_listen *listen, struct engine_comm **out,
+                          struct weft_error *error) WEFT_MUST_CHECK;
+void engine_close_listen(struct engine_listen *listen);
+/* Starts a connection at the first call with this handle, and tells at each what became of it:
+ * WEFT_OK once, AGAIN, or why not, after which the handle is forgotten. */
+weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
+                           struct engine_comm **out,
+                           struct weft_error *error) WEFT_MUST_CHECK;
+/* Requests that are open are gone; returns at once. */
+void engine_close(struct engine_comm *comm);
+
+/* Wait for the engine's thread, without a lock. */
+weft_status engine_register(struct engine_comm *comm, void *addr, size_t length,
+                            struct engine_memory **out,
+                            struct weft_error *error) WEFT_MUST_CHECK;
+void engine_deregister(struct engine_comm *comm, struct engine_memory *memory);
+
+/* WEFT_OK: *out is the request; AGAIN: all are in use. An error: the connection failed. */
+weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
+                         uint32_t tag, const struct engine_memory *memory,
+                         struct engine_request **out) WEFT_MUST_CHECK;
+weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data,
+                         const size_t *sizes, const uint32_t *tags,
+                         struct engine_memory *const *memories,
+                         struct engine_request **out) WEFT_MUST_CHECK;
+/* WEFT_OK: done, the request is gone; `sizes` [*out_n] are of its messages. */
+weft_status engine_test(struct engine_request *request, size_t *sizes,
+                        uint32_t *out_n) WEFT_MUST_CHECK;
+/* Why the comm of a failed operation failed, for a log. */
+void engine_comm_error(struct engine_comm *comm, struct weft_error *out);
+bool engine_comm_is_sender(const struct engine_comm *comm);
+struct engine_comm *engine_request_comm(const struct engine_request *request);
+
+struct engine_counters {
+    uint32_t n_comms, n_listens; /* now */
+    uint64_t n_connected, n_accepted, n_failed, n_refused;
+};
+void engine_counters(struct engine *engine, struct engine_counters *out);
+
+#endif

@@ -1,0 +1,397 @@
+/* One end of a connection: requests that any thread leaves, and the flow that the engine's
+ * thread moves them with. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/engine_private.h"
+
+static void push(struct engine_queue *queue, struct engine_request *request)
+{
+    request->next = NULL;
+    if (queue->first == NULL) {
+        queue->first = request;
+    } else {
+        queue->last->next = request;
+    }
+    queue->last = request;
+}
+
+/* Takes out `request`, which follows `before` (NULL: the first). */
+static void take_out(struct engine_queue *queue, struct engine_request *before,
+                     const struct engine_request *request)
+{
+    if (before == NULL) {
+        queue->first = request->next;
+    } else {
+        before->next = request->next;
+    }
+    if (queue->last == request) {
+        queue->last = before;
+    }
+}
+
+struct engine_comm *engine_comm_create(struct engine *engine, bool is_sender,
+                                       uint32_t from, uint32_t to)
+{
+    struct engine_comm *comm = weft_calloc(1, sizeof(*comm));
+
+    comm->engine = engine;
+    comm->is_sender = is_sender;
+    comm->from = from;
+    comm->to = to;
+    pthread_mutex_init(&comm->lock, NULL);
+    for (uint32_t i = ENGINE_REQUESTS; i-- > 0;) {
+        comm->requests[i].comm = comm;
+        comm->requests[i].next = comm->free;
+        comm->free = &comm->requests[i];
+    }
+    return comm;
+}
+
+void engine_comm_destroy(struct engine_comm *comm)
+{
+    flow_destroy(comm->flow);
+    pthread_mutex_destroy(&comm->lock);
+    free(comm);
+}
+
+/* ---- any thread ---- */
+
+void engine_comm_kick(struct engine_comm *comm)
+{
+    struct engine *engine = comm->engine;
+    struct engine_comm *first;
+
+    if (atomic_exchange(&comm->is_kicked, true)) {
+        return;
+    }
+    first = atomic_load(&engine->kicked);
+    do {
+        comm->next_kicked = first;
+    } while (!atomic_compare_exchange_weak(&engine->kicked, &first, comm));
+    if (first == NULL) {
+        engine->config.wake(engine->config.context);
+    }
+}
+
+static weft_status state_of(struct engine_comm *comm)
+{
+    weft_status status = WEFT_OK;
+
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == ENGINE_COMM_FAILED) {
+        pthread_mutex_lock(&comm->lock);
+        status = comm->error.status;
+        pthread_mutex_unlock(&comm->lock);
+    }
+    return status;
+}
+
+void engine_comm_error(struct engine_comm *comm, struct weft_error *out)
+{
+    pthread_mutex_lock(&comm->lock);
+    *out = comm->error;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+bool engine_comm_is_sender(const struct engine_comm *comm)
+{
+    return comm->is_sender;
+}
+
+struct engine_comm *engine_request_comm(const struct engine_request *request)
+{
+    return request->comm;
+}
+
+/* A free request, with the lock held until post(); NULL: none, or the comm has failed. */
+static struct engine_request *begin(struct engine_comm *comm, weft_status *out_status)
+{
+    struct engine_request *request;
+
+    *out_status = state_of(comm);
+    if (*out_status != WEFT_OK) {
+        return NULL;
+    }
+    pthread_mutex_lock(&comm->lock);
+    request = comm->free;
+    if (request == NULL) {
+        pthread_mutex_unlock(&comm->lock);
+        *out_status = WEFT_AGAIN;
+        return NULL;
+    }
+    comm->free = request->next;
+    request->n = 1;
+    request->flow = NULL;
+    atomic_store_explicit(&request->state, ENGINE_OPEN, memory_order_relaxed);
+    return request;
+}
+
+static void post(struct engine_request *request)
+{
+    struct engine_comm *comm = request->comm;
+
+    push(&comm->incoming, request);
+    pthread_mutex_unlock(&comm->lock);
+    engine_comm_kick(comm);
+}
+
+weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
+                         uint32_t tag, const struct engine_memory *memory,
+                         struct engine_request **out)
+{
+    weft_status status;
+    struct engine_request *request = begin(comm, &status);
+
+    *out = request;
+    if (request == NULL) {
+        return status;
+    }
+    request->data[0] = (void *)(uintptr_t)data;
+    request->sizes[0] = n_bytes;
+    request->tags[0] = tag;
+    request->memories[0] = memory == NULL ? NULL : &memory->memory;
+    post(request);
+    return WEFT_OK;
+}
+
+weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data,
+                         const size_t *sizes, const uint32_t *tags,
+                         struct engine_memory *const *memories,
+                         struct engine_request **out)
+{
+    weft_status status;
+    struct engine_request *request = begin(comm, &status);
+
+    weft_check(n >= 1 && n <= ENGINE_GROUP_MAX);
+    *out = request;
+    if (request == NULL) {
+        return status;
+    }
+    request->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        request->data[i] = data[i];
+        request->sizes[i] = sizes[i];
+        request->tags[i] = tags[i];
+        request->memories[i] = memories[i] == NULL ? NULL : &memories[i]->memory;
+    }
+    post(request);
+    return WEFT_OK;
+}
+
+weft_status engine_test(struct engine_request *request, size_t *sizes, uint32_t *out_n)
+{
+    struct engine_comm *comm = request->comm;
+
+    if (atomic_load_explicit(&request->state, memory_order_acquire) != ENGINE_DONE) {
+        weft_status status = state_of(comm);
+
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    *out_n = request->n;
+    memcpy(sizes, request->sizes, request->n * sizeof(sizes[0]));
+    pthread_mutex_lock(&comm->lock);
+    atomic_store_explicit(&request->state, ENGINE_FREE, memory_order_relaxed);
+    request->next = comm->free;
+    comm->free = request;
+    pthread_mutex_unlock(&comm->lock);
+    return WEFT_OK;
+}
+
+/* ---- the engine's thread ---- */
+
+static void set_state(struct engine_comm *comm, enum engine_comm_state state)
+{
+    atomic_store_explicit(&comm->state, (int)state, memory_order_release);
+}
+
+void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
+{
+    struct engine *engine = comm->engine;
+    char text[300];
+
+    if (atomic_load(&comm->state) >= ENGINE_COMM_FAILED) {
+        return;
+    }
+    weft_error_format(why, text, sizeof(text));
+    /* The end of a peer that nobody waits for is how jobs end. */
+    weft_log(engine->env->log,
+             why->status == WEFT_ERR_CLOSED && comm->moving.first == NULL &&
+                     comm->waiting.first == NULL
+                 ? WEFT_LOG_DEBUG
+                 : WEFT_LOG_WARN,
+             "connection %08x to %08x: %s", comm->from, comm->to, text);
+    pthread_mutex_lock(&comm->lock);
+    comm->error = *why;
+    pthread_mutex_unlock(&comm->lock);
+    set_state(comm, ENGINE_COMM_FAILED);
+    pthread_mutex_lock(&engine->lock);
+    engine->counters.n_failed++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void engine_comm_open(struct engine_comm *comm)
+{
+    struct engine *engine = comm->engine;
+    struct flow_config config = engine->config.flow;
+    struct weft_error error = {0};
+    uint32_t number;
+
+    config.from = comm->from;
+    config.to = comm->to;
+    config.is_sender = comm->is_sender;
+    config.conn = engine->config.conn;
+    config.n_lanes = 1;
+    config.lanes[0].share = FLOW_SHARE_WHOLE;
+    config.lanes[0].n_via = 0;
+    config.task_kind = ENGINE_TASK_FLOW;
+    config.user = comm;
+    if (comm->is_sender &&
+        !engine_handle_split(comm->handle, config.lanes[0].handle, &number)) {
+        weft_fail(&error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+    } else if (flow_open(engine->rdma, &config, &engine->task, &comm->flow, &error) ==
+               WEFT_OK) {
+        set_state(comm, ENGINE_COMM_CONNECTING);
+        return;
+    }
+    engine_comm_fail(comm, &error);
+}
+
+static weft_status start(struct flow *flow, struct engine_request *request)
+{
+    return flow_is_sender(flow)
+               ? flow_isend(flow, request->data[0], request->sizes[0], request->tags[0],
+                            request->memories[0], &request->flow)
+               : flow_irecv(flow, request->n, request->data, request->sizes,
+                            request->tags, request->memories, &request->flow);
+}
+
+/* Something before `request` has to be started first: receives in order, sends of one tag in
+ * order. Sends with other tags may be for the same grouped receive. */
+static bool is_behind(const struct engine_queue *queue,
+                      const struct engine_request *request)
+{
+    for (const struct engine_request *other = queue->first; other != request;
+         other = other->next) {
+        if (!request->comm->is_sender || other->tags[0] == request->tags[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void complete(struct engine_request *request)
+{
+    atomic_store_explicit(&request->state, ENGINE_DONE, memory_order_release);
+}
+
+static bool start_waiting(struct engine_comm *comm, weft_status *out_status)
+{
+    struct engine_request *before = NULL, *request = comm->waiting.first, *next;
+    bool any = false;
+
+    for (; request != NULL && *out_status == WEFT_OK; request = next) {
+        weft_status status =
+            is_behind(&comm->waiting, request) ? WEFT_AGAIN : start(comm->flow, request);
+
+        next = request->next;
+        if (status == WEFT_AGAIN) {
+            before = request;
+            continue;
+        }
+        if (status < 0) {
+            *out_status = status;
+            break;
+        }
+        any = true;
+        take_out(&comm->waiting, before, request);
+        push(&comm->moving, request);
+    }
+    return any;
+}
+
+static bool finish_moving(struct engine_comm *comm, weft_status *out_status)
+{
+    struct engine_request *before = NULL, *request = comm->moving.first, *next;
+    bool any = false;
+
+    for (; request != NULL; request = next) {
+        weft_status status = flow_test(comm->flow, request->flow, request->sizes);
+
+        next = request->next;
+        if (status == WEFT_OK) {
+            take_out(&comm->moving, before, request);
+            complete(request);
+            any = true;
+            continue;
+        }
+        before = request;
+        if (status < 0) {
+            *out_status = status;
+        }
+    }
+    return any;
+}
+
+static void take_incoming(struct engine_comm *comm)
+{
+    struct engine_request *request, *next;
+
+    pthread_mutex_lock(&comm->lock);
+    request = comm->incoming.first;
+    comm->incoming = (struct engine_queue){0};
+    pthread_mutex_unlock(&comm->lock);
+    for (; request != NULL; request = next) {
+        next = request->next;
+        push(&comm->waiting, request);
+    }
+}
+
+/* Its user has forgotten it. True: it is gone, as far as can be. */
+static bool close_progress(struct engine_comm *comm)
+{
+    struct engine *engine = comm->engine;
+    weft_ns now = io_now(engine->env);
+
+    if (atomic_load(&comm->state) != ENGINE_COMM_CLOSING) {
+        set_state(comm, ENGINE_COMM_CLOSING);
+        comm->close_by_ns = now + engine->config.close_ns;
+        if (comm->flow != NULL) {
+            flow_close(comm->flow);
+        }
+    }
+    if (comm->flow == NULL || flow_is_closed(comm->flow) || now >= comm->close_by_ns) {
+        return true;
+    }
+    return flow_progress(comm->flow) < 0 || flow_is_closed(comm->flow);
+}
+
+bool engine_comm_progress(struct engine_comm *comm)
+{
+    weft_status status = WEFT_OK;
+    bool again = true;
+
+    if (comm->is_closing) {
+        return !close_progress(comm);
+    }
+    take_incoming(comm);
+    if (comm->flow == NULL || atomic_load(&comm->state) == ENGINE_COMM_FAILED) {
+        return true;
+    }
+    while (again && status == WEFT_OK) {
+        bool started;
+
+        status = flow_progress(comm->flow);
+        again = finish_moving(comm, &status);
+        started = status == WEFT_OK && start_waiting(comm, &status);
+        again = again || started;
+    }
+    if (status < 0) {
+        engine_comm_fail(comm, flow_error(comm->flow));
+    } else if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING &&
+               flow_is_up(comm->flow)) {
+        set_state(comm, ENGINE_COMM_UP);
+    }
+    return true;
+}

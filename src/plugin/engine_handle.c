@@ -1,0 +1,58 @@
+/* The plugin's handle: conn's, of the one listener of the process, and in its last bytes the
+ * number of the listen that it is for. */
+#include <string.h>
+
+#include "base/wire.h"
+#include "conn/codec.h"
+#include "plugin/engine_private.h"
+
+#define ROOM_AT (CONN_HANDLE_BYTES - ENGINE_HANDLE_ROOM)
+#define NUMBER_MAGIC UINT32_C(0x574e4554) /* "WNET" */
+
+/* How much conn's handle takes of its 128 bytes. */
+static size_t bytes_used(const struct codec_handle *handle)
+{
+    size_t n = 4 + 2 + 1 + 1 + sizeof(handle->host_id) + sizeof(handle->cookie) + 4;
+
+    for (uint32_t i = 0; i < handle->n_endpoints; i++) {
+        n += io_ip_is_v4(&handle->endpoints[i].prefix.ip) ? 8 : 20;
+    }
+    return n;
+}
+
+weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
+                               struct weft_error *error)
+{
+    struct codec_handle parts;
+    weft_status status = codec_decode_handle(handle, &parts, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    while (bytes_used(&parts) > ROOM_AT) {
+        parts.n_endpoints--;
+    }
+    return codec_encode_handle(&parts, handle)
+               ? WEFT_OK
+               : weft_fail(error, WEFT_ERR_LIMIT, "listen", "the addresses do not fit");
+}
+
+void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number)
+{
+    struct wire_writer writer = wire_writer_init(handle + ROOM_AT, ENGINE_HANDLE_ROOM);
+
+    wire_put_u32(&writer, NUMBER_MAGIC);
+    wire_put_u32(&writer, number);
+}
+
+bool engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
+                         uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number)
+{
+    struct wire_reader reader = wire_reader_init(handle + ROOM_AT, ENGINE_HANDLE_ROOM);
+    uint32_t magic = wire_get_u32(&reader);
+
+    *out_number = wire_get_u32(&reader);
+    memcpy(out, handle, CONN_HANDLE_BYTES);
+    memset(out + ROOM_AT, 0, ENGINE_HANDLE_ROOM);
+    return magic == NUMBER_MAGIC && *out_number != 0;
+}

@@ -1,0 +1,105 @@
+/* Calls that wait for the engine's thread. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/engine_private.h"
+
+static void submit(struct engine *engine, struct engine_call *call)
+{
+    pthread_mutex_lock(&engine->lock);
+    call->next = engine->new_calls;
+    engine->new_calls = call;
+    pthread_mutex_unlock(&engine->lock);
+    engine->config.wake(engine->config.context);
+    engine->config.wait(engine->config.context, &call->is_done);
+}
+
+weft_status engine_register(struct engine_comm *comm, void *addr, size_t length,
+                            struct engine_memory **out, struct weft_error *error)
+{
+    struct engine_call call = {.kind = ENGINE_CALL_REGISTER,
+                               .comm = comm,
+                               .memory = weft_calloc(1, sizeof(struct engine_memory)),
+                               .addr = addr,
+                               .length = length};
+
+    *out = NULL;
+    submit(comm->engine, &call);
+    if (call.status != WEFT_OK) {
+        free(call.memory);
+        *error = call.error;
+        return call.status;
+    }
+    *out = call.memory;
+    return WEFT_OK;
+}
+
+void engine_deregister(struct engine_comm *comm, struct engine_memory *memory)
+{
+    struct engine_call call = {
+        .kind = ENGINE_CALL_DEREGISTER, .comm = comm, .memory = memory};
+
+    submit(comm->engine, &call);
+    free(memory);
+}
+
+/* The memory may be freed as soon as we return: nothing is kept for the next user. */
+static void deregister(struct engine_call *call)
+{
+    struct xfer_memory *memory = &call->memory->memory;
+    void *addr = memory->addr;
+    size_t length = memory->length;
+
+    flow_deregister(call->comm->flow, memory);
+    flow_invalidate(call->comm->flow, addr, length);
+}
+
+static void progress(struct engine_call *call)
+{
+    struct xfer_memory *memory = &call->memory->memory;
+    struct flow *flow = call->comm->flow;
+    bool was_started = call->is_started;
+
+    call->is_started = true;
+    if (flow == NULL) {
+        call->status = weft_fail(&call->error, WEFT_ERR_CLOSED, "register",
+                                 "the connection is not open");
+    } else if (call->kind == ENGINE_CALL_DEREGISTER) {
+        deregister(call);
+        call->status = WEFT_OK;
+    } else {
+        call->status = was_started ? WEFT_OK
+                                   : flow_register(flow, call->addr, call->length, memory,
+                                                   &call->error);
+        if (call->status == WEFT_OK) {
+            call->status = flow_register_progress(flow, memory, &call->error);
+        }
+        if (call->status < 0) {
+            flow_deregister(flow, memory); /* on all functions, or on none */
+        }
+    }
+}
+
+void engine_calls_progress(struct engine *engine)
+{
+    struct engine_call **at = &engine->calls, *call;
+
+    pthread_mutex_lock(&engine->lock);
+    while ((call = engine->new_calls) != NULL) {
+        engine->new_calls = call->next;
+        call->next = engine->calls;
+        engine->calls = call;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    while ((call = *at) != NULL) {
+        progress(call);
+        if (call->status == WEFT_AGAIN) {
+            at = &call->next;
+            continue;
+        }
+        *at = call->next;
+        atomic_store(&call->is_done, 1); /* from now on it is its caller's again */
+        engine->config.done(engine->config.context);
+    }
+}

@@ -1,0 +1,152 @@
+/* What the files of the engine share. */
+#ifndef WEFT_PLUGIN_ENGINE_PRIVATE_H
+#define WEFT_PLUGIN_ENGINE_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "plugin/engine.h"
+#include "rdma/rdma.h"
+
+enum engine_task_kind {
+    ENGINE_TASK_MAIN = 1, /* calls, kicked comms, registrations, devices */
+    ENGINE_TASK_LISTENER,
+    ENGINE_TASK_ACCEPTED,
+    ENGINE_TASK_FLOW,
+    ENGINE_TASK_ASYNC
+};
+
+enum engine_request_state {
+    ENGINE_FREE,
+    ENGINE_OPEN, /* waits in the comm's queue, or moves */
+    ENGINE_DONE
+};
+
+struct engine_request {
+    _Atomic int state; /* enum engine_request_state; DONE is the engine's to set */
+    struct engine_comm *comm;
+    struct engine_request *next; /* in one of the comm's lists */
+    uint32_t n;
+    void *data[ENGINE_GROUP_MAX];
+    size_t sizes[ENGINE_GROUP_MAX]; /* posted or sent; when DONE: of the messages */
+    uint32_t tags[ENGINE_GROUP_MAX];
+    const struct xfer_memory *memories[ENGINE_GROUP_MAX];
+    struct flow_request *flow; /* moves */
+};
+
+struct engine_queue { /* of requests, in order */
+    struct engine_request *first, *last;
+};
+
+enum engine_comm_state {
+    ENGINE_COMM_NEW, /* its flow is not open yet */
+    ENGINE_COMM_CONNECTING,
+    ENGINE_COMM_UP,
+    ENGINE_COMM_FAILED,
+    ENGINE_COMM_CLOSING /* its user has forgotten it */
+};
+
+struct engine_comm {
+    struct engine *engine;
+    bool is_sender;
+    uint32_t from, to; /* of its flow */
+    _Atomic int
+        state; /* enum engine_comm_state; the engine's thread's to set but CLOSING */
+    struct engine_comm *next; /* in the engine's list; its thread's */
+    /* Work is left here: the comm is in the engine's list of kicked ones. */
+    _Atomic bool is_kicked;
+    struct engine_comm *next_kicked;
+    /* Under the lock. */
+    pthread_mutex_t lock;
+    struct engine_queue incoming;
+    struct engine_request *free;
+    struct weft_error error; /* when FAILED */
+    struct engine_request requests[ENGINE_REQUESTS];
+    /* The engine's thread's. */
+    struct flow *flow; /* Owned */
+    struct engine_queue waiting, moving;
+    bool is_closing;
+    weft_ns close_by_ns;
+    uint8_t handle[CONN_HANDLE_BYTES]; /* connectors: as NCCL gave it */
+    struct engine_comm *next_pending;  /* in engine->pending */
+    struct engine_comm *next_closing;  /* in engine->closing */
+};
+
+struct engine_listen {
+    struct engine *engine;
+    struct engine_listen *next;
+    uint32_t id;
+    struct engine_comm *comm; /* that came; not yet taken */
+};
+
+enum engine_call_kind { ENGINE_CALL_REGISTER, ENGINE_CALL_DEREGISTER };
+
+struct engine_memory {
+    struct xfer_memory memory;
+};
+
+/* What somebody waits for the engine to do. */
+struct engine_call {
+    enum engine_call_kind kind;
+    struct engine_comm *comm;
+    struct engine_memory *memory;
+    void *addr;
+    size_t length;
+    bool is_started;
+    _Atomic int is_done;
+    weft_status status;
+    struct weft_error error;
+    struct engine_call *next;
+};
+
+struct engine {
+    struct engine_config config;
+    struct io_env *env; /* Not owned */
+    struct io_task task, async_task;
+    struct rdma *rdma;                 /* Owned */
+    struct conn_listener *listener;    /* Owned */
+    _Atomic int progress;              /* enum engine_progress */
+    struct weft_error error;           /* when BROKEN */
+    uint8_t handle[CONN_HANDLE_BYTES]; /* of the listener, with room for a number */
+    struct engine_port *ports;         /* Owned [n_ports] */
+    uint32_t n_ports;
+    struct engine_comm *comms; /* Owned; all */
+    struct engine_call *calls; /* under way; their callers' */
+    _Atomic(struct engine_comm *) kicked;
+    /* Under the lock. */
+    pthread_mutex_t lock;
+    struct engine_listen *listens;
+    struct engine_comm *pending; /* connectors that were not taken yet */
+    struct engine_comm *opening; /* comms that the thread has not seen yet */
+    struct engine_comm *closing; /* that their users have forgotten */
+    struct engine_call *new_calls;
+    struct engine_counters counters;
+};
+
+/* ---- engine_comm.c ---- */
+struct engine_comm *engine_comm_create(struct engine *engine, bool is_sender,
+                                       uint32_t from, uint32_t to);
+void engine_comm_destroy(struct engine_comm *comm);
+/* Opens its flow. */
+void engine_comm_open(struct engine_comm *comm);
+/* Does all that can be done now; false: it is gone. */
+bool engine_comm_progress(struct engine_comm *comm);
+void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why);
+/* From any thread: it is to be looked at. */
+void engine_comm_kick(struct engine_comm *comm);
+
+/* ---- engine_memory.c ---- */
+/* Goes on with what callers wait for. */
+void engine_calls_progress(struct engine *engine);
+
+/* ---- engine_handle.c ---- */
+#define ENGINE_HANDLE_ROOM 8u /* at the end, for what tells one listen from the others */
+/* Makes room in a handle of conn's, by leaving out the last addresses. */
+weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
+                               struct weft_error *error) WEFT_MUST_CHECK;
+void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number);
+/* Takes the number out again; false: there is none. */
+bool engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
+                         uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number);
+
+#endif

@@ -1,0 +1,182 @@
+/* What is set up, and taken, by any thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plugin/engine_private.h"
+
+/* A number that no flow between these processes has: for the ends of a flow. */
+static uint32_t new_number(struct engine *engine)
+{
+    uint32_t number = 0;
+
+    while (number == 0) {
+        engine->env->ops->random(engine->env, &number, sizeof(number));
+        for (struct engine_listen *other = engine->listens; other != NULL;
+             other = other->next) {
+            number = other->id == number ? 0 : number;
+        }
+    }
+    return number;
+}
+
+weft_status engine_listen(struct engine *engine, uint8_t handle[CONN_HANDLE_BYTES],
+                          struct engine_listen **out, struct weft_error *error)
+{
+    struct engine_listen *listen = weft_calloc(1, sizeof(*listen));
+
+    (void)error;
+    listen->engine = engine;
+    pthread_mutex_lock(&engine->lock);
+    listen->id = new_number(engine);
+    listen->next = engine->listens;
+    engine->listens = listen;
+    engine->counters.n_listens++;
+    memcpy(handle, engine->handle, CONN_HANDLE_BYTES);
+    pthread_mutex_unlock(&engine->lock);
+    engine_handle_number(handle, listen->id);
+    *out = listen;
+    return WEFT_OK;
+}
+
+/* What became of a comm that is being set up. */
+static weft_status look_at(struct engine_comm *comm, struct weft_error *error)
+{
+    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
+
+    if (state == ENGINE_COMM_UP) {
+        return WEFT_OK;
+    }
+    if (state != ENGINE_COMM_FAILED) {
+        return WEFT_AGAIN;
+    }
+    engine_comm_error(comm, error);
+    return error->status;
+}
+
+weft_status engine_accept(struct engine_listen *listen, struct engine_comm **out,
+                          struct weft_error *error)
+{
+    struct engine *engine = listen->engine;
+    weft_status status = WEFT_AGAIN;
+    struct engine_comm *comm;
+
+    *out = NULL;
+    pthread_mutex_lock(&engine->lock);
+    comm = listen->comm;
+    if (comm != NULL) {
+        status = look_at(comm, error);
+        listen->comm = status == WEFT_AGAIN ? comm : NULL;
+    }
+    engine->counters.n_accepted += status == WEFT_OK;
+    pthread_mutex_unlock(&engine->lock);
+    if (status == WEFT_OK) {
+        *out = comm;
+    } else if (status < 0) {
+        engine_close(comm);
+    }
+    return status;
+}
+
+void engine_close_listen(struct engine_listen *listen)
+{
+    struct engine *engine = listen->engine;
+    struct engine_listen **at = &engine->listens;
+    struct engine_comm *comm;
+
+    pthread_mutex_lock(&engine->lock);
+    while (*at != listen) {
+        at = &(*at)->next;
+    }
+    *at = listen->next;
+    engine->counters.n_listens--;
+    comm = listen->comm;
+    pthread_mutex_unlock(&engine->lock);
+    if (comm != NULL) {
+        engine_close(comm);
+    }
+    free(listen);
+}
+
+void engine_close(struct engine_comm *comm)
+{
+    struct engine *engine = comm->engine;
+
+    pthread_mutex_lock(&engine->lock);
+    comm->next_closing = engine->closing;
+    engine->closing = comm;
+    pthread_mutex_unlock(&engine->lock);
+    engine->config.wake(engine->config.context);
+}
+
+static struct engine_comm *find_pending(struct engine *engine, const uint8_t *handle)
+{
+    struct engine_comm *comm = engine->pending;
+
+    while (comm != NULL && memcmp(comm->handle, handle, CONN_HANDLE_BYTES) != 0) {
+        comm = comm->next_pending;
+    }
+    return comm;
+}
+
+static void forget_pending(struct engine *engine, const struct engine_comm *comm)
+{
+    struct engine_comm **at = &engine->pending;
+
+    while (*at != comm) {
+        at = &(*at)->next_pending;
+    }
+    *at = comm->next_pending;
+}
+
+/* With the lock. */
+static struct engine_comm *new_connector(struct engine *engine, const uint8_t *handle,
+                                         uint32_t to)
+{
+    uint32_t from = new_number(engine);
+    struct engine_comm *comm =
+        engine_comm_create(engine, true, from == to ? from ^ 1u : from, to);
+
+    memcpy(comm->handle, handle, CONN_HANDLE_BYTES);
+    comm->next_pending = engine->pending;
+    engine->pending = comm;
+    comm->next = engine->opening;
+    engine->opening = comm;
+    return comm;
+}
+
+weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
+                           struct engine_comm **out, struct weft_error *error)
+{
+    weft_status status = WEFT_AGAIN;
+    struct engine_comm *comm;
+    uint8_t ignored[CONN_HANDLE_BYTES];
+    uint32_t to;
+    bool is_new = false;
+
+    *out = NULL;
+    if (!engine_handle_split(handle, ignored, &to)) {
+        return weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+    }
+    pthread_mutex_lock(&engine->lock);
+    comm = find_pending(engine, handle);
+    if (comm == NULL) {
+        comm = new_connector(engine, handle, to);
+        is_new = true;
+    } else {
+        status = look_at(comm, error);
+        if (status != WEFT_AGAIN) {
+            forget_pending(engine, comm);
+        }
+    }
+    engine->counters.n_connected += status == WEFT_OK;
+    pthread_mutex_unlock(&engine->lock);
+    if (is_new) {
+        engine->config.wake(engine->config.context);
+    } else if (status == WEFT_OK) {
+        *out = comm;
+    } else if (status < 0) {
+        engine_close(comm);
+    }
+    return status;
+}

@@ -1,0 +1,317 @@
+/* The body: NCCL's calls, turned into the engine's. */
+#include "plugin/plugin.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plugin/process.h"
+
+static abi_status result_of(weft_status status)
+{
+    switch (status) {
+    case WEFT_OK:
+    case WEFT_AGAIN:
+        return ABI_SUCCESS;
+    case WEFT_ERR_INPUT:
+        return ABI_INVALID_ARGUMENT;
+    case WEFT_ERR_LIMIT:
+        return ABI_INVALID_USAGE;
+    case WEFT_ERR_SYSTEM:
+    case WEFT_ERR_NOMEM:
+    case WEFT_ERR_ENVIRONMENT:
+        return ABI_SYSTEM_ERROR;
+    case WEFT_ERR_COMPLETION:
+    case WEFT_ERR_PROTOCOL:
+    case WEFT_ERR_AUTH:
+    case WEFT_ERR_TIMEOUT:
+    case WEFT_ERR_CLOSED:
+    case WEFT_ERR_ROUTE:
+    case WEFT_ERR_UNSUPPORTED:
+    case WEFT_ERR_DATA:
+    default:
+        return ABI_REMOTE_ERROR;
+    }
+}
+
+static abi_status failed(const char *call, const struct weft_error *error)
+{
+    char text[300];
+
+    weft_error_format(error, text, sizeof(text));
+    process_log(ABI_LOG_WARN, "%s: %s", call, text);
+    return result_of(error->status);
+}
+
+abi_status plugin_init(void **context, uint64_t comm_id, struct abi_config *config,
+                       abi_logger logger, abi_profiler profiler)
+{
+    (void)comm_id;
+    (void)profiler;
+    *context = NULL;
+    if (config != NULL && config->traffic_class != ABI_UNDEFINED &&
+        config->traffic_class != 0) {
+        process_log(ABI_LOG_WARN, "traffic class %d: it is 0", config->traffic_class);
+    }
+    return process_start(logger);
+}
+
+/* Communicators share the engine, which lives as long as the process: the next one finds its
+ * devices open. */
+abi_status plugin_finalize(void *context)
+{
+    (void)context;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_devices(int *n)
+{
+    struct engine *engine = process_engine();
+
+    if (engine == NULL) {
+        return ABI_INVALID_USAGE;
+    }
+    *n = (int)engine_n_ports(engine);
+    if (*n == 0) {
+        process_log(ABI_LOG_WARN, "no RDMA port has a link and an address");
+    }
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_properties(int device, struct abi_properties_v12 *out)
+{
+    struct engine *engine = process_engine();
+    const struct engine_port *port;
+
+    memset(out, 0, sizeof(*out));
+    port = engine == NULL || device < 0 ? NULL : engine_port(engine, (uint32_t)device);
+    if (port == NULL) {
+        return ABI_INVALID_ARGUMENT;
+    }
+    out->name = (char *)(uintptr_t)port->name;
+    out->pci_path = port->pci_path[0] == '\0' ? NULL : (char *)(uintptr_t)port->pci_path;
+    out->guid = port->guid;
+    out->ptr_support = ABI_PTR_HOST;
+    out->speed = (int)port->speed_mbps;
+    out->port = (int)port->port;
+    out->max_comms = 65536;
+    out->max_recvs = ENGINE_GROUP_MAX;
+    out->net_device_type = ABI_DEVICE_HOST;
+    out->vdevice.n_devices = 1;
+    out->vdevice.devices[0] = device;
+    out->max_p2p_bytes = out->max_coll_bytes = (size_t)XFER_SIZE_MAX;
+    out->max_multi_request_size = 1;
+    out->rail_id = out->plane_id = ABI_UNDEFINED;
+    return ABI_SUCCESS;
+}
+
+/* ---- set-up ---- */
+
+_Static_assert(CONN_HANDLE_BYTES == ABI_HANDLE_BYTES, "a handle is as large as NCCL's");
+
+/* The device is NCCL's guess: the ports are those whose cables lead to the peer. */
+abi_status plugin_listen(void *context, int device, void *handle, void **comm)
+{
+    struct engine *engine = process_engine();
+    struct engine_listen *listen = NULL;
+    struct weft_error error = {0};
+
+    (void)context;
+    *comm = NULL;
+    if (engine == NULL || device < 0 || (uint32_t)device >= engine_n_ports(engine)) {
+        return ABI_INVALID_ARGUMENT;
+    }
+    if (engine_listen(engine, handle, &listen, &error) != WEFT_OK) {
+        return failed("listen", &error);
+    }
+    *comm = listen;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_connect(void *context, int device, void *handle, void **comm,
+                          struct abi_device_handle **offload)
+{
+    struct engine *engine = process_engine();
+    struct engine_comm *connected = NULL;
+    struct weft_error error = {0};
+
+    (void)context;
+    (void)device;
+    (void)offload;
+    *comm = NULL;
+    if (engine == NULL) {
+        return ABI_INVALID_USAGE;
+    }
+    if (engine_connect(engine, handle, &connected, &error) < 0) {
+        return failed("connect", &error);
+    }
+    *comm = connected;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_accept(void *listener, void **comm, struct abi_device_handle **offload)
+{
+    struct engine_comm *accepted = NULL;
+    struct weft_error error = {0};
+
+    (void)offload;
+    *comm = NULL;
+    if (process_engine() == NULL) {
+        return ABI_INVALID_USAGE;
+    }
+    if (engine_accept(listener, &accepted, &error) < 0) {
+        return failed("accept", &error);
+    }
+    *comm = accepted;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_close(void *comm)
+{
+    if (comm != NULL && process_engine() != NULL) {
+        engine_close(comm);
+    }
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_close_listen(void *listener)
+{
+    if (listener != NULL && process_engine() != NULL) {
+        engine_close_listen(listener);
+    }
+    return ABI_SUCCESS;
+}
+
+/* ---- memory ---- */
+
+abi_status plugin_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+    struct engine_memory *memory = NULL;
+    struct weft_error error = {0};
+
+    *mhandle = NULL;
+    if (type != ABI_PTR_HOST || data == NULL || size == 0 || process_engine() == NULL) {
+        return ABI_INVALID_ARGUMENT;
+    }
+    if (engine_register(comm, data, size, &memory, &error) != WEFT_OK) {
+        return failed("regMr", &error);
+    }
+    *mhandle = memory;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_reg_mr_dmabuf(void *comm, void *data, size_t size, int type,
+                                uint64_t offset, int fd, void **mhandle)
+{
+    (void)comm;
+    (void)data;
+    (void)size;
+    (void)type;
+    (void)offset;
+    (void)fd;
+    *mhandle = NULL;
+    process_log(ABI_LOG_WARN, "regMrDmaBuf: no port offers it");
+    return ABI_INVALID_USAGE;
+}
+
+abi_status plugin_dereg_mr(void *comm, void *mhandle)
+{
+    if (mhandle != NULL && process_engine() != NULL) {
+        engine_deregister(comm, mhandle);
+    }
+    return ABI_SUCCESS;
+}
+
+/* ---- data ---- */
+
+static abi_status comm_failed(struct engine_comm *comm)
+{
+    struct weft_error error;
+
+    engine_comm_error(comm, &error);
+    return failed(engine_comm_is_sender(comm) ? "send" : "receive", &error);
+}
+
+abi_status plugin_isend(void *comm, void *data, size_t size, int tag, void *mhandle,
+                        void *event, void **request)
+{
+    struct engine_request *open = NULL;
+    weft_status status;
+
+    (void)event;
+    *request = NULL;
+    if (size > XFER_SIZE_MAX || (size > 0 && mhandle == NULL)) {
+        return ABI_INVALID_ARGUMENT;
+    }
+    status = engine_isend(comm, data, size, (uint32_t)tag, mhandle, &open);
+    if (status < 0) {
+        return comm_failed(comm);
+    }
+    *request = open;
+    return ABI_SUCCESS;
+}
+
+/* The mark of an optional completion is an offer, which costs nothing to decline: the request
+ * is done when the message is there. */
+abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags,
+                        void **mhandles, void **events, void **request)
+{
+    struct engine_request *open = NULL;
+    struct engine_memory *memories[ENGINE_GROUP_MAX];
+    uint32_t as_unsigned[ENGINE_GROUP_MAX];
+    weft_status status;
+
+    (void)events;
+    *request = NULL;
+    if (n < 1 || n > ENGINE_GROUP_MAX) {
+        return ABI_INVALID_ARGUMENT;
+    }
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] > XFER_SIZE_MAX || (sizes[i] > 0 && mhandles[i] == NULL)) {
+            return ABI_INVALID_ARGUMENT;
+        }
+        memories[i] = mhandles[i];
+        as_unsigned[i] = (uint32_t)tags[i];
+    }
+    status = engine_irecv(comm, (uint32_t)n, data, sizes, as_unsigned, memories, &open);
+    if (status < 0) {
+        return comm_failed(comm);
+    }
+    *request = open;
+    return ABI_SUCCESS;
+}
+
+/* Host memory needs none. */
+abi_status plugin_iflush(void *comm, int n, void **data, int *sizes, void **mhandles,
+                         void **request)
+{
+    (void)comm;
+    (void)n;
+    (void)data;
+    (void)sizes;
+    (void)mhandles;
+    *request = NULL;
+    return ABI_SUCCESS;
+}
+
+abi_status plugin_test(void *request, int *done, int *sizes)
+{
+    size_t as_size[ENGINE_GROUP_MAX];
+    struct engine_comm *comm = engine_request_comm(request);
+    uint32_t n = 0;
+    weft_status status = engine_test(request, as_size, &n);
+
+    *done = status == WEFT_OK;
+    for (uint32_t i = 0; i < n && sizes != NULL; i++) {
+        sizes[i] = (int)as_size[i];
+    }
+    return status < 0 ? comm_failed(comm) : ABI_SUCCESS;
+}
+
+abi_status plugin_set_attributes(void *context, struct abi_attributes *attributes)
+{
+    (void)context;
+    (void)attributes;
+    return ABI_SUCCESS;
+}

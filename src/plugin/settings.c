@@ -1,0 +1,173 @@
+#include "plugin/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* By name. */
+static const struct plugin_setting settings[] = {
+    {"NCCL_MESH_BACKEND", "verbs",
+     "`verbs`: RDMA devices by libibverbs; `soft`: simulated NICs over UDP on netdevs"},
+    {"NCCL_MESH_DEBUG", "0", "1: log at NCCL's level INFO what is otherwise left out"},
+    {"NCCL_MESH_DEVICES", "all",
+     "netdevs of backend `soft`, separated by commas; with `verbs` WEFT_DEVICES"},
+    {"NCCL_MESH_GID_INDEX", "unset",
+     "ignored with a warning: GIDs are chosen by subnet and type, for each cable"},
+    {"NCCL_MESH_MANAGEMENT", "the first netdev without an RDMA port",
+     "netdev that reaches every host, for handshakes; NCCL_SOCKET_IFNAME's single name "
+     "otherwise"},
+    {"NCCL_MESH_QPS", "2", "queue pairs for each rail of a connection, 1 to 4"},
+    {"NCCL_MESH_RETRY_COUNT", "7",
+     "transport retries, 1 to 7; NCCL_IB_RETRY_CNT otherwise"},
+    {"NCCL_MESH_SECRET", "none",
+     "64 hexadecimal digits, the same for all processes: a job key for handshakes"},
+    {"NCCL_MESH_TIMEOUT", "14",
+     "ACK timeout code, 4.096 us x 2^N, 1 to 22; NCCL_IB_TIMEOUT otherwise"},
+};
+
+const struct plugin_setting *plugin_setting_at(unsigned index)
+{
+    return index < sizeof(settings) / sizeof(settings[0]) ? &settings[index] : NULL;
+}
+
+static void complain(void (*warn)(const char *text), const char *name, const char *value,
+                     const char *why)
+{
+    char text[300];
+
+    weft_format(text, sizeof(text), "%s=%s: %s", name, value, why);
+    warn(text);
+}
+
+/* An empty variable is an unset one: "" is not 0. */
+static const char *look(const char *(*get)(const char *name), const char *name)
+{
+    const char *value = get(name);
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+/* A whole number from `least` to `most`; `otherwise` where it is none. */
+static long number(const char *(*get)(const char *name), void (*warn)(const char *text),
+                   const char *name, long least, long most, long otherwise)
+{
+    const char *value = look(get, name);
+    char why[80], *end = NULL;
+    long result;
+
+    if (value == NULL) {
+        return otherwise;
+    }
+    result = strtol(value, &end, 10);
+    if (*end != '\0' || result < least || result > most) {
+        weft_format(why, sizeof(why), "not a number from %ld to %ld; it is ignored",
+                    least, most);
+        complain(warn, name, value, why);
+        return otherwise;
+    }
+    return result;
+}
+
+static void read_secret(const char *(*get)(const char *name),
+                        void (*warn)(const char *text), struct conn_config *conn)
+{
+    const char *value = look(get, "NCCL_MESH_SECRET");
+    uint8_t secret[CONN_SECRET_BYTES] = {0};
+
+    if (value == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < 2 * sizeof(secret); i++) {
+        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        const char *at = value[i] == '\0' ? NULL : strchr(digits, value[i]);
+
+        if (at == NULL) {
+            warn("NCCL_MESH_SECRET: not 64 hexadecimal digits; it is ignored");
+            return;
+        }
+        secret[i / 2] = (uint8_t)(secret[i / 2] << 4 | ((at - digits) & 15));
+    }
+    if (value[2 * sizeof(secret)] != '\0') {
+        warn("NCCL_MESH_SECRET: not 64 hexadecimal digits; it is ignored");
+        return;
+    }
+    conn->has_secret = true;
+    memcpy(conn->secret, secret, sizeof(secret));
+}
+
+/* Those of NCCL's own network that mean nothing here: whoever set them should know. */
+static void warn_of_others(const char *(*get)(const char *name),
+                           void (*warn)(const char *text))
+{
+    static const struct {
+        const char *name, *why;
+    } others[] = {
+        {"NCCL_IB_HCA", "ports are chosen by who is at the other end of their cables; to "
+                        "leave some out set WEFT_DEVICES"},
+        {"NCCL_IB_GID_INDEX", "GIDs are chosen by subnet and type, for each cable"},
+        {"NCCL_MESH_GID_INDEX", "GIDs are chosen by subnet and type, for each cable"},
+        {"NCCL_IB_TC", "the traffic class is 0"},
+    };
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *value = look(get, others[i].name);
+
+        if (value != NULL) {
+            complain(warn, others[i].name, value, others[i].why);
+        }
+    }
+}
+
+static void read_management(const char *(*get)(const char *name),
+                            void (*warn)(const char *text), struct plugin_settings *out)
+{
+    const char *value = look(get, "NCCL_MESH_MANAGEMENT");
+    const char *theirs = look(get, "NCCL_SOCKET_IFNAME");
+
+    if (value == NULL && theirs != NULL) {
+        value = theirs[0] == '=' ? theirs + 1 : theirs;
+        if (strpbrk(value, "^,=") != NULL) {
+            complain(warn, "NCCL_SOCKET_IFNAME", theirs,
+                     "not one netdev: NCCL_MESH_MANAGEMENT names it for this plugin");
+            value = NULL;
+        }
+    }
+    if (value != NULL) {
+        weft_format(out->management, sizeof(out->management), "%s", value);
+        out->plain.management = out->management;
+    }
+}
+
+void plugin_settings_read(const char *(*get)(const char *name),
+                          void (*warn)(const char *text), struct plugin_settings *out,
+                          struct engine_config *config)
+{
+    const char *backend = look(get, "NCCL_MESH_BACKEND");
+    const char *netdevs = look(get, "NCCL_MESH_DEVICES");
+    struct conn_config *conn = &config->conn;
+
+    memset(out, 0, sizeof(*out));
+    if (backend != NULL && strcmp(backend, "soft") == 0) {
+        out->plain.is_soft = true;
+    } else if (backend != NULL && strcmp(backend, "verbs") != 0) {
+        complain(warn, "NCCL_MESH_BACKEND", backend,
+                 "neither verbs nor soft; it is verbs");
+    }
+    if (netdevs != NULL) {
+        weft_format(out->netdevs, sizeof(out->netdevs), "%s", netdevs);
+        out->plain.netdevs = out->netdevs;
+    }
+    read_management(get, warn, out);
+    out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
+    conn->timeout = (uint8_t)number(get, warn, "NCCL_IB_TIMEOUT", 1, 22, conn->timeout);
+    conn->timeout = (uint8_t)number(get, warn, "NCCL_MESH_TIMEOUT", 1, 22, conn->timeout);
+    conn->retry_cnt =
+        (uint8_t)number(get, warn, "NCCL_IB_RETRY_CNT", 1, 7, conn->retry_cnt);
+    conn->retry_cnt =
+        (uint8_t)number(get, warn, "NCCL_MESH_RETRY_COUNT", 1, 7, conn->retry_cnt);
+    conn->qps_per_rail =
+        (uint32_t)number(get, warn, "NCCL_MESH_QPS", 1, 4, (long)conn->qps_per_rail);
+    read_secret(get, warn, conn);
+    warn_of_others(get, warn);
+}

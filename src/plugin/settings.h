@@ -1,0 +1,31 @@
+/* The plugin's settings: environment variables, ours (NCCL_MESH_*) and those of NCCL's own
+ * network that users have in their scripts. docs/plugin.md, "Settings". */
+#ifndef WEFT_PLUGIN_SETTINGS_H
+#define WEFT_PLUGIN_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "backends/registry.h"
+#include "plugin/engine.h"
+
+/* One setting and what it is for, for docs and `weft plugin`. NULL past the last. */
+struct plugin_setting {
+    const char *name, *usual, *text;
+};
+const struct plugin_setting *plugin_setting_at(unsigned index);
+
+struct plugin_settings {
+    struct plain_config plain;
+    bool is_debug;
+    /* Storage of what `plain` points to. */
+    char netdevs[256], management[64];
+};
+
+/* Reads the environment by `get` (getenv(3)'s form) into `out` and `config`. What cannot be
+ * honoured, or makes no sense, is told to `warn` with its value; and then it is as if it were
+ * not set. */
+void plugin_settings_read(const char *(*get)(const char *name),
+                          void (*warn)(const char *text), struct plugin_settings *out,
+                          struct engine_config *config);
+
+#endif
