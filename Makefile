@@ -66,7 +66,7 @@ ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so
 
 help:
-	@echo 'make            build/weft and build/libweft.a'
+	@echo 'make            build/weft, build/libweft.a and build/libnccl-net-mesh.so'
 	@echo 'make demo       installs what is missing, builds, runs the triangle'
 	@echo 'make test       every test, under the address and undefined-behaviour sanitizers'
 	@echo 'make test-qemu  soft-RoCE again, on an unmodified Debian 6.12 kernel in QEMU'
@@ -221,6 +221,7 @@ install: all
 	    $(DESTDIR)$(PREFIX)/share/weft
 	install -m 755 $(BUILD)/weft $(DESTDIR)$(PREFIX)/bin/weft
 	install -m 644 $(BUILD)/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.a
+	install -m 755 $(BUILD)/libnccl-net-mesh.so $(DESTDIR)$(PREFIX)/lib/libnccl-net-mesh.so
 	cp -R scenarios $(DESTDIR)$(PREFIX)/share/weft/
 
 clean:

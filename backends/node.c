@@ -142,6 +142,11 @@ static weft_status create_host(struct node_world *node, const struct world_spec 
     return verbs_host_create(node->loop, &config, &node->host, error);
 }
 
+struct linux_loop *node_world_loop(struct world *world)
+{
+    return node_of(world)->loop;
+}
+
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
                               struct world **out, struct weft_error *error)
 {

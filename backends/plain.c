@@ -85,9 +85,7 @@ static void choose_management(struct plain_world *plain, const struct io_hostinf
                               const char *named)
 {
     weft_format(plain->management, sizeof(plain->management), "%s",
-                named != NULL             ? named
-                : plain->host.n_ports > 0 ? plain->names[0]
-                                          : "");
+                named != NULL ? named : "");
     for (uint32_t i = 0; i < info->n_netdevs && named == NULL; i++) {
         const struct io_netdev *netdev = &info->netdevs[i];
         bool is_port = false;
@@ -209,7 +207,9 @@ static weft_status create_soft(struct plain_world *plain, struct weft_error *err
     weft_status status = WEFT_ERR_ENVIRONMENT;
 
     set(plain, "WEFT_NIC", "soft");
-    set(plain, "WEFT_MANAGEMENT", plain->management);
+    if (plain->management[0] != '\0') {
+        set(plain, "WEFT_MANAGEMENT", plain->management);
+    }
     set(plain, "WEFT_PROCESS", plain->process);
     for (uint32_t i = 0; i < SOFT_PROCESSES_MAX; i++) {
         weft_error_clear(error);

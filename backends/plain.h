@@ -12,7 +12,7 @@ struct plain_config {
     /* soft: these netdevs, separated by commas; NULL: all that are up and have an address. */
     const char *netdevs;
     /* That reaches every host; NULL: as backends/verbs/host.h. soft: the first that is no port,
-     * or else the first. */
+     * or none; a port that is named carries both. */
     const char *management;
     struct weft_log *log; /* may be NULL; Not owned */
 };

@@ -57,7 +57,7 @@ struct cli_options {
     enum cli_colour colour;
     const char *nic;
     const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */
-    struct cli_list shmdev, hosthash, p2poff;
+    struct cli_list shmdev, hosthash, p2poff, netns;
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */

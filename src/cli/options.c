@@ -151,6 +151,8 @@ static const struct flag_spec specs[] = {
     {"no-trains", NULL, 0, "run",
      "simulate every packet by itself: slower, the same result", SWITCH(no_trains)},
     {"observations", "FILE", 0, "run", "what `weft diagnose` reads", TEXT(observations)},
+    {"netns", "FILE", 0, "plugin-check", "network namespace of the next rank",
+     LIST(netns)},
     {"dot", NULL, 0, "show", "the mesh in Graphviz' language", SWITCH(dot)},
     {"nic", "HOST:PORT", 0, "show", "what happened inside that NIC in a run", TEXT(nic)},
     {"plan", NULL, 0, "show", "how the jobs will run: choices and steps", SWITCH(plan)},

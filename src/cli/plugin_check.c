@@ -106,6 +106,12 @@ int cli_plugin_check(struct cli_options *options)
         json_decref(results);
         return list_clauses(options);
     }
+    if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
+        json_decref(results);
+        fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
+                PLUGIN_CHECK_RANKS_MAX);
+        return CLI_USAGE;
+    }
     if (options->n_operands == 0) {
         json_decref(results);
         fprintf(stderr, "weft plugin-check: no shared object\n");
@@ -119,6 +125,10 @@ int cli_plugin_check(struct cli_options *options)
         check.path = options->operands[i];
         check.seed = options->has_seed ? options->seed : check.seed;
         check.progress = options->quiet ? NULL : stderr;
+        for (size_t n = 0; n < options->netns.n; n++) {
+            check.namespaces[n] = options->netns.values[n];
+            check.n_ranks = (uint32_t)options->netns.n;
+        }
         if (options->patience_s > 0) {
             check.patience_ms = (int)(options->patience_s * 1000);
         }

@@ -1,7 +1,10 @@
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 #include "plugin/check.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +40,22 @@ static const void *find_table(void *object, unsigned version)
 
     weft_format(name, sizeof(name), "ncclNetPlugin_v%u", version);
     return dlsym(object, name);
+}
+
+void check_enter(const struct check *check, uint32_t rank)
+{
+    const char *path = check->options->namespaces[rank];
+    int fd;
+
+    if (path == NULL) {
+        return;
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        check_broken(check, "load.open", "rank %u: cannot enter %s: %s", rank, path,
+                     strerror(errno));
+    }
+    close(fd);
 }
 
 void check_load(struct check *check, struct check_net *net)
@@ -147,6 +166,7 @@ static void body_load(struct check *check)
     void *context;
     abi_status check_call_status;
 
+    check_enter(check, 0);
     check_load(check, &net);
     if (CHECK_CALL(check, 0, CALL_INIT,
                    check_net_init(check->net, 1, check_logger, &context)) !=
@@ -263,7 +283,9 @@ bool plugin_check(const struct plugin_check_options *options,
             continue;
         }
         if (run_part(&check, "load", body_load, out) &&
-            run_part(&check, "threads", body_threads, out) &&
+            /* One process cannot be in several namespaces. */
+            (options->namespaces[0] != NULL ||
+             run_part(&check, "threads", body_threads, out)) &&
             run_part(&check, "processes", body_processes, out)) {
             out->versions |= 1u << v;
         }

@@ -28,6 +28,9 @@ struct plugin_check_options {
     uint32_t n_ranks;    /* 2..PLUGIN_CHECK_RANKS_MAX */
     uint32_t n_messages; /* per connection and communicator */
     uint64_t seed;
+    /* Rank i lives in the network namespace of this file, as under /proc/PID/ns/net; then ranks are
+     * processes only. [n_ranks], or all NULL: where the caller is. */
+    const char *namespaces[PLUGIN_CHECK_RANKS_MAX];
     int patience_ms; /* longest call, and longest time in which nothing moves */
     FILE *progress;  /* a line per part; NULL: none */
 };

@@ -182,6 +182,8 @@ void check_ranks_as_threads(struct check *check);
 void check_ranks_as_processes(struct check *check);
 
 /* ---- check.c ---- */
+/* This process becomes rank `rank`'s, as far as its network goes. */
+void check_enter(const struct check *check, uint32_t rank);
 /* Opens the object as NCCL does, and takes the table of check->version into `net`. */
 void check_load(struct check *check, struct check_net *net);
 

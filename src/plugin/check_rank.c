@@ -206,6 +206,7 @@ void check_ranks_as_processes(struct check *check)
             struct rank rank = {.check = check, .number = i};
             struct check_net net;
 
+            check_enter(check, i);
             check_load(check, &net);
             run_rank(&rank);
             _exit(0);

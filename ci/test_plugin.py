@@ -1,0 +1,123 @@
+"""libnccl-net-mesh.so: what it exports and needs, and the contract, over simulated NICs on real
+wires: a triangle of network namespaces with a subnet for each cable, and one host."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = os.environ.get("WEFT_FAST") or os.environ.get("WEFT", "build/weft")
+PLUGIN = str(Path(WEFT).parent / "libnccl-net-mesh.so")
+IN_NAMESPACES = ["unshare", "--user", "--net", "--map-root-user"]
+VERSIONS = [8, 9, 10, 11, 12]
+
+
+def has_namespaces():
+    return subprocess.run([*IN_NAMESPACES, "true"], capture_output=True,
+                          check=False).returncode == 0
+
+
+needs_namespaces = pytest.mark.skipif(
+    not has_namespaces(), reason="SKIP namespaces: this user may not make network namespaces")
+
+
+def output(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def in_mesh(n_hosts, pairs, *arguments, code=0, **environment):
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "ci/mesh-namespaces", str(n_hosts), pairs, WEFT, "plugin-check", "-q",
+         "--json", *arguments, PLUGIN], cwd=ROOT, capture_output=True, text=True, timeout=300,
+        check=False, env={**os.environ, "NCCL_MESH_BACKEND": "soft", **environment})
+    assert ran.returncode == code, ran.stdout[-2000:] + ran.stderr[-2000:]
+    return json.loads(ran.stdout)["results"][0], ran.stderr
+
+
+def test_it_exports_its_tables_only():
+    symbols = {line.split()[-1] for line in
+               output("nm", "--dynamic", "--defined-only", PLUGIN).splitlines()}
+    assert symbols == {f"ncclNetPlugin_v{version}" for version in VERSIONS}
+
+
+def test_it_needs_the_c_library_only():
+    needed = [line.split("[")[1].rstrip("]") for line in
+              output("readelf", "--dynamic", PLUGIN).splitlines() if "(NEEDED)" in line]
+    assert set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-aarch64.so.1"}
+
+
+def test_ports_that_lead_elsewhere_are_not_fused():
+    """makeVDevice is absent from every table: the 19th function, since v9."""
+    for version in VERSIONS[1:]:
+        row = [line.split() for line in output("nm", "--dynamic", "-S", PLUGIN).splitlines()
+               if line.endswith(f"ncclNetPlugin_v{version}")][0]
+        relocated = {int(line.split()[0], 16) for line in
+                     output("readelf", "--relocs", "--wide", PLUGIN).splitlines()
+                     if line.strip().startswith("0")}
+        at = int(row[0], 16)
+        assert at + 18 * 8 not in relocated or version < 9  # irecvConsumed is absent, too
+        assert at + 19 * 8 not in relocated
+        assert at + 13 * 8 in relocated  # test is not
+
+
+@needs_namespaces
+def test_the_contract_on_a_triangle():
+    result, _ = in_mesh(3, "0-1 1-2 0-2")
+    assert (result["result"], result["versions"]) == ("pass", VERSIONS)
+    assert result["messages"] > 10000
+
+
+@needs_namespaces
+def test_the_contract_in_one_process():
+    """Ranks that are threads of one process, and ranks of one host, by its management address."""
+    script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
+              "ip link set p0 up && ip link set p1 up && ip link set lo up && exec \"$@\"")
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "sh", "-c", script, "sh", WEFT, "plugin-check", "-q", "--json", PLUGIN],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "NCCL_MESH_BACKEND": "soft", "NCCL_MESH_DEVICES": "p0",
+             "NCCL_MESH_MANAGEMENT": "p0"})
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    assert json.loads(ran.stdout)["results"][0]["versions"] == VERSIONS
+
+
+@needs_namespaces
+def test_two_hosts_with_a_secret_meet_and_others_do_not():
+    assert in_mesh(2, "0-1", NCCL_MESH_SECRET="ab" * 32)[0]["result"] == "pass"
+
+
+@needs_namespaces
+def test_who_is_not_there_is_told_by_name():
+    """A line of three: nobody relays, and the ends have no cable in common."""
+    result, log = in_mesh(3, "0-1 1-2", "--patience", "10", code=1, NCCL_DEBUG="INFO")
+    assert result["clause"] == "handle.elsewhere"
+    assert "no address of the handle shares a subnet with this host" in log
+
+
+def test_no_nic_is_an_error_and_told():
+    """Never a silent fallback: without RDMA, verbs says so."""
+    ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", PLUGIN], cwd=ROOT,
+                         capture_output=True, text=True, check=False,
+                         env={**os.environ, "NCCL_DEBUG": "INFO", "NCCL_MESH_BACKEND": "verbs",
+                              "WEFT_DEVICES": "none_such"})
+    assert json.loads(ran.stdout)["results"][0]["clause"] == "init.repeated"
+    assert "NET/MESH cannot start: " in ran.stderr
+    assert ran.stderr.index("NET/MESH weft ") < ran.stderr.index("cannot start")
+
+
+def test_settings_that_make_no_sense_are_told():
+    ran = subprocess.run([WEFT, "plugin-check", "-q", PLUGIN], cwd=ROOT, capture_output=True,
+                         text=True, check=False,
+                         env={**os.environ, "NCCL_DEBUG": "INFO", "NCCL_MESH_BACKEND": "verbs",
+                              "WEFT_DEVICES": "none_such", "NCCL_MESH_TIMEOUT": "99",
+                              "NCCL_IB_HCA": "mlx5_0", "NCCL_IB_GID_INDEX": "3",
+                              "NCCL_IB_TC": "106", "NCCL_IB_RETRY_CNT": "x",
+                              "NCCL_SOCKET_IFNAME": "^docker", "NCCL_MESH_SECRET": "ab"})
+    for wanted in ("NCCL_MESH_TIMEOUT=99: not a number from 1 to 22", "NCCL_IB_HCA=mlx5_0: ",
+                   "NCCL_IB_GID_INDEX=3: ", "NCCL_IB_TC=106: ", "NCCL_IB_RETRY_CNT=x: ",
+                   "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64"):
+        assert wanted in ran.stderr
+    assert "ab;" not in ran.stderr
