@@ -93,6 +93,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
     out->icrc_errors = (int64_t)nic.icrc_errors;
     out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;
     if (sim_nic_profile(device->nic)->in_ip_stack) {
+        out->rx_packets -= (int64_t)(nic.filtered_source + nic.filtered_port);
         out->rx_filtered_source = (int64_t)nic.filtered_source;
         out->rx_filtered_port = (int64_t)nic.filtered_port;
     }

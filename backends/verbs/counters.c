@@ -1,8 +1,10 @@
 /* What a port has counted, from the kernel's files. Drivers name their hw_counters as they like:
  * each fact has the names by which mlx5, hns and rxe know it, and is unknown elsewhere. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/verbs/device.h"
 #include "base/text.h"
@@ -35,6 +37,30 @@ static int64_t hw_counter(const struct verbs_device *device, uint8_t port,
                : read_counter(device, port, "hw_counters", other);
 }
 
+/* IPReversePathFilter of /proc/net/netstat, of the namespace that we are in: a line of names and
+ * one of numbers, both "TcpExt: ...". */
+static int64_t read_rp_filter_drops(void)
+{
+    char names[4096], numbers[4096];
+    FILE *file = fopen("/proc/thread-self/net/netstat", "re");
+    bool got = file != NULL && fgets(names, (int)sizeof names, file) != NULL &&
+               fgets(numbers, (int)sizeof numbers, file) != NULL;
+    if (file != NULL) {
+        fclose(file);
+    }
+    char *name_rest, *number_rest;
+    char *name = got ? strtok_r(names, " \n", &name_rest) : NULL;
+    char *number = got ? strtok_r(numbers, " \n", &number_rest) : NULL;
+    while (name != NULL && number != NULL) {
+        if (strcmp(name, "IPReversePathFilter") == 0) {
+            return strtoll(number, NULL, 10);
+        }
+        name = strtok_r(NULL, " \n", &name_rest);
+        number = strtok_r(NULL, " \n", &number_rest);
+    }
+    return IO_UNKNOWN;
+}
+
 int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_counters *out)
 {
     const struct verbs_device *device = verbs_device_of(io);
@@ -57,6 +83,9 @@ int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_count
         .tx_queue_drops = IO_UNKNOWN,
         .rx_pauses = IO_UNKNOWN,
     };
+    if (strcmp(device->profile, "rxe") == 0) {
+        out->rx_filtered_source = read_rp_filter_drops();
+    }
     /* rxe counts there what its queue pairs took, mlx5 all that came (in words of 4 bytes for
      * data, but in packets here). */
     if (out->tx_packets == IO_UNKNOWN) {

@@ -229,8 +229,12 @@ static weft_status exchange(struct boot *boot)
         return WEFT_AGAIN;
     }
     if (received == WEFT_ERR_CLOSED) {
-        return boot_fail(boot, WEFT_ERR_CLOSED, 0,
-                         client->server_left ? "left" : "died: its stream ended");
+        received = boot_fail(boot, WEFT_ERR_CLOSED, 0,
+                             client->server_left ? "left" : "died: its stream ended");
+        if (!client->server_left) {
+            weft_error_int(&boot->error, "stream_ended", 1);
+        }
+        return received;
     }
     if (received < 0) {
         boot->error = why;

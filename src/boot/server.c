@@ -106,6 +106,15 @@ static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
     return boot_fail(boot, status, rank, what);
 }
 
+/* Its kernel closed the stream: it did not say why, or that it would. */
+static weft_status blame_dead(struct boot *boot, uint32_t rank)
+{
+    weft_status status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
+
+    weft_error_int(&boot->error, "stream_ended", 1);
+    return status;
+}
+
 /* ---- gathering ---- */
 
 /* The next round has blobs of `each` bytes: the first to say so decides. */
@@ -218,9 +227,8 @@ static weft_status hear(struct boot *boot, uint32_t r)
     if (status == WEFT_ERR_CLOSED && rank->left) {
         return WEFT_OK;
     }
-    return blame(boot, status, r,
-                 status == WEFT_ERR_CLOSED ? "died: its stream ended"
-                                           : "broke the protocol");
+    return status == WEFT_ERR_CLOSED ? blame_dead(boot, r)
+                                     : blame(boot, status, r, "broke the protocol");
 }
 
 /* Hands the result to rank `r` as far as its stream takes it. */
@@ -251,8 +259,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
     if (status == WEFT_OK) {
         status = frame_flush(link, NULL);
     }
-    return status < 0 ? blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended")
-                      : status;
+    return status < 0 ? blame_dead(boot, r) : status;
 }
 
 static bool list_missing(const struct boot *boot, bool joined, char *out,

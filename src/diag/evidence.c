@@ -276,6 +276,11 @@ void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
 /* Its kernel closed or reset the control stream: a process that fails in order says goodbye. */
 static bool is_cut_off(const struct diag_error *error)
 {
+    const struct weft_value *ended = weft_error_value(&error->error, "stream_ended");
+
+    if (ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1) {
+        return true; /* the rendezvous' stream, which those who leave say goodbye on */
+    }
     return !error->is_hearsay &&
            (error->error.status == WEFT_ERR_CLOSED ||
             error->error.sys_errno == ECONNRESET || error->error.sys_errno == EPIPE);

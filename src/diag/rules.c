@@ -67,7 +67,7 @@ static const struct hypothesis unresolved[] = {
 /* Modify to RTR: the two GIDs are not of one family. */
 static const struct hypothesis mixed[] = {WRONG_GID,
                                           {DIAG_ADDR_MISSING, diag_is_addr_missing},
-                                          {DIAG_DEVICE_REJECTED, diag_is_certain}};
+                                          {DIAG_DEVICE_REJECTED, diag_is_one_family}};
 
 /* Packets were sent and never acknowledged. */
 static const struct hypothesis lost[] = {
@@ -82,11 +82,11 @@ static const struct hypothesis lost[] = {
     WRONG_GID,
     {DIAG_ROUTE_LINK_LOCAL, diag_is_link_local_route},
     {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
-    {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
     {DIAG_HOST_RP_FILTER, diag_is_rp_filter},
     WRONG_PORT,
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
+    {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
     {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
     {DIAG_LINK_CORRUPTING, diag_is_corrupting},
     {DIAG_LINK_ONE_WAY, diag_is_one_way},

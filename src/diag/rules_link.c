@@ -187,23 +187,37 @@ static enum diag_known refuses(const struct diag_port *port, enum diag_counter c
     return port->is_software == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-static enum diag_known any_refuses(const struct diag_case *c, enum diag_counter counter)
+/* What is refused from the start on never let a connection come up. */
+static bool was_up(const struct diag_case *c)
 {
-    /* What is refused from the start on never let a connection come up. */
-    if (diag_way_works(c) || strcmp(c->phase, "data") == 0 || c->use != NULL) {
-        return DIAG_NO;
+    return diag_way_works(c) || strcmp(c->phase, "data") == 0 || c->use != NULL;
+}
+
+/* Where nobody counts what the firewall dropped: it let packets in, by any port. */
+static enum diag_known bars_roce(const struct diag_port *port, struct diag_ports ports)
+{
+    enum diag_known answer = refuses(port, DIAG_RX_FILTERED_PORT);
+
+    for (uint32_t i = 0; answer == DIAG_UNKNOWN && i < ports.n; i++) {
+        if (ports.items[i].counters[DIAG_RX_PACKETS] > 0) {
+            return DIAG_NO;
+        }
     }
-    return diag_or(refuses(c->local_port, counter), refuses(c->remote_port, counter));
+    return answer;
 }
 
 enum diag_known diag_is_firewall_roce(const struct diag_case *c)
 {
-    return any_refuses(c, DIAG_RX_FILTERED_PORT);
+    return was_up(c) ? DIAG_NO
+                     : diag_or(bars_roce(c->local_port, c->local),
+                               bars_roce(c->remote_port, c->remote));
 }
 
 enum diag_known diag_is_rp_filter(const struct diag_case *c)
 {
-    return any_refuses(c, DIAG_RX_FILTERED_SOURCE);
+    return was_up(c) ? DIAG_NO
+                     : diag_or(refuses(c->local_port, DIAG_RX_FILTERED_SOURCE),
+                               refuses(c->remote_port, DIAG_RX_FILTERED_SOURCE));
 }
 
 /* ---- what both ends counted ---- */

@@ -283,7 +283,20 @@ static enum diag_known any_bare(struct diag_ports ports)
 
 enum diag_known diag_is_addr_missing(const struct diag_case *c)
 {
-    return diag_and(none_faces(c), diag_or(any_bare(c->local), any_bare(c->remote)));
+    /* One that was taken all the same, for want of an address: by its default GID. */
+    enum diag_known taken =
+        c->status == WEFT_ERR_ROUTE
+            ? DIAG_NO
+            : diag_or(diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
+                               diag_not(diag_has_address(c->local_port))),
+                      diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
+                               diag_not(diag_has_address(c->remote_port))));
+
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(
+        taken, diag_and(none_faces(c), diag_or(any_bare(c->local), any_bare(c->remote))));
 }
 
 /* Every port leads to a host that is neither of the two. */
@@ -324,108 +337,14 @@ enum diag_known diag_is_no_facing_port(const struct diag_case *c)
     return any == DIAG_NO ? DIAG_YES : DIAG_UNKNOWN;
 }
 
-/* ---- GIDs that are not what they should be ---- */
+/* ---- the addresses are right ---- */
 
-/* An IPv4 GID without an address behind it: the address has a peer, whose GID it is. */
-enum diag_known diag_is_peer_address(const struct diag_case *c)
+/* Two addresses of one family were refused: it was not them. */
+enum diag_known diag_is_one_family(const struct diag_case *c)
 {
-    if (diag_way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
-        return DIAG_NO;
-    }
-    const struct diag_gid *gid =
-        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
-    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return gid->prefix_len == 0 ? DIAG_YES : DIAG_NO;
-}
-
-/* The slot that the host's settings name is empty in this port's table. */
-static enum diag_known lacks_index(const struct diag_host *host,
-                                   const struct diag_port *port)
-{
-    enum diag_known answer = DIAG_YES;
-
-    if (host == NULL || host->gid_index == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    if (host->gid_index == DIAG_NO_GID_INDEX) {
-        return DIAG_NO;
-    }
-    if (port == NULL || !port->has_gids || port->n_gids >= DIAG_TOLD_GIDS_MAX) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        int index = port->gids[i].index;
-
-        answer = diag_and(answer, index == IO_UNKNOWN
-                                      ? DIAG_UNKNOWN
-                                      : diag_known_of(index != host->gid_index));
-    }
-    return answer;
-}
-
-enum diag_known diag_is_fixed_index(const struct diag_case *c)
-{
-    if (diag_way_works(c)) {
-        return DIAG_NO;
-    }
-    return diag_or(lacks_index(c->host, c->local_port),
-                   lacks_index(c->peer, c->remote_port));
-}
-
-static enum diag_known is_default_gid(bool has_gid, const struct io_ip *ip)
-{
-    return has_gid ? diag_known_of(ip->bytes[0] == 0xfe && ip->bytes[1] == 0x80)
-                   : DIAG_UNKNOWN;
-}
-
-/* Has the port an address of that family, beyond link-local ones? */
-static enum diag_known has_family(const struct diag_port *port, bool is_v4)
-{
-    enum diag_known answer = DIAG_NO;
-
-    if (port == NULL || !port->has_gids) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        const struct diag_gid *gid = &port->gids[i];
-
-        if (io_ip_is_link_local(&gid->ip) || io_ip_is_v4(&gid->ip) != is_v4) {
-            continue;
-        }
-        answer = diag_or(answer, gid->prefix_len == IO_UNKNOWN
-                                     ? DIAG_UNKNOWN
-                                     : diag_known_of(gid->prefix_len > 0));
-    }
-    return answer;
-}
-
-enum diag_known diag_is_gid_link_local(const struct diag_case *c)
-{
-    if (diag_way_works(c)) {
-        return DIAG_NO;
-    }
-    return diag_or(diag_and(is_default_gid(c->has_local_gid, &c->local_gid),
-                            has_family(c->local_port, true)),
-                   diag_and(is_default_gid(c->has_remote_gid, &c->remote_gid),
-                            has_family(c->remote_port, true)));
-}
-
-static enum diag_known only_v6(const struct diag_port *port)
-{
-    return diag_and(has_family(port, false), diag_not(has_family(port, true)));
-}
-
-enum diag_known diag_is_no_ipv4(const struct diag_case *c)
-{
-    if (diag_way_works(c)) {
-        return DIAG_NO;
-    }
-    return diag_or(
-        diag_and(is_default_gid(c->has_local_gid, &c->local_gid), only_v6(c->local_port)),
-        diag_and(is_default_gid(c->has_remote_gid, &c->remote_gid),
-                 only_v6(c->remote_port)));
+    return c->has_local_gid && c->has_remote_gid
+               ? diag_known_of(io_ip_is_v4(&c->local_gid) == io_ip_is_v4(&c->remote_gid))
+               : DIAG_UNKNOWN;
 }
 
 /* The address is on this very cable, nothing above explains it, and the carrier is there. */

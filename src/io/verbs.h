@@ -112,13 +112,15 @@ struct io_async_event {
 /* What a port has counted since it was made: RoCE packets only, unless said otherwise. A
  * counter that the device does not have is IO_UNKNOWN (io/hostinfo.h). */
 struct io_port_counters {
-    int64_t tx_packets, rx_packets; /* on the wire, whatever came of them */
-    int64_t retransmits;            /* packets sent again */
-    int64_t timeouts;               /* of waiting for an acknowledgement */
-    int64_t out_of_sequence;        /* packets that came after a gap */
-    int64_t rnr_naks_sent;          /* "receiver not ready" */
-    int64_t icrc_errors;            /* arrived damaged */
-    int64_t rx_unclaimed;           /* belonged to no queue pair that could take them */
+    /* On the wire, whatever came of them; a device behind the IP stack counts as received what
+     * that let in. */
+    int64_t tx_packets, rx_packets;
+    int64_t retransmits;        /* packets sent again */
+    int64_t timeouts;           /* of waiting for an acknowledgement */
+    int64_t out_of_sequence;    /* packets that came after a gap */
+    int64_t rnr_naks_sent;      /* "receiver not ready" */
+    int64_t icrc_errors;        /* arrived damaged */
+    int64_t rx_unclaimed;       /* belonged to no queue pair that could take them */
     int64_t rx_filtered_source; /* the IP stack's reverse path filter refused them ... */
     int64_t rx_filtered_port;   /* ... or its firewall: devices made of software only */
     int64_t rx_oversize;        /* longer than the netdev's MTU: dropped */

@@ -1,0 +1,74 @@
+"""scenarios/field: what users saw, under the program with which they saw it, and under weft.
+
+Every file is run twice. Under its own policy its `expect` asserts symptom and finding; its line
+`# weft: works [CODE]` or `# weft: fails CODE` says what policy weft makes of the same mesh.
+docs/field.md has a row for each, and one for every failure of the field that is no scenario.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
+FIELD = sorted(Path("scenarios/field").glob("*.yaml"))
+N_FAILURES = 52
+LIMIT_S = 1.0
+
+
+def run(*args):
+    return subprocess.run([WEFT, "run", "--quiet", *map(str, args)], capture_output=True, text=True,
+                          check=False, timeout=60)
+
+
+def under_weft(text):
+    """(works, codes)"""
+    line = re.search(r"^# weft: (works|fails)((?: [a-z0-9_.]+)*)$", text, re.M)
+    assert line, "no line `# weft: ...`"
+    return line[1] == "works", line[2].split()
+
+
+@pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
+def test_as_users_met_it(path):
+    text = path.read_text()
+    assert "findings: [" in text or "result: fail" not in text, "asserts no finding"
+    before = os.times()
+    done = run(path)
+    after = os.times()
+    assert done.returncode == 0, done.stdout + done.stderr
+    cpu_s = after.children_user + after.children_system - before.children_user \
+        - before.children_system
+    assert cpu_s < LIMIT_S
+
+
+@pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
+def test_the_same_mesh_under_weft(path):
+    works, codes = under_weft(path.read_text())
+    assert works or codes, "fails without a finding"
+    expect = f"expect={{result: {'pass' if works else 'fail'}, findings: [{', '.join(codes)}]}}"
+    done = run(path, "--policy", "weft", "--set", expect)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_table_has_every_failure_of_the_field():
+    page = Path("docs/field.md").read_text()
+    rows = {row[1]: row[0] for row in re.finditer(r"^\| (S\d\d) \|.*$", page, re.M)}
+    assert sorted(rows) == [f"S{n:02d}" for n in range(1, N_FAILURES + 1)]
+    for path in FIELD:
+        text = path.read_text()
+        row = rows[path.name[:3].upper()]
+        works, codes = under_weft(text)
+        policy = re.search(r"^policy: (.*)$", text, re.M)[1]
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[2] == f"`{policy}`"
+        assert path.name in cells[6]
+        assert cells[5].split() == ["works" if works else "fails", *codes]
+        finding = re.search(r"findings: \[(.*)\]", text)
+        assert cells[4] == (f"`{finding[1]}`" if finding else "none")
+        symptom = re.search(r"symptom: \{(.*)\}", text)
+        assert symptom is None or symptom[1] == cells[3]
+    named = {path.name[:3].upper() for path in FIELD}
+    for name, row in rows.items():
+        assert (name in named) == (row.count("|") == 8), f"{name}: is it a scenario or not?"
