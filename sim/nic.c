@@ -82,6 +82,59 @@ void sim_nic_reset(struct sim_nic *nic)
     sim_nic_forget_all_events(nic);
 }
 
+static void drop_requests_of(struct sim_nic *nic, uint32_t user)
+{
+    struct sim_request **at = &nic->requests;
+    while (*at != NULL) {
+        struct sim_request *request = *at;
+        if (request->user != user) {
+            at = &request->next;
+            continue;
+        }
+        *at = request->next;
+        sim_cancel(nic->engine, &request->event);
+        sim_watch_drop(request);
+        if (request->resolve.done.wake != NULL) {
+            sim_stack_resolve_cancel(nic->stack, &request->resolve);
+        }
+    }
+}
+
+void sim_nic_reset_user(struct sim_nic *nic, uint32_t index)
+{
+    const struct sim_nic_user *user = nic->users[index];
+    drop_requests_of(nic, index);
+    for (uint32_t i = 0; i < nic->n_qp_slots; i++) {
+        if (nic->qps[i] != NULL && nic->qps[i]->pd->user == user) {
+            sim_qp_free(nic->qps[i]);
+        }
+    }
+    sim_land_all(nic);
+    for (uint32_t i = 0; i < nic->n_mr_slots; i++) {
+        if (nic->mrs[i].mr != NULL && nic->mrs[i].mr->pd->user == user) {
+            sim_mr_free(nic->mrs[i].mr);
+        }
+    }
+    for (struct sim_srq *srq = nic->srqs, *next; srq != NULL; srq = next) {
+        next = srq->next;
+        if (srq->pd->user == user) {
+            sim_srq_free(srq);
+        }
+    }
+    for (struct sim_cq *cq = nic->cqs, *next; cq != NULL; cq = next) {
+        next = cq->next;
+        if (cq->user == user) {
+            sim_cq_free(cq);
+        }
+    }
+    for (struct sim_pd *pd = nic->pds, *next; pd != NULL; pd = next) {
+        next = pd->next;
+        if (pd->user == user) {
+            sim_pd_free(pd);
+        }
+    }
+}
+
 void sim_nic_destroy(struct sim_nic *nic)
 {
     if (nic == NULL) {

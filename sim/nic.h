@@ -36,6 +36,8 @@ void sim_nic_destroy(struct sim_nic *nic);
 /* A process of the host died: every object goes, without completions; peers see
  * silence. */
 void sim_nic_reset(struct sim_nic *nic);
+/* The same of what one user has. */
+void sim_nic_reset_user(struct sim_nic *nic, uint32_t user);
 
 int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out);
 int sim_nic_query_port(struct sim_nic *nic, uint8_t port, struct ibv_port_attr *out);

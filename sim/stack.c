@@ -58,6 +58,15 @@ void sim_stack_reset_streams(struct sim_stack *stack)
     }
 }
 
+void sim_stack_reset_streams_of(struct sim_stack *stack,
+                                bool (*is_its)(const void *waker, const void *who),
+                                const void *who)
+{
+    if (!stack->is_dead) {
+        sim_tcp_reset_of(stack->tcp, is_its, who);
+    }
+}
+
 void sim_stack_kill(struct sim_stack *stack)
 {
     stack->is_dead = true;

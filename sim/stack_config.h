@@ -102,6 +102,10 @@ int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
 
 /* Its process dies: the kernel resets its streams, which is what tells the peers. */
 void sim_stack_reset_streams(struct sim_stack *stack);
+/* One process of the host died: the streams and listeners whose waker `is_its` knows. */
+void sim_stack_reset_streams_of(struct sim_stack *stack,
+                                bool (*is_its)(const void *waker, const void *who),
+                                const void *who);
 /* The host dies: it sends nothing more, answers nothing, and no stream is ever woken. */
 void sim_stack_kill(struct sim_stack *stack);
 

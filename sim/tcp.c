@@ -48,6 +48,29 @@ void sim_tcp_reset_all(struct sim_tcp *tcp)
     }
 }
 
+void sim_tcp_reset_of(struct sim_tcp *tcp,
+                      bool (*is_its)(const void *waker, const void *who), const void *who)
+{
+    struct sim_stream *next;
+    for (struct sim_listener *l = tcp->listeners; l != NULL; l = l->next) {
+        if (is_its(l->waker.context, who)) {
+            l->at.port = 0; /* nobody finds it */
+        }
+    }
+    for (struct sim_stream *stream = tcp->first; stream != NULL; stream = next) {
+        next = stream->next;
+        if (stream->is_orphan || stream->state == TCP_BROKEN ||
+            !is_its(stream->waker.context, who)) {
+            continue;
+        }
+        if (stream->state == TCP_OPEN) {
+            tcp_trace(stream, "reset", 0);
+            (void)tcp_send_control(stream, SIM_TCP_RST);
+        }
+        tcp_break(stream, ECONNRESET);
+    }
+}
+
 void sim_tcp_stop(struct sim_tcp *tcp)
 {
     tcp->is_stopped = true;

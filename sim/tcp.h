@@ -65,6 +65,11 @@ struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes);
 void sim_tcp_destroy(struct sim_tcp *tcp);
 /* The process died: its kernel resets every stream. They stay, for sim_tcp_stop. */
 void sim_tcp_reset_all(struct sim_tcp *tcp);
+/* One of the host's processes died: its kernel resets the streams and closes the listeners whose
+ * waker `is_its` knows. They stay, unconnected, until they are closed. */
+void sim_tcp_reset_of(struct sim_tcp *tcp,
+                      bool (*is_its)(const void *waker, const void *who),
+                      const void *who);
 /* The host died: no timer runs, nobody is woken. */
 void sim_tcp_stop(struct sim_tcp *tcp);
 /* A packet for this host; `netdev` NULL: from itself. The packet stays the caller's. */

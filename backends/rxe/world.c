@@ -88,6 +88,10 @@ static int fault_of_host(struct rxe_world *world, const struct world_fault *faul
                          bool undo)
 {
     if (fault->kind == WORLD_FAULT_KILL) {
+        if (fault->has_process && !undo) {
+            return rxe_process_signal(
+                &world->processes[world->first[fault->host] + fault->process], SIGKILL);
+        }
         return undo ? EOPNOTSUPP : signal_host(world, fault->host, SIGKILL);
     }
     if (fault->kind == WORLD_FAULT_STOP) {

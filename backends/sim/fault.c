@@ -164,6 +164,29 @@ static void kill_host(struct sim_host *host)
     sim_stack_kill(host->stack);
 }
 
+static bool is_its(const void *waker, const void *who)
+{
+    const struct io_task *task = waker;
+    return task != NULL && task->host == *(const uint32_t *)who;
+}
+
+/* Its kernel cleans up behind it; the host and its other processes live on. */
+static void kill_process(struct sim_host *host, uint32_t index)
+{
+    struct sim_process *process = &host->processes[index];
+    uint32_t place = host->first_task + index;
+    if (host->is_dead || process->is_dead) {
+        return;
+    }
+    process->is_dead = true;
+    io_loop_pause(&host->world->loop, place, true);
+    sim_process_stop(process);
+    for (uint32_t i = 0; i < host->n_nics; i++) {
+        sim_nic_reset_user(host->nics[i], index);
+    }
+    sim_stack_reset_streams_of(host->stack, is_its, &place);
+}
+
 static int change_on(struct sim_stack *stack, uint32_t ifindex, bool is_gid,
                      bool is_removal, const struct sim_prefix *address)
 {
@@ -248,7 +271,11 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     struct sim_host *host = &world->hosts[fault->host];
     switch (fault->kind) {
     case WORLD_FAULT_KILL:
-        kill_host(host);
+        if (fault->has_process) {
+            kill_process(host, fault->process);
+        } else {
+            kill_host(host);
+        }
         return 0;
     case WORLD_FAULT_STOP:
         sim_host_pause(host, !ending || host->is_dead);

@@ -104,7 +104,8 @@ void sim_process_stop(struct sim_process *process)
 void sim_host_pause(struct sim_host *host, bool paused)
 {
     for (uint32_t i = 0; i < host->n_processes; i++) {
-        io_loop_pause(&host->world->loop, host->first_task + i, paused);
+        io_loop_pause(&host->world->loop, host->first_task + i,
+                      paused || host->processes[i].is_dead);
     }
 }
 

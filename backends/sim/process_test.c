@@ -280,6 +280,78 @@ START_TEST(tcp_connects_processes_of_a_host)
 }
 END_TEST
 
+static void pass(weft_ns for_ns)
+{
+    sim_bed_run(&bed, backend_sim.now(bed.world) + for_ns, NULL, NULL);
+}
+
+START_TEST(a_process_dies_alone)
+{
+    sim_bed_create(&bed);
+    sim_bed_open(&bed, &ends[0], 0, 0, 0);
+    sim_bed_open(&bed, &ends[1], 0, 1, 1);
+    struct io_env *living = backend_sim.host_env(bed.world, 0, 0);
+    struct io_env *dying = backend_sim.host_env(bed.world, 0, 1);
+    struct io_endpoint at = {.port = 7000}, real;
+    struct io_endpoint doomed_at = {.port = 7001};
+    struct io_listener *listener, *doomed;
+    struct io_stream *theirs, *ours;
+    char name[IO_SHM_NAME_BYTES];
+    struct io_shm *segment, *attached;
+    uint8_t byte;
+    size_t n = 0;
+    at.ip = doomed_at.ip = living->ops->hostinfo(living)->netdevs[0].addresses[0].ip;
+    ck_assert_int_eq(living->oob->listen(living, &at, 4, &ends[0].task, &listener, &real),
+                     0);
+    ck_assert_int_eq(
+        dying->oob->listen(dying, &doomed_at, 4, &ends[1].task, &doomed, &real), 0);
+    ck_assert_int_eq(dying->oob->connect(dying, NULL, &at, &ends[1].task, &theirs), 0);
+    pass(2 * MS);
+    ck_assert_int_eq(living->oob->accept(listener, &ends[0].task, &ours), 0);
+    ck_assert_int_eq(dying->shm->create(dying, 4096, name, &segment), 0);
+    ck_assert_int_eq(living->shm->attach(living, name, 4096, &attached), 0);
+
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_KILL, .has_process = true, .process = 1};
+    ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
+    ck_assert(backend_sim.host_alive(bed.world, 0));
+    ck_assert(backend_sim.process_alive(bed.world, 0, 0));
+    ck_assert(!backend_sim.process_alive(bed.world, 0, 1));
+    ck_assert(backend_sim.process_alive(bed.world, 1, 0));
+
+    /* Its kernel resets its streams and refuses at its ports. */
+    pass(2 * MS);
+    ck_assert_int_eq(living->oob->recv(ours, &byte, 1, &n), ECONNRESET);
+    living->oob->close(ours, true);
+    ck_assert_int_eq(living->oob->connect(living, NULL, &doomed_at, &ends[0].task, &ours),
+                     0);
+    pass(2 * MS);
+    ck_assert_int_eq(living->oob->connected(ours), ECONNREFUSED);
+    living->oob->close(ours, true);
+    living->oob->close_listener(listener);
+
+    /* The name of its memory is gone; who has it keeps it. */
+    ck_assert_int_eq(living->shm->attach(living, name, 4096, &segment), ENOENT);
+    memset(attached->memory, 1, 4096);
+    living->shm->close(attached);
+
+    /* Its devices are, the other's are not. */
+    struct io_op op = {.kind = IO_OP_ALLOC_PD, .task = &ends[1].task};
+    ck_assert_int_eq(ends[1].device->ops->submit(ends[1].device, &op), EIO);
+    op.task = &ends[0].task;
+    ck_assert_int_eq(ends[0].device->ops->submit(ends[0].device, &op), 0);
+    pass(2 * MS);
+    ck_assert_int_eq(op.error, 0);
+
+    /* A stop of the host that ends does not wake the dead. */
+    fault = (struct world_fault){.kind = WORLD_FAULT_STOP, .for_ns = MS};
+    ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
+    pass(2 * MS);
+    io_task_wake(&ends[1].task);
+    ck_assert_ptr_null(io_loop_pop(backend_sim.loop(bed.world)));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("backends/sim/process");
@@ -297,6 +369,7 @@ int main(void)
     tcase_add_test(loop, one_process_may_talk_to_itself);
     tcase_add_loop_test(loop, two_ports_of_a_host_meet_on_the_wire, 0, 2);
     tcase_add_test(loop, tcp_connects_processes_of_a_host);
+    tcase_add_test(loop, a_process_dies_alone);
     suite_add_tcase(suite, loop);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -54,6 +54,7 @@ struct sim_process {
     struct io_env env;
     struct sim_host *host;
     uint32_t index;             /* of the host's processes; its number as a NIC's user */
+    bool is_dead;               /* by itself; or its host is */
     struct sim_device *devices; /* Owned [env.n_devices] */
     struct sim_gpu_device gpu;
     int64_t pinned_limit; /* what its NICs count down */

@@ -200,7 +200,7 @@ static void on_done(void *context)
 static int verbs_submit(struct io_device *io, struct io_op *op)
 {
     struct sim_device *device = device_of(io);
-    if (device->process->host->is_dead) {
+    if (device->process->is_dead || device->process->host->is_dead) {
         return EIO; /* what its process held is gone */
     }
     struct sim_verb_call *call = weft_calloc(1, sizeof *call);

@@ -102,6 +102,13 @@ static bool sim_world_host_alive(const struct world *base, uint32_t host)
     return !sim_world_of_const(base)->hosts[host].is_dead;
 }
 
+static bool sim_world_process_alive(const struct world *base, uint32_t host,
+                                    uint32_t process)
+{
+    const struct sim_host *at = &sim_world_of_const(base)->hosts[host];
+    return !at->is_dead && !at->processes[process].is_dead;
+}
+
 static weft_status sim_world_step(struct world *base, weft_ns until)
 {
     struct sim_world *world = sim_world_of(base);
@@ -293,6 +300,7 @@ const struct world_ops backend_sim = {
     .now = sim_world_now,
     .inject = sim_world_inject,
     .host_alive = sim_world_host_alive,
+    .process_alive = sim_world_process_alive,
     .tap = sim_world_tap,
     .watch_nic = sim_world_watch_nic,
     .step = sim_world_step,

@@ -15,6 +15,14 @@ struct survey {
     uint64_t n_pauses;  /* of the loop, when it was made */
 };
 
+static bool is_alive(const struct world *world, const struct io_env *env)
+{
+    if (world->ops->process_alive != NULL) {
+        return world->ops->process_alive(world, env->world_host, env->process);
+    }
+    return world->ops->host_alive(world, env->world_host);
+}
+
 static struct survey survey(const struct host_loop *loop, weft_ns now)
 {
     const struct world_ops *ops = loop->world->ops;
@@ -31,7 +39,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
             result.n_over += host != NULL;
             continue;
         }
-        if (!ops->host_alive(loop->world, host->env->world_host)) {
+        if (!is_alive(loop->world, host->env)) {
             host_kill(host);
             result.is_stale = true;
             continue;

@@ -199,6 +199,8 @@ struct world_fault {
     int error;        /* positive errno */
     weft_ns by_ns;    /* verb_slow */
     weft_ns after_ns; /* restart */
+    bool has_process; /* kill: only this one of the host */
+    uint32_t process;
 };
 
 /* Everything in here outlives the world. */
@@ -298,6 +300,8 @@ struct world_ops {
     int (*inject)(struct world *world, const struct world_fault *fault);
     /* False once a kill fault took the host (until restarted): its machines are dead. */
     bool (*host_alive)(const struct world *world, uint32_t host);
+    /* The same of one process of the host; NULL: they live and die together. */
+    bool (*process_alive)(const struct world *world, uint32_t host, uint32_t process);
     /* Sends every frame to `tap` (NULL: stop). EOPNOTSUPP. */
     int (*tap)(struct world *world,
                void (*tap)(void *context, const struct world_frame *frame),

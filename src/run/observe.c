@@ -64,10 +64,16 @@ static void observe_events(const struct host *host, struct diag_host *out)
     }
 }
 
-static const char *member_name(const struct run *run, uint32_t member)
+/* "titanic", and "titanic/1" for a host's second rank, as weft node calls them; "" for nobody. */
+static void name_member(const struct run *run, uint32_t member, char out[DIAG_NAME_BYTES])
 {
-    return member < run->n_members ? run->plan->spec.hosts[run->member_hosts[member]].name
-                                   : "";
+    out[0] = '\0';
+    if (member < run->n_members) {
+        const char *host = run->plan->spec.hosts[run->member_hosts[member]].name;
+        uint32_t process = run->member_processes[member];
+
+        weft_format(out, DIAG_NAME_BYTES, process == 0 ? "%s" : "%s/%u", host, process);
+    }
 }
 
 static void observe_wrong_rows(const struct run *run, const struct host *host,
@@ -104,7 +110,7 @@ static void observe_told(const struct run *run, const struct host *host,
             continue;
         }
         told = &out->told[out->n_told++];
-        weft_format(told->peer, sizeof(told->peer), "%s", peer->name);
+        name_member(run, rank, told->peer);
         told->ports = observe_ports(peer->ports, peer->n_ports);
         told->n_ports = peer->n_ports;
     }
@@ -117,10 +123,15 @@ static void observe_uses(const struct run *run, const struct host *host,
     out->uses = weft_calloc(host->n_connections + 1, sizeof(*out->uses));
     for (uint32_t i = 0; i < host->n_connections; i++) {
         const struct host_connection *from = &host->connections[i];
-        struct diag_use *use = &out->uses[out->n_uses++];
+        struct diag_use *use = &out->uses[out->n_uses];
         uint32_t next = from->n_via > 0 ? from->via[0] : from->to;
 
-        weft_format(use->peer, sizeof(use->peer), "%s", member_name(run, next));
+        if (from->transport != TRANSPORT_NET) {
+            continue; /* no port has to do with it */
+        }
+        out->n_uses++;
+
+        name_member(run, next, use->peer);
         weft_format(use->local_port, sizeof(use->local_port), "%s", from->local_port);
         weft_format(use->remote_port, sizeof(use->remote_port), "%s", from->remote_port);
         rdma_gid_format(&from->local_gid, use->local_gid, sizeof(use->local_gid));
@@ -133,7 +144,7 @@ static void observe_host(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
     if (host->state == HOST_DEAD) {
-        weft_format(out->name, sizeof(out->name), "%s", host->env->name);
+        name_member(run, host->config.rank, out->name);
         out->memlock_bytes = IO_UNKNOWN;
         out->gid_index = IO_UNKNOWN;
         /* Where we started its process, we saw that; elsewhere only its peers can tell. */
@@ -157,8 +168,7 @@ static void observe_host(const struct run *run, const struct host *host,
         error->error = host->error;
         error->at_ns = host->error_ns;
         error->is_hearsay = host->error_is_hearsay;
-        weft_format(error->peer, sizeof(error->peer), "%s",
-                    member_name(run, host->error_peer));
+        name_member(run, host->error_peer, error->peer);
     }
     observe_events(host, out);
     observe_told(run, host, out);

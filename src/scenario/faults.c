@@ -29,6 +29,7 @@ enum {
     KEY_ERRNO,
     KEY_BY,
     KEY_AFTER,
+    KEY_PROCESS,
     KEY_ICRC,
     KEY_EVERY,
     KEY_TIMES,
@@ -67,6 +68,10 @@ static const struct walk_key fault_keys[N_KEYS] = {
         {.name = "errno", .type = WALK_INT, FIELD(error), .min = 1, .max = 4095},
     [KEY_BY] = {.name = "by", .type = WALK_TIME, FIELD(by_ns)},
     [KEY_AFTER] = {.name = "after", .type = WALK_TIME, FIELD(after_ns)},
+    [KEY_PROCESS] = {.name = "process",
+                     .type = WALK_U32,
+                     FIELD(process),
+                     .max = UINT32_MAX},
     [KEY_ICRC] = {.name = "icrc"},
     [KEY_EVERY] = {.name = "every"},
     [KEY_TIMES] = {.name = "times"},
@@ -113,7 +118,7 @@ static const struct kind kinds[] = {
     {"path_limit", WORLD_FAULT_PATH_LIMIT, ON_PORT, false, HAS(KEY_SIZE), 0},
     {"pause", WORLD_FAULT_PAUSE, ON_PORT, true, 0, 0},
     {"drop", WORLD_FAULT_DROP, ON_PORT, true, HAS(KEY_MATCH), 0},
-    {"kill", WORLD_FAULT_KILL, ON_HOST, false, 0, 0},
+    {"kill", WORLD_FAULT_KILL, ON_HOST, false, 0, HAS(KEY_PROCESS)},
     {"stop", WORLD_FAULT_STOP, ON_HOST, false, 0, 0},
     {"restart", WORLD_FAULT_RESTART, ON_HOST, false, 0, HAS(KEY_AFTER)},
     {"clock", WORLD_FAULT_CLOCK, ON_HOST, false, HAS(KEY_BY), 0},
@@ -357,6 +362,11 @@ static bool read_arguments(struct loader *loader, struct fault_in *in)
     struct walk_seen ignored;
     if (!read_icrc(loader, in) || !read_repetition(loader, in)) {
         return false;
+    }
+    in->spec.has_process = in->seen.at[KEY_PROCESS] != NULL;
+    if (in->spec.has_process && in->spec.process >= host->n_ranks) {
+        return complain(loader, in->node->mark, "process: '%s' has %u", host->name,
+                        host->n_ranks);
     }
     if (match != NULL) {
         in->spec.has_match = true;
