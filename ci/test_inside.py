@@ -61,6 +61,13 @@ def test_what_is_wrong_is_told_with_the_places_in_both_files(tmp_path):
     assert f"{path}:4:42: topology: cannot read" in weft("run", path, code=2).stderr
 
 
+def test_a_document_can_be_checked_by_itself(tmp_path):
+    assert weft("validate", SPARK).stdout == f"{SPARK}: ok\n"
+    document = tmp_path / "x.xml"
+    document.write_text("<system version='1'>\n<cpu arch='arm64'/></system>")
+    assert f"{document}:2:1: cpu: 'numaid' is missing" in weft("validate", document, code=2).stderr
+
+
 def test_a_document_has_a_gpu_for_every_process(tmp_path):
     (tmp_path / "spark.xml").write_text(SPARK.read_text())
     said = weft("show", pair(tmp_path, "spark.xml", ", ranks: 2"), code=2).stderr

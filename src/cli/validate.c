@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
+#include "topo/topo.h"
 
 static json_t *validated(const char *path, const struct scenario *scenario)
 {
@@ -13,6 +15,39 @@ static json_t *validated(const char *path, const struct scenario *scenario)
 
     return json_pack("{s:s, s:b, s:b, s:s?}", "file", path, "valid", scenario != NULL,
                      "can_run", can_run, "not_implemented", key);
+}
+
+static bool is_topology(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 4 && strcmp(path + n - 4, ".xml") == 0;
+}
+
+/* False after a message. */
+static bool validate_topology(const struct cli_options *options, const char *path)
+{
+    struct weft_text text = {NULL, 0, 0};
+    struct topo_system *system = NULL;
+    struct weft_error error;
+    int sys_errno = weft_text_add_file(&text, path, TOPO_FILE_BYTES_MAX);
+    bool is_good = false;
+
+    weft_error_clear(&error);
+    if (sys_errno != 0) {
+        fprintf(stderr, "%s: cannot read: %s\n", path, strerror(sys_errno));
+    } else if (topo_load(text.n > 0 ? text.bytes : "", text.n, topo_rules_find("2.25"),
+                         &system, &error) != WEFT_OK) {
+        fprintf(stderr, "%s:%s\n", path, error.message);
+    } else {
+        is_good = true;
+        if (!options->quiet && options->json == NULL) {
+            printf("%s: ok\n", path);
+        }
+    }
+    topo_free(system);
+    weft_text_fini(&text);
+    return is_good;
 }
 
 int cli_validate(struct cli_options *options)
@@ -26,7 +61,18 @@ int cli_validate(struct cli_options *options)
     }
     for (int i = 0; i < options->n_operands; i++) {
         const char *path = options->operands[i];
-        struct scenario *scenario = cli_load(options, path);
+        struct scenario *scenario = NULL;
+
+        if (is_topology(path)) {
+            bool is_good = validate_topology(options, path);
+
+            json_array_append_new(files, json_pack("{s:s, s:b, s:b, s:n}", "file", path,
+                                                   "valid", is_good, "can_run", false,
+                                                   "not_implemented"));
+            code = is_good ? code : CLI_USAGE;
+            continue;
+        }
+        scenario = cli_load(options, path);
 
         json_array_append_new(files, validated(path, scenario));
         if (scenario == NULL) {

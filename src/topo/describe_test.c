@@ -144,6 +144,207 @@ START_TEST(a_ring_of_sparks_has_two_channels_on_nets_0_and_2)
 }
 END_TEST
 
+/* ---- several ranks ---- */
+
+static struct io_pci *add_pci(const char *bus_id, uint32_t parent, const char *class)
+{
+    struct io_pci *pci = io_machine_add_pci(&machine);
+
+    weft_format(pci->bus_id, sizeof(pci->bus_id), "%s", bus_id);
+    weft_format(pci->class, sizeof(pci->class), "%s", class);
+    weft_format(pci->max_link_speed, sizeof(pci->max_link_speed), "16.0 GT/s PCIe");
+    pci->max_link_width = 16;
+    pci->parent = parent;
+    pci->numa = 0;
+    return pci;
+}
+
+/* A switch at 01 (upstream) with a NIC between two GPUs, by bus id. */
+static void take_switch(void)
+{
+    weft_format(machine.arch, sizeof(machine.arch), "x86_64");
+    weft_format(machine.vendor, sizeof(machine.vendor), "AuthenticAMD");
+    machine.family = 25;
+    machine.model = 1;
+    add_pci("0000:00:01.0", IO_MACHINE_NONE, "0x060400");
+    add_pci("0000:01:00.0", 0, "0x060400");
+    add_pci("0000:02:00.0", 1, "0x060400")->max_link_width = 8;
+    add_pci("0000:03:00.0", 2, "0x030200");
+    add_pci("0000:02:01.0", 1, "0x060400");
+    add_pci("0000:04:00.0", 4, "");
+    add_pci("0000:02:02.0", 1, "0x060400");
+    add_pci("0000:05:00.0", 6, "0x030200");
+    for (int i = 0; i < 2; i++) {
+        struct io_gpu_facts *gpu = io_machine_add_gpu(&machine);
+
+        *gpu = (struct io_gpu_facts){
+            .pci = i == 0 ? 7 : 3, .dev = i, .sm = 80, .gdr = true, .n_nvlinks = 1};
+        weft_format(gpu->nvlinks[0].target, sizeof(gpu->nvlinks[0].target),
+                    "0000:0%d:00.0", i == 0 ? 3 : 5);
+        weft_format(gpu->nvlinks[0].tclass, sizeof(gpu->nvlinks[0].tclass), "0x030200");
+        gpu->nvlinks[0].count = 4;
+    }
+    struct io_net_facts *net = io_machine_add_net(&machine);
+    *net = (struct io_net_facts){.pci = 5, .port = 1, .is_active = true, .gdr = true};
+    weft_format(net->name, sizeof(net->name), "mlx5_0");
+    net->speed_mbps = 200000;
+    inside.n_ranks = 2;
+}
+
+/* Rank 0 has the GPU of the greater bus id, and describes it and the NIC; what rank 1 alone
+ * describes comes after. */
+START_TEST(ranks_put_their_descriptions_together_in_their_order)
+{
+    take_switch();
+    describe();
+    const char *first = strstr(text.bytes, "0000:04:00.0");
+    const char *second = strstr(text.bytes, "<pci busid=\"0000:05:00.0\"");
+    const char *third = strstr(text.bytes, "<pci busid=\"0000:03:00.0\"");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_nonnull(second);
+    ck_assert_ptr_nonnull(third);
+    ck_assert(first < second && second < third);
+    ck_assert_ptr_null(strstr(text.bytes, "0000:02:0")); /* downstream ports */
+    ck_assert_ptr_null(strstr(text.bytes, "0000:00:01.0"));
+    ck_assert_ptr_null(strstr(text.bytes, "keep"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "familyid=\"175\" modelid=\"1\""));
+    ck_assert_ptr_nonnull(strstr(third, "link_width=\"8\""));
+    ck_assert_ptr_nonnull(strstr(second, "link_width=\"16\""));
+    ck_assert_ptr_nonnull(strstr(second, "dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\""));
+    ck_assert_ptr_nonnull(strstr(third, "dev=\"1\" sm=\"80\" rank=\"1\" gdr=\"1\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "class=\"0x02\"")); /* the NIC told none */
+}
+END_TEST
+
+/* ---- NETs ---- */
+
+START_TEST(a_port_without_carrier_is_no_net)
+{
+    struct topo_net_ports nets[4];
+
+    take_spark();
+    machine.nets[1].is_active = false;
+    describe();
+    ck_assert_ptr_null(strstr(text.bytes, "c1.0"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"c0.1\" dev=\"1\""));
+    ck_assert_uint_eq(topo_net_ports_of(&inside, nets, 4), 3);
+    ck_assert_int_eq(nets[1].dev, 1);
+    ck_assert_uint_eq(nets[1].nets[0], 2);
+    ck_assert_uint_eq(topo_net_ports_of(&inside, nets, 2), 2);
+}
+END_TEST
+
+START_TEST(merged_cards_are_numbered_after_their_ports)
+{
+    struct topo_net_ports nets[4];
+
+    take_spark();
+    inside.merges_nics = true;
+    ck_assert_uint_eq(topo_net_ports_of(&inside, nets, 4), 2);
+    ck_assert_int_eq(nets[0].dev, 4);
+    ck_assert_uint_eq(nets[0].n_nets, 2);
+    ck_assert_uint_eq(nets[0].nets[1], 1);
+    ck_assert_uint_eq(nets[1].nets[0], 2);
+    describe();
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"c0.0+c1.0\" dev=\"4\" latency=\"0\" "
+                                             "speed=\"200000\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"c0.1+c1.1\" dev=\"5\""));
+    ck_assert_ptr_null(strstr(text.bytes, "dev=\"1\""));
+}
+END_TEST
+
+/* Functions of a card below a CPU: the merged one hangs on the CPU itself, as wide as need be. */
+START_TEST(a_card_of_two_functions_is_merged_where_they_meet)
+{
+    host.n_ports = 2;
+    io_machine_of_world(&host, NULL, &machine);
+    inside.merges_nics = true;
+    ck_assert_msg(topo_of_host(&inside, topo_rules_find("2.25"), &built, &error) ==
+                      WEFT_OK,
+                  "%s", error.message);
+    ck_assert_uint_eq(built->n[TOPO_NET], 1);
+    ck_assert_int_eq(built->nodes[TOPO_NET][0]->u.net.dev, 2);
+    ck_assert(built->nodes[TOPO_NET][0]->u.net.bw == 25.0f);
+}
+END_TEST
+
+/* ---- documents ---- */
+
+#define NET(name, dev) "<net name=\"" name "\" dev=\"" dev "\" speed=\"50000\"/>"
+#define GPU(bus, dev, rank)                                                              \
+    "<pci busid=\"" bus "\" class=\"0x030200\" link_speed=\"\" link_width=\"16\">"       \
+    "<gpu dev=\"" dev "\" sm=\"90\"" rank "/></pci>"
+#define DOCUMENT                                                                         \
+    "<system version=\"1\"><cpu numaid=\"0\" arch=\"arm64\">" GPU(                       \
+        "0000:03:00.0", "1", " rank=\"7\"") GPU("0000:04:00.0", "0", " rank=\"6\"")      \
+        GPU("0000:05:00.0", "2",                                                         \
+            " rank=\"5\"") "<pci busid=\"0000:06:00.0\" class=\"0x020000\" "             \
+                           "link_speed=\"\" "                                            \
+                           "link_width=\"16\"><nic>" NET("other", "3") NET("p1", "2")    \
+                               NET("left", "9") "</nic></pci></cpu></system>"
+
+static void take_document(const char *document)
+{
+    host.n_ports = 2;
+    host.gpu_document = document;
+    host.n_gpu_document = strlen(document);
+    io_machine_of_world(&host, NULL, &machine);
+}
+
+/* GPUs by number and ports by name, then in order; whoever is nobody's is left out. */
+START_TEST(a_document_gets_this_hosts_ranks_and_ports)
+{
+    take_document(DOCUMENT);
+    inside.n_ranks = 2;
+    describe();
+    ck_assert_ptr_nonnull(strstr(text.bytes, "dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "dev=\"1\" sm=\"90\" rank=\"1\" gdr=\"1\""));
+    ck_assert_ptr_null(strstr(text.bytes, "0000:05:00.0"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"p1\" dev=\"1\" speed=\"50000\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"other\" dev=\"0\" speed=\"50000\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "name=\"left\" speed"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "latency=\"0\" port=\"1\""));
+    ck_assert_int_eq(topo_of_host(&inside, topo_rules_find("2.25"), &built, &error),
+                     WEFT_OK);
+    ck_assert_uint_eq(built->n[TOPO_GPU], 2);
+    ck_assert_uint_eq(built->n[TOPO_NET], 2);
+}
+END_TEST
+
+START_TEST(a_port_that_the_document_lacks_hangs_on_the_first_cpu)
+{
+    take_document("<system version=\"1\"><cpu numaid=\"0\" arch=\"arm64\">" GPU(
+        "0000:04:00.0", "0", "") "</cpu></system>");
+    ck_assert_int_eq(topo_of_host(&inside, topo_rules_find("2.25"), &built, &error),
+                     WEFT_OK);
+    ck_assert_uint_eq(built->n[TOPO_NET], 2);
+    ck_assert_uint_eq(built->n[TOPO_NIC], 1);
+    ck_assert(built->nodes[TOPO_NET][0]->u.net.bw == 12.5f);
+}
+END_TEST
+
+START_TEST(what_nccl_has_no_room_for_is_told)
+{
+    static struct world_port many[120];
+
+    for (uint32_t i = 0; i < 120; i++) {
+        many[i] = ports[0];
+        many[i].device = i;
+    }
+    host.ports = many;
+    host.n_ports = 120;
+    io_machine_of_world(&host, NULL, &machine);
+    ck_assert_int_eq(topo_describe(&inside, &text, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message,
+                     "NCCL gives up: more than 256 elements, or 128 in one");
+    io_machine_fini(&machine);
+    weft_error_clear(&error);
+    take_document("<system version='1'>\n <cpu numaid='0' arch='arm64'/></system>");
+    ck_assert_int_eq(topo_describe(&inside, &text, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message, "1:1: there are fewer GPUs than processes");
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("describe");
@@ -152,6 +353,13 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_spark_is_described_as_its_dump_has_it);
     tcase_add_test(tcase, a_ring_of_sparks_has_two_channels_on_nets_0_and_2);
+    tcase_add_test(tcase, ranks_put_their_descriptions_together_in_their_order);
+    tcase_add_test(tcase, a_port_without_carrier_is_no_net);
+    tcase_add_test(tcase, merged_cards_are_numbered_after_their_ports);
+    tcase_add_test(tcase, a_card_of_two_functions_is_merged_where_they_meet);
+    tcase_add_test(tcase, a_document_gets_this_hosts_ranks_and_ports);
+    tcase_add_test(tcase, a_port_that_the_document_lacks_hangs_on_the_first_cpu);
+    tcase_add_test(tcase, what_nccl_has_no_room_for_is_told);
     suite_add_tcase(suite, tcase);
     return suite;
 }
