@@ -62,7 +62,9 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
 {
     struct linux_env *env = linux_env_of(io);
     if (env->aliases != NULL) {
-        return env->aliases->info;
+        env->aliased = *env->aliases->info;
+        env->aliased.machine = machine_of(env);
+        return &env->aliased;
     }
     int result = linux_netns_enter(&env->netns);
     if (result != 0) {

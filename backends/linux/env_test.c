@@ -8,8 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/linux/aliases.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/machine.h"
 
 static struct linux_loop *loop;
 static struct linux_env *env;
@@ -123,6 +125,36 @@ START_TEST(without_a_pipe_nobody_tells)
 }
 END_TEST
 
+START_TEST(what_is_inside_is_as_given_or_this_machines)
+{
+    const struct io_machine given = {.arch = "ppc64le"};
+    struct linux_env_config config = {
+        .name = "titanic", .netns_fd = -1, .machine = &given};
+    struct weft_error error = {.status = WEFT_OK};
+    struct io_env *io = start(NULL);
+    const struct io_machine *own = io->ops->hostinfo(io)->machine;
+
+    ck_assert_ptr_nonnull(own);
+    ck_assert_str_ne(own->arch, "");
+    ck_assert_ptr_eq(io->ops->hostinfo(io)->machine, own);
+    linux_env_destroy(env);
+    ck_assert_int_eq(linux_env_create(loop, &config, &env, &error), WEFT_OK);
+    io = linux_env_io(env);
+    ck_assert_ptr_eq(io->ops->hostinfo(io)->machine, &given);
+    /* Also where addresses are other than the kernel has them. */
+    static struct io_hostinfo info = {.memlock_bytes = 7};
+    const struct linux_aliases aliases = {.info = &info};
+    config.aliases = &aliases;
+    linux_env_destroy(env);
+    ck_assert_int_eq(linux_env_create(loop, &config, &env, &error), WEFT_OK);
+    io = linux_env_io(env);
+    ck_assert_ptr_eq(io->ops->hostinfo(io)->machine, &given);
+    ck_assert_int_eq(io->ops->hostinfo(io)->memlock_bytes, 7);
+    linux_env_destroy(env);
+    env = NULL;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("linux env");
@@ -131,6 +163,7 @@ int main(void)
     tcase_add_test(tcase, ends_are_told_in_order_and_once);
     tcase_add_test(tcase, the_pipe_is_left_as_it_was_found);
     tcase_add_test(tcase, without_a_pipe_nobody_tells);
+    tcase_add_test(tcase, what_is_inside_is_as_given_or_this_machines);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -17,6 +17,7 @@ struct linux_env {
     struct linux_netns netns;
     const struct linux_aliases *aliases; /* Not owned; or NULL */
     struct io_hostinfo info;             /* Owned: netdevs and their addresses */
+    struct io_hostinfo aliased;          /* what aliases say, and what is inside */
     const struct io_machine *given;      /* Not owned; NULL: own_machine */
     struct io_machine own_machine;       /* Owned; read when first asked for */
     bool has_own_machine;
