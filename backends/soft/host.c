@@ -177,6 +177,10 @@ static weft_status build(struct soft_host *host, struct weft_error *error)
     for (uint32_t i = 0; i < n_devices && status == WEFT_OK; i++) {
         status = build_device(host, i, error);
     }
+    if (status == WEFT_OK && linux_env_enter(host->linux_env) == 0) {
+        status = soft_host_follow(host, error);
+        linux_env_leave(host->linux_env);
+    }
     return status;
 }
 
@@ -283,6 +287,7 @@ void soft_host_destroy(struct soft_host *host)
     if (host->stack != NULL) {
         sim_stack_destroy(host->stack);
     }
+    soft_follow_destroy(host->follow);
     soft_engine_destroy(host->engine);
     free(host->nics);
     free(host->devices);

@@ -164,3 +164,57 @@ weft_status soft_host_build_port(struct soft_host *host, uint32_t index,
     linux_env_leave(host->linux_env);
     return status;
 }
+
+/* ---- what happens to them ---- */
+
+static struct soft_host_port *port_of(const struct soft_host *host, uint32_t ifindex)
+{
+    for (uint32_t i = 0; i < host->self->n_ports; i++) {
+        if (host->ports[i].ifindex == ifindex) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_carrier(void *context, uint32_t ifindex, bool is_up)
+{
+    const struct soft_host_port *port = port_of(context, ifindex);
+    if (port != NULL && sim_port_is_up(port->sim) != is_up) {
+        sim_port_set_outside_carrier(port->sim, is_up);
+    }
+}
+
+static void on_address(void *context, uint32_t ifindex, bool is_there,
+                       const struct io_ip *local, const struct io_prefix *prefix)
+{
+    struct soft_host *host = context;
+    const struct soft_host_port *port = port_of(host, ifindex);
+    struct sim_ip ip;
+    struct sim_prefix reached = {.prefix_len = prefix->prefix_len};
+    if (port == NULL) {
+        return;
+    }
+    memcpy(ip.bytes, local->bytes, sizeof ip.bytes);
+    memcpy(reached.ip.bytes, prefix->ip.bytes, sizeof ip.bytes);
+    if (!is_there) {
+        (void)sim_stack_del_address(host->stack, port->sim_ifindex, &ip);
+    } else if (sim_stack_add_peer_address(host->stack, port->sim_ifindex, &ip,
+                                          &reached) == 0 &&
+               port->udp != NULL) {
+        soft_udp_open_gids(port->udp);
+    }
+}
+
+weft_status soft_host_follow(struct soft_host *host, struct weft_error *error)
+{
+    static const struct soft_follow_ops ops = {.carrier = on_carrier,
+                                               .address = on_address};
+    int problem = host->loopback == NULL
+                      ? soft_follow_create(host->engine, &ops, host, &host->follow)
+                      : 0;
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail_errno(error, problem, "start",
+                                 "cannot follow the netdevs of %s", host->self->name);
+}

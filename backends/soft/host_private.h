@@ -3,6 +3,7 @@
 #define WEFT_BACKENDS_SOFT_HOST_PRIVATE_H
 
 #include "backends/soft/device.h"
+#include "backends/soft/follow.h"
 #include "backends/soft/host.h"
 #include "backends/soft/loopback.h"
 #include "backends/soft/raw.h"
@@ -24,6 +25,7 @@ struct soft_host {
     const struct world_host *self;  /* Not owned */
     uint32_t index;                 /* in the spec */
     uint32_t process;               /* of the host */
+    struct soft_follow *follow;     /* Owned; NULL among aliases */
     struct soft_engine *engine;     /* Owned */
     struct sim_stack *stack;        /* Owned */
     struct soft_host_port *ports;   /* Owned [self->n_ports] */
@@ -39,5 +41,7 @@ struct soft_host {
 /* Makes port `index` and opens its wire; its MAC, MTU and carrier are the netdev's. */
 weft_status soft_host_build_port(struct soft_host *host, uint32_t index,
                                  struct weft_error *error);
+/* From now on ports are as their netdevs are. Inside the namespace. */
+weft_status soft_host_follow(struct soft_host *host, struct weft_error *error);
 
 #endif

@@ -258,8 +258,28 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
     if (udp->counters.rx_buffer_bytes == 0 || n_buffer < udp->counters.rx_buffer_bytes) {
         udp->counters.rx_buffer_bytes = n_buffer;
     }
-    udp->sockets[udp->n_sockets++] = (struct soft_socket){
+    struct soft_socket *added = &udp->sockets[udp->n_sockets];
+    *added = (struct soft_socket){
         .wire = {.fd = fd, .receive = soft_udp_receive}, .udp = udp, .seen = seen};
+    error = soft_engine_add_wire(udp->config.engine, &added->wire);
+    if (error != 0) {
+        weft_log(udp->config.log, WEFT_LOG_WARN, "epoll: %s", strerrordesc_np(error));
+        close(fd);
+        return;
+    }
+    udp->n_sockets++;
+}
+
+void soft_udp_open_gids(struct soft_udp *udp)
+{
+    uint32_t n_gids = sim_stack_gid_length(udp->config.stack, udp->config.port);
+    struct sim_gid gid;
+    for (uint32_t i = 0; i < n_gids && udp->n_sockets < n_gids; i++) {
+        if (sim_stack_gid(udp->config.stack, udp->config.port, i, &gid) == 0) {
+            add_gid(udp, &gid.gid);
+        }
+    }
+    memset(udp->targets, 0, sizeof udp->targets); /* what had no socket may have one */
 }
 
 /* ---- life ---- */
@@ -278,12 +298,7 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
             linux_alias_netdev_of(config->aliases, config->ifindex);
         udp->link = netdev == NULL ? UINT32_MAX : netdev->link;
     }
-    for (uint32_t i = 0; i < n_gids; i++) {
-        struct sim_gid gid;
-        if (sim_stack_gid(config->stack, config->port, i, &gid) == 0) {
-            add_gid(udp, &gid.gid);
-        }
-    }
+    soft_udp_open_gids(udp);
     if (udp->n_sockets == 0) {
         int why = udp->error;
         soft_udp_destroy(udp);
@@ -295,13 +310,6 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
             error->sys_errno = why;
         }
         return WEFT_ERR_ENVIRONMENT;
-    }
-    for (uint32_t i = 0; i < udp->n_sockets; i++) {
-        int problem = soft_engine_add_wire(config->engine, &udp->sockets[i].wire);
-        if (problem != 0) {
-            soft_udp_destroy(udp);
-            return weft_fail_errno(error, problem, "start", "cannot watch a socket");
-        }
     }
     const struct sim_outside outside = {.frame = on_frame,
                                         .packet = on_packet,

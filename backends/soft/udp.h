@@ -44,6 +44,8 @@ struct soft_udp_config {
  * that cannot be bound is left out, with a warning; WEFT_ERR_ENVIRONMENT if none can. */
 weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_udp **out,
                             struct weft_error *error);
+/* The port has GIDs that it had not: sockets for them. Under the engine's lock. */
+void soft_udp_open_gids(struct soft_udp *udp);
 /* After the engine's thread. NULL is ignored. */
 void soft_udp_destroy(struct soft_udp *udp);
 

@@ -26,7 +26,8 @@ struct soft_known_target {
 
 struct soft_udp {
     struct soft_udp_config config;
-    struct soft_socket *sockets; /* Owned [n_sockets] */
+    struct soft_socket
+        *sockets; /* Owned [n_sockets], room for as many as there are GIDs */
     uint32_t n_sockets;
     uint16_t local_port;
     uint32_t link; /* of the aliases */

@@ -1,0 +1,140 @@
+#define _GNU_SOURCE
+#include "backends/soft/follow.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#ifndef IFF_LOWER_UP
+#define IFF_LOWER_UP 0x10000 /* linux/if.h, which does not go with net/if.h */
+#endif
+
+struct soft_follow {
+    struct soft_wire wire;
+    const struct soft_follow_ops *ops; /* Not owned */
+    void *context;                     /* Not owned */
+};
+
+static void take_link(const struct soft_follow *self, const struct nlmsghdr *message)
+{
+    struct ifinfomsg info;
+    memcpy(&info, NLMSG_DATA(message), sizeof info);
+    bool is_up = (info.ifi_flags & IFF_UP) != 0 && (info.ifi_flags & IFF_LOWER_UP) != 0;
+    self->ops->carrier(self->context, (uint32_t)info.ifi_index,
+                       is_up && message->nlmsg_type == RTM_NEWLINK);
+}
+
+static bool read_ip(const struct rtattr *attribute, int family, struct io_ip *out)
+{
+    uint8_t bytes[16];
+    size_t n = family == AF_INET ? 4 : 16;
+    if (RTA_PAYLOAD(attribute) < n) {
+        return false;
+    }
+    memcpy(bytes, RTA_DATA(attribute), n);
+    if (family == AF_INET) {
+        *out = io_ip_v4(bytes[0], bytes[1], bytes[2], bytes[3]);
+    } else {
+        memcpy(out->bytes, bytes, sizeof out->bytes);
+    }
+    return true;
+}
+
+/* IFA_LOCAL is the host's own, IFA_ADDRESS its peer's, or the same (rtnetlink(7)). */
+static void take_address(const struct soft_follow *self, const struct nlmsghdr *message)
+{
+    struct ifaddrmsg info;
+    struct io_ip local, peer;
+    bool has_local = false, has_peer = false;
+    memcpy(&info, NLMSG_DATA(message), sizeof info);
+    const struct rtattr *at =
+        (const struct rtattr *)(const void *)((const char *)NLMSG_DATA(message) +
+                                              NLMSG_ALIGN(sizeof info));
+    size_t n = message->nlmsg_len - NLMSG_SPACE(sizeof info);
+    if (info.ifa_family != AF_INET && info.ifa_family != AF_INET6) {
+        return;
+    }
+    while (n >= sizeof *at && at->rta_len >= sizeof *at && at->rta_len <= n) {
+        size_t step = RTA_ALIGN((size_t)at->rta_len);
+        if (at->rta_type == IFA_LOCAL) {
+            has_local = read_ip(at, info.ifa_family, &local);
+        } else if (at->rta_type == IFA_ADDRESS) {
+            has_peer = read_ip(at, info.ifa_family, &peer);
+        }
+        at = (const struct rtattr *)(const void *)((const char *)at + step);
+        n = step < n ? n - step : 0;
+    }
+    if (!has_local && !has_peer) {
+        return;
+    }
+    struct io_prefix prefix = {.ip = has_peer ? peer : local,
+                               .prefix_len = info.ifa_prefixlen};
+    self->ops->address(self->context, info.ifa_index, message->nlmsg_type == RTM_NEWADDR,
+                       has_local ? &local : &peer, &prefix);
+}
+
+static void on_readable(struct soft_wire *wire)
+{
+    struct soft_follow *self = weft_container_of(wire, struct soft_follow, wire);
+    union {
+        struct nlmsghdr align;
+        uint8_t bytes[16384];
+    } buffer;
+    ssize_t got = recv(wire->fd, &buffer, sizeof buffer, MSG_DONTWAIT);
+    unsigned n = got > 0 ? (unsigned)got : 0;
+    for (struct nlmsghdr *at = &buffer.align; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
+        if (at->nlmsg_len < NLMSG_SPACE(sizeof(struct ifaddrmsg))) {
+            continue;
+        }
+        if (at->nlmsg_type == RTM_NEWLINK || at->nlmsg_type == RTM_DELLINK) {
+            take_link(self, at);
+        } else if (at->nlmsg_type == RTM_NEWADDR || at->nlmsg_type == RTM_DELADDR) {
+            take_address(self, at);
+        }
+    }
+}
+
+int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops *ops,
+                       void *context, struct soft_follow **out)
+{
+    const struct sockaddr_nl name = {.nl_family = AF_NETLINK,
+                                     .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR |
+                                                  RTMGRP_IPV6_IFADDR};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0) {
+        return errno;
+    }
+    struct soft_follow *self = weft_calloc(1, sizeof *self);
+    *self = (struct soft_follow){
+        .wire = {.fd = fd, .receive = on_readable}, .ops = ops, .context = context};
+    int error = 0;
+    if (bind(fd, (const struct sockaddr *)(const void *)&name, sizeof name) != 0) {
+        error = errno;
+    }
+    if (error == 0) {
+        error = soft_engine_add_wire(engine, &self->wire);
+    }
+    if (error != 0) {
+        soft_follow_destroy(self);
+        return error;
+    }
+    *out = self;
+    return 0;
+}
+
+void soft_follow_destroy(struct soft_follow *self)
+{
+    if (self != NULL) {
+        close(self->wire.fd);
+        free(self);
+    }
+}
