@@ -20,6 +20,7 @@
 
 #define S INT64_C(1000000000)
 #define N_BYTES (1u << 20)
+#define N_TAIL 65536u /* behind them, for what the right host sends by itself */
 
 enum { LEFT, RIGHT };
 
@@ -127,11 +128,11 @@ static void make_objects(int which)
     op = (struct io_op){.kind = IO_OP_CREATE_CQ, .arg.create_cq.cqe = 64};
     ck_assert_int_eq(run(which, &op), 0);
     end->cq = op.out.cq;
-    end->memory = weft_calloc(1, N_BYTES);
+    end->memory = weft_calloc(1, N_BYTES + N_TAIL);
     op = (struct io_op){.kind = IO_OP_REG_MR};
     op.arg.reg_mr.pd = end->pd;
     op.arg.reg_mr.addr = end->memory;
-    op.arg.reg_mr.length = N_BYTES;
+    op.arg.reg_mr.length = N_BYTES + N_TAIL;
     op.arg.reg_mr.access =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     ck_assert_int_eq(run(which, &op), 0);
@@ -225,17 +226,22 @@ static void destroy_qp(int which)
     ck_assert_int_eq(run(which, &op), 0);
 }
 
-static void post(int which, enum ibv_wr_opcode opcode, uint32_t n_bytes)
+static void post_at(int which, enum ibv_wr_opcode opcode, uint32_t at, uint32_t n_bytes)
 {
     struct end *end = &ends[which];
     struct ibv_sge sge = {
-        .addr = (uintptr_t)end->memory, .length = n_bytes, .lkey = end->mr->lkey};
+        .addr = (uintptr_t)(end->memory + at), .length = n_bytes, .lkey = end->mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad = NULL;
-    wr.wr.rdma.remote_addr = (uintptr_t)ends[1 - which].memory;
+    wr.wr.rdma.remote_addr = (uintptr_t)(ends[1 - which].memory + at);
     wr.wr.rdma.rkey = ends[1 - which].mr->rkey;
     ck_assert_int_eq(end->device->ops->post_send(end->qp, &wr, &bad), 0);
+}
+
+static void post(int which, enum ibv_wr_opcode opcode, uint32_t n_bytes)
+{
+    post_at(which, opcode, 0, n_bytes);
 }
 
 /* Only `which` is awake. */
@@ -289,7 +295,8 @@ START_TEST(a_nic_works_while_its_user_sleeps)
     /* From here on the right host's user does nothing at all: its NIC takes, answers, and
      * finishes what it was given before. */
     fill(RIGHT, 3);
-    post(RIGHT, IBV_WR_RDMA_WRITE, N_BYTES);
+    memset(ends[RIGHT].memory + N_BYTES, 0x5a, N_TAIL);
+    post_at(RIGHT, IBV_WR_RDMA_WRITE, N_BYTES, N_TAIL);
     for (int round = 0; round < 8; round++) {
         post(LEFT, IBV_WR_RDMA_READ, N_BYTES);
         expect_success(LEFT);
@@ -301,6 +308,7 @@ START_TEST(a_nic_works_while_its_user_sleeps)
     }
     /* It wakes up, and finds that its work was done. */
     expect_success(RIGHT);
+    ck_assert_mem_eq(ends[LEFT].memory + N_BYTES, ends[RIGHT].memory + N_BYTES, N_TAIL);
 }
 END_TEST
 
