@@ -38,7 +38,7 @@ static weft_status ask_p2p(const struct transport_question *question,
     from = view->system == NULL ? NULL : topo_gpu_of(view->system, self);
     to = view->system == NULL ? NULL : topo_gpu_of(view->system, peer);
     if (from == NULL || to == NULL) {
-        *reason = TRANSPORT_INSIDE_UNKNOWN;
+        *reason = view->system == NULL ? TRANSPORT_INSIDE_UNKNOWN : TRANSPORT_APART;
         return WEFT_OK;
     }
     out->path = topo_path(from, to)->type;
@@ -146,6 +146,8 @@ static const char *word_of(enum transport_reason reason, enum transport_kind kin
         return "the network is wider";
     case TRANSPORT_NO_ACCESS:
         return "no peer access";
+    case TRANSPORT_APART:
+        return "out of reach inside";
     case TRANSPORT_INSIDE_UNKNOWN:
         return "inside unknown";
     case TRANSPORT_INSIDE_WIDER:

@@ -11,12 +11,13 @@ enum transport_reason {
     TRANSPORT_NOT_ASKED, /* one before it can */
     TRANSPORT_CAN,
     TRANSPORT_OTHER_HOST,
-    TRANSPORT_OTHER_SHM,      /* another /dev/shm: another container */
-    TRANSPORT_NO_SHM,         /* none at all */
-    TRANSPORT_OFF,            /* a setting says so */
-    TRANSPORT_TOO_FAR,        /* the path is farther than allowed */
-    TRANSPORT_NET_IS_WIDER,   /* the network between them is faster than the way inside */
-    TRANSPORT_NO_ACCESS,      /* the GPUs cannot reach each other's memory */
+    TRANSPORT_OTHER_SHM,    /* another /dev/shm: another container */
+    TRANSPORT_NO_SHM,       /* none at all */
+    TRANSPORT_OFF,          /* a setting says so */
+    TRANSPORT_TOO_FAR,      /* the path is farther than allowed */
+    TRANSPORT_NET_IS_WIDER, /* the network between them is faster than the way inside */
+    TRANSPORT_NO_ACCESS,    /* the GPUs cannot reach each other's memory */
+    TRANSPORT_APART,        /* NCCL took the peer's GPU out: no way inside leads to it */
     TRANSPORT_INSIDE_UNKNOWN, /* nobody knows what is inside the host */
     TRANSPORT_INSIDE_WIDER,   /* net: the way inside is no slower */
     TRANSPORT_NO_PLUGIN       /* collNet: there is no network that computes */

@@ -1,0 +1,225 @@
+/* The proxies of two ranks of a simulated host: a connection from INIT to CLOSE, and what is
+ * refused on the way. */
+#include "transport/proxy.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/backend.h"
+#include "backends/sim/bed_testing.h"
+#include "base/text.h"
+
+#define STEP 4096u
+
+static struct bed bed;
+static struct io_env *envs[2];
+static struct proxy *proxies[2];
+
+static void setup(void)
+{
+    sim_bed_init(&bed);
+    sim_bed_host(&bed);
+    bed.hosts[0].n_processes = 2;
+    bed.hosts[0].n_gpus = 2;
+    sim_bed_create(&bed);
+    for (uint32_t i = 0; i < 2; i++) {
+        envs[i] = backend_sim.host_env(bed.world, 0, i);
+        proxies[i] = proxy_create(envs[i], i);
+    }
+}
+
+static void teardown(void)
+{
+    proxy_destroy(proxies[0]);
+    proxy_destroy(proxies[1]);
+    proxy_destroy(NULL);
+    sim_bed_fini(&bed);
+}
+
+/* What proxy `at` answers rank `asker`: its errno, or EAGAIN. */
+static int ask(uint32_t at, uint32_t asker, const struct proxy_call *call,
+               struct proxy_answer *out)
+{
+    struct proxy_answer answer;
+    weft_status status =
+        proxy_serve(proxies[at], asker, call, out == NULL ? &answer : out);
+
+    return status == WEFT_AGAIN ? EAGAIN : (out == NULL ? &answer : out)->sys_errno;
+}
+
+static int tell(uint32_t at, uint32_t asker, enum proxy_type type, uint32_t connection)
+{
+    const struct proxy_call call = {
+        .type = type, .connection = connection, .step_bytes = STEP};
+
+    return ask(at, asker, &call, NULL);
+}
+
+static uint32_t init(uint32_t at, enum transport_kind kind, bool is_sender, bool is_owner)
+{
+    const struct proxy_call call = {.type = PROXY_INIT,
+                                    .kind = kind,
+                                    .is_sender = is_sender,
+                                    .is_owner = is_owner,
+                                    .peer = 1 - at};
+    struct proxy_answer answer;
+
+    ck_assert_int_eq(ask(at, at, &call, &answer), 0);
+    ck_assert_int_eq(tell(at, at, PROXY_SHARED_INIT, answer.connection), 0);
+    ck_assert_int_eq(tell(at, at, PROXY_SETUP, answer.connection), 0);
+    ck_assert_int_eq(proxy_state_of(proxies[at], answer.connection), PROXY_SETUP_DONE);
+    return answer.connection;
+}
+
+/* Rank 1 owns; rank 0 attaches. Then both see one memory. */
+static void connect_both(enum transport_kind kind, uint32_t *out_other,
+                         uint32_t *out_owner)
+{
+    uint32_t other = init(0, kind, true, false), owner = init(1, kind, false, true);
+    struct proxy_call call = {.type = PROXY_GET_FD, .connection = owner};
+    struct steps_control *controls[2];
+    struct proxy_answer key;
+    uint8_t *steps[2];
+
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EAGAIN); /* nobody attached */
+    ck_assert_int_eq(ask(1, 0, &call, &key), 0);
+    call = (struct proxy_call){
+        .type = PROXY_CONNECT, .connection = other, .handle = key.handle};
+    weft_format(call.name, sizeof(call.name), "%s", key.name);
+    ck_assert(!proxy_region(proxies[0], other, &controls[0], &steps[0]));
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    ck_assert_int_eq(tell(1, 0, PROXY_START, owner), 0);
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), 0);
+    ck_assert(proxy_region(proxies[0], other, &controls[0], &steps[0]));
+    ck_assert(proxy_region(proxies[1], owner, &controls[1], &steps[1]));
+    controls[0]->pieces[3] = 77;
+    ck_assert_uint_eq(controls[1]->pieces[3], 77);
+    steps[0][STEPS_N * STEP - 1] = 5;
+    ck_assert_uint_eq(steps[1][STEPS_N * STEP - 1], 5);
+    *out_other = other;
+    *out_owner = owner;
+}
+
+START_TEST(two_ends_come_to_share_their_steps)
+{
+    const enum transport_kind kinds[] = {TRANSPORT_SHM, TRANSPORT_P2P};
+    uint32_t other, owner;
+
+    connect_both(kinds[_i], &other, &owner);
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EINVAL); /* once is enough */
+    ck_assert_int_eq(tell(1, 1, PROXY_CLOSE, owner), 0);
+    ck_assert_int_eq(tell(1, 1, PROXY_CLOSE, owner), ENOENT);
+    ck_assert_int_eq(tell(0, 0, PROXY_CLOSE, other), 0);
+    ck_assert_uint_eq(proxy_n_connections(proxies[0]) + proxy_n_connections(proxies[1]),
+                      0);
+}
+END_TEST
+
+START_TEST(a_name_serves_once)
+{
+    uint32_t other, owner;
+    struct proxy_call call = {.type = PROXY_CONNECT};
+    struct proxy_answer key;
+
+    connect_both(TRANSPORT_SHM, &other, &owner);
+    call.connection = owner;
+    call.type = PROXY_GET_FD;
+    ck_assert_int_eq(ask(1, 0, &call, &key), 0);
+    call = (struct proxy_call){.type = PROXY_CONNECT};
+    call.connection = init(0, TRANSPORT_SHM, true, false);
+    weft_format(call.name, sizeof(call.name), "%s", key.name);
+    ck_assert_int_eq(ask(0, 0, &call, NULL), ENOENT);
+}
+END_TEST
+
+START_TEST(requests_have_their_time)
+{
+    struct proxy_call call = {
+        .type = PROXY_INIT, .kind = TRANSPORT_SHM, .is_owner = true, .peer = 1};
+    struct proxy_answer answer;
+    uint32_t c;
+
+    ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
+    c = answer.connection;
+    ck_assert_int_eq(tell(0, 0, PROXY_SETUP, c), EINVAL);
+    ck_assert_int_eq(tell(0, 0, PROXY_CONNECT, c), EINVAL);
+    ck_assert_int_eq(tell(0, 1, PROXY_START, c), EINVAL);
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EAGAIN); /* asked again later */
+    ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), 0);
+    ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), EINVAL);
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EAGAIN);
+    ck_assert_int_eq(tell(0, 0, PROXY_SETUP, c), 0);
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), 0);
+    ck_assert_int_eq(tell(0, 0, PROXY_SETUP, c + 1), ENOENT);
+    ck_assert_int_eq(tell(0, 0, PROXY_SETUP, 0), ENOENT);
+    call.kind = TRANSPORT_NET;
+    ck_assert_int_eq(ask(0, 0, &call, NULL), EOPNOTSUPP);
+}
+END_TEST
+
+START_TEST(nobody_asks_what_is_not_his)
+{
+    uint32_t c = init(0, TRANSPORT_SHM, false, true);
+    const struct proxy_call call = {.type = PROXY_INIT, .kind = TRANSPORT_SHM};
+
+    ck_assert_int_eq(tell(0, 2, PROXY_GET_FD, c), EPERM); /* a third rank */
+    ck_assert_int_eq(tell(0, 0, PROXY_GET_FD, c), EPERM);
+    ck_assert_int_eq(tell(0, 2, PROXY_START, c), EPERM);
+    ck_assert_int_eq(tell(0, 1, PROXY_CLOSE, c), EPERM);
+    ck_assert_int_eq(tell(0, 1, PROXY_CONNECT, c), EPERM);
+    ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
+    c = init(0, TRANSPORT_SHM, true, false);
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EINVAL); /* it owns nothing */
+}
+END_TEST
+
+START_TEST(memory_is_registered_and_forgotten)
+{
+    struct io_gpu *gpu = envs[0]->gpu;
+    struct proxy_call call = {.type = PROXY_REGISTER, .n_bytes = 4096};
+    struct proxy_answer answer;
+    void *memory, *seen = NULL;
+
+    ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, 4096, &memory), 0);
+    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL); /* it is nobody's memory */
+    call.address = (uintptr_t)memory;
+    ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
+    ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
+    gpu = envs[1]->gpu;
+    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4097, &seen), EINVAL);
+    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4096, &seen), 0);
+    ck_assert_ptr_eq(seen, memory);
+    call.type = PROXY_DEREGISTER;
+    call.connection = answer.connection;
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    ck_assert_int_eq(ask(0, 0, &call, NULL), ENOENT);
+    /* Freed while it is open elsewhere: it stays for who has it, and nobody else comes. */
+    envs[0]->gpu->ops->free(envs[0]->gpu, memory);
+    memset(seen, 1, 4096);
+    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4096, &memory), ENOENT);
+    gpu->ops->close_peer(gpu, seen);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport/proxy");
+    TCase *tests = tcase_create("proxy");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, two_ends_come_to_share_their_steps, 0, 2);
+    tcase_add_test(tests, a_name_serves_once);
+    tcase_add_test(tests, requests_have_their_time);
+    tcase_add_test(tests, nobody_asks_what_is_not_his);
+    tcase_add_test(tests, memory_is_registered_and_forgotten);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
