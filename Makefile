@@ -189,7 +189,7 @@ mutants:
 	@ci/mutants.py
 
 findings: all
-	@ci/findings --weft $(WEFT) --count $(FINDINGS)
+	@ci/findings --weft $(WEFT) --count $(FINDINGS) --forget
 
 fuzz:
 	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 fuzzers
@@ -202,7 +202,7 @@ soak:
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@ci/random_meshes.py --build build --count 2000
-	@ci/findings --count 300
+	@ci/findings --count 300 --forget
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine
 

@@ -284,6 +284,11 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     struct diag_finding finding = {.entry = diag_entry(DIAG_MESH_RANK_ORDER),
                                    .severity = DIAG_WARNING};
 
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (out->items[i].entry->id == DIAG_MESH_RANK_ORDER) {
+            return; /* it is said, and worse */
+        }
+    }
     if (order->missing <= order->better_missing) {
         return;
     }
@@ -291,22 +296,6 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     diag_evidence_int(&finding, "better", order->better_missing);
     diag_evidence_text(&finding, "better_order", order->better_order);
     say(out, &finding);
-}
-
-/* Ranks in another order would not need the cables that there are not. */
-static void blame_order(const struct diag_input *input, struct diag_findings *out)
-{
-    uint32_t n = 0;
-
-    if (input->rank_order.missing == 0 || input->rank_order.better_missing > 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < out->n; i++) {
-        if (out->items[i].entry->id != DIAG_MESH_NO_CABLE) {
-            out->items[n++] = out->items[i];
-        }
-    }
-    out->n = n;
 }
 
 static void sort_by_severity(struct diag_findings *out)
@@ -334,6 +323,5 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     drop_decided(out);
     inspect_cables(input, out);
     inspect_order(input, out);
-    blame_order(input, out);
     sort_by_severity(out);
 }

@@ -62,7 +62,7 @@ void scene_set_address(struct diag_port *port, const char *address)
 
 void scene_set(struct scene *s)
 {
-    s->input.rank_order = (struct diag_rank_order){.missing = 0};
+    s->input.rank_order = (struct diag_rank_order){.is_known = true};
     s->input.hosts = weft_calloc(2, sizeof(*s->input.hosts));
     s->input.n_hosts = 2;
     s->a = &s->input.hosts[0];
@@ -284,6 +284,7 @@ static void no_proof(struct scene *s)
 
 static void refusal(struct scene *s)
 {
+    scene_hears_of_it(s);
     weft_fail_errno(&s->failure->error, ECONNREFUSED, "tcp", "connect");
 }
 
@@ -324,7 +325,7 @@ static void wrong_data(struct scene *s)
 
 static void bad_order(struct scene *s)
 {
-    s->input.rank_order = (struct diag_rank_order){2, 0, "0 2 1 3"};
+    s->input.rank_order = (struct diag_rank_order){true, 2, 0, "0 2 1 3"};
     s->a->n_errors = 0;
 }
 

@@ -216,7 +216,7 @@ json_t *diag_observations_encode(const struct diag_input *input)
         json_array_append_new(hosts, diag_host_encode(&input->hosts[i]));
     }
     json_object_set_new(document, "hosts", hosts);
-    if (input->rank_order.missing > 0) {
+    if (input->rank_order.is_known) {
         json_object_set_new(document, "rank_order",
                             json_pack("{s:i, s:i, s:s}", "missing",
                                       (int)input->rank_order.missing, "better_missing",

@@ -64,6 +64,15 @@ static bool get_bool(struct cursor *at, const json_t *object, const char *key)
     return json_is_true(value);
 }
 
+/* True, false, or not said. */
+static enum diag_known get_known(struct cursor *at, const json_t *object, const char *key)
+{
+    if (json_object_get(object, key) == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    return get_bool(at, object, key) ? DIAG_YES : DIAG_NO;
+}
+
 /* The list `key` of objects, NULL if it is absent or wrong; at most `max` long. */
 static const json_t *get_list(struct cursor *at, const json_t *object, const char *key,
                               size_t max, uint32_t *out_n)
@@ -121,15 +130,6 @@ static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid 
     }
     out->index = (int)get_int(at, object, "index", IO_UNKNOWN);
     out->vlan_id = (int)get_int(at, object, "vlan_id", IO_UNKNOWN);
-}
-
-/* True, false, or not said. */
-static enum diag_known get_known(struct cursor *at, const json_t *object, const char *key)
-{
-    if (json_object_get(object, key) == NULL) {
-        return DIAG_UNKNOWN;
-    }
-    return get_bool(at, object, key) ? DIAG_YES : DIAG_NO;
 }
 
 static void decode_counters(struct cursor *at, const json_t *object,
@@ -219,7 +219,8 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     error->wc_status = (int)get_int(at, object, "wc_status", 0);
     get_text(at, object, "peer", out->peer, sizeof(out->peer));
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
-    out->is_hearsay = get_bool(at, object, "hearsay");
+    /* What nobody says he met himself, counts as heard of. */
+    out->is_hearsay = get_known(at, object, "hearsay") != DIAG_NO;
     json_object_foreach(values, name, value)
     {
         if (json_is_integer(value)) {
@@ -309,6 +310,9 @@ static void decode_rank_order(struct cursor *at, const json_t *object,
     }
     int64_t missing = get_int(at, object, "missing", 0);
     int64_t better = get_int(at, object, "better_missing", 0);
+
+    out->is_known = json_object_get(object, "missing") != NULL &&
+                    json_object_get(object, "better_missing") != NULL;
     if (!json_is_object(object) || missing < 0 || missing > UINT32_MAX || better < 0 ||
         better > UINT32_MAX) {
         bad(at, "rank_order", "must say how many neighbours share no cable");

@@ -116,7 +116,7 @@ typedef enum diag_known diag_test(const struct diag_case *c);
 /* rules_route.c: which port, which address */
 diag_test diag_is_merged_nic, diag_is_crossed_planes, diag_is_prefix_collision,
     diag_is_listener_blind, diag_is_wrong_nic, diag_is_link_local_route,
-    diag_is_gid_collision, diag_is_no_cable, diag_is_addr_missing,
+    diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order, diag_is_addr_missing,
     diag_is_prefix_mismatch, diag_is_no_facing_port, diag_is_addr_duplicate,
     diag_is_peer_address, diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local,
     diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2;
@@ -126,7 +126,8 @@ diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_ch
     diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
     diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_pause_storm;
 /* rules_host.c: processes and limits */
-diag_test diag_is_memlock, diag_is_peer_late, diag_is_filtered, diag_is_certain;
+diag_test diag_is_memlock, diag_is_peer_late, diag_is_own_lateness, diag_is_filtered,
+    diag_is_certain;
 
 /* The share of frames lost between two ports that have only each other, from `from` to `to`:
  * how many, or IO_UNKNOWN. Less than nothing is nothing. */

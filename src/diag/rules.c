@@ -37,6 +37,7 @@ struct hypothesis {
 #define NO_PORT                                                                          \
     {DIAG_ADDR_PREFIX_MISMATCH, diag_is_prefix_mismatch},                                \
         {DIAG_ADDR_MISSING, diag_is_addr_missing},                                       \
+        {DIAG_MESH_RANK_ORDER, diag_is_rank_order},                                      \
         {DIAG_MESH_NO_CABLE, diag_is_no_cable},                                          \
     {                                                                                    \
         DIAG_ROUTE_NO_FACING_PORT, diag_is_no_facing_port                                \
@@ -129,6 +130,7 @@ static const struct hypothesis no_gid[] = {{DIAG_GID_MISSING, diag_is_certain}};
 static const struct hypothesis no_netdev[] = {{DIAG_GID_NO_NETDEV, diag_is_certain}};
 static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, diag_is_certain}};
 static const struct hypothesis refused[] = {{DIAG_PEER_DEAD, diag_peer_died},
+                                            {DIAG_PEER_LATE, diag_is_own_lateness},
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
 static const struct hypothesis unanswered[] = {
     {DIAG_PEER_DEAD, diag_peer_died},
@@ -275,6 +277,9 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->wc_status != 0) {
         return of_completion(c->wc_status);
     }
+    if (c->phase[0] == '\0') {
+        return UNHEARD_OF; /* the same errno means one thing of a verb, another of a stream */
+    }
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
     }
@@ -303,5 +308,5 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
     if (out->entry == NULL) {
         out->entry = diag_entry(DIAG_UNDETERMINED);
     }
-    out->severity = out->entry->severity;
+    out->severity = DIAG_ERROR; /* something failed of it */
 }

@@ -65,3 +65,29 @@ enum diag_known diag_is_filtered(const struct diag_case *c)
                     diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
                             failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
 }
+
+/* Whom this host calls had waited for it, and left. */
+enum diag_known diag_is_own_lateness(const struct diag_case *c)
+{
+    const struct diag_host *peer = c->peer;
+    enum diag_known answer = peer == NULL || peer->n_errors == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; peer != NULL && i < peer->n_errors; i++) {
+        const struct diag_error *error = &peer->errors[i];
+        const char *phase = error->error.phase;
+        enum diag_known is_boot =
+            phase[0] == '\0' ? DIAG_UNKNOWN : diag_known_of(strcmp(phase, "boot") == 0);
+        enum diag_known is_us =
+            error->peer[0] == '\0'
+                ? DIAG_UNKNOWN
+                : diag_known_of(strcmp(error->peer, c->host->name) == 0);
+        /* What is not said is read as a protocol error. */
+        enum diag_known is_wait =
+            error->error.status == WEFT_ERR_PROTOCOL
+                ? DIAG_UNKNOWN
+                : diag_known_of(error->error.status == WEFT_ERR_TIMEOUT);
+
+        answer = diag_or(answer, diag_and(is_boot, diag_and(is_us, is_wait)));
+    }
+    return answer;
+}

@@ -326,6 +326,21 @@ enum diag_known diag_is_no_cable(const struct diag_case *c)
                     diag_and(all_elsewhere(c, c->local), all_elsewhere(c, c->remote)));
 }
 
+/* Ranks in another order would not need the cable that there is not. */
+enum diag_known diag_is_rank_order(const struct diag_case *c)
+{
+    const struct diag_rank_order *order = &c->input->rank_order;
+    enum diag_known is_better = DIAG_UNKNOWN;
+
+    if (strcmp(c->host->policy, "weft") == 0) {
+        return DIAG_NO; /* it lays rings over cables, whatever the order */
+    }
+    if (order->is_known) {
+        is_better = diag_known_of(order->missing > 0 && order->better_missing == 0);
+    }
+    return diag_and(diag_is_no_cable(c), is_better);
+}
+
 enum diag_known diag_is_no_facing_port(const struct diag_case *c)
 {
     enum diag_known any = diag_any_facing(c->local, c->remote);

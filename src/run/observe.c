@@ -180,6 +180,7 @@ static void observe_host(const struct run *run, const struct host *host,
 /* Policy weft lays its rings over cables, whatever the order; the others' follow the ranks. */
 static void observe_order(const struct run *run, struct diag_rank_order *out)
 {
+    out->is_known = run->n_ranks < 3; /* there is but one */
     if (run->policy == RDMA_POLICY_WEFT || run->n_ranks < 3 ||
         run->n_ranks > ORDER_RANKS_MAX) {
         return;
@@ -190,6 +191,7 @@ static void observe_order(const struct run *run, struct diag_rank_order *out)
         mesh_ring_order(&run->graph, run->member_hosts, run->n_ranks, order);
     size_t n = 0;
 
+    out->is_known = true;
     out->missing = given.n_missing;
     out->better_missing = better.n_missing;
     for (uint32_t i = 0; i < run->n_ranks; i++) {
