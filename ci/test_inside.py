@@ -420,6 +420,14 @@ def test_spark_triangle_is_asked_for_cables_that_lead_elsewhere():
     assert "0 of 30 connections are asked of a NIC whose cable leads there" in text
 
 
+def test_a_document_decides_over_the_template():
+    asked = json.loads(weft("show", "scenarios/topology/spark-triangle.yaml", "--json").stdout)
+    rings = [c for c in asked["nccl"]["connections"] if c["kind"] == "ring"]
+    assert asked["nccl"]["channels"] == 4
+    assert [c["send"]["nic"] for c in rings] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    weft("run", "scenarios/topology/spark-triangle.yaml")
+
+
 def test_net_ib_merges_the_ports_of_a_card():
     triangle = "scenarios/basic/triangle.yaml"
     apart = json.loads(weft("show", triangle, "--json").stdout)["nccl"]
