@@ -376,10 +376,12 @@ weft_status run_asks_make(const struct scenario_world *world, bool merges_nics,
     if (status == WEFT_OK) {
         status = ask_pairs(&asking, error);
     }
-    for (uint32_t i = 0; i < n_seen; i++) {
-        if (asking.ranks[i]->comm.rank == i) {
-            unsee(asking.ranks[i]);
-            free(asking.ranks[i]);
+    for (uint32_t i = n_seen; i > 0; i--) { /* whoever shares comes after its owner */
+        struct seeing *seeing = asking.ranks[i - 1];
+
+        if (seeing->comm.rank == i - 1) {
+            unsee(seeing);
+            free(seeing);
         }
     }
     free(asking.ranks);

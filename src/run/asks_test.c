@@ -91,6 +91,34 @@ START_TEST(one_rank_is_told_what_all_are)
 }
 END_TEST
 
+/* Two GPUs and two NICs a host: ranks of a host see the same. The ring enters a host at one
+ * rank and leaves it at the other; pairs of ranks have NICs of their own. */
+START_TEST(ranks_of_a_host_see_the_same)
+{
+    load("name: a\n"
+         "topology:\n"
+         "  defaults: {ports: [p0, p1], gpus: 2}\n"
+         "  nodes: {a: {}, b: {}}\n"
+         "  links:\n"
+         "    - {endpoints: [\"a:p0\", \"b:p0\"], subnet: 192.168.1.0/24}\n"
+         "    - {endpoints: [\"a:p1\", \"b:p1\"], subnet: 192.168.2.0/24}\n",
+         NULL);
+    ask(false);
+    ck_assert_int_ge(asks.n_channels, 1);
+    for (uint32_t i = 0; i < 2 * (uint32_t)asks.n_channels; i++) {
+        const struct run_ask *it = &asks.asks[i];
+
+        ck_assert(it->is_ring);
+        ck_assert_uint_ne(it->from / 2, it->to / 2);
+    }
+    for (uint32_t i = 2 * (uint32_t)asks.n_channels; i < asks.n; i++) {
+        ck_assert(!asks.asks[i].is_ring);
+        ck_assert_int_eq(asks.asks[i].send.proxy_rank, (int)asks.asks[i].from);
+    }
+    ck_assert_uint_ge(asks.n, 2 * (uint32_t)asks.n_channels + 8);
+}
+END_TEST
+
 /* A NIC without carrier is none, and a host's environment decides for itself. */
 START_TEST(what_a_host_has_decides)
 {
@@ -156,6 +184,7 @@ int main(void)
     tcase_add_checked_fixture(tests, NULL, tear_down);
     tcase_add_test(tests, a_channel_of_a_ring_uses_one_nic_everywhere);
     tcase_add_test(tests, one_rank_is_told_what_all_are);
+    tcase_add_test(tests, ranks_of_a_host_see_the_same);
     tcase_add_test(tests, what_a_host_has_decides);
     tcase_add_test(tests, without_a_network_nccl_gives_up);
     tcase_add_test(tests, cables_and_switches_lead_somewhere);
