@@ -51,21 +51,21 @@ struct sim_packet_queue {
 };
 
 struct sim_link {
-    /* What every frame uses, in whole cache lines. */
-    _Alignas(WEFT_LINE_BYTES) struct sim_port *from;
-    struct sim_port *to;    /* of a cable; NULL without one and on a network */
-    struct sim_rate rate;   /* the least of cable and both PCIe roots */
-    weft_ps delay_ps;       /* of the medium */
-    weft_ps rx_overhead_ps; /* of the NIC at `to` */
-    struct sim_frame *ring; /* RoCE frames in flight; Owned [cap], a power of two */
-    uint32_t head, n;
+    /* What every frame uses, in whole cache lines: first those of its sender only. */
+    _Alignas(
+        WEFT_LINE_BYTES) struct sim_rate rate; /* the least of cable and PCIe roots */
+    weft_ps delay_ps;                          /* of the medium */
+    weft_ps rx_overhead_ps;                    /* of the NIC at `to` */
+    struct sim_direction_stats stats;
 
-    uint32_t cap;
+    struct sim_port *from;
+    struct sim_port *to;    /* of a cable; NULL without one and on a network */
+    struct sim_frame *ring; /* RoCE frames in flight; Owned [cap], a power of two */
+    uint32_t head, n, cap;
     uint32_t n_trains;  /* of those in flight, stand for more packets (sim/train.h) */
     uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
     weft_ps last_at;    /* arrival of the last frame that was not held back */
     weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
-    struct sim_direction_stats stats;
 
     struct sim_event arrival;
 

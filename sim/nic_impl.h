@@ -55,12 +55,17 @@ struct sim_mr_slot {
 struct sim_cqe {
     struct ibv_wc wc;
     weft_ps visible_at;
-    uint32_t qp_serial;
     /* position in the QP's queue that polling this entry frees up to */
     uint32_t n_retired;
-    bool is_send;
-    bool is_solicited; /* or an error: wakes a CQ armed for solicited ones only */
+    uint32_t qp_serial : 30;
+    uint32_t is_send : 1;
+    uint32_t is_solicited : 1; /* or an error: wakes a CQ armed for solicited ones only */
 };
+
+_Static_assert(sizeof(struct sim_cqe) == WEFT_LINE_BYTES, "one cache line an entry");
+
+/* Serial numbers of QPs, as entries have them. */
+#define SIM_SERIAL_MASK 0x3fffffffu
 
 struct sim_cq {
     struct ibv_cq ibv; /* first */
@@ -226,19 +231,18 @@ struct sim_qp {
     struct sim_pd *pd;
     struct sim_srq
         *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
-    const struct sim_path *verified; /* incoming path that was found to match */
-    struct sim_qp *next_ready;       /* of its port's list */
+    const struct sim_path *path; /* of what it sends */
+    struct sim_qp *next_ready;   /* of its port's list */
 
     _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
     struct sim_nic_port *port; /* bound at INIT; NULL before */
     struct sim_cq *send_cq, *recv_cq;
+    const struct sim_path *verified; /* incoming path that was found to match */
     /* What modify_qp set; the rest of it is `attr`. */
     uint32_t access;
-    uint32_t mtu_bytes, dest_qpn;
+    uint32_t mtu_bytes;
     enum ibv_qp_state state;
-    uint32_t number; /* QPN */
-    uint32_t serial; /* changes with every use of the slot and every RESET */
-    uint16_t sport;
+    uint32_t serial;         /* changes with every use of the slot and every RESET */
     uint16_t overhead_bytes; /* of a packet without payload, on the wire */
     bool is_ready;           /* on its port's list */
     bool reply_turn;         /* responses go first if both sides have something */
@@ -249,7 +253,8 @@ struct sim_qp {
     /* What all packets that it sends have in common. */
     _Alignas(WEFT_LINE_BYTES) struct sim_frame model;
 
-    const struct sim_path *path; /* of what it sends */
+    uint32_t dest_qpn;
+    uint16_t sport;
     struct ibv_qp_attr attr;
     char name[40];      /* "p0/qp17" */
     uint32_t ordinal;   /* by creation on its port, from 1 */

@@ -117,8 +117,8 @@ static void fill_ibv(struct sim_qp *qp, struct ibv_pd *pd,
     qp->ibv.recv_cq = init->recv_cq;
     qp->ibv.srq = init->srq;
     qp->ibv.handle = slot;
-    qp->number = qp->nic->qpn_base + slot;
-    qp->ibv.qp_num = qp->number;
+    qp->ibv.qp_num = qp->nic->qpn_base + slot;
+    qp->model.source_qpn = qp->ibv.qp_num;
     qp->ibv.state = IBV_QPS_RESET;
     qp->ibv.qp_type = IBV_QPT_RC;
 }

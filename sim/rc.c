@@ -16,7 +16,7 @@ void rc_init(struct sim_qp *qp)
     sim_event_init(&qp->sq.rnr, rc_rnr_timeout);
     sim_event_init_ranked(qp->nic->engine, &qp->rq.due, SIM_RANK_DUE, rc_reply_due);
     qp->sq.deadline = SIM_NEVER;
-    qp->serial = ++qp->nic->next_serial;
+    qp->serial = ++qp->nic->next_serial & SIM_SERIAL_MASK;
 }
 
 static void stop_timers(struct sim_qp *qp)
@@ -82,7 +82,7 @@ void rc_reset(struct sim_qp *qp)
     rq->comm_est = false;
     memset(&rq->reply, 0, sizeof(rq->reply));
     qp->flush_is_due = false;
-    qp->serial = ++qp->nic->next_serial;
+    qp->serial = ++qp->nic->next_serial & SIM_SERIAL_MASK;
     memset(&qp->attr, 0, sizeof(qp->attr));
 }
 

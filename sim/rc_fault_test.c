@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/link.h"
 #include "sim/rc_testing.h"
 
 static struct rc_pair pair;
@@ -115,6 +116,25 @@ START_TEST(a_delayed_packet_is_a_gap_and_then_a_duplicate)
     write_16();
     ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 1);
     ck_assert_uint_ge(rc_counters(&pair, 1).duplicates, 1);
+}
+END_TEST
+
+/* The cable is plain again, and frames on it still are late. */
+START_TEST(what_was_held_back_is_overtaken_when_the_fault_is_over)
+{
+    struct sim_impairment late = {.reorder_ppb = 1000000000};
+    struct sim_impairment none = {0};
+    sim_port_set_impairment(pair.ends[0].port, true, false, &late);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 65536, 65536), 0);
+    while (pair.ends[0].port->out.n < 2) {
+        ck_assert(sim_step(pair.engine, SIM_NEVER));
+    }
+    sim_port_set_impairment(pair.ends[0].port, true, false, &none);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    ck_assert_mem_eq(pair.ends[1].memory + 65536, pair.ends[0].memory, 65536);
+    /* Of the first gap; what comes late after all, and then goes back, opens two more. */
+    ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 3);
+    ck_assert(rc_told(&pair, "retransmit psn=256 packets="));
 }
 END_TEST
 
@@ -413,6 +433,7 @@ int main(void)
     tcase_add_test(all, a_packet_lost_twice_waits_for_the_timer);
     tcase_add_test(all, the_last_packet_lost_waits_for_the_timer);
     tcase_add_test(all, a_corrupt_packet_is_a_lost_packet);
+    tcase_add_test(all, what_was_held_back_is_overtaken_when_the_fault_is_over);
     tcase_add_test(all, a_duplicate_is_not_executed_again);
     tcase_add_test(all, a_delayed_packet_is_a_gap_and_then_a_duplicate);
     tcase_add_test(all, a_lost_ack_is_asked_for_again);

@@ -365,6 +365,10 @@ bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out)
 {
     struct rc_responder *rq = &qp->rq;
     bool is_built = true;
+    if (rq->n_pending == 0 && rq->n_behind == 0) { /* nothing but the one reply */
+        build_ack(qp, out);
+        return true;
+    }
     if (is_ack_next(rq)) {
         build_ack(qp, out);
     } else if (first_pending(rq)->is_atomic) {

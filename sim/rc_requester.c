@@ -445,10 +445,10 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
     struct sim_cqe cqe = {
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
-               .qp_num = qp->number,
+               .qp_num = qp->model.source_qpn,
                .opcode = is_ok ? wc_opcode(wqe->opcode) : 0,
                .byte_len = is_ok ? wqe->length : 0},
-        .qp_serial = qp->serial,
+        .qp_serial = qp->serial & SIM_SERIAL_MASK,
         .n_retired = sq->una,
         .is_send = true,
         .is_solicited = !is_ok,

@@ -104,8 +104,8 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
                .opcode = opcode,
-               .qp_num = qp->number},
-        .qp_serial = qp->serial,
+               .qp_num = qp->model.source_qpn},
+        .qp_serial = qp->serial & SIM_SERIAL_MASK,
         .n_retired = rq->head,
         .is_solicited = !is_ok,
     };
@@ -114,7 +114,7 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
             sim_land_qp(qp); /* what was written before is there now */
         }
         cqe.wc.byte_len = bytes;
-        cqe.wc.src_qp = qp->dest_qpn;
+        cqe.wc.src_qp = qp->model.dest_qpn;
         cqe.is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0;
         if ((rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
             wire_store_u32(&cqe.wc.imm_data, frame->imm);

@@ -42,7 +42,7 @@ static bool shows_loss(const struct sim_qp *qp, uint32_t psn)
 
 /* Completes what `psn` and everything before it acknowledges. False if a READ or atomic in
  * that range has not been answered: its response was lost. */
-static bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
+static WEFT_APART bool acknowledge_all(struct sim_qp *qp, uint32_t psn)
 {
     struct rc_requester *sq = &qp->sq;
     uint32_t before = sq->una_psn;
@@ -65,6 +65,24 @@ static bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
         note_progress(qp);
     }
     return is_complete;
+}
+
+/* The same, at once where `psn` is in the middle of the oldest SEND or WRITE. */
+static inline bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_wqe *wqe = oldest(sq);
+    uint32_t offset = (psn - wqe->first_psn) & RC_PSN_MASK;
+    uint32_t una_psn = (psn + 1) & RC_PSN_MASK;
+    if (sq->una == sq->post || offset + 1 >= wqe->n_psn || !wqe->is_plain ||
+        qp->state == IBV_QPS_ERR) {
+        return acknowledge_all(qp, psn);
+    }
+    if (sq->una_psn != una_psn) {
+        sq->una_psn = una_psn;
+        note_progress(qp);
+    }
+    return true;
 }
 
 /* A response that should have come was lost: ask again, once until something moves. */
