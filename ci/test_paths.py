@@ -143,7 +143,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, pair):
     assert "--shmdev: expected RANK=0x.." in paths(pair, "--shmdev", "5", code=2).stderr
     assert "--p2poff: expected" in paths(pair, "--p2poff", "0", code=2).stderr
     assert "ghost.xml: No such file" in paths("ghost.xml", code=2).stderr
-    assert "usage: weft paths" in paths(code=2).stderr
+    assert "usage: weft paths" in paths(pair, pair, code=2).stderr  # no file: this machine
     assert "a GPU has rank 1, of 1 ranks" in paths(pair, "--nranks", "1", code=1).stderr
 
 
