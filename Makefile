@@ -78,7 +78,7 @@ help:
 	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
-	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest'
+	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make asan       build/asan/weft, for trying things by hand'
@@ -210,6 +210,7 @@ bench: all
 	@ci/bench --weft $(BUILD)/weft
 
 bench-wire: all $(BENCHES)
+	@ci/bench-soft --build $(BUILD)
 	@ci/bench-wire --build $(BUILD)
 
 # A guest kernel with soft-RoCE, in the user's cache; needed once, for backend rxe.

@@ -82,6 +82,17 @@ def test_what_is_captured_is_go_back_n(tmp_path, wire):
     assert all(frame.icrc_ok for frame in frames)
 
 
+@pytest.mark.parametrize("at_ms", range(0, 240, 12))
+def test_a_killed_host_ends_the_others(at_ms):
+    """By SIGKILL, while they start, connect, or are in mid-job: the rest end, and say why."""
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", "--set",
+                   "jobs=[{all_reduce: {bytes: 1MiB, repeat: 4000}}]", "--set",
+                   f"faults=[{{on: iceberg, kind: kill, at: {at_ms}ms}}]", "--set",
+                   "expect={result: fail}", layout="loopback")
+    assert all(row["ok"] for row in document["expectations"])
+    assert document["sim_time_ns"] < 20e9
+
+
 def test_what_it_cannot_do_is_named():
     refused = run("--backend", "soft", "scenarios/faults/black-hole.yaml", code=3)
     assert "backend soft has no path_limit" in refused
