@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backends/linux/shm.h"
 #include "backends/soft/udp.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -191,6 +192,7 @@ static void name_host(struct soft_loopback *self, const struct world_host *of,
     weft_format(self->info.name, sizeof self->info.name, "%s", of->name);
     memcpy(self->info.host_id, id, sizeof id);
     self->info.memlock_bytes = of->memlock_bytes;
+    self->info.shm_dev = linux_shm_dev();
     self->info.ip_forward = of->sysctl.ip_forward;
 }
 
