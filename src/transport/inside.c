@@ -149,15 +149,9 @@ static void open_tables(struct inside *inside)
     inside->facts = weft_calloc((size_t)n + 1, sizeof(*inside->facts));
     inside->peers =
         weft_calloc((size_t)inside->config.n_members + 1, sizeof(*inside->peers));
-    inside->links = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->links));
+    inside->links = weft_calloc(2 * (size_t)n + 1, sizeof(struct inside_link *));
     inside->order = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->order));
-    inside->streams = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->streams));
-    for (uint32_t i = 0; i < 2 * n; i++) {
-        inside->streams[i].inside = inside;
-        inside->streams[i].rank = UINT32_MAX;
-        io_task_init(&inside->streams[i].task, env->loop, env->host,
-                     inside->config.task_kind);
-    }
+    inside->streams = weft_calloc(2 * (size_t)n + 1, sizeof(struct inside_stream *));
     io_task_init(&inside->door, env->loop, env->host, inside->config.task_kind);
 }
 
@@ -205,6 +199,10 @@ void inside_destroy(struct inside *inside)
     free(inside->locals);
     free(inside->facts);
     free(inside->peers);
+    for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
+        free(inside->links[i]);
+        free(inside->streams[i]);
+    }
     free(inside->links);
     free(inside->order);
     free(inside->streams);
@@ -220,8 +218,10 @@ static weft_status progress_streams(struct inside *inside, const struct io_task 
     weft_status status = WEFT_OK;
 
     for (uint32_t i = 0; i < 2 * inside->n_locals && status == WEFT_OK; i++) {
-        if (task == NULL || task == &inside->streams[i].task) {
-            status = inside_stream_progress(&inside->streams[i]);
+        struct inside_stream *stream = inside->streams[i];
+
+        if (stream != NULL && (task == NULL || task == &stream->task)) {
+            status = inside_stream_progress(stream);
         }
     }
     return status;
@@ -231,9 +231,10 @@ static weft_status progress_streams(struct inside *inside, const struct io_task 
 static bool all_stopped(const struct inside *inside)
 {
     for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
-        const struct inside_stream *stream = &inside->streams[i];
+        const struct inside_stream *stream = inside->streams[i];
 
-        if (stream->state == INSIDE_STREAM_OPEN && stream->rank != UINT32_MAX) {
+        if (stream != NULL && stream->state == INSIDE_STREAM_OPEN &&
+            stream->rank != UINT32_MAX) {
             return false;
         }
     }
@@ -296,13 +297,10 @@ static struct inside_link *find(const struct inside *inside, uint32_t peer,
                                 bool is_sender)
 {
     uint32_t place = inside_place(inside, peer);
-    struct inside_link *link;
-
     if (place == UINT32_MAX || place == inside->self) {
         return NULL;
     }
-    link = &inside->links[is_sender * inside->n_locals + place];
-    return link->inside == NULL ? NULL : link;
+    return inside->links[is_sender * inside->n_locals + place];
 }
 
 const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
@@ -326,7 +324,7 @@ struct transport_connector *inside_connector(struct inside *inside, uint32_t pee
 static void tell_all(struct inside *inside, const struct proxy_call *call)
 {
     for (uint32_t place = 0; place < inside->n_locals; place++) {
-        if (inside->streams[place].state == INSIDE_STREAM_OPEN) {
+        if (inside->streams[place] != NULL) {
             (void)inside_ask(inside, place, call);
         }
     }
@@ -349,9 +347,9 @@ void inside_close(struct inside *inside)
     }
     tell_all(inside, &stop);
     for (uint32_t place = 0; place < inside->n_locals; place++) {
-        struct inside_stream *stream = &inside->streams[place];
+        struct inside_stream *stream = inside->streams[place];
 
-        if (stream->state == INSIDE_STREAM_OPEN) {
+        if (stream != NULL && stream->state == INSIDE_STREAM_OPEN) {
             frame_close(&stream->link, false);
             stream->state = INSIDE_STREAM_STOPPED;
         }

@@ -104,12 +104,13 @@ struct inside {
     struct io_task door; /* of the listener */
     struct io_endpoint at;
     struct client_identity identity;
-    struct inside_stream *streams; /* Owned [2 * n_locals]: ours by place; then guests */
+    /* Owned [2 * n_locals], and they: ours by place, then guests; NULL: none yet */
+    struct inside_stream **streams;
     struct inside_pending pending[INSIDE_PENDING_MAX];
     uint32_t last_op;
 
-    struct inside_link
-        *links;      /* Owned [2 * n_locals]: receiving, then sending, by place */
+    /* Owned [2 * n_locals], and they: receiving, then sending, by place; NULL: none */
+    struct inside_link **links;
     uint32_t *order; /* Owned [n_links]: in which they are set up */
     uint32_t n_links;
     uint32_t n_offsets, round; /* of blobs; rounds done */
@@ -132,6 +133,8 @@ weft_status inside_stream_progress(struct inside_stream *stream);
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call);
 /* Requests that could not be answered are asked again. */
 void inside_serve_pending(struct inside *inside);
+/* The ith, made if it is not there yet. */
+struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i);
 void inside_streams_close(struct inside *inside, bool reset);
 
 /* inside_link.c: sets a connector up, as far as it goes. WEFT_OK: it is UP, or waits for its

@@ -58,7 +58,9 @@ static bool reaches(struct inside *inside, uint32_t place)
 static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
 {
     uint32_t peer = inside->locals[place];
-    struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    uint32_t at = is_sender * inside->n_locals + place;
+    struct transport_choice choice;
+    struct inside_link *link;
     const struct transport_question question = {.view = &inside->view,
                                                 .self = inside->config.rank,
                                                 .peer = peer,
@@ -68,23 +70,26 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
     if (!(is_sender ? inside->sends_to : inside->receives_from)[peer]) {
         return WEFT_OK;
     }
-    status = transport_choose(&question, &link->choice, &inside->error);
+    status = transport_choose(&question, &choice, &inside->error);
     if (status != WEFT_OK) {
         inside->error_peer = peer;
         return status;
     }
-    if (!link->choice.is_made) {
+    if (!choice.is_made) {
         char why[TRANSPORT_WHY_BYTES];
 
         return inside_fail(inside, peer, WEFT_ERR_ROUTE, "inside",
-                           "no transport found: %s", transport_why(&link->choice, why));
+                           "no transport found: %s", transport_why(&choice, why));
     }
+    link = weft_calloc(1, sizeof(*link));
+    inside->links[at] = link;
+    link->choice = choice;
     link->inside = inside;
     link->peer = peer;
     link->is_sender = is_sender;
     /* Shared memory is the receiver's (NCCL_SHM_LOCALITY=2); GPUs write, unless they read. */
     link->is_owner = link->choice.reads ? is_sender : !is_sender;
-    inside->order[inside->n_links++] = (uint32_t)(link - inside->links);
+    inside->order[inside->n_links++] = at;
     return WEFT_OK;
 }
 
@@ -112,7 +117,7 @@ static weft_status choose_all(struct inside *inside)
 /* The links that are not the network's. */
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i)
 {
-    struct inside_link *link = &inside->links[inside->order[i]];
+    struct inside_link *link = inside->links[inside->order[i]];
 
     return link->choice.kind == TRANSPORT_NET ? NULL : link;
 }
@@ -143,10 +148,10 @@ static uint32_t offsets_of_round(const struct inside *inside)
 
 static void put_blob(struct inside *inside, uint32_t place, bool is_sender, uint8_t *out)
 {
-    const struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    const struct inside_link *link = inside->links[is_sender * inside->n_locals + place];
     struct inside_blob blob = {.is_there = false};
 
-    if (link->inside != NULL && link->choice.kind != TRANSPORT_NET) {
+    if (link != NULL && link->choice.kind != TRANSPORT_NET) {
         inside_blob_of(link, &blob);
     }
     inside_encode_blob(&blob, out);
@@ -204,7 +209,7 @@ weft_status inside_round(struct inside *inside, const uint8_t **out_bytes,
 static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32_t place,
                              bool is_sender)
 {
-    struct inside_link *link = &inside->links[is_sender * inside->n_locals + place];
+    struct inside_link *link = inside->links[is_sender * inside->n_locals + place];
     struct inside_blob blob;
     weft_status status = inside_decode_blob(bytes, &blob, &inside->error);
 
@@ -212,7 +217,7 @@ static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32
         inside->error_peer = inside->locals[place];
         return status;
     }
-    return link->inside == NULL || link->choice.kind == TRANSPORT_NET
+    return link == NULL || link->choice.kind == TRANSPORT_NET
                ? WEFT_OK
                : inside_blob_take(link, &blob);
 }
@@ -253,7 +258,7 @@ static weft_status dial_all(struct inside *inside)
         const struct inside_link *link = inside_link_at(inside, i);
         uint32_t place = link == NULL ? 0 : inside_place(inside, link->peer);
 
-        if (link != NULL && inside->streams[place].state == INSIDE_STREAM_NONE) {
+        if (link != NULL && inside->streams[place] == NULL) {
             status = inside_dial(inside, place);
         }
     }

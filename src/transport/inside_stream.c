@@ -13,6 +13,21 @@ static uint32_t n_streams(const struct inside *inside)
     return 2 * inside->n_locals;
 }
 
+struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i)
+{
+    struct inside_stream *stream = inside->streams[i];
+
+    if (stream == NULL) {
+        stream = weft_calloc(1, sizeof(*stream));
+        stream->inside = inside;
+        stream->rank = UINT32_MAX;
+        io_task_init(&stream->task, inside->env->loop, inside->env->host,
+                     inside->config.task_kind);
+        inside->streams[i] = stream;
+    }
+    return stream;
+}
+
 /* ---- the door ---- */
 
 /* An address that leads to this host from within: the management network's, or any. */
@@ -61,7 +76,7 @@ void inside_welcome(struct inside *inside)
     struct io_env *env = inside->env;
 
     for (uint32_t i = inside->n_locals; i < n_streams(inside); i++) {
-        struct inside_stream *guest = &inside->streams[i];
+        struct inside_stream *guest = inside_stream_at(inside, i);
         struct io_stream *stream = NULL;
 
         if (guest->state != INSIDE_STREAM_NONE) {
@@ -101,7 +116,7 @@ static void enter(struct inside_stream *stream, enum inside_stream_state next)
 
 weft_status inside_dial(struct inside *inside, uint32_t place)
 {
-    struct inside_stream *stream = &inside->streams[place];
+    struct inside_stream *stream = inside_stream_at(inside, place);
     struct io_env *env = inside->env;
     struct io_stream *tcp = NULL;
     int sys_errno;
@@ -223,11 +238,11 @@ static weft_status receive_guest(struct inside_stream *stream)
 
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call)
 {
-    struct inside_stream *stream = &inside->streams[place];
+    struct inside_stream *stream = inside->streams[place];
     uint8_t body[PROXY_CALL_MAX];
     struct weft_error ignored = {0};
 
-    if (stream->state != INSIDE_STREAM_OPEN ||
+    if (stream == NULL || stream->state != INSIDE_STREAM_OPEN ||
         !frame_send(&stream->link, CODEC_CALL, body, proxy_encode_call(call, body))) {
         return false;
     }
@@ -393,8 +408,11 @@ weft_status inside_stream_progress(struct inside_stream *stream)
 void inside_streams_close(struct inside *inside, bool reset)
 {
     for (uint32_t i = 0; inside->streams != NULL && i < n_streams(inside); i++) {
-        struct inside_stream *stream = &inside->streams[i];
+        struct inside_stream *stream = inside->streams[i];
 
+        if (stream == NULL) {
+            continue;
+        }
         if (stream->state == INSIDE_STREAM_GUEST) {
             client_fini(&stream->client, true);
         } else if (stream->state != INSIDE_STREAM_NONE &&
