@@ -1,0 +1,312 @@
+/* Ranks of several hosts, as far as they meet inside: from the first all-gather to messages, and
+ * to an end in order. */
+#include "transport/inside.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/backend.h"
+#include "backends/sim/bed_testing.h"
+#include "base/check.h"
+#include "base/text.h"
+
+#define MEMBERS_MAX 132
+#define MS ((weft_ns)1000000)
+#define ROUND_MAX ((size_t)INSIDE_ROUND_PEERS * 2 * 256)
+
+static struct bed bed;
+static struct inside *insides[MEMBERS_MAX];
+static struct io_env *envs[MEMBERS_MAX];
+static struct io_task tasks[MEMBERS_MAX];
+static uint32_t host_of[MEMBERS_MAX], n_members, n_ranks;
+static size_t rounds[8];
+static unsigned n_rounds;
+
+/* A host with as many ranks; members count on. */
+static void add_host(uint32_t n_processes, bool has_ranks)
+{
+    uint32_t host = sim_bed_host(&bed);
+    char address[24];
+
+    weft_format(address, sizeof(address), "10.0.%u.1/24", host);
+    sim_bed_port(&bed, host, address, 0);
+    bed.hosts[host].n_processes = n_processes;
+    for (uint32_t i = 0; i < n_processes; i++) {
+        host_of[n_members + i] = n_members;
+    }
+    n_members += n_processes;
+    n_ranks += has_ranks ? n_processes : 0;
+}
+
+static void start(void)
+{
+    memset(insides, 0, sizeof(insides));
+    n_members = n_ranks = n_rounds = 0;
+    sim_bed_init(&bed);
+}
+
+static void stop(void)
+{
+    for (uint32_t m = 0; m < n_members; m++) {
+        inside_destroy(insides[m]);
+        io_task_fini(&tasks[m]);
+    }
+    sim_bed_fini(&bed);
+}
+
+/* `reach`: how many ranks after it a rank sends to. */
+static void open_all(uint32_t reach)
+{
+    uint32_t m = 0;
+
+    sim_bed_create(&bed);
+    for (uint32_t host = 0; m < n_members; host++) {
+        for (uint32_t p = 0; p < bed.hosts[host].n_processes; p++, m++) {
+            struct inside_config config = {.rank = m,
+                                           .n_ranks = n_ranks,
+                                           .n_members = n_members,
+                                           .host_of = host_of,
+                                           .task_kind = 2};
+            bool sends_to[MEMBERS_MAX] = {false}, receives_from[MEMBERS_MAX] = {false};
+            struct weft_error error = {0};
+
+            for (uint32_t i = 1; i <= reach && m < n_ranks; i++) {
+                sends_to[(m + i) % n_ranks] = true;
+                receives_from[(m + n_ranks - i) % n_ranks] = true;
+            }
+            config.sends_to = m < n_ranks ? sends_to : NULL;
+            config.receives_from = m < n_ranks ? receives_from : NULL;
+            config.buffer_bytes = 64u << 10;
+            envs[m] = backend_sim.host_env(bed.world, host, p);
+            io_task_init(&tasks[m], envs[m]->loop, envs[m]->host, 1);
+            ck_assert_int_eq(
+                inside_open(envs[m], &config, &tasks[m], &insides[m], &error), WEFT_OK);
+        }
+    }
+}
+
+/* What boot does for a rank. */
+static void gather_all(void)
+{
+    uint8_t *all = malloc(ROUND_MAX * n_members);
+    size_t each = 1;
+
+    ck_assert_ptr_nonnull(all);
+    while (each > 0) {
+        struct weft_error error = {0};
+
+        for (uint32_t m = 0; m < n_members; m++) {
+            const uint8_t *bytes;
+            size_t n;
+
+            ck_assert_int_eq(inside_round(insides[m], &bytes, &n, &error), WEFT_OK);
+            ck_assert(m == 0 || n == each); /* the same on all members */
+            ck_assert_uint_le(n, ROUND_MAX);
+            each = n;
+            if (n > 0) {
+                memcpy(all + m * n, bytes, n);
+            }
+        }
+        if (each > 0) {
+            rounds[n_rounds++] = each;
+        }
+        for (uint32_t m = 0; m < n_members && each > 0; m++) {
+            ck_assert_int_eq(inside_take(insides[m], all, &error), WEFT_OK);
+        }
+    }
+    free(all);
+}
+
+static void serve(struct io_task *task)
+{
+    for (uint32_t m = 0; m < n_members; m++) {
+        struct weft_error error = {0};
+
+        if (envs[m]->host == task->host) {
+            ck_assert_int_eq(
+                inside_progress(insides[m], task == &tasks[m] ? NULL : task, &error),
+                WEFT_OK);
+        }
+    }
+}
+
+static void pass(weft_ns for_ns)
+{
+    struct io_loop *loop = backend_sim.loop(bed.world);
+    weft_ns until = backend_sim.now(bed.world) + for_ns;
+    struct io_task *task;
+
+    do {
+        while ((task = io_loop_pop(loop)) != NULL) {
+            serve(task);
+        }
+    } while (backend_sim.step(bed.world, until) == WEFT_OK);
+}
+
+static void come_up(void)
+{
+    gather_all();
+    for (uint32_t m = 0; m < n_members; m++) {
+        io_task_wake(&tasks[m]);
+    }
+    pass(50 * MS);
+    for (uint32_t m = 0; m < n_members; m++) {
+        ck_assert_msg(inside_is_up(insides[m]), "member %u", m);
+    }
+}
+
+static void close_all(void)
+{
+    for (uint32_t m = 0; m < n_members; m++) {
+        inside_close(insides[m]);
+    }
+    for (uint32_t m = 0; m < n_members; m++) {
+        io_task_wake(&tasks[m]);
+    }
+    pass(50 * MS);
+    for (uint32_t m = 0; m < n_members; m++) {
+        ck_assert_msg(inside_is_closed(insides[m]), "member %u", m);
+    }
+}
+
+/* A message larger than all steps, in pieces of them. */
+static void send_one(uint32_t from, uint32_t to)
+{
+    static uint8_t data[200001], got[200001];
+    struct transport_connector *out = inside_connector(insides[from], to, true);
+    struct transport_connector *in = inside_connector(insides[to], from, false);
+    union transport_request sent, received;
+    weft_status is_sent = WEFT_AGAIN, is_in = WEFT_AGAIN;
+    size_t n_bytes = 0;
+
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)(i * 31 + from);
+    }
+    memset(got, 0, sizeof(got));
+    ck_assert_int_eq(transport_isend(out, data, sizeof(data), NULL, &sent), WEFT_OK);
+    ck_assert_int_eq(transport_irecv(in, got, sizeof(got), NULL, &received), WEFT_OK);
+    for (int i = 0; i < 1000 && (is_sent != WEFT_OK || is_in != WEFT_OK); i++) {
+        pass(MS / 10);
+        (void)transport_looks(out);
+        (void)transport_looks(in);
+        is_sent = is_sent == WEFT_OK ? WEFT_OK : transport_test(out, sent, NULL);
+        is_in = is_in == WEFT_OK ? WEFT_OK : transport_test(in, received, &n_bytes);
+    }
+    ck_assert_int_eq(is_sent, WEFT_OK);
+    ck_assert_int_eq(is_in, WEFT_OK);
+    ck_assert_uint_eq(n_bytes, sizeof(data));
+    ck_assert_mem_eq(data, got, sizeof(data));
+    ck_assert(!transport_needs_flush(in));
+}
+
+START_TEST(ranks_meet_inside_their_hosts_only)
+{
+    add_host(3, true);
+    add_host(1, true);
+    add_host(2, true);
+    add_host(1, false); /* a relay */
+    ck_assert(inside_is_needed(host_of, n_ranks));
+    open_all(n_ranks - 1);
+    come_up();
+    /* Facts, then one round: two blobs for each of the two offsets of the largest host. */
+    ck_assert_uint_eq(n_rounds, 2);
+    ck_assert_uint_eq(rounds[0], 80);
+    ck_assert_uint_eq(rounds[1], 2 * 2 * 256);
+    for (uint32_t a = 0; a < n_members; a++) {
+        for (uint32_t b = 0; b < n_ranks; b++) {
+            bool is_inside = a != b && a < n_ranks && host_of[a] == host_of[b];
+
+            for (int is_sender = 0; is_sender < 2; is_sender++) {
+                struct transport_connector *c =
+                    inside_connector(insides[a], b, is_sender == 1);
+
+                ck_assert((c != NULL) == is_inside);
+                ck_assert(c == NULL || (c->kind == TRANSPORT_SHM && c->peer == b));
+                ck_assert((inside_choice(insides[a], b, is_sender == 1) != NULL) ==
+                          is_inside);
+            }
+        }
+    }
+    send_one(0, 2);
+    send_one(2, 0);
+    send_one(5, 4);
+    close_all();
+}
+END_TEST
+
+/* NCCL exchanges the blobs of up to 128 ranks at a time. */
+START_TEST(many_ranks_take_several_rounds)
+{
+    add_host(130, true);
+    bed.hosts[0].gpu_document = "<none/>"; /* nobody knows what is inside */
+    bed.hosts[0].n_gpu_document = 7;
+    bed.hosts[0].gpu_document_name = "none.xml";
+    open_all(1);
+    come_up();
+    ck_assert_uint_eq(n_rounds, 3);
+    ck_assert_uint_eq(rounds[1], 128 * 2 * 256);
+    ck_assert_uint_eq(rounds[2], 1 * 2 * 256);
+    ck_assert_ptr_nonnull(inside_connector(insides[0], 1, true));
+    ck_assert_ptr_null(inside_connector(insides[0], 1, false));
+    ck_assert_ptr_nonnull(inside_connector(insides[0], 129, false));
+    send_one(129, 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_rank_on_every_host_needs_nothing)
+{
+    add_host(1, true);
+    add_host(1, true);
+    add_host(3, false); /* processes without ranks count for nothing */
+    ck_assert(!inside_is_needed(host_of, n_ranks));
+    sim_bed_create(&bed);
+    n_members = 0;
+}
+END_TEST
+
+START_TEST(who_gives_up_says_why)
+{
+    struct weft_error error = {0};
+    weft_status status = WEFT_OK;
+    struct io_task *task;
+
+    add_host(2, true);
+    open_all(1);
+    come_up();
+    inside_stop(insides[1], "jobs: the GPU failed\n");
+    while (status == WEFT_OK) {
+        ck_assert_int_ge(backend_sim.step(bed.world, WEFT_NEVER), 0);
+        while (status == WEFT_OK &&
+               (task = io_loop_pop(backend_sim.loop(bed.world))) != NULL) {
+            status = inside_progress(insides[0], task, &error);
+        }
+    }
+    ck_assert_int_eq(status, WEFT_ERR_CLOSED);
+    ck_assert_str_eq(error.phase, "peer"); /* hearsay: it was not the first to fail */
+    ck_assert_str_eq(error.message, "rank 1: it gave up: jobs: the GPU failed?");
+    ck_assert_uint_eq(inside_error_peer(insides[0]), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport/inside");
+    TCase *tests = tcase_create("inside");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, ranks_meet_inside_their_hosts_only);
+    tcase_add_test(tests, many_ranks_take_several_rounds);
+    tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
+    tcase_add_test(tests, who_gives_up_says_why);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
