@@ -38,6 +38,10 @@ int cli_explain(struct cli_options *options)
     printf("%s%s%s (%s)\n\n%s\n\n%s\n\nWhat to do: %s\nReference:  %s\n", style->bold,
            entry->code, style->off, diag_severity_name(entry->severity), entry->cause,
            entry->explanation, entry->remedy, entry->reference);
+    printf("To decide:  %s\n", entry->decide);
+    if (entry->example != NULL) {
+        printf("Example:    weft run %s\n", entry->example);
+    }
     return CLI_OK;
 }
 

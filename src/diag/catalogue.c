@@ -63,5 +63,8 @@ void diag_catalogue_print(struct weft_text *out)
         weft_text_add(out,
                       "**Remedy.** %s.\n\n**To decide.** `%s`.\n\n**Reference.** %s.\n",
                       entry->remedy, entry->decide, entry->reference);
+        if (entry->example != NULL) {
+            weft_text_add(out, "\n**Example.** `weft run %s`.\n", entry->example);
+        }
     }
 }

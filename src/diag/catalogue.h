@@ -74,6 +74,7 @@ struct diag_entry {
     const char *remedy;    /* one sentence: what to do */
     const char *reference; /* where it is described */
     const char *decide;    /* what to run, or look at, to tell it from others */
+    const char *example;   /* a scenario that shows it; NULL: there is none */
     /* a few paragraphs for `weft explain` and docs/findings.md */
     const char *explanation;
 };

@@ -58,6 +58,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_LINK_CORRUPTING,
         .code = "link.corrupting",
+        .example = "scenarios/field/s37-bad-cable.yaml",
         .severity = DIAG_ERROR,
         .cause = "frames arrive damaged",
         .remedy =
@@ -91,6 +92,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_LINK_VLAN_MISMATCH,
         .code = "link.vlan_mismatch",
+        .example = "scenarios/net/vlan-mismatch.yaml",
         .severity = DIAG_ERROR,
         .cause = "the addresses of the two ends are in different VLANs",
         .remedy = "put both ends into the same VLAN, or neither",
@@ -120,6 +122,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_HOST_RP_FILTER,
         .code = "host.rp_filter",
+        .example = "scenarios/field/s08-rp-filter.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the receiving host's reverse path filter drops the packets: their source "
@@ -140,6 +143,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_HOST_FIREWALL_ROCE,
         .code = "host.firewall_roce",
+        .example = "scenarios/net/firewall-rxe.yaml",
         .severity = DIAG_ERROR,
         .cause = "a firewall on the receiving host drops UDP port 4791, which is RoCE v2",
         .remedy =
@@ -156,6 +160,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_CONN_FILTERED,
         .code = "conn.filtered",
+        .example = "scenarios/field/s40-firewall.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the peer is there, but what is sent to its TCP port is dropped on the way",
@@ -173,6 +178,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_PEER_LATE,
         .code = "peer.late",
+        .example = "scenarios/field/s45-skewed-start.yaml",
         .severity = DIAG_ERROR,
         .cause = "the peer came after the others had stopped waiting for it",
         .remedy =
@@ -207,6 +213,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_HOST_KERNEL_MEMORY,
         .code = "host.kernel_memory",
+        .example = "scenarios/field/s48-no-device-memory.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the kernel could not pin or map memory for the device, although the limit "
@@ -225,6 +232,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_HOST_PERMISSION,
         .code = "host.permission",
+        .example = "scenarios/field/s49-device-not-openable.yaml",
         .severity = DIAG_ERROR,
         .cause = "the process may not use the device (errno 1 or 13)",
         .remedy = "give it access to /dev/infiniband/uverbs* (group rdma, --device in "
@@ -239,6 +247,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_DEVICE_QP_LIMIT,
         .code = "device.qp_limit",
+        .example = "scenarios/field/s51-queue-pair-limit.yaml",
         .severity = DIAG_ERROR,
         .cause = "the device has no room for another queue or queue pair",
         .remedy = "close what is not needed, share queue pairs, or lower "
@@ -254,6 +263,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_DEVICE_REJECTED,
         .code = "device.rejected",
+        .example = "scenarios/field/s52-device-caps.yaml",
         .severity = DIAG_ERROR,
         .cause = "the device does not support what was asked of it (errno 22 or 95)",
         .remedy =
@@ -270,6 +280,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_DEVICE_FAILED,
         .code = "device.failed",
+        .example = "scenarios/nic/hns-mailbox-timeout.yaml",
         .severity = DIAG_ERROR,
         .cause = "the device itself failed: a verb ended with errno 5, or its command "
                  "was not answered "

@@ -7,6 +7,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ROUTE_LISTENER_BLIND,
         .code = "route.listener_blind",
+        .example = "scenarios/field/s02-uncrossed-triangle.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the listener told of one port only, and it is not the one that faces this "
@@ -32,6 +33,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ROUTE_PREFIX_COLLISION,
         .code = "route.prefix_collision",
+        .example = "scenarios/field/s03-prefix-collision.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "several cables have subnets inside one /24, by which the program compares "
@@ -50,6 +52,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ROUTE_CROSSED_PLANES,
         .code = "route.crossed_planes",
+        .example = "scenarios/field/s11-plane-order.yaml",
         .severity = DIAG_ERROR,
         .cause = "both ports face this very peer, but not each other: the two ends chose "
                  "different cables",
@@ -68,6 +71,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ROUTE_MERGED_NIC,
         .code = "route.merged_nic",
+        .example = "scenarios/field/s09-merged-nic.yaml",
         .severity = DIAG_ERROR,
         .cause = "ports of one NIC were merged into one device, but their cables lead to "
                  "different peers",
@@ -85,6 +89,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ROUTE_LINK_LOCAL,
         .code = "route.link_local",
+        .example = "scenarios/field/s05-link-local-both.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "both ends use addresses of 169.254.0.0/16, which more than one port of a "
@@ -103,6 +108,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_MESH_NO_CABLE,
         .code = "mesh.no_cable",
+        .example = "scenarios/field/s15-ring-of-4-tree.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the two hosts have no cable to each other: every port of theirs leads to "
@@ -121,6 +127,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_ADDR_MISSING,
         .code = "addr.missing",
+        .example = "scenarios/field/s38-address-lost.yaml",
         .severity = DIAG_ERROR,
         .cause = "a port has carrier, but no address, so that it has no GID that anybody "
                  "could reach",
@@ -184,6 +191,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_GID_FIXED_INDEX,
         .code = "gid.fixed_index",
+        .example = "scenarios/field/s23-shared-index.yaml",
         .severity = DIAG_ERROR,
         .cause = "NCCL_IB_GID_INDEX names a slot that this host's port does not have",
         .remedy = "leave NCCL_IB_GID_INDEX unset, or set it for each host by itself "
@@ -200,6 +208,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_GID_LINK_LOCAL,
         .code = "gid.link_local",
+        .example = "scenarios/field/s25-index-zero.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the GID in use is a link-local default (fe80::), although its port has an "
@@ -218,6 +227,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_GID_NO_IPV4,
         .code = "gid.no_ipv4",
+        .example = "scenarios/field/s27-only-ipv6.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "the port has IPv6 addresses only, and the program looks for IPv4 GIDs: it "
@@ -234,6 +244,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_GID_NO_NETDEV,
         .code = "gid.no_netdev",
+        .example = "scenarios/field/s30-macvlan.yaml",
         .severity = DIAG_ERROR,
         .cause = "the GID's network interface is not there for this process (errno 19)",
         .remedy = "use the interface of the process's own namespace: with macvlan or "

@@ -42,6 +42,31 @@ START_TEST(the_document_is_the_catalogue)
 }
 END_TEST
 
+/* An example is a scenario that expects just this code. */
+START_TEST(every_example_shows_its_code)
+{
+    int n_examples = 0;
+
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        const struct diag_entry *entry = diag_entry((enum diag_code)i);
+        char text[8192] = "", want[80];
+        FILE *file = entry->example == NULL ? NULL : fopen(entry->example, "rb");
+
+        ck_assert_uint_gt(strlen(entry->decide), 4);
+        if (entry->example == NULL) {
+            continue;
+        }
+        ck_assert_msg(file != NULL, "%s: no such file", entry->example);
+        ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+        fclose(file);
+        weft_format(want, sizeof(want), "findings: [%s]", entry->code);
+        ck_assert_msg(strstr(text, want) != NULL, "%s: not %s", entry->example, want);
+        n_examples++;
+    }
+    ck_assert_int_ge(n_examples, 30);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *suite;
@@ -63,6 +88,7 @@ int main(int argc, char **argv)
     tests = tcase_create("catalogue");
 
     tcase_add_test(tests, the_catalogue_is_complete);
+    tcase_add_test(tests, every_example_shows_its_code);
     tcase_add_test(tests, the_document_is_the_catalogue);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);

@@ -111,6 +111,40 @@ START_TEST(a_failed_run_says_what_where_why_and_what_to_type)
 }
 END_TEST
 
+static const char two_ends[] =
+    "{\"findings\":[{\"code\":\"undetermined\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"titanic\",\"port\":\"p0\",\"peer\":\"iceberg\"},"
+    "\"evidence\":{\"errno\":110,\"local_port\":\"p0\",\"remote_port\":\"p1\","
+    "\"local_mtu\":9000,\"remote_mtu\":1500,\"candidate_1\":\"link.down\","
+    "\"to_decide_1\":\"ethtool IF\"},\"cause\":\"c\",\"remedy\":\"r\"},"
+    "{\"code\":\"undetermined\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"carpathia\",\"port\":null,\"peer\":null},"
+    "\"evidence\":{},\"cause\":\"c\",\"remedy\":\"r\"}]}";
+
+START_TEST(both_ends_stand_side_by_side_and_a_cause_is_told_once)
+{
+    struct report_style plain = report_style(false);
+    struct weft_text text = {NULL, 0, 0};
+    json_t *document = document_of(two_ends);
+
+    report_findings(document, &plain, &text);
+    ck_assert_str_eq(text.bytes,
+                     "\nerror undetermined at titanic:p0 → iceberg\n"
+                     "  what   c\n"
+                     "  where  titanic:p0 ──✗── iceberg:p1\n"
+                     "  seen\n"
+                     "      errno                  110\n"
+                     "      port                   p0                         p1\n"
+                     "      mtu                    9000                       1500\n"
+                     "      maybe link.down                to decide: ethtool IF\n"
+                     "  do     r\n"
+                     "  more   weft explain undetermined\n"
+                     "\nalso undetermined at carpathia\n");
+    weft_text_fini(&text);
+    json_decref(document);
+}
+END_TEST
+
 START_TEST(colour_marks_the_verdict_and_wrong_data_only_when_asked)
 {
     struct report_style style = report_style(true);
@@ -340,6 +374,7 @@ int main(void)
 
     tcase_add_test(cases, a_passed_run_reads_from_connections_to_verdict);
     tcase_add_test(cases, a_failed_run_says_what_where_why_and_what_to_type);
+    tcase_add_test(cases, both_ends_stand_side_by_side_and_a_cause_is_told_once);
     tcase_add_test(cases, colour_marks_the_verdict_and_wrong_data_only_when_asked);
     tcase_add_test(cases, an_empty_document_prints_question_marks_and_never_crashes);
     tcase_add_test(cases, junit_has_a_case_per_expectation_and_escapes);

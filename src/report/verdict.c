@@ -22,22 +22,116 @@ static void add_where(const json_t *where, struct weft_text *out)
     }
 }
 
+/* "unknown" for what is neither a number nor a text. */
+static const char *value_text(const json_t *value, char *out, size_t out_bytes)
+{
+    if (json_is_integer(value)) {
+        weft_format(out, out_bytes, "%lld", (long long)json_integer_value(value));
+        return out;
+    }
+    return json_is_string(value) ? json_string_value(value) : "unknown";
+}
+
+/* What the other end says of the same: "remote_mtu" of "local_mtu"; NULL: nothing. */
+static const json_t *counterpart(const json_t *evidence, const char *key)
+{
+    char other[64];
+
+    if (strncmp(key, "local_", 6) != 0) {
+        return NULL;
+    }
+    weft_format(other, sizeof(other), "remote_%s", key + 6);
+    return json_object_get(evidence, other);
+}
+
+static bool is_counterpart(const json_t *evidence, const char *key)
+{
+    char other[64];
+
+    if (strncmp(key, "remote_", 7) != 0) {
+        return false;
+    }
+    weft_format(other, sizeof(other), "local_%s", key + 7);
+    return json_object_get(evidence, other) != NULL;
+}
+
+/* Of `undetermined`: what it may be, and what would decide it. */
+static bool add_candidate(const json_t *evidence, const char *key,
+                          const struct report_style *style, struct weft_text *out)
+{
+    char decide[64];
+
+    if (strncmp(key, "to_decide_", 10) == 0) {
+        return true;
+    }
+    if (strncmp(key, "candidate_", 10) != 0) {
+        return false;
+    }
+    weft_format(decide, sizeof(decide), "to_decide_%s", key + 10);
+    weft_text_add(out, "      %smaybe%s %-24s to decide: %s\n", style->dim, style->off,
+                  json_read_text(evidence, key, "?"),
+                  json_read_text(evidence, decide, "?"));
+    return true;
+}
+
+/* What both ends say stands side by side. */
 static void add_evidence(const json_t *evidence, const struct report_style *style,
                          struct weft_text *out)
 {
+    char here[32], there[32];
     const char *key;
     json_t *value;
 
     json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
     {
-        weft_text_add(out, "      %s%-22s%s ", style->dim, key, style->off);
-        if (json_is_integer(value)) {
-            weft_text_add(out, "%lld\n", (long long)json_integer_value(value));
+        const json_t *other = counterpart(evidence, key);
+
+        if (is_counterpart(evidence, key) || add_candidate(evidence, key, style, out)) {
+            continue;
+        }
+        weft_text_add(out, "      %s%-22s%s ", style->dim, other != NULL ? key + 6 : key,
+                      style->off);
+        if (other != NULL) {
+            weft_text_add(out, "%-26s %s\n", value_text(value, here, sizeof(here)),
+                          value_text(other, there, sizeof(there)));
         } else {
-            weft_text_add(out, "%s\n",
-                          json_is_string(value) ? json_string_value(value) : "unknown");
+            weft_text_add(out, "%s\n", value_text(value, here, sizeof(here)));
         }
     }
+}
+
+/* "titanic:p1 ──✗── iceberg:p1": the two ports between which it failed. */
+static void add_drawing(const json_t *finding, const struct report_style *style,
+                        struct weft_text *out)
+{
+    const json_t *where = json_object_get(finding, "where");
+    const json_t *evidence = json_object_get(finding, "evidence");
+    const char *peer = json_read_text(where, "peer", NULL);
+    const char *local = json_read_text(evidence, "local_port", NULL);
+    const char *remote = json_read_text(evidence, "remote_port", NULL);
+
+    if (peer != NULL && local != NULL && remote != NULL) {
+        weft_text_add(out, "  where  %s:%s ──%s✗%s── %s:%s\n",
+                      json_read_text(where, "host", "?"), local, style->bad, style->off,
+                      peer, remote);
+    }
+}
+
+/* The same cause was found before, elsewhere: one line for each such place. */
+static bool is_again(const json_t *findings, size_t i, struct weft_text *out)
+{
+    const json_t *finding = json_array_get(findings, i);
+    const char *code = json_read_text(finding, "code", "?");
+
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(json_read_text(json_array_get(findings, k), "code", ""), code) == 0) {
+            weft_text_add(out, "\nalso %s", code);
+            add_where(json_object_get(finding, "where"), out);
+            weft_text_add(out, "\n");
+            return true;
+        }
+    }
+    return false;
 }
 
 void report_findings(const json_t *document, const struct report_style *style,
@@ -56,11 +150,15 @@ void report_findings(const json_t *document, const struct report_style *style,
         const char *severity = json_read_text(finding, "severity", "error");
         const char *code = json_read_text(finding, "code", "?");
 
+        if (is_again(json_object_get(document, "findings"), i, out)) {
+            continue;
+        }
         weft_text_add(out, "\n%s%s%s %s%s%s",
                       strcmp(severity, "error") == 0 ? style->bad : style->warn, severity,
                       style->off, style->bold, code, style->off);
         add_where(json_object_get(finding, "where"), out);
         weft_text_add(out, "\n  what   %s\n", json_read_text(finding, "cause", "?"));
+        add_drawing(finding, style, out);
         weft_text_add(out, "  seen\n");
         add_evidence(json_object_get(finding, "evidence"), style, out);
         weft_text_add(out, "  do     %s\n", json_read_text(finding, "remedy", "?"));
