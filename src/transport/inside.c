@@ -246,7 +246,10 @@ static bool links_are_up(const struct inside *inside)
     for (uint32_t i = 0; i < inside->n_links; i++) {
         const struct inside_link *link = inside_link_at(inside, i);
 
-        if (link != NULL && link->state != INSIDE_LINK_UP) {
+        /* A bell needs a stream, also where setting up needed none. */
+        if (link != NULL && (link->state != INSIDE_LINK_UP ||
+                             inside->streams[inside_place(inside, link->peer)]->state !=
+                                 INSIDE_STREAM_OPEN)) {
             return false;
         }
     }
@@ -267,6 +270,8 @@ weft_status inside_progress(struct inside *inside, struct io_task *task,
     status = progress_streams(inside, task);
     if (status == WEFT_OK && inside->state == INSIDE_CONNECT) {
         status = inside_links_progress(inside);
+    }
+    if (status == WEFT_OK && inside->state < INSIDE_CLOSING) {
         inside_serve_pending(inside);
     }
     if (status == WEFT_OK && inside->state == INSIDE_CONNECT && links_are_up(inside)) {

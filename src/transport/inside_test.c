@@ -10,6 +10,7 @@
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "transport/inside_private.h"
 
 #define MEMBERS_MAX 132
 #define MS ((weft_ns)1000000)
@@ -118,8 +119,27 @@ static void gather_all(void)
     free(all);
 }
 
+/* Who is up may have to ring: its streams lead somewhere. */
+static void assert_can_ring(const struct inside *inside)
+{
+    for (uint32_t i = 0; inside_is_up(inside) && i < inside->n_links; i++) {
+        const struct inside_link *link = inside_link_at(inside, i);
+
+        if (link != NULL) {
+            uint32_t place = inside_place(inside, link->peer);
+
+            ck_assert_int_eq(inside->streams[place]->state, INSIDE_STREAM_OPEN);
+        }
+    }
+}
+
+static struct io_task *held; /* nobody looks at it */
+
 static void serve(struct io_task *task)
 {
+    if (task == held) {
+        return;
+    }
     for (uint32_t m = 0; m < n_members; m++) {
         struct weft_error error = {0};
 
@@ -127,6 +147,7 @@ static void serve(struct io_task *task)
             ck_assert_int_eq(
                 inside_progress(insides[m], task == &tasks[m] ? NULL : task, &error),
                 WEFT_OK);
+            assert_can_ring(insides[m]);
         }
     }
 }
@@ -235,6 +256,37 @@ START_TEST(ranks_meet_inside_their_hosts_only)
 }
 END_TEST
 
+/* The owner of the steps needs no answer of the other's proxy to be connected, but to ring it. */
+START_TEST(nobody_is_up_who_cannot_ring)
+{
+    add_host(3, true);
+    open_all(1);
+    gather_all();
+    held = &insides[1]->streams[0]->task; /* rank 1 receives from rank 0 */
+    for (uint32_t m = 0; m < n_members; m++) {
+        struct weft_error error = {0};
+
+        for (uint32_t i = 0; i < 6; i++) {
+            struct inside_stream *stream = insides[m]->streams[i];
+
+            if (stream != NULL && &stream->task != held) {
+                ck_assert_int_eq(inside_progress(insides[m], &stream->task, &error),
+                                 WEFT_OK);
+            }
+        }
+    }
+    pass(50 * MS);
+    ck_assert(inside_is_up(insides[0]));
+    ck_assert(!inside_is_up(insides[1]));
+    io_task_wake(held);
+    held = NULL;
+    pass(50 * MS);
+    ck_assert(inside_is_up(insides[1]));
+    send_one(0, 1);
+    close_all();
+}
+END_TEST
+
 /* NCCL exchanges the blobs of up to 128 ranks at a time. */
 START_TEST(many_ranks_take_several_rounds)
 {
@@ -300,6 +352,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, ranks_meet_inside_their_hosts_only);
+    tcase_add_test(tests, nobody_is_up_who_cannot_ring);
     tcase_add_test(tests, many_ranks_take_several_rounds);
     tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
     tcase_add_test(tests, who_gives_up_says_why);
