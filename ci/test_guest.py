@@ -34,6 +34,15 @@ def test_the_waist_over_soft_roce():
     assert counts and int(counts[1]) >= 35, done.stdout[-2000:]
 
 
+def test_the_simulated_nic_and_soft_roce_keep_one_contract():
+    """The conformance suite between the two, each on either side of the cable."""
+    done = in_guest("backends/soft/interop_test")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "SKIP" not in done.stdout
+    counts = re.findall(r"100%: Checks: (\d+), Failures: 0, Errors: 0", done.stdout)
+    assert len(counts) == 2 and all(int(count) >= 35 for count in counts), done.stdout[-2000:]
+
+
 def test_a_guest_that_does_not_end_is_ended():
     if not has_guest():
         pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")

@@ -17,7 +17,7 @@ static struct end {
     uint8_t *memory; /* [N_BYTES] */
 } ends[2];
 
-static const struct io_device_ops *ops;
+static const struct io_device_ops *ops[2]; /* a world may have two kinds of device */
 
 static void connect_qps(void)
 {
@@ -32,7 +32,9 @@ static void connect_qps(void)
         ends[i].mr = conformance_mr(i, ends[i].pd, memory, N_BYTES);
         ends[i].rkey = ends[i].mr->rkey;
     }
-    ops = now_testing.env[LEFT]->devices[0]->ops;
+    for (int i = 0; i < 2; i++) {
+        ops[i] = now_testing.env[i]->devices[0]->ops;
+    }
     for (int i = 0; i < 2; i++) {
         struct io_ip peer = io_ip_v4(10, 77, 0, (uint8_t)(2 - i));
         ck_assert_int_eq(conformance_to_init(i, ends[i].qp), 0);
@@ -55,7 +57,7 @@ static void post_recv(int host, uint64_t wr_id, size_t n_bytes)
     struct ibv_recv_wr wr = {
         .wr_id = wr_id, .sg_list = &sge, .num_sge = n_bytes > 0 ? 1 : 0};
     struct ibv_recv_wr *bad = NULL;
-    ck_assert_int_eq(ops->post_recv(ends[host].qp, &wr, &bad), 0);
+    ck_assert_int_eq(ops[host]->post_recv(ends[host].qp, &wr, &bad), 0);
 }
 
 static void post_send(uint64_t wr_id, enum ibv_wr_opcode opcode, size_t n_bytes)
@@ -72,14 +74,14 @@ static void post_send(uint64_t wr_id, enum ibv_wr_opcode opcode, size_t n_bytes)
     wr.wr.rdma.remote_addr = (uintptr_t)ends[RIGHT].memory;
     wr.wr.rdma.rkey = ends[RIGHT].rkey;
     struct ibv_send_wr *bad = NULL;
-    ck_assert_int_eq(ops->post_send(ends[LEFT].qp, &wr, &bad), 0);
+    ck_assert_int_eq(ops[LEFT]->post_send(ends[LEFT].qp, &wr, &bad), 0);
 }
 
 static struct ibv_wc completion(int host)
 {
     struct ibv_wc wc;
     int n = 0;
-    WAIT_FOR(ops->poll_cq(ends[host].cq, 1, &wc, &n) == 0 && n == 1);
+    WAIT_FOR(ops[host]->poll_cq(ends[host].cq, 1, &wc, &n) == 0 && n == 1);
     return wc;
 }
 
@@ -103,7 +105,7 @@ static bool is_empty(int host)
 {
     struct ibv_wc wc;
     int n = -1;
-    ck_assert_int_eq(ops->poll_cq(ends[host].cq, 1, &wc, &n), 0);
+    ck_assert_int_eq(ops[host]->poll_cq(ends[host].cq, 1, &wc, &n), 0);
     return n == 0;
 }
 
@@ -173,7 +175,7 @@ START_TEST(an_armed_cq_wakes_once)
     expect_completion(RIGHT, 1, IBV_WC_RECV_RDMA_WITH_IMM);
     ck_assert_uint_eq(*n_woken, 0);
     /* Arm, poll again, sleep: the next one wakes, the one after does not. */
-    ck_assert_int_eq(ops->req_notify(ends[RIGHT].cq, 0), 0);
+    ck_assert_int_eq(ops[RIGHT]->req_notify(ends[RIGHT].cq, 0), 0);
     ck_assert(is_empty(RIGHT));
     post_recv(RIGHT, 2, 0);
     post_send(2, IBV_WR_RDMA_WRITE_WITH_IMM, N_BYTES);
@@ -215,7 +217,7 @@ START_TEST(a_wrong_key_breaks_the_connection)
     wr.wr.rdma.remote_addr = (uintptr_t)ends[RIGHT].memory;
     wr.wr.rdma.rkey = ends[RIGHT].rkey ^ 0x5a5a;
     struct ibv_send_wr *bad = NULL;
-    ck_assert_int_eq(ops->post_send(ends[LEFT].qp, &wr, &bad), 0);
+    ck_assert_int_eq(ops[LEFT]->post_send(ends[LEFT].qp, &wr, &bad), 0);
     struct ibv_wc wc = completion(LEFT);
     ck_assert_uint_eq(wc.wr_id, 5);
     ck_assert_int_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
