@@ -21,6 +21,8 @@ static atomic_int n_live;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_stalled;
+static struct fake_cq *live_cqs; /* guarded by `lock` */
+static uint64_t n_cqs;           /* ever, also */
 
 struct fake_context {
     struct ibv_context ibv;
@@ -35,6 +37,8 @@ struct fake_channel {
 
 struct fake_cq {
     struct ibv_cq ibv;
+    struct fake_cq *next; /* of those that live */
+    uint64_t number;      /* what its events carry */
     atomic_bool is_armed;
     int n_completions;
     uint64_t n_polled;
@@ -308,6 +312,11 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_c
     cq->ibv.cqe = cqe;
     cq->ibv.cq_context = cq_context;
     cq->ibv.channel = channel;
+    pthread_mutex_lock(&lock);
+    cq->number = n_cqs++;
+    cq->next = live_cqs;
+    live_cqs = cq;
+    pthread_mutex_unlock(&lock);
     atomic_fetch_add(&n_live, 1);
     return &cq->ibv;
 }
@@ -317,19 +326,37 @@ static int destroy_cq(struct ibv_cq *cq)
     if (fake.destroy_cq_result != 0) {
         return fake.destroy_cq_result;
     }
+    pthread_mutex_lock(&lock);
+    struct fake_cq **at = &live_cqs;
+    while (&(*at)->ibv != cq) {
+        at = &(*at)->next;
+    }
+    *at = (*at)->next;
+    pthread_mutex_unlock(&lock);
     free(cq);
     count_out();
     return 0;
 }
 
+/* Events of a CQ that is gone went with it, as the kernel has it. */
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out_cq,
                         void **out_cq_context)
 {
-    if (read(channel->fd, out_cq, sizeof *out_cq) != sizeof *out_cq) {
-        return -1;
+    uint64_t number;
+    while (read(channel->fd, &number, sizeof number) == sizeof number) {
+        pthread_mutex_lock(&lock);
+        struct fake_cq *cq = live_cqs;
+        while (cq != NULL && cq->number != number) {
+            cq = cq->next;
+        }
+        pthread_mutex_unlock(&lock);
+        if (cq != NULL) {
+            *out_cq = &cq->ibv;
+            *out_cq_context = cq->ibv.cq_context;
+            return 0;
+        }
     }
-    *out_cq_context = (*out_cq)->cq_context;
-    return 0;
+    return -1;
 }
 
 static void ack_cq_events(struct ibv_cq *cq, unsigned n)
@@ -439,7 +466,7 @@ void fake_complete(struct ibv_cq *cq)
     self->n_completions++;
     if (atomic_exchange(&self->is_armed, false)) {
         int fd = ((struct fake_channel *)(void *)cq->channel)->write_fd;
-        weft_check(write(fd, &cq, sizeof cq) == sizeof cq);
+        weft_check(write(fd, &self->number, sizeof self->number) == sizeof self->number);
     }
 }
 
