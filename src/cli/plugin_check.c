@@ -96,27 +96,50 @@ static bool print_all(const struct cli_options *options, json_t *results,
     return ok;
 }
 
+/* False after a message. */
+static bool check_usage(const struct cli_options *options, uint32_t *out_versions)
+{
+    char *end = NULL;
+    long version =
+        options->netversion == NULL ? 0 : strtol(options->netversion, &end, 10);
+
+    *out_versions = 0;
+    if (options->netversion != NULL &&
+        (*end != '\0' || version < PLUGIN_CHECK_VERSION_MIN ||
+         version > PLUGIN_CHECK_VERSION_MAX)) {
+        fprintf(stderr, "weft plugin-check: --netversion: %d to %d\n",
+                PLUGIN_CHECK_VERSION_MIN, PLUGIN_CHECK_VERSION_MAX);
+        return false;
+    }
+    if (options->netversion != NULL) {
+        *out_versions = 1u << version;
+    }
+    if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
+        fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
+                PLUGIN_CHECK_RANKS_MAX);
+        return false;
+    }
+    if (options->n_operands == 0) {
+        fprintf(stderr, "weft plugin-check: no shared object\n");
+        return false;
+    }
+    return true;
+}
+
 int cli_plugin_check(struct cli_options *options)
 {
     struct weft_text text = {0};
-    json_t *results = json_array();
+    json_t *results;
+    uint32_t versions;
     int code = CLI_OK;
 
     if (options->list) {
-        json_decref(results);
         return list_clauses(options);
     }
-    if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
-        json_decref(results);
-        fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
-                PLUGIN_CHECK_RANKS_MAX);
+    if (!check_usage(options, &versions)) {
         return CLI_USAGE;
     }
-    if (options->n_operands == 0) {
-        json_decref(results);
-        fprintf(stderr, "weft plugin-check: no shared object\n");
-        return CLI_USAGE;
-    }
+    results = json_array();
     for (int i = 0; i < options->n_operands; i++) {
         struct plugin_check_options check;
         struct plugin_check_result result;
@@ -132,6 +155,7 @@ int cli_plugin_check(struct cli_options *options)
         if (options->patience_s > 0) {
             check.patience_ms = (int)(options->patience_s * 1000);
         }
+        check.versions = versions;
         if (!plugin_check(&check, &result)) {
             code = cli_worse(code, result.is_missing ? CLI_USAGE : CLI_FAILED);
         }

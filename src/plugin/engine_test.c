@@ -1,0 +1,484 @@
+/* The plugin's engine over simulated NICs: what NCCL asks of it, and what it must survive. */
+#include "plugin/engine.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "plugin/engine_testing.h"
+
+#define SECOND INT64_C(1000000000)
+#define SLOT_BYTES 70000u
+#define SLOTS 16u
+
+static struct harness harness;
+
+/* ---- random legal calls ---- */
+
+/* Both ends of a connection. The receiver posts groups; the sender knows of them what NCCL would
+ * have told it: how many messages, of which tags. */
+struct line {
+    struct engine_comm *out, *in;
+    struct engine_memory *out_memory, *in_memory;
+    uint8_t *sent, *received; /* SLOTS x SLOT_BYTES */
+    struct {
+        struct engine_request *request;
+        uint32_t n; /* 0: nothing is under way */
+        size_t sizes[ENGINE_GROUP_MAX];
+        struct engine_request *sends[ENGINE_GROUP_MAX];
+        bool is_sent[ENGINE_GROUP_MAX], is_done[ENGINE_GROUP_MAX];
+    } groups[SLOTS];
+    uint32_t n_posted, n_received; /* groups */
+};
+
+static void open_line(struct line *line, uint32_t from, uint32_t to)
+{
+    struct weft_error error = {0};
+
+    memset(line, 0, sizeof(*line));
+    harness_connect(&harness, from, to, &line->out, &line->in);
+    line->sent = weft_calloc(SLOTS, SLOT_BYTES);
+    line->received = weft_calloc(SLOTS, SLOT_BYTES);
+    ck_assert_int_eq(engine_register(line->out, line->sent, SLOTS * SLOT_BYTES,
+                                     &line->out_memory, &error),
+                     WEFT_OK);
+    ck_assert_int_eq(engine_register(line->in, line->received, SLOTS * SLOT_BYTES,
+                                     &line->in_memory, &error),
+                     WEFT_OK);
+}
+
+static void close_line(struct line *line)
+{
+    engine_deregister(line->out, line->out_memory);
+    engine_deregister(line->in, line->in_memory);
+    engine_close(line->out);
+    engine_close(line->in);
+    free(line->sent);
+    free(line->received);
+}
+
+static size_t share(uint32_t n)
+{
+    return SLOT_BYTES / n;
+}
+
+static void post_group(struct line *line, struct weft_rng *rng)
+{
+    uint32_t slot = line->n_posted % SLOTS;
+    uint32_t n = weft_rng_below(rng, 3) == 0 ? 1 + (uint32_t)weft_rng_below(rng, 8) : 1;
+    void *data[ENGINE_GROUP_MAX];
+    size_t posted[ENGINE_GROUP_MAX];
+    uint32_t tags[ENGINE_GROUP_MAX];
+    struct engine_memory *memories[ENGINE_GROUP_MAX];
+
+    if (line->groups[slot].n != 0) {
+        return;
+    }
+    memset(&line->groups[slot], 0, sizeof(line->groups[slot]));
+    for (uint32_t i = 0; i < n; i++) {
+        data[i] = line->received + slot * SLOT_BYTES + i * share(n);
+        line->groups[slot].sizes[i] = (size_t)weft_rng_below(rng, share(n) + 1);
+        posted[i] =
+            line->groups[slot].sizes[i] +
+            (size_t)weft_rng_below(rng, share(n) - line->groups[slot].sizes[i] + 1);
+        tags[i] = 7 + i;
+        memories[i] = line->in_memory;
+        memset(data[i], 0xee, share(n));
+    }
+    if (engine_irecv(line->in, n, data, posted, tags, memories,
+                     &line->groups[slot].request) == WEFT_OK) {
+        line->groups[slot].n = n;
+        line->n_posted++;
+    }
+}
+
+static uint8_t byte_of(uint32_t group, uint32_t i, size_t at)
+{
+    return (uint8_t)(group * 131 + i * 17 + at * 7 + (at >> 8));
+}
+
+/* A message of the oldest group with one left, any of them first. */
+static void send_some(struct line *line, struct weft_rng *rng)
+{
+    uint32_t first = (uint32_t)weft_rng_below(rng, ENGINE_GROUP_MAX);
+
+    for (uint32_t k = 0; k < (line->n_posted - line->n_received) * ENGINE_GROUP_MAX;
+         k++) {
+        uint32_t g = line->n_received + k / ENGINE_GROUP_MAX;
+        uint32_t i = (first + k) % ENGINE_GROUP_MAX, slot = g % SLOTS;
+        uint8_t *data;
+
+        if (i >= line->groups[slot].n || line->groups[slot].is_sent[i]) {
+            continue;
+        }
+        data = line->sent + slot * SLOT_BYTES + i * share(line->groups[slot].n);
+        for (size_t at = 0; at < line->groups[slot].sizes[i]; at++) {
+            data[at] = byte_of(g, i, at);
+        }
+        if (engine_isend(line->out, data, line->groups[slot].sizes[i], 7 + i,
+                         line->out_memory, &line->groups[slot].sends[i]) == WEFT_OK) {
+            line->groups[slot].is_sent[i] = true;
+        }
+        return;
+    }
+}
+
+static void test_sends(struct line *line, uint32_t slot)
+{
+    size_t sizes[ENGINE_GROUP_MAX];
+    uint32_t n;
+
+    for (uint32_t i = 0; i < line->groups[slot].n; i++) {
+        if (!line->groups[slot].is_sent[i] || line->groups[slot].is_done[i] ||
+            engine_test(line->groups[slot].sends[i], sizes, &n) != WEFT_OK) {
+            continue;
+        }
+        ck_assert_uint_eq(n, 1);
+        ck_assert_uint_eq(sizes[0], line->groups[slot].sizes[i]);
+        line->groups[slot].is_done[i] = true;
+    }
+}
+
+static size_t first_wrong(const uint8_t *data, uint32_t group, uint32_t i, size_t n)
+{
+    size_t at = 0;
+
+    while (at < n && data[at] == byte_of(group, i, at)) {
+        at++;
+    }
+    return at;
+}
+
+static void test_receive(struct line *line, uint32_t slot)
+{
+    size_t sizes[ENGINE_GROUP_MAX];
+    uint32_t n;
+
+    if (line->groups[slot].request == NULL ||
+        engine_test(line->groups[slot].request, sizes, &n) != WEFT_OK) {
+        return;
+    }
+    line->groups[slot].request = NULL;
+    ck_assert_uint_eq(n, line->groups[slot].n);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *data = line->received + slot * SLOT_BYTES + i * share(n);
+
+        ck_assert_uint_eq(sizes[i], line->groups[slot].sizes[i]);
+        ck_assert_uint_eq(first_wrong(data, line->n_received, i, sizes[i]), sizes[i]);
+    }
+}
+
+static void test_some(struct line *line)
+{
+    uint32_t slot = line->n_received % SLOTS;
+    bool all = line->n_received < line->n_posted;
+
+    if (!all) {
+        return;
+    }
+    test_sends(line, slot);
+    test_receive(line, slot);
+    for (uint32_t i = 0; i < line->groups[slot].n; i++) {
+        all = all && line->groups[slot].is_done[i];
+    }
+    if (all && line->groups[slot].request == NULL) {
+        line->groups[slot].n = 0;
+        line->n_received++;
+    }
+}
+
+static void finish(struct line *line, struct weft_rng *rng)
+{
+    weft_ns until = harness_now(&harness) + 60 * SECOND;
+
+    while (line->n_received < line->n_posted) {
+        send_some(line, rng);
+        test_some(line);
+        ck_assert_msg(harness_step(&harness, until) || harness_now(&harness) < until,
+                      "a message does not arrive");
+    }
+}
+
+/* A step of time, or none. */
+static void call_something(struct line *lines, uint32_t n_lines, struct weft_rng *rng)
+{
+    struct line *line = &lines[weft_rng_below(rng, n_lines)];
+
+    switch (weft_rng_below(rng, 4)) {
+    case 0:
+        post_group(line, rng);
+        break;
+    case 1:
+        send_some(line, rng);
+        break;
+    case 2:
+        test_some(line);
+        break;
+    default:
+        (void)harness_step(&harness, harness_now(&harness) + 20000);
+        break;
+    }
+}
+
+START_TEST(ten_thousand_random_legal_calls_keep_the_contract)
+{
+    struct line lines[6];
+    struct weft_rng rng;
+    uint32_t n = 0, n_groups = 0;
+
+    weft_rng_init(&rng, (uint64_t)_i, "calls");
+    harness_open(&harness, 3, (uint32_t)(1 + _i % 2));
+    for (uint32_t from = 0; from < 3; from++) {
+        for (uint32_t to = 0; to < 3; to++) {
+            if (from != to) {
+                open_line(&lines[n++], from, to);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < 10000; i++) {
+        call_something(lines, n, &rng);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        finish(&lines[i], &rng);
+        n_groups += lines[i].n_received;
+        close_line(&lines[i]);
+    }
+    ck_assert_uint_gt(n_groups, 200);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* ---- cables ---- */
+
+START_TEST(a_message_survives_a_cable_exactly_once)
+{
+    struct line line;
+    struct weft_rng rng;
+    const struct world_fault down = {
+        .kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true};
+
+    weft_rng_init(&rng, 1, "cable");
+    harness_open(&harness, 2, 2);
+    open_line(&line, 0, 1);
+    for (uint32_t i = 0; i < 4000; i++) {
+        if (i == 2000) {
+            ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
+        }
+        call_something(&line, 1, &rng);
+    }
+    finish(&line, &rng);
+    ck_assert_uint_gt(line.n_received, 40);
+    close_line(&line);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+START_TEST(without_a_cable_the_error_is_told_and_others_go_on)
+{
+    struct line broken, whole;
+    struct weft_rng rng;
+    struct weft_error error;
+    struct engine_request *request;
+    const struct world_fault down = {
+        .kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true};
+    weft_ns until;
+
+    weft_rng_init(&rng, 1, "cable");
+    harness_open(&harness, 3, 1);
+    open_line(&broken, 0, 1);
+    open_line(&whole, 0, 2);
+    ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
+    post_group(&broken, &rng);
+    until = harness_now(&harness) + 120 * SECOND;
+    while (engine_isend(broken.out, broken.sent, 1, 7, broken.out_memory, &request) >=
+           0) {
+        for (uint32_t i = 0; i < 20; i++) {
+            call_something(&whole, 1, &rng);
+        }
+        harness_run(&harness, SECOND / 10);
+        ck_assert_int_lt(harness_now(&harness), until);
+    }
+    engine_comm_error(broken.out, &error);
+    ck_assert_int_lt(error.status, 0);
+    finish(&whole, &rng);
+    ck_assert_uint_gt(whole.n_received, 10);
+    close_line(&broken);
+    close_line(&whole);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* ---- set-up ---- */
+
+START_TEST(a_comm_goes_with_its_requests_open)
+{
+    struct line line, other;
+    struct weft_rng rng;
+    weft_ns until;
+
+    weft_rng_init(&rng, 3, "abort");
+    harness_open(&harness, 2, 1);
+    open_line(&line, 0, 1);
+    open_line(&other, 0, 1);
+    for (uint32_t i = 0; i < 500; i++) {
+        call_something(&line, 1, &rng);
+    }
+    post_group(&line, &rng);
+    close_line(&line);
+    for (uint32_t i = 0; i < 500; i++) {
+        call_something(&other, 1, &rng);
+    }
+    finish(&other, &rng);
+    close_line(&other);
+    until = harness_now(&harness) + SECOND;
+    while (harness_step(&harness, until)) {
+    }
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* One end closes, the other is told by what it calls next, and nothing is left. */
+START_TEST(a_peer_that_closes_is_told)
+{
+    struct line line;
+    struct engine_request *request = NULL;
+    struct weft_rng rng;
+    size_t sizes[ENGINE_GROUP_MAX];
+    uint32_t n;
+    weft_status status = WEFT_AGAIN;
+    weft_ns until;
+
+    weft_rng_init(&rng, 3, "abort");
+    harness_open(&harness, 2, 1);
+    open_line(&line, 0, 1);
+    post_group(&line, &rng);
+    request = line.groups[0].request;
+    engine_deregister(line.out, line.out_memory);
+    engine_close(line.out);
+    until = harness_now(&harness) + 60 * SECOND;
+    while (status == WEFT_AGAIN) {
+        ck_assert(harness_step(&harness, until));
+        status = engine_test(request, sizes, &n);
+    }
+    ck_assert_int_eq(status, WEFT_ERR_CLOSED);
+    engine_deregister(line.in, line.in_memory);
+    engine_close(line.in);
+    free(line.sent);
+    free(line.received);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+START_TEST(a_handle_that_is_none_is_refused)
+{
+    struct engine_listen *listen;
+    struct engine_comm *comm;
+    struct weft_error error = {0};
+    struct weft_rng rng;
+    uint8_t handle[CONN_HANDLE_BYTES], bad[CONN_HANDLE_BYTES];
+    uint32_t n_refused = 0;
+
+    weft_rng_init(&rng, 5, "handles");
+    harness_open(&harness, 2, 1);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    for (uint32_t i = 0; i < 300; i++) {
+        weft_status status = WEFT_AGAIN;
+
+        memcpy(bad, handle, sizeof(bad));
+        if (i % 3 == 0) {
+            weft_rng_bytes(&rng, bad, sizeof(bad));
+        } else {
+            bad[weft_rng_below(&rng, 24)] ^= (uint8_t)(1 + weft_rng_below(&rng, 255));
+        }
+        for (uint32_t tries = 0; tries < 20 && status == WEFT_AGAIN; tries++) {
+            memset(&error, 0, sizeof(error));
+            status = engine_connect(harness.engines[0], bad, &comm, &error);
+            (void)harness_step(&harness, harness_now(&harness) + 1000000);
+        }
+        ck_assert_int_ne(status, WEFT_OK);
+        ck_assert(status == WEFT_AGAIN || error.message[0] != '\0');
+        n_refused += status != WEFT_AGAIN;
+    }
+    ck_assert_uint_gt(n_refused, 100);
+    engine_close_listen(listen);
+    harness_close(&harness);
+}
+END_TEST
+
+/* A listener is for one; who comes late, or to one that was closed, is refused. */
+START_TEST(a_listener_that_is_gone_takes_nobody)
+{
+    struct engine_listen *listen;
+    struct engine_comm *comm = NULL;
+    struct weft_error error = {0};
+    struct engine_counters counters;
+    uint8_t handle[CONN_HANDLE_BYTES];
+    weft_status status = WEFT_AGAIN;
+    weft_ns until;
+
+    harness_open(&harness, 2, 1);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    engine_close_listen(listen);
+    until = harness_now(&harness) + 120 * SECOND;
+    while (status == WEFT_AGAIN) {
+        status = engine_connect(harness.engines[0], handle, &comm, &error);
+        ck_assert(status != WEFT_AGAIN || harness_step(&harness, until));
+    }
+    ck_assert_int_lt(status, 0);
+    ck_assert_ptr_null(comm);
+    engine_counters(harness.engines[1], &counters);
+    ck_assert_uint_ge(counters.n_refused, 1);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+START_TEST(ports_tell_the_truth)
+{
+    harness_open(&harness, 3, 2);
+    ck_assert_uint_eq(engine_n_ports(harness.engines[0]), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct engine_port *port = engine_port(harness.engines[0], i);
+
+        ck_assert_uint_eq(port->speed_mbps, 100000);
+        for (uint32_t j = 0; j < i; j++) {
+            ck_assert_str_ne(port->name, engine_port(harness.engines[0], j)->name);
+            ck_assert(port->guid != engine_port(harness.engines[0], j)->guid);
+        }
+    }
+    ck_assert_ptr_null(engine_port(harness.engines[0], 4));
+    harness_close(&harness);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("all");
+    Suite *suite = suite_create("plugin/engine");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, ten_thousand_random_legal_calls_keep_the_contract, 0, 20);
+    tcase_add_test(tcase, a_message_survives_a_cable_exactly_once);
+    tcase_add_test(tcase, without_a_cable_the_error_is_told_and_others_go_on);
+    tcase_add_test(tcase, a_comm_goes_with_its_requests_open);
+    tcase_add_test(tcase, a_peer_that_closes_is_told);
+    tcase_add_test(tcase, a_handle_that_is_none_is_refused);
+    tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
+    tcase_add_test(tcase, ports_tell_the_truth);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

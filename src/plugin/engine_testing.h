@@ -1,0 +1,40 @@
+/* Engines of several hosts over one simulated fabric, in one thread: what the plugin does in
+ * several processes, step by step. */
+#ifndef WEFT_PLUGIN_ENGINE_TESTING_H
+#define WEFT_PLUGIN_ENGINE_TESTING_H
+
+#include "plugin/engine.h"
+
+#define HARNESS_HOSTS 4
+#define HARNESS_PORTS 4
+#define HARNESS_CABLES 6
+
+struct harness {
+    struct world *world;
+    struct io_loop *loop;
+    struct engine *engines[HARNESS_HOSTS];
+    uint32_t n_hosts;
+    uint32_t idle_objects[HARNESS_HOSTS]; /* of the NICs, when nothing was connected */
+    struct world_spec spec;
+    struct world_host hosts[HARNESS_HOSTS];
+    struct world_port ports[HARNESS_HOSTS][HARNESS_PORTS];
+    struct io_prefix addresses[HARNESS_HOSTS][HARNESS_PORTS];
+    struct world_cable cables[HARNESS_CABLES];
+    uint64_t root_bps;
+};
+
+/* Every pair has `n_rails` cables (not more than fit), each a subnet of its own, and a
+ * management network; ends when all engines are ready. */
+void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails);
+/* Lets every ready task run and, if none was, time pass, up to `until`; false there. */
+bool harness_step(struct harness *harness, weft_ns until);
+void harness_run(struct harness *harness, weft_ns for_ns);
+weft_ns harness_now(const struct harness *harness);
+/* A connection from one host to another, both ends. */
+void harness_connect(struct harness *harness, uint32_t from, uint32_t to,
+                     struct engine_comm **out_send, struct engine_comm **out_receive);
+/* All comms are closed: waits until nothing of them is left on any NIC. */
+void harness_expect_idle(struct harness *harness);
+void harness_close(struct harness *harness);
+
+#endif
