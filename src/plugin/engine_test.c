@@ -252,6 +252,37 @@ START_TEST(ten_thousand_random_legal_calls_keep_the_contract)
 }
 END_TEST
 
+/* What a message costs NCCL's threads is measured here: docs/benchmarks.md. */
+START_TEST(small_messages_one_after_the_other)
+{
+    struct line line;
+    const size_t posted = 64;
+    const uint32_t tag = 7;
+
+    harness_open(&harness, 2, 1);
+    open_line(&line, 0, 1);
+    for (uint32_t i = 0; i < 2000; i++) {
+        struct engine_request *send, *receive;
+        size_t sizes[ENGINE_GROUP_MAX];
+        void *data = line.received;
+        uint32_t n;
+
+        ck_assert_int_eq(
+            engine_irecv(line.in, 1, &data, &posted, &tag, &line.in_memory, &receive),
+            WEFT_OK);
+        ck_assert_int_eq(
+            engine_isend(line.out, line.sent, 8, tag, line.out_memory, &send), WEFT_OK);
+        harness_run(&harness, 100000);
+        ck_assert_int_eq(engine_test(send, sizes, &n), WEFT_OK);
+        ck_assert_int_eq(engine_test(receive, sizes, &n), WEFT_OK);
+        ck_assert_uint_eq(sizes[0], 8);
+    }
+    close_line(&line);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 /* ---- cables ---- */
 
 START_TEST(a_message_survives_a_cable_exactly_once)
@@ -461,7 +492,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("all");
+    TCase *tcase = tcase_create("all"), *small = tcase_create("small");
     Suite *suite = suite_create("plugin/engine");
     SRunner *runner;
     int n_failed;
@@ -475,7 +506,9 @@ int main(void)
     tcase_add_test(tcase, a_handle_that_is_none_is_refused);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
     tcase_add_test(tcase, ports_tell_the_truth);
+    tcase_add_test(small, small_messages_one_after_the_other);
     suite_add_tcase(suite, tcase);
+    suite_add_tcase(suite, small);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     n_failed = srunner_ntests_failed(runner);
