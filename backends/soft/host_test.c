@@ -34,7 +34,7 @@ static struct end {
     struct linux_loop *loop;
     struct soft_host *host;
     struct io_device *device;
-    struct io_task task;
+    struct io_task task, completions;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_mr *mr;
@@ -88,12 +88,14 @@ static void open_end(int which)
                   "%s", error.message);
     end->device = soft_host_env(end->host)->devices[0];
     io_task_init(&end->task, linux_loop_io(end->loop), 0, 0);
+    io_task_init(&end->completions, linux_loop_io(end->loop), 0, 1);
 }
 
 static void close_end(int which)
 {
     soft_host_destroy(ends[which].host);
     io_task_fini(&ends[which].task);
+    io_task_fini(&ends[which].completions);
     linux_loop_destroy(ends[which].loop);
 }
 
@@ -125,7 +127,8 @@ static void make_objects(int which)
     struct io_op op = {.kind = IO_OP_ALLOC_PD};
     ck_assert_int_eq(run(which, &op), 0);
     end->pd = op.out.pd;
-    op = (struct io_op){.kind = IO_OP_CREATE_CQ, .arg.create_cq.cqe = 64};
+    op = (struct io_op){.kind = IO_OP_CREATE_CQ,
+                        .arg.create_cq = {.cqe = 64, .task = &end->completions}};
     ck_assert_int_eq(run(which, &op), 0);
     end->cq = op.out.cq;
     end->memory = weft_calloc(1, N_BYTES + N_TAIL);
@@ -312,6 +315,35 @@ START_TEST(a_nic_works_while_its_user_sleeps)
 }
 END_TEST
 
+/* Nothing else can wake the loop: it sleeps until it is told. */
+static void expect_wake(int which)
+{
+    struct linux_loop *loop = ends[which].loop;
+    weft_ns limit = linux_loop_now(loop) + 20 * S;
+    const struct io_task *woken = NULL;
+    while (woken != &ends[which].completions) {
+        ck_assert_int_eq(linux_loop_step(loop, limit), WEFT_OK);
+        woken = io_loop_pop(linux_loop_io(loop));
+    }
+}
+
+START_TEST(an_armed_queue_wakes_its_user_every_time)
+{
+    struct io_device *device = ends[LEFT].device;
+    struct ibv_wc wc;
+    int n = 0;
+    connect_both();
+    for (int round = 0; round < 5; round++) {
+        ck_assert_int_eq(device->ops->req_notify(ends[LEFT].cq, 0), 0);
+        post(LEFT, IBV_WR_RDMA_READ, N_BYTES);
+        expect_wake(LEFT);
+        ck_assert_int_eq(device->ops->poll_cq(ends[LEFT].cq, 1, &wc, &n), 0);
+        ck_assert_int_eq(n, 1);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    }
+}
+END_TEST
+
 /* ---- what comes and goes leaves nothing ---- */
 
 static unsigned count_entries(const char *path)
@@ -454,6 +486,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_nic_works_while_its_user_sleeps);
+    tcase_add_test(tcase, an_armed_queue_wakes_its_user_every_time);
     tcase_add_test(tcase, a_thousand_connections_leave_nothing);
     tcase_add_test(tcase, hosts_that_come_and_go_leave_nothing);
     tcase_add_test(tcase, noise_on_the_wire_changes_nothing);
