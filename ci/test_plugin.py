@@ -121,3 +121,19 @@ def test_settings_that_make_no_sense_are_told():
                    "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64"):
         assert wanted in ran.stderr
     assert "ab;" not in ran.stderr
+
+
+def test_weft_plugin_tells_whether_it_would_be_used():
+    def told(code, **environment):
+        base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
+        ran = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True,
+                             check=False, env={**base, **environment})
+        assert ran.returncode == code, ran.stdout
+        return ran.stdout
+
+    folder = str(Path(PLUGIN).resolve().parent)
+    found = told(0, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="mesh", NCCL_MESH_SECRET="ab" * 32)
+    assert f"object    {folder}/libnccl-net-mesh.so" in found and "chosen    yes" in found
+    assert "abab" not in found
+    assert "NCCL_NET_PLUGIN is none" in told(1, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="none")
+    assert "object    not found" in told(1, NCCL_NET_PLUGIN="mesh")

@@ -28,7 +28,7 @@ static const struct verb_spec verbs[] = {
     {"paths", cli_paths, "FILE.xml", "NCCL-compatible paths inside a host"},
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
-    {"plugin", NULL, "", "the NCCL plugin's settings"},
+    {"plugin", cli_plugin, "", "the NCCL plugin's settings"},
     {"plugin-check", cli_plugin_check, "SO...", "drive a net plugin as NCCL does"},
     {"relayd", cli_relayd, "", "relay for a host without a rank"},
     {"node", cli_node, "", "one rank of a multi-process run"},

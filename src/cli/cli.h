@@ -93,6 +93,7 @@ int cli_diagnose(struct cli_options *options);
 int cli_node(struct cli_options *options);
 int cli_relayd(struct cli_options *options);
 int cli_guest(struct cli_options *options);
+int cli_plugin(struct cli_options *options);
 int cli_plugin_check(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);
 

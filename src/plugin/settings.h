@@ -7,12 +7,7 @@
 
 #include "backends/registry.h"
 #include "plugin/engine.h"
-
-/* One setting and what it is for, for docs and `weft plugin`. NULL past the last. */
-struct plugin_setting {
-    const char *name, *usual, *text;
-};
-const struct plugin_setting *plugin_setting_at(unsigned index);
+#include "plugin/setting_list.h"
 
 struct plugin_settings {
     struct plain_config plain;
