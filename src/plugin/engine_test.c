@@ -408,88 +408,6 @@ START_TEST(a_peer_that_closes_is_told)
 }
 END_TEST
 
-START_TEST(a_handle_that_is_none_is_refused)
-{
-    struct engine_listen *listen;
-    struct engine_comm *comm;
-    struct weft_error error = {0};
-    struct weft_rng rng;
-    uint8_t handle[CONN_HANDLE_BYTES], bad[CONN_HANDLE_BYTES];
-    uint32_t n_refused = 0;
-
-    weft_rng_init(&rng, 5, "handles");
-    harness_open(&harness, 2, 1);
-    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
-    for (uint32_t i = 0; i < 300; i++) {
-        weft_status status = WEFT_AGAIN;
-
-        memcpy(bad, handle, sizeof(bad));
-        if (i % 3 == 0) {
-            weft_rng_bytes(&rng, bad, sizeof(bad));
-        } else {
-            bad[weft_rng_below(&rng, 24)] ^= (uint8_t)(1 + weft_rng_below(&rng, 255));
-        }
-        for (uint32_t tries = 0; tries < 20 && status == WEFT_AGAIN; tries++) {
-            memset(&error, 0, sizeof(error));
-            status = engine_connect(harness.engines[0], bad, &comm, &error);
-            (void)harness_step(&harness, harness_now(&harness) + 1000000);
-        }
-        ck_assert_int_ne(status, WEFT_OK);
-        ck_assert(status == WEFT_AGAIN || error.message[0] != '\0');
-        n_refused += status != WEFT_AGAIN;
-    }
-    ck_assert_uint_gt(n_refused, 100);
-    engine_close_listen(listen);
-    harness_close(&harness);
-}
-END_TEST
-
-/* A listener is for one; who comes late, or to one that was closed, is refused. */
-START_TEST(a_listener_that_is_gone_takes_nobody)
-{
-    struct engine_listen *listen;
-    struct engine_comm *comm = NULL;
-    struct weft_error error = {0};
-    struct engine_counters counters;
-    uint8_t handle[CONN_HANDLE_BYTES];
-    weft_status status = WEFT_AGAIN;
-    weft_ns until;
-
-    harness_open(&harness, 2, 1);
-    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
-    engine_close_listen(listen);
-    until = harness_now(&harness) + 120 * SECOND;
-    while (status == WEFT_AGAIN) {
-        status = engine_connect(harness.engines[0], handle, &comm, &error);
-        ck_assert(status != WEFT_AGAIN || harness_step(&harness, until));
-    }
-    ck_assert_int_lt(status, 0);
-    ck_assert_ptr_null(comm);
-    engine_counters(harness.engines[1], &counters);
-    ck_assert_uint_ge(counters.n_refused, 1);
-    harness_expect_idle(&harness);
-    harness_close(&harness);
-}
-END_TEST
-
-START_TEST(ports_tell_the_truth)
-{
-    harness_open(&harness, 3, 2);
-    ck_assert_uint_eq(engine_n_ports(harness.engines[0]), 4);
-    for (uint32_t i = 0; i < 4; i++) {
-        const struct engine_port *port = engine_port(harness.engines[0], i);
-
-        ck_assert_uint_eq(port->speed_mbps, 100000);
-        for (uint32_t j = 0; j < i; j++) {
-            ck_assert_str_ne(port->name, engine_port(harness.engines[0], j)->name);
-            ck_assert(port->guid != engine_port(harness.engines[0], j)->guid);
-        }
-    }
-    ck_assert_ptr_null(engine_port(harness.engines[0], 4));
-    harness_close(&harness);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tcase = tcase_create("all"), *small = tcase_create("small");
@@ -503,9 +421,6 @@ int main(void)
     tcase_add_test(tcase, without_a_cable_the_error_is_told_and_others_go_on);
     tcase_add_test(tcase, a_comm_goes_with_its_requests_open);
     tcase_add_test(tcase, a_peer_that_closes_is_told);
-    tcase_add_test(tcase, a_handle_that_is_none_is_refused);
-    tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
-    tcase_add_test(tcase, ports_tell_the_truth);
     tcase_add_test(small, small_messages_one_after_the_other);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, small);
