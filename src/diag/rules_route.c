@@ -365,6 +365,11 @@ enum diag_known diag_is_one_family(const struct diag_case *c)
 /* The address is on this very cable, nothing above explains it, and the carrier is there. */
 enum diag_known diag_is_no_answer(const struct diag_case *c)
 {
+    /* Who only heard of it does not know which rail of a merged NIC it was. */
+    if (c->is_turned &&
+        diag_and(c->host->merges_nics, has_sibling(c->local, c->local_port)) != DIAG_NO) {
+        return DIAG_UNKNOWN;
+    }
     return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
 }
 
