@@ -1,5 +1,4 @@
-"""Backend soft: the simulated NIC on a real wire, in namespaces and on loopback, and beside the
-kernel's soft-RoCE in a guest."""
+"""Backend soft: the simulated NIC on a real wire, in namespaces and on loopback."""
 
 import json
 import os
@@ -101,32 +100,3 @@ def test_what_it_cannot_do_is_named():
     assert "backend soft has no fault of a cable on loopback: down" in on_loopback
     assert "namespaces or loopback" in run("--backend", "soft", "scenarios/basic/pair.yaml",
                                            layout="moon", code=2)
-
-
-# ---- beside the kernel's ----
-
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-needs_guest = pytest.mark.skipif(
-    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
-
-
-@needs_guest
-@pytest.mark.parametrize("wire", ["raw", "udp-foreign"])
-def test_a_triangle_of_one_soft_host_and_two_of_the_kernel(tmp_path, wire):
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
-    made = tmp_path / "run.pcapng"
-    done = subprocess.run(
-        [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
-         "--set", "jobs=[{all_reduce: {bytes: [8, 256KiB, 1MiB]}}, {all_to_all: {bytes: 64KiB}}]",
-         "--set", "expect={data: exact}", "--set",
-         f"topology.nodes.titanic.env={{WEFT_NIC: soft, WEFT_SOFT_WIRE: {wire}}}"],
-        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    violations, summary = judge_file(made, Options(window=129, ack_req=66, answer_ns=1_000_000_000,
-                                                   rdma_rxe=True))
-    assert violations == []
-    assert int(summary.split()[0]) > 1000
-    frames, _ = capture.read(made)
-    assert all(frame.icrc_ok for frame in frames)

@@ -124,21 +124,80 @@ bool check_data_is_there(const struct check_stream *stream, const struct check_r
     return first_wrong(stream, row->number, 0, check_slot(stream, row, 0), n) == n;
 }
 
-/* Which message these bytes are of, if of any near. */
-static void name_stranger(const struct check_stream *stream, const struct check_row *row,
-                          int i, const uint8_t *bytes, size_t n)
+/* How many of the bytes from `at` on are those that the sender's buffer of this row has once its
+ * place is taken by message `later`; at most 8 are looked at. */
+static size_t n_of_later(const struct check_stream *stream, const struct check_row *row,
+                         int i, size_t at, uint64_t later)
 {
-    for (int j = 0; j < row->group.n && n >= 8; j++) {
-        if (j != i && first_wrong(stream, row->number, (uint32_t)j, bytes, 8) == 8) {
+    const uint8_t *bytes = check_slot(stream, row, i);
+    size_t row_bytes = CHECK_BUFFER_BYTES / stream->depth;
+    size_t place = (size_t)i * (row_bytes / (uint32_t)row->group.n) + at;
+    struct check_group group;
+    size_t each, j, n = 0;
+
+    check_group_make(stream, later, &group);
+    each = row_bytes / (uint32_t)group.n;
+    j = place / each;
+    while (n < 8 && at + n < row->group.sent[i] && j < (size_t)group.n &&
+           place % each + n < group.sent[j] &&
+           bytes[at + n] ==
+               byte_at(key_of(stream, later, (uint32_t)j), place % each + n)) {
+        n++;
+    }
+    return n;
+}
+
+/* Whoever is told too early that a send is done writes the next message into its place. */
+static void name_reuse(const struct check_stream *stream, const struct check_row *row,
+                       int i, size_t wrong)
+{
+    size_t left = row->group.sent[i] - wrong;
+    size_t needed = left < 8 ? left : 8;
+
+    for (uint32_t k = 1; k <= 8; k++) {
+        uint64_t later = row->number + (uint64_t)k * stream->depth;
+
+        /* A byte or two may be equal by chance: enough for the very next one only. */
+        if ((k == 1 || needed >= 4) &&
+            n_of_later(stream, row, i, wrong, later) == needed) {
+            check_broken(stream->check, "send.early",
+                         "message %llu has bytes of message %llu, which was written into "
+                         "its place after test said done",
+                         (unsigned long long)row->number, (unsigned long long)later);
+        }
+    }
+}
+
+void check_data_name_sibling(const struct check_stream *stream,
+                             const struct check_row *row, int i, size_t n)
+{
+    const uint8_t *bytes = check_slot(stream, row, i);
+    size_t shown = n < 8 ? n : 8;
+
+    for (int j = 0; j < row->group.n; j++) {
+        if (j != i && row->group.sent[j] >= n && (n > 0 || row->group.sent[j] == 0) &&
+            first_wrong(stream, row->number, (uint32_t)j, bytes, shown) == shown) {
             check_broken(stream->check, "message.tags",
                          "the buffer with tag %d has the message with tag %d",
                          row->group.tags[i], row->group.tags[j]);
         }
     }
-    for (uint64_t other = row->number > 64 ? row->number - 64 : 0;
-         other < row->number + 64 && n >= 8; other++) {
-        for (uint32_t j = 0; j < CHECK_GROUP_MAX && other != row->number; j++) {
-            if (first_wrong(stream, other, j, bytes, 8) == 8) {
+}
+
+/* Which message these bytes are of, if of any near. A few bytes may be those of some message by
+ * chance: they are compared with the next and the last one only. */
+static void name_stranger(const struct check_stream *stream, const struct check_row *row,
+                          const uint8_t *bytes, size_t n)
+{
+    bool is_short = n < 8;
+    uint64_t far = is_short ? 1 : 64;
+    uint32_t n_in_group = is_short ? 1 : CHECK_GROUP_MAX;
+    size_t shown = is_short ? n : 8;
+
+    for (uint64_t other = row->number > far ? row->number - far : 0;
+         other <= row->number + far; other++) {
+        for (uint32_t j = 0; j < n_in_group && other != row->number; j++) {
+            if (first_wrong(stream, other, j, bytes, shown) == shown) {
                 check_broken(stream->check, "message.order",
                              "receive %llu got the message of receive %llu",
                              (unsigned long long)row->number, (unsigned long long)other);
@@ -171,7 +230,9 @@ void check_data_judge(const struct check_stream *stream, const struct check_row 
                      "bytes from %zu of %zu are what was written after test said done",
                      wrong, n);
     }
-    name_stranger(stream, row, i, bytes, n);
+    check_data_name_sibling(stream, row, i, n);
+    name_reuse(stream, row, i, wrong);
+    name_stranger(stream, row, bytes, n);
     check_broken(stream->check, "message.data",
                  "byte %zu of %zu is wrong, of message %llu from rank %u to rank %u",
                  wrong, n, (unsigned long long)row->number, stream->from, stream->to);

@@ -154,6 +154,9 @@ void check_data_fill(const struct check_stream *stream, const struct check_row *
 /* Says what is wrong with a message that is done, and ends; or returns. */
 void check_data_judge(const struct check_stream *stream, const struct check_row *row,
                       int i);
+/* Says so and ends if the `n` bytes that came are another message of the group. */
+void check_data_name_sibling(const struct check_stream *stream,
+                             const struct check_row *row, int i, size_t n);
 bool check_data_is_there(const struct check_stream *stream, const struct check_row *row);
 
 /* ---- check_setup.c: connections between all pairs ---- */

@@ -203,6 +203,7 @@ static void judge_receive(struct check_stream *stream, struct check_row *row,
 {
     for (int i = 0; i < row->group.n && !row->group.is_optional; i++) {
         if (sizes[i] != (int)row->group.sent[i]) {
+            check_data_name_sibling(stream, row, i, sizes[i] < 0 ? 0 : (size_t)sizes[i]);
             check_data_judge(stream, row, i);
             check_broken(stream->check, "recv.sizes",
                          "test told %d of a message of %zu in a buffer of %zu", sizes[i],

@@ -1,0 +1,40 @@
+"""Backend soft beside the kernel's soft-RoCE, in one mesh in a guest."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import capture
+from capture_check import Options, judge_file
+
+ROOT = Path(__file__).resolve().parent.parent
+# The fast build: what is asked here is behaviour over a wire, not memory.
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
+
+asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
+                       check=False)
+needs_guest = pytest.mark.skipif(
+    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+
+
+@needs_guest
+@pytest.mark.parametrize("wire", ["raw", "udp-foreign"])
+def test_a_triangle_of_one_soft_host_and_two_of_the_kernel(tmp_path, wire):
+    if b"__asan_init" in Path(WEFT).read_bytes():
+        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
+    made = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
+         "--set", "jobs=[{all_reduce: {bytes: [8, 256KiB, 1MiB]}}, {all_to_all: {bytes: 64KiB}}]",
+         "--set", "expect={data: exact}", "--set",
+         f"topology.nodes.titanic.env={{WEFT_NIC: soft, WEFT_SOFT_WIRE: {wire}}}"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    violations, summary = judge_file(made, Options(window=129, ack_req=66, answer_ns=1_000_000_000,
+                                                   rdma_rxe=True))
+    assert violations == []
+    assert int(summary.split()[0]) > 1000
+    frames, _ = capture.read(made)
+    assert all(frame.icrc_ok for frame in frames)
