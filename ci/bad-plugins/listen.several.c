@@ -1,8 +1,8 @@
-/* One listener at a time. */
+/* One listener at a time for each proxy, whose calls are those of one thread. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 
-static _Atomic int n_open;
+static _Thread_local int n_open;
 
 static abi_status bad_listen(void *context, int device, void *handle, void **out)
 {
