@@ -4,7 +4,8 @@
 A patch starts with comment lines:
 
     # test: src/base/heap_test            (Check binaries, separated by blanks, or
-    # test: pytest ci/test_x.py -k name    a pytest call; several such lines are allowed)
+    # test: pytest ci/test_x.py -k name    a pytest call, quoted as for a shell; several such lines
+                                           are allowed)
     # why: what would go wrong unnoticed
 
 Two workers have a copy of the tree each under build/mutants, and build incrementally, without
@@ -16,6 +17,7 @@ import argparse
 import os
 import queue
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -61,7 +63,7 @@ class Mutant:
         for line in header:
             if not line.startswith("# test:"):
                 continue
-            words = line[len("# test:"):].split()
+            words = shlex.split(line[len("# test:"):])
             if words and words[0] == "pytest":
                 self.commands.append([*words, "-x", "-q", "-p", "no:cacheprovider"])
                 self.targets.append("build/weft")
