@@ -318,26 +318,49 @@ START_TEST(a_rank_on_every_host_needs_nothing)
 }
 END_TEST
 
+/* What the first member is told, at last. */
+static weft_status hear(struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+    struct io_task *task;
+
+    while (status == WEFT_OK) {
+        ck_assert_int_ge(backend_sim.step(bed.world, WEFT_NEVER), 0);
+        while (status == WEFT_OK &&
+               (task = io_loop_pop(backend_sim.loop(bed.world))) != NULL) {
+            status = inside_progress(insides[0], task, error);
+        }
+    }
+    return status;
+}
+
 START_TEST(who_gives_up_says_why)
 {
     struct weft_error error = {0};
-    weft_status status = WEFT_OK;
-    struct io_task *task;
 
     add_host(2, true);
     open_all(1);
     come_up();
     inside_stop(insides[1], "jobs: the GPU failed\n");
-    while (status == WEFT_OK) {
-        ck_assert_int_ge(backend_sim.step(bed.world, WEFT_NEVER), 0);
-        while (status == WEFT_OK &&
-               (task = io_loop_pop(backend_sim.loop(bed.world))) != NULL) {
-            status = inside_progress(insides[0], task, &error);
-        }
-    }
-    ck_assert_int_eq(status, WEFT_ERR_CLOSED);
+    ck_assert_int_eq(hear(&error), WEFT_ERR_CLOSED);
     ck_assert_str_eq(error.phase, "peer"); /* hearsay: it was not the first to fail */
     ck_assert_str_eq(error.message, "rank 1: it gave up: jobs: the GPU failed?");
+    ck_assert_uint_eq(inside_error_peer(insides[0]), 1);
+}
+END_TEST
+
+/* The kernel closes the streams of a process that is killed. */
+START_TEST(who_says_nothing_is_missed)
+{
+    struct weft_error error = {0};
+
+    add_host(2, true);
+    open_all(1);
+    come_up();
+    inside_stop(insides[1], NULL);
+    ck_assert_int_eq(hear(&error), WEFT_ERR_CLOSED);
+    ck_assert_str_eq(error.phase, "inside");
+    ck_assert_str_eq(error.message, "rank 1: it died: its stream ended");
     ck_assert_uint_eq(inside_error_peer(insides[0]), 1);
 }
 END_TEST
@@ -356,6 +379,7 @@ int main(void)
     tcase_add_test(tests, many_ranks_take_several_rounds);
     tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
     tcase_add_test(tests, who_gives_up_says_why);
+    tcase_add_test(tests, who_says_nothing_is_missed);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
