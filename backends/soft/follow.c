@@ -24,10 +24,21 @@ struct soft_follow {
     void *context;                     /* Not owned */
 };
 
+/* NLMSG_DATA and RTA_DATA take const away. */
+static const uint8_t *message_data(const struct nlmsghdr *message)
+{
+    return (const uint8_t *)message + NLMSG_HDRLEN;
+}
+
+static const uint8_t *attribute_data(const struct rtattr *attribute)
+{
+    return (const uint8_t *)attribute + RTA_LENGTH(0);
+}
+
 static void take_link(const struct soft_follow *self, const struct nlmsghdr *message)
 {
     struct ifinfomsg info;
-    memcpy(&info, NLMSG_DATA(message), sizeof info);
+    memcpy(&info, message_data(message), sizeof info);
     bool is_up = (info.ifi_flags & IFF_UP) != 0 && (info.ifi_flags & IFF_LOWER_UP) != 0;
     self->ops->carrier(self->context, (uint32_t)info.ifi_index,
                        is_up && message->nlmsg_type == RTM_NEWLINK);
@@ -40,7 +51,7 @@ static bool read_ip(const struct rtattr *attribute, int family, struct io_ip *ou
     if (RTA_PAYLOAD(attribute) < n) {
         return false;
     }
-    memcpy(bytes, RTA_DATA(attribute), n);
+    memcpy(bytes, attribute_data(attribute), n);
     if (family == AF_INET) {
         *out = io_ip_v4(bytes[0], bytes[1], bytes[2], bytes[3]);
     } else {
@@ -55,9 +66,9 @@ static void take_address(const struct soft_follow *self, const struct nlmsghdr *
     struct ifaddrmsg info;
     struct io_ip local, peer;
     bool has_local = false, has_peer = false;
-    memcpy(&info, NLMSG_DATA(message), sizeof info);
+    memcpy(&info, message_data(message), sizeof info);
     const struct rtattr *at =
-        (const struct rtattr *)(const void *)((const char *)NLMSG_DATA(message) +
+        (const struct rtattr *)(const void *)(message_data(message) +
                                               NLMSG_ALIGN(sizeof info));
     size_t n = message->nlmsg_len - NLMSG_SPACE(sizeof info);
     if (info.ifa_family != AF_INET && info.ifa_family != AF_INET6) {
