@@ -1,0 +1,268 @@
+#define _GNU_SOURCE
+#include "backends/verbs/veth_testing.h"
+
+#include <check.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backends/linux/netns_testing.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "io/conformance_testing.h"
+
+struct veth_world {
+    struct world world;
+    struct linux_loop *loop;
+    struct veth_testing_host hosts[2];
+    int netns[2];
+    uint64_t bytes[2], packets[2]; /* sent over the cable before the story */
+};
+
+struct veth_testing veth_testing;
+
+static struct veth_world *of(const struct world *world)
+{
+    return (struct veth_world *)(uintptr_t)((uintptr_t)world -
+                                            offsetof(struct veth_world, world));
+}
+
+/* ---- soft-RoCE links, rdma-link(8) ---- */
+
+struct link_change {
+    const char *device;
+    const char *netdev;
+    int result;
+};
+
+static void add_link(void *context)
+{
+    struct link_change *change = context;
+    struct nl_sock *sock = nl_socket_alloc();
+    change->result = nl_connect(sock, NETLINK_RDMA);
+    if (change->result == 0) {
+        struct nl_msg *message = nlmsg_alloc_simple(
+            RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK), NLM_F_ACK);
+        nla_put_string(message, RDMA_NLDEV_ATTR_DEV_NAME, change->device);
+        nla_put_string(message, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
+        nla_put_string(message, RDMA_NLDEV_ATTR_NDEV_NAME, change->netdev);
+        change->result = nl_send_sync(sock, message); /* frees it */
+    }
+    nl_socket_free(sock);
+}
+
+/* A device on `netdev`, of a name that no earlier story (a process each) has used: a device
+ * goes with its namespace, but a little later. */
+static int add_rxe(int netns, const char *side, const char *netdev)
+{
+    char device[32];
+    struct link_change change = {.device = device, .netdev = netdev};
+    weft_format(device, sizeof device, "rxe_%s%d", side, (int)getpid());
+    netns_testing_in(netns, add_link, &change);
+    return change.result;
+}
+
+/* ---- the world ---- */
+
+struct sent {
+    uint64_t bytes, packets;
+};
+
+static void read_sent(void *context)
+{
+    struct sent *sent = context;
+    char line[512];
+    FILE *file = fopen("/proc/thread-self/net/dev", "re");
+    weft_check(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        (void)sscanf(line, " p0: %*u %*u %*u %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
+                     &sent->bytes, &sent->packets);
+    }
+    fclose(file);
+}
+
+static void count_sent(const struct veth_world *self, int host, uint64_t *bytes,
+                       uint64_t *packets)
+{
+    struct sent sent = {.bytes = 0};
+    netns_testing_in(self->netns[host], read_sent, &sent);
+    *bytes = sent.bytes - self->bytes[host];
+    *packets = sent.packets - self->packets[host];
+}
+
+static void lay_cables(const struct world_spec *spec, const int netns[2])
+{
+    char text[IO_IP_TEXT_BYTES + 4], ip[IO_IP_TEXT_BYTES];
+    netns_testing_veth(netns[0], "p0", netns[1], "p0", spec->hosts[0].ports[0].mtu_bytes);
+    netns_testing_veth(netns[0], "mgmt", netns[1], "mgmt", 1500);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct io_prefix *prefix = &spec->hosts[i].ports[0].addresses[0];
+        weft_format(text, sizeof text, "%s/%u", io_ip_format(&prefix->ip, ip, sizeof ip),
+                    prefix->prefix_len);
+        netns_testing_address(netns[i], "p0", text);
+        weft_format(text, sizeof text, "%s/%u",
+                    io_ip_format(&spec->hosts[i].management_ip, ip, sizeof ip),
+                    spec->management.prefix_len);
+        netns_testing_address(netns[i], "mgmt", text);
+        if (veth_testing.has_rxe[i]) {
+            ck_assert_int_eq(add_rxe(netns[i], spec->hosts[i].name, "p0"), 0);
+        }
+    }
+}
+
+static weft_status create(const struct world_spec *spec, struct world **out,
+                          struct weft_error *error)
+{
+    struct veth_world *self = weft_calloc(1, sizeof *self);
+    self->world.ops = &veth_testing_ops;
+    ck_assert_int_eq(linux_loop_create(2, &self->loop, error), WEFT_OK);
+    self->netns[0] = netns_testing_create();
+    self->netns[1] = netns_testing_create();
+    lay_cables(spec, self->netns);
+    for (uint32_t i = 0; i < 2; i++) {
+        weft_status status = veth_testing.open(self->loop, spec, i, self->netns[i],
+                                               &self->hosts[i], error);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        count_sent(self, (int)i, &self->bytes[i], &self->packets[i]);
+    }
+    *out = &self->world;
+    return WEFT_OK;
+}
+
+static struct io_env *host_env(struct world *world, uint32_t host, uint32_t process)
+{
+    (void)process;
+    return of(world)->hosts[host].env;
+}
+
+static struct io_loop *loop(struct world *world)
+{
+    return linux_loop_io(of(world)->loop);
+}
+
+static weft_ns now(struct world *world)
+{
+    return linux_loop_now(of(world)->loop);
+}
+
+static int inject(struct world *world, const struct world_fault *fault)
+{
+    if (fault->kind != WORLD_FAULT_DOWN && fault->kind != WORLD_FAULT_UP) {
+        return EOPNOTSUPP;
+    }
+    netns_testing_up(of(world)->netns[fault->host], "p0", fault->kind == WORLD_FAULT_UP);
+    return 0;
+}
+
+static bool host_alive(const struct world *world, uint32_t host)
+{
+    (void)world;
+    (void)host;
+    return true;
+}
+
+static weft_status step(struct world *world, weft_ns until)
+{
+    return linux_loop_step(of(world)->loop, until);
+}
+
+static void cable_stats(const struct world *world, uint32_t cable,
+                        struct world_cable_stats *out)
+{
+    *out = (struct world_cable_stats){.bytes = {0, 0}};
+    ck_assert_uint_eq(cable, 0);
+    for (int i = 0; i < 2; i++) {
+        count_sent(of(world), i, &out->bytes[i], &out->packets[i]);
+    }
+}
+
+static bool counter(const struct world *world, uint32_t index, const char **out_name,
+                    uint64_t *out_value)
+{
+    (void)world;
+    (void)index;
+    (void)out_name;
+    (void)out_value;
+    return false;
+}
+
+static void destroy(struct world *world)
+{
+    if (world == NULL) {
+        return;
+    }
+    struct veth_world *self = of(world);
+    for (uint32_t i = 0; i < 2; i++) {
+        self->hosts[i].destroy(self->hosts[i].host);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        close(self->netns[i]); /* its netdevs go, and rxe with them */
+        for (int j = 0; j < N_TASKS; j++) {
+            io_task_fini(&now_testing.task[i][j]);
+        }
+    }
+    linux_loop_destroy(self->loop);
+    free(self);
+}
+
+const struct world_ops veth_testing_ops = {
+    .name = "veth",
+    .create = create,
+    .host_env = host_env,
+    .loop = loop,
+    .now = now,
+    .inject = inject,
+    .host_alive = host_alive,
+    .step = step,
+    .cable_stats = cable_stats,
+    .counter = counter,
+    .destroy = destroy,
+};
+
+/* ---- the kernel's devices ---- */
+
+static void destroy_verbs(void *host)
+{
+    verbs_host_destroy(host);
+}
+
+weft_status veth_testing_open_verbs(struct linux_loop *loop,
+                                    const struct world_spec *spec, uint32_t host,
+                                    int netns, struct veth_testing_host *out,
+                                    struct weft_error *error)
+{
+    const struct verbs_host_config config = {
+        .env = {.name = spec->hosts[host].name,
+                .host = host,
+                .netns_fd = netns,
+                .only_given_settings = true,
+                .settings = spec->hosts[host].settings,
+                .n_settings = spec->hosts[host].n_settings}};
+    struct verbs_host *made;
+    weft_status status = verbs_host_create(loop, &config, &made, error);
+    if (status == WEFT_OK) {
+        *out = (struct veth_testing_host){made, verbs_host_env(made), destroy_verbs};
+    }
+    return status;
+}
+
+bool veth_testing_has_rxe(const char **out_why)
+{
+    if (!netns_testing_available(out_why)) {
+        return false;
+    }
+    int netns = netns_testing_create(), peer = netns_testing_create();
+    netns_testing_veth(netns, "p0", peer, "p0", 1500);
+    int result = add_rxe(netns, "probe", "p0");
+    close(netns);
+    close(peer);
+    *out_why = "no rdma_rxe in this kernel";
+    return result == 0;
+}
