@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/sim/request.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -23,17 +24,8 @@ static struct sim_device *device_of(struct io_device *device)
 
 static int verbs_query_device(struct io_device *io, struct io_device_attr *out)
 {
-    struct sim_device *device = device_of(io);
-    const struct sim_profile *profile = sim_nic_profile(device->nic);
-    *out = (struct io_device_attr){
-        .max_inline_bytes = profile->max_inline_bytes,
-        .max_msg_bytes = profile->max_msg_bytes,
-        .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
-        .writes_in_order = profile->writes_in_order,
-        .has_dmabuf = profile->has_dmabuf,
-        .flush_on_poll = profile->flush_on_poll,
-        .general_err_is_harmless = profile->general_err_is_harmless,
-        .profile = profile->name};
+    const struct sim_device *device = device_of(io);
+    sim_device_attr(device->nic, out);
     return sim_nic_query_device(device->nic, &out->ibv);
 }
 
@@ -106,74 +98,14 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
 static int fill_request(const struct sim_device *device, const struct io_op *op,
                         struct sim_request *request)
 {
-    bool is_gpu = op->kind == IO_OP_REG_MR &&
-                  sim_gpu_device_has(&device->process->gpu, op->arg.reg_mr.addr);
-    switch (op->kind) {
-    case IO_OP_NONE:
-        return EINVAL;
-    case IO_OP_ALLOC_PD:
-        request->verb = SIM_VERB_ALLOC_PD;
-        return 0;
-    case IO_OP_DEALLOC_PD:
-        request->verb = SIM_VERB_DEALLOC_PD;
-        request->arg.pd = op->arg.dealloc_pd;
-        return 0;
-    case IO_OP_REG_MR:
-        request->verb = SIM_VERB_REG_MR;
-        request->arg.reg_mr.pd = op->arg.reg_mr.pd;
-        request->arg.reg_mr.addr = op->arg.reg_mr.addr;
-        request->arg.reg_mr.length = op->arg.reg_mr.length;
-        request->arg.reg_mr.access = op->arg.reg_mr.access;
-        request->arg.reg_mr.is_gpu = is_gpu;
-        return 0;
-    case IO_OP_DEREG_MR:
-        request->verb = SIM_VERB_DEREG_MR;
-        request->arg.mr = op->arg.dereg_mr;
-        return 0;
-    case IO_OP_CREATE_CQ:
-        request->verb = SIM_VERB_CREATE_CQ;
-        request->arg.create_cq.cqe = op->arg.create_cq.cqe;
-        request->arg.create_cq.waker = sim_task_waker(op->arg.create_cq.task);
-        return 0;
-    case IO_OP_DESTROY_CQ:
-        request->verb = SIM_VERB_DESTROY_CQ;
-        request->arg.cq = op->arg.destroy_cq;
-        return 0;
-    case IO_OP_CREATE_QP:
-        request->verb = SIM_VERB_CREATE_QP;
-        request->arg.create_qp.pd = op->arg.create_qp.pd;
-        request->arg.create_qp.init = op->arg.create_qp.init;
-        return 0;
-    case IO_OP_MODIFY_QP:
-        request->verb = SIM_VERB_MODIFY_QP;
-        request->arg.modify_qp.qp = op->arg.modify_qp.qp;
-        request->arg.modify_qp.attr = op->arg.modify_qp.attr;
-        request->arg.modify_qp.mask = op->arg.modify_qp.mask;
-        return 0;
-    case IO_OP_DESTROY_QP:
-        request->verb = SIM_VERB_DESTROY_QP;
-        request->arg.qp = op->arg.destroy_qp;
-        return 0;
-    }
-    return EINVAL;
-}
-
-static void copy_result(const struct sim_request *request, struct io_op *op)
-{
-    op->error = request->error;
-    if (request->error != 0) {
-        return;
-    }
-    if (op->kind == IO_OP_ALLOC_PD) {
-        op->out.pd = request->out.pd;
-    } else if (op->kind == IO_OP_REG_MR) {
-        op->out.mr = request->out.mr;
+    int error = sim_request_of(op, request);
+    if (op->kind == IO_OP_REG_MR) {
+        request->arg.reg_mr.is_gpu =
+            sim_gpu_device_has(&device->process->gpu, op->arg.reg_mr.addr);
     } else if (op->kind == IO_OP_CREATE_CQ) {
-        op->out.cq = request->out.cq;
-    } else if (op->kind == IO_OP_CREATE_QP) {
-        op->out.qp = request->out.qp;
-        op->arg.create_qp.init = request->arg.create_qp.init;
+        request->arg.create_cq.waker = sim_task_waker(op->arg.create_cq.task);
     }
+    return error;
 }
 
 static void forget(struct sim_verb_call *call)
@@ -190,7 +122,7 @@ static void on_done(void *context)
 {
     struct sim_verb_call *call = context;
     struct io_op *op = call->op;
-    copy_result(&call->request, op);
+    sim_request_result(&call->request, op);
     op->state = IO_OP_DONE;
     op->backend[0] = NULL;
     forget(call);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backends/sim/request.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -34,16 +35,8 @@ static struct soft_device *device_of(struct io_device *device)
 static int soft_query_device(struct io_device *io, struct io_device_attr *out)
 {
     const struct soft_device *device = device_of(io);
-    const struct sim_profile *profile = sim_nic_profile(device->nic);
-    *out = (struct io_device_attr){
-        .max_inline_bytes = profile->max_inline_bytes,
-        .max_msg_bytes = profile->max_msg_bytes,
-        .retry_cnt_max = profile->retry_cnt_7_is_endless ? 6 : 7,
-        .writes_in_order = profile->writes_in_order,
-        .has_dmabuf = false,
-        .flush_on_poll = profile->flush_on_poll,
-        .general_err_is_harmless = profile->general_err_is_harmless,
-        .profile = profile->name};
+    sim_device_attr(device->nic, out);
+    out->has_dmabuf = false; /* there is no GPU */
     soft_look(device->engine);
     int error = sim_nic_query_device(device->nic, &out->ibv);
     soft_looked(device->engine);
@@ -128,80 +121,29 @@ static void forget_cq(struct soft_device *device, const struct ibv_cq *gone)
 /* Copies what `op` asks into the request. EINVAL for no such verb. */
 static int fill_request(const struct io_op *op, struct soft_call *call)
 {
-    struct sim_request *request = &call->request;
-    switch (op->kind) {
-    case IO_OP_NONE:
-        return EINVAL;
-    case IO_OP_ALLOC_PD:
-        request->verb = SIM_VERB_ALLOC_PD;
-        return 0;
-    case IO_OP_DEALLOC_PD:
-        request->verb = SIM_VERB_DEALLOC_PD;
-        request->arg.pd = op->arg.dealloc_pd;
-        return 0;
-    case IO_OP_REG_MR:
-        request->verb = SIM_VERB_REG_MR;
-        request->arg.reg_mr.pd = op->arg.reg_mr.pd;
-        request->arg.reg_mr.addr = op->arg.reg_mr.addr;
-        request->arg.reg_mr.length = op->arg.reg_mr.length;
-        request->arg.reg_mr.access = op->arg.reg_mr.access;
-        return 0;
-    case IO_OP_DEREG_MR:
-        request->verb = SIM_VERB_DEREG_MR;
-        request->arg.mr = op->arg.dereg_mr;
-        return 0;
-    case IO_OP_CREATE_CQ:
+    int error = sim_request_of(op, &call->request);
+    if (op->kind == IO_OP_CREATE_CQ) {
         call->cq = make_cq(call->device, op->arg.create_cq.task);
-        request->verb = SIM_VERB_CREATE_CQ;
-        request->arg.create_cq.cqe = op->arg.create_cq.cqe;
-        request->arg.create_cq.waker =
+        call->request.arg.create_cq.waker =
             (struct sim_waker){soft_wake_fire, &call->cq->wake};
-        return 0;
-    case IO_OP_DESTROY_CQ:
-        request->verb = SIM_VERB_DESTROY_CQ;
-        request->arg.cq = op->arg.destroy_cq;
-        return 0;
-    case IO_OP_CREATE_QP:
-        request->verb = SIM_VERB_CREATE_QP;
-        request->arg.create_qp.pd = op->arg.create_qp.pd;
-        request->arg.create_qp.init = op->arg.create_qp.init;
-        return 0;
-    case IO_OP_MODIFY_QP:
-        request->verb = SIM_VERB_MODIFY_QP;
-        request->arg.modify_qp.qp = op->arg.modify_qp.qp;
-        request->arg.modify_qp.attr = op->arg.modify_qp.attr;
-        request->arg.modify_qp.mask = op->arg.modify_qp.mask;
-        return 0;
-    case IO_OP_DESTROY_QP:
-        request->verb = SIM_VERB_DESTROY_QP;
-        request->arg.qp = op->arg.destroy_qp;
-        return 0;
     }
-    return EINVAL;
+    return error;
 }
 
-/* The verb succeeded: `op` gets what it made, which knows its device from now on. */
+/* The verb succeeded: what it made knows its device from now on. */
 static void take_result(struct soft_call *call, struct io_op *op)
 {
     struct soft_device *device = call->device;
-    struct sim_request *request = &call->request;
-    if (op->kind == IO_OP_ALLOC_PD) {
-        op->out.pd = request->out.pd;
-    } else if (op->kind == IO_OP_REG_MR) {
-        op->out.mr = request->out.mr;
-    } else if (op->kind == IO_OP_CREATE_CQ) {
-        op->out.cq = request->out.cq;
+    if (op->kind == IO_OP_CREATE_CQ) {
         op->out.cq->cq_context = device;
         call->cq->cq = op->out.cq;
         call->cq->next = device->cqs;
         device->cqs = call->cq;
         call->cq = NULL;
     } else if (op->kind == IO_OP_CREATE_QP) {
-        op->out.qp = request->out.qp;
         op->out.qp->qp_context = device;
-        op->arg.create_qp.init = request->arg.create_qp.init;
     } else if (op->kind == IO_OP_DESTROY_CQ) {
-        forget_cq(device, request->arg.cq);
+        forget_cq(device, call->request.arg.cq);
     }
 }
 
@@ -222,7 +164,7 @@ static void finish(void *context)
 {
     struct soft_call *call = context;
     struct io_op *op = call->op;
-    op->error = call->request.error;
+    sim_request_result(&call->request, op);
     if (op->error == 0) {
         take_result(call, op);
     }
