@@ -11,20 +11,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/rxe/frame_order.h"
 #include "base/check.h"
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
 #define FRAME_MAX (1u << 17)   /* more than one of TCP before segmentation */
 #define KERNEL_ROOM (32 << 20) /* per port */
+/* The most that a frame may come after its stamp and still find its place. */
+#define HELD_NS (50 * INT64_C(1000000))
 
-/* A port's socket and the oldest frame that was fetched from it and not handed out. */
 struct source {
-    int fd;
+    int fd; /* Owned */
     uint32_t host, port;
-    bool has_frame;
-    struct world_frame frame;
-    uint8_t *bytes; /* Owned [FRAME_MAX] */
     uint64_t n_lost;
 };
 
@@ -33,6 +32,8 @@ struct rxe_capture {
     void *context;
     weft_ns
         realtime_ns; /* of CLOCK_REALTIME, which stamps frames, before CLOCK_MONOTONIC */
+    struct frame_order order;
+    uint8_t *bytes;         /* Owned [FRAME_MAX] */
     struct source *sources; /* Owned [n] */
     uint32_t n;
 };
@@ -77,6 +78,19 @@ static int open_socket(const struct rxe_fabric *fabric, const struct rxe_place *
     return 0;
 }
 
+/* ---- life ---- */
+
+static void capture_free(struct rxe_capture *capture)
+{
+    for (uint32_t i = 0; i < capture->n; i++) {
+        close(capture->sources[i].fd);
+    }
+    frame_order_fini(&capture->order);
+    free(capture->bytes);
+    free(capture->sources);
+    free(capture);
+}
+
 int rxe_capture_start(const struct rxe_fabric *fabric,
                       void (*tap)(void *context, const struct world_frame *frame),
                       void *context, struct rxe_capture **out)
@@ -92,6 +106,8 @@ int rxe_capture_start(const struct rxe_fabric *fabric,
     capture->tap = tap;
     capture->context = context;
     capture->realtime_ns = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
+    frame_order_init(&capture->order);
+    capture->bytes = weft_alloc(FRAME_MAX);
     capture->sources = weft_calloc((size_t)n_ports + 1, sizeof(*capture->sources));
     for (uint32_t h = 0; h < spec->n_hosts && problem == 0; h++) {
         for (uint32_t p = 0; p < spec->hosts[h].n_ports && problem == 0; p++) {
@@ -100,31 +116,15 @@ int rxe_capture_start(const struct rxe_fabric *fabric,
             *source = (struct source){.host = h, .port = p};
             problem = open_socket(fabric, &fabric->hosts[h].place,
                                   fabric->hosts[h].ports[p].netdev, &source->fd);
-            if (problem == 0) {
-                source->bytes = weft_alloc(FRAME_MAX);
-                capture->n++;
-            }
+            capture->n += problem == 0 ? 1 : 0;
         }
     }
     if (problem != 0) {
-        rxe_capture_stop(capture);
+        capture_free(capture);
         capture = NULL;
     }
     *out = capture;
     return problem;
-}
-
-void rxe_capture_stop(struct rxe_capture *capture)
-{
-    if (capture == NULL) {
-        return;
-    }
-    for (uint32_t i = 0; i < capture->n; i++) {
-        close(capture->sources[i].fd);
-        free(capture->sources[i].bytes);
-    }
-    free(capture->sources);
-    free(capture);
 }
 
 uint64_t rxe_capture_lost(struct rxe_capture *capture)
@@ -161,12 +161,13 @@ static weft_ns stamp_of(struct msghdr *message)
     return 0;
 }
 
-/* The next frame of a port, if there is one and none is waiting. */
-static void fetch(const struct rxe_capture *capture, struct source *source)
+/* The next frame of a port; false: there is none. */
+static bool receive(const struct rxe_capture *capture, const struct source *source,
+                    struct world_frame *out)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
     struct sockaddr_ll from = {0};
-    struct iovec bytes = {.iov_base = source->bytes, .iov_len = FRAME_MAX};
+    struct iovec bytes = {.iov_base = capture->bytes, .iov_len = FRAME_MAX};
     struct msghdr message = {.msg_name = &from,
                              .msg_namelen = sizeof(from),
                              .msg_iov = &bytes,
@@ -175,56 +176,63 @@ static void fetch(const struct rxe_capture *capture, struct source *source)
                              .msg_controllen = sizeof(control)};
     ssize_t n;
 
-    if (source->has_frame) {
-        return;
-    }
     /* A port that went down says so once, and goes on. */
     do {
         n = recvmsg(source->fd, &message, 0);
     } while (n < 0 && (errno == ENETDOWN || errno == EINTR));
     if (n < 0) {
-        return;
+        return false;
     }
-    source->has_frame = true;
-    source->frame = (struct world_frame){
+    *out = (struct world_frame){
         .at_ns = stamp_of(&message) - capture->realtime_ns,
         .host = source->host,
         .port = source->port,
         .is_outgoing = from.sll_pkttype == PACKET_OUTGOING,
-        .bytes = source->bytes,
+        .bytes = capture->bytes,
         .n_bytes = (size_t)n,
         .comment = (message.msg_flags & MSG_TRUNC) != 0 ? "cut" : NULL,
     };
+    return true;
 }
 
-/* Of two at the same time, the one that leaves. */
-static bool is_before(const struct source *a, const struct source *b)
-{
-    return a->frame.at_ns < b->frame.at_ns ||
-           (a->frame.at_ns == b->frame.at_ns && a->frame.is_outgoing &&
-            !b->frame.is_outgoing);
-}
-
-/* Only what is older than the look: what comes meanwhile may be found in any order. */
-void rxe_capture_fetch(struct rxe_capture *capture)
+/* What came before the look, of every port: a busy one must not keep the others waiting. */
+static void receive_all(struct rxe_capture *capture)
 {
     weft_ns begun_ns = clock_of(CLOCK_MONOTONIC);
 
-    while (capture != NULL) {
-        struct source *first = NULL;
+    for (uint32_t i = 0; i < capture->n; i++) {
+        struct world_frame frame = {0};
 
-        for (uint32_t i = 0; i < capture->n; i++) {
-            struct source *source = &capture->sources[i];
+        while (frame.at_ns <= begun_ns &&
+               receive(capture, &capture->sources[i], &frame)) {
+            frame_order_put(&capture->order, &frame);
+        }
+    }
+}
 
-            fetch(capture, source);
-            if (source->has_frame && (first == NULL || is_before(source, first))) {
-                first = source;
-            }
-        }
-        if (first == NULL || first->frame.at_ns > begun_ns) {
-            return;
-        }
-        capture->tap(capture->context, &first->frame);
-        first->has_frame = false;
+static void hand_out(struct rxe_capture *capture, weft_ns until)
+{
+    const struct world_frame *frame;
+
+    while ((frame = frame_order_oldest(&capture->order, until)) != NULL) {
+        capture->tap(capture->context, frame);
+        frame_order_drop(&capture->order);
+    }
+}
+
+void rxe_capture_fetch(struct rxe_capture *capture)
+{
+    if (capture != NULL) {
+        receive_all(capture);
+        hand_out(capture, clock_of(CLOCK_MONOTONIC) - HELD_NS);
+    }
+}
+
+void rxe_capture_end(struct rxe_capture *capture)
+{
+    if (capture != NULL) {
+        receive_all(capture);
+        hand_out(capture, INT64_MAX);
+        capture_free(capture);
     }
 }

@@ -15,11 +15,12 @@ struct rxe_capture;
 int rxe_capture_start(const struct rxe_fabric *fabric,
                       void (*tap)(void *context, const struct world_frame *frame),
                       void *context, struct rxe_capture **out);
-/* Hands out what came since, in the order of time. NULL is ignored. */
+/* Takes what came since from the kernel, and hands out, in the order of time, what is old enough
+ * that nothing older can come. NULL is ignored. */
 void rxe_capture_fetch(struct rxe_capture *capture);
 /* Frames that the kernel had no room for. */
 uint64_t rxe_capture_lost(struct rxe_capture *capture);
-/* Without a last fetch. NULL is ignored. */
-void rxe_capture_stop(struct rxe_capture *capture);
+/* The last frames are handed out, and the capture is gone. NULL is ignored. */
+void rxe_capture_end(struct rxe_capture *capture);
 
 #endif

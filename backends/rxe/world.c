@@ -316,7 +316,7 @@ int rxe_world_tap(struct world *base,
 {
     struct rxe_world *world = world_of(base);
 
-    rxe_capture_stop(world->capture);
+    rxe_capture_end(world->capture);
     world->capture = NULL;
     if (!world->has_fabric) {
         return tap == NULL ? 0 : EOPNOTSUPP;
@@ -443,8 +443,7 @@ void rxe_world_destroy(struct world *base)
     world = world_of(base);
     rxe_processes_destroy(world->processes, world->n_processes);
     linux_shm_sweep(world->spec->log);
-    rxe_capture_fetch(world->capture);
-    rxe_capture_stop(world->capture);
+    rxe_capture_end(world->capture);
     if (world->has_fabric) {
         rxe_fabric_destroy(&world->fabric);
     }
