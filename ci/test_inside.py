@@ -443,6 +443,10 @@ def test_net_ib_merges_the_ports_of_a_card():
     assert {tuple(c["send"]["ports"]) for c in single["connections"]} == {("p0",), ("p1",)}
     run = json.loads(weft("run", triangle, *told, "--set", "expect={result: fail}", "--json").stdout)
     assert run["symptom"]["errno"] == 110
+    # What keeps ports apart by another name gives the very same run.
+    level = ["--set", "topology.defaults.env={NCCL_NET_MERGE_LEVEL: LOC}", "--policy", "nccl-2.25"]
+    same = json.loads(weft("run", triangle, *level, "--set", "expect={result: fail}", "--json").stdout)
+    assert same["trace_hash"] == run["trace_hash"]
 
 
 def test_two_hosts_wired_alike_are_asked_rightly():

@@ -56,6 +56,13 @@ def test_a_full_step_and_more_go_through_small_buffers():
     assert document["result"] == "pass"
 
 
+def test_a_host_alone_needs_no_port():
+    assert run("plain-2")["connections"][0]["transport"] == "shm"
+    # ... but where one is needed all the same, the finding says so.
+    document = run("plain-2", "--set", "topology.nodes.titanic.shm=private", code=(1,))
+    assert [finding["code"] for finding in document["findings"]] == ["host.no_device"]
+
+
 # The real thing: processes, /dev/shm, and the simulated NIC's engine or the kernel's.
 
 def can(backend):

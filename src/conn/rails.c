@@ -229,15 +229,14 @@ static int gid_index(const struct conn *conn)
                : (int)value;
 }
 
-/* NCCL_IB_MERGE_NICS=0; as for the other end, whose settings are taken to be the same. */
+/* The other end's settings are taken to be the same. */
 static bool splits_nics(const struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
-    const char *text = conn->config.policy == RDMA_POLICY_WEFT
-                           ? NULL
-                           : env->ops->setting(env, "NCCL_IB_MERGE_NICS");
 
-    return text != NULL && strcmp(text, "0") == 0;
+    return conn->config.policy != RDMA_POLICY_WEFT &&
+           !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                             env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
 }
 
 static bool is_same_host(const struct conn *conn)

@@ -48,6 +48,12 @@ static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
     uint32_t self = host->config.rank;
     struct flow_config config = host->config.flow;
 
+    /* A host alone may have no device, as long as all its data stays inside. */
+    if (host->env->n_devices == 0) {
+        weft_fail(&host->error, WEFT_ERR_ENVIRONMENT, "discover", "no RDMA device");
+        weft_error_object(&host->error, "%s", host->env->name);
+        return WEFT_ERR_ENVIRONMENT;
+    }
     config.from = is_sender ? self : peer;
     config.to = is_sender ? peer : self;
     config.is_sender = is_sender;

@@ -438,7 +438,9 @@ void host_start(struct host *host)
     for (uint32_t i = 0; i < env->n_devices; i++) {
         env->devices[i]->async_task = &host->private->async;
     }
-    if (rdma_open(env, &host->task, &host->rdma, &host->error) < 0) {
+    if (env->n_devices == 0 && host_is_alone(host)) {
+        host->rdma = rdma_open_none(env, &host->task);
+    } else if (rdma_open(env, &host->task, &host->rdma, &host->error) < 0) {
         fail(host);
         return;
     }

@@ -28,6 +28,18 @@ static uint32_t relay_of(const struct host *host, uint32_t node)
     return HOST_NOBODY;
 }
 
+bool host_is_alone(const struct host *host)
+{
+    const struct host_map *map = host->config.map;
+
+    for (uint32_t i = 1; map != NULL && i < host->config.n_members; i++) {
+        if (map->member_hosts[i] != map->member_hosts[0]) {
+            return false;
+        }
+    }
+    return map != NULL;
+}
+
 uint32_t host_owner(const struct host *host, uint32_t member)
 {
     return host->config.map == NULL

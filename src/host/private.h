@@ -35,6 +35,8 @@ weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_p
 
 /* The member that relays for its host: the first that lives there. */
 uint32_t host_owner(const struct host *host, uint32_t member);
+/* Whether no member can be on another host: then no device need be there. */
+bool host_is_alone(const struct host *host);
 /* Fills the lanes of the flow between two ranks: both ends find the same. */
 void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_config *out);
 

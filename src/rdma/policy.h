@@ -58,7 +58,7 @@ struct rdma_choice_input {
     uint32_t channel;  /* nccl: of an end that chose none */
     bool is_connector; /* which end asks */
     int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
-    bool splits_nics;  /* NCCL_IB_MERGE_NICS=0, on both ends: every port is a NIC */
+    bool splits_nics;  /* !rdma_nccl_merges, on both ends: every port is a NIC */
     bool is_same_host; /* both ends are processes of one host: the ports are the same */
 };
 
@@ -74,6 +74,10 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
  * an address behind it. */
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index);
+
+/* Whether NCCL makes one device of the ports of a NIC, by NCCL_IB_MERGE_NICS and
+ * NCCL_NET_MERGE_LEVEL; NULL: not set. */
+bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
 
 /* The address that a GID is. */
 struct io_ip rdma_gid_ip(const union ibv_gid *gid);

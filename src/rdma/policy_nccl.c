@@ -21,8 +21,16 @@ struct end {
     uint32_t n_nics;
 };
 
+/* Not to merge is level LOC; every farther one takes in what PORT does (ncclTopoMakeVnics,
+ * ncclIbMakeVDeviceInternal). */
+bool rdma_nccl_merges(const char *merge_nics, const char *merge_level)
+{
+    return (merge_nics == NULL || strcmp(merge_nics, "0") != 0) &&
+           (merge_level == NULL || strcmp(merge_level, "LOC") != 0);
+}
+
 /* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC
- * are merged, at most four, unless NCCL_IB_MERGE_NICS is 0. */
+ * are merged, at most four, unless they are split. */
 static void list_nics(struct end *end, const struct rdma_port_facts *facts,
                       uint32_t n_ports, bool splits_nics)
 {

@@ -210,6 +210,24 @@ static weft_status start(struct rdma *rdma, struct weft_error *error)
     return WEFT_OK;
 }
 
+static struct rdma *create(struct io_env *env, struct io_task *task)
+{
+    struct rdma *rdma = weft_calloc(1, sizeof(*rdma));
+    rdma->env = env;
+    rdma->task = task;
+    rdma->attrs = weft_calloc((size_t)env->n_devices + 1, sizeof(*rdma->attrs));
+    rdma->pds = weft_calloc((size_t)env->n_devices + 1, sizeof(struct ibv_pd *));
+    rdma->pd_ops = weft_calloc((size_t)env->n_devices + 1, sizeof(*rdma->pd_ops));
+    rdma->mrs = rdma_mr_cache_create(rdma);
+    return rdma;
+}
+
+struct rdma *rdma_open_none(struct io_env *env, struct io_task *task)
+{
+    weft_check(env->n_devices == 0);
+    return create(env, task);
+}
+
 weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **out,
                       struct weft_error *error)
 {
@@ -220,13 +238,7 @@ weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **ou
         weft_error_object(error, "%s", env->name);
         return status;
     }
-    struct rdma *rdma = weft_calloc(1, sizeof(*rdma));
-    rdma->env = env;
-    rdma->task = task;
-    rdma->attrs = weft_calloc(env->n_devices, sizeof(*rdma->attrs));
-    rdma->pds = weft_calloc(env->n_devices, sizeof(struct ibv_pd *));
-    rdma->pd_ops = weft_calloc(env->n_devices, sizeof(*rdma->pd_ops));
-    rdma->mrs = rdma_mr_cache_create(rdma);
+    struct rdma *rdma = create(env, task);
     weft_status status = start(rdma, error);
     if (status != WEFT_OK) {
         rdma_close(rdma);

@@ -45,6 +45,8 @@ struct rdma {
     bool is_ready;
 };
 
+/* Of a host that has no RDMA device and needs none. */
+struct rdma *rdma_open_none(struct io_env *env, struct io_task *task);
 /* Discovers devices and ports and starts making one PD a device. `task` is woken until
  * rdma_progress returns WEFT_OK. WEFT_ERR_ENVIRONMENT: the host has no RDMA device. */
 weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **out,

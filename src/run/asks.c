@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "rdma/policy.h"
 #include "run/inside.h"
 #include "topo/graphs.h"
 
@@ -39,11 +40,9 @@ bool run_host_merges(const struct world_host *host)
         const struct world_host *host;
         void *context;
     } of = {host};
-    const char *merge = setting_of(of.context, "NCCL_IB_MERGE_NICS");
-    const char *level = setting_of(of.context, "NCCL_NET_MERGE_LEVEL");
 
-    return (merge == NULL || strcmp(merge, "0") != 0) &&
-           (level == NULL || strcmp(level, "LOC") != 0);
+    return rdma_nccl_merges(setting_of(of.context, "NCCL_IB_MERGE_NICS"),
+                            setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
 }
 
 /* ---- one rank ---- */

@@ -144,15 +144,18 @@ static int64_t gid_index(const struct host *host)
     return text == NULL || end == text || value < 0 ? DIAG_NO_GID_INDEX : value;
 }
 
-/* NCCL's policies do, unless NCCL_IB_MERGE_NICS is 0. */
+/* NCCL's policies do, unless a setting forbids it. */
 static enum diag_known merges_nics(const struct host *host)
 {
     enum rdma_policy policy = host->config.conn.policy;
-    const char *text = host->env->ops->setting(host->env, "NCCL_IB_MERGE_NICS");
+    struct io_env *env = host->env;
     bool is_nccl =
         policy == RDMA_POLICY_NCCL_2_25 || policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
 
-    return is_nccl && (text == NULL || strcmp(text, "0") != 0) ? DIAG_YES : DIAG_NO;
+    return is_nccl && rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                                       env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
+               ? DIAG_YES
+               : DIAG_NO;
 }
 
 void run_facts(const struct host *host, struct diag_host *out)
