@@ -6,7 +6,6 @@
 #include "backends/linux/machine.h"
 #include "backends/node.h"
 #include "backends/rxe/backend.h"
-#include "backends/rxe/fabric.h"
 #include "backends/rxe/guest.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/bench.h"
@@ -98,7 +97,7 @@ void backend_machine_read(const char *root, struct io_machine *out)
 
 unsigned backend_cleanup(struct weft_log *log)
 {
-    return rxe_guest_cleanup(log) + rxe_cleanup(log);
+    return rxe_guest_cleanup(log) + lab_cleanup(log);
 }
 
 /* ---- benchmarks ---- */

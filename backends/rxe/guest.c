@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/lab/signals.h"
+#include "backends/rxe/backend.h"
 #include "backends/rxe/cpu.h"
-#include "backends/rxe/private.h"
 #include "backends/rxe/scratch.h"
-#include "backends/rxe/signals.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -176,7 +176,7 @@ struct watched {
     const char *scratch;
     pid_t pid;
     int pid_fd;
-    struct rxe_signals *signals; /* Not owned */
+    struct lab_signals *signals; /* Not owned */
     struct rxe_cpu cpu;
     off_t seen[2]; /* of out and err */
 };
@@ -222,7 +222,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
         if ((fds[0].revents & POLLIN) != 0) {
             return WEFT_OK;
         }
-        if (rxe_signals_came(w->signals)) {
+        if (lab_signals_came(w->signals)) {
             return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -270,7 +270,7 @@ static bool is_user_mode_linux(const char *kernel)
 }
 
 static weft_status supervise(const char *kernel, const char *scratch, int memory_mib,
-                             int time_limit_s, struct rxe_signals *signals, int *out_code,
+                             int time_limit_s, struct lab_signals *signals, int *out_code,
                              struct weft_error *error)
 {
     struct watched w = {.scratch = scratch, .signals = signals};
@@ -305,7 +305,7 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
 
 static weft_status run_in(const char *scratch, const char *kernel, int memory_mib,
                           int time_limit_s, char *const *argv,
-                          struct rxe_signals *signals, int *out_code,
+                          struct lab_signals *signals, int *out_code,
                           struct weft_error *error)
 {
     if (!write_commands(scratch, argv) || !link_init(scratch)) {
@@ -334,7 +334,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
     int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];
-    struct rxe_signals signals;
+    struct lab_signals signals;
     weft_status status = rxe_guest_kernel(kernel, sizeof(kernel), error);
 
     if (status != WEFT_OK) {
@@ -344,7 +344,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
         return weft_fail(error, WEFT_ERR_INPUT, "guest",
                          "a guest needs at least 96 MiB, not %d", memory_mib);
     }
-    rxe_signals_catch(&signals); /* before there is a folder that could be left */
+    lab_signals_catch(&signals); /* before there is a folder that could be left */
     if (scratch_make(scratch)) {
         status =
             run_in(scratch, kernel, memory_mib, limit, argv, &signals, out_code, error);
@@ -352,7 +352,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
     } else {
         status = weft_fail_errno(error, errno, "guest", "no scratch folder");
     }
-    rxe_signals_release(&signals);
+    lab_signals_release(&signals);
     return status;
 }
 
@@ -374,7 +374,7 @@ bool rxe_guest_instead(int *out_code)
 {
     struct rxe_guest_options options = {0};
     struct weft_error error = {0};
-    enum rxe_layout layout;
+    enum lab_layout layout;
     char text[512];
     char **argv;
     char *bytes;

@@ -1,17 +1,14 @@
 /* What this kernel and user can, and what the kernel's soft-RoCE cannot express at all. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <linux/netlink.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "backends/lab/netlink.h"
+#include "backends/rxe/backend.h"
 #include "backends/rxe/guest.h"
-#include "backends/rxe/private.h"
-#include "base/text.h"
 
 /* Set to have hosts in one namespace where they could have one each: for tests. */
 #define ONE_NAMESPACE "WEFT_ONE_NAMESPACE"
@@ -21,7 +18,7 @@
 #define FIRST_MAJOR 7
 #define FIRST_MINOR 1
 
-weft_status rxe_probe(enum rxe_layout *out_layout, struct weft_error *error)
+weft_status rxe_probe(enum lab_layout *out_layout, struct weft_error *error)
 {
     bool is_guest = getenv(RXE_GUEST_MARKER) != NULL;
     struct utsname name;
@@ -36,12 +33,12 @@ weft_status rxe_probe(enum rxe_layout *out_layout, struct weft_error *error)
     }
     close(fd);
     *out_layout =
-        is_guest && getenv(ONE_NAMESPACE) != NULL ? RXE_ONE_NAMESPACE : RXE_NAMESPACES;
+        is_guest && getenv(ONE_NAMESPACE) != NULL ? LAB_ONE_NAMESPACE : LAB_NAMESPACES;
     if (uname(&name) != 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
         major < FIRST_MAJOR || (major == FIRST_MAJOR && minor < FIRST_MINOR)) {
-        *out_layout = RXE_ONE_NAMESPACE;
+        *out_layout = LAB_ONE_NAMESPACE;
     }
-    if (*out_layout == RXE_ONE_NAMESPACE && !is_guest) {
+    if (*out_layout == LAB_ONE_NAMESPACE && !is_guest) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
                          "rdma_rxe in namespaces needs Linux %d.%d, this is %.40s: "
                          "make rxe-guest",
@@ -59,17 +56,14 @@ weft_status rxe_probe(enum rxe_layout *out_layout, struct weft_error *error)
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
-    return weft_fail(error, WEFT_ERR_UNSUPPORTED, "rxe", "backend rxe has no %s: %s",
-                     what, of);
+    return lab_refuse("rxe", what, of, error);
 }
 
+/* What the kernel's devices cannot; what our cables cannot is lab's to tell. */
 static weft_status check_host(const struct world_host *host, struct weft_error *error)
 {
     if (host->n_overrides > 0) {
         return refuse(error, "profile_override", host->name);
-    }
-    if (host->n_input_drop > 0 || !host->forward_accept) {
-        return refuse(error, "firewall", host->name);
     }
     if (host->n_bonds > 0) {
         return refuse(error, "bond", host->name);
@@ -78,10 +72,6 @@ static weft_status check_host(const struct world_host *host, struct weft_error *
         return refuse(error, "memlock", host->name); /* root is not held to it */
     }
     for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strlen(host->ports[i].name) >= IFNAMSIZ ||
-            strcmp(host->ports[i].name, RXE_MANAGEMENT) == 0) {
-            return refuse(error, "netdev of that name", host->ports[i].name);
-        }
         if (host->ports[i].vlan_id != 0) {
             return refuse(error, "VLAN", host->ports[i].name);
         }
@@ -90,24 +80,6 @@ static weft_status check_host(const struct world_host *host, struct weft_error *
         }
     }
     return WEFT_OK;
-}
-
-static weft_status check_cable(const struct world_spec *spec,
-                               const struct world_cable *cable, struct weft_error *error)
-{
-    const char *at =
-        cable->ends[0].is_switch ? "?" : spec->hosts[cable->ends[0].node].name;
-
-    if (cable->ends[0].is_switch || cable->ends[1].is_switch) {
-        return refuse(error, "switch", at);
-    }
-    if (cable->path_limit_bytes != 0) {
-        return refuse(error, "path_limit", at);
-    }
-    if (cable->pause) {
-        return refuse(error, "pause", at);
-    }
-    return cable->impairment.ecn_ppb != 0 ? refuse(error, "ecn", at) : WEFT_OK;
 }
 
 weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *error)
@@ -120,24 +92,13 @@ weft_status rxe_can_express(const struct world_spec *spec, struct weft_error *er
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         status = check_host(&spec->hosts[i], error);
     }
-    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
-        status = check_cable(spec, &spec->cables[i], error);
-    }
-    for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-
-        if (!rxe_fault_is_expressible(fault)) {
-            status = refuse(error, fault->has_match ? "fault of one packet" : "fault",
-                            world_fault_name(fault->kind));
-        }
-    }
-    return status;
+    return status == WEFT_OK ? lab_can_express("rxe", spec, error) : status;
 }
 
-weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layout layout,
+weft_status rxe_layout_can_express(const struct world_spec *spec, enum lab_layout layout,
                                    struct weft_error *error)
 {
-    for (uint32_t i = 0; i < spec->n_hosts && layout == RXE_ONE_NAMESPACE; i++) {
+    for (uint32_t i = 0; i < spec->n_hosts && layout == LAB_ONE_NAMESPACE; i++) {
         const struct world_host *host = &spec->hosts[i];
         if (host->sysctl.ip_forward != 0) {
             return refuse(error, "ip_forward before Linux 7.1", host->name);

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/lab/netlink.h"
 #include "backends/rxe/guest.h"
-#include "backends/rxe/netlink.h"
 #include "base/text.h"
 
 static const char *parent_folder(void)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/rxe/world.h"
+#include "backends/lab/world.h"
 #include "backends/soft/host.h"
 #include "backends/soft/loopback.h"
 #include "backends/soft/places.h"
@@ -14,60 +14,18 @@
 #include "base/text.h"
 
 #define LAYOUT_SETTING "WEFT_SOFT_LAYOUT"
-#define NETDEV_NAME_BYTES 16 /* IFNAMSIZ */
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
-    return weft_fail(error, WEFT_ERR_UNSUPPORTED, "soft", "backend soft has no %s: %s",
-                     what, of);
+    return lab_refuse("soft", what, of, error);
 }
 
 /* ---- what a scenario may ask ---- */
 
-static weft_status check_host(const struct world_host *host, struct weft_error *error)
-{
-    if (host->n_input_drop > 0 || !host->forward_accept) {
-        return refuse(error, "firewall", host->name);
-    }
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strlen(host->ports[i].name) >= NETDEV_NAME_BYTES ||
-            strcmp(host->ports[i].name, RXE_MANAGEMENT) == 0) {
-            return refuse(error, "netdev of that name", host->ports[i].name);
-        }
-    }
-    return WEFT_OK;
-}
-
-static weft_status check_cable(const struct world_spec *spec,
-                               const struct world_cable *cable, struct weft_error *error)
-{
-    const char *at = spec->hosts[cable->ends[0].node].name;
-    if (cable->path_limit_bytes != 0) {
-        return refuse(error, "path_limit", at);
-    }
-    if (cable->pause) {
-        return refuse(error, "pause", at);
-    }
-    return cable->impairment.ecn_ppb != 0 ? refuse(error, "ecn", at) : WEFT_OK;
-}
-
 weft_status soft_can_express(const struct world_spec *spec, struct weft_error *error)
 {
     weft_status status = soft_host_can_express(spec, error);
-    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
-        status = check_host(&spec->hosts[i], error);
-    }
-    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
-        status = check_cable(spec, &spec->cables[i], error);
-    }
-    for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-        if (!rxe_fault_is_expressible(fault)) {
-            status = refuse(error, fault->has_match ? "fault of one packet" : "fault",
-                            world_fault_name(fault->kind));
-        }
-    }
-    return status;
+    return status == WEFT_OK ? lab_can_express("soft", spec, error) : status;
 }
 
 /* On loopback there is nothing that could lose a frame on purpose, or a cable to pull. */
@@ -106,10 +64,10 @@ static weft_status claim_block(char *out, size_t n_bytes, struct weft_error *err
     return WEFT_OK;
 }
 
-static weft_status choose_layout(enum rxe_layout *out, struct weft_error *error)
+static weft_status choose_layout(enum lab_layout *out, struct weft_error *error)
 {
     const char *asked = getenv(LAYOUT_SETTING);
-    *out = RXE_NO_INTERFACES;
+    *out = LAB_NO_INTERFACES;
     if (asked != NULL && strcmp(asked, "loopback") == 0) {
         return WEFT_OK;
     }
@@ -119,7 +77,7 @@ static weft_status choose_layout(enum rxe_layout *out, struct weft_error *error)
     }
     int problem = soft_places_enter();
     if (problem == 0) {
-        *out = RXE_NAMESPACES;
+        *out = LAB_NAMESPACES;
         return WEFT_OK;
     }
     if (asked != NULL) {
@@ -136,19 +94,19 @@ static weft_status create(const struct world_spec *spec, struct world **out,
     static char block[8]; /* of the program's one world */
     static const struct world_setting settings[] = {{"WEFT_NIC", "soft"},
                                                     {"WEFT_SOFT_BLOCK", block}};
-    struct rxe_world_kind kind = {.settings = settings, .n_settings = 1};
+    struct lab_world_kind kind = {.settings = settings, .n_settings = 1};
     weft_status status = soft_can_express(spec, error);
     if (status == WEFT_OK) {
         status = choose_layout(&kind.layout, error);
     }
-    if (status == WEFT_OK && kind.layout == RXE_NO_INTERFACES) {
+    if (status == WEFT_OK && kind.layout == LAB_NO_INTERFACES) {
         kind.n_settings = 2;
         status = check_loopback(spec, error);
         if (status == WEFT_OK && block[0] == '\0') {
             status = claim_block(block, sizeof block, error);
         }
     }
-    return status == WEFT_OK ? rxe_world_create(&backend_soft, &kind, spec, out, error)
+    return status == WEFT_OK ? lab_world_create(&backend_soft, &kind, spec, out, error)
                              : status;
 }
 
@@ -156,17 +114,17 @@ const struct world_ops backend_soft = {
     .name = "soft",
     .is_unpaced = true,
     .create = create,
-    .host_env = rxe_world_host_env,
-    .loop = rxe_world_loop,
-    .now = rxe_world_now,
-    .inject = rxe_world_inject,
-    .host_alive = rxe_world_host_alive,
-    .tap = rxe_world_tap,
-    .step = rxe_world_step,
-    .cable_stats = rxe_world_cable_stats,
-    .counter = rxe_world_counter,
-    .launch = rxe_world_launch,
-    .ending = rxe_world_ending,
-    .tell_ended = rxe_world_tell_ended,
-    .destroy = rxe_world_destroy,
+    .host_env = lab_world_host_env,
+    .loop = lab_world_loop,
+    .now = lab_world_now,
+    .inject = lab_world_inject,
+    .host_alive = lab_world_host_alive,
+    .tap = lab_world_tap,
+    .step = lab_world_step,
+    .cable_stats = lab_world_cable_stats,
+    .counter = lab_world_counter,
+    .launch = lab_world_launch,
+    .ending = lab_world_ending,
+    .tell_ended = lab_world_tell_ended,
+    .destroy = lab_world_destroy,
 };

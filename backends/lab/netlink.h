@@ -1,8 +1,8 @@
 /* Requests to the kernel by netlink: links, addresses, queueing disciplines, RDMA links.
  * Each socket stays in the network namespace it was opened in, so a namespace is configured
  * through its own sockets and nobody has to go there again. */
-#ifndef WEFT_BACKENDS_RXE_NETLINK_H
-#define WEFT_BACKENDS_RXE_NETLINK_H
+#ifndef WEFT_BACKENDS_LAB_NETLINK_H
+#define WEFT_BACKENDS_LAB_NETLINK_H
 
 #include <stddef.h>
 #include <stdint.h>

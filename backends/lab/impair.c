@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
 #include "base/check.h"
 
 /* A veth takes some 20 us a frame and no wire rate: what is finer or faster than this
@@ -10,7 +10,7 @@
 #define DELAY_FLOOR_NS 100000
 #define RATE_CEILING_BPS UINT64_C(10000000000)
 
-void rxe_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
+void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
                          struct netlink_impairment *out)
 {
     *out = (struct netlink_impairment){.random = cable->impairment};
@@ -73,11 +73,11 @@ static bool is_impairing(const struct world_fault *fault)
 }
 
 /* Whether the scenario has a fault that will impair what this port sends. */
-static bool will_be_impaired(const struct rxe_fabric *fabric, const struct rxe_port *port)
+static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_port *port)
 {
     for (uint32_t i = 0; i < fabric->spec->n_faults && port->has_cable; i++) {
         const struct world_fault *fault = &fabric->spec->faults[i];
-        const struct rxe_port *at;
+        const struct lab_port *at;
 
         if (!fault->has_port || !is_impairing(fault)) {
             continue;
@@ -93,9 +93,9 @@ static bool will_be_impaired(const struct rxe_fabric *fabric, const struct rxe_p
 /* A qdisc that takes another's place is preceded by one that drops everything, for a moment;
  * rdma_rxe takes a frame that its own host dropped for an error of the queue pair. So netem is
  * there from the beginning where it will be needed, and is never taken away. */
-int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
+int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 {
-    struct rxe_port *port = &fabric->hosts[host].ports[index];
+    struct lab_port *port = &fabric->hosts[host].ports[index];
     int error;
 
     if (!port->has_netem && is_nothing(&port->impairment) &&
@@ -110,7 +110,7 @@ int rxe_port_impair(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
 
 /* ---- faults ---- */
 
-bool rxe_fault_is_expressible(const struct world_fault *fault)
+bool lab_fault_is_expressible(const struct world_fault *fault)
 {
     if (fault->has_match || fault->icrc_is_good) {
         return false; /* netem cannot choose a packet, and knows no ICRC */
@@ -148,14 +148,14 @@ bool rxe_fault_is_expressible(const struct world_fault *fault)
 }
 
 /* Changes what one end does to the frames it sends. */
-static int impair_end(struct rxe_fabric *fabric, uint32_t host, uint32_t index,
+static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
                       const struct world_fault *fault, bool undo)
 {
-    struct rxe_port *port = &fabric->hosts[host].ports[index];
+    struct lab_port *port = &fabric->hosts[host].ports[index];
     struct netlink_impairment *now = &port->impairment;
     struct netlink_impairment base;
 
-    rxe_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
+    lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
     if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: all is lost */
         now->random.loss_ppb = undo ? base.random.loss_ppb : 1000000000;
     } else if (fault->kind == WORLD_FAULT_LOSS) {
@@ -172,13 +172,13 @@ static int impair_end(struct rxe_fabric *fabric, uint32_t host, uint32_t index,
     } else if (fault->kind == WORLD_FAULT_RATE) {
         now->rate_bps = undo ? base.rate_bps : fault->rate_bps;
     }
-    return rxe_port_impair(fabric, host, index);
+    return lab_port_impair(fabric, host, index);
 }
 
-static int impair_cable(struct rxe_fabric *fabric, const struct world_fault *fault,
+static int impair_cable(struct lab_fabric *fabric, const struct world_fault *fault,
                         bool undo)
 {
-    const struct rxe_port *port = &fabric->hosts[fault->host].ports[fault->port];
+    const struct lab_port *port = &fabric->hosts[fault->host].ports[fault->port];
     int error = 0;
 
     if (!port->has_cable) {
@@ -193,12 +193,12 @@ static int impair_cable(struct rxe_fabric *fabric, const struct world_fault *fau
     return error;
 }
 
-static int change_link(struct rxe_fabric *fabric, const struct world_fault *fault,
+static int change_link(struct lab_fabric *fabric, const struct world_fault *fault,
                        bool undo)
 {
     int fd = fabric->hosts[fault->host].place.route_fd;
     const struct world_port *spec = &fabric->spec->hosts[fault->host].ports[fault->port];
-    struct rxe_port *port = &fabric->hosts[fault->host].ports[fault->port];
+    struct lab_port *port = &fabric->hosts[fault->host].ports[fault->port];
     bool adds = (fault->kind == WORLD_FAULT_ADDR_ADD) != undo;
     int error;
 
@@ -206,7 +206,7 @@ static int change_link(struct rxe_fabric *fabric, const struct world_fault *faul
         bool is_up = (fault->kind == WORLD_FAULT_UP) != undo;
 
         error = netlink_set_up(fd, port->netdev, is_up);
-        return error == 0 && is_up ? rxe_layout_port_up(fabric, fault->host, fault->port)
+        return error == 0 && is_up ? lab_layout_port_up(fabric, fault->host, fault->port)
                                    : error;
     }
     if (fault->kind == WORLD_FAULT_MTU) {
@@ -215,14 +215,14 @@ static int change_link(struct rxe_fabric *fabric, const struct world_fault *faul
     }
     error = adds ? netlink_add_address(fd, port->netdev, &fault->address)
                  : netlink_delete_address(fd, port->netdev, &fault->address);
-    return error == 0 ? rxe_layout_address(fabric, fault->host, fault->port, adds,
+    return error == 0 ? lab_layout_address(fabric, fault->host, fault->port, adds,
                                            &fault->address)
                       : error;
 }
 
-int rxe_fault_apply(struct rxe_fabric *fabric, const struct world_fault *fault, bool undo)
+int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault, bool undo)
 {
-    if (!rxe_fault_is_expressible(fault) || !fault->has_port) {
+    if (!lab_fault_is_expressible(fault) || !fault->has_port) {
         return EOPNOTSUPP;
     }
     return is_impairing(fault) ? impair_cable(fabric, fault, undo)

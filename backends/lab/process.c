@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "backends/rxe/process.h"
+#include "backends/lab/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +26,9 @@
 #define RESULT_MAX (64u << 20)
 #define STORY_MAX (256u << 20) /* a guest has little more memory than that */
 
-struct rxe_process *rxe_processes_create(uint32_t n)
+struct lab_process *lab_processes_create(uint32_t n)
 {
-    struct rxe_process *processes = weft_calloc(n + 1, sizeof(*processes));
+    struct lab_process *processes = weft_calloc(n + 1, sizeof(*processes));
 
     for (uint32_t i = 0; i < n; i++) {
         processes[i].pid_fd = -1;
@@ -43,7 +43,7 @@ struct rxe_process *rxe_processes_create(uint32_t n)
 /* ---- starting ---- */
 
 /* Under the numbers that a process of a host expects: out of each other's way first. */
-static int inherit(const struct rxe_process *process)
+static int inherit(const struct lab_process *process)
 {
     const int from[] = {process->result_fd, process->story_fd, process->notice_fds[0]};
     const int to[] = {WORLD_RESULT_FD, WORLD_STORY_FD, WORLD_NOTICES_FD};
@@ -62,7 +62,7 @@ static int inherit(const struct rxe_process *process)
 
 /* Into the namespace. Its interfaces and devices show in a sysfs mounted inside it only; the
  * mount is this process's alone. An errno. */
-static int enter_place(const struct rxe_place *place)
+static int enter_place(const struct lab_place *place)
 {
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
@@ -83,7 +83,7 @@ static int hide_shm(void)
     return 0;
 }
 
-static int tell_identity(const struct rxe_identity *identity)
+static int tell_identity(const struct lab_identity *identity)
 {
     char notices[12];
     char process[12];
@@ -110,8 +110,8 @@ static int tell_identity(const struct rxe_identity *identity)
 }
 
 /* In the child. Returns an errno. */
-static int settle(const struct rxe_process *process, const struct rxe_place *place,
-                  const struct rxe_identity *identity)
+static int settle(const struct lab_process *process, const struct lab_place *place,
+                  const struct lab_identity *identity)
 {
     int problem = place == NULL ? 0 : enter_place(place);
 
@@ -130,9 +130,9 @@ static int settle(const struct rxe_process *process, const struct rxe_place *pla
     return problem;
 }
 
-static _Noreturn void become(const struct rxe_process *process,
-                             const struct rxe_place *place, char *const *argv,
-                             const struct rxe_identity *identity, const sigset_t *mask,
+static _Noreturn void become(const struct lab_process *process,
+                             const struct lab_place *place, char *const *argv,
+                             const struct lab_identity *identity, const sigset_t *mask,
                              pid_t parent)
 {
     int problem;
@@ -151,8 +151,8 @@ static _Noreturn void become(const struct rxe_process *process,
     _exit(127);
 }
 
-int rxe_process_start(struct rxe_process *process, const struct rxe_place *place,
-                      char *const *argv, const struct rxe_identity *identity,
+int lab_process_start(struct lab_process *process, const struct lab_place *place,
+                      char *const *argv, const struct lab_identity *identity,
                       const sigset_t *mask)
 {
     pid_t parent = getpid();
@@ -185,7 +185,7 @@ int rxe_process_start(struct rxe_process *process, const struct rxe_place *place
 
 /* ---- ending ---- */
 
-int rxe_process_signal(const struct rxe_process *process, int signal_number)
+int lab_process_signal(const struct lab_process *process, int signal_number)
 {
     if (process->pid == 0 || process->is_over) {
         return ESRCH;
@@ -194,7 +194,7 @@ int rxe_process_signal(const struct rxe_process *process, int signal_number)
 }
 
 /* We hold the reading end too: there is no SIGPIPE. */
-void rxe_process_tell_ended(const struct rxe_process *process, uint32_t member)
+void lab_process_tell_ended(const struct lab_process *process, uint32_t member)
 {
     char line[16];
 
@@ -207,7 +207,7 @@ void rxe_process_tell_ended(const struct rxe_process *process, uint32_t member)
     }
 }
 
-static bool reap(struct rxe_process *process)
+static bool reap(struct lab_process *process)
 {
     if (process->pid == 0 || process->is_over ||
         waitpid(process->pid, &process->wait_status, WNOHANG) != process->pid) {
@@ -219,7 +219,7 @@ static bool reap(struct rxe_process *process)
     return true;
 }
 
-bool rxe_processes_reap(struct rxe_process *processes, uint32_t n)
+bool lab_processes_reap(struct lab_process *processes, uint32_t n)
 {
     bool any = false;
 
@@ -229,7 +229,7 @@ bool rxe_processes_reap(struct rxe_process *processes, uint32_t n)
     return any;
 }
 
-void rxe_processes_wait(const struct rxe_process *processes, uint32_t n, int other_fd,
+void lab_processes_wait(const struct lab_process *processes, uint32_t n, int other_fd,
                         int64_t for_ns)
 {
     struct pollfd *fds = weft_calloc((size_t)n + 1, sizeof(*fds));
@@ -268,7 +268,7 @@ static char *read_all(int fd, size_t n_max, size_t *out_n)
 }
 
 /* Once, when it is over. A result that was cut would be none. */
-static void read_leavings(struct rxe_process *process)
+static void read_leavings(struct lab_process *process)
 {
     process->result = read_all(process->result_fd, RESULT_MAX + 1, &process->n_result);
     if (process->n_result > RESULT_MAX) {
@@ -278,7 +278,7 @@ static void read_leavings(struct rxe_process *process)
     process->was_read = true;
 }
 
-void rxe_process_ending(struct rxe_process *process, struct world_ending *out)
+void lab_process_ending(struct lab_process *process, struct world_ending *out)
 {
     if (process->is_over && !process->was_read) {
         read_leavings(process);
@@ -296,13 +296,13 @@ void rxe_process_ending(struct rxe_process *process, struct world_ending *out)
     }
 }
 
-void rxe_processes_destroy(struct rxe_process *processes, uint32_t n)
+void lab_processes_destroy(struct lab_process *processes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        rxe_process_signal(&processes[i], SIGKILL);
+        lab_process_signal(&processes[i], SIGKILL);
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct rxe_process *process = &processes[i];
+        struct lab_process *process = &processes[i];
         struct pollfd fd = {.fd = process->pid_fd, .events = POLLIN};
 
         if (process->pid != 0 && !process->is_over) {

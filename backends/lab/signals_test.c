@@ -1,6 +1,6 @@
 /* Signals that end a command, in children that have one each. */
 #define _GNU_SOURCE
-#include "backends/rxe/signals.h"
+#include "backends/lab/signals.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -18,19 +18,19 @@ static int child_that_gets(int number, void (*disposition)(int))
     pid_t child = fork();
 
     if (child == 0) {
-        struct rxe_signals signals;
+        struct lab_signals signals;
 
         signal(number, disposition);
-        rxe_signals_catch(&signals);
-        if (rxe_signals_came(&signals)) {
+        lab_signals_catch(&signals);
+        if (lab_signals_came(&signals)) {
             _exit(EXIT_FAILURE); /* nothing came yet */
         }
         raise(number);
-        if (rxe_signals_came(&signals) != (disposition != SIG_IGN) ||
+        if (lab_signals_came(&signals) != (disposition != SIG_IGN) ||
             signals.number != (disposition != SIG_IGN ? number : 0)) {
             _exit(NOT_SEEN);
         }
-        rxe_signals_release(&signals);
+        lab_signals_release(&signals);
         _exit(LIVED_ON);
     }
     ck_assert_int_eq(waitpid(child, &wait_status, 0), child);
@@ -60,15 +60,15 @@ END_TEST
 
 START_TEST(without_a_signal_the_mask_is_as_it_was)
 {
-    struct rxe_signals signals;
+    struct lab_signals signals;
     sigset_t before;
     sigset_t during;
     sigset_t after;
 
     sigprocmask(SIG_BLOCK, NULL, &before);
-    rxe_signals_catch(&signals);
+    lab_signals_catch(&signals);
     sigprocmask(SIG_BLOCK, NULL, &during);
-    rxe_signals_release(&signals);
+    lab_signals_release(&signals);
     sigprocmask(SIG_BLOCK, NULL, &after);
     for (size_t i = 0; i < WEFT_LENGTH(ending); i++) {
         ck_assert_int_eq(sigismember(&before, ending[i]), 0);
@@ -82,7 +82,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("backends/rxe/signals");
+    Suite *suite = suite_create("backends/lab/signals");
     TCase *tcase = tcase_create("signals");
     SRunner *runner;
     int n_failed;

@@ -1,4 +1,6 @@
 #define _GNU_SOURCE
+#include "backends/lab/world.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,13 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/lab/capture.h"
+#include "backends/lab/private.h"
+#include "backends/lab/process.h"
+#include "backends/lab/signals.h"
 #include "backends/linux/shm.h"
-#include "backends/rxe/backend.h"
-#include "backends/rxe/capture.h"
-#include "backends/rxe/private.h"
-#include "backends/rxe/process.h"
-#include "backends/rxe/signals.h"
-#include "backends/rxe/world.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -26,31 +26,31 @@ struct timed {
     bool is_done;
 };
 
-struct rxe_world {
+struct lab_world {
     struct world base;
     const struct world_spec *spec;
-    struct rxe_world_kind kind;
+    struct lab_world_kind kind;
     bool has_fabric; /* else its hosts share our namespace and have no interfaces */
-    struct rxe_fabric fabric;
-    struct rxe_process *processes; /* Owned [n_processes], in the order of hosts */
+    struct lab_fabric fabric;
+    struct lab_process *processes; /* Owned [n_processes], in the order of hosts */
     uint32_t *first;               /* Owned [n_hosts + 1]: of a host in `processes` */
     uint32_t n_processes;
-    uint32_t *ended; /* Owned [n_ended]: members, as rxe_world_tell_ended was told */
+    uint32_t *ended; /* Owned [n_ended]: members, as lab_world_tell_ended was told */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
-    struct rxe_signals signals;
-    struct rxe_capture *capture;           /* Owned; or NULL */
-    char counter_name[RXE_NAME_BYTES * 2]; /* the last one asked for */
+    struct lab_signals signals;
+    struct lab_capture *capture;           /* Owned; or NULL */
+    char counter_name[LAB_NAME_BYTES * 2]; /* the last one asked for */
 };
 
-static struct rxe_world *world_of(struct world *world)
+static struct lab_world *world_of(struct world *world)
 {
-    return weft_container_of(world, struct rxe_world, base);
+    return weft_container_of(world, struct lab_world, base);
 }
 
 /* Looking counts frames, which changes nothing that anybody sees. */
-static struct rxe_world *look_into(const struct world *world)
+static struct lab_world *look_into(const struct world *world)
 {
     return world_of((struct world *)(uintptr_t)world);
 }
@@ -63,7 +63,7 @@ static weft_ns clock_now(void)
     return time.tv_sec * SECOND + time.tv_nsec;
 }
 
-weft_ns rxe_world_now(struct world *world)
+weft_ns lab_world_now(struct world *world)
 {
     (void)world;
     return clock_now(); /* as the hosts' processes do: their times need no translation */
@@ -72,24 +72,24 @@ weft_ns rxe_world_now(struct world *world)
 /* ---- faults ---- */
 
 /* To every process of the host that runs; ESRCH if none does. */
-static int signal_host(const struct rxe_world *world, uint32_t host, int signal_number)
+static int signal_host(const struct lab_world *world, uint32_t host, int signal_number)
 {
     int problem = ESRCH;
 
     for (uint32_t i = world->first[host]; i < world->first[host + 1]; i++) {
-        int one = rxe_process_signal(&world->processes[i], signal_number);
+        int one = lab_process_signal(&world->processes[i], signal_number);
 
         problem = problem == 0 || one == ESRCH ? problem : one;
     }
     return problem;
 }
 
-static int fault_of_host(struct rxe_world *world, const struct world_fault *fault,
+static int fault_of_host(struct lab_world *world, const struct world_fault *fault,
                          bool undo)
 {
     if (fault->kind == WORLD_FAULT_KILL) {
         if (fault->has_process && !undo) {
-            return rxe_process_signal(
+            return lab_process_signal(
                 &world->processes[world->first[fault->host] + fault->process], SIGKILL);
         }
         return undo ? EOPNOTSUPP : signal_host(world, fault->host, SIGKILL);
@@ -100,21 +100,21 @@ static int fault_of_host(struct rxe_world *world, const struct world_fault *faul
     return EOPNOTSUPP;
 }
 
-static int apply(struct rxe_world *world, const struct world_fault *fault, bool undo)
+static int apply(struct lab_world *world, const struct world_fault *fault, bool undo)
 {
     if (fault->has_port && !world->has_fabric) {
         return EOPNOTSUPP;
     }
-    return fault->has_port ? rxe_fault_apply(&world->fabric, fault, undo)
+    return fault->has_port ? lab_fault_apply(&world->fabric, fault, undo)
                            : fault_of_host(world, fault, undo);
 }
 
-int rxe_world_inject(struct world *base, const struct world_fault *fault)
+int lab_world_inject(struct world *base, const struct world_fault *fault)
 {
     return apply(world_of(base), fault, false);
 }
 
-static void plan_faults(struct rxe_world *world)
+static void plan_faults(struct lab_world *world)
 {
     const struct world_spec *spec = world->spec;
     weft_ns now = clock_now();
@@ -134,7 +134,7 @@ static void plan_faults(struct rxe_world *world)
     }
 }
 
-static void tell_fault(const struct rxe_world *world, const struct timed *timed)
+static void tell_fault(const struct lab_world *world, const struct timed *timed)
 {
     const struct world_fault *fault = timed->fault;
     const struct world_host *host = &world->spec->hosts[fault->host];
@@ -146,9 +146,9 @@ static void tell_fault(const struct rxe_world *world, const struct timed *timed)
 }
 
 /* Does what is due; returns when the next is. */
-static weft_ns faults_due(struct rxe_world *world)
+static weft_ns faults_due(struct lab_world *world)
 {
-    weft_ns now = rxe_world_now(&world->base);
+    weft_ns now = lab_world_now(&world->base);
     weft_ns next = WEFT_NEVER;
 
     for (uint32_t i = 0; i < world->n_timed; i++) {
@@ -166,8 +166,8 @@ static weft_ns faults_due(struct rxe_world *world)
 
         timed->is_done = true;
         if (problem != 0) {
-            weft_log(world->spec->log, WEFT_LOG_WARN, "rxe: fault %u: %s", i,
-                     strerror(problem));
+            weft_log(world->spec->log, WEFT_LOG_WARN, "%s: fault %u: %s",
+                     world->base.ops->name, i, strerror(problem));
         }
     }
     return next;
@@ -175,36 +175,36 @@ static weft_ns faults_due(struct rxe_world *world)
 
 /* ---- time ---- */
 
-weft_status rxe_world_step(struct world *base, weft_ns until)
+weft_status lab_world_step(struct world *base, weft_ns until)
 {
-    struct rxe_world *world = world_of(base);
+    struct lab_world *world = world_of(base);
 
     for (;;) {
-        weft_ns now = rxe_world_now(base);
+        weft_ns now = lab_world_now(base);
         weft_ns next = faults_due(world);
 
-        rxe_capture_fetch(world->capture);
-        if (rxe_processes_reap(world->processes, world->n_processes)) {
+        lab_capture_fetch(world->capture);
+        if (lab_processes_reap(world->processes, world->n_processes)) {
             return WEFT_OK;
         }
-        if (rxe_signals_came(&world->signals)) {
+        if (lab_signals_came(&world->signals)) {
             return WEFT_ERR_CLOSED;
         }
         if (now >= until) {
             return WEFT_AGAIN;
         }
         next = next < until ? next : until;
-        if (world->capture != NULL && next - now > RXE_CAPTURE_NS) {
-            next = now + RXE_CAPTURE_NS;
+        if (world->capture != NULL && next - now > LAB_CAPTURE_NS) {
+            next = now + LAB_CAPTURE_NS;
         }
-        rxe_processes_wait(world->processes, world->n_processes, world->signals.fd,
+        lab_processes_wait(world->processes, world->n_processes, world->signals.fd,
                            next == WEFT_NEVER ? WEFT_NEVER : next - now);
     }
 }
 
 /* ---- hosts ---- */
 
-struct io_env *rxe_world_host_env(struct world *base, uint32_t host, uint32_t process)
+struct io_env *lab_world_host_env(struct world *base, uint32_t host, uint32_t process)
 {
     (void)base;
     (void)host;
@@ -212,15 +212,15 @@ struct io_env *rxe_world_host_env(struct world *base, uint32_t host, uint32_t pr
     return NULL; /* in another process */
 }
 
-struct io_loop *rxe_world_loop(struct world *base)
+struct io_loop *lab_world_loop(struct world *base)
 {
     (void)base;
     return NULL;
 }
 
-bool rxe_world_host_alive(const struct world *base, uint32_t host)
+bool lab_world_host_alive(const struct world *base, uint32_t host)
 {
-    struct rxe_world *world = look_into(base);
+    struct lab_world *world = look_into(base);
 
     for (uint32_t i = world->first[host]; i < world->first[host + 1]; i++) {
         if (!world->processes[i].is_over) {
@@ -231,17 +231,17 @@ bool rxe_world_host_alive(const struct world *base, uint32_t host)
 }
 
 /* "p0=DEVICE,p1=DEVICE": RDMA devices of the kernel, or netdevs. */
-static void name_devices(const struct rxe_world *world, uint32_t host,
+static void name_devices(const struct lab_world *world, uint32_t host,
                          struct weft_text *out)
 {
     const struct world_host *spec = &world->spec->hosts[host];
-    bool has_devices = world->kind.with_devices && !rxe_host_is_soft(spec);
+    bool has_devices = world->kind.with_devices && !lab_host_is_soft(spec);
 
     for (uint32_t i = 0; i < spec->n_ports; i++) {
-        char device[RXE_NAME_BYTES];
+        char device[LAB_NAME_BYTES];
 
         if (has_devices) {
-            rxe_device_name(world->fabric.owner, host, i, device, sizeof(device));
+            lab_device_name(world->fabric.owner, host, i, device, sizeof(device));
         } else {
             weft_format(device, sizeof(device), "%s",
                         world->has_fabric ? world->fabric.hosts[host].ports[i].netdev
@@ -251,20 +251,20 @@ static void name_devices(const struct rxe_world *world, uint32_t host,
     }
 }
 
-static struct rxe_process *process_at(const struct rxe_world *world, uint32_t host,
+static struct lab_process *process_at(const struct lab_world *world, uint32_t host,
                                       uint32_t process)
 {
     weft_check(process < world->first[host + 1] - world->first[host]);
     return &world->processes[world->first[host] + process];
 }
 
-weft_status rxe_world_launch(struct world *base, uint32_t host, uint32_t process,
+weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process,
                              char *const *argv, struct weft_error *error)
 {
-    struct rxe_world *world = world_of(base);
+    struct lab_world *world = world_of(base);
     struct weft_text devices = {NULL, 0, 0};
-    const struct rxe_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
-    struct rxe_identity identity = {.host = world->spec->hosts[host].name,
+    const struct lab_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
+    struct lab_identity identity = {.host = world->spec->hosts[host].name,
                                     .has_private_shm =
                                         world->spec->hosts[host].has_private_shm,
                                     .management = at == NULL ? "" : at->management,
@@ -277,12 +277,12 @@ weft_status rxe_world_launch(struct world *base, uint32_t host, uint32_t process
     weft_text_add(&devices, "%s", "");
     name_devices(world, host, &devices);
     identity.devices = devices.bytes;
-    problem = rxe_process_start(process_at(world, host, process),
+    problem = lab_process_start(process_at(world, host, process),
                                 at == NULL ? NULL : &at->place, argv, &identity,
                                 &world->signals.old_mask);
     weft_text_fini(&devices);
     for (uint32_t i = 0; i < world->n_ended; i++) {
-        rxe_process_tell_ended(process_at(world, host, process), world->ended[i]);
+        lab_process_tell_ended(process_at(world, host, process), world->ended[i]);
     }
     return problem == 0 ? WEFT_OK
                         : weft_fail_errno(error, problem, "launch",
@@ -290,45 +290,45 @@ weft_status rxe_world_launch(struct world *base, uint32_t host, uint32_t process
                                           world->spec->hosts[host].name);
 }
 
-void rxe_world_tell_ended(struct world *base, uint32_t member)
+void lab_world_tell_ended(struct world *base, uint32_t member)
 {
-    struct rxe_world *world = world_of(base);
+    struct lab_world *world = world_of(base);
 
     world->ended =
         weft_realloc(world->ended, (world->n_ended + 1) * sizeof(*world->ended));
     world->ended[world->n_ended++] = member;
     for (uint32_t i = 0; i < world->n_processes; i++) {
-        rxe_process_tell_ended(&world->processes[i], member);
+        lab_process_tell_ended(&world->processes[i], member);
     }
 }
 
-void rxe_world_ending(struct world *base, uint32_t host, uint32_t process,
+void lab_world_ending(struct world *base, uint32_t host, uint32_t process,
                       struct world_ending *out)
 {
-    rxe_process_ending(process_at(world_of(base), host, process), out);
+    lab_process_ending(process_at(world_of(base), host, process), out);
 }
 
 /* ---- what is seen from outside ---- */
 
-int rxe_world_tap(struct world *base,
+int lab_world_tap(struct world *base,
                   void (*tap)(void *context, const struct world_frame *frame),
                   void *context)
 {
-    struct rxe_world *world = world_of(base);
+    struct lab_world *world = world_of(base);
 
-    rxe_capture_end(world->capture);
+    lab_capture_end(world->capture);
     world->capture = NULL;
     if (!world->has_fabric) {
         return tap == NULL ? 0 : EOPNOTSUPP;
     }
     return tap == NULL ? 0
-                       : rxe_capture_start(&world->fabric, tap, context, &world->capture);
+                       : lab_capture_start(&world->fabric, tap, context, &world->capture);
 }
 
-void rxe_world_cable_stats(const struct world *base, uint32_t cable,
+void lab_world_cable_stats(const struct world *base, uint32_t cable,
                            struct world_cable_stats *out)
 {
-    struct rxe_world *world = look_into(base);
+    struct lab_world *world = look_into(base);
     const struct world_cable *spec = &world->spec->cables[cable];
 
     *out = (struct world_cable_stats){0};
@@ -348,10 +348,10 @@ void rxe_world_cable_stats(const struct world *base, uint32_t cable,
 
 /* RoCE frames at every port, then on the management network, host by host; then what a capture
  * missed. */
-bool rxe_world_counter(const struct world *base, uint32_t index, const char **out_name,
+bool lab_world_counter(const struct world *base, uint32_t index, const char **out_name,
                        uint64_t *out_value)
 {
-    struct rxe_world *world = look_into(base);
+    struct lab_world *world = look_into(base);
 
     for (uint32_t i = 0; i < world->spec->n_hosts && world->has_fabric; i++) {
         const struct world_host *host = &world->spec->hosts[i];
@@ -362,15 +362,15 @@ bool rxe_world_counter(const struct world *base, uint32_t index, const char **ou
         }
         weft_format(world->counter_name, sizeof(world->counter_name), "roce_frames.%s.%s",
                     host->name,
-                    index < host->n_ports ? host->ports[index].name : RXE_MANAGEMENT);
+                    index < host->n_ports ? host->ports[index].name : LAB_MANAGEMENT);
         *out_name = world->counter_name;
-        *out_value = rxe_fabric_roce_frames(&world->fabric, i,
+        *out_value = lab_fabric_roce_frames(&world->fabric, i,
                                             index < host->n_ports ? index : UINT32_MAX);
         return true;
     }
     if (world->capture != NULL && index == 0) {
         *out_name = "capture_lost";
-        *out_value = rxe_capture_lost(world->capture);
+        *out_value = lab_capture_lost(world->capture);
         return true;
     }
     return false;
@@ -378,7 +378,7 @@ bool rxe_world_counter(const struct world *base, uint32_t index, const char **ou
 
 /* ---- life ---- */
 
-static void make_processes(struct rxe_world *world)
+static void make_processes(struct lab_world *world)
 {
     const struct world_spec *spec = world->spec;
 
@@ -387,29 +387,29 @@ static void make_processes(struct rxe_world *world)
         world->first[i + 1] = world->first[i] + world_host_processes(&spec->hosts[i]);
     }
     world->n_processes = world->first[spec->n_hosts];
-    world->processes = rxe_processes_create(world->n_processes);
+    world->processes = lab_processes_create(world->n_processes);
 }
 
-weft_status rxe_world_create(const struct world_ops *ops,
-                             const struct rxe_world_kind *kind,
+weft_status lab_world_create(const struct world_ops *ops,
+                             const struct lab_world_kind *kind,
                              const struct world_spec *spec, struct world **out,
                              struct weft_error *error)
 {
-    struct rxe_world *world = weft_calloc(1, sizeof(*world));
+    struct lab_world *world = weft_calloc(1, sizeof(*world));
     weft_status status = WEFT_OK;
 
     world->base.ops = ops;
     world->spec = spec;
     world->kind = *kind;
     make_processes(world);
-    rxe_signals_catch(&world->signals);
-    if (kind->layout != RXE_NO_INTERFACES) {
-        status = rxe_fabric_create(spec, kind->layout, kind->with_devices, &world->fabric,
+    lab_signals_catch(&world->signals);
+    if (kind->layout != LAB_NO_INTERFACES) {
+        status = lab_fabric_create(spec, kind->layout, kind->with_devices, &world->fabric,
                                    error);
         world->has_fabric = status == WEFT_OK;
     }
     if (status != WEFT_OK) {
-        rxe_world_destroy(&world->base);
+        lab_world_destroy(&world->base);
         return status;
     }
     plan_faults(world);
@@ -417,58 +417,23 @@ weft_status rxe_world_create(const struct world_ops *ops,
     return WEFT_OK;
 }
 
-static weft_status create(const struct world_spec *spec, struct world **out,
-                          struct weft_error *error)
+void lab_world_destroy(struct world *base)
 {
-    struct rxe_world_kind kind = {.layout = RXE_NAMESPACES, .with_devices = true};
-    weft_status status = rxe_can_express(spec, error);
-
-    if (status == WEFT_OK) {
-        status = rxe_probe(&kind.layout, error);
-    }
-    if (status == WEFT_OK) {
-        status = rxe_layout_can_express(spec, kind.layout, error);
-    }
-    return status == WEFT_OK ? rxe_world_create(&backend_rxe, &kind, spec, out, error)
-                             : status;
-}
-
-void rxe_world_destroy(struct world *base)
-{
-    struct rxe_world *world;
+    struct lab_world *world;
 
     if (base == NULL) {
         return;
     }
     world = world_of(base);
-    rxe_processes_destroy(world->processes, world->n_processes);
+    lab_processes_destroy(world->processes, world->n_processes);
     linux_shm_sweep(world->spec->log);
-    rxe_capture_end(world->capture);
+    lab_capture_end(world->capture);
     if (world->has_fabric) {
-        rxe_fabric_destroy(&world->fabric);
+        lab_fabric_destroy(&world->fabric);
     }
     free(world->timed);
     free(world->ended);
     free(world->first);
-    rxe_signals_release(&world->signals);
+    lab_signals_release(&world->signals);
     free(world);
 }
-
-const struct world_ops backend_rxe = {
-    .name = "rxe",
-    .is_unpaced = true,
-    .create = create,
-    .host_env = rxe_world_host_env,
-    .loop = rxe_world_loop,
-    .now = rxe_world_now,
-    .inject = rxe_world_inject,
-    .host_alive = rxe_world_host_alive,
-    .tap = rxe_world_tap,
-    .step = rxe_world_step,
-    .cable_stats = rxe_world_cable_stats,
-    .counter = rxe_world_counter,
-    .launch = rxe_world_launch,
-    .ending = rxe_world_ending,
-    .tell_ended = rxe_world_tell_ended,
-    .destroy = rxe_world_destroy,
-};

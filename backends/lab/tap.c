@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
 #include "base/check.h"
 
 #define ROCE_PORT 4791
@@ -36,18 +36,18 @@ static int attach_filter(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-void rxe_tap_open(const struct rxe_fabric *fabric, const struct rxe_place *place,
-                  const char *netdev, struct rxe_tap *out)
+void lab_tap_open(const struct lab_fabric *fabric, const struct lab_place *place,
+                  const char *netdev, struct lab_tap *out)
 {
     struct sockaddr_ll at = {.sll_family = AF_PACKET};
     int fd;
 
-    *out = (struct rxe_tap){.fd = -1};
-    if (rxe_place_enter(place) != 0) {
+    *out = (struct lab_tap){.fd = -1};
+    if (lab_place_enter(place) != 0) {
         return;
     }
     fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-    rxe_fabric_go_home(fabric);
+    lab_fabric_go_home(fabric);
     if (fd < 0) {
         return;
     }
@@ -60,10 +60,10 @@ void rxe_tap_open(const struct rxe_fabric *fabric, const struct rxe_place *place
     out->fd = fd;
 }
 
-uint64_t rxe_fabric_roce_frames(struct rxe_fabric *fabric, uint32_t host, uint32_t port)
+uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port)
 {
-    struct rxe_host *at = &fabric->hosts[host];
-    struct rxe_tap *tap = port == UINT32_MAX ? &at->management_tap : &at->ports[port].tap;
+    struct lab_host *at = &fabric->hosts[host];
+    struct lab_tap *tap = port == UINT32_MAX ? &at->management_tap : &at->ports[port].tap;
     struct tpacket_stats stats = {0};
     socklen_t n = sizeof(stats);
 

@@ -1,6 +1,6 @@
 /* The builder in plain namespaces: everything but RDMA devices, on any kernel with veth. */
 #define _GNU_SOURCE
-#include "backends/rxe/fabric.h"
+#include "backends/lab/fabric.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
+#include "backends/rxe/backend.h"
 #include "base/check.h"
 
 /* ---- a pair of hosts, one cable, one port without ---- */
@@ -64,26 +65,26 @@ static void make_spec(void)
 /* Whether this user and kernel have namespaces and veth. */
 static bool can_build(void)
 {
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
 
     make_spec();
-    if (rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error) != WEFT_OK) {
+    if (lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error) != WEFT_OK) {
         printf("SKIP rxe fabric: %s; enable with: run as root\n", error.message);
         return false;
     }
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
     return true;
 }
 
 static int count_namespaces(void)
 {
-    DIR *folder = opendir(RXE_NETNS_DIR);
+    DIR *folder = opendir(LAB_NETNS_DIR);
     struct dirent *entry;
     char prefix[32];
     int n = 0;
 
-    snprintf(prefix, sizeof(prefix), "%s%d-", RXE_NAME_PREFIX, (int)getpid());
+    snprintf(prefix, sizeof(prefix), "%s%d-", LAB_NAME_PREFIX, (int)getpid());
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
     }
@@ -94,14 +95,14 @@ static int count_namespaces(void)
 }
 
 /* What /proc of a namespace says. */
-static int setting_in(const struct rxe_fabric *fabric, uint32_t host, const char *path)
+static int setting_in(const struct lab_fabric *fabric, uint32_t host, const char *path)
 {
     FILE *file;
     int value = -1;
 
-    ck_assert_int_eq(rxe_place_enter(&fabric->hosts[host].place), 0);
+    ck_assert_int_eq(lab_place_enter(&fabric->hosts[host].place), 0);
     file = fopen(path, "r");
-    rxe_fabric_go_home(fabric);
+    lab_fabric_go_home(fabric);
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(fscanf(file, "%d", &value), 1);
     fclose(file);
@@ -112,11 +113,11 @@ static int setting_in(const struct rxe_fabric *fabric, uint32_t host, const char
 
 START_TEST(a_fabric_comes_and_goes)
 {
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
                      WEFT_OK);
     ck_assert_int_eq(count_namespaces(), 3); /* two hosts, one for the bridge */
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "p0"), 0);
@@ -128,19 +129,19 @@ START_TEST(a_fabric_comes_and_goes)
                      1);
     ck_assert_int_eq(setting_in(&fabric, 0, "/proc/sys/net/ipv4/conf/default/arp_ignore"),
                      0);
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
     ck_assert_int_eq(count_namespaces(), 0);
 }
 END_TEST
 
 START_TEST(a_second_address_of_the_same_is_refused_by_the_kernel)
 {
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
 
     make_spec();
     addresses[0][1] = addresses[0][0];
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
                      WEFT_ERR_SYSTEM);
     ck_assert_int_eq(error.sys_errno, EEXIST);
     ck_assert_str_eq(error.phase, "port");
@@ -151,38 +152,38 @@ END_TEST
 START_TEST(faults_of_links_come_and_go)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true};
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
                      WEFT_OK);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, true), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, true), 0);
     fault.kind = WORLD_FAULT_MTU;
     fault.size_bytes = 1500;
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), 0);
     fault.kind = WORLD_FAULT_ADDR_DEL;
     fault.address = addresses[0][1];
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), EADDRNOTAVAIL);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, true), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), EADDRNOTAVAIL);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, true), 0);
     fault.kind = WORLD_FAULT_ECN;
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), EOPNOTSUPP);
-    rxe_fabric_destroy(&fabric);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), EOPNOTSUPP);
+    lab_fabric_destroy(&fabric);
 }
 END_TEST
 
 START_TEST(a_kernel_without_netem_or_rdma_says_so)
 {
     const struct netlink_impairment slow = {.delay_ns = 10000000};
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
     int rdma_fd = -1;
     int result;
 
     make_spec();
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
                      WEFT_OK);
     result = netlink_set_netem(fabric.hosts[0].place.route_fd, "p0", &slow);
     ck_assert(result == 0 || result == ENOENT || result == EOPNOTSUPP);
@@ -192,21 +193,21 @@ START_TEST(a_kernel_without_netem_or_rdma_says_so)
         ck_assert_int_eq(netlink_delete_rdma(rdma_fd, "weft-no-such"), ENODEV);
         close(rdma_fd);
     }
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
 }
 END_TEST
 
 START_TEST(cleanup_leaves_the_living_alone)
 {
-    struct rxe_fabric fabric;
+    struct lab_fabric fabric;
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_NAMESPACES, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
                      WEFT_OK);
-    rxe_cleanup(NULL);
+    lab_cleanup(NULL);
     ck_assert_int_eq(count_namespaces(), 3);
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
 }
 END_TEST
 
@@ -239,14 +240,14 @@ START_TEST(good_cables_get_no_qdisc_and_bad_ones_their_own)
     struct netlink_impairment got;
 
     make_spec();
-    rxe_base_impairment(&cable, 9000, &got);
+    lab_base_impairment(&cable, 9000, &got);
     ck_assert_int_eq(got.delay_ns, 0);
     ck_assert_uint_eq(got.rate_bps, 0);
     cable.delay_ps = 10000000000; /* 10 ms */
     cable.rate_bps = 1000000000;
     cable.impairment.loss_ppb = 10000000;
     cable.queue_bytes = 1 << 20;
-    rxe_base_impairment(&cable, 9000, &got);
+    lab_base_impairment(&cable, 9000, &got);
     ck_assert_int_eq(got.delay_ns, 10000000);
     ck_assert_uint_eq(got.rate_bps, 1000000000);
     ck_assert_uint_eq(got.random.loss_ppb, 10000000);
@@ -256,7 +257,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("backends/rxe/fabric");
+    Suite *suite = suite_create("backends/lab/fabric");
     TCase *pure = tcase_create("plans");
     TCase *built = tcase_create("namespaces");
     SRunner *runner;

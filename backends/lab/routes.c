@@ -1,4 +1,4 @@
-#include "backends/rxe/routes.h"
+#include "backends/lab/routes.h"
 
 #include <errno.h>
 #include <linux/fib_rules.h>
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "backends/rxe/netlink.h"
+#include "backends/lab/netlink.h"
 #include "base/check.h"
 
 /* Ours among the rules of a namespace: rtnetlink(7), "values above RTPROT_STATIC are not
@@ -114,7 +114,7 @@ static bool is_absent(int error, uint8_t family)
     return family == AF_INET6 && (error == EAFNOSUPPORT || error == EOPNOTSUPP);
 }
 
-int rxe_routes_begin(int fd)
+int lab_routes_begin(int fd)
 {
     int error = 0;
 
@@ -142,7 +142,7 @@ static int delete_one(int fd, uint8_t family)
     return netlink_call(fd, &request);
 }
 
-void rxe_routes_end(int fd)
+void lab_routes_end(int fd)
 {
     for (size_t i = 0; i < WEFT_LENGTH(families); i++) {
         int error = change_first_rule(fd, true, families[i]);
@@ -160,7 +160,7 @@ static uint32_t table_of(int fd, const char *netdev)
     return index == 0 ? 0 : FIRST_TABLE + index;
 }
 
-int rxe_routes_add_netdev(int fd, const char *netdev)
+int lab_routes_add_netdev(int fd, const char *netdev)
 {
     uint32_t table = table_of(fd, netdev);
     int error = table == 0 ? ENODEV : 0;
@@ -201,7 +201,7 @@ static int add_route(int fd, const char *netdev, uint8_t bits, const struct io_i
     return error == EEXIST ? 0 : error;
 }
 
-int rxe_routes_add_subnet(int fd, const char *netdev, const struct io_prefix *address)
+int lab_routes_add_subnet(int fd, const char *netdev, const struct io_prefix *address)
 {
     static const struct io_ip link_local = {{0xfe, 0x80}};
     static const struct io_ip multicast = {{0xff}};
@@ -222,7 +222,7 @@ int rxe_routes_add_subnet(int fd, const char *netdev, const struct io_prefix *ad
     return is_absent(error, AF_INET6) ? 0 : error;
 }
 
-int rxe_routes_change_address(int fd, bool adds, const char *netdev, const char *from,
+int lab_routes_change_address(int fd, bool adds, const char *netdev, const char *from,
                               const struct io_prefix *address)
 {
     uint8_t family = family_of(&address->ip);

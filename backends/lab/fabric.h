@@ -3,48 +3,48 @@
  *
  * Names: namespaces are "weft-PID-HOST" under /run/netns, so ip-netns(8) shows them;
  * interfaces are called as the scenario's ports; RDMA devices, whose names are one space
- * for all namespaces, "weftPIDhXpY" (rxe_device_name tells which). Where all hosts are in
+ * for all namespaces, "weftPIDhXpY" (lab_device_name tells which). Where all hosts are in
  * one namespace, interfaces are "wPIDhXpY", and "wPIDhXm" on the management network. */
-#ifndef WEFT_BACKENDS_RXE_FABRIC_H
-#define WEFT_BACKENDS_RXE_FABRIC_H
+#ifndef WEFT_BACKENDS_LAB_FABRIC_H
+#define WEFT_BACKENDS_LAB_FABRIC_H
 
 #include <net/if.h>
 
-#include "backends/rxe/netlink.h"
+#include "backends/lab/netlink.h"
 #include "base/error.h"
 #include "io/world.h"
 
-#define RXE_NETNS_DIR "/run/netns"
-#define RXE_NAME_PREFIX "weft-"
-#define RXE_MANAGEMENT "mgmt0"
-#define RXE_NAME_BYTES 96
+#define LAB_NETNS_DIR "/run/netns"
+#define LAB_NAME_PREFIX "weft-"
+#define LAB_MANAGEMENT "mgmt0"
+#define LAB_NAME_BYTES 96
 
 /* Where the netdevs of hosts are. */
-enum rxe_layout {
-    RXE_NAMESPACES,    /* each host's in a namespace of its own */
-    RXE_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
-    RXE_NO_INTERFACES, /* there are none: a world's affair, no fabric's */
+enum lab_layout {
+    LAB_NAMESPACES,    /* each host's in a namespace of its own */
+    LAB_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
+    LAB_NO_INTERFACES, /* there are none: a world's affair, no fabric's */
 };
 
 /* A namespace and sockets that live in it. -1: not there. */
-struct rxe_place {
-    char name[RXE_NAME_BYTES]; /* "" if never made, or not of our making */
+struct lab_place {
+    char name[LAB_NAME_BYTES]; /* "" if never made, or not of our making */
     int netns_fd;
     int route_fd;
     int rdma_fd;
 };
 
 /* Counts the RoCE frames of an interface. */
-struct rxe_tap {
+struct lab_tap {
     int fd;            /* -1: not there */
     uint64_t n_frames; /* as of the last look */
 };
 
 /* An end of a cable, or a port without one. */
-struct rxe_port {
+struct lab_port {
     char netdev[IF_NAMESIZE];
     bool has_device;
-    struct rxe_tap tap;
+    struct lab_tap tap;
     bool has_cable;
     uint32_t cable;
     uint32_t peer_host, peer_port; /* if has_cable */
@@ -53,61 +53,57 @@ struct rxe_port {
     uint32_t mtu_bytes;
 };
 
-struct rxe_host {
+struct lab_host {
     char management[IF_NAMESIZE]; /* its netdev on that network, if it is there */
-    struct rxe_place place;
-    struct rxe_port *ports; /* Owned [n_ports of the spec's host] */
-    struct rxe_tap management_tap;
+    struct lab_place place;
+    struct lab_port *ports; /* Owned [n_ports of the spec's host] */
+    struct lab_tap management_tap;
 };
 
-struct rxe_fabric {
+struct lab_fabric {
     const struct world_spec *spec; /* Not owned. */
-    enum rxe_layout layout;
+    enum lab_layout layout;
     int owner;              /* the process that names of ours carry */
     int home_fd;            /* the namespace we came from */
-    struct rxe_host *hosts; /* Owned [n_hosts] */
-    struct rxe_place bridge;
+    struct lab_host *hosts; /* Owned [n_hosts] */
+    struct lab_place bridge;
 };
 
 /* "weft4711h0p1": the RDMA device of a port, in a world of process `owner`. */
-void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
+void lab_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
 
 /* Whether a host brings its own NICs: WEFT_NIC=soft among its settings. The kernel's devices are
  * not made for it. */
-bool rxe_host_is_soft(const struct world_host *host);
+bool lab_host_is_soft(const struct world_host *host);
 
-/* WEFT_ERR_ENVIRONMENT, with what is missing, if this kernel or user cannot have RoCE
- * devices for several hosts: user, RDMA, a release that can. `out_layout`: how it can.
- * One namespace for all would take over this machine's routing, so only a guest has it. */
-weft_status rxe_probe(enum rxe_layout *out_layout,
-                      struct weft_error *error) WEFT_MUST_CHECK;
-/* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that the kernel cannot express. */
-weft_status rxe_can_express(const struct world_spec *spec,
+/* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that cables and processes of ours cannot
+ * express, and `backend`, whose world it is. */
+weft_status lab_can_express(const char *backend, const struct world_spec *spec,
                             struct weft_error *error) WEFT_MUST_CHECK;
+/* "backend soft has no switch: sw0". WEFT_ERR_UNSUPPORTED. */
+weft_status lab_refuse(const char *backend, const char *what, const char *of,
+                       struct weft_error *error);
 /* Whether cables of ours, or processes of hosts, can have this fault at all. */
-bool rxe_fault_is_expressible(const struct world_fault *fault);
-/* The same for what only this layout cannot. */
-weft_status rxe_layout_can_express(const struct world_spec *spec, enum rxe_layout layout,
-                                   struct weft_error *error) WEFT_MUST_CHECK;
+bool lab_fault_is_expressible(const struct world_fault *fault);
 
 /* Builds everything. `with_devices` false leaves the RDMA devices out (tests on kernels
  * without). On failure what was built is gone again. */
-weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout layout,
-                              bool with_devices, struct rxe_fabric *out,
+weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
+                              bool with_devices, struct lab_fabric *out,
                               struct weft_error *error) WEFT_MUST_CHECK;
 /* Takes everything down: devices, then interfaces, then namespaces. */
-void rxe_fabric_destroy(struct rxe_fabric *fabric);
+void lab_fabric_destroy(struct lab_fabric *fabric);
 
 /* Into the place's namespace, and back. An errno. */
-int rxe_place_enter(const struct rxe_place *place);
-void rxe_fabric_go_home(const struct rxe_fabric *fabric);
+int lab_place_enter(const struct lab_place *place);
+void lab_fabric_go_home(const struct lab_fabric *fabric);
 
 /* RoCE frames (UDP port 4791) that crossed an interface so far, both directions;
  * `port` UINT32_MAX: the management network's. */
-uint64_t rxe_fabric_roce_frames(struct rxe_fabric *fabric, uint32_t host, uint32_t port);
+uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port);
 
 /* Removes namespaces, devices and interfaces that processes which are no more left
  * behind. Returns how many namespaces; names are logged. */
-unsigned rxe_cleanup(struct weft_log *log);
+unsigned lab_cleanup(struct weft_log *log);
 
 #endif

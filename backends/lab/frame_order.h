@@ -1,8 +1,8 @@
 /* Frames of several interfaces in the order of their stamps. A packet(7) socket does not keep
  * it: what arrives is stamped by the processor that sent it, and may be queued only after the
  * answer of somebody on another processor who heard of it first. */
-#ifndef WEFT_BACKENDS_RXE_FRAME_ORDER_H
-#define WEFT_BACKENDS_RXE_FRAME_ORDER_H
+#ifndef WEFT_BACKENDS_LAB_FRAME_ORDER_H
+#define WEFT_BACKENDS_LAB_FRAME_ORDER_H
 
 #include "base/heap.h"
 #include "io/world.h"

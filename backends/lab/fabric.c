@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "backends/rxe/fabric.h"
+#include "backends/lab/fabric.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
 #include "base/check.h"
 #include "base/text.h"
 
-void rxe_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes)
+void lab_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes)
 {
     weft_format(out, n_bytes, "weft%dh%up%u", owner, host, port);
 }
 
-bool rxe_host_is_soft(const struct world_host *host)
+bool lab_host_is_soft(const struct world_host *host)
 {
     bool is_soft = false;
 
@@ -30,15 +30,15 @@ bool rxe_host_is_soft(const struct world_host *host)
 
 /* ---- the management network ---- */
 
-static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
+static weft_status join_management(struct lab_fabric *fabric, uint32_t index,
                                    struct weft_error *error)
 {
-    struct rxe_host *host = &fabric->hosts[index];
+    struct lab_host *host = &fabric->hosts[index];
     const struct world_host *spec = &fabric->spec->hosts[index];
     struct io_prefix address = {spec->management_ip, fabric->spec->management.prefix_len};
     struct netlink_veth_end ends[2] = {{host->management, host->place.netns_fd, 1500},
                                        {NULL, fabric->bridge.netns_fd, 1500}};
-    char port[RXE_NAME_BYTES];
+    char port[LAB_NAME_BYTES];
     int problem;
 
     weft_format(port, sizeof(port), "host%u", index);
@@ -60,11 +60,11 @@ static weft_status join_management(struct rxe_fabric *fabric, uint32_t index,
         return weft_fail_errno(error, problem, "management", "cannot connect %s",
                                spec->name);
     }
-    rxe_tap_open(fabric, &host->place, host->management, &host->management_tap);
+    lab_tap_open(fabric, &host->place, host->management, &host->management_tap);
     return WEFT_OK;
 }
 
-static weft_status make_management(struct rxe_fabric *fabric, struct weft_error *error)
+static weft_status make_management(struct lab_fabric *fabric, struct weft_error *error)
 {
     const struct world_spec *spec = fabric->spec;
     const struct world_sysctl none = {0};
@@ -72,7 +72,7 @@ static weft_status make_management(struct rxe_fabric *fabric, struct weft_error 
     int problem;
 
     /* Ends of ports without a cable are kept here as well. */
-    status = rxe_place_make(fabric, &fabric->bridge, "management", &none, false, error);
+    status = lab_place_make(fabric, &fabric->bridge, "management", &none, false, error);
     if (status != WEFT_OK || !spec->management.exists) {
         return status;
     }
@@ -88,21 +88,21 @@ static weft_status make_management(struct rxe_fabric *fabric, struct weft_error 
 
 /* ---- ports and cables ---- */
 
-static void plan_port(struct rxe_fabric *fabric, uint32_t cable, unsigned side)
+static void plan_port(struct lab_fabric *fabric, uint32_t cable, unsigned side)
 {
     const struct world_cable *spec = &fabric->spec->cables[cable];
     const struct world_end *own = &spec->ends[side];
     const struct world_end *other = &spec->ends[1 - side];
-    struct rxe_port *port = &fabric->hosts[own->node].ports[own->port];
+    struct lab_port *port = &fabric->hosts[own->node].ports[own->port];
 
     port->has_cable = true;
     port->cable = cable;
     port->peer_host = other->node;
     port->peer_port = other->port;
-    rxe_base_impairment(spec, port->mtu_bytes, &port->impairment);
+    lab_base_impairment(spec, port->mtu_bytes, &port->impairment);
 }
 
-static weft_status make_cable(struct rxe_fabric *fabric, uint32_t cable,
+static weft_status make_cable(struct lab_fabric *fabric, uint32_t cable,
                               struct weft_error *error)
 {
     const struct world_cable *spec = &fabric->spec->cables[cable];
@@ -111,8 +111,8 @@ static weft_status make_cable(struct rxe_fabric *fabric, uint32_t cable,
 
     for (unsigned side = 0; side < 2; side++) {
         const struct world_end *end = &spec->ends[side];
-        const struct rxe_host *host = &fabric->hosts[end->node];
-        const struct rxe_port *port = &host->ports[end->port];
+        const struct lab_host *host = &fabric->hosts[end->node];
+        const struct lab_port *port = &host->ports[end->port];
 
         plan_port(fabric, cable, side);
         ends[side] = (struct netlink_veth_end){port->netdev, host->place.netns_fd,
@@ -131,11 +131,11 @@ static weft_status make_cable(struct rxe_fabric *fabric, uint32_t cable,
     return WEFT_OK;
 }
 
-static weft_status make_loose_port(struct rxe_fabric *fabric, uint32_t host,
+static weft_status make_loose_port(struct lab_fabric *fabric, uint32_t host,
                                    uint32_t index, struct weft_error *error)
 {
     const struct world_port *port = &fabric->spec->hosts[host].ports[index];
-    char name[RXE_NAME_BYTES];
+    char name[LAB_NAME_BYTES];
     const struct netlink_veth_end ends[2] = {
         {fabric->hosts[host].ports[index].netdev, fabric->hosts[host].place.netns_fd,
          port->mtu_bytes},
@@ -150,11 +150,11 @@ static weft_status make_loose_port(struct rxe_fabric *fabric, uint32_t host,
 }
 
 /* The interface is there: addresses, up, impairment. */
-static int configure_port(struct rxe_fabric *fabric, uint32_t host, uint32_t index)
+static int configure_port(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 {
     const struct world_port *spec = &fabric->spec->hosts[host].ports[index];
-    struct rxe_place *place = &fabric->hosts[host].place;
-    struct rxe_port *port = &fabric->hosts[host].ports[index];
+    struct lab_place *place = &fabric->hosts[host].place;
+    struct lab_port *port = &fabric->hosts[host].ports[index];
     bool is_up = !port->has_cable || fabric->spec->cables[port->cable].up;
     int problem = netlink_set_up(place->route_fd, port->netdev, is_up);
 
@@ -165,20 +165,20 @@ static int configure_port(struct rxe_fabric *fabric, uint32_t host, uint32_t ind
                                      has_peer ? &spec->peers[i] : &spec->addresses[i].ip);
     }
     if (problem == 0) {
-        problem = rxe_port_impair(fabric, host, index);
+        problem = lab_port_impair(fabric, host, index);
     }
-    rxe_tap_open(fabric, place, port->netdev, &port->tap);
+    lab_tap_open(fabric, place, port->netdev, &port->tap);
     return problem;
 }
 
-static weft_status make_device(struct rxe_fabric *fabric, uint32_t host, uint32_t index,
+static weft_status make_device(struct lab_fabric *fabric, uint32_t host, uint32_t index,
                                struct weft_error *error)
 {
     const struct world_port *spec = &fabric->spec->hosts[host].ports[index];
-    char device[RXE_NAME_BYTES];
+    char device[LAB_NAME_BYTES];
     int problem;
 
-    rxe_device_name(fabric->owner, host, index, device, sizeof(device));
+    lab_device_name(fabric->owner, host, index, device, sizeof(device));
     problem = netlink_add_rxe(fabric->hosts[host].place.rdma_fd, device,
                               fabric->hosts[host].ports[index].netdev);
     if (problem == EINVAL || problem == EOPNOTSUPP) {
@@ -194,7 +194,7 @@ static weft_status make_device(struct rxe_fabric *fabric, uint32_t host, uint32_
     return WEFT_OK;
 }
 
-static weft_status make_port(struct rxe_fabric *fabric, uint32_t host, uint32_t index,
+static weft_status make_port(struct lab_fabric *fabric, uint32_t host, uint32_t index,
                              bool with_devices, struct weft_error *error)
 {
     const struct world_host *spec = &fabric->spec->hosts[host];
@@ -212,12 +212,12 @@ static weft_status make_port(struct rxe_fabric *fabric, uint32_t host, uint32_t 
         return weft_fail_errno(error, problem, "port", "cannot configure %s:%s",
                                spec->name, spec->ports[index].name);
     }
-    return with_devices && !rxe_host_is_soft(spec)
+    return with_devices && !lab_host_is_soft(spec)
                ? make_device(fabric, host, index, error)
                : WEFT_OK;
 }
 
-static weft_status make_ports(struct rxe_fabric *fabric, bool with_devices,
+static weft_status make_ports(struct lab_fabric *fabric, bool with_devices,
                               struct weft_error *error)
 {
     const struct world_spec *spec = fabric->spec;
@@ -236,19 +236,19 @@ static weft_status make_ports(struct rxe_fabric *fabric, bool with_devices,
 
 /* ---- life ---- */
 
-static void init(const struct world_spec *spec, enum rxe_layout layout,
-                 struct rxe_fabric *fabric)
+static void init(const struct world_spec *spec, enum lab_layout layout,
+                 struct lab_fabric *fabric)
 {
-    const struct rxe_place nowhere = {.netns_fd = -1, .route_fd = -1, .rdma_fd = -1};
+    const struct lab_place nowhere = {.netns_fd = -1, .route_fd = -1, .rdma_fd = -1};
 
-    *fabric = (struct rxe_fabric){.spec = spec,
+    *fabric = (struct lab_fabric){.spec = spec,
                                   .layout = layout,
                                   .owner = getpid(),
                                   .home_fd = -1,
                                   .bridge = nowhere};
     fabric->hosts = weft_calloc(spec->n_hosts + 1, sizeof(*fabric->hosts));
     for (uint32_t i = 0; i < spec->n_hosts; i++) {
-        struct rxe_host *host = &fabric->hosts[i];
+        struct lab_host *host = &fabric->hosts[i];
 
         host->place = nowhere;
         host->management_tap.fd = -1;
@@ -258,11 +258,11 @@ static void init(const struct world_spec *spec, enum rxe_layout layout,
             host->ports[j].mtu_bytes = spec->hosts[i].ports[j].mtu_bytes;
         }
     }
-    rxe_layout_name(fabric);
+    lab_layout_name(fabric);
 }
 
-weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout layout,
-                              bool with_devices, struct rxe_fabric *out,
+weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
+                              bool with_devices, struct lab_fabric *out,
                               struct weft_error *error)
 {
     weft_status status = WEFT_OK;
@@ -275,7 +275,7 @@ weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout lay
         status = make_management(out, error);
     }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
-        status = rxe_place_make_host(out, i, with_devices, error);
+        status = lab_place_make_host(out, i, with_devices, error);
         if (status == WEFT_OK && spec->management.exists &&
             !io_ip_is_zero(&spec->hosts[i].management_ip)) {
             status = join_management(out, i, error);
@@ -285,30 +285,30 @@ weft_status rxe_fabric_create(const struct world_spec *spec, enum rxe_layout lay
         status = make_ports(out, with_devices, error);
     }
     if (status == WEFT_OK) {
-        int problem = rxe_layout_begin(out);
+        int problem = lab_layout_begin(out);
 
         status = problem == 0 ? WEFT_OK
                               : weft_fail_errno(error, problem, "routes",
                                                 "cannot keep the hosts apart");
     }
     if (status != WEFT_OK) {
-        rxe_fabric_destroy(out);
+        lab_fabric_destroy(out);
     }
     return status;
 }
 
-static void delete_devices(struct rxe_fabric *fabric, uint32_t index)
+static void delete_devices(struct lab_fabric *fabric, uint32_t index)
 {
-    struct rxe_host *host = &fabric->hosts[index];
+    struct lab_host *host = &fabric->hosts[index];
 
     for (uint32_t i = 0; i < fabric->spec->hosts[index].n_ports; i++) {
-        char device[RXE_NAME_BYTES];
+        char device[LAB_NAME_BYTES];
         int problem;
 
         if (!host->ports[i].has_device) {
             continue;
         }
-        rxe_device_name(fabric->owner, index, i, device, sizeof(device));
+        lab_device_name(fabric->owner, index, i, device, sizeof(device));
         problem = netlink_delete_rdma(host->place.rdma_fd, device);
         if (problem != 0) {
             weft_log(fabric->spec->log, WEFT_LOG_WARN, "rxe: %s stays: %s", device,
@@ -317,10 +317,10 @@ static void delete_devices(struct rxe_fabric *fabric, uint32_t index)
     }
 }
 
-static void destroy_host(struct rxe_fabric *fabric, uint32_t index)
+static void destroy_host(struct lab_fabric *fabric, uint32_t index)
 {
     const struct world_host *spec = &fabric->spec->hosts[index];
-    struct rxe_host *host = &fabric->hosts[index];
+    struct lab_host *host = &fabric->hosts[index];
 
     for (uint32_t i = 0; i < spec->n_ports; i++) {
         if (host->ports[i].tap.fd >= 0) {
@@ -333,27 +333,27 @@ static void destroy_host(struct rxe_fabric *fabric, uint32_t index)
     if (host->management_tap.fd >= 0) {
         close(host->management_tap.fd);
     }
-    if (fabric->layout == RXE_ONE_NAMESPACE && host->place.route_fd >= 0) {
+    if (fabric->layout == LAB_ONE_NAMESPACE && host->place.route_fd >= 0) {
         netlink_delete_link(host->place.route_fd, host->management);
     }
-    rxe_place_close(&host->place);
+    lab_place_close(&host->place);
     free(host->ports);
 }
 
-void rxe_fabric_destroy(struct rxe_fabric *fabric)
+void lab_fabric_destroy(struct lab_fabric *fabric)
 {
     /* All devices first: an interface takes its cable's other end with it, and a device
      * whose interface went is removed only some time later. */
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         delete_devices(fabric, i);
     }
-    rxe_layout_end(fabric);
+    lab_layout_end(fabric);
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         destroy_host(fabric, i);
     }
     free(fabric->hosts);
     fabric->hosts = NULL;
-    rxe_place_close(&fabric->bridge);
+    lab_place_close(&fabric->bridge);
     if (fabric->home_fd >= 0) {
         close(fabric->home_fd);
         fabric->home_fd = -1;

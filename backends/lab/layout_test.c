@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
 #include "base/check.h"
 
 #define TITANIC "192.168.101.1"
@@ -22,7 +22,7 @@ static struct world_port ports[2];
 static struct world_host hosts[2];
 static struct world_cable cable;
 static struct world_spec spec;
-static struct rxe_fabric fabric;
+static struct lab_fabric fabric;
 
 static void build(void)
 {
@@ -52,7 +52,7 @@ static void build(void)
                                .cables = &cable,
                                .n_cables = 1,
                                .management = {.exists = true, .prefix_len = 24}};
-    ck_assert_int_eq(rxe_fabric_create(&spec, RXE_ONE_NAMESPACE, false, &fabric, &error),
+    ck_assert_int_eq(lab_fabric_create(&spec, LAB_ONE_NAMESPACE, false, &fabric, &error),
                      WEFT_OK);
 }
 
@@ -133,9 +133,9 @@ START_TEST(a_port_that_is_down_reaches_nobody_until_it_is_up)
 {
     const struct world_fault down = {.kind = WORLD_FAULT_DOWN, .has_port = true};
 
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &down, false), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &down, false), 0);
     ck_assert_int_ne(call(TITANIC, ICEBERG), 0);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &down, true), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &down, true), 0);
     ck_assert_int_eq(call(TITANIC, ICEBERG), 0);
 }
 END_TEST
@@ -150,9 +150,9 @@ START_TEST(an_address_comes_and_goes_with_its_rules)
 
     ck_assert(ok);
     rules(before, sizeof(before));
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, false), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), 0);
     ck_assert_int_eq(call(TITANIC, "192.168.101.9"), 0);
-    ck_assert_int_eq(rxe_fault_apply(&fabric, &fault, true), 0);
+    ck_assert_int_eq(lab_fault_apply(&fabric, &fault, true), 0);
     rules(after, sizeof(after));
     ck_assert_str_eq(before, after);
 }
@@ -160,7 +160,7 @@ END_TEST
 
 static void tear_down(void)
 {
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
 }
 
 START_TEST(nothing_remains)
@@ -170,7 +170,7 @@ START_TEST(nothing_remains)
 
     rules(before, sizeof(before));
     build();
-    rxe_fabric_destroy(&fabric);
+    lab_fabric_destroy(&fabric);
     rules(after, sizeof(after));
     ck_assert_str_eq(before, after);
 }
@@ -188,7 +188,7 @@ static bool can_build(void)
 
 int main(void)
 {
-    Suite *suite = suite_create("backends/rxe/layout");
+    Suite *suite = suite_create("backends/lab/layout");
     TCase *built = tcase_create("one namespace");
     TCase *bare = tcase_create("before and after");
     SRunner *runner;

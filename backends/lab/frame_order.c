@@ -1,4 +1,4 @@
-#include "backends/rxe/frame_order.h"
+#include "backends/lab/frame_order.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "backends/rxe/netlink.h"
+#include "backends/lab/netlink.h"
 #include "base/text.h"
 
 #define QUEUE_PACKETS 10000

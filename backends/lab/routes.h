@@ -7,27 +7,27 @@
  * of its addresses. So packets to an address that is this kernel's own still cross the
  * cable. Who says neither (TCP towards a rendezvous) reaches an address from the netdev at
  * the other end. */
-#ifndef WEFT_BACKENDS_RXE_ROUTES_H
-#define WEFT_BACKENDS_RXE_ROUTES_H
+#ifndef WEFT_BACKENDS_LAB_ROUTES_H
+#define WEFT_BACKENDS_LAB_ROUTES_H
 
 #include <stdbool.h>
 
 #include "io/addr.h"
 
 /* The local table's rule goes behind ours. An errno; EEXIST: somebody did already. */
-int rxe_routes_begin(int route_fd);
+int lab_routes_begin(int route_fd);
 /* Takes back every rule of ours, and puts that of the local table where it was. */
-void rxe_routes_end(int route_fd);
+void lab_routes_end(int route_fd);
 
 /* The rules of a netdev that exists: once. */
-int rxe_routes_add_netdev(int route_fd, const char *netdev);
+int lab_routes_add_netdev(int route_fd, const char *netdev);
 /* The subnet of an address of `netdev`. Again after the netdev was down, which loses
  * routes but not rules; EEXIST is no error. */
-int rxe_routes_add_subnet(int route_fd, const char *netdev,
+int lab_routes_add_subnet(int route_fd, const char *netdev,
                           const struct io_prefix *address);
 /* What is sent from the address leaves by `netdev`; what is sent to it by whoever does not
  * say from where, by `from` (NULL: as the kernel likes). `adds` false takes it back. */
-int rxe_routes_change_address(int route_fd, bool adds, const char *netdev,
+int lab_routes_change_address(int route_fd, bool adds, const char *netdev,
                               const char *from, const struct io_prefix *address);
 
 #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "backends/rxe/capture.h"
+#include "backends/lab/capture.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/rxe/frame_order.h"
+#include "backends/lab/frame_order.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -27,7 +27,7 @@ struct source {
     uint64_t n_lost;
 };
 
-struct rxe_capture {
+struct lab_capture {
     void (*tap)(void *context, const struct world_frame *frame);
     void *context;
     weft_ns
@@ -48,13 +48,13 @@ static weft_ns clock_of(clockid_t clock)
 
 /* ---- sockets ---- */
 
-static int open_socket(const struct rxe_fabric *fabric, const struct rxe_place *place,
+static int open_socket(const struct lab_fabric *fabric, const struct lab_place *place,
                        const char *netdev, int *out)
 {
     const int one = 1;
     const int room = KERNEL_ROOM;
     struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
-    int problem = rxe_place_enter(place);
+    int problem = lab_place_enter(place);
     int fd;
 
     if (problem != 0) {
@@ -62,7 +62,7 @@ static int open_socket(const struct rxe_fabric *fabric, const struct rxe_place *
     }
     fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     problem = fd < 0 ? errno : 0;
-    rxe_fabric_go_home(fabric);
+    lab_fabric_go_home(fabric);
     if (problem != 0) {
         return problem;
     }
@@ -80,7 +80,7 @@ static int open_socket(const struct rxe_fabric *fabric, const struct rxe_place *
 
 /* ---- life ---- */
 
-static void capture_free(struct rxe_capture *capture)
+static void capture_free(struct lab_capture *capture)
 {
     for (uint32_t i = 0; i < capture->n; i++) {
         close(capture->sources[i].fd);
@@ -91,12 +91,12 @@ static void capture_free(struct rxe_capture *capture)
     free(capture);
 }
 
-int rxe_capture_start(const struct rxe_fabric *fabric,
+int lab_capture_start(const struct lab_fabric *fabric,
                       void (*tap)(void *context, const struct world_frame *frame),
-                      void *context, struct rxe_capture **out)
+                      void *context, struct lab_capture **out)
 {
     const struct world_spec *spec = fabric->spec;
-    struct rxe_capture *capture = weft_calloc(1, sizeof(*capture));
+    struct lab_capture *capture = weft_calloc(1, sizeof(*capture));
     uint32_t n_ports = 0;
     int problem = 0;
 
@@ -127,7 +127,7 @@ int rxe_capture_start(const struct rxe_fabric *fabric,
     return problem;
 }
 
-uint64_t rxe_capture_lost(struct rxe_capture *capture)
+uint64_t lab_capture_lost(struct lab_capture *capture)
 {
     uint64_t n_lost = 0;
 
@@ -162,7 +162,7 @@ static weft_ns stamp_of(struct msghdr *message)
 }
 
 /* The next frame of a port; false: there is none. */
-static bool receive(const struct rxe_capture *capture, const struct source *source,
+static bool receive(const struct lab_capture *capture, const struct source *source,
                     struct world_frame *out)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
@@ -196,7 +196,7 @@ static bool receive(const struct rxe_capture *capture, const struct source *sour
 }
 
 /* What came before the look, of every port: a busy one must not keep the others waiting. */
-static void receive_all(struct rxe_capture *capture)
+static void receive_all(struct lab_capture *capture)
 {
     weft_ns begun_ns = clock_of(CLOCK_MONOTONIC);
 
@@ -210,7 +210,7 @@ static void receive_all(struct rxe_capture *capture)
     }
 }
 
-static void hand_out(struct rxe_capture *capture, weft_ns until)
+static void hand_out(struct lab_capture *capture, weft_ns until)
 {
     const struct world_frame *frame;
 
@@ -220,7 +220,7 @@ static void hand_out(struct rxe_capture *capture, weft_ns until)
     }
 }
 
-void rxe_capture_fetch(struct rxe_capture *capture)
+void lab_capture_fetch(struct lab_capture *capture)
 {
     if (capture != NULL) {
         receive_all(capture);
@@ -228,7 +228,7 @@ void rxe_capture_fetch(struct rxe_capture *capture)
     }
 }
 
-void rxe_capture_end(struct rxe_capture *capture)
+void lab_capture_end(struct lab_capture *capture)
 {
     if (capture != NULL) {
         receive_all(capture);

@@ -1,5 +1,5 @@
 /* Frames as packet(7) sockets hand them out, and as a capture must have them. */
-#include "backends/rxe/frame_order.h"
+#include "backends/lab/frame_order.h"
 
 #include <check.h>
 #include <stdlib.h>

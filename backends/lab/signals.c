@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "backends/rxe/signals.h"
+#include "backends/lab/signals.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ static bool is_ignored(int number)
     return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-void rxe_signals_catch(struct rxe_signals *signals)
+void lab_signals_catch(struct lab_signals *signals)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     sigset_t mask;
@@ -24,12 +24,12 @@ void rxe_signals_catch(struct rxe_signals *signals)
             sigaddset(&mask, numbers[i]);
         }
     }
-    *signals = (struct rxe_signals){.fd = -1};
+    *signals = (struct lab_signals){.fd = -1};
     sigprocmask(SIG_BLOCK, &mask, &signals->old_mask);
     signals->fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-bool rxe_signals_came(struct rxe_signals *signals)
+bool lab_signals_came(struct lab_signals *signals)
 {
     struct signalfd_siginfo info;
 
@@ -40,9 +40,9 @@ bool rxe_signals_came(struct rxe_signals *signals)
     return signals->number != 0;
 }
 
-void rxe_signals_release(struct rxe_signals *signals)
+void lab_signals_release(struct lab_signals *signals)
 {
-    (void)rxe_signals_came(signals);
+    (void)lab_signals_came(signals);
     if (signals->fd >= 0) {
         close(signals->fd);
         signals->fd = -1;

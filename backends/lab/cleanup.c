@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/lab/private.h"
 #include "backends/linux/shm.h"
-#include "backends/rxe/private.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -19,7 +19,7 @@
 static void delete_devices(int owner, struct weft_log *log)
 {
     char prefix[32];
-    char device[RXE_NAME_BYTES];
+    char device[LAB_NAME_BYTES];
     int fd;
 
     weft_format(prefix, sizeof(prefix), "weft%dh", owner);
@@ -33,21 +33,21 @@ static void delete_devices(int owner, struct weft_log *log)
     close(fd);
 }
 
-unsigned rxe_cleanup(struct weft_log *log)
+unsigned lab_cleanup(struct weft_log *log)
 {
-    DIR *folder = opendir(RXE_NETNS_DIR);
+    DIR *folder = opendir(LAB_NETNS_DIR);
     struct dirent *entry;
     unsigned n = linux_shm_sweep(log);
 
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         int owner;
 
-        if (sscanf(entry->d_name, RXE_NAME_PREFIX "%d-", &owner) != 1 || owner <= 0 ||
+        if (sscanf(entry->d_name, LAB_NAME_PREFIX "%d-", &owner) != 1 || owner <= 0 ||
             kill(owner, 0) == 0 || errno != ESRCH) {
             continue;
         }
         delete_devices(owner, log);
-        rxe_unpin(entry->d_name);
+        lab_unpin(entry->d_name);
         weft_log(log, WEFT_LOG_INFO, "removed namespace %s", entry->d_name);
         n++;
     }

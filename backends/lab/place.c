@@ -9,16 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/rxe/private.h"
+#include "backends/lab/private.h"
 #include "base/check.h"
 #include "base/text.h"
 
-int rxe_place_enter(const struct rxe_place *place)
+int lab_place_enter(const struct lab_place *place)
 {
     return setns(place->netns_fd, CLONE_NEWNET) == 0 ? 0 : errno;
 }
 
-void rxe_fabric_go_home(const struct rxe_fabric *fabric)
+void lab_fabric_go_home(const struct lab_fabric *fabric)
 {
     /* What came out may go back; going on elsewhere would configure the wrong host. */
     int result = setns(fabric->home_fd, CLONE_NEWNET);
@@ -26,19 +26,19 @@ void rxe_fabric_go_home(const struct rxe_fabric *fabric)
     weft_check(result == 0);
 }
 
-static void path_of(const char *name, char out[RXE_PATH_BYTES])
+static void path_of(const char *name, char out[LAB_PATH_BYTES])
 {
-    weft_format(out, RXE_PATH_BYTES, "%s/%s", RXE_NETNS_DIR, name);
+    weft_format(out, LAB_PATH_BYTES, "%s/%s", LAB_NETNS_DIR, name);
 }
 
 /* Gives the calling thread's namespace a name, as ip-netns(8) does. */
 static int pin_namespace(const char *name)
 {
-    char path[RXE_PATH_BYTES];
+    char path[LAB_PATH_BYTES];
     int fd;
 
     path_of(name, path);
-    if (mkdir(RXE_NETNS_DIR, 0755) != 0 && errno != EEXIST) {
+    if (mkdir(LAB_NETNS_DIR, 0755) != 0 && errno != EEXIST) {
         return errno;
     }
     fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
@@ -55,9 +55,9 @@ static int pin_namespace(const char *name)
     return 0;
 }
 
-void rxe_unpin(const char *name)
+void lab_unpin(const char *name)
 {
-    char path[RXE_PATH_BYTES];
+    char path[LAB_PATH_BYTES];
 
     path_of(name, path);
     umount2(path, MNT_DETACH);
@@ -79,7 +79,7 @@ static void write_setting(const char *path, int value)
     close(fd);
 }
 
-void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
+void lab_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
 {
     const struct {
         const char *name;
@@ -95,7 +95,7 @@ void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
     };
 
     for (size_t i = 0; i < WEFT_LENGTH(settings); i++) {
-        char path[RXE_PATH_BYTES];
+        char path[LAB_PATH_BYTES];
 
         weft_format(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/%s", scope,
                     settings[i].name);
@@ -107,15 +107,15 @@ void rxe_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
  * all: ip-sysctl of the kernel's documentation. */
 static void apply_to_namespace(const struct world_sysctl *sysctl)
 {
-    rxe_apply_sysctl(sysctl, "all");
-    rxe_apply_sysctl(sysctl, "default");
+    lab_apply_sysctl(sysctl, "all");
+    lab_apply_sysctl(sysctl, "default");
     /* Nobody else is on a cable: a link-local GID need not wait for a second's probing. */
     write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
     write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
 }
 
 /* The namespace was entered: its descriptor and its sockets. */
-static int open_place(struct rxe_place *place, bool with_devices)
+static int open_place(struct lab_place *place, bool with_devices)
 {
     int error;
 
@@ -130,14 +130,14 @@ static int open_place(struct rxe_place *place, bool with_devices)
     return error != 0 ? error : netlink_set_up(place->route_fd, "lo", true);
 }
 
-weft_status rxe_place_make(struct rxe_fabric *fabric, struct rxe_place *place,
+weft_status lab_place_make(struct lab_fabric *fabric, struct lab_place *place,
                            const char *name, const struct world_sysctl *sysctl,
                            bool with_devices, struct weft_error *error)
 {
-    char full[RXE_NAME_BYTES];
+    char full[LAB_NAME_BYTES];
     int problem;
 
-    weft_format(full, sizeof(full), "%s%d-%s", RXE_NAME_PREFIX, fabric->owner, name);
+    weft_format(full, sizeof(full), "%s%d-%s", LAB_NAME_PREFIX, fabric->owner, name);
     if (unshare(CLONE_NEWNET) != 0) {
         return weft_fail_errno(error, errno, "namespace", "cannot make %s", full);
     }
@@ -147,22 +147,22 @@ weft_status rxe_place_make(struct rxe_fabric *fabric, struct rxe_place *place,
         apply_to_namespace(sysctl);
         problem = open_place(place, with_devices);
     }
-    rxe_fabric_go_home(fabric);
+    lab_fabric_go_home(fabric);
     return problem == 0
                ? WEFT_OK
                : weft_fail_errno(error, problem, "namespace", "cannot make %s", full);
 }
 
-weft_status rxe_place_make_host(struct rxe_fabric *fabric, uint32_t index,
+weft_status lab_place_make_host(struct lab_fabric *fabric, uint32_t index,
                                 bool with_devices, struct weft_error *error)
 {
     const struct world_host *spec = &fabric->spec->hosts[index];
-    struct rxe_place *place = &fabric->hosts[index].place;
+    struct lab_place *place = &fabric->hosts[index].place;
     const struct world_sysctl none = {0};
     int problem;
 
-    if (fabric->layout == RXE_NAMESPACES) {
-        return rxe_place_make(fabric, place, spec->name, &spec->sysctl, with_devices,
+    if (fabric->layout == LAB_NAMESPACES) {
+        return lab_place_make(fabric, place, spec->name, &spec->sysctl, with_devices,
                               error);
     }
     apply_to_namespace(&none);
@@ -172,7 +172,7 @@ weft_status rxe_place_make_host(struct rxe_fabric *fabric, uint32_t index,
                : weft_fail_errno(error, problem, "namespace", "cannot configure it");
 }
 
-void rxe_place_close(struct rxe_place *place)
+void lab_place_close(struct lab_place *place)
 {
     int *const fds[] = {&place->netns_fd, &place->route_fd, &place->rdma_fd};
 
@@ -183,7 +183,7 @@ void rxe_place_close(struct rxe_place *place)
         *fds[i] = -1;
     }
     if (place->name[0] != '\0') {
-        rxe_unpin(place->name);
+        lab_unpin(place->name);
         place->name[0] = '\0';
     }
 }

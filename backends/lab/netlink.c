@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "backends/rxe/netlink.h"
+#include "backends/lab/netlink.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

@@ -1,0 +1,43 @@
+/* A world whose hosts are processes of their own, in namespaces with cables between them or all
+ * in ours: what backends/rxe and backends/soft have in common. Real time. */
+#ifndef WEFT_BACKENDS_LAB_WORLD_H
+#define WEFT_BACKENDS_LAB_WORLD_H
+
+#include "backends/lab/fabric.h"
+
+struct lab_world_kind {
+    enum lab_layout layout;
+    bool with_devices; /* the kernel's soft-RoCE on every port */
+    /* What processes find in their environment besides; [n_settings], outlives the world. */
+    const struct world_setting *settings;
+    uint32_t n_settings;
+};
+
+/* `ops` has the functions below. */
+weft_status lab_world_create(const struct world_ops *ops,
+                             const struct lab_world_kind *kind,
+                             const struct world_spec *spec, struct world **out,
+                             struct weft_error *error);
+
+/* Of world_ops. */
+struct io_env *lab_world_host_env(struct world *world, uint32_t host, uint32_t process);
+struct io_loop *lab_world_loop(struct world *world);
+weft_ns lab_world_now(struct world *world);
+int lab_world_inject(struct world *world, const struct world_fault *fault);
+bool lab_world_host_alive(const struct world *world, uint32_t host);
+int lab_world_tap(struct world *world,
+                  void (*tap)(void *context, const struct world_frame *frame),
+                  void *context);
+weft_status lab_world_step(struct world *world, weft_ns until);
+void lab_world_cable_stats(const struct world *world, uint32_t cable,
+                           struct world_cable_stats *out);
+bool lab_world_counter(const struct world *world, uint32_t index, const char **out_name,
+                       uint64_t *out_value);
+weft_status lab_world_launch(struct world *world, uint32_t host, uint32_t process,
+                             char *const *argv, struct weft_error *error);
+void lab_world_ending(struct world *world, uint32_t host, uint32_t process,
+                      struct world_ending *out);
+void lab_world_tell_ended(struct world *world, uint32_t member);
+void lab_world_destroy(struct world *world);
+
+#endif
