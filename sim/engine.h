@@ -81,6 +81,20 @@ bool sim_run(struct sim_engine *engine, const uint32_t *n_woken);
  * turn. */
 bool sim_is_past(const struct sim_engine *engine, weft_ps at, uint32_t rank);
 
+/* For an event that is running: true if an event of that rank, scheduled for now, would be the
+ * next to run. */
+static inline bool sim_would_be_next(const struct sim_engine *engine, uint32_t rank)
+{
+    return engine->pending.taken_at == engine->now &&
+           sim_pending_is_before_all(&engine->pending, engine->now, rank);
+}
+
+/* What an event of that rank would have done now has been done, by the one before it. */
+static inline void sim_skip_turn(struct sim_engine *engine, uint32_t rank)
+{
+    engine->rank_reached = rank > engine->rank_reached ? rank : engine->rank_reached;
+}
+
 /* Packet trains (sim/train.h) may start. They may unless told otherwise, or the story has
  * packets in it. */
 void sim_engine_allow_trains(struct sim_engine *engine, bool allowed);

@@ -258,6 +258,40 @@ void sim_port_check_carrier(struct sim_port *port);
 /* Story line about a frame that goes no further. */
 void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
                          const char *why);
+/* Story line about a frame that is sent, for stories with packets in them. */
+void sim_port_trace_frame(struct sim_port *port, const struct sim_frame *frame);
+static inline void sim_port_trace_sent(struct sim_port *port,
+                                       const struct sim_frame *frame)
+{
+    if (weft_trace_on(sim_trace(port->engine), WEFT_TRACE_PACKET)) {
+        sim_port_trace_frame(port, frame);
+    }
+}
+
+/* Sends a frame in its slot where there is nothing to ask for (sim_port_review): what most
+ * frames are. */
+static inline void sim_port_send_plain(struct sim_port *port, struct sim_frame *frame)
+{
+    struct sim_link *link = &port->out;
+    weft_ps time = sim_rate_time(&link->rate, frame->wire_bytes);
+    port->free_at = sim_now(port->engine) + time;
+    link->stats.packets++;
+    link->stats.bytes += frame->wire_bytes;
+    link->stats.busy_ps += time;
+    sim_port_trace_sent(port, frame);
+    sim_link_put_plain(link, frame, port->free_at);
+}
+
+/* For an event that is running, and does nothing after: true if a frame that the NIC has now
+ * is sent now, as plain as it is, by the event that comes next. */
+static inline bool sim_port_sends_next(const struct sim_port *port, uint32_t wire_bytes)
+{
+    return wire_bytes <= port->plain_bytes && port->waiting.n == 0 &&
+           port->train.n == 0 && port->out.to->out.n_trains == 0 &&
+           port->free_at <= sim_now(port->engine) && !sim_is_scheduled(&port->transmit) &&
+           sim_would_be_next(port->engine, port->transmit.rank);
+}
+
 /* Gives `frame` to the tap, if there is one. `comment` may be NULL. */
 void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
                         const struct sim_frame *frame, const char *comment);

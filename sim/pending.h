@@ -84,6 +84,17 @@ static inline void sim_pending_take(struct sim_pending *pending, struct sim_even
     }
 }
 
+/* True if (at, order) comes before all that is pending. `at` is the time of the last event taken:
+ * what is pending for that time is in the line, or far. */
+static inline bool sim_pending_is_before_all(const struct sim_pending *pending,
+                                             weft_ps at, uint32_t order)
+{
+    const struct sim_line_entry *first = sim_line_first(&pending->near);
+
+    return at < pending->far_at &&
+           (first == NULL || sim_line_is_before(at, order, first));
+}
+
 /* Takes the next event out, if it is the first of the line, at or before `until`. False: it
  * may be somewhere else. */
 static inline bool sim_pending_take_near(struct sim_pending *pending, weft_ps until,

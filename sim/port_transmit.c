@@ -70,19 +70,12 @@ static void occupy(struct sim_port *port, struct sim_link *link, uint32_t wire_b
     }
 }
 
-static WEFT_APART void trace_frame(struct sim_port *port, const struct sim_frame *frame)
+void sim_port_trace_frame(struct sim_port *port, const struct sim_frame *frame)
 {
     weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                      port->name, "frame", "opcode=%s qpn=%u psn=%u bytes=%u",
                      rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
                      frame->n_payload);
-}
-
-static inline void trace_sent(struct sim_port *port, const struct sim_frame *frame)
-{
-    if (weft_trace_on(sim_trace(port->engine), WEFT_TRACE_PACKET)) {
-        trace_frame(port, frame);
-    }
 }
 
 static void drop_frame(struct sim_port *port, struct sim_frame *frame, const char *why)
@@ -159,7 +152,7 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     bool is_loop = frame->is_loop && port->bridge == NULL && !port->outside.takes_own;
     struct sim_link *link = is_loop ? &port->loop : &port->out;
     occupy(port, link, frame->wire_bytes);
-    trace_sent(port, frame);
+    sim_port_trace_sent(port, frame);
     if (is_loop) {
         sim_port_tap_frame(port, true, frame, NULL);
         sim_link_put_frame(link, frame, port->free_at, 0);
@@ -238,19 +231,6 @@ static bool send_from_bridge(struct sim_port *port)
     return true;
 }
 
-/* send_frame where there is nothing to ask for (sim_port_review): what most frames are. */
-static inline void send_plain(struct sim_port *port, struct sim_frame *frame)
-{
-    struct sim_link *link = &port->out;
-    weft_ps time = sim_rate_time(&link->rate, frame->wire_bytes);
-    port->free_at = sim_now(port->engine) + time;
-    link->stats.packets++;
-    link->stats.bytes += frame->wire_bytes;
-    link->stats.busy_ps += time;
-    trace_sent(port, frame);
-    sim_link_put_plain(link, frame, port->free_at);
-}
-
 /* Returns true if there is more to send. */
 static inline bool send_from_nic(struct sim_port *port)
 {
@@ -265,7 +245,7 @@ static inline bool send_from_nic(struct sim_port *port)
         return has_more;
     }
     if (frame->wire_bytes <= port->plain_bytes && !frame->is_loop) {
-        send_plain(port, frame);
+        sim_port_send_plain(port, frame);
     } else {
         send_frame(port, frame);
     }

@@ -2,6 +2,7 @@
 #ifndef WEFT_SIM_RC_READY_H
 #define WEFT_SIM_RC_READY_H
 
+#include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 
 /* The same while responses of READs and atomics wait. */
@@ -37,6 +38,30 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
 static inline bool rc_has_frames(const struct sim_qp *qp)
 {
     return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
+}
+
+/* For an event that is running, and does nothing after: sends `reply`, the only one, where what
+ * would come next is that the transmitter takes it. It needs no event of its own then, and what
+ * that would do is done here. False: nothing was done. */
+static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *reply)
+{
+    struct sim_port *port = qp->port->port;
+    uint32_t wire_bytes = qp->overhead_bytes + rc_opcode_infos[RC_ACK].ext_bytes;
+    if (qp->rq.n_pending > 0 || qp->port->ready != NULL || qp->model.is_loop ||
+        !sim_port_sends_next(port, wire_bytes) || rc_request_is_ready(qp)) {
+        return false;
+    }
+    struct sim_frame *frame = sim_link_slot(&port->out);
+    rc_frame_init(qp, frame, RC_ACK, reply->psn);
+    frame->syndrome = reply->syndrome;
+    frame->msn = reply->msn;
+    rc_frame_finish(qp, frame);
+    qp->reply_turn = false;
+    qp->nic->counters.tx_packets++;
+    port->host_turn = true;
+    sim_skip_turn(port->engine, port->transmit.rank);
+    sim_port_send_plain(port, frame);
+    return true;
 }
 
 #endif

@@ -288,6 +288,12 @@ void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply)
 void rc_reply_due(struct sim_event *event)
 {
     struct sim_qp *qp = weft_container_of(event, struct sim_qp, rq.due);
+    struct rc_reply *reply = &qp->rq.reply;
+    if (reply->is_pending && qp->rq.n_behind == 0 &&
+        reply->at <= sim_now(qp->nic->engine) && rc_reply_at_once(qp, reply)) {
+        reply->is_pending = false;
+        return;
+    }
     rc_kick(qp);
     arm_next(qp);
 }

@@ -4,6 +4,7 @@
 #include "base/wire.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 
 void rc_arm_reply(struct sim_qp *qp, weft_ps at)
 {
@@ -36,9 +37,15 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
     }
 }
 
+/* The last thing that a packet does. */
 static void acknowledge_last(struct sim_qp *qp)
 {
-    rc_acknowledge(qp, RC_SYNDROME_ACK, qp->rq.epsn - 1, false);
+    const struct rc_reply reply = {
+        .syndrome = RC_SYNDROME_ACK, .psn = qp->rq.epsn - 1, .msn = qp->rq.msn};
+    if (qp->nic->profile->ack_delay_ps > 0 || qp->rq.reply.is_pending ||
+        !rc_reply_at_once(qp, &reply)) {
+        rc_acknowledge(qp, RC_SYNDROME_ACK, reply.psn, false);
+    }
 }
 
 static bool needs_receive(unsigned flags)
