@@ -59,7 +59,7 @@ SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 
 .PHONY: all demo rxe-guest test test-qemu tidy asan clang bench bench-wire coverage mutants findings fuzz \
-        soak install clean help tests fuzzers everything FORCE
+        soak install uninstall deb clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -80,7 +80,8 @@ help:
 	@echo 'make bench      how fast the simulator is here'
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
-	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
+	@echo 'make deb        Debian packages weft and libnccl-net-mesh, in $(BUILD)/deb'
 	@echo 'make asan       build/asan/weft, for trying things by hand'
 	@echo 'make clean'
 
@@ -111,7 +112,7 @@ $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)
                               src/plugin/exports.map
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map -Wl,-z,defs \
-	    -Wl,--gc-sections -Wl,-Bsymbolic -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
+	    -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	@echo "  AR    $@"
@@ -217,13 +218,18 @@ bench-wire: all $(BENCHES)
 rxe-guest:
 	@ci/rxe-guest
 
+# Command, plugin, manual, completions, weft.pc, documentation: ci/install has the list.
+INSTALL = BUILD=$(BUILD) DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) ci/install
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-	    $(DESTDIR)$(PREFIX)/share/weft
-	install -m 755 $(BUILD)/weft $(DESTDIR)$(PREFIX)/bin/weft
-	install -m 644 $(BUILD)/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.a
-	install -m 755 $(BUILD)/libnccl-net-mesh.so $(DESTDIR)$(PREFIX)/lib/libnccl-net-mesh.so
-	cp -R scenarios $(DESTDIR)$(PREFIX)/share/weft/
+	@$(INSTALL) install
+
+uninstall: all
+	@$(INSTALL) uninstall
+
+# Packages weft and libnccl-net-mesh for this architecture, in $(BUILD)/deb.
+deb: all
+	@ci/deb/build --build $(BUILD)
 
 clean:
 	rm -rf $(BUILD)

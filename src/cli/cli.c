@@ -10,22 +10,15 @@
 #include "base/check.h"
 #include "run/inside.h"
 
-struct verb_spec {
-    const char *name;
-    cli_verb run; /* NULL: part of the contract, not implemented yet */
-    const char *operands;
-    const char *help;
-};
-
-static const struct verb_spec verbs[] = {
+static const struct cli_verb_spec verbs[] = {
     {"run", cli_run, "FILE...", "run scenarios and judge what they expect"},
     {"validate", cli_validate, "FILE...", "check scenarios without running them"},
     {"list", cli_list, "[DIR]", "the scenarios, a line each"},
     {"show", cli_show, "FILE", "draw the mesh; ports, routes, rings"},
     {"bench", cli_bench, "NAME...", "measure the simulator"},
     {"diagnose", cli_diagnose, "OBS.json", "findings from recorded observations"},
-    {"explain", cli_explain, "CODE", "what a finding means, at length"},
-    {"paths", cli_paths, "FILE.xml", "NCCL-compatible paths inside a host"},
+    {"explain", cli_explain, "[CODE]", "what a finding means, at length"},
+    {"paths", cli_paths, "[FILE.xml]", "NCCL-compatible paths inside a host"},
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", NULL, "[FILE]", "preflight on a real machine"},
     {"plugin", cli_plugin, "", "the NCCL plugin's settings"},
@@ -34,7 +27,13 @@ static const struct verb_spec verbs[] = {
     {"node", cli_node, "", "one rank of a multi-process run"},
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
     {"cleanup", cli_cleanup, "", "remove what a killed run left"},
+    {"completion", cli_completion, "SHELL", "completion of commands for a shell"},
 };
+
+const struct cli_verb_spec *cli_verb_at(size_t index)
+{
+    return index < WEFT_LENGTH(verbs) ? &verbs[index] : NULL;
+}
 
 int cli_worse(int a, int b)
 {
@@ -57,7 +56,7 @@ static void print_usage(FILE *to)
             WEFT_VERSION);
     for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
         if (verbs[i].run != NULL) {
-            fprintf(to, "  %-10s %-10s %s\n", verbs[i].name, verbs[i].operands,
+            fprintf(to, "  %-12s %-10s %s\n", verbs[i].name, verbs[i].operands,
                     verbs[i].help);
         }
     }
@@ -65,6 +64,18 @@ static void print_usage(FILE *to)
         to,
         "\nexit: 0 as expected, 1 not, 2 usage or input error, 3 something is missing,"
         "\n      77 skipped, 124 out of time, 130 interrupted\n");
+}
+
+void cli_help(const char *name)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
+        if (strcmp(name, verbs[i].name) == 0) {
+            printf("usage: weft %s [flags]%s%s\n\n%s\n\n", name,
+                   verbs[i].operands[0] == '\0' ? "" : " ", verbs[i].operands,
+                   verbs[i].help);
+        }
+    }
+    cli_options_help(name);
 }
 
 bool cli_write_file(const char *path, const char *bytes, size_t n)
@@ -172,7 +183,7 @@ void cli_end_when_interrupted(void)
     signal(SIGINT, interrupted);
 }
 
-static int dispatch(const struct verb_spec *verb, int argc, char **argv)
+static int dispatch(const struct cli_verb_spec *verb, int argc, char **argv)
 {
     struct cli_options options;
 

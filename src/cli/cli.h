@@ -75,7 +75,29 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
 /* The flags that `verb` takes, for --help. */
 void cli_options_help(const char *verb);
 
+/* The flags that `verb` takes, one at a time: *index is 0 at first, and moves on. False: there
+ * are no more. */
+struct cli_flag {
+    const char *name, *help;
+    const char *argument; /* NULL: none; "[FILE]": optional */
+    const char *choices;  /* blank-separated, of the argument; or NULL */
+    int letter;           /* 0: only the long form */
+    bool may_repeat;
+};
+bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out);
+
 typedef int (*cli_verb)(struct cli_options *options);
+
+struct cli_verb_spec {
+    const char *name;
+    cli_verb run;         /* NULL: part of the contract, not implemented yet */
+    const char *operands; /* "FILE...", "[DIR]", "" */
+    const char *help;
+};
+/* NULL past the last. */
+const struct cli_verb_spec *cli_verb_at(size_t index);
+/* What `weft VERB --help` prints. */
+void cli_help(const char *verb);
 
 int cli_run(struct cli_options *options);
 int cli_validate(struct cli_options *options);
@@ -96,6 +118,7 @@ int cli_guest(struct cli_options *options);
 int cli_plugin(struct cli_options *options);
 int cli_plugin_check(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);
+int cli_completion(struct cli_options *options);
 
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */

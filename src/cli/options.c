@@ -20,6 +20,7 @@ struct flag_spec {
     int letter;           /* 0: only the long form */
     const char *verbs;    /* blank-separated; "*": all */
     const char *help;
+    const char *choices; /* blank-separated: all that the argument can be; or NULL */
     enum value_kind kind;
     size_t offset; /* in struct cli_options: const char *, bool or struct cli_list */
     bool (*set)(struct cli_options *options, const char *verb, const char *value);
@@ -127,9 +128,10 @@ static bool add_set(struct cli_options *options, const char *verb, const char *v
 
 static const struct flag_spec specs[] = {
     {"backend", "NAME", 0, "run show", "sim (default), soft, rxe or verbs",
-     TEXT(backend)},
+     .choices = "sim soft rxe verbs", TEXT(backend)},
     {"policy", "NAME", 0, "run swarm show node relayd",
      "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01",
+     .choices = "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01",
      SET_BY(set_policy)},
     {"seed", "N", 0, "run show node relayd plugin-check",
      "seed of all randomness; default: the file's", SET_BY(set_seed)},
@@ -147,7 +149,7 @@ static const struct flag_spec specs[] = {
     {"events", "FILE", 0, "run node relayd", "the event story, one line per event",
      TEXT(events)},
     {"events-level", "LEVEL", 0, "run", "story (default) or packet",
-     SET_BY(set_events_level)},
+     .choices = "story packet", SET_BY(set_events_level)},
     {"no-trains", NULL, 0, "run",
      "simulate every packet by itself: slower, the same result", SWITCH(no_trains)},
     {"observations", "FILE", 0, "run", "what `weft diagnose` reads", TEXT(observations)},
@@ -177,7 +179,7 @@ static const struct flag_spec specs[] = {
     {"shrink", NULL, 0, "swarm",
      "make a file's first failure small and save it as a scenario", SWITCH(shrink)},
     {"nccl", "2.25|2.28", 0, "paths", "the rules of that release; default 2.25",
-     TEXT(nccl)},
+     .choices = "2.25 2.28", TEXT(nccl)},
     {"nranks", "N", 0, "paths", "ranks in all; default: those of the file", TEXT(nranks)},
     {"shmdev", "R=0x..", 0, "paths", "that rank sees another /dev/shm", LIST(shmdev)},
     {"hosthash", "R=0x..", 0, "paths", "that rank is another host to NCCL",
@@ -197,7 +199,8 @@ static const struct flag_spec specs[] = {
     {"root", "DIR", 0, "paths", "of a machine whose /sys and /proc were copied there",
      TEXT(root)},
     {"xml", NULL, 0, "paths", "the topology document, as NCCL writes it", SWITCH(xml)},
-    {"color", "WHEN", 0, "*", "auto (default), always or never", SET_BY(set_colour)},
+    {"color", "WHEN", 0, "*", "auto (default), always or never",
+     .choices = "auto always never", SET_BY(set_colour)},
     {"quiet", NULL, 'q', "*", "no progress, no tables; only failures", SWITCH(quiet)},
     {"verbose", NULL, 'v', "*", "log what is being done", SWITCH(verbose)},
     {"help", NULL, 'h', "*", "this text", .kind = VALUE_HELP},
@@ -230,7 +233,9 @@ void cli_options_help(const char *verb)
         if (!verb_takes(&specs[i], verb)) {
             continue;
         }
-        if (argument == NULL) {
+        if (specs[i].letter != 0) {
+            weft_format(left, sizeof(left), "-%c, --%s", specs[i].letter, specs[i].name);
+        } else if (argument == NULL) {
             weft_format(left, sizeof(left), "--%s", specs[i].name);
         } else if (argument[0] == '[') {
             weft_format(left, sizeof(left), "--%s[=%s", specs[i].name, argument + 1);
@@ -239,6 +244,27 @@ void cli_options_help(const char *verb)
         }
         printf("  %-26s %s\n", left, specs[i].help);
     }
+}
+
+bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out)
+{
+    for (; *index < WEFT_LENGTH(specs); ++*index) {
+        const struct flag_spec *spec = &specs[*index];
+
+        if (verb_takes(spec, verb)) {
+            *out = (struct cli_flag){
+                .name = spec->name,
+                .help = spec->help,
+                .argument = spec->argument,
+                .choices = spec->choices,
+                .letter = spec->letter,
+                .may_repeat = spec->kind == VALUE_LIST || spec->set == add_set,
+            };
+            ++*index;
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool add_value(struct cli_list *list, const struct flag_spec *spec,
@@ -270,8 +296,7 @@ static bool apply(struct cli_options *options, const char *verb,
     case VALUE_HELP:
         break;
     }
-    printf("usage: weft %s [flags] ...\n", verb);
-    cli_options_help(verb);
+    cli_help(verb);
     exit(CLI_OK);
 }
 
