@@ -142,6 +142,25 @@ def test_format(tmp_path):
     assert "src/conn/format.c:1: run clang-format -i" in output
 
 
+@pytest.mark.skipif(shutil.which("clang-format-14") is None,
+                    reason="SKIP clang-format-14: not installed; enable with: ci/deps test")
+def test_what_was_clean_is_asked_about_again_when_it_or_the_rules_change(tmp_path):
+    style = (TIDY.parent.parent / ".clang-format").read_text()
+    says = "src/conn/format.c:1: run clang-format -i"
+    (tmp_path / "build").mkdir()
+    (tmp_path / ".clang-format").write_text(style)
+    write(tmp_path, "src/conn/format.c", "int f(void);\n")
+    for _ in range(2):
+        assert says not in tidy(tmp_path)[1]
+    write(tmp_path, "src/conn/format.c", "int  f(void);\n")
+    for _ in range(2):
+        assert says in tidy(tmp_path)[1]
+    write(tmp_path, "src/conn/format.c", "int f(void);\n")
+    assert says not in tidy(tmp_path)[1]
+    (tmp_path / ".clang-format").write_text(style + "SpaceBeforeParens: Always\n")
+    assert says in tidy(tmp_path)[1]
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None,
                     reason="SKIP shellcheck: not installed; enable with: ci/deps test")
 def test_shellcheck(tmp_path):
