@@ -16,6 +16,14 @@ def test_every_cause_is_named():
     assert "findings: PASS" in done.stdout
 
 
+def test_a_corrupted_packet_is_always_one_that_is_compared():
+    """Seed 533333428 drew packets that no result depends on, twenty times in a row."""
+    done = subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, "--seed", "533333428",
+                           "--count", "25", "--cause", "data_wrong"],
+                          capture_output=True, text=True, check=False)
+    assert re.search(r"^data_wrong +25 +0 +0 +0 *$", done.stdout, re.M), done.stdout + done.stderr
+
+
 def test_the_judge_sees_nothing_but_observations():
     for path in sorted(Path("src/diag").glob("*.[ch]")):
         for included in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(), re.M):

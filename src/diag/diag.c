@@ -145,6 +145,13 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
     return is_found;
 }
 
+/* Another gave up first: it said so itself, or a relay did for it. */
+static bool is_hearsay(const struct diag_error *failure)
+{
+    return failure->is_hearsay || (failure->error.status == WEFT_ERR_ROUTE &&
+                                   strcmp(failure->error.phase, "relay") == 0);
+}
+
 static void judge_failures(const struct diag_input *input, bool hearsay,
                            struct diag_findings *out)
 {
@@ -155,7 +162,7 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
             struct diag_case c;
             struct diag_finding finding;
 
-            if (host->errors[j].is_hearsay != hearsay) {
+            if (is_hearsay(&host->errors[j]) != hearsay) {
                 continue;
             }
             diag_case_init(&c, input, host, &host->errors[j]);
@@ -177,7 +184,7 @@ static bool find_failure(const struct diag_input *input, struct diag_case *out)
             const struct diag_host *host = &input->hosts[i];
 
             for (uint32_t j = 0; j < host->n_errors; j++) {
-                if (host->errors[j].is_hearsay == (hearsay == 1)) {
+                if (is_hearsay(&host->errors[j]) == (hearsay == 1)) {
                     diag_case_init(out, input, host, &host->errors[j]);
                     return true;
                 }

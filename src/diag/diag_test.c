@@ -351,6 +351,38 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
 }
 END_TEST
 
+/* Data was to cross iceberg, which gave up because its peer refused a verb: what iceberg was
+ * told decides, not that it could not go on. */
+START_TEST(what_a_relay_gave_up_for_decides)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *heard;
+
+    scene_set(&s);
+    weft_fail(&s.failure->error, WEFT_ERR_ROUTE, "relay", "a relay gives up: lost");
+    weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
+    heard = &s.b->errors[s.b->n_errors++];
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "peer failed in create: errno 5");
+    weft_error_text(&heard->error, "peer_phase", "create");
+    weft_error_text(&heard->error, "peer_status", "system");
+    weft_error_int(&heard->error, "peer_errno", EIO);
+    weft_format(heard->peer, sizeof(heard->peer), "titanic");
+    heard->is_hearsay = true;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "device.failed");
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    diag_findings_fini(&findings);
+    s.b->n_errors = 0; /* and alone it says that something was lost */
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -399,6 +431,7 @@ int main(void)
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
+    tcase_add_test(tests, what_a_relay_gave_up_for_decides);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);
     suite_add_tcase(suite, tests);

@@ -396,6 +396,8 @@ const struct scene_case scene_cases[] = {
     {scene_rejected, "device.rejected", "titanic"},
     {scene_device_failed, "device.failed", "titanic"},
     {scene_hearsay, "neigh.arp_ignored", "iceberg:p1 -> titanic"},
+    {scene_port_event, "link.down", "titanic:p0 -> iceberg"},
+    {scene_way_to_relay, "link.down", "titanic:p0 -> iceberg"},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
 const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));

@@ -70,5 +70,7 @@ void scene_full(struct scene *s);
 void scene_rejected(struct scene *s);
 void scene_device_failed(struct scene *s);
 void scene_hearsay(struct scene *s);
+void scene_port_event(struct scene *s);
+void scene_way_to_relay(struct scene *s);
 
 #endif

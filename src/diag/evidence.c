@@ -220,6 +220,30 @@ static void find_ports(struct diag_case *c)
     }
 }
 
+/* Does `member` run on that host? "titanic/1" is the second process of "titanic". */
+static bool is_of(const char *member, const char *host)
+{
+    size_t length = strcspn(member, "/");
+
+    return strlen(host) == length && strncmp(member, host, length) == 0;
+}
+
+/* The failure is about whom data was for; the connection that failed may be one to a relay on
+ * the way, and names it. */
+static const char *other_end(const struct diag_input *input, const struct diag_host *host,
+                             const struct diag_error *failure)
+{
+    const struct weft_value *peer = weft_error_value(&failure->error, "peer");
+    const struct diag_host *named;
+
+    if (peer == NULL || peer->kind != WEFT_VALUE_TEXT || is_of(host->name, peer->text) ||
+        is_of(failure->peer, peer->text)) {
+        return failure->peer;
+    }
+    named = diag_find_host(input, peer->text);
+    return named == NULL ? failure->peer : named->name;
+}
+
 static void start_case(struct diag_case *c, const struct diag_input *input,
                        const struct diag_host *host, const struct diag_error *failure)
 {
@@ -227,8 +251,8 @@ static void start_case(struct diag_case *c, const struct diag_input *input,
         .input = input,
         .host = host,
         .failure = failure,
-        .peer = diag_find_host(input, failure->peer),
-        .peer_name = failure->peer,
+        .peer = diag_find_host(input, other_end(input, host, failure)),
+        .peer_name = other_end(input, host, failure),
         .status = failure->error.status,
         .phase = failure->error.phase,
         .sys_errno = failure->error.sys_errno,

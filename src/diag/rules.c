@@ -106,7 +106,7 @@ static const struct hypothesis stalled[] = {
     {DIAG_LINK_LOSSY, diag_is_lossy},
 };
 
-/* The device itself gave the requests up, without a try that ran out. */
+/* The device itself gave the requests up, or said that its port went down: no try ran out. */
 static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flapping},
                                             {DIAG_LINK_DOWN, diag_is_link_down}};
 
@@ -240,7 +240,7 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_TIMEOUT:
         return phase_is(c, "probe") ? SYMPTOM(lost) : SYMPTOM(unanswered);
     case WEFT_ERR_CLOSED:
-        return SYMPTOM(closed);
+        return phase_is(c, "port") ? SYMPTOM(flushed) : SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
         /* That a relay lost its next hop says nothing of why. */
         return phase_is(c, "route") ? SYMPTOM(no_route) : UNHEARD_OF;

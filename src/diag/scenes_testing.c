@@ -287,3 +287,20 @@ void scene_hearsay(struct scene *s)
     aim_well(s);
     s->a->ports[0].arp_ignore = 8;
 }
+
+/* The device's event came before any packet was missed. */
+void scene_port_event(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, "port", "device 0 port 1 went down");
+    aim_well(s);
+    s->a->events[s->a->n_events++] =
+        (struct diag_event){.type = "port_error", .port = "p0"};
+}
+
+/* The data was for carpathia; the cable that failed leads to iceberg, which relays it. */
+void scene_way_to_relay(struct scene *s)
+{
+    scene_down_here(s);
+    weft_format(s->failure->peer, sizeof(s->failure->peer), "carpathia");
+    weft_error_text(&s->failure->error, "peer", "iceberg");
+}

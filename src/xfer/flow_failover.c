@@ -264,15 +264,36 @@ const struct weft_error *flow_trouble(const struct flow *flow)
 
 /* ---- ports ---- */
 
-static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
+static const struct conn_rail *rail_by(const struct conn *conn, uint32_t device,
+                                       uint8_t port)
 {
     for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
         if (conn->rails[r].port->device_index == device &&
             conn->rails[r].port->port == port) {
-            return true;
+            return &conn->rails[r];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
+{
+    return rail_by(conn, device, port) != NULL;
+}
+
+/* Which cable it was, in the words of the connection's own failures. */
+static void name_rail(struct weft_error *why, const struct conn *conn,
+                      const struct conn_rail *rail)
+{
+    char gid[IO_IP_TEXT_BYTES];
+
+    weft_error_text(why, "peer", conn->peer.host);
+    weft_error_text(why, "local_port", rail->port->name);
+    weft_error_text(why, "local_gid",
+                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
+    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
+    weft_error_text(why, "remote_gid",
+                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
 }
 
 /* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
@@ -303,6 +324,7 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
             uses(lane->conn, device, port) && has_another_way(flow, lane)) {
             weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down",
                       device, port);
+            name_rail(&why, lane->conn, rail_by(lane->conn, device, port));
             flow_lane_fail(flow, lane, &why);
             io_task_wake(&lane->conn->task);
         }
