@@ -8,6 +8,7 @@
 
 #include "backends/registry.h"
 #include "cli/cli.h"
+#include "plugin/relayd.h"
 #include "run/node.h"
 
 /* ---- node ---- */
@@ -172,8 +173,53 @@ int cli_node(struct cli_options *options)
     return run_process(options, false);
 }
 
+/* ---- relayd without a scenario: for NCCL's plugin ---- */
+
+static volatile sig_atomic_t is_signalled;
+
+static void end(int signal_number)
+{
+    (void)signal_number;
+    is_signalled = 1;
+}
+
+static bool is_over(void)
+{
+    return is_signalled != 0;
+}
+
+static const char *get_setting(const char *name)
+{
+    return getenv(name);
+}
+
+static void tell(const char *line)
+{
+    printf("%s\n", line);
+    fflush(stdout);
+}
+
+static int relay_for_plugins(struct cli_options *options)
+{
+    struct weft_error error = {0};
+    char text[512];
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, end);
+    signal(SIGTERM, end);
+    if (plugin_relayd(get_setting, &options->log, is_over, tell, &error) == WEFT_OK) {
+        return CLI_OK;
+    }
+    weft_error_format(&error, text, sizeof(text));
+    fprintf(stderr, "weft relayd: %s\n", text);
+    return error.status == WEFT_ERR_ENVIRONMENT ? CLI_ENVIRONMENT : CLI_FAILED;
+}
+
 int cli_relayd(struct cli_options *options)
 {
+    if (options->scenario == NULL && options->name == NULL && options->n_operands == 0) {
+        return relay_for_plugins(options);
+    }
     return run_process(options, true);
 }
 

@@ -167,6 +167,11 @@ void conn_listener_close(struct conn_listener *listener);
 
 /* ---- connecting ---- */
 
+/* Whether a cable leads to the host of `handle`, by the subnets of both ends' addresses, or it
+ * is this host itself. False for what is no handle. */
+bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
+                const uint8_t handle[CONN_HANDLE_BYTES]);
+
 /* Starts a connection to `handle`; it is the caller's to progress and close. Fails
  * only on a malformed handle or lack of memory. */
 weft_status conn_connect(struct rdma *rdma, const struct conn_config *config,

@@ -18,21 +18,22 @@ struct local_address {
 };
 
 /* The addresses of this host's RDMA netdevs; the same netdev behind two ports counts once. */
-static uint32_t local_addresses(struct conn *conn, struct mesh_address *out,
-                                struct local_address *out_local, uint32_t cap)
+static uint32_t local_addresses(const struct rdma *rdma, const struct conn_config *config,
+                                struct mesh_address *out, struct local_address *out_local,
+                                uint32_t cap)
 {
-    struct io_env *env = conn_env(conn);
+    struct io_env *env = rdma->env;
     const struct io_hostinfo *info = env->ops->hostinfo(env);
     uint32_t n = 0;
 
-    for (uint32_t p = 0; p < conn->rdma->n_ports; p++) {
-        const struct rdma_port *port = &conn->rdma->ports[p];
+    for (uint32_t p = 0; p < rdma->n_ports; p++) {
+        const struct rdma_port *port = &rdma->ports[p];
         const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
         bool seen = netdev == NULL || netdev->is_management ||
-                    conn_excludes(&conn->config, port->device_index, port->port);
+                    conn_excludes(config, port->device_index, port->port);
 
         for (uint32_t q = 0; q < p; q++) {
-            seen = seen || conn->rdma->ports[q].ifindex == port->ifindex;
+            seen = seen || rdma->ports[q].ifindex == port->ifindex;
         }
         for (uint32_t a = 0; !seen && a < netdev->n_addresses && n < cap; a++) {
             out[n] = (struct mesh_address){.port = p, .prefix = netdev->addresses[a]};
@@ -84,6 +85,49 @@ static void add_management_ways(struct conn_dial *dial)
     }
 }
 
+/* The addresses of a handle that are on cables. */
+static size_t remote_addresses(const struct codec_handle *handle,
+                               struct mesh_address out[CODEC_ENDPOINTS_MAX],
+                               const struct codec_endpoint *out_of[CODEC_ENDPOINTS_MAX])
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < handle->n_endpoints; i++) {
+        const struct codec_endpoint *endpoint = &handle->endpoints[i];
+
+        if (!endpoint->is_management) {
+            out_of[n] = endpoint;
+            out[n] =
+                (struct mesh_address){.port = (uint32_t)n, .prefix = endpoint->prefix};
+            n++;
+        }
+    }
+    return n;
+}
+
+bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
+                const uint8_t handle[CONN_HANDLE_BYTES])
+{
+    struct io_env *env = rdma->env;
+    struct mesh_address local[64], remote[CODEC_ENDPOINTS_MAX];
+    struct local_address sources[64];
+    const struct codec_endpoint *endpoints[CODEC_ENDPOINTS_MAX];
+    struct codec_handle decoded;
+    struct mesh_facing facing;
+    struct weft_error ignored = {0};
+
+    if (codec_decode_handle(handle, &decoded, &ignored) != WEFT_OK) {
+        return false;
+    }
+    if (memcmp(decoded.host_id, env->ops->hostinfo(env)->host_id,
+               sizeof(decoded.host_id)) == 0) {
+        return true;
+    }
+    return mesh_find_facing(local, local_addresses(rdma, config, local, sources, 64),
+                            remote, remote_addresses(&decoded, remote, endpoints), false,
+                            &facing, 1) > 0;
+}
+
 /* Cables that both ends share first, each from its own address, then the management address. */
 static void find_ways(struct conn *conn)
 {
@@ -92,19 +136,9 @@ static void find_ways(struct conn *conn)
     struct local_address sources[64];
     struct mesh_facing facing[CONN_WAYS_MAX];
     const struct codec_endpoint *endpoints[CODEC_ENDPOINTS_MAX];
-    size_t n_local = local_addresses(conn, local, sources, 64);
-    size_t n_remote = 0, n_facing;
+    size_t n_local = local_addresses(conn->rdma, &conn->config, local, sources, 64);
+    size_t n_remote = remote_addresses(&dial->handle, remote, endpoints), n_facing;
 
-    for (uint32_t i = 0; i < dial->handle.n_endpoints; i++) {
-        const struct codec_endpoint *endpoint = &dial->handle.endpoints[i];
-
-        if (!endpoint->is_management) {
-            endpoints[n_remote] = endpoint;
-            remote[n_remote] = (struct mesh_address){.port = (uint32_t)n_remote,
-                                                     .prefix = endpoint->prefix};
-            n_remote++;
-        }
-    }
     n_facing =
         mesh_find_facing(local, n_local, remote, n_remote, false, facing, CONN_WAYS_MAX);
     if (conn->config.management_first) {
@@ -124,7 +158,7 @@ static void add_address_values(struct conn *conn)
     const struct conn_dial *dial = &conn->private->dial;
     struct mesh_address local[64];
     struct local_address sources[64];
-    uint32_t n_local = local_addresses(conn, local, sources, 64);
+    uint32_t n_local = local_addresses(conn->rdma, &conn->config, local, sources, 64);
     char name[24], text[IO_IP_TEXT_BYTES + 8], ip[IO_IP_TEXT_BYTES];
 
     for (uint32_t i = 0; i < n_local && i < 6; i++) {

@@ -18,6 +18,9 @@ void engine_config_default(struct engine_config *config)
                  .hysteresis_ns = SECOND / 50,
                  .failover_ns = 30 * SECOND},
         .close_ns = 5 * SECOND,
+        .relays = true,
+        .route_ns = 30 * SECOND,
+        .announce_port = ENGINE_ANNOUNCE_PORT,
     };
     conn_config_default(&config->conn);
     /* Jobs start with every processor busy: an answer may take its time. */
@@ -56,6 +59,20 @@ static void describe_ports(struct engine *engine)
     }
 }
 
+static weft_status open_relay(struct engine *engine)
+{
+    const struct relay_config config = {.conn = engine->config.conn,
+                                        .memory_max = engine->config.relay_bytes,
+                                        .task_kind = ENGINE_TASK_ONWARDS,
+                                        .handle_of = engine_mesh_handle_of,
+                                        .names_all = true,
+                                        .context = engine};
+
+    return engine->config.relays ? relay_open(engine->rdma, &config, &engine->relay_task,
+                                              &engine->relay, &engine->error)
+                                 : WEFT_OK;
+}
+
 static void get_ready(struct engine *engine)
 {
     weft_status status = rdma_progress(engine->rdma, &engine->error);
@@ -66,6 +83,10 @@ static void get_ready(struct engine *engine)
                              &engine->error);
     }
     if (status == WEFT_OK) {
+        status = open_relay(engine);
+    }
+    if (status == WEFT_OK) {
+        engine_mesh_open(engine, engine->handle);
         status = engine_handle_trim(engine->handle, &engine->error);
     }
     if (status == WEFT_OK) {
@@ -89,6 +110,9 @@ weft_status engine_create(const struct engine_config *config, struct engine **ou
     io_task_init(&engine->task, engine->env->loop, engine->env->host, ENGINE_TASK_MAIN);
     io_task_init(&engine->async_task, engine->env->loop, engine->env->host,
                  ENGINE_TASK_ASYNC);
+    io_task_init(&engine->relay_task, engine->env->loop, engine->env->host,
+                 ENGINE_TASK_RELAY);
+    engine_mesh_init(engine);
     for (uint32_t i = 0; i < engine->env->n_devices; i++) {
         engine->env->devices[i]->async_task = &engine->async_task;
     }
@@ -122,13 +146,16 @@ void engine_destroy(struct engine *engine)
         engine->listens = listen->next;
         free(listen);
     }
+    relay_destroy(engine->relay);
     conn_listener_close(engine->listener);
+    engine_mesh_fini(engine);
     rdma_close(engine->rdma);
     for (uint32_t i = 0; i < engine->env->n_devices; i++) {
         engine->env->devices[i]->async_task = NULL;
     }
     io_task_fini(&engine->task);
     io_task_fini(&engine->async_task);
+    io_task_fini(&engine->relay_task);
     pthread_mutex_destroy(&engine->lock);
     free(engine->ports);
     free(engine);
@@ -164,6 +191,8 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
     pthread_mutex_lock(&engine->lock);
     *out = engine->counters;
     pthread_mutex_unlock(&engine->lock);
+    out->n_passing = atomic_load_explicit(&engine->n_passing, memory_order_relaxed);
+    out->bytes_passed = atomic_load_explicit(&engine->bytes_passed, memory_order_relaxed);
 }
 
 /* ---- the engine's thread ---- */
@@ -259,6 +288,17 @@ static void close_late(struct engine *engine)
     io_task_deadline(&engine->task, first);
 }
 
+/* Connectors that wait for a way to be known. */
+static void open_routed(struct engine *engine)
+{
+    for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
+        if (comm->flow == NULL && comm->is_sender &&
+            atomic_load(&comm->state) == ENGINE_COMM_NEW) {
+            engine_comm_open(comm);
+        }
+    }
+}
+
 /* The comm that a connection belongs to by its purpose. */
 static struct engine_comm *receiver_for(struct engine *engine,
                                         const struct flow_purpose *purpose)
@@ -298,6 +338,20 @@ static void count_refused(struct engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
+static void progress_relay(struct engine *engine, const struct conn *conn)
+{
+    struct relay_counters passed;
+
+    if (conn != NULL) {
+        relay_conn_progress(engine->relay, conn);
+    } else {
+        relay_progress(engine->relay);
+    }
+    relay_counters(engine->relay, &passed);
+    atomic_store_explicit(&engine->n_passing, passed.lanes, memory_order_relaxed);
+    atomic_store_explicit(&engine->bytes_passed, passed.bytes, memory_order_relaxed);
+}
+
 static void accept_all(struct engine *engine)
 {
     struct conn *conn;
@@ -308,11 +362,16 @@ static void accept_all(struct engine *engine)
         struct flow_purpose purpose;
         struct engine_comm *comm = NULL;
 
-        if (flow_purpose_decode(conn->peer.purpose, &purpose)) {
+        if (flow_purpose_decode(conn->peer.purpose, &purpose) &&
+            purpose.kind != FLOW_FORWARD) {
             comm = receiver_for(engine, &purpose);
         }
         if (comm != NULL && comm->flow != NULL && flow_accept(comm->flow, conn)) {
             progress_comm(engine, comm);
+            continue;
+        }
+        if (engine->relay != NULL && relay_accept(engine->relay, conn)) {
+            progress_relay(engine, conn);
             continue;
         }
         count_refused(engine);
@@ -332,6 +391,8 @@ static void progress_conn(struct engine *engine, struct conn *conn)
 
     if (comm != NULL) {
         progress_comm(engine, comm);
+    } else if (engine->relay != NULL && relay_owns(engine->relay, conn)) {
+        progress_relay(engine, conn);
     } else {
         accept_all(engine); /* not yet handed out */
     }
@@ -382,8 +443,16 @@ void engine_dispatch(struct engine *engine, struct io_task *task)
     case ENGINE_TASK_LISTENER:
         accept_all(engine);
         break;
+    case ENGINE_TASK_MESH:
+        engine_mesh_progress(engine);
+        open_routed(engine);
+        break;
+    case ENGINE_TASK_RELAY:
+        progress_relay(engine, NULL);
+        break;
     case ENGINE_TASK_ACCEPTED:
     case ENGINE_TASK_FLOW:
+    case ENGINE_TASK_ONWARDS:
         progress_conn(engine, weft_container_of(task, struct conn, task));
         break;
     default:

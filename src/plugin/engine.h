@@ -25,6 +25,8 @@
 #define ENGINE_GROUP_MAX XFER_MULTI_MAX
 #define ENGINE_REQUESTS (XFER_SLOTS * XFER_MULTI_MAX) /* of one comm */
 
+#define ENGINE_ANNOUNCE_PORT 22343
+
 struct engine;
 struct engine_listen;  /* waits for one connection */
 struct engine_comm;    /* one end of a connection */
@@ -38,6 +40,12 @@ struct engine_config {
     struct flow_config
         flow;         /* what is the same for all: buffers, failover and their times */
     weft_ns close_ns; /* how long an orderly end may take: 5 s */
+    /* The way to a host without a cable in common: docs/plugin.md, "Relays". */
+    bool relays;            /* forwards for others; true */
+    bool is_dedicated;      /* does nothing else (weft relayd) */
+    uint64_t relay_bytes;   /* of its buffers; 256 MiB */
+    weft_ns route_ns;       /* how long a way may stay unknown: 30 s */
+    uint16_t announce_port; /* UDP; ENGINE_ANNOUNCE_PORT */
     /* From any thread: the engine's thread is to look, engine_look. */
     void (*wake)(void *context);
     /* Waits until *is_done is not 0; the engine's thread sets it before it calls `done`. */
@@ -117,6 +125,9 @@ struct engine_comm *engine_request_comm(const struct engine_request *request);
 struct engine_counters {
     uint32_t n_comms, n_listens; /* now */
     uint64_t n_connected, n_accepted, n_failed, n_refused;
+    uint64_t n_relayed; /* connections of these over relays */
+    uint32_t n_passing; /* lanes of others that this process forwards now */
+    uint64_t bytes_passed;
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
 

@@ -231,31 +231,74 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* A connector's way. AGAIN: none is known, and there is time; afterwards a direct connection
+ * is tried, whose error tells the addresses of both ends. */
+static weft_status choose_way(struct engine_comm *comm, struct flow_config *config,
+                              uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX],
+                              struct weft_error *error)
+{
+    struct engine *engine = comm->engine;
+    uint8_t handle[CONN_HANDLE_BYTES];
+    weft_ns now = io_now(engine->env);
+    uint32_t number;
+    weft_status status = engine_handle_split(comm->handle, handle, &number, error);
+
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (comm->route_by_ns == 0) {
+        comm->route_by_ns = now + engine->config.route_ns;
+    }
+    if (engine_route(engine, handle, config, via) == WEFT_AGAIN) {
+        if (now < comm->route_by_ns) {
+            return WEFT_AGAIN;
+        }
+        weft_log(
+            engine->env->log, WEFT_LOG_WARN,
+            "connection %08x to %08x: no cable in common, and no host that relays is "
+            "known to lead there",
+            comm->from, comm->to);
+    }
+    comm->from = engine_route_number(comm->from, config);
+    comm->from ^= comm->from == comm->to ? UINT32_C(8) : 0;
+    if (config->lanes[0].n_via > 0) {
+        pthread_mutex_lock(&engine->lock);
+        engine->counters.n_relayed++;
+        pthread_mutex_unlock(&engine->lock);
+        weft_log(engine->env->log, WEFT_LOG_DEBUG,
+                 "connection %08x to %08x: %u lanes over relays, %u hops", comm->from,
+                 comm->to, config->n_lanes, config->lanes[0].n_via);
+    }
+    return WEFT_OK;
+}
+
 void engine_comm_open(struct engine_comm *comm)
 {
     struct engine *engine = comm->engine;
     struct flow_config config = engine->config.flow;
+    uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX] = {{0}};
     struct weft_error error = {0};
-    uint32_t number;
+    weft_status status = WEFT_OK;
 
-    config.from = comm->from;
     config.to = comm->to;
     config.is_sender = comm->is_sender;
     config.conn = engine->config.conn;
-    config.n_lanes = 1;
-    config.lanes[0].share = FLOW_SHARE_WHOLE;
-    config.lanes[0].n_via = 0;
     config.task_kind = ENGINE_TASK_FLOW;
     config.user = comm;
-    if (comm->is_sender &&
-        !engine_handle_split(comm->handle, config.lanes[0].handle, &number)) {
-        weft_fail(&error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
-    } else if (flow_open(engine->rdma, &config, &engine->task, &comm->flow, &error) ==
-               WEFT_OK) {
-        set_state(comm, ENGINE_COMM_CONNECTING);
-        return;
+    if (comm->is_sender) {
+        status = choose_way(comm, &config, via, &error);
+    } else {
+        engine_route_of_number(comm->from, &config, via);
     }
-    engine_comm_fail(comm, &error);
+    config.from = comm->from;
+    if (status == WEFT_OK) {
+        status = flow_open(engine->rdma, &config, &engine->task, &comm->flow, &error);
+    }
+    if (status == WEFT_OK) {
+        set_state(comm, ENGINE_COMM_CONNECTING);
+    } else if (status < 0) {
+        engine_comm_fail(comm, &error);
+    }
 }
 
 static weft_status start(struct flow *flow, struct engine_request *request)

@@ -7,7 +7,9 @@
 #include "plugin/engine_private.h"
 
 #define ROOM_AT (CONN_HANDLE_BYTES - ENGINE_HANDLE_ROOM)
-#define NUMBER_MAGIC UINT32_C(0x574e4554) /* "WNET" */
+#define NUMBER_MAGIC UINT32_C(0x574e45) /* "WNE", and what it takes to talk to us: */
+#define NUMBER_VERSION 2u               /* 'T' before there were relays */
+#define NUMBER_FIRST UINT32_C(0x54)
 
 /* How much conn's handle takes of its 128 bytes. */
 static size_t bytes_used(const struct codec_handle *handle)
@@ -41,18 +43,31 @@ void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number)
 {
     struct wire_writer writer = wire_writer_init(handle + ROOM_AT, ENGINE_HANDLE_ROOM);
 
-    wire_put_u32(&writer, NUMBER_MAGIC);
+    wire_put_u24(&writer, NUMBER_MAGIC);
+    wire_put_u8(&writer, NUMBER_VERSION);
     wire_put_u32(&writer, number);
 }
 
-bool engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
-                         uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number)
+weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
+                                uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number,
+                                struct weft_error *error)
 {
     struct wire_reader reader = wire_reader_init(handle + ROOM_AT, ENGINE_HANDLE_ROOM);
-    uint32_t magic = wire_get_u32(&reader);
+    uint32_t magic = wire_get_u24(&reader);
+    uint32_t version = wire_get_u8(&reader);
 
     *out_number = wire_get_u32(&reader);
     memcpy(out, handle, CONN_HANDLE_BYTES);
     memset(out + ROOM_AT, 0, ENGINE_HANDLE_ROOM);
-    return magic == NUMBER_MAGIC && *out_number != 0;
+    if (magic != NUMBER_MAGIC || *out_number == 0) {
+        return weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+    }
+    if (version != NUMBER_VERSION) {
+        return weft_fail(
+            error, WEFT_ERR_UNSUPPORTED, "connect",
+            "the peer's plugin is of version %u, this one of %u: install the "
+            "same weft on all hosts",
+            version == NUMBER_FIRST ? 1 : version, NUMBER_VERSION);
+    }
+    return WEFT_OK;
 }

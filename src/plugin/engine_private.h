@@ -5,15 +5,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "plugin/beacon.h"
 #include "plugin/engine.h"
 #include "rdma/rdma.h"
+#include "xfer/relay.h"
+#include "xfer/wire.h"
 
 enum engine_task_kind {
     ENGINE_TASK_MAIN = 1, /* calls, kicked comms, registrations, devices */
     ENGINE_TASK_LISTENER,
     ENGINE_TASK_ACCEPTED,
     ENGINE_TASK_FLOW,
-    ENGINE_TASK_ASYNC
+    ENGINE_TASK_ASYNC,
+    ENGINE_TASK_MESH,   /* beacons */
+    ENGINE_TASK_RELAY,  /* registrations of its buffers */
+    ENGINE_TASK_ONWARDS /* its connections to the next host */
 };
 
 enum engine_request_state {
@@ -39,7 +45,7 @@ struct engine_queue { /* of requests, in order */
 };
 
 enum engine_comm_state {
-    ENGINE_COMM_NEW, /* its flow is not open yet */
+    ENGINE_COMM_NEW, /* its flow is not open yet; perhaps no way is known */
     ENGINE_COMM_CONNECTING,
     ENGINE_COMM_UP,
     ENGINE_COMM_FAILED,
@@ -67,6 +73,7 @@ struct engine_comm {
     struct engine_queue waiting, moving;
     bool is_closing;
     weft_ns close_by_ns;
+    weft_ns route_by_ns; /* connectors: until when a way may be unknown; 0: not asked */
     uint8_t handle[CONN_HANDLE_BYTES]; /* connectors: as NCCL gave it */
     struct engine_comm *next_pending;  /* in engine->pending */
     struct engine_comm *next_closing;  /* in engine->closing */
@@ -99,12 +106,47 @@ struct engine_call {
     struct engine_call *next;
 };
 
+#define MESH_PORTS_MAX 32u
+#define MESH_PROCESSES_MAX 128u
+
+struct mesh_port { /* a netdev with RDMA ports, or, ifindex 0, this host */
+    uint32_t ifindex;
+    struct io_announcer *announcer; /* Owned; NULL: not yet */
+};
+
+struct mesh_process { /* another one */
+    struct beacon beacon;
+    weft_ns heard_ns;   /* last, however far it came */
+    weft_ns direct_ns;  /* from itself, over a cable; WEFT_NEVER: not at all */
+    bool is_to_be_told; /* on the cables, as this host's relay */
+};
+
+/* What this process knows of others, and tells. */
+struct engine_mesh {
+    struct io_task task;
+    uint8_t key[AUTH_KEY_BYTES];
+    struct beacon self;
+    struct mesh_port ports[MESH_PORTS_MAX];
+    uint32_t n_ports;
+    struct mesh_process
+        *processes; /* Owned [MESH_PROCESSES_MAX]; in the order they came */
+    uint32_t n_processes;
+    weft_ns opened_ns, announced_ns, announce_at_ns;
+    uint32_t n_changes; /* of who is there and who hears whom */
+    bool told_versions, told_jobs;
+};
+
 struct engine {
     struct engine_config config;
     struct io_env *env; /* Not owned */
     struct io_task task, async_task;
-    struct rdma *rdma;                 /* Owned */
-    struct conn_listener *listener;    /* Owned */
+    struct rdma *rdma;              /* Owned */
+    struct conn_listener *listener; /* Owned */
+    struct engine_mesh mesh;
+    struct io_task relay_task;
+    struct relay *relay; /* Owned; NULL: this process does not */
+    _Atomic uint32_t n_passing;
+    _Atomic uint64_t bytes_passed;
     _Atomic int progress;              /* enum engine_progress */
     struct weft_error error;           /* when BROKEN */
     uint8_t handle[CONN_HANDLE_BYTES]; /* of the listener, with room for a number */
@@ -139,14 +181,43 @@ void engine_comm_kick(struct engine_comm *comm);
 /* Goes on with what callers wait for. */
 void engine_calls_progress(struct engine *engine);
 
+/* ---- engine_mesh.c: beacons, and who is there ---- */
+void engine_mesh_init(struct engine *engine);
+/* Starts telling that `handle` is this process's. */
+void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES]);
+void engine_mesh_fini(struct engine *engine);
+/* Hears, forgets, tells. */
+void engine_mesh_progress(struct engine *engine);
+/* The process of a handle of ours; NULL: not heard of. */
+const struct beacon *engine_mesh_find(const struct engine *engine,
+                                      const uint8_t handle[CONN_HANDLE_BYTES]);
+/* Who forwards at the host, or, where nobody does, who is there; NULL: nobody is known. */
+const struct beacon *engine_mesh_speaker(const struct engine *engine,
+                                         const uint8_t host_id[16]);
+/* The handle of a process by its place in this one's beacon, for relay_config. */
+const uint8_t *engine_mesh_handle_of(void *context, uint32_t place);
+
+/* ---- engine_route.c: which way to a handle ---- */
+/* Fills in lanes: direct where a subnet is shared, else over relays. `via` is their storage.
+ * AGAIN: no way is known yet. */
+weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
+                         struct flow_config *out,
+                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]) WEFT_MUST_CHECK;
+/* What the receiver has to know of the sender's lanes is in the sender's number. */
+uint32_t engine_route_number(uint32_t random, const struct flow_config *lanes);
+void engine_route_of_number(uint32_t number, struct flow_config *out,
+                            uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]);
+
 /* ---- engine_handle.c ---- */
 #define ENGINE_HANDLE_ROOM 8u /* at the end, for what tells one listen from the others */
 /* Makes room in a handle of conn's, by leaving out the last addresses. */
 weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
                                struct weft_error *error) WEFT_MUST_CHECK;
 void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number);
-/* Takes the number out again; false: there is none. */
-bool engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
-                         uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number);
+/* Takes the number out again. WEFT_ERR_INPUT: there is none; WEFT_ERR_UNSUPPORTED: it is of
+ * another version of this plugin. */
+weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
+                                uint8_t out[CONN_HANDLE_BYTES], uint32_t *out_number,
+                                struct weft_error *error) WEFT_MUST_CHECK;
 
 #endif

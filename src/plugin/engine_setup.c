@@ -155,9 +155,11 @@ weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HAND
     bool is_new = false;
 
     *out = NULL;
-    if (!engine_handle_split(handle, ignored, &to)) {
-        return weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+    status = engine_handle_split(handle, ignored, &to, error);
+    if (status != WEFT_OK) {
+        return status;
     }
+    status = WEFT_AGAIN;
     pthread_mutex_lock(&engine->lock);
     comm = find_pending(engine, handle);
     if (comm == NULL) {

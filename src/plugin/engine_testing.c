@@ -34,7 +34,18 @@ static void add_port(struct harness *harness, uint32_t host, uint32_t cable, uin
     harness->cables[cable].ends[end] = (struct world_end){.node = host, .port = p};
 }
 
-static void describe(struct harness *harness, uint32_t n_rails)
+static void add_cable(struct harness *harness, uint32_t a, uint32_t b)
+{
+    uint32_t cable = harness->spec.n_cables++;
+
+    weft_check(cable < HARNESS_CABLES);
+    harness->cables[cable] = (struct world_cable){
+        .rate_bps = UINT64_C(100000000000), .delay_ps = 1000000, .up = true};
+    add_port(harness, a, cable, 0);
+    add_port(harness, b, cable, 1);
+}
+
+static void describe_hosts(struct harness *harness)
 {
     for (uint32_t h = 0; h < harness->n_hosts; h++) {
         harness->hosts[h] =
@@ -48,23 +59,22 @@ static void describe(struct harness *harness, uint32_t n_rails)
                                 .memlock_bytes = INT64_MAX,
                                 .management_ip = io_ip_v4(10, 0, 0, (uint8_t)(h + 1))};
     }
-    for (uint32_t a = 0; a < harness->n_hosts; a++) {
-        for (uint32_t b = a + 1; b < harness->n_hosts; b++) {
-            for (uint32_t rail = 0; rail < n_rails; rail++) {
-                uint32_t cable = harness->spec.n_cables++;
-
-                weft_check(cable < HARNESS_CABLES);
-                harness->cables[cable] = (struct world_cable){
-                    .rate_bps = UINT64_C(100000000000), .delay_ps = 1000000, .up = true};
-                add_port(harness, a, cable, 0);
-                add_port(harness, b, cable, 1);
-            }
-        }
-    }
     harness->spec.seed = 7;
     harness->spec.hosts = harness->hosts;
     harness->spec.n_hosts = harness->n_hosts;
     harness->spec.cables = harness->cables;
+}
+
+static void describe(struct harness *harness, uint32_t n_rails)
+{
+    describe_hosts(harness);
+    for (uint32_t a = 0; a < harness->n_hosts; a++) {
+        for (uint32_t b = a + 1; b < harness->n_hosts; b++) {
+            for (uint32_t rail = 0; rail < n_rails; rail++) {
+                add_cable(harness, a, b);
+            }
+        }
+    }
     harness->spec.management =
         (struct world_management){.exists = true,
                                   .prefix_len = 24,
@@ -111,14 +121,18 @@ static uint32_t count_objects(const struct harness *harness, uint32_t host)
     return n;
 }
 
-void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails)
+static void start(struct harness *harness, uint32_t n_hosts)
 {
-    struct weft_error error = {0};
-
     memset(harness, 0, sizeof(*harness));
     current = harness;
     harness->n_hosts = n_hosts;
-    describe(harness, n_rails);
+}
+
+static void open_engines(struct harness *harness, const bool *relays_only)
+{
+    struct weft_error error = {0};
+    uint32_t n_hosts = harness->n_hosts;
+
     ck_assert_int_eq(backend_sim.create(&harness->spec, &harness->world, &error),
                      WEFT_OK);
     harness->loop = harness->world->ops->loop(harness->world);
@@ -133,6 +147,7 @@ void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails)
         config.wait = wait_for;
         config.done = done;
         config.context = &harness->engines[h];
+        config.is_dedicated = relays_only != NULL && relays_only[h];
         ck_assert_int_eq(engine_create(&config, &harness->engines[h], &error), WEFT_OK);
     }
     for (uint32_t h = 0; h < n_hosts; h++) {
@@ -140,6 +155,26 @@ void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails)
         ck_assert_int_eq(*engine_progress(harness->engines[h]), ENGINE_READY);
         harness->idle_objects[h] = count_objects(harness, h);
     }
+}
+
+void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails)
+{
+    start(harness, n_hosts);
+    describe(harness, n_rails);
+    open_engines(harness, NULL);
+}
+
+void harness_open_cables(struct harness *harness, uint32_t n_hosts,
+                         const struct harness_cable *cables, uint32_t n_cables,
+                         const bool *relays_only)
+{
+    start(harness, n_hosts);
+    describe_hosts(harness);
+    harness->spec.management.exists = false;
+    for (uint32_t i = 0; i < n_cables; i++) {
+        add_cable(harness, cables[i].a, cables[i].b);
+    }
+    open_engines(harness, relays_only);
 }
 
 weft_ns harness_now(const struct harness *harness)

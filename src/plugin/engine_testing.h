@@ -23,6 +23,14 @@ struct harness {
     uint64_t root_bps;
 };
 
+struct harness_cable {
+    uint32_t a, b; /* hosts */
+};
+/* Cables, each a subnet of its own, and no management network. Hosts of `relays_only` [n_hosts]
+ * (NULL: none) are relays that do nothing else. */
+void harness_open_cables(struct harness *harness, uint32_t n_hosts,
+                         const struct harness_cable *cables, uint32_t n_cables,
+                         const bool *relays_only);
 /* Every pair has `n_rails` cables (not more than fit), each a subnet of its own, and a
  * management network; ends when all engines are ready. */
 void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails);

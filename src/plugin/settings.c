@@ -18,6 +18,8 @@ static const struct plugin_setting settings[] = {
      "netdev that reaches every host, for handshakes; NCCL_SOCKET_IFNAME's single name "
      "otherwise"},
     {"NCCL_MESH_QPS", "2", "queue pairs for each rail of a connection, 1 to 4"},
+    {"NCCL_MESH_RELAY", "1",
+     "1: forwards for hosts without a cable in common, in the plugin's thread; 0: not"},
     {"NCCL_MESH_RETRY_COUNT", "7",
      "transport retries, 1 to 7; NCCL_IB_RETRY_CNT otherwise"},
     {"NCCL_MESH_SECRET", "none",
@@ -160,6 +162,7 @@ void plugin_settings_read(const char *(*get)(const char *name),
     }
     read_management(get, warn, out);
     out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
+    config->relays = number(get, warn, "NCCL_MESH_RELAY", 0, 1, 1) != 0;
     conn->timeout = (uint8_t)number(get, warn, "NCCL_IB_TIMEOUT", 1, 22, conn->timeout);
     conn->timeout = (uint8_t)number(get, warn, "NCCL_MESH_TIMEOUT", 1, 22, conn->timeout);
     conn->retry_cnt =

@@ -81,7 +81,9 @@ static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
     uint64_t memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
 
     replace(relay, lane);
-    if (relay->counters.lanes > relay->config.lanes_max) {
+    if (relay->config.names_all && purpose->n_hops == 0) {
+        refuse(relay, lane, WEFT_ERR_ROUTE, "host", self);
+    } else if (relay->counters.lanes > relay->config.lanes_max) {
         refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self);
     } else if (memory > relay->config.memory_max - relay->counters.memory) {
         refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self);

@@ -18,6 +18,9 @@ struct relay_config {
     int task_kind;
     /* The handle of a member, which the connection out is made to; NULL: unknown. */
     const uint8_t *(*handle_of)(void *context, uint32_t member);
+    /* Hops are names that this relay gives to its neighbours, the receiver's process too, which
+     * is the last of them; else they are members, and the receiver is not named twice. */
+    bool names_all;
     void *context;
 };
 

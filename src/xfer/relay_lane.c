@@ -30,7 +30,8 @@ void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
     struct conn_config onwards = config->conn;
     struct flow_purpose purpose = lane->purpose;
 
-    purpose.kind = purpose.n_hops > 0 ? FLOW_FORWARD : FLOW_DELIVER;
+    purpose.kind =
+        purpose.n_hops > (config->names_all ? 1 : 0) ? FLOW_FORWARD : FLOW_DELIVER;
     if (purpose.n_hops > 0) {
         purpose.n_hops--;
         memmove(purpose.hops, purpose.hops + 1, purpose.n_hops * sizeof(*purpose.hops));

@@ -1,0 +1,409 @@
+/* Who is there: every process tells a beacon on every cable, and the relay of a host passes on
+ * those of others, once each. Nobody has to be told how many there are, or in which order. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "conn/codec.h"
+#include "plugin/engine_private.h"
+
+#define SECOND INT64_C(1000000000)
+#define EAGER_FOR_NS (2 * SECOND)
+#define EAGER_NS (SECOND / 10)
+#define PERIOD_NS SECOND
+#define SOON_NS (SECOND / 50) /* after somebody new came */
+#define DEAF_NS (4 * SECOND)  /* a neighbour that is silent is none */
+#define FORGET_NS (6 * SECOND)
+#define HEARD_MAX 64 /* in one go */
+
+/* ---- start and end ---- */
+
+static void add_port(struct engine_mesh *mesh, uint32_t ifindex)
+{
+    for (uint32_t i = 0; i < mesh->n_ports; i++) {
+        if (mesh->ports[i].ifindex == ifindex) {
+            return;
+        }
+    }
+    if (mesh->n_ports < MESH_PORTS_MAX) {
+        mesh->ports[mesh->n_ports++] = (struct mesh_port){.ifindex = ifindex};
+    }
+}
+
+void engine_mesh_init(struct engine *engine)
+{
+    struct io_env *env = engine->env;
+
+    io_task_init(&engine->mesh.task, env->loop, env->host, ENGINE_TASK_MESH);
+}
+
+/* As a beacon can carry it. */
+static void set_name(struct beacon *self, const char *name)
+{
+    size_t n = strnlen(name, sizeof(self->name) - 1);
+
+    for (size_t i = 0; i < n; i++) {
+        self->name[i] = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';
+    }
+}
+
+void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES])
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    const struct conn_config *conn = &engine->config.conn;
+    struct io_env *env = engine->env;
+    struct beacon *self = &mesh->self;
+
+    beacon_key(conn->has_secret ? conn->secret : NULL, mesh->key);
+    mesh->processes = weft_calloc(MESH_PROCESSES_MAX, sizeof(*mesh->processes));
+    for (uint32_t i = 0; i < engine->rdma->n_ports; i++) {
+        if (engine->rdma->ports[i].ifindex != 0) {
+            add_port(mesh, engine->rdma->ports[i].ifindex);
+        }
+    }
+    add_port(mesh, 0);
+    while (self->process == 0) {
+        env->ops->random(env, &self->process, sizeof(self->process));
+    }
+    self->teller = self->process;
+    self->started_ns = (uint64_t)io_now(env);
+    self->flags = (engine->config.relays ? BEACON_MAY_RELAY : 0) |
+                  (engine->config.is_dedicated ? BEACON_DEDICATED : 0);
+    set_name(self, env->name);
+    memcpy(self->host_id, env->ops->hostinfo(env)->host_id, sizeof(self->host_id));
+    memcpy(self->handle, handle, sizeof(self->handle));
+    mesh->opened_ns = mesh->announce_at_ns = io_now(env);
+    mesh->announced_ns = mesh->opened_ns - SECOND;
+    io_task_wake(&mesh->task);
+}
+
+void engine_mesh_fini(struct engine *engine)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+
+    for (uint32_t i = 0; i < mesh->n_ports; i++) {
+        engine->env->oob->close_announcer(mesh->ports[i].announcer);
+    }
+    auth_forget(mesh->key, sizeof(mesh->key));
+    free(mesh->processes);
+    io_task_fini(&mesh->task);
+}
+
+/* ---- asking ---- */
+
+static bool is_host(const struct beacon *beacon, const uint8_t host_id[16])
+{
+    return memcmp(beacon->host_id, host_id, sizeof(beacon->host_id)) == 0;
+}
+
+const struct beacon *engine_mesh_find(const struct engine *engine,
+                                      const uint8_t handle[CONN_HANDLE_BYTES])
+{
+    struct codec_handle wanted, other;
+    struct weft_error ignored = {0};
+
+    if (codec_decode_handle(handle, &wanted, &ignored) != WEFT_OK) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < engine->mesh.n_processes; i++) {
+        const struct beacon *beacon = &engine->mesh.processes[i].beacon;
+
+        if (is_host(beacon, wanted.host_id) &&
+            codec_decode_handle(beacon->handle, &other, &ignored) == WEFT_OK &&
+            memcmp(other.cookie, wanted.cookie, sizeof(other.cookie)) == 0) {
+            return beacon;
+        }
+    }
+    return NULL;
+}
+
+/* Everybody finds the same: who relays before who does not, who does nothing else before who
+ * computes, the oldest before the younger. */
+static bool is_before(const struct beacon *a, const struct beacon *b)
+{
+    if (a->flags != b->flags) {
+        return a->flags > b->flags;
+    }
+    return a->started_ns != b->started_ns ? a->started_ns < b->started_ns
+                                          : a->process < b->process;
+}
+
+const struct beacon *engine_mesh_speaker(const struct engine *engine,
+                                         const uint8_t host_id[16])
+{
+    const struct engine_mesh *mesh = &engine->mesh;
+    const struct beacon *best = is_host(&mesh->self, host_id) ? &mesh->self : NULL;
+
+    for (uint32_t i = 0; i < mesh->n_processes; i++) {
+        const struct beacon *beacon = &mesh->processes[i].beacon;
+
+        if (is_host(beacon, host_id) && (best == NULL || is_before(beacon, best))) {
+            best = beacon;
+        }
+    }
+    return best;
+}
+
+const uint8_t *engine_mesh_handle_of(void *context, uint32_t place)
+{
+    const struct engine *engine = context;
+    const struct engine_mesh *mesh = &engine->mesh;
+
+    for (uint32_t i = 0; i < mesh->n_processes && place < mesh->self.n_neighbours; i++) {
+        if (mesh->processes[i].beacon.process == mesh->self.neighbours[place]) {
+            return mesh->processes[i].beacon.handle;
+        }
+    }
+    return NULL;
+}
+
+/* ---- who hears whom ---- */
+
+static void changed(struct engine_mesh *mesh)
+{
+    weft_ns soon = mesh->announced_ns + SOON_NS;
+
+    mesh->n_changes++;
+    mesh->announce_at_ns = soon < mesh->announce_at_ns ? soon : mesh->announce_at_ns;
+}
+
+static uint64_t *place_of(struct beacon *self, uint64_t process)
+{
+    for (uint32_t i = 0; i < self->n_neighbours; i++) {
+        if (self->neighbours[i] == process) {
+            return &self->neighbours[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_neighbour(struct engine_mesh *mesh, uint64_t process)
+{
+    uint64_t *place = place_of(&mesh->self, process);
+
+    if (place != NULL) {
+        return;
+    }
+    place = place_of(&mesh->self, 0);
+    if (place == NULL && mesh->self.n_neighbours < BEACON_NEIGHBOURS_MAX) {
+        place = &mesh->self.neighbours[mesh->self.n_neighbours++];
+    }
+    if (place != NULL) {
+        *place = process;
+        changed(mesh);
+    }
+}
+
+static void remove_neighbour(struct engine_mesh *mesh, uint64_t process)
+{
+    uint64_t *place = place_of(&mesh->self, process);
+
+    if (place != NULL) {
+        *place = 0;
+        changed(mesh);
+    }
+}
+
+static void forget(struct engine *engine)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    weft_ns now = io_now(engine->env);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < mesh->n_processes; i++) {
+        struct mesh_process *process = &mesh->processes[i];
+
+        if (process->direct_ns != WEFT_NEVER && now - process->direct_ns >= DEAF_NS) {
+            process->direct_ns = WEFT_NEVER;
+            remove_neighbour(mesh, process->beacon.process);
+        }
+        if (now - process->heard_ns >= FORGET_NS) {
+            weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is gone",
+                     (unsigned long long)process->beacon.process, process->beacon.name);
+            changed(mesh);
+            continue;
+        }
+        if (n != i) {
+            mesh->processes[n] = *process;
+        }
+        n++;
+    }
+    mesh->n_processes = n;
+}
+
+/* ---- hearing ---- */
+
+static struct mesh_process *process_of(struct engine *engine, const struct beacon *beacon)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    struct mesh_process *process;
+
+    for (uint32_t i = 0; i < mesh->n_processes; i++) {
+        if (mesh->processes[i].beacon.process == beacon->process) {
+            return &mesh->processes[i];
+        }
+    }
+    if (mesh->n_processes == MESH_PROCESSES_MAX) {
+        return NULL;
+    }
+    weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is there",
+             (unsigned long long)beacon->process, beacon->name);
+    process = &mesh->processes[mesh->n_processes++];
+    *process = (struct mesh_process){.direct_ns = WEFT_NEVER};
+    changed(mesh);
+    return process;
+}
+
+static bool is_same_mesh(const struct beacon *a, const struct beacon *b)
+{
+    return a->n_neighbours == b->n_neighbours &&
+           memcmp(a->neighbours, b->neighbours, sizeof(a->neighbours)) == 0;
+}
+
+static void take(struct engine *engine, const struct mesh_port *port,
+                 const struct beacon *beacon)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    bool is_local = is_host(beacon, mesh->self.host_id);
+    struct mesh_process *process;
+
+    if (beacon->process == mesh->self.process || beacon->teller == mesh->self.process) {
+        return;
+    }
+    process = process_of(engine, beacon);
+    if (process == NULL) {
+        return;
+    }
+    if (beacon->teller == beacon->process && port->ifindex != 0 && !is_local) {
+        process->direct_ns = io_now(engine->env);
+        add_neighbour(mesh, beacon->process);
+    }
+    if (beacon->sequence <= process->beacon.sequence) {
+        return;
+    }
+    if (process->beacon.sequence != 0 && !is_same_mesh(&process->beacon, beacon)) {
+        mesh->n_changes++;
+    }
+    process->beacon = *beacon;
+    process->heard_ns = io_now(engine->env);
+    process->is_to_be_told = !is_local;
+}
+
+static void tell_once(struct engine *engine, bool *told, const char *what)
+{
+    if (!*told) {
+        *told = true;
+        weft_log(engine->env->log, WEFT_LOG_WARN, "beacons of %s are heard, and ignored",
+                 what);
+    }
+}
+
+static void hear(struct engine *engine, struct mesh_port *port)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    uint8_t bytes[IO_ANNOUNCEMENT_MAX];
+    struct io_endpoint from;
+    size_t n_bytes;
+
+    for (int n = 0; port->announcer != NULL; n++) {
+        struct beacon beacon;
+        weft_status status;
+
+        if (n == HEARD_MAX) {
+            io_task_wake(&mesh->task); /* the rest later: others have work too */
+            return;
+        }
+        if (engine->env->oob->hear(port->announcer, bytes, sizeof(bytes), &n_bytes,
+                                   &from) != 0) {
+            return;
+        }
+        status = beacon_decode(bytes, n_bytes, mesh->key, &beacon);
+        if (status == WEFT_OK) {
+            take(engine, port, &beacon);
+        } else if (status == WEFT_ERR_UNSUPPORTED) {
+            tell_once(engine, &mesh->told_versions, "another version of this plugin");
+        } else if (status == WEFT_ERR_AUTH) {
+            tell_once(engine, &mesh->told_jobs, "another NCCL_MESH_SECRET");
+        }
+    }
+}
+
+/* ---- telling ---- */
+
+static void announce(struct engine *engine, struct mesh_port *port,
+                     const struct beacon *beacon)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    const struct io_oob_ops *oob = engine->env->oob;
+    uint8_t bytes[IO_ANNOUNCEMENT_MAX];
+    int error;
+
+    if (port->announcer == NULL &&
+        oob->open_announcer(engine->env, port->ifindex, engine->config.announce_port,
+                            &mesh->task, &port->announcer) != 0) {
+        port->announcer = NULL;
+        return; /* next time, perhaps: the interface may come yet */
+    }
+    error =
+        oob->announce(port->announcer, bytes, beacon_encode(beacon, mesh->key, bytes));
+    if (error == ENODEV || error == ENXIO) {
+        oob->close_announcer(port->announcer);
+        port->announcer = NULL;
+    }
+}
+
+static void tell_own(struct engine *engine)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    weft_ns now = io_now(engine->env);
+
+    mesh->announced_ns = now;
+    mesh->announce_at_ns =
+        now + (now - mesh->opened_ns < EAGER_FOR_NS ? EAGER_NS : PERIOD_NS);
+    mesh->self.sequence++;
+    for (uint32_t i = 0; i < mesh->n_ports; i++) {
+        announce(engine, &mesh->ports[i], &mesh->self);
+    }
+}
+
+/* What came from elsewhere goes on, by one process of the host. */
+static void tell_others(struct engine *engine)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+    bool speaks = (mesh->self.flags & BEACON_MAY_RELAY) != 0 &&
+                  engine_mesh_speaker(engine, mesh->self.host_id) == &mesh->self;
+
+    for (uint32_t i = 0; i < mesh->n_processes; i++) {
+        struct mesh_process *process = &mesh->processes[i];
+
+        if (process->is_to_be_told && speaks) {
+            process->beacon.teller = mesh->self.process;
+            for (uint32_t p = 0; p < mesh->n_ports; p++) {
+                if (mesh->ports[p].ifindex != 0) {
+                    announce(engine, &mesh->ports[p], &process->beacon);
+                }
+            }
+        }
+        process->is_to_be_told = false;
+    }
+}
+
+void engine_mesh_progress(struct engine *engine)
+{
+    struct engine_mesh *mesh = &engine->mesh;
+
+    if (mesh->processes == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < mesh->n_ports; i++) {
+        hear(engine, &mesh->ports[i]);
+    }
+    forget(engine);
+    tell_others(engine);
+    if (io_now(engine->env) >= mesh->announce_at_ns) {
+        tell_own(engine);
+    }
+    io_task_deadline(&mesh->task, mesh->announce_at_ns);
+}

@@ -1,0 +1,213 @@
+/* The way to a handle: a cable if there is one in common, else over hosts that relay. The mesh is
+ * what beacons tell: two hosts are neighbours if each hears the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plugin/engine_private.h"
+
+#define LANES_MASK 3u /* of a number: lanes, less one */
+#define RELAYED 4u
+
+/* ---- the mesh as a graph ---- */
+
+struct map {
+    const struct beacon
+        *speakers[MESH_PROCESSES_MAX + 1]; /* of the hosts, by their ids */
+    bool may_relay[MESH_PROCESSES_MAX + 1];
+    struct mesh_graph graph;
+};
+
+static int by_host(const void *a, const void *b)
+{
+    const struct beacon *const *first = a, *const *second = b;
+
+    return memcmp((*first)->host_id, (*second)->host_id, sizeof((*first)->host_id));
+}
+
+static void add_host(const struct engine *engine, struct map *map,
+                     const struct beacon *beacon)
+{
+    for (uint32_t i = 0; i < map->graph.n_hosts; i++) {
+        if (by_host(&map->speakers[i], &beacon) == 0) {
+            return;
+        }
+    }
+    map->speakers[map->graph.n_hosts++] = engine_mesh_speaker(engine, beacon->host_id);
+}
+
+static uint32_t host_of(const struct map *map, const struct beacon *beacon)
+{
+    uint32_t i = 0;
+
+    while (by_host(&map->speakers[i], &beacon) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* By what name `beacon` knows a process; BEACON_NEIGHBOURS_MAX: it does not hear it. */
+static uint32_t name_of(const struct beacon *beacon, uint64_t process)
+{
+    for (uint32_t i = 0; i < beacon->n_neighbours; i++) {
+        if (beacon->neighbours[i] == process) {
+            return i;
+        }
+    }
+    return BEACON_NEIGHBOURS_MAX;
+}
+
+static bool hears(const struct beacon *beacon, const struct beacon *other)
+{
+    return name_of(beacon, other->process) != BEACON_NEIGHBOURS_MAX;
+}
+
+static void make_map(const struct engine *engine, struct map *map)
+{
+    uint32_t n;
+
+    add_host(engine, map, &engine->mesh.self);
+    for (uint32_t i = 0; i < engine->mesh.n_processes; i++) {
+        add_host(engine, map, &engine->mesh.processes[i].beacon);
+    }
+    n = map->graph.n_nodes = map->graph.n_hosts;
+    qsort(map->speakers, n, sizeof(map->speakers[0]), by_host);
+    map->graph.edges = weft_calloc((size_t)n * n, sizeof(*map->graph.edges));
+    for (uint32_t a = 0; a < n; a++) {
+        map->may_relay[a] = (map->speakers[a]->flags & BEACON_MAY_RELAY) != 0;
+        for (uint32_t b = 0; b < n; b++) {
+            if (a == b || !hears(map->speakers[a], map->speakers[b]) ||
+                !hears(map->speakers[b], map->speakers[a])) {
+                continue;
+            }
+            map->graph.edges[map->graph.n_edges] =
+                (struct mesh_edge){.from = a,
+                                   .to = b,
+                                   .cable = a < b ? a * n + b : b * n + a,
+                                   .rate_bps = UINT64_C(100000000000),
+                                   .mtu_bytes = 1500,
+                                   .from_root = MESH_NO_ROOT,
+                                   .to_root = MESH_NO_ROOT};
+            map->graph.n_edges++;
+        }
+    }
+}
+
+/* ---- lanes ---- */
+
+static void share_equally(struct flow_config *out)
+{
+    for (uint32_t i = 0; i < out->n_lanes; i++) {
+        out->lanes[i].share = FLOW_SHARE_WHOLE / out->n_lanes;
+    }
+    out->lanes[0].share += FLOW_SHARE_WHOLE % out->n_lanes;
+}
+
+/* False: it is none that can be named. Each relay is told the next host by the place that it has
+ * in the relay's own beacon, and the last one the process. */
+static bool add_lane(const struct engine *engine, const struct map *map,
+                     const struct mesh_route *route, const struct beacon *target,
+                     struct flow_config *out, uint32_t *via)
+{
+    const struct beacon *relay;
+    uint32_t lane = out->n_lanes;
+
+    if (route->n_via == 0 || route->n_via + 1 > FLOW_VIA_MAX) {
+        return false;
+    }
+    relay = map->speakers[route->via[0]];
+    if (!conn_faces(engine->rdma, &engine->config.conn, relay->handle)) {
+        return false;
+    }
+    memcpy(out->lanes[lane].handle, relay->handle, CONN_HANDLE_BYTES);
+    via[0] = (uint32_t)relay->process & UINT16_MAX;
+    for (uint32_t i = 0; i < route->n_via; i++) {
+        const struct beacon *next =
+            i + 1 < route->n_via ? map->speakers[route->via[i + 1]] : target;
+
+        via[i + 1] = name_of(map->speakers[route->via[i]], next->process);
+        if (via[i + 1] == BEACON_NEIGHBOURS_MAX) {
+            return false;
+        }
+    }
+    out->lanes[lane].via = via;
+    out->lanes[lane].n_via = route->n_via + 1;
+    out->n_lanes++;
+    return true;
+}
+
+static void find_relays(const struct engine *engine, const struct beacon *target,
+                        struct flow_config *out,
+                        uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+{
+    struct map *map = weft_calloc(1, sizeof(*map));
+    const struct beacon *self = &engine->mesh.self;
+    struct mesh_routes routes;
+    struct mesh_pair pair;
+
+    make_map(engine, map);
+    pair = (struct mesh_pair){.from = host_of(map, self), .to = host_of(map, target)};
+    if (pair.from != pair.to) {
+        mesh_routes_make(&map->graph, map->may_relay, &pair, 1, &routes);
+        for (uint32_t i = 0; i < routes.pairs[0].n_routes; i++) {
+            (void)add_lane(engine, map, &routes.pairs[0].routes[i], target, out,
+                           via[out->n_lanes]);
+        }
+        mesh_routes_fini(&routes);
+    }
+    free(map->graph.edges);
+    free(map);
+}
+
+static void go_direct(const uint8_t handle[CONN_HANDLE_BYTES], struct flow_config *out)
+{
+    out->n_lanes = 1;
+    out->lanes[0].n_via = 0;
+    out->lanes[0].share = FLOW_SHARE_WHOLE;
+    memcpy(out->lanes[0].handle, handle, CONN_HANDLE_BYTES);
+}
+
+weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
+                         struct flow_config *out,
+                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+{
+    const struct beacon *target;
+
+    go_direct(handle, out);
+    if (conn_faces(engine->rdma, &engine->config.conn, handle)) {
+        return WEFT_OK;
+    }
+    target = engine_mesh_find(engine, handle);
+    if (target == NULL) {
+        return WEFT_AGAIN;
+    }
+    out->n_lanes = 0;
+    find_relays(engine, target, out, via);
+    if (out->n_lanes > 0) {
+        share_equally(out);
+        return WEFT_OK;
+    }
+    go_direct(handle, out);
+    return WEFT_AGAIN;
+}
+
+/* ---- what the receiver knows of it ---- */
+
+uint32_t engine_route_number(uint32_t random, const struct flow_config *lanes)
+{
+    return (random & ~(LANES_MASK | RELAYED)) | (lanes->n_lanes - 1) |
+           (lanes->lanes[0].n_via > 0 ? RELAYED : 0);
+}
+
+void engine_route_of_number(uint32_t number, struct flow_config *out,
+                            uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+{
+    out->n_lanes = (number & LANES_MASK) + 1;
+    share_equally(out);
+    for (uint32_t i = 0; i < out->n_lanes; i++) {
+        out->lanes[i].via = via[i];
+        out->lanes[i].n_via = (number & RELAYED) != 0 ? 1 : 0;
+    }
+}
+
+_Static_assert(FLOW_LANES_MAX == LANES_MASK + 1, "a number tells the lanes");
