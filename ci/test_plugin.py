@@ -3,7 +3,9 @@ wires: a triangle of network namespaces with a subnet for each cable, and one ho
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,30 @@ def test_settings_that_make_no_sense_are_told():
                    "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64"):
         assert wanted in ran.stderr
     assert "ab;" not in ran.stderr
+
+
+@needs_namespaces
+def test_a_hung_job_tells_what_it_waits_for(tmp_path):
+    """By signal, in a file of the process; and nothing of it without the setting."""
+    script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
+              "ip link set p0 up && ip link set p1 up && ip link set lo up && exec \"$@\"")
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "sh", "-c", script, "sh", sys.executable, "ci/plugin_hang.py", PLUGIN],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "NCCL_MESH_BACKEND": "soft", "NCCL_MESH_DEVICES": "p0",
+             "NCCL_MESH_MANAGEMENT": "p0", "NCCL_MESH_DUMP": str(tmp_path / "state")})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"^--- weft \S+, process \d+, \S+: a signal asked for it$", ran.stdout, re.M)
+    assert "send 4096 B tag 7: not started; waits for the peer to post a receive" in ran.stdout
+    assert re.search(r"^comm \w+ receives from .*: up, 0 requests move", ran.stdout, re.M)
+
+
+def test_the_settings_in_the_documentation_are_those_of_the_plugin():
+    text = (ROOT / "docs/plugin.md").read_text().split("### Settings")[1].split("\n### ")[0]
+    shown = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True,
+                           check=False).stdout
+    assert re.findall(r"^\| `(NCCL_MESH_\w+)`", text, re.M) == re.findall(
+        r"^(NCCL_MESH_\w+)", shown, re.M)
 
 
 def test_weft_plugin_tells_whether_it_would_be_used():

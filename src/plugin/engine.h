@@ -130,5 +130,9 @@ struct engine_counters {
     uint64_t bytes_passed;
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
+/* All of it in lines of text, for a job that hangs: ports, ends of connections, and what each
+ * request waits for. Appended; by the engine's thread only. */
+struct weft_text;
+void engine_dump(struct engine *engine, struct weft_text *out);
 
 #endif

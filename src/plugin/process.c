@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "plugin/dump.h"
 #include "plugin/settings.h"
 
 /* One of each, as there is one process. Set under `lock`, or before the thread starts. */
@@ -95,6 +96,7 @@ static void *run(void *context)
         while ((task = io_loop_pop(loop)) != NULL) {
             engine_dispatch(process.engine, task);
         }
+        dump_look(process.engine);
         (void)ops->step(process.world, WEFT_NEVER);
     }
     return NULL;
@@ -132,6 +134,20 @@ static void tell_failure(const struct weft_error *error)
     process_log(ABI_LOG_WARN, "cannot start: %s", text);
 }
 
+static void start_dump(void)
+{
+    const struct plugin_settings *settings = &process.settings;
+
+    if (settings->dump[0] != '\0' &&
+        !dump_start(settings->dump, settings->dump_signal, wake)) {
+        process_log(
+            ABI_LOG_WARN,
+            "NCCL_MESH_DUMP_SIGNAL: signal %d has a handler already; only failures "
+            "write the state",
+            settings->dump_signal);
+    }
+}
+
 static bool start(void)
 {
     struct weft_error error = {0};
@@ -160,6 +176,7 @@ static bool start(void)
         return false;
     }
     plain_world_wakes(process.world, engine_task(process.engine));
+    start_dump();
     if (!start_thread()) {
         process_log(ABI_LOG_WARN, "cannot start: no thread");
         return false;

@@ -1,5 +1,6 @@
 #include "plugin/settings.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@ static const struct plugin_setting settings[] = {
     {"NCCL_MESH_DEBUG", "0", "1: log at NCCL's level INFO what is otherwise left out"},
     {"NCCL_MESH_DEVICES", "all",
      "netdevs of backend `soft`, separated by commas; with `verbs` WEFT_DEVICES"},
+    {"NCCL_MESH_DUMP", "none",
+     "file (`.PID` is added) for the state of all connections and requests, when a "
+     "signal asks "
+     "for it and when a connection fails"},
+    {"NCCL_MESH_DUMP_SIGNAL", "USR2",
+     "`USR1`, `USR2`, a number, or 0 for none: asks for NCCL_MESH_DUMP's file"},
     {"NCCL_MESH_GID_INDEX", "unset",
      "ignored with a warning: GIDs are chosen by subnet and type, for each cable"},
     {"NCCL_MESH_MANAGEMENT", "the first netdev without an RDMA port",
@@ -121,6 +128,25 @@ static void warn_of_others(const char *(*get)(const char *name),
     }
 }
 
+static void read_dump(const char *(*get)(const char *name),
+                      void (*warn)(const char *text), struct plugin_settings *out)
+{
+    const char *path = look(get, "NCCL_MESH_DUMP");
+    const char *name = look(get, "NCCL_MESH_DUMP_SIGNAL");
+
+    out->dump_signal = SIGUSR2;
+    if (path != NULL) {
+        weft_format(out->dump, sizeof(out->dump), "%s", path);
+    }
+    if (name != NULL && (strcmp(name, "USR1") == 0 || strcmp(name, "SIGUSR1") == 0)) {
+        out->dump_signal = SIGUSR1;
+    } else if (name != NULL && strcmp(name, "USR2") != 0 &&
+               strcmp(name, "SIGUSR2") != 0) {
+        out->dump_signal =
+            (int)number(get, warn, "NCCL_MESH_DUMP_SIGNAL", 0, 64, SIGUSR2);
+    }
+}
+
 static void read_management(const char *(*get)(const char *name),
                             void (*warn)(const char *text), struct plugin_settings *out)
 {
@@ -161,6 +187,7 @@ void plugin_settings_read(const char *(*get)(const char *name),
         out->plain.netdevs = out->netdevs;
     }
     read_management(get, warn, out);
+    read_dump(get, warn, out);
     out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
     config->relays = number(get, warn, "NCCL_MESH_RELAY", 0, 1, 1) != 0;
     conn->timeout = (uint8_t)number(get, warn, "NCCL_IB_TIMEOUT", 1, 22, conn->timeout);

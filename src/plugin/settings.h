@@ -14,6 +14,8 @@ struct plugin_settings {
     bool is_debug;
     /* Storage of what `plain` points to. */
     char netdevs[256], management[64];
+    char dump[200];  /* file for the state, ".PID" to be added; "": none is wanted */
+    int dump_signal; /* that asks for it; 0: none does */
 };
 
 /* Reads the environment by `get` (getenv(3)'s form) into `out` and `config`. What cannot be

@@ -117,6 +117,12 @@ uint32_t flow_n_lanes(const struct flow *flow);
 /* The members that relay on a lane, in order: returns how many, at most `cap` are written. */
 uint32_t flow_lane_via(const struct flow *flow, uint32_t lane, uint32_t *out,
                        uint32_t cap);
+/* What it is at, in lines that begin with `indent`; and what a request of it waits for, in part of
+ * a line: for who looks at a job that hangs. Appended. */
+struct weft_text;
+void flow_describe(const struct flow *flow, const char *indent, struct weft_text *out);
+void flow_request_describe(const struct flow *flow, const struct flow_request *request,
+                           struct weft_text *out);
 /* The connection of a lane that is up, or NULL. */
 const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane);
 

@@ -1,0 +1,115 @@
+#define _GNU_SOURCE
+#include "plugin/dump.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "plugin/process.h"
+
+static struct {
+    char path[256];
+    sem_t asked; /* by the handler: the only call of ours that it may make */
+    atomic_bool is_wanted;
+    uint64_t n_failed; /* comms, when last looked */
+    void (*wake)(void *context);
+} dump;
+
+static void handle(int signal_number)
+{
+    (void)signal_number;
+    sem_post(&dump.asked);
+}
+
+/* Waking the engine's thread takes a lock, which a handler must not. */
+static void *wait_for_signals(void *context)
+{
+    (void)context;
+    for (;;) {
+        if (sem_wait(&dump.asked) == 0) {
+            atomic_store(&dump.is_wanted, true);
+            dump.wake(NULL);
+        }
+    }
+    return NULL;
+}
+
+static bool listen_for(int signal_number)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, mask;
+    bool ok;
+
+    if (sigaction(signal_number, NULL, &before) != 0 ||
+        (before.sa_flags & SA_SIGINFO) != 0 ||
+        (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)) {
+        return false;
+    }
+    sem_init(&dump.asked, 0, 0);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    ok = pthread_create(&thread, &attributes, wait_for_signals, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    pthread_attr_destroy(&attributes);
+    return ok && sigaction(signal_number, &action, NULL) == 0;
+}
+
+bool dump_start(const char *path, int signal_number, void (*wake)(void *context))
+{
+    weft_format(dump.path, sizeof(dump.path), "%s.%d", path, (int)getpid());
+    dump.wake = wake;
+    return signal_number == 0 || listen_for(signal_number);
+}
+
+static void write_state(struct engine *engine, const char *why)
+{
+    struct weft_text text = {0};
+    char now[32] = "";
+    time_t seconds = time(NULL);
+    struct tm parts;
+    FILE *file;
+
+    if (gmtime_r(&seconds, &parts) != NULL) {
+        strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    weft_text_add(&text, "--- weft %s, process %d, %s: %s\n", WEFT_VERSION, (int)getpid(),
+                  now, why);
+    engine_dump(engine, &text);
+    file = fopen(dump.path, "a");
+    if (file == NULL || fwrite(text.bytes, 1, text.n, file) != text.n) {
+        process_log(ABI_LOG_WARN, "NCCL_MESH_DUMP: cannot write %s", dump.path);
+    } else {
+        process_log(ABI_LOG_INFO, "state written to %s: %s", dump.path, why);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    weft_text_fini(&text);
+}
+
+void dump_look(struct engine *engine)
+{
+    struct engine_counters counters;
+
+    if (dump.path[0] == '\0') {
+        return;
+    }
+    if (atomic_exchange(&dump.is_wanted, false)) {
+        write_state(engine, "a signal asked for it");
+    }
+    engine_counters(engine, &counters);
+    if (counters.n_failed > dump.n_failed) {
+        dump.n_failed = counters.n_failed;
+        write_state(engine, "a connection failed");
+    }
+}

@@ -1,0 +1,121 @@
+/* The state of an engine as a text that says what each request waits for. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plugin/engine.h"
+#include "plugin/engine_testing.h"
+
+#define SECOND INT64_C(1000000000)
+
+static struct harness harness;
+
+static char *dump_of(uint32_t host)
+{
+    struct weft_text text = {0};
+
+    engine_dump(harness.engines[host], &text);
+    return text.bytes;
+}
+
+static void expect(uint32_t host, const char *wanted)
+{
+    char *text = dump_of(host);
+
+    ck_assert_msg(strstr(text, wanted) != NULL, "%s\nis not in\n%s", wanted, text);
+    free(text);
+}
+
+START_TEST(ports_and_listens_are_there)
+{
+    struct engine_listen *listen;
+    struct weft_error error = {0};
+    uint8_t handle[CONN_HANDLE_BYTES];
+
+    harness_open(&harness, 2, 1);
+    expect(0, "0 comms, 0 listens; connected 0, accepted 0, failed 0, refused 0\n");
+    expect(0, "has a link");
+    ck_assert_int_eq(engine_listen(harness.engines[0], handle, &listen, &error), WEFT_OK);
+    expect(0, ": nobody came yet\n");
+    engine_close_listen(listen);
+    harness_close(&harness);
+}
+END_TEST
+
+/* A send that nobody asks for, then one that is answered, then a receive that nothing comes for:
+ * the classic hangs. */
+START_TEST(it_says_what_each_request_waits_for)
+{
+    struct engine_comm *out, *in;
+    struct engine_memory *out_memory, *in_memory;
+    struct engine_request *send, *second, *receive;
+    struct weft_error error = {0};
+    static uint8_t data[4096], buffer[4096];
+    void *buffers[1] = {buffer};
+    size_t sizes[ENGINE_GROUP_MAX] = {sizeof(buffer)};
+    uint32_t tags[1] = {5}, n = 0;
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    expect(0, "connected 1, accepted 0");
+    expect(1, "connected 0, accepted 1");
+    expect(0, ": up, 0 requests move, 0 wait to start");
+    expect(0, "  lane 0 up, epoch 1, 0 pieces under way: ");
+    ck_assert_int_eq(engine_register(out, data, sizeof(data), &out_memory, &error),
+                     WEFT_OK);
+    ck_assert_int_eq(engine_register(in, buffer, sizeof(buffer), &in_memory, &error),
+                     WEFT_OK);
+
+    ck_assert_int_eq(engine_isend(out, data, 1000, 5, out_memory, &send), WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    expect(0, "send 1000 B tag 5: not started; waits for the peer to post a receive with "
+              "this tag\n");
+    ck_assert_int_eq(engine_isend(out, data, 10, 5, out_memory, &second), WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    expect(0, "send 10 B tag 5: not started; waits for an earlier one with this tag\n");
+    expect(1, ": up, 0 requests move, 0 wait to start");
+
+    ck_assert_int_eq(engine_irecv(in, 1, buffers, sizes, tags, &in_memory, &receive),
+                     WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    ck_assert_int_eq(engine_test(send, sizes, &n), WEFT_OK);
+    ck_assert_int_eq(engine_test(receive, sizes, &n), WEFT_OK);
+    expect(0, "sent 1 messages 1000 B, received 0 messages 0 B, 1 epochs, 0 failovers");
+    expect(1, "received 1 messages 1000 B");
+
+    ck_assert_int_eq(engine_irecv(in, 1, buffers, sizes, tags, &in_memory, &receive),
+                     WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    ck_assert_int_eq(engine_test(second, sizes, &n), WEFT_OK);
+    ck_assert_int_eq(engine_test(receive, sizes, &n), WEFT_OK);
+    ck_assert_int_eq(engine_irecv(in, 1, buffers, sizes, tags, &in_memory, &receive),
+                     WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    expect(1, "receive 10 B tag 5: ");
+    expect(1, "1 of 1 buffers missing, 0 B came; waits for the peer to send\n");
+
+    engine_deregister(out, out_memory);
+    engine_deregister(in, in_memory);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine dump");
+    TCase *tcase = tcase_create("dump");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_add_test(tcase, ports_and_listens_are_there);
+    tcase_add_test(tcase, it_says_what_each_request_waits_for);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
