@@ -170,6 +170,8 @@ static const struct flag_spec specs[] = {
     {"result", "FILE", 0, "node relayd", "what this rank did, as JSON", TEXT(result)},
     {"patience", "SECONDS", 0, "node relayd plugin-check",
      "for ranks not started (900); for one call of a plugin (20)", SET_BY(set_patience)},
+    {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",
+     TEXT(messages)},
     {"time-limit", "SECONDS", 0, "guest swarm",
      "then it (of a swarm: the run) is killed; default 3600 (600)",
      SET_BY(set_time_limit)},

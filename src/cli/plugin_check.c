@@ -7,6 +7,8 @@
 #include "cli/cli.h"
 #include "plugin/check.h"
 
+#define MESSAGES_MAX 1000000
+
 static int list_clauses(const struct cli_options *options)
 {
     struct weft_text text = {0};
@@ -97,7 +99,8 @@ static bool print_all(const struct cli_options *options, json_t *results,
 }
 
 /* False after a message. */
-static bool check_usage(const struct cli_options *options, uint32_t *out_versions)
+static bool check_usage(const struct cli_options *options, uint32_t *out_versions,
+                        struct plugin_check_options *check)
 {
     char *end = NULL;
     long version =
@@ -113,6 +116,15 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
     }
     if (options->netversion != NULL) {
         *out_versions = 1u << version;
+    }
+    if (options->messages != NULL) {
+        long n = strtol(options->messages, &end, 10);
+
+        if (*end != '\0' || n < 1 || n > MESSAGES_MAX) {
+            fprintf(stderr, "weft plugin-check: --messages: 1 to %d\n", MESSAGES_MAX);
+            return false;
+        }
+        check->n_messages = (uint32_t)n;
     }
     if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
         fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
@@ -130,21 +142,21 @@ int cli_plugin_check(struct cli_options *options)
 {
     struct weft_text text = {0};
     json_t *results;
+    struct plugin_check_options check;
     uint32_t versions;
     int code = CLI_OK;
 
     if (options->list) {
         return list_clauses(options);
     }
-    if (!check_usage(options, &versions)) {
+    plugin_check_options_default(&check);
+    if (!check_usage(options, &versions, &check)) {
         return CLI_USAGE;
     }
     results = json_array();
     for (int i = 0; i < options->n_operands; i++) {
-        struct plugin_check_options check;
         struct plugin_check_result result;
 
-        plugin_check_options_default(&check);
         check.path = options->operands[i];
         check.seed = options->has_seed ? options->seed : check.seed;
         check.progress = options->quiet ? NULL : stderr;

@@ -82,7 +82,13 @@ struct check {
 
 /* ---- check_watch.c ---- */
 int64_t check_now(void);
-void check_pause(void);
+/* Waits a moment, and while nothing moves anywhere longer from time to time, up to 0.2 ms: who
+ * polls for nothing takes the processor from those who move. Starts as {0}. */
+struct check_patience {
+    int64_t moved_ns; /* when something had last moved */
+    long pause_ns;
+};
+void check_pause(const struct check *check, struct check_patience *patience);
 /* The plugin broke `clause`: ends the process, from any thread; only the first counts. */
 _Noreturn void check_broken(const struct check *check, const char *clause,
                             const char *format, ...) WEFT_PRINTF(3, 4);

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "plugin/check_private.h"
 
-#define STAYS 1000 /* looks at a number of descriptors that does not change */
+#define STAYS 50 /* looks, a millisecond apart, at a number of descriptors that stays */
 
 struct rank {
     struct check *check;
@@ -29,6 +30,7 @@ static void stage(const struct check *check, const char *clause)
 
 static void move(struct check_comm *comm, uint32_t thread, uint64_t n_messages)
 {
+    struct check_patience patience = {0};
     bool all = false;
 
     for (uint32_t i = 0; i < comm->n_streams; i++) {
@@ -45,7 +47,7 @@ static void move(struct check_comm *comm, uint32_t thread, uint64_t n_messages)
             }
         }
         if (!all) {
-            check_pause();
+            check_pause(comm->check, &patience);
         }
     }
 }
@@ -105,9 +107,10 @@ static unsigned settle(const struct check *check, unsigned at_most)
     unsigned n = count_descriptors(), n_same = 0;
 
     while (n > at_most && check_now() < until && n_same < STAYS) {
+        static const struct timespec pause = {.tv_nsec = 1000000};
         unsigned before = n;
 
-        check_pause();
+        nanosleep(&pause, NULL);
         n = count_descriptors();
         n_same = at_most == 0 && n == before ? n_same + 1 : 0;
     }

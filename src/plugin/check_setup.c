@@ -158,6 +158,7 @@ static void connect_round(struct check_comm *comm, struct check_stream *streams,
 {
     const struct check *check = comm->check;
     uint32_t per_direction = CHECK_CHANNELS + 1;
+    struct check_patience patience = {0};
     bool all = false;
 
     for (uint32_t c = 0; c < per_direction; c++) {
@@ -182,7 +183,7 @@ static void connect_round(struct check_comm *comm, struct check_stream *streams,
             all = all && is_up;
         }
         if (!all) {
-            check_pause();
+            check_pause(check, &patience);
         }
     }
 }

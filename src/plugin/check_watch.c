@@ -31,10 +31,19 @@ int64_t check_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-void check_pause(void)
-{
-    static const struct timespec pause = {.tv_nsec = 50000};
+#define PAUSE_MIN_NS 50000
+#define PAUSE_MAX_NS 200000
 
+void check_pause(const struct check *check, struct check_patience *patience)
+{
+    int64_t moved = atomic_load_explicit(&check->shared->moved_ns, memory_order_relaxed);
+    struct timespec pause = {0};
+
+    patience->pause_ns = moved != patience->moved_ns             ? PAUSE_MIN_NS
+                         : patience->pause_ns < PAUSE_MAX_NS / 2 ? 2 * patience->pause_ns
+                                                                 : PAUSE_MAX_NS;
+    patience->moved_ns = moved;
+    pause.tv_nsec = patience->pause_ns;
     nanosleep(&pause, NULL);
 }
 
@@ -96,6 +105,7 @@ void check_meet(const struct check *check)
 {
     struct check_shared *shared = check->shared;
     uint32_t generation = atomic_load(&shared->generation);
+    struct check_patience patience = {0};
 
     check_moved(check);
     if (atomic_fetch_add(&shared->n_met, 1) + 1 == check->n_ranks) {
@@ -104,7 +114,7 @@ void check_meet(const struct check *check)
         return;
     }
     while (atomic_load(&shared->generation) == generation) {
-        check_pause();
+        check_pause(check, &patience);
     }
 }
 
