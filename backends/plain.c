@@ -8,6 +8,7 @@
 
 #include "backends/linux/env.h"
 #include "backends/node.h"
+#include "backends/plain_loopback.h"
 #include "backends/soft/udp.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -21,7 +22,8 @@ struct plain_world {
     struct linux_posting posting; /* wakes `task` */
     struct io_task *task;         /* Not owned */
     atomic_bool is_posted;
-    struct linux_loop *loop; /* Not owned: of `node` */
+    struct linux_loop *loop;         /* Not owned: of `node` */
+    struct plain_loopback *loopback; /* Owned; or NULL */
     struct world_spec spec;
     struct world_host host;
     struct world_port ports[PORTS_MAX];
@@ -198,6 +200,7 @@ static void plain_destroy(struct world *world)
     for (uint32_t i = 0; i < plain->host.n_ports; i++) {
         free(plain->addresses[i]);
     }
+    plain_loopback_destroy(plain->loopback);
     free(plain);
 }
 
@@ -222,6 +225,22 @@ static weft_status create_soft(struct plain_world *plain, struct weft_error *err
     return status;
 }
 
+static weft_status create_loopback(struct plain_world *plain,
+                                   const struct plain_config *config,
+                                   struct weft_error *error)
+{
+    const struct world_spec *spec;
+    uint32_t host;
+    weft_status status =
+        plain_loopback_create(config->loopback, config->log, &plain->loopback, error);
+
+    if (status == WEFT_OK) {
+        spec = plain_loopback_spec(plain->loopback, &host);
+        status = node_world_create(spec, host, &plain->node, error);
+    }
+    return status;
+}
+
 weft_status plain_world_create(const struct plain_config *config, struct world **out,
                                struct weft_error *error)
 {
@@ -237,7 +256,9 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
 
     plain->base.ops = &ops;
     describe(plain, config);
-    if (config->is_soft) {
+    if (config->is_soft && config->loopback != NULL) {
+        status = create_loopback(plain, config, error);
+    } else if (config->is_soft) {
         status = describe_soft(plain, config, error);
         if (status == WEFT_OK) {
             status = create_soft(plain, error);

@@ -14,6 +14,8 @@ struct plain_config {
     /* That reaches every host; NULL: as backends/verbs/host.h. soft: the first that is no port,
      * or none; a port that is named carries both. */
     const char *management;
+    /* soft: a host of a mesh on loopback (plain_loopback.h), instead of netdevs; or NULL. */
+    const char *loopback;
     struct weft_log *log; /* may be NULL; Not owned */
 };
 

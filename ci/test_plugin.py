@@ -156,6 +156,22 @@ def test_a_hung_job_tells_what_it_waits_for(tmp_path):
     assert re.search(r"^comm \w+ receives from .*: up, 0 requests move", ran.stdout, re.M)
 
 
+@pytest.mark.parametrize("n,cables", [(3, "0-1 1-2 0-2"), (3, "0-1 1-2"), (4, "0-1 1-2 2-3 3-0")])
+def test_a_mesh_on_loopback_needs_no_privilege(n, cables):
+    """Triangle, line (its ends reach each other by a relay) and ring, a process a host."""
+    ran = subprocess.run([sys.executable, "ci/plugin_ring.py", PLUGIN, str(n), cables], cwd=ROOT,
+                         capture_output=True, text=True, timeout=120, check=False)
+    assert ran.stdout.split() == ["from", *map(str, [n - 1, *range(n - 1)])], ran.stderr
+
+
+@pytest.mark.parametrize("mesh", ["", "0", "0:", "2: 0-1", "0: 0-0", "0: 0-16", "x: 0-1", "0: 0-1 2"])
+def test_a_mesh_that_is_none_is_refused(mesh):
+    ran = subprocess.run([WEFT, "plugin-check", "-q", "--netversion", "8", PLUGIN], cwd=ROOT,
+                         capture_output=True, text=True, check=False, timeout=60,
+                         env={**os.environ, "NCCL_DEBUG": "INFO", "NCCL_MESH_LOOPBACK": mesh or " "})
+    assert ran.returncode == 1 and "a mesh on loopback is" in ran.stderr
+
+
 def test_the_settings_in_the_documentation_are_those_of_the_plugin():
     text = (ROOT / "docs/plugin.md").read_text().split("### Settings")[1].split("\n### ")[0]
     shown = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True,

@@ -39,7 +39,7 @@ static const char *why_not_started(const struct engine_comm *comm,
     if (!comm->is_sender) {
         return before == request ? "room" : "those before it";
     }
-    while (before != request && before->tags[0] != request->tags[0]) {
+    while (before != NULL && before != request && before->tags[0] != request->tags[0]) {
         before = before->next;
     }
     return before == request ? "the peer to post a receive with this tag"
@@ -128,6 +128,12 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
     }
     describe_queue(comm, &comm->moving, &told, out);
     describe_queue(comm, &comm->waiting, &told, out);
+    pthread_mutex_lock(&comm->lock);
+    if (comm->incoming.first != NULL) {
+        weft_text_add(out, "  and %u that were posted just now\n",
+                      length_of(&comm->incoming));
+    }
+    pthread_mutex_unlock(&comm->lock);
 }
 
 void engine_dump(struct engine *engine, struct weft_text *out)

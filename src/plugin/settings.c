@@ -21,6 +21,10 @@ static const struct plugin_setting settings[] = {
      "`USR1`, `USR2`, a number, or 0 for none: asks for NCCL_MESH_DUMP's file"},
     {"NCCL_MESH_GID_INDEX", "unset",
      "ignored with a warning: GIDs are chosen by subnet and type, for each cable"},
+    {"NCCL_MESH_LOOPBACK", "none",
+     "`HOST: A-B B-C ...`: this process is that host of a mesh with these cables, on "
+     "loopback "
+     "addresses of this machine (backend `soft`); NCCL_HOSTID has to differ, too"},
     {"NCCL_MESH_MANAGEMENT", "the first netdev without an RDMA port",
      "netdev that reaches every host, for handshakes; NCCL_SOCKET_IFNAME's single name "
      "otherwise"},
@@ -173,6 +177,7 @@ void plugin_settings_read(const char *(*get)(const char *name),
 {
     const char *backend = look(get, "NCCL_MESH_BACKEND");
     const char *netdevs = look(get, "NCCL_MESH_DEVICES");
+    const char *mesh = look(get, "NCCL_MESH_LOOPBACK");
     struct conn_config *conn = &config->conn;
 
     memset(out, 0, sizeof(*out));
@@ -185,6 +190,11 @@ void plugin_settings_read(const char *(*get)(const char *name),
     if (netdevs != NULL) {
         weft_format(out->netdevs, sizeof(out->netdevs), "%s", netdevs);
         out->plain.netdevs = out->netdevs;
+    }
+    if (mesh != NULL) {
+        weft_format(out->loopback, sizeof(out->loopback), "%s", mesh);
+        out->plain.loopback = out->loopback;
+        out->plain.is_soft = true;
     }
     read_management(get, warn, out);
     read_dump(get, warn, out);
