@@ -63,6 +63,24 @@ def test_a_host_alone_needs_no_port():
     assert [finding["code"] for finding in document["findings"]] == ["host.no_device"]
 
 
+# Least shares of the physical bound at 16 MiB: all_reduce, all_gather, all_to_all, broadcast. NVLink
+# is faster than the memory of the simulated GPUs, through which every byte passes once more.
+SHARES = {"plain-2": (0.95, 0.95, 0.95, 0.95), "pcie-4": (0.95, 0.95, 0.85, 0.95),
+          "two-sockets-8": (0.92, 0.95, 0.95, 0.95), "two-hosts-4": (0.92, 0.95, 0.95, 0.95),
+          "three-hosts-6": (0.92, 0.92, 0.95, 0.9), "nvlink-2": (0.7, 0.6, 0.6, 0.7),
+          "nvswitch-8": (0.3, 0.35, 0.35, 0.4)}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_plans_come_near_the_bound_of_what_is_inside(name):
+    kinds = ("all_reduce", "all_gather", "all_to_all", "broadcast")
+    jobs = ", ".join(f"{{{kind}: {{bytes: 16MiB, repeat: 2}}}}" for kind in kinds)
+    document = run(name, "--set", f"jobs=[{jobs}]", "--set", "expect={}")
+    for job, least in zip(document["jobs"], SHARES[name], strict=True):
+        share = job["limit_ns"] / job["time_ns"]
+        assert least <= share < 1.01, (job["job"], job["algorithm"], share)
+
+
 # The real thing: processes, /dev/shm, and the simulated NIC's engine or the kernel's.
 
 def can(backend):

@@ -15,7 +15,8 @@ struct sim_gpu {
     struct sim_gpu_config config;
     struct sim_gpu_work *first; /* Not owned; in the order of starting */
     struct sim_gpu_work *last;
-    struct sim_event end; /* of `first` */
+    struct sim_event end;           /* of `first` */
+    struct sim_gpu_work *under_way; /* Not owned; copies that pass links */
 };
 
 static void perform(const struct sim_gpu *gpu, const struct sim_gpu_work *work)
@@ -35,6 +36,15 @@ static void perform(const struct sim_gpu *gpu, const struct sim_gpu_work *work)
     }
 }
 
+static void finish(const struct sim_gpu *gpu, struct sim_gpu_work *work)
+{
+    if (work->count > 0) {
+        perform(gpu, work);
+    }
+    work->is_done = true;
+    sim_wake(&work->done);
+}
+
 static void on_end(struct sim_event *event)
 {
     struct sim_gpu *gpu = weft_container_of(event, struct sim_gpu, end);
@@ -45,11 +55,18 @@ static void on_end(struct sim_event *event)
     } else {
         sim_schedule(gpu->engine, &gpu->end, gpu->first->end);
     }
-    if (work->count > 0) {
-        perform(gpu, work);
+    finish(gpu, work);
+}
+
+static void on_arrival(struct sim_event *event)
+{
+    struct sim_gpu_work *work = weft_container_of(event, struct sim_gpu_work, arrival);
+    struct sim_gpu_work **at = &work->gpu->under_way;
+    while (*at != work) {
+        at = &(*at)->next;
     }
-    work->is_done = true;
-    sim_wake(&work->done);
+    *at = work->next;
+    finish(work->gpu, work);
 }
 
 struct sim_gpu *sim_gpu_create(struct sim_engine *engine,
@@ -68,6 +85,10 @@ void sim_gpu_reset(struct sim_gpu *gpu)
     sim_cancel(gpu->engine, &gpu->end);
     gpu->first = NULL;
     gpu->last = NULL;
+    for (struct sim_gpu_work *at = gpu->under_way; at != NULL; at = at->next) {
+        sim_cancel(gpu->engine, &at->arrival);
+    }
+    gpu->under_way = NULL;
 }
 
 void sim_gpu_destroy(struct sim_gpu *gpu)
@@ -80,12 +101,32 @@ void sim_gpu_destroy(struct sim_gpu *gpu)
 }
 
 /* Rounded up. Buffers are far below 2^43 bytes, so the product fits. */
-static weft_ps duration_ps(const struct sim_gpu_config *config, size_t n_bytes,
-                           uint64_t other_rate)
+static weft_ps duration_ps(size_t n_bytes, uint64_t bytes_per_us)
 {
-    uint64_t rate = other_rate != 0 ? other_rate : config->bytes_per_us;
-    return config->launch_ps +
-           (weft_ps)(((uint64_t)n_bytes * 1000000u + rate - 1) / rate);
+    return (weft_ps)(((uint64_t)n_bytes * 1000000u + bytes_per_us - 1) / bytes_per_us);
+}
+
+/* A link that is busy holds up only what comes to it, not the links before. */
+static weft_ps pass(const struct sim_gpu_work *work, weft_ps start)
+{
+    weft_ps end = start;
+    for (uint32_t i = 0; i < work->n_way; i++) {
+        struct sim_gpu_link *link = &work->links[work->way[i]];
+        start = link->free_at > start ? link->free_at : start;
+        link->free_at = start + duration_ps(work->count, link->bytes_per_us);
+        end = link->free_at > end ? link->free_at : end;
+    }
+    return end;
+}
+
+static void set_out(struct sim_gpu *gpu, struct sim_gpu_work *work)
+{
+    weft_check(!work->is_reduce);
+    work->end = pass(work, sim_now(gpu->engine) + gpu->config.launch_ps);
+    work->next = gpu->under_way;
+    gpu->under_way = work;
+    sim_event_init(&work->arrival, on_arrival);
+    sim_schedule(gpu->engine, &work->arrival, work->end);
 }
 
 void sim_gpu_start(struct sim_gpu *gpu, struct sim_gpu_work *work)
@@ -95,7 +136,13 @@ void sim_gpu_start(struct sim_gpu *gpu, struct sim_gpu_work *work)
     weft_ps start = gpu->last != NULL ? gpu->last->end : sim_now(gpu->engine);
     work->is_done = false;
     work->next = NULL;
-    work->end = start + duration_ps(&gpu->config, n_bytes, work->bytes_per_us);
+    work->gpu = gpu;
+    if (work->n_way > 0) {
+        set_out(gpu, work);
+        return;
+    }
+    work->end =
+        start + gpu->config.launch_ps + duration_ps(n_bytes, gpu->config.bytes_per_us);
     if (gpu->last == NULL) {
         gpu->first = work;
         sim_schedule(gpu->engine, &gpu->end, work->end);

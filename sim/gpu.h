@@ -1,6 +1,8 @@
-/* The simulated GPU's clock: operations run one after another, each takes a launch
- * overhead and its bytes at a rate; what it does happens at its end. Rates are chosen,
- * not measured. */
+/* The simulated GPU's clock: operations within its memory run one after another, each takes
+ * a launch overhead and its bytes at a rate; what it does happens at its end. Copies that
+ * leave it pass links, which GPUs share: each serves one copy after another at its own
+ * width, a copy enters a link as soon as that is free and it is on the one before. Rates of
+ * memory are chosen, not measured. */
 #ifndef WEFT_SIM_GPU_H
 #define WEFT_SIM_GPU_H
 
@@ -15,6 +17,14 @@ struct sim_gpu_config {
 };
 extern const struct sim_gpu_config sim_gpu_default; /* 100 ns, 200 GB/s */
 
+struct sim_gpu;
+
+/* One direction of a link. */
+struct sim_gpu_link {
+    uint64_t bytes_per_us; /* > 0 */
+    weft_ps free_at;       /* from when on it serves whoever comes next */
+};
+
 /* Caller-owned until done. */
 struct sim_gpu_work {
     bool is_reduce; /* else a copy of `a` */
@@ -24,15 +34,19 @@ struct sim_gpu_work {
     size_t count; /* bytes of a copy, elements of a reduction */
     enum weft_dtype dtype;
     enum weft_redop redop;
-    int divisor;           /* of the result; at most 1: none */
-    uint64_t bytes_per_us; /* of this work; 0: the GPU's own */
+    int divisor; /* of the result; at most 1: none */
+    /* A copy that leaves the GPU's memory passes links[way[0]], links[way[1]] ... */
+    struct sim_gpu_link *links; /* Not owned. */
+    const uint32_t *way;        /* Not owned [n_way] */
+    uint32_t n_way;             /* 0: it does not */
     struct sim_waker done;
     bool is_done;
-    weft_ps end;               /* the GPU's */
-    struct sim_gpu_work *next; /* the GPU's */
+    /* the GPU's: */
+    weft_ps end;
+    struct sim_gpu_work *next;
+    struct sim_gpu *gpu;
+    struct sim_event arrival; /* of a copy on its way */
 };
-
-struct sim_gpu;
 
 struct sim_gpu *sim_gpu_create(struct sim_engine *engine,
                                const struct sim_gpu_config *config);

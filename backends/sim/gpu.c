@@ -193,37 +193,36 @@ static struct sim_process *process_of(struct sim_gpu_device *device)
     return weft_container_of(device, struct sim_process, gpu);
 }
 
-static uint64_t rate_to(const struct sim_process *process, uint32_t other)
-{
-    const struct sim_host *host = process->host;
-    const uint64_t *rates = host->spec->gpu_bytes_per_us;
-    return rates == NULL ? 0 : rates[process->index * host->n_processes + other];
-}
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
-static uint64_t rate_at(struct sim_gpu_device *device, const void *memory)
+/* As world_ways counts places. */
+static uint32_t place_of(struct sim_gpu_device *device, const void *memory)
 {
     struct sim_process *process = process_of(device);
+    uint32_t near;
     for (const struct sim_import *at = device->imports; at != NULL; at = at->next) {
         if ((uintptr_t)memory - (uintptr_t)at->allocation->memory <
             at->allocation->n_bytes) {
-            return rate_to(process, at->owner->index);
+            return at->owner->index;
         }
     }
-    return sim_shm_has(process, memory) ? rate_to(process, process->index) : 0;
+    return sim_shm_has(process, memory, &near) ? process->host->n_processes + near
+                                               : process->index;
 }
 
-/* A copy is as fast as the way to where it leads, or comes from. */
-static uint64_t rate_of(struct sim_gpu_device *device, const struct io_gpu_op *op)
+/* Which way a copy takes, if it leaves the GPU's memory. */
+static void find_way(struct sim_gpu_device *device, const struct io_gpu_op *op,
+                     struct sim_gpu_work *work)
 {
-    if (device->imports == NULL && process_of(device)->segments == NULL) {
-        return 0;
+    struct sim_process *process = process_of(device);
+    const struct world_ways *ways = process->host->spec->ways;
+    if (ways == NULL || op->kind != IO_GPU_COPY ||
+        (device->imports == NULL && process->segments == NULL)) {
+        return;
     }
-    return lesser(rate_at(device, op->out), rate_at(device, op->a));
+    uint32_t from = place_of(device, op->a), to = place_of(device, op->out);
+    uint32_t at = from * 2 * process->host->n_processes + to;
+    work->links = process->host->gpu_links;
+    work->way = &ways->links[ways->first[at]];
+    work->n_way = from == to ? 0 : ways->first[at + 1] - ways->first[at];
 }
 
 /* What a handle's bytes are. */
@@ -339,8 +338,8 @@ static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
                                        .dtype = op->dtype,
                                        .redop = op->redop,
                                        .divisor = op->divisor,
-                                       .bytes_per_us = rate_of(device, op),
                                        .done = {on_done, call}};
+    find_way(device, op, &call->work);
     sim_gpu_start(device->clock, &call->work);
     return 0;
 }

@@ -4,8 +4,21 @@
 #include "backends/sim/sim_world.h"
 #include "base/text.h"
 
+static void build_links(struct sim_host *host)
+{
+    const struct world_ways *ways = host->spec->ways;
+    if (ways == NULL) {
+        return;
+    }
+    host->gpu_links = weft_calloc((size_t)ways->n_links + 1, sizeof *host->gpu_links);
+    for (uint32_t i = 0; i < ways->n_links; i++) {
+        host->gpu_links[i].bytes_per_us = ways->bytes_per_us[i];
+    }
+}
+
 void sim_processes_build(struct sim_host *host)
 {
+    build_links(host);
     host->n_processes = world_host_processes(host->spec);
     host->processes = weft_calloc(host->n_processes, sizeof *host->processes);
     for (uint32_t i = 0; i < host->n_processes; i++) {
@@ -126,4 +139,5 @@ void sim_processes_fini(struct sim_host *host)
         free(process->env.devices);
     }
     io_machine_fini(&host->machine);
+    free(host->gpu_links);
 }

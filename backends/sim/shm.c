@@ -19,6 +19,7 @@ struct sim_shm_block {
     uint64_t dev;     /* whose processes see the name */
     char name[IO_SHM_NAME_BYTES];
     bool is_named;
+    uint32_t near; /* the process that made it, whose it is in NUMA terms */
 };
 
 /* One process's hold on a block. */
@@ -70,6 +71,7 @@ static int shm_create(struct io_env *env, size_t n_bytes,
     block->n_bytes = n_bytes;
     block->dev = process->info.shm_dev;
     block->is_named = true;
+    block->near = process->index;
     env->ops->random(env, secret, sizeof secret);
     weft_format(block->name, sizeof block->name, "weft-%016llx%016llx",
                 (unsigned long long)secret[0], (unsigned long long)secret[1]);
@@ -143,10 +145,12 @@ const struct io_shm_ops sim_shm_ops = {
     .close = shm_close,
 };
 
-bool sim_shm_has(const struct sim_process *process, const void *memory)
+bool sim_shm_has(const struct sim_process *process, const void *memory,
+                 uint32_t *out_near)
 {
     for (const struct sim_shm *at = process->segments; at != NULL; at = at->next) {
         if ((uintptr_t)memory - (uintptr_t)at->io.memory < at->io.n_bytes) {
+            *out_near = at->block->near;
             return true;
         }
     }

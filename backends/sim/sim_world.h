@@ -79,8 +79,9 @@ struct sim_host {
     struct sim_root **roots;     /* Owned [spec->n_pcie_roots]; NULL: shared by nobody */
     struct sim_nic **nics;       /* Owned [n_nics], and they */
     uint32_t n_nics;
-    struct sim_tap_context *taps; /* Owned [spec->n_ports] */
-    struct sim_shm_block *blocks; /* Owned; newest first */
+    struct sim_tap_context *taps;   /* Owned [spec->n_ports] */
+    struct sim_shm_block *blocks;   /* Owned; newest first */
+    struct sim_gpu_link *gpu_links; /* Owned; of spec->ways; NULL: none */
 };
 
 /* What a cable is like now: faults change parts of it, and their end restores those. */
@@ -194,8 +195,10 @@ extern const struct io_oob_ops sim_oob_ops;
 
 /* shm.c */
 extern const struct io_shm_ops sim_shm_ops;
-/* True if `memory` is of a segment that the process has attached. */
-bool sim_shm_has(const struct sim_process *process, const void *memory);
+/* True if `memory` is of a segment that the process has attached; *out_near is the process that
+ * made it. */
+bool sim_shm_has(const struct sim_process *process, const void *memory,
+                 uint32_t *out_near);
 /* Segments of the host that still have a name. */
 uint32_t sim_shm_n_names(const struct sim_host *host);
 /* It died: what it named is swept away; what is attached stays for who holds it. */

@@ -20,6 +20,7 @@ static bool view_init(struct view *view, const struct scenario *scenario)
     if (scenario_to_world(scenario, &view->world) != WEFT_OK) {
         return false;
     }
+    run_insides_make(view->world, &view->insides);
     run_graph(&view->world->spec, &view->graph);
     view->hosts = weft_calloc(scenario->n_ranks + 1, sizeof(uint32_t));
     for (uint32_t i = 0; i < scenario->n_ranks; i++) {
@@ -31,6 +32,7 @@ static bool view_init(struct view *view, const struct scenario *scenario)
 static void view_fini(struct view *view)
 {
     mesh_graph_fini(&view->graph);
+    run_insides_fini(&view->insides);
     scenario_world_free(view->world);
     free(view->hosts);
 }
@@ -114,7 +116,8 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
         const struct scenario_job *job = &view->scenario->jobs[i];
         uint64_t size = job->n_bytes > 0 ? job->bytes[job->n_bytes - 1] : 0;
         enum mesh_collective collective = collective_of(job->kind);
-        weft_ps limit = mesh_limit_ps(&view->graph, view->hosts, n, collective, size);
+        weft_ps limit =
+            run_limit_ps(&view->insides, &view->graph, view->hosts, n, collective, size);
         uint32_t numerator;
         uint32_t denominator;
         double bus;

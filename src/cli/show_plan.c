@@ -9,6 +9,7 @@
 #include "coll/cost.h"
 #include "report/columns.h"
 #include "run/graph.h"
+#include "run/insides.h"
 
 struct shown {
     const struct scenario *scenario;
@@ -45,6 +46,7 @@ static bool mesh_init(struct shown *shown)
     uint32_t *roots = weft_calloc((size_t)scenario->n_jobs + 1, sizeof(*roots));
     struct scenario_world *world = NULL;
     struct mesh_overlay overlay;
+    struct run_insides insides;
     struct mesh_graph graph;
     bool is_made = scenario_to_world(scenario, &world) == WEFT_OK;
 
@@ -55,9 +57,12 @@ static bool mesh_init(struct shown *shown)
         roots[i] = scenario->jobs[i].root;
     }
     if (is_made) {
+        run_insides_make(world, &insides);
         run_graph(&world->spec, &graph);
         mesh_overlay_make(&graph, hosts, scenario->n_ranks, &overlay);
-        coll_mesh_make(&overlay, roots, scenario->n_jobs, &shown->mesh);
+        coll_mesh_make(&overlay, roots, scenario->n_jobs, insides.hosts, insides.n,
+                       &shown->mesh);
+        run_insides_fini(&insides);
         mesh_graph_fini(&graph);
     }
     scenario_world_free(world);

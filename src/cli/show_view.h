@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "mesh/mesh.h"
+#include "run/insides.h"
 #include "scenario/scenario.h"
 
 /* More ranks than these are summed up: for people, and in JSON too. */
@@ -20,6 +21,7 @@ struct view {
     const struct scenario *scenario;
     struct scenario_world *world; /* Owned */
     struct mesh_graph graph;      /* Owned */
+    struct run_insides insides;   /* Owned */
     uint32_t *hosts;              /* Owned [n_ranks]: the host of each rank */
 };
 

@@ -55,20 +55,41 @@ static weft_ps wire_ps(const struct coll_mesh *mesh, uint64_t bytes, uint64_t sl
     return clip((wide)on_wire * 8 * PS_PER_S / (rate_bps == 0 ? 1 : rate_bps));
 }
 
-static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *shape,
-                      uint64_t slice)
+/* The same of whatever is busiest. */
+static weft_ps load_ps(const struct coll_mesh *mesh, const struct coll_load *load,
+                       uint64_t bytes, uint64_t slice)
 {
-    weft_ps slice_ps = wire_ps(mesh, slice, slice, shape->load.rate_bps);
-    uint64_t piece = slice < RELAY_BYTES ? slice : RELAY_BYTES;
-
-    return slice_ps + shape->delay_ps + MESSAGE_PS +
-           (weft_ps)shape->n_relays *
-               (wire_ps(mesh, piece, piece, shape->load.rate_bps) + MESSAGE_PS);
+    return load->is_inside ? clip((wide)bytes * 8 * PS_PER_S / load->rate_bps)
+                           : wire_ps(mesh, bytes, slice, load->rate_bps);
 }
 
 static weft_ps later(weft_ps a, weft_ps b)
 {
     return a > b ? a : b;
+}
+
+/* Within a host: into the steps, a bell, and out of them. */
+static weft_ps inside_ps(const struct coll_shape *shape, uint64_t slice)
+{
+    return shape->slice_bps == 0 ? 0
+                                 : clip((wide)slice * 8 * PS_PER_S / shape->slice_bps) +
+                                       shape->bell_ps + 2 * POST_PS;
+}
+
+static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *shape,
+                      uint64_t slice)
+{
+    weft_ps slice_ps = load_ps(mesh, &shape->load, slice, slice);
+    uint64_t piece = slice < RELAY_BYTES ? slice : RELAY_BYTES;
+    weft_ps inside = inside_ps(shape, slice);
+
+    if (inside > 0 && !shape->crosses) {
+        return inside;
+    }
+    return later(inside,
+                 slice_ps + shape->delay_ps + MESSAGE_PS +
+                     (weft_ps)shape->n_relays *
+                         (load_ps(mesh, &shape->load, piece, piece) + MESSAGE_PS));
 }
 
 static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand,
@@ -85,12 +106,16 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     messages = (weft_ps)(slice == 0 ? 0 : (on_lane + slice - 1) / slice);
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
-    busy = wire_ps(mesh, on_lane, slice, shape->load.rate_bps) + messages * GAP_PS;
+    busy = load_ps(mesh, &shape->load, on_lane, slice) + messages * GAP_PS;
     busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
     /* A window's first clear-to-send must be back before its last message has left. */
     busy = later(busy, (messages - (messages > 0)) *
-                           (hop + shape->delay_ps + 2 * MESSAGE_PS) / WINDOW);
-    busy = later(busy, REDUCE_PS_PER_BYTE * clip(demand->reduced));
+                           (hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
+                           WINDOW);
+    /* Copies within a GPU's memory take turns with its reductions. */
+    busy = later(
+        busy, REDUCE_PS_PER_BYTE *
+                  clip(demand->reduced + share_of(demand->bytes, shape->copied, 65536)));
     hop += reduced;
     if (demand->is_ring) {
         busy = later(busy, demand->n_hops * hop) + hop;
@@ -99,8 +124,8 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
         uint32_t n_whole = slice == demand->flow_bytes ? demand->n_hops : 1;
         uint32_t n_counted = demand->is_one_lane ? n_whole : 0;
 
-        busy += demand->n_hops * hop -
-                n_counted * wire_ps(mesh, slice, slice, shape->load.rate_bps);
+        busy +=
+            demand->n_hops * hop - n_counted * load_ps(mesh, &shape->load, slice, slice);
     }
     return busy + (weft_ps)demand->n_peers * POST_PS;
 }

@@ -4,12 +4,14 @@
 #define WEFT_COLL_COST_H
 
 #include "coll/coll.h"
+#include "coll/inside.h"
 #include "mesh/packing.h"
 
 /* The busiest lane of a pattern of messages: it carries `share`/65536 of the data. */
 struct coll_load {
     uint64_t share;
     uint64_t rate_bps;
+    bool is_inside; /* a link within a host: no packets */
 };
 
 /* A pattern of messages laid over the mesh. */
@@ -19,6 +21,11 @@ struct coll_shape {
     uint32_t n_relays; /* between the ends of its longest hop */
     uint32_t n_hops;   /* one after another */
     uint64_t fan;      /* bytes that its busiest rank reduces, in 1/65536 of the data */
+    /* Of hops within hosts whose inside is known: */
+    uint64_t copied;    /* bytes that a GPU copies within its memory, likewise */
+    uint64_t slice_bps; /* at which a slice gets through the slowest; 0: there are none */
+    weft_ps bell_ps;
+    bool crosses; /* some hop is between hosts */
     bool exists;
 };
 
@@ -49,8 +56,10 @@ struct coll_mesh {
 };
 
 /* Lays rings and trees over `overlay`, which is taken over; trees of broadcast and reduce
- * for each of `roots`. Other roots use the trees of all_reduce. */
+ * for each of `roots`. Other roots use the trees of all_reduce. `insides`: of the hosts with
+ * several ranks, or none: then data within hosts is free. */
 void coll_mesh_make(struct mesh_overlay *overlay, const uint32_t *roots, uint32_t n_roots,
+                    const struct coll_inside *insides, uint32_t n_insides,
                     struct coll_mesh *out);
 /* The same with packings made elsewhere, which are taken over. */
 void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *rings,

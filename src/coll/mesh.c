@@ -4,8 +4,43 @@
 #include "base/check.h"
 #include "coll/shapes.h"
 
-void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *rings,
-                           struct mesh_packing *trees, struct coll_mesh *out)
+/* What everything costs, once all is laid. */
+static void find_shapes(struct coll_mesh *mesh)
+{
+    if (mesh->n_ranks < 2) {
+        return;
+    }
+    for (int all = 0; all < 2; all++) {
+        mesh->ring[all] = coll_shape_rings(mesh, all == 1);
+        mesh->tree[all] =
+            coll_shape_trees(mesh, &mesh->trees, all == 1, COLL_UP | COLL_DOWN);
+        mesh->scatter[all] = coll_shape_blocks(mesh, all == 1, true);
+        mesh->gather[all] = coll_shape_blocks(mesh, all == 1, false);
+    }
+    if (mesh->rings.n_rings > 0) {
+        mesh->path = coll_shape_path(mesh);
+    }
+    mesh->pairs = coll_shape_pairs(mesh, false);
+    mesh->next = coll_shape_pairs(mesh, true);
+    mesh->circulant = coll_shape_circulant(mesh);
+    mesh->butterfly = coll_shape_butterfly(mesh);
+    for (uint32_t i = 0; i < mesh->n_rooted; i++) {
+        struct coll_rooted *rooted = &mesh->rooted[i];
+
+        for (int all = 0; all < 2; all++) {
+            rooted->broadcasts[all] =
+                coll_shape_trees(mesh, &rooted->out, all == 1, COLL_DOWN);
+            rooted->reduces[all] = coll_shape_trees(mesh, &rooted->in, all == 1, COLL_UP);
+        }
+        if (mesh->rings.n_rings > 0) {
+            rooted->chain_out = coll_shape_chain(mesh, rooted->root, true);
+            rooted->chain_in = coll_shape_chain(mesh, rooted->root, false);
+        }
+    }
+}
+
+static void take_over(struct mesh_overlay *overlay, struct mesh_packing *rings,
+                      struct mesh_packing *trees, struct coll_mesh *out)
 {
     *out = (struct coll_mesh){.n_ranks = overlay->n_ranks,
                               .overlay = *overlay,
@@ -14,23 +49,13 @@ void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *ri
     *overlay = (struct mesh_overlay){0};
     *rings = (struct mesh_packing){0};
     *trees = (struct mesh_packing){0};
-    if (out->n_ranks < 2) {
-        return;
-    }
-    for (int all = 0; all < 2; all++) {
-        out->ring[all] = coll_shape_rings(out, all == 1);
-        out->tree[all] =
-            coll_shape_trees(out, &out->trees, all == 1, COLL_UP | COLL_DOWN);
-        out->scatter[all] = coll_shape_blocks(out, all == 1, true);
-        out->gather[all] = coll_shape_blocks(out, all == 1, false);
-    }
-    if (out->rings.n_rings > 0) {
-        out->path = coll_shape_path(out);
-    }
-    out->pairs = coll_shape_pairs(out, false);
-    out->next = coll_shape_pairs(out, true);
-    out->circulant = coll_shape_circulant(out);
-    out->butterfly = coll_shape_butterfly(out);
+}
+
+void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *rings,
+                           struct mesh_packing *trees, struct coll_mesh *out)
+{
+    take_over(overlay, rings, trees, out);
+    find_shapes(out);
 }
 
 static void add_root(struct coll_mesh *mesh, uint32_t root)
@@ -44,31 +69,48 @@ static void add_root(struct coll_mesh *mesh, uint32_t root)
     *rooted = (struct coll_rooted){.root = root};
     mesh_pack_arborescences(&mesh->overlay, root, false, &rooted->out);
     mesh_pack_arborescences(&mesh->overlay, root, true, &rooted->in);
-    for (int all = 0; all < 2; all++) {
-        rooted->broadcasts[all] =
-            coll_shape_trees(mesh, &rooted->out, all == 1, COLL_DOWN);
-        rooted->reduces[all] = coll_shape_trees(mesh, &rooted->in, all == 1, COLL_UP);
+}
+
+/* Through the hosts, along the channels found inside them. */
+static void weave(struct coll_mesh *mesh, const struct coll_inside *insides,
+                  uint32_t n_insides)
+{
+    const struct mesh_overlay *overlay = &mesh->overlay;
+
+    coll_inside_rings(insides, n_insides, overlay, &mesh->rings);
+    coll_inside_trees(insides, n_insides, overlay, UINT32_MAX, &mesh->trees);
+    for (uint32_t i = 0; i < mesh->n_rooted; i++) {
+        struct coll_rooted *rooted = &mesh->rooted[i];
+
+        coll_inside_trees(insides, n_insides, overlay, rooted->root, &rooted->out);
+        coll_inside_trees(insides, n_insides, overlay, rooted->root, &rooted->in);
     }
-    if (mesh->rings.n_rings > 0) {
-        rooted->chain_out = coll_shape_chain(mesh, root, true);
-        rooted->chain_in = coll_shape_chain(mesh, root, false);
-    }
+    coll_inside_furnish(insides, n_insides, &mesh->overlay);
 }
 
 void coll_mesh_make(struct mesh_overlay *overlay, const uint32_t *roots, uint32_t n_roots,
+                    const struct coll_inside *insides, uint32_t n_insides,
                     struct coll_mesh *out)
 {
     struct mesh_packing rings = {0}, trees = {0};
+    bool has_insides = false;
 
     if (overlay->n_ranks > 1) {
         mesh_pack_rings(overlay, &rings);
         mesh_pack_trees(overlay, &trees);
     }
-    coll_mesh_of_packings(overlay, &rings, &trees, out);
+    take_over(overlay, &rings, &trees, out);
     out->rooted = weft_calloc((size_t)n_roots + 1, sizeof(*out->rooted));
     for (uint32_t i = 0; i < n_roots && out->n_ranks > 1; i++) {
         add_root(out, roots[i]);
     }
+    for (uint32_t i = 0; i < n_insides; i++) {
+        has_insides = has_insides || insides[i].n > 1;
+    }
+    if (has_insides && out->n_ranks > 1) {
+        weave(out, insides, n_insides);
+    }
+    find_shapes(out);
 }
 
 void coll_mesh_fini(struct coll_mesh *mesh)

@@ -14,11 +14,32 @@ struct laying {
     uint64_t *share;    /* Owned [n_lanes]: in 1/65536 of the data */
     uint64_t *wanted;   /* Owned [n]: to each rank, of the source at hand */
     uint64_t *reduced;  /* Owned [n]: what each rank takes in */
+    uint64_t *copied;   /* Owned [n]: what its GPU copies within its memory */
+    uint32_t *head;     /* Owned [n]: the first rank of its host */
     uint32_t *distance; /* Owned [n] */
     uint32_t *order;    /* Owned [n] */
     weft_ps *delay;     /* Owned [n] */
     struct coll_shape shape;
 };
+
+static void find_heads(struct laying *laying)
+{
+    const uint32_t *hosts = laying->overlay->hosts;
+    uint32_t n = laying->overlay->n_ranks, n_hosts = 0;
+    uint32_t *head_of;
+
+    for (uint32_t r = 0; r < n; r++) {
+        n_hosts = hosts[r] >= n_hosts ? hosts[r] + 1 : n_hosts;
+    }
+    head_of = weft_calloc((size_t)n_hosts + 1, sizeof(*head_of));
+    for (uint32_t r = n; r-- > 0;) {
+        head_of[hosts[r]] = r;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        laying->head[r] = head_of[hosts[r]];
+    }
+    free(head_of);
+}
 
 static void laying_open(struct laying *laying, const struct mesh_overlay *overlay)
 {
@@ -28,16 +49,20 @@ static void laying_open(struct laying *laying, const struct mesh_overlay *overla
     laying->share = weft_calloc(overlay->n_lanes + 1, sizeof(*laying->share));
     laying->wanted = weft_calloc(n, sizeof(*laying->wanted));
     laying->reduced = weft_calloc(n, sizeof(*laying->reduced));
+    laying->copied = weft_calloc(n, sizeof(*laying->copied));
+    laying->head = weft_calloc(n, sizeof(*laying->head));
     laying->distance = weft_calloc(n, sizeof(*laying->distance));
     laying->order = weft_calloc(n, sizeof(*laying->order));
     laying->delay = weft_calloc(n, sizeof(*laying->delay));
+    find_heads(laying);
 }
 
-static void busier(struct coll_load *load, uint64_t share, uint64_t rate_bps)
+static void busier(struct coll_load *load, uint64_t share, uint64_t rate_bps,
+                   bool is_inside)
 {
     if (load->rate_bps == 0 ||
         (wide)share * load->rate_bps > (wide)load->share * rate_bps) {
-        *load = (struct coll_load){share, rate_bps};
+        *load = (struct coll_load){share, rate_bps, is_inside};
     }
 }
 
@@ -51,7 +76,7 @@ static struct coll_load busiest(const struct laying *laying)
     for (size_t i = 0; i < overlay->n_lanes; i++) {
         const struct mesh_lane *lane = &overlay->lanes[i];
 
-        busier(&load, laying->share[i], lane->rate_bps);
+        busier(&load, laying->share[i], lane->rate_bps, lane->n_hops == 0);
         for (uint32_t k = lane->first_use; k < lane->first_use + lane->n_uses; k++) {
             passes[overlay->uses[k].resource] +=
                 (uint64_t)((wide)laying->share[i] * overlay->uses[k].part / MESH_WHOLE);
@@ -59,7 +84,8 @@ static struct coll_load busiest(const struct laying *laying)
     }
     for (uint32_t i = 0; i < overlay->n_resources; i++) {
         if (overlay->resource_bps[i] > 0) {
-            busier(&load, passes[i], overlay->resource_bps[i]);
+            busier(&load, passes[i], overlay->resource_bps[i],
+                   i >= overlay->first_inside);
         }
     }
     free(passes);
@@ -74,10 +100,14 @@ static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
     shape->load = busiest(laying);
     for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
         shape->fan = laying->reduced[r] > shape->fan ? laying->reduced[r] : shape->fan;
+        shape->copied =
+            laying->copied[r] > shape->copied ? laying->copied[r] : shape->copied;
     }
     free(laying->share);
     free(laying->wanted);
     free(laying->reduced);
+    free(laying->copied);
+    free(laying->head);
     free(laying->distance);
     free(laying->order);
     free(laying->delay);
@@ -91,6 +121,31 @@ static size_t lane_index(const struct mesh_overlay *overlay, uint32_t from, uint
     return lane == NULL ? SIZE_MAX : (size_t)(lane - overlay->lanes);
 }
 
+static uint64_t lesser_rate(uint64_t a_bps, uint64_t b_bps)
+{
+    return a_bps == 0 || (b_bps > 0 && b_bps < a_bps) ? b_bps : a_bps;
+}
+
+/* Within a host; what is not known of it costs nothing. */
+static void carry_inside(struct laying *laying, uint32_t from, uint32_t to,
+                         uint64_t share)
+{
+    size_t at = lane_index(laying->overlay, from, to);
+    struct coll_shape *shape = &laying->shape;
+    const struct mesh_lane *lane;
+
+    if (at == SIZE_MAX || laying->overlay->lanes[at].slice_bps == 0) {
+        return;
+    }
+    lane = &laying->overlay->lanes[at];
+    laying->share[at] += share;
+    if (lane->copier != UINT32_MAX) {
+        laying->copied[lane->copier] += share;
+    }
+    shape->slice_bps = lesser_rate(shape->slice_bps, lane->slice_bps);
+    shape->bell_ps = lane->delay_ps > shape->bell_ps ? lane->delay_ps : shape->bell_ps;
+}
+
 static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays)
 {
     struct coll_shape *shape = &laying->shape;
@@ -99,7 +154,7 @@ static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays)
     shape->n_relays = n_relays > shape->n_relays ? n_relays : shape->n_relays;
 }
 
-/* Ranks by distance from `source`; how many are within reach. */
+/* First ranks of hosts by distance from `source`; how many are within reach. */
 static uint32_t explore(struct laying *laying, uint32_t source)
 {
     const struct mesh_overlay *overlay = laying->overlay;
@@ -115,7 +170,7 @@ static uint32_t explore(struct laying *laying, uint32_t source)
         for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
             uint32_t to = overlay->lanes[k].to;
 
-            if (laying->distance[to] == UINT32_MAX) {
+            if (overlay->lanes[k].n_hops > 0 && laying->distance[to] == UINT32_MAX) {
                 laying->distance[to] = laying->distance[at] + 1;
                 laying->delay[to] = laying->delay[at] + overlay->lanes[k].delay_ps;
                 laying->order[n_found++] = to;
@@ -125,18 +180,40 @@ static uint32_t explore(struct laying *laying, uint32_t source)
     return n_found;
 }
 
+/* What stays in the host of `source` is carried; the rest is its first rank's, for the first
+ * ranks of other hosts: cables belong to those. */
+static void leave_host(struct laying *laying, uint32_t source)
+{
+    for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
+        uint64_t amount = laying->wanted[r];
+
+        if (laying->head[r] == laying->head[source]) {
+            laying->wanted[r] = 0;
+            if (amount > 0) {
+                carry_inside(laying, source, r, amount);
+            }
+        } else if (laying->head[r] != r) {
+            laying->wanted[r] = 0;
+            laying->wanted[laying->head[r]] += amount;
+        }
+    }
+}
+
 /* Carries `wanted` [n] from `source` by shortest ways, split evenly where there are several.
  * Clears it. */
 static void carry(struct laying *laying, uint32_t source)
 {
     const struct mesh_overlay *overlay = laying->overlay;
-    uint32_t n_found = explore(laying, source);
+    uint32_t n_found = explore(laying, laying->head[source]);
+
+    leave_host(laying, source);
 
     for (uint32_t r = 0; r < overlay->n_ranks; r++) {
         if (laying->wanted[r] > 0 && laying->distance[r] == UINT32_MAX) {
             laying->shape.exists = false;
         } else if (laying->wanted[r] > 0) {
             saw_hop(laying, laying->delay[r], laying->distance[r] - 1);
+            laying->shape.crosses = true;
         }
     }
     for (uint32_t i = n_found; i-- > 1;) {
@@ -148,7 +225,7 @@ static void carry(struct laying *laying, uint32_t source)
                 uint32_t before = overlay->lanes[k].to;
                 size_t lane = lane_index(overlay, before, at);
 
-                if (lane == SIZE_MAX ||
+                if (lane == SIZE_MAX || overlay->lanes[lane].n_hops == 0 ||
                     laying->distance[before] + 1 != laying->distance[at]) {
                     continue;
                 }
@@ -166,14 +243,22 @@ static void carry(struct laying *laying, uint32_t source)
 
 static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t share)
 {
-    size_t lane = lane_index(laying->overlay, from, to);
+    size_t lane;
 
+    if (laying->head[from] == laying->head[to]) {
+        carry_inside(laying, from, to, share);
+        return;
+    }
+    from = laying->head[from];
+    to = laying->head[to];
+    lane = lane_index(laying->overlay, from, to);
     if (lane == SIZE_MAX) {
         laying->wanted[to] = share;
         carry(laying, from);
         return;
     }
     laying->share[lane] += share;
+    laying->shape.crosses = true;
     saw_hop(laying, laying->overlay->lanes[lane].delay_ps,
             laying->overlay->lanes[lane].n_hops > 1
                 ? laying->overlay->lanes[lane].n_hops - 1

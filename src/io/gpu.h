@@ -15,7 +15,9 @@ enum io_memory { IO_MEMORY_HOST, IO_MEMORY_DEVICE };
 enum io_gpu_op_kind { IO_GPU_COPY, IO_GPU_REDUCE };
 
 /* One asynchronous operation; owned by the caller at a stable address until done.
- * Operations of one GPU end in the order in which they were started. */
+ * Operations of one GPU within its own memory end in the order in which they were started, and so
+ * do copies from one other memory (a peer's, the host's), or to one; those of different ways may
+ * overtake each other. */
 struct io_gpu_op {
     enum io_gpu_op_kind kind;
     bool done;

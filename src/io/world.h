@@ -60,6 +60,17 @@ struct world_sysctl {
     int promote_secondaries;
 };
 
+/* Ways between the memories of a host of n processes: place i is the memory of process i's GPU,
+ * place n + i the host's near that GPU. A copy passes directed links, which it shares with others:
+ * from place a to b those of links[first[w]] to before links[first[w + 1]], w = a * 2n + b; none:
+ * as if within one memory. */
+struct world_ways {
+    const uint64_t *bytes_per_us; /* of each link [n_links] */
+    uint32_t n_links;
+    const uint32_t *first; /* [4 n n + 1] */
+    const uint32_t *links;
+};
+
 struct world_host {
     const char *name;
     const char *profile; /* "mlx5" */
@@ -91,10 +102,7 @@ struct world_host {
      * devices for itself and has a GPU and memory of its own. */
     uint32_t n_processes;
     bool has_private_shm; /* each process has a /dev/shm of its own, as containers do */
-    /* [n_processes squared]: at what rate the GPU of process i copies to or from that of process
-     * k, at i * n_processes + k; itself: memory of the host. Bytes per microsecond; NULL: as its
-     * own memory. */
-    const uint64_t *gpu_bytes_per_us;
+    const struct world_ways *ways; /* NULL: all memory is as near as the GPU's own */
 };
 
 static inline uint32_t world_host_processes(const struct world_host *host)

@@ -34,6 +34,9 @@ size_t mesh_find_facing(const struct mesh_address *local, size_t n_local,
 
 #define MESH_NO_ROOT UINT32_MAX
 
+/* Of a link without packets: all that it carries is payload. */
+#define MESH_RAW_MTU 1u
+
 /* One direction of one cable (or of one rail of it). */
 struct mesh_edge {
     uint32_t from, to;           /* nodes */
@@ -41,7 +44,7 @@ struct mesh_edge {
     uint32_t cable;              /* index of the cable; both directions share it */
     uint64_t rate_bps;           /* lesser of cable, ports and PCIe roots */
     weft_ps delay_ps;
-    uint32_t mtu_bytes; /* lesser of both ends' */
+    uint32_t mtu_bytes; /* lesser of both ends', or MESH_RAW_MTU */
     bool is_ipv6;
     /* PCIe roots that it passes at its ends: indices into mesh_graph.roots. MESH_NO_ROOT,
      * or any index not in there: none that matters. */

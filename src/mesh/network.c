@@ -14,6 +14,9 @@ __extension__ typedef unsigned __int128 u128;
 /* `rate_bps` in payload, rounded up so that what follows stays a bound. */
 static uint64_t payload_rate(const struct mesh_edge *edge, uint64_t rate_bps)
 {
+    if (edge->mtu_bytes == MESH_RAW_MTU) {
+        return rate_bps;
+    }
     uint32_t mtu = mesh_path_mtu(edge->mtu_bytes, LEAST_MTU_OVERHEAD);
     if (mtu == 0) {
         return 0;

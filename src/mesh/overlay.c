@@ -351,6 +351,7 @@ void mesh_overlay_make(const struct mesh_graph *graph, const uint32_t *rank_host
     *out = (struct mesh_overlay){
         .n_ranks = n_ranks,
         .n_resources = n_resources,
+        .first_inside = n_resources,
         .first = weft_calloc((size_t)n_ranks + 1, sizeof(uint32_t)),
         .hosts = weft_calloc((size_t)n_ranks + 1, sizeof(uint32_t)),
         .resource_bps = weft_calloc((size_t)n_resources + 1, sizeof(uint64_t)),

@@ -18,6 +18,10 @@ struct mesh_lane {
     /* 0: on one host; 1: a cable or a switch; more: relayed by hosts without a rank */
     uint32_t n_hops;
     uint32_t first_use, n_uses; /* into overlay.uses */
+    /* Within a host whose inside is known: the rate at which a slice gets through both its copies,
+     * one after the other, and the rank that makes one within its GPU's memory, or UINT32_MAX. */
+    uint64_t slice_bps;
+    uint32_t copier;
 };
 
 /* Of a lane's data `part`/MESH_WHOLE passes `resource`. Parallel cables divide it by rate. */
@@ -36,9 +40,9 @@ struct mesh_overlay {
     bool is_ipv6;      /* some cable is */
     /* What lanes pass and may share: every edge of the graph (a switch's port is its
      * edge), then every PCIe root outwards, then every one inwards. In bit/s. */
-    uint64_t *resource_bps; /* Owned [n_resources] */
-    uint32_t n_resources;
-    struct mesh_use *uses; /* Owned [n_uses] */
+    uint64_t *resource_bps;             /* Owned [n_resources] */
+    uint32_t n_resources, first_inside; /* from there on: links inside hosts */
+    struct mesh_use *uses;              /* Owned [n_uses] */
     size_t n_uses;
     bool is_shared; /* some resource is passed by several lanes */
 };

@@ -13,8 +13,9 @@
  * joined by lanes of the overlay where it has a ring of them; else the ring goes over
  * pairs that need relays, and n_missing counts those. */
 struct mesh_packed_ring {
-    uint32_t *next; /* Owned [n_ranks] */
-    uint32_t share; /* of the data, in 1/65536; all shares of a packing make 65536 */
+    uint32_t *next;   /* Owned [n_ranks] */
+    uint32_t share;   /* of the data, in 1/65536; all shares of a packing make 65536 */
+    uint32_t channel; /* inside hosts; as packed, 0 */
     uint32_t n_missing;
 };
 /* Spanning trees: parent[r], MESH_NO_PARENT at the root. */
@@ -23,6 +24,7 @@ struct mesh_packed_tree {
     uint32_t root;
     uint32_t depth; /* hops of the deepest rank */
     uint32_t share;
+    uint32_t channel;
 };
 
 struct mesh_packing {

@@ -5,113 +5,13 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "rdma/policy.h"
-#include "run/inside.h"
-#include "topo/graphs.h"
-
-/* NCCL 2.25 as one rank sees the job. */
-struct seeing {
-    struct run_inside inside;
-    struct topo_net_ports *nets; /* Owned [n_nets] */
-    uint32_t n_nets;
-    struct topo_settings settings;
-    struct topo_peer *peers; /* Owned [n_ranks] */
-    struct topo_comm comm;
-    struct topo_system *system; /* Owned */
-    struct topo_view view;
-    struct topo_graph *ring; /* Owned */
-};
-
-static const char *setting_of(void *context, const char *name)
-{
-    const struct world_host *host = context;
-
-    for (uint32_t i = 0; i < host->n_settings; i++) {
-        if (strcmp(host->settings[i].name, name) == 0) {
-            return host->settings[i].value;
-        }
-    }
-    return NULL;
-}
-
-bool run_host_merges(const struct world_host *host)
-{
-    union {
-        const struct world_host *host;
-        void *context;
-    } of = {host};
-
-    return rdma_nccl_merges(setting_of(of.context, "NCCL_IB_MERGE_NICS"),
-                            setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
-}
+#include "run/seeing.h"
 
 /* ---- one rank ---- */
 
-static void know_peers(struct seeing *seeing, const struct scenario_world *world,
-                       uint32_t rank)
-{
-    seeing->peers = weft_calloc(world->n_ranks + 1, sizeof(*seeing->peers));
-    for (uint32_t i = 0; i < world->n_ranks; i++) {
-        seeing->peers[i] =
-            (struct topo_peer){.host_hash = world->ranks[i].host + 1,
-                               .shm_dev = 1,
-                               .nvml_dev = (int)world->ranks[i].local_rank};
-    }
-    seeing->comm = (struct topo_comm){
-        .rank = rank, .n_ranks = world->n_ranks, .peers = seeing->peers};
-}
-
-static weft_status find_paths(struct seeing *seeing, struct weft_error *error)
-{
-    weft_status status = topo_compute_paths(&seeing->view, error);
-
-    if (status == WEFT_OK) {
-        status = topo_trim(&seeing->view, error);
-    }
-    if (status == WEFT_OK) {
-        status = topo_compute_paths(&seeing->view, error);
-    }
-    if (status == WEFT_OK) {
-        status = topo_graph_ring(&seeing->view, seeing->ring, error);
-    }
-    return status;
-}
-
-static weft_status see(const struct scenario_world *world, uint32_t rank,
-                       bool merges_nics, struct seeing *out, struct weft_error *error)
-{
-    const struct topo_rules *rules = topo_rules_find("2.25");
-    uint32_t index = world->ranks[rank].host;
-    union {
-        const struct world_host *host;
-        void *context;
-    } of = {&world->spec.hosts[index]};
-    weft_status status;
-
-    *out = (struct seeing){.ring = weft_calloc(1, sizeof(*out->ring))};
-    run_inside_make(world, index, merges_nics && run_host_merges(of.host), &out->inside);
-    out->nets = weft_calloc(of.host->n_ports + 1, sizeof(*out->nets));
-    out->n_nets = topo_net_ports_of(&out->inside.inside, out->nets, of.host->n_ports);
-    know_peers(out, world, rank);
-    topo_settings_read(rules, setting_of, of.context, &out->settings);
-    status = topo_of_host(&out->inside.inside, rules, &out->system, error);
-    out->view = (struct topo_view){
-        .system = out->system, .settings = &out->settings, .comm = &out->comm};
-    return status == WEFT_OK ? find_paths(out, error) : status;
-}
-
-static void unsee(struct seeing *seeing)
-{
-    topo_free(seeing->system);
-    run_inside_fini(&seeing->inside);
-    free(seeing->nets);
-    free(seeing->peers);
-    free(seeing->ring);
-}
-
 /* The ports of a NET. */
-static weft_status nic_of(const struct seeing *seeing, uint64_t net_id, int proxy_rank,
-                          struct run_nic *out, struct weft_error *error)
+static weft_status nic_of(const struct run_seeing *seeing, uint64_t net_id,
+                          int proxy_rank, struct run_nic *out, struct weft_error *error)
 {
     int dev = (int)topo_local_of(net_id);
 
@@ -130,8 +30,9 @@ static weft_status nic_of(const struct seeing *seeing, uint64_t net_id, int prox
 
 /* Where a rank is the first of its host on the channel, data comes in by the channel's first
  * NET, and else goes out by the second: net.cc asks no more of the graph. */
-static weft_status ring_nic(const struct seeing *seeing, uint32_t rank, uint32_t channel,
-                            struct run_nic *out, struct weft_error *error)
+static weft_status ring_nic(const struct run_seeing *seeing, uint32_t rank,
+                            uint32_t channel, struct run_nic *out,
+                            struct weft_error *error)
 {
     const struct topo_graph *ring = seeing->ring;
     uint32_t n_gpus = seeing->system->n[TOPO_GPU];
@@ -154,7 +55,7 @@ static weft_status ring_nic(const struct seeing *seeing, uint32_t rank, uint32_t
 }
 
 /* The receiving end asks for itself as if it were the peer. */
-static weft_status pair_nic(const struct seeing *seeing, uint32_t rank, uint32_t peer,
+static weft_status pair_nic(const struct run_seeing *seeing, uint32_t rank, uint32_t peer,
                             uint32_t channel, struct run_nic *out,
                             struct weft_error *error)
 {
@@ -171,15 +72,15 @@ weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
                              bool merges_nics, bool is_ring, struct run_nic *out,
                              struct weft_error *error)
 {
-    struct seeing seeing;
-    weft_status status = see(world, rank, merges_nics, &seeing, error);
+    struct run_seeing seeing;
+    weft_status status = run_see(world, rank, merges_nics, &seeing, error);
 
     if (status == WEFT_OK && is_ring) {
         status = ring_nic(&seeing, rank, 0, out, error);
     } else if (status == WEFT_OK) {
         status = pair_nic(&seeing, rank, rank, 0, out, error);
     }
-    unsee(&seeing);
+    run_unsee(&seeing);
     return status;
 }
 
@@ -189,7 +90,7 @@ struct asking {
     const struct scenario_world *world;
     /* What each rank sees [n_ranks]; ranks of a host that reach each other see the same, which is
      * the first one's to free. */
-    struct seeing **ranks;
+    struct run_seeing **ranks;
     uint32_t *nodes; /* Owned [n_nodes]: a rank of each, in the order of ranks */
     uint32_t n_nodes;
     struct run_asks *out;
@@ -241,7 +142,7 @@ static void find_nodes(struct asking *asking)
 static void ends_of(const struct asking *asking, uint32_t node, uint32_t channel,
                     uint32_t *out_first, uint32_t *out_last)
 {
-    const struct seeing *seeing = asking->ranks[asking->nodes[node]];
+    const struct run_seeing *seeing = asking->ranks[asking->nodes[node]];
     uint32_t n_gpus = seeing->system->n[TOPO_GPU];
     bool is_swapped = seeing->ring->cross_nic != 0 && asking->n_nodes % 2 == 0 &&
                       node % 2 == 1 && (channel ^ 1) < (uint32_t)asking->out->n_channels;
@@ -339,7 +240,7 @@ static weft_status see_or_share(struct asking *asking, uint32_t rank, bool merge
         }
     }
     asking->ranks[rank] = weft_calloc(1, sizeof(*asking->ranks[rank]));
-    return see(asking->world, rank, merges_nics, asking->ranks[rank], error);
+    return run_see(asking->world, rank, merges_nics, asking->ranks[rank], error);
 }
 
 static bool is_one_host(const struct scenario_world *world)
@@ -376,10 +277,10 @@ weft_status run_asks_make(const struct scenario_world *world, bool merges_nics,
         status = ask_pairs(&asking, error);
     }
     for (uint32_t i = n_seen; i > 0; i--) { /* whoever shares comes after its owner */
-        struct seeing *seeing = asking.ranks[i - 1];
+        struct run_seeing *seeing = asking.ranks[i - 1];
 
         if (seeing->comm.rank == i - 1) {
-            unsee(seeing);
+            run_unsee(seeing);
             free(seeing);
         }
     }

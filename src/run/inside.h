@@ -16,11 +16,6 @@ void run_inside_make(const struct scenario_world *world, uint32_t host, bool mer
                      struct run_inside *out);
 void run_inside_fini(struct run_inside *inside);
 
-/* Gives every host of several ranks the rates at which its GPUs copy to each other's memory and to
- * the host's: the widths of NCCL's paths (world_host.gpu_bytes_per_us). Owned by the caller, in
- * one array for each host; NULL for others. Returns [n_hosts]. */
-uint64_t **run_inside_rates(struct scenario_world *world);
-
 /* Whether the topology documents that hosts name are such, and have a GPU for every rank. Else
  * appends "FILE:LINE:COLUMN: topology: DOCUMENT:LINE:COLUMN: what" of the first that is not. */
 bool run_check_documents(const struct scenario *scenario, struct weft_text *out);

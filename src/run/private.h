@@ -8,6 +8,7 @@
 #include "host/host.h"
 #include "mesh/mesh.h"
 #include "run/graph.h"
+#include "run/insides.h"
 #include "run/run.h"
 
 /* ---- story.c: the event story and its hash ---- */
@@ -65,7 +66,7 @@ struct run {
     struct run_story story;
     struct mesh_graph graph;
     struct coll_mesh mesh;
-    uint64_t **gpu_rates; /* Owned [n_hosts], and they; of the world's hosts */
+    struct run_insides insides; /* Owned; the world's hosts refer to it */
     /* Members of the job: the ranks, then a process that only relays for every host
      * without a rank. Owned [n_members]: the host of each, and which process of it. */
     uint32_t *member_hosts;

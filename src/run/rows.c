@@ -21,16 +21,6 @@ _Static_assert((int)SCENARIO_ALGORITHM_AUTO == (int)COLL_AUTO &&
                    (int)SCENARIO_N_ALGORITHMS == (int)COLL_N_ALGORITHMS,
                "one order of algorithms in scenario and coll");
 
-static bool leaves_a_host(const struct run *run)
-{
-    for (uint32_t i = 1; i < run->n_ranks; i++) {
-        if (run->member_hosts[i] != run->member_hosts[0]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
 {
     const struct scenario_job *job = &run->scenario->jobs[job_index];
@@ -51,11 +41,8 @@ static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
         .size_bytes = count * weft_dtype_bytes(job->dtype),
         .repeat = job->repeat,
     };
-    limit = mesh_limit_ps(&run->graph, run->member_hosts, run->n_ranks,
-                          (enum mesh_collective)job->kind, row->size_bytes);
-    if (!leaves_a_host(run)) {
-        limit = 0; /* no cable bounds it */
-    }
+    limit = run_limit_ps(&run->insides, &run->graph, run->member_hosts, run->n_ranks,
+                         (enum mesh_collective)job->kind, row->size_bytes);
     run->limits_ps[run->n_rows] = limit;
     row->limit_ns =
         PATIENCE_NS + PATIENCE_FACTOR * (limit / 1000) * ((weft_ns)row->repeat + 2);
@@ -94,7 +81,8 @@ void run_mesh_make(struct run *run)
         }
     }
     mesh_overlay_make(&run->graph, run->member_hosts, run->n_ranks, &overlay);
-    coll_mesh_make(&overlay, roots, n_roots, &run->mesh);
+    coll_mesh_make(&overlay, roots, n_roots, run->insides.hosts, run->insides.n,
+                   &run->mesh);
     free(roots);
 }
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "diag/observations.h"
 #include "host/loop.h"
-#include "run/inside.h"
 #include "run/private.h"
 #include "run/record.h"
 
@@ -132,7 +131,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     run->plan->spec.no_trains = run->options->no_trains;
     run->plan->spec.trace = &run->story.trace;
     run->plan->spec.log = run->options->log;
-    run->gpu_rates = run_inside_rates(run->plan);
+    run_insides_make(run->plan, &run->insides);
     place_members(run);
     status = run_boot_check(run, error);
     if (status != WEFT_OK) {
@@ -285,10 +284,7 @@ void run_fini(struct run *run)
         oracle_memo_fini(run->answers);
     }
     free(run->answers);
-    for (uint32_t i = 0; run->gpu_rates != NULL && i < run->plan->spec.n_hosts; i++) {
-        free(run->gpu_rates[i]);
-    }
-    free(run->gpu_rates);
+    run_insides_fini(&run->insides);
     coll_mesh_fini(&run->mesh);
     run_boot_fini(run);
     free(run->member_hosts);
