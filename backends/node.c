@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/fault/fault.h"
 #include "backends/linux/loop.h"
 #include "backends/soft/host.h"
 #include "backends/verbs/host.h"
@@ -152,6 +153,8 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
 {
     struct node_world *node = weft_calloc(1, sizeof(*node));
     weft_status status = linux_loop_create(1, &node->loop, error);
+    const struct fault_config faults = {
+        .has_verbs = true, .is_one_host = true, .host = host};
 
     io_machine_of_spec(spec, host, &node->machine);
     node->base.ops = &node_ops;
@@ -162,6 +165,6 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
         node_destroy(&node->base);
         return status;
     }
-    *out = &node->base;
+    *out = fault_world_wrap(&node->base, spec, &faults);
     return WEFT_OK;
 }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backends/fault/fault.h"
 #include "backends/linux/machine.h"
 #include "backends/node.h"
 #include "backends/rxe/backend.h"
@@ -51,6 +52,18 @@ bool backend_can_express(const struct backend *backend, const struct world_spec 
         return soft_can_express(spec, &error) == WEFT_OK;
     }
     return backend->ops != NULL;
+}
+
+weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
+                           struct world **out, struct weft_error *error)
+{
+    const struct fault_config config = {.has_verbs = false};
+    weft_status status = ops->create(spec, out, error);
+
+    if (status == WEFT_OK && ops->launch == NULL) { /* else its processes have them */
+        *out = fault_world_wrap(*out, spec, &config);
+    }
+    return status;
 }
 
 bool backend_is_known(const char *name)

@@ -23,6 +23,9 @@ const struct world_ops *backend_find(const char *name);
 /* Whether `backend` is built and has everything that a world like `spec` needs; says nothing
  * of this machine. */
 bool backend_can_express(const struct backend *backend, const struct world_spec *spec);
+/* A world of `spec` by `ops`, with the faults of calls that it has (backends/fault). */
+weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
+                           struct world **out, struct weft_error *error);
 /* Whether `name` is one of ours at all: "not implemented yet" differs from a typing error. */
 bool backend_is_known(const char *name);
 

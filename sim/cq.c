@@ -277,3 +277,8 @@ int sim_nic_req_notify(struct ibv_cq *ibv_cq, bool solicited_only)
     }
     return 0;
 }
+
+void sim_nic_mute_cq(struct ibv_cq *ibv_cq)
+{
+    sim_cq_of(ibv_cq)->waker = (struct sim_waker){NULL, NULL};
+}

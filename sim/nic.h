@@ -148,6 +148,8 @@ int sim_nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
                       struct ibv_recv_wr **bad);
 int sim_nic_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n);
 int sim_nic_req_notify(struct ibv_cq *cq, bool solicited_only);
+/* Its waker is not called any more. */
+void sim_nic_mute_cq(struct ibv_cq *cq);
 /* The state and attributes of ibv_query_qp(3). */
 int sim_nic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *out);
 

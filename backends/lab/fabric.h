@@ -83,6 +83,8 @@ weft_status lab_can_express(const char *backend, const struct world_spec *spec,
 /* "backend soft has no switch: sw0". WEFT_ERR_UNSUPPORTED. */
 weft_status lab_refuse(const char *backend, const char *what, const char *of,
                        struct weft_error *error);
+/* Whether the process of the host has it within itself (backends/fault). */
+bool lab_fault_is_of_process(const struct world_fault *fault);
 /* Whether cables of ours, or processes of hosts, can have this fault at all. */
 bool lab_fault_is_expressible(const struct world_fault *fault);
 

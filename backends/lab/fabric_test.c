@@ -213,7 +213,7 @@ END_TEST
 
 START_TEST(what_cannot_be_expressed_is_named)
 {
-    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR};
+    struct world_fault fault = {.kind = WORLD_FAULT_GID_DELETE};
     struct weft_error error = {0};
 
     make_spec();
@@ -221,7 +221,7 @@ START_TEST(what_cannot_be_expressed_is_named)
     spec.faults = &fault;
     spec.n_faults = 1;
     ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
-    ck_assert_str_eq(error.message, "backend rxe has no fault: verb_error");
+    ck_assert_str_eq(error.message, "backend rxe has no fault: gid_delete");
     make_spec();
     cable.path_limit_bytes = 1500;
     weft_error_clear(&error);

@@ -66,6 +66,12 @@ static bool is_impairing(const struct world_fault *fault)
     case WORLD_FAULT_GID_ADD:
     case WORLD_FAULT_VERB_ERROR:
     case WORLD_FAULT_VERB_SLOW:
+    case WORLD_FAULT_CALL_ERROR:
+    case WORLD_FAULT_CALL_SLOW:
+    case WORLD_FAULT_CALL_SHORT:
+    case WORLD_FAULT_CALL_LOST:
+    case WORLD_FAULT_DEVICE_FATAL:
+    case WORLD_FAULT_ASYNC_EVENT:
     case WORLD_N_FAULTS:
         break;
     }
@@ -110,6 +116,12 @@ int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 
 /* ---- faults ---- */
 
+bool lab_fault_is_of_process(const struct world_fault *fault)
+{
+    return world_fault_is_of_calls(fault->kind) ||
+           fault->kind == WORLD_FAULT_VERB_ERROR || fault->kind == WORLD_FAULT_VERB_SLOW;
+}
+
 bool lab_fault_is_expressible(const struct world_fault *fault)
 {
     if (fault->has_match || fault->icrc_is_good) {
@@ -130,7 +142,16 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     case WORLD_FAULT_STOP:
     case WORLD_FAULT_ADDR_ADD:
     case WORLD_FAULT_ADDR_DEL:
+    case WORLD_FAULT_VERB_ERROR:
+    case WORLD_FAULT_CALL_ERROR:
+    case WORLD_FAULT_CALL_SLOW:
+    case WORLD_FAULT_CALL_SHORT:
+    case WORLD_FAULT_CALL_LOST:
+    case WORLD_FAULT_DEVICE_FATAL:
+    case WORLD_FAULT_ASYNC_EVENT:
         return true;
+    case WORLD_FAULT_VERB_SLOW: /* a control verb starts later; posts are not held back */
+        return fault->verb > 0;
     case WORLD_FAULT_ECN:
     case WORLD_FAULT_PATH_LIMIT:
     case WORLD_FAULT_PAUSE:
@@ -139,8 +160,6 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     case WORLD_FAULT_CLOCK:
     case WORLD_FAULT_GID_DELETE:
     case WORLD_FAULT_GID_ADD:
-    case WORLD_FAULT_VERB_ERROR:
-    case WORLD_FAULT_VERB_SLOW:
     case WORLD_N_FAULTS:
         break;
     }

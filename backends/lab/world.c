@@ -123,6 +123,9 @@ static void plan_faults(struct lab_world *world)
     for (uint32_t i = 0; i < spec->n_faults; i++) {
         const struct world_fault *fault = &spec->faults[i];
 
+        if (lab_fault_is_of_process(fault)) {
+            continue;
+        }
         world->timed[world->n_timed++] =
             (struct timed){.at_ns = now + fault->at_ns, .fault = fault};
         if (fault->for_ns != 0) {

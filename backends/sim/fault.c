@@ -290,6 +290,12 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
         return ending ? 0 : fault_verb(host, fault);
     case WORLD_FAULT_RESTART:
     case WORLD_FAULT_CLOCK:
+    case WORLD_FAULT_CALL_ERROR:
+    case WORLD_FAULT_CALL_SLOW:
+    case WORLD_FAULT_CALL_SHORT:
+    case WORLD_FAULT_CALL_LOST:
+    case WORLD_FAULT_DEVICE_FATAL:
+    case WORLD_FAULT_ASYNC_EVENT:
     case WORLD_N_FAULTS:
         return EOPNOTSUPP;
     case WORLD_FAULT_DOWN:
@@ -369,6 +375,9 @@ void sim_faults_start(struct sim_world *world)
         fault->world = world;
         fault->spec = &spec->faults[i];
         sim_event_init(&fault->event, on_event);
+        if (world_fault_is_of_calls(fault->spec->kind)) {
+            continue;
+        }
         if (fault->spec->at_ns <= 0) {
             (void)apply(fault, false);
         } else {

@@ -104,6 +104,8 @@ static int fill_request(const struct sim_device *device, const struct io_op *op,
             sim_gpu_device_has(&device->process->gpu, op->arg.reg_mr.addr);
     } else if (op->kind == IO_OP_CREATE_CQ) {
         request->arg.create_cq.waker = sim_task_waker(op->arg.create_cq.task);
+    } else if (op->kind == IO_OP_DESTROY_CQ) {
+        sim_nic_mute_cq(op->arg.destroy_cq); /* also if it cannot be: nobody listens */
     }
     return error;
 }

@@ -116,6 +116,16 @@ static void forget_cq(struct soft_device *device, const struct ibv_cq *gone)
     }
 }
 
+/* Somebody wants to destroy it: whatever comes of that, nobody listens any more. */
+static void mute_cq(struct soft_device *device, const struct ibv_cq *cq)
+{
+    for (struct soft_cq *at = device->cqs; at != NULL; at = at->next) {
+        if (at->cq == cq) {
+            at->task = NULL;
+        }
+    }
+}
+
 /* ---- control verbs ---- */
 
 /* Copies what `op` asks into the request. EINVAL for no such verb. */
@@ -126,6 +136,8 @@ static int fill_request(const struct io_op *op, struct soft_call *call)
         call->cq = make_cq(call->device, op->arg.create_cq.task);
         call->request.arg.create_cq.waker =
             (struct sim_waker){soft_wake_fire, &call->cq->wake};
+    } else if (op->kind == IO_OP_DESTROY_CQ) {
+        mute_cq(call->device, op->arg.destroy_cq);
     }
     return error;
 }

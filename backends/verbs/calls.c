@@ -196,8 +196,6 @@ static void settle_cq(struct verbs_call *call)
     if (is_gone) {
         forget_cq(call->device, call->cq);
         call->cq = NULL;
-    } else if (call->work.kind == IO_OP_DESTROY_CQ) {
-        call->cq->is_muted = false;
     }
 }
 

@@ -124,10 +124,14 @@ void mesh_test_start(struct mesh_test *test)
     weft_trace_init(&test->trace, WEFT_TRACE_STORY, take_line, test);
     test->spec.trace = &test->trace;
     ck_assert_int_eq(sim->create(&test->spec, &test->world, &error), WEFT_OK);
+    if (test->wrap != NULL) {
+        test->world = test->wrap(test->world, &test->spec);
+    }
     for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
         test->config.rank = i;
         test->config.start_ns = test->machines[i].start_ns;
-        test->hosts[i] = host_create(sim->host_env(test->world, i, 0), &test->config);
+        test->hosts[i] =
+            host_create(test->world->ops->host_env(test->world, i, 0), &test->config);
     }
 }
 

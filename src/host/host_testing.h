@@ -19,6 +19,8 @@ struct mesh_test {
     struct world_spec spec;
     struct weft_trace trace;
     struct weft_text story; /* lines of ranks and jobs, without their times */
+    /* If set, what goes between world and hosts: it takes the one and gives the other. */
+    struct world *(*wrap)(struct world *world, const struct world_spec *spec);
     struct world *world;
     struct host *hosts[MESH_HOSTS_MAX];
     struct host_row rows[4];

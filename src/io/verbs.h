@@ -77,7 +77,9 @@ struct io_op {
         struct ibv_mr *dereg_mr;
         struct {
             int cqe;
-            struct io_task *task; /* woken by completions of this CQ while it is armed */
+            /* woken by completions of this CQ while it is armed, until its destruction is
+             * asked for, whatever comes of that */
+            struct io_task *task;
         } create_cq;
         struct ibv_cq *destroy_cq;
         struct {

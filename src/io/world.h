@@ -173,11 +173,59 @@ enum world_fault_kind {
     WORLD_FAULT_ADDR_DEL,
     WORLD_FAULT_VERB_ERROR,
     WORLD_FAULT_VERB_SLOW,
+    WORLD_FAULT_CALL_ERROR,
+    WORLD_FAULT_CALL_SLOW,
+    WORLD_FAULT_CALL_SHORT,
+    WORLD_FAULT_CALL_LOST,
+    WORLD_FAULT_DEVICE_FATAL,
+    WORLD_FAULT_ASYNC_EVENT,
     WORLD_N_FAULTS
 };
 
 /* "down", "gid_delete" as in scenario files: static text, "?" for values out of range. */
 const char *world_fault_name(enum world_fault_kind kind);
+/* Of what a process asks of the waist, not of what is below: any backend can have it, and need
+ * not know (backends/fault). */
+bool world_fault_is_of_calls(enum world_fault_kind kind);
+
+/* A call of the waist that may fail, for faults of calls. ALLOC_PD..DESTROY_QP are in the order
+ * of enum io_op_kind. */
+enum world_call {
+    WORLD_CALL_ANY, /* each of them */
+    WORLD_CALL_QUERY_DEVICE,
+    WORLD_CALL_QUERY_PORT,
+    WORLD_CALL_QUERY_GID,
+    WORLD_CALL_ALLOC_PD,
+    WORLD_CALL_DEALLOC_PD,
+    WORLD_CALL_REG_MR,
+    WORLD_CALL_DEREG_MR,
+    WORLD_CALL_CREATE_CQ,
+    WORLD_CALL_DESTROY_CQ,
+    WORLD_CALL_CREATE_QP,
+    WORLD_CALL_MODIFY_QP,
+    WORLD_CALL_DESTROY_QP,
+    WORLD_CALL_POST_SEND,
+    WORLD_CALL_POST_RECV,
+    WORLD_CALL_POLL_CQ,
+    WORLD_CALL_REQ_NOTIFY,
+    WORLD_CALL_LISTEN,
+    WORLD_CALL_ACCEPT,
+    WORLD_CALL_CONNECT,
+    WORLD_CALL_CONNECTED,
+    WORLD_CALL_SEND,
+    WORLD_CALL_RECV,
+    WORLD_CALL_OPEN_ANNOUNCER,
+    WORLD_CALL_ANNOUNCE,
+    WORLD_CALL_HEAR,
+    WORLD_CALL_ALLOC,
+    WORLD_CALL_START,
+    WORLD_CALL_SHM_CREATE,
+    WORLD_CALL_SHM_ATTACH,
+    WORLD_N_CALLS
+};
+
+/* "query_port", "any": static text, "?" for values out of range. */
+const char *world_call_name(enum world_call call);
 
 enum world_direction { WORLD_BOTH_WAYS, WORLD_OUTWARDS, WORLD_INWARDS };
 
@@ -202,10 +250,13 @@ struct world_fault {
     bool
         icrc_is_good; /* corrupt: in the payload, by somebody who computes the ICRC again */
     struct io_prefix address;
-    int verb;         /* enum io_op_kind, or -1 for post_send, -2 for post_recv */
+    int verb; /* enum io_op_kind, or -1 for post_send, -2 for post_recv */
+    enum world_call call;
     uint32_t nth;     /* from 1 */
+    uint32_t n_calls; /* that meet a fault of calls, from the nth on; 0 means 1 */
     int error;        /* positive errno */
-    weft_ns by_ns;    /* verb_slow */
+    weft_ns by_ns;    /* verb_slow, call_slow */
+    int event;        /* async_event: enum ibv_event_type, n_calls times */
     weft_ns after_ns; /* restart */
     bool has_process; /* kill: only this one of the host */
     uint32_t process;

@@ -26,7 +26,58 @@ const char *world_fault_name(enum world_fault_kind kind)
         [WORLD_FAULT_ADDR_DEL] = "addr_del",
         [WORLD_FAULT_VERB_ERROR] = "verb_error",
         [WORLD_FAULT_VERB_SLOW] = "verb_slow",
+        [WORLD_FAULT_CALL_ERROR] = "call_error",
+        [WORLD_FAULT_CALL_SLOW] = "call_slow",
+        [WORLD_FAULT_CALL_SHORT] = "call_short",
+        [WORLD_FAULT_CALL_LOST] = "call_lost",
+        [WORLD_FAULT_DEVICE_FATAL] = "device_fatal",
+        [WORLD_FAULT_ASYNC_EVENT] = "async_event",
     };
 
     return kind < WORLD_N_FAULTS ? names[kind] : "?";
+}
+
+const char *world_call_name(enum world_call call)
+{
+    static const char *const names[WORLD_N_CALLS] = {
+        [WORLD_CALL_ANY] = "any",
+        [WORLD_CALL_QUERY_DEVICE] = "query_device",
+        [WORLD_CALL_QUERY_PORT] = "query_port",
+        [WORLD_CALL_QUERY_GID] = "query_gid",
+        [WORLD_CALL_ALLOC_PD] = "alloc_pd",
+        [WORLD_CALL_DEALLOC_PD] = "dealloc_pd",
+        [WORLD_CALL_REG_MR] = "reg_mr",
+        [WORLD_CALL_DEREG_MR] = "dereg_mr",
+        [WORLD_CALL_CREATE_CQ] = "create_cq",
+        [WORLD_CALL_DESTROY_CQ] = "destroy_cq",
+        [WORLD_CALL_CREATE_QP] = "create_qp",
+        [WORLD_CALL_MODIFY_QP] = "modify_qp",
+        [WORLD_CALL_DESTROY_QP] = "destroy_qp",
+        [WORLD_CALL_POST_SEND] = "post_send",
+        [WORLD_CALL_POST_RECV] = "post_recv",
+        [WORLD_CALL_POLL_CQ] = "poll_cq",
+        [WORLD_CALL_REQ_NOTIFY] = "req_notify",
+        [WORLD_CALL_LISTEN] = "listen",
+        [WORLD_CALL_ACCEPT] = "accept",
+        [WORLD_CALL_CONNECT] = "connect",
+        [WORLD_CALL_CONNECTED] = "connected",
+        [WORLD_CALL_SEND] = "send",
+        [WORLD_CALL_RECV] = "recv",
+        [WORLD_CALL_OPEN_ANNOUNCER] = "open_announcer",
+        [WORLD_CALL_ANNOUNCE] = "announce",
+        [WORLD_CALL_HEAR] = "hear",
+        [WORLD_CALL_ALLOC] = "alloc",
+        [WORLD_CALL_START] = "start",
+        [WORLD_CALL_SHM_CREATE] = "shm_create",
+        [WORLD_CALL_SHM_ATTACH] = "shm_attach",
+    };
+
+    return call < WORLD_N_CALLS ? names[call] : "?";
+}
+
+bool world_fault_is_of_calls(enum world_fault_kind kind)
+{
+    return kind == WORLD_FAULT_CALL_ERROR || kind == WORLD_FAULT_CALL_SLOW ||
+           kind == WORLD_FAULT_CALL_SHORT || kind == WORLD_FAULT_CALL_LOST ||
+           kind == WORLD_FAULT_DEVICE_FATAL || kind == WORLD_FAULT_ASYNC_EVENT;
 }

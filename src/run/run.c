@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/registry.h"
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -81,7 +82,8 @@ static weft_status start_watch(struct run *run, struct weft_error *error)
 static weft_status create_world(struct run *run, struct weft_error *error)
 {
     const struct run_options *options = run->options;
-    weft_status status = options->backend->create(&run->plan->spec, &run->world, error);
+    weft_status status =
+        backend_create(options->backend, &run->plan->spec, &run->world, error);
 
     if (status != WEFT_OK) {
         return status;

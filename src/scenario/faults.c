@@ -33,6 +33,10 @@ enum {
     KEY_ICRC,
     KEY_EVERY,
     KEY_TIMES,
+    KEY_CALL,
+    KEY_COUNT,
+    KEY_BYTES,
+    KEY_EVENT,
     N_KEYS
 };
 
@@ -75,6 +79,15 @@ static const struct walk_key fault_keys[N_KEYS] = {
     [KEY_ICRC] = {.name = "icrc"},
     [KEY_EVERY] = {.name = "every"},
     [KEY_TIMES] = {.name = "times"},
+    [KEY_CALL] = {.name = "call"},
+    [KEY_COUNT] =
+        {.name = "count", .type = WALK_U32, FIELD(n_calls), .min = 1, .max = UINT32_MAX},
+    [KEY_BYTES] = {.name = "bytes",
+                   .type = WALK_SIZE32,
+                   FIELD(size_bytes),
+                   .min = 1,
+                   .max = UINT32_MAX},
+    [KEY_EVENT] = {.name = "event"},
 };
 static const struct walk_table fault_table = {"a fault", fault_keys, N_KEYS};
 
@@ -131,6 +144,17 @@ static const struct kind kinds[] = {
      HAS(KEY_VERB) | HAS(KEY_ERRNO), HAS(KEY_NTH)},
     {"verb_slow", WORLD_FAULT_VERB_SLOW, ON_VERBS, false, HAS(KEY_VERB) | HAS(KEY_BY),
      HAS(KEY_NTH)},
+    {"call_error", WORLD_FAULT_CALL_ERROR, ON_VERBS, false,
+     HAS(KEY_CALL) | HAS(KEY_ERRNO), HAS(KEY_NTH) | HAS(KEY_COUNT)},
+    {"call_slow", WORLD_FAULT_CALL_SLOW, ON_VERBS, false, HAS(KEY_CALL) | HAS(KEY_BY),
+     HAS(KEY_NTH) | HAS(KEY_COUNT)},
+    {"call_short", WORLD_FAULT_CALL_SHORT, ON_HOST, false, HAS(KEY_CALL) | HAS(KEY_BYTES),
+     HAS(KEY_NTH) | HAS(KEY_COUNT)},
+    {"call_lost", WORLD_FAULT_CALL_LOST, ON_HOST, false, HAS(KEY_CALL),
+     HAS(KEY_NTH) | HAS(KEY_COUNT)},
+    {"device_fatal", WORLD_FAULT_DEVICE_FATAL, ON_VERBS, false, 0, 0},
+    {"async_event", WORLD_FAULT_ASYNC_EVENT, ON_VERBS, false, HAS(KEY_EVENT),
+     HAS(KEY_COUNT)},
 };
 #define N_KINDS WEFT_LENGTH(kinds)
 
@@ -288,32 +312,6 @@ static bool check_target(struct loader *loader, const struct fault_in *in)
     return true;
 }
 
-/* With or without a prefix: to name an existing one, the address is enough. */
-static bool read_any_address(struct loader *loader, const struct tree_node *node,
-                             const char *name, struct io_prefix *out)
-{
-    struct io_ip ip;
-    if (node->kind == TREE_SCALAR && io_ip_parse(node->text, &ip)) {
-        *out = (struct io_prefix){ip, io_ip_is_v4(&ip) ? 32 : 128};
-        return true;
-    }
-    return address_read(loader, node, name, out);
-}
-
-static bool read_verb(struct loader *loader, const struct tree_node *node, int *out)
-{
-    const char *names[NAMES_N_VERBS];
-    unsigned choice;
-    for (unsigned i = 0; i < NAMES_N_VERBS; i++) {
-        names[i] = names_of_verbs[i].name;
-    }
-    if (!read_choice(loader, node, "verb", names, NAMES_N_VERBS, &choice)) {
-        return false;
-    }
-    *out = names_of_verbs[choice].verb;
-    return true;
-}
-
 /* {for: A, every: B, times: N}: what comes and goes, such as a cable that flaps. */
 static bool read_repetition(struct loader *loader, struct fault_in *in)
 {
@@ -374,14 +372,21 @@ static bool read_arguments(struct loader *loader, struct fault_in *in)
         walk_map(loader, match, &match_table, &ignored, &in->spec);
     }
     if (in->seen.at[KEY_VERB] != NULL) {
-        read_verb(loader, in->seen.at[KEY_VERB], &in->spec.verb);
+        fault_verb_read(loader, in->seen.at[KEY_VERB], &in->spec.verb);
+    }
+    const struct tree_node *call = in->seen.at[KEY_CALL];
+    const struct tree_node *event = in->seen.at[KEY_EVENT];
+    if ((call != NULL && !fault_call_read(loader, call, in->kind->kind,
+                                          in->place.n_ports > 0, &in->spec.call)) ||
+        (event != NULL && !fault_event_read(loader, event, &in->spec.event))) {
+        return false;
     }
     if (address == NULL) {
         return true;
     }
     bool is_new = in->kind->kind == WORLD_FAULT_ADDR_ADD || in->kind->kind == ADDR_CHANGE;
     if (is_new ? !address_read(loader, address, "address", &in->spec.address)
-               : !read_any_address(loader, address, "address", &in->spec.address)) {
+               : !fault_address_read(loader, address, "address", &in->spec.address)) {
         return false;
     }
     if (in->kind->kind != ADDR_CHANGE) {
@@ -389,7 +394,7 @@ static bool read_arguments(struct loader *loader, struct fault_in *in)
     }
     const struct scenario_port *port = &host->ports[in->place.ports[0]];
     if (from != NULL) {
-        return read_any_address(loader, from, "from", &in->old_address);
+        return fault_address_read(loader, from, "from", &in->old_address);
     }
     if (port->n_addresses == 0) {
         return complain(loader, in->node->mark,

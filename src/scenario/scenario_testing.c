@@ -109,6 +109,10 @@ static void dump_fault(const struct world_fault *fault, struct weft_text *out)
     if (fault->address.prefix_len > 0) {
         dump_prefix(&fault->address, out);
     }
+    if (world_fault_is_of_calls(fault->kind)) {
+        weft_text_add(out, " call=%s count=%u event=%d", world_call_name(fault->call),
+                      fault->n_calls, fault->event);
+    }
     weft_text_add(out, " verb=%d nth=%u error=%d by=%" PRId64 " after=%" PRId64 "\n",
                   fault->verb, fault->nth, fault->error, fault->by_ns, fault->after_ns);
 }

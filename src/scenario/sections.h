@@ -10,6 +10,14 @@ void jobs_read(struct loader *loader, const struct tree_node *node);
 void faults_read(const struct topology *topology, const struct tree_node *node);
 void expect_read(const struct topology *topology, const struct tree_node *node);
 
+/* fault_calls.c: what a fault is about. `is_on_port`: not of a whole node. */
+bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out);
+bool fault_call_read(struct loader *loader, const struct tree_node *node,
+                     enum world_fault_kind kind, bool is_on_port, enum world_call *out);
+bool fault_event_read(struct loader *loader, const struct tree_node *node, int *out);
+bool fault_address_read(struct loader *loader, const struct tree_node *node,
+                        const char *name, struct io_prefix *out);
+
 /* set.c: applies --set number `set` (from 1); returns the new root, or NULL after a
  * complaint. */
 struct tree_node *set_apply(struct loader *loader, struct tree_node *root, uint32_t set);

@@ -1,0 +1,93 @@
+/* What faults are about: verbs, calls of the waist, events, addresses that are there. */
+#include "base/check.h"
+#include "scenario/names.h"
+#include "scenario/sections.h"
+
+/* With or without a prefix: to name an existing one, the address is enough. */
+bool fault_address_read(struct loader *loader, const struct tree_node *node,
+                        const char *name, struct io_prefix *out)
+{
+    struct io_ip ip;
+    if (node->kind == TREE_SCALAR && io_ip_parse(node->text, &ip)) {
+        *out = (struct io_prefix){ip, io_ip_is_v4(&ip) ? 32 : 128};
+        return true;
+    }
+    return address_read(loader, node, name, out);
+}
+
+bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out)
+{
+    const char *names[NAMES_N_VERBS];
+    unsigned choice;
+    for (unsigned i = 0; i < NAMES_N_VERBS; i++) {
+        names[i] = names_of_verbs[i].name;
+    }
+    if (!read_choice(loader, node, "verb", names, NAMES_N_VERBS, &choice)) {
+        return false;
+    }
+    *out = names_of_verbs[choice].verb;
+    return true;
+}
+
+/* What can be done to a call: a delay needs something to wait for, and so on. */
+static bool suits(enum world_fault_kind kind, enum world_call call)
+{
+    if (kind == WORLD_FAULT_CALL_SHORT) {
+        return call == WORLD_CALL_SEND || call == WORLD_CALL_RECV;
+    }
+    if (kind == WORLD_FAULT_CALL_LOST) {
+        return call == WORLD_CALL_SEND || call == WORLD_CALL_ANNOUNCE;
+    }
+    if (kind == WORLD_FAULT_CALL_SLOW) {
+        return (call >= WORLD_CALL_ALLOC_PD && call <= WORLD_CALL_DESTROY_QP) ||
+               call == WORLD_CALL_POLL_CQ || call == WORLD_CALL_ACCEPT ||
+               call == WORLD_CALL_SEND || call == WORLD_CALL_RECV ||
+               call == WORLD_CALL_HEAR;
+    }
+    return true;
+}
+
+bool fault_call_read(struct loader *loader, const struct tree_node *node,
+                     enum world_fault_kind kind, bool is_on_port, enum world_call *out)
+{
+    const char *names[WORLD_N_CALLS];
+    enum world_call calls[WORLD_N_CALLS];
+    unsigned n = 0, choice;
+    bool is_of_device;
+
+    for (unsigned i = 0; i < WORLD_N_CALLS; i++) {
+        if (suits(kind, (enum world_call)i)) {
+            calls[n] = (enum world_call)i;
+            names[n++] = world_call_name((enum world_call)i);
+        }
+    }
+    if (!read_choice(loader, node, "call", names, n, &choice)) {
+        return false;
+    }
+    *out = calls[choice];
+    is_of_device = *out <= WORLD_CALL_REQ_NOTIFY;
+    if (is_on_port && !is_of_device) {
+        return complain(loader, node->mark,
+                        "call: '%s' is of a node, not of one of its ports",
+                        names[choice]);
+    }
+    return true;
+}
+
+bool fault_event_read(struct loader *loader, const struct tree_node *node, int *out)
+{
+    static const char *const names[] = {"port_active", "port_err",  "gid_change",
+                                        "lid_change",  "sm_change", "pkey_change",
+                                        "device_fatal"};
+    static const int events[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,
+                                 IBV_EVENT_GID_CHANGE,  IBV_EVENT_LID_CHANGE,
+                                 IBV_EVENT_SM_CHANGE,   IBV_EVENT_PKEY_CHANGE,
+                                 IBV_EVENT_DEVICE_FATAL};
+    unsigned choice;
+
+    if (!read_choice(loader, node, "event", names, WEFT_LENGTH(names), &choice)) {
+        return false;
+    }
+    *out = events[choice];
+    return true;
+}
