@@ -93,3 +93,68 @@ def test_a_gid_in_use_stays_with_its_queue_pairs_and_is_nobody_elses():
         {"ip": "192.168.0.1", "change": "deleted", "slots": "2"}]  # v1 and v2
     deleted = [event for _, _, event, _ in events].index("gid")
     assert "done" in [event for _, _, event, _ in events[deleted:]]
+
+
+def lowered(name, *args):
+    """{(host, path): [(vanished, next)]}, and when."""
+    found, when = {}, []
+    for line in run(name, "-q", "--events", "-", *args).splitlines():
+        at, host, what, event, *rest = line.split(" ")
+        if event == "mtu_lowered":
+            values = dict(pair.split("=", 1) for pair in rest)
+            step = (int(values["vanished"]), int(values["next"]))
+            steps = found.setdefault((host, what), [])
+            if step not in steps:
+                steps.append(step)
+            when.append(int(at))
+    return found, when
+
+
+def test_the_path_mtu_is_halved_until_it_passes():
+    found, when = lowered("path-mtu-twin")
+    steps = [(4096, 2048), (2048, 1024)]
+    assert found == {("titanic", "path:p1"): steps, ("iceberg", "path:p1"): steps}
+    assert max(when) < 700e6  # two probes of three tries, 100 ms each
+    document = json.loads(run("path-mtu-twin", "--json"))
+    assert {(c["local_port"], c["path_mtu"]) for c in document["connections"]} == {
+        ("p0", 4096), ("p1", 1024)}
+    finding, = document["findings"]
+    assert (finding["severity"], finding["evidence"]["vanished_mtu"],
+            finding["evidence"]["path_mtu"]) == ("warning", 2048, 1024)
+
+
+@pytest.mark.parametrize("limit, mtu, tries", [(2200, 2048, 1), (800, 512, 3), (400, 256, 4)])
+def test_what_passes_is_used(limit, mtu, tries):
+    sets = ["--set", f"topology.links.1.path_limit={limit}"]
+    found, _ = lowered("path-mtu-twin", *sets)
+    assert {len(steps) for steps in found.values()} == {tries}
+    document = json.loads(run("path-mtu-twin", "--json", *sets))
+    assert {c["path_mtu"] for c in document["connections"]} == {4096, mtu}
+
+
+def test_no_other_program_looks_for_a_path_mtu():
+    found, _ = lowered("path-mtu-twin", "--policy", "nccl-2.25", "--set", "expect={result: fail}")
+    assert found == {}
+
+
+def test_a_relay_finds_the_path_mtu_of_its_own_cable():
+    found, _ = lowered("path-mtu-relay")
+    steps = [(4096, 2048), (2048, 1024)]
+    assert found == {("iceberg", "path:p1"): steps, ("carpathia", "path:p0"): steps}
+    made = json.loads(run("path-mtu-relay", "--json"))["connections"]
+    assert {(c["from_host"], c["to_host"]): c["path_mtu"] for c in made if not c["via"]} == {
+        ("titanic", "iceberg"): 4096, ("iceberg", "titanic"): 4096,
+        ("iceberg", "carpathia"): 1024, ("carpathia", "iceberg"): 1024}
+
+
+def test_the_next_path_is_tried_when_nobody_answers():
+    """The acceptor asked for its neighbour first, so the sender only hears that it timed out."""
+    events = list(story("arp-next-path"))
+    ended = [(index, what.split(":")[2], values["phase"])
+             for index, (_, what, event, values) in enumerate(events)
+             if event == "failed" and values.get("from") == "connect_qps"]
+    assert sorted(ended_as[1:] for ended_as in ended) == [
+        ("acceptor", "rtr"), ("acceptor", "rtr"), ("connector", "peer"), ("connector", "peer")]
+    up = [index for index, (_, _, event, values) in enumerate(events)
+          if event == "up" and values.get("from") == "probe"]
+    assert len(up) == 4 and max(index for index, _, _ in ended) < min(up)

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "rdma/path_mtu.h"
 
 static const char *const state_names[] = {
     [CONN_NEW] = "new",       [CONN_TCP] = "tcp",
@@ -118,6 +119,7 @@ struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int t
     conn->config = *config;
     conn->started_ns = io_now(env);
     conn->private->deadline_ns = WEFT_NEVER;
+    conn->stuck_rail = UINT32_MAX;
     return conn;
 }
 
@@ -216,6 +218,10 @@ static weft_status step_probe(struct conn *conn)
     }
     conn->up_ns = io_now(conn_env(conn));
     private->was_up = true;
+    for (uint32_t i = 0; i < conn->n_rails; i++) {
+        rdma_path_prove(conn->rdma, conn->rails[i].port, conn_peer_id(conn),
+                        conn->rails[i].path_mtu);
+    }
     conn_release_probe(conn);
     conn_enter(conn, CONN_UP);
     return WEFT_OK;
@@ -287,7 +293,7 @@ weft_status conn_fail(struct conn *conn)
         weft_error_text(&conn->error, "peer", conn->peer.host);
     }
     if (conn->n_rails > 0) {
-        conn_add_values(conn, 0);
+        conn_add_values(conn, conn->stuck_rail < conn->n_rails ? conn->stuck_rail : 0);
     }
     tell_abort(conn);
     frame_close(&private->link, false);

@@ -93,6 +93,7 @@ struct conn_rail {
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
     uint32_t path_mtu;        /* bytes */
+    uint32_t vanished_mtu;    /* a larger one, whose packets vanished in probes; or 0 */
     struct ibv_cq *cq;        /* of this connection on this device; Owned */
     struct rdma_mr window_mr; /* local window on this device */
     uint64_t remote_window;   /* address of the peer's window ... */
@@ -121,14 +122,16 @@ struct conn {
     uint32_t n_rails;
     struct rdma_qp qps[CONN_QPS_MAX]; /* qp i is on rail i % n_rails */
     uint32_t n_qps;
-    uint32_t max_inline_bytes;          /* the least granted */
-    uint32_t max_msg_bytes;             /* the lesser of both ends' devices */
-    uint32_t recv_posted;               /* receives posted per QP when UP */
-    uint32_t peer_recv_posted;          /* the peer's */
-    uint8_t *window;                    /* config.window_bytes, zeroed; Owned */
-    weft_ns started_ns, up_ns;          /* set-up time is the difference */
-    weft_ns probe_rtt_ns;               /* of the last probe */
-    struct weft_error error;            /* when FAILED */
+    uint32_t max_inline_bytes; /* the least granted */
+    uint32_t max_msg_bytes;    /* the lesser of both ends' devices */
+    uint32_t recv_posted;      /* receives posted per QP when UP */
+    uint32_t peer_recv_posted; /* the peer's */
+    uint8_t *window;           /* config.window_bytes, zeroed; Owned */
+    weft_ns started_ns, up_ns; /* set-up time is the difference */
+    weft_ns probe_rtt_ns;      /* of the last probe */
+    struct weft_error error;   /* when FAILED */
+    uint32_t
+        stuck_rail; /* ... that was not through when the peer gave up, or UINT32_MAX */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                         /* the owner's; never touched */
     /* Set by whoever uses the queues: completions that come as often as time will have it, and

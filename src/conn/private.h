@@ -145,12 +145,16 @@ weft_status conn_choose_rails(struct conn *conn) WEFT_MUST_CHECK;
 /* The connector checks the acceptor's answer. */
 weft_status conn_check_answer(struct conn *conn) WEFT_MUST_CHECK;
 void conn_fill_meta(struct conn *conn, struct codec_meta *out);
+/* The other end's host, as far as it is known: before it told its facts, by its handle. */
+const uint8_t *conn_peer_id(const struct conn *conn);
 /* Adds both ends' facts of `rail` to conn->error. */
 void conn_add_values(struct conn *conn, uint32_t rail);
 
 /* qps.c */
 weft_status conn_make_qps(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_connect_qps(struct conn *conn) WEFT_MUST_CHECK;
+/* The peer gave up connecting: which of this end's rails is not connected either? */
+void conn_qps_heard(struct conn *conn);
 /* Gives up everything at once. */
 void conn_release(struct conn *conn);
 void conn_release_probe(struct conn *conn);
@@ -158,6 +162,9 @@ void conn_release_probe(struct conn *conn);
 /* probe.c */
 weft_status conn_probe(struct conn *conn) WEFT_MUST_CHECK;
 weft_ns conn_probe_deadline(const struct conn *conn);
+/* The peer's probe failed: what this end's own say of it goes into conn->error, and counts for
+ * the next attempt. */
+void conn_probe_heard(struct conn *conn);
 
 /* journal.c: leaves what the queues completed, once. */
 void conn_journal_leave(struct conn *conn);

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "conn/private.h"
 #include "rdma/cq.h"
+#include "rdma/path_mtu.h"
 
 #define WR_WRITE UINT64_C(0x70726f6265000000)
 #define WR_READ UINT64_C(0x70726f6265000100)
@@ -40,6 +41,68 @@ static void add_probe_values(struct conn *conn, uint32_t qp)
     weft_error_int(&conn->error, "small_passed", probe->stage == CONN_PROBE_FULL_SENT);
     conn_add_values(conn, qp % conn->n_rails);
 }
+
+/* ---- a path that takes less than both ports ---- */
+
+/* On every queue pair of the rail small packets went there and back and full ones did not: one
+ * lost packet would not look so. */
+static bool is_black_hole(const struct conn *conn, uint32_t rail)
+{
+    for (uint32_t i = rail; i < conn->n_qps; i += conn->n_rails) {
+        if (conn->private->probes[i].stage != CONN_PROBE_FULL_SENT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void trace_lowered(const struct conn *conn, const struct conn_rail *rail,
+                          uint32_t next)
+{
+    struct io_env *env = conn_env(conn);
+    char object[48];
+
+    if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+        weft_format(object, sizeof(object), "path:%s", rail->port->name);
+        weft_trace_event(env->trace, io_now(env), env->name, object, "mtu_lowered",
+                         "peer=%s vanished=%u next=%u", conn->peer.host, rail->path_mtu,
+                         next);
+    }
+}
+
+/* What the next attempt may do better: tells it, and whoever decides whether there is one. */
+static void lower_mtus(struct conn *conn)
+{
+    for (uint32_t r = 0; conn->config.policy == RDMA_POLICY_WEFT && r < conn->n_rails;
+         r++) {
+        const struct conn_rail *rail = &conn->rails[r];
+        uint32_t next = 0;
+
+        if (is_black_hole(conn, r)) {
+            next = rdma_path_lower(conn->rdma, rail->port, conn_peer_id(conn),
+                                   rail->path_mtu);
+        }
+        if (next != 0) {
+            weft_error_int(&conn->error, "lowered_mtu", next);
+            trace_lowered(conn, rail, next);
+        }
+    }
+}
+
+void conn_probe_heard(struct conn *conn)
+{
+    for (uint32_t i = 0; i < conn->n_qps && conn->stuck_rail == UINT32_MAX; i++) {
+        if (conn->private->probes[i].stage != CONN_PROBE_PASSED) {
+            conn->stuck_rail = i % conn->n_rails;
+        }
+    }
+    if (conn->stuck_rail < conn->n_rails && is_black_hole(conn, conn->stuck_rail)) {
+        weft_error_int(&conn->error, "small_passed", 1);
+    }
+    lower_mtus(conn);
+}
+
+/* ---- probing ---- */
 
 /* Posts the WRITE and the READ of the stage. */
 static weft_status post(struct conn *conn, uint32_t qp)
@@ -127,6 +190,7 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
         weft_fail_completion(&conn->error, (int)wc->status, "probe", "%s",
                              verdict(conn, failed));
         add_probe_values(conn, failed);
+        lower_mtus(conn);
         return WEFT_ERR_COMPLETION;
     }
     if ((kind != WR_WRITE && kind != WR_READ) || qp >= conn->n_qps) {
@@ -224,6 +288,7 @@ static weft_status check_tries(struct conn *conn)
                           stage_bytes(conn, i), probe->tries,
                           (long long)(conn->config.probe_ns / 1000000));
                 add_probe_values(conn, i);
+                lower_mtus(conn);
                 return WEFT_ERR_TIMEOUT;
             }
         }

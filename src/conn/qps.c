@@ -350,6 +350,16 @@ weft_status conn_connect_qps(struct conn *conn)
     return progress_qps(conn, &conn->error);
 }
 
+/* What keeps one end from its neighbour mostly keeps the other as well. */
+void conn_qps_heard(struct conn *conn)
+{
+    for (uint32_t i = 0; i < conn->n_qps && conn->stuck_rail == UINT32_MAX; i++) {
+        if (conn->qps[i].state < RDMA_QP_RTS) {
+            conn->stuck_rail = i % conn->n_rails;
+        }
+    }
+}
+
 /* ---- giving back ---- */
 
 static void free_memory(struct conn *conn, uint8_t **memory, size_t n_bytes)

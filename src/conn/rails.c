@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "rdma/path_mtu.h"
 
 /* ---- facts ---- */
 
@@ -133,6 +134,21 @@ static void choose_told(struct conn *conn)
     }
 }
 
+const uint8_t *conn_peer_id(const struct conn *conn)
+{
+    return conn->is_connector ? conn->private->dial.handle.host_id : conn->peer.host_id;
+}
+
+/* Policy weft tells no more than what may reach this peer; other programs do not learn it. */
+static void lower_mtu(const struct conn *conn, const struct rdma_port *port,
+                      struct rdma_port_facts *facts)
+{
+    if (conn->config.policy == RDMA_POLICY_WEFT) {
+        facts->active_mtu =
+            rdma_path_mtu(conn->rdma, port, conn_peer_id(conn), facts->active_mtu);
+    }
+}
+
 void conn_facts_body(struct conn *conn, struct codec_facts *out)
 {
     struct io_env *env = conn_env(conn);
@@ -146,6 +162,7 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
         if (conn_excludes(&conn->config, port->device_index, port->port)) {
             private->local[i].is_active = false;
         }
+        lower_mtu(conn, port, &private->local[i]);
         private->local[i].is_chosen =
             private->local[i].is_active && is_chosen(&conn->config, port);
     }
@@ -297,6 +314,7 @@ static void set_rail(struct conn *conn, uint32_t i)
     rail->gid_type = (enum ibv_gid_type)local->gids[chosen->local_gid].type;
     rail->remote_gid = conn->peer.ports[chosen->remote_port].gids[chosen->remote_gid].gid;
     rail->path_mtu = chosen->path_mtu;
+    rail->vanished_mtu = rdma_path_vanished(conn->rdma, rail->port, conn_peer_id(conn));
 }
 
 /* ---- the acceptor's check of a proposal ---- */

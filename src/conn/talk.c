@@ -53,6 +53,11 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     if (abort.wc_status != 0) {
         weft_error_int(error, "peer_wc_status", abort.wc_status);
     }
+    if (conn->state == CONN_PROBE && strcmp(abort.phase, "probe") == 0) {
+        conn_probe_heard(conn);
+    } else if (conn->state == CONN_CONNECT_QPS && strcmp(abort.phase, "rtr") == 0) {
+        conn_qps_heard(conn);
+    }
     return status;
 }
 

@@ -121,7 +121,11 @@ static const struct diag_entry entries[] = {
             "that "
             "crosses every queue pair before it is used sends one small and one "
             "full-size "
-            "message; the small one arrived and the full one did not.",
+            "message; the small one arrived and the full one did not.\n\n"
+            "Policy weft then tries half the path MTU, down to 256 bytes, and goes on "
+            "with "
+            "what passes: slower than the ports could, so that this is a warning. Other "
+            "programs do not probe and meet completion status 12.",
     },
     {
         .id = DIAG_GID_TYPE_MISMATCH,

@@ -284,6 +284,52 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
     }
 }
 
+static const struct diag_port *port_of(const struct diag_host *host, const char *name)
+{
+    for (uint32_t i = 0; host != NULL && i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+/* A probe found what passes, and that is used: slower than both ports could. */
+static void inspect_use(const struct diag_input *input, const struct diag_host *host,
+                        const struct diag_use *use, struct diag_findings *out)
+{
+    const struct diag_port *local = port_of(host, use->local_port);
+    const struct diag_port *remote =
+        port_of(diag_find_host(input, use->peer), use->remote_port);
+    struct diag_finding finding = {.entry = diag_entry(DIAG_LINK_BLACK_HOLE),
+                                   .severity = DIAG_WARNING};
+
+    if (use->vanished_mtu == IO_UNKNOWN || use->vanished_mtu == 0) {
+        return;
+    }
+    weft_format(finding.host, sizeof(finding.host), "%s", host->name);
+    weft_format(finding.port, sizeof(finding.port), "%s", use->local_port);
+    weft_format(finding.peer, sizeof(finding.peer), "%s", use->peer);
+    diag_evidence_text(&finding, "local_port", use->local_port);
+    diag_evidence_text(&finding, "remote_port", use->remote_port);
+    diag_evidence_int(&finding, "local_mtu", local ? local->netdev_mtu : IO_UNKNOWN);
+    diag_evidence_int(&finding, "remote_mtu", remote ? remote->netdev_mtu : IO_UNKNOWN);
+    diag_evidence_int(&finding, "vanished_mtu", use->vanished_mtu);
+    diag_evidence_int(&finding, "path_mtu", use->path_mtu);
+    if (!is_about(out, DIAG_LINK_BLACK_HOLE, &finding)) {
+        say(out, &finding);
+    }
+}
+
+static void inspect_uses(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t k = 0; k < input->hosts[i].n_uses; k++) {
+            inspect_use(input, &input->hosts[i], &input->hosts[i].uses[k], out);
+        }
+    }
+}
+
 /* Slow, not wrong: every such pair is relayed, over cables that others need. */
 static void inspect_order(const struct diag_input *input, struct diag_findings *out)
 {
@@ -329,6 +375,7 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     }
     drop_decided(out);
     inspect_cables(input, out);
+    inspect_uses(input, out);
     inspect_order(input, out);
     sort_by_severity(out);
 }

@@ -75,6 +75,7 @@ struct diag_use {
     char local_port[DIAG_NAME_BYTES], remote_port[DIAG_NAME_BYTES];
     char local_gid[IO_IP_TEXT_BYTES], remote_gid[IO_IP_TEXT_BYTES]; /* "" unknown */
     int64_t path_mtu;
+    int64_t vanished_mtu; /* a larger one, whose packets vanished in probes; 0: none */
 };
 
 /* Something failed. `peer` is the host it happened with, "" if it concerns none. */

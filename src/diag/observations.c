@@ -144,6 +144,7 @@ static json_t *encode_uses(const struct diag_host *host)
         put_text(use, "local_gid", host->uses[i].local_gid);
         put_text(use, "remote_gid", host->uses[i].remote_gid);
         put_int(use, "path_mtu", host->uses[i].path_mtu);
+        put_int(use, "vanished_mtu", host->uses[i].vanished_mtu);
         json_array_append_new(array, use);
     }
     return array;

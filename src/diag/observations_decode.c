@@ -257,6 +257,7 @@ static void decode_uses(struct cursor *at, const json_t *object, struct diag_hos
         get_text(at, item, "local_gid", use->local_gid, sizeof(use->local_gid));
         get_text(at, item, "remote_gid", use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = get_int(at, item, "path_mtu", IO_UNKNOWN);
+        use->vanished_mtu = get_int(at, item, "vanished_mtu", IO_UNKNOWN);
         leave(at, mark);
     }
 }

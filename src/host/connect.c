@@ -201,6 +201,7 @@ static void note_rail(struct host *host, const struct host_connection *of,
     out->remote_gid = rail->remote_gid;
     out->gid_type = rail->gid_type;
     out->path_mtu = rail->path_mtu;
+    out->vanished_mtu = rail->vanished_mtu;
     out->n_qps = conn->n_qps / conn->n_rails + (i < conn->n_qps % conn->n_rails);
     out->setup_ns = conn->up_ns - conn->started_ns;
     weft_format(out->local_port, sizeof(out->local_port), "%s", rail->port->name);

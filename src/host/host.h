@@ -76,6 +76,7 @@ struct host_connection {
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
     uint32_t path_mtu;             /* bytes */
+    uint32_t vanished_mtu;         /* tried before, and its packets vanished; or 0 */
     uint32_t n_qps;                /* on this rail */
     enum transport_kind transport; /* of p2p and shm: none of the above, but `to` */
     char why[TRANSPORT_WHY_BYTES]; /* ... this one, and no other */

@@ -300,6 +300,7 @@ void rdma_close(struct rdma *rdma)
         free(rdma->ports[i].gids);
     }
     free(rdma->ports);
+    free(rdma->paths);
     free(rdma->attrs);
     free(rdma->pds);
     free(rdma->pd_ops);

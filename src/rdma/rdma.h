@@ -33,6 +33,8 @@ struct rdma_port {
     uint32_t n_gids;
 };
 
+struct rdma_path;
+
 struct rdma {
     struct io_env *env;           /* Not owned. */
     struct io_device_attr *attrs; /* Owned [env->n_devices] */
@@ -41,7 +43,9 @@ struct rdma {
     struct ibv_pd **pds;  /* Owned [env->n_devices]; NULL until rdma_progress made it */
     struct io_op *pd_ops; /* Owned [env->n_devices] */
     struct rdma_mr_cache *mrs; /* Owned; rdma/mr.h */
-    struct io_task *task;      /* Not owned. */
+    struct rdma_path *paths;   /* Owned [n_paths]; rdma/path_mtu.h */
+    uint32_t n_paths;
+    struct io_task *task; /* Not owned. */
     bool is_ready;
 };
 

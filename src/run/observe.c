@@ -137,6 +137,7 @@ static void observe_uses(const struct run *run, const struct host *host,
         rdma_gid_format(&from->local_gid, use->local_gid, sizeof(use->local_gid));
         rdma_gid_format(&from->remote_gid, use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = from->path_mtu;
+        use->vanished_mtu = from->vanished_mtu;
     }
 }
 

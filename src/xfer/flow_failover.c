@@ -75,6 +75,9 @@ static const struct rdma_port *accused(const struct flow *flow,
     bool is_fault = why->status == WEFT_ERR_COMPLETION ||
                     why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
 
+    if (weft_error_value(why, "lowered_mtu") != NULL) {
+        return NULL; /* it is to be used otherwise, not left */
+    }
     for (uint32_t i = 0;
          name != NULL && by_queue_pair && is_fault && i < flow->rdma->n_ports; i++) {
         if (strcmp(flow->rdma->ports[i].name, name->text) == 0) {
@@ -82,6 +85,18 @@ static const struct rdma_port *accused(const struct flow *flow,
         }
     }
     return NULL;
+}
+
+/* ... or, where the peer gave up and cannot say by which port, that this end was stuck at. */
+static const struct rdma_port *stuck(const struct flow_lane *lane,
+                                     const struct weft_error *why)
+{
+    const struct conn *conn = lane->conn;
+
+    return conn->stuck_rail < conn->n_rails &&
+                   weft_error_value(why, "lowered_mtu") == NULL
+               ? conn->rails[conn->stuck_rail].port
+               : NULL;
 }
 
 void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port)
@@ -151,11 +166,20 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
            why->sys_errno == ECONNREFUSED;
 }
 
+/* The same way with a lower path MTU is something else: this end's, or a relay's. */
+static bool was_lowered(const struct weft_error *why)
+{
+    const struct weft_value *reason = weft_error_value(why, "reason");
+
+    return weft_error_value(why, "lowered_mtu") != NULL ||
+           (reason != NULL && strcmp(reason->text, "again") == 0);
+}
+
 /* Set-up that failed is worth another attempt where something else can be tried. */
 static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
                       const struct weft_error *why)
 {
-    if (flow->was_up || flow->config.n_lanes > 1) {
+    if (flow->was_up || flow->config.n_lanes > 1 || was_lowered(why)) {
         return true;
     }
     return !flow->config.is_sender ||
@@ -191,7 +215,8 @@ static weft_status give_up_waiting(struct flow *flow)
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
-    const struct rdma_port *port = accused(flow, why);
+    const struct rdma_port *own = accused(flow, why);
+    const struct rdma_port *port = own != NULL ? own : stuck(lane, why);
     weft_ns now = now_of(flow);
 
     lane->is_returning = strcmp(why->phase, "return") == 0 ||

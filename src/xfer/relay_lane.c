@@ -106,7 +106,11 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
     if (phase != NULL && strncmp(phase->text, "relay.", 6) == 0) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
-        weft_format(text, sizeof(text), "relay.%s.%u", is_dead ? "dead" : "lost", member);
+        weft_format(text, sizeof(text), "relay.%s.%u",
+                    is_dead                                        ? "dead"
+                    : weft_error_value(why, "lowered_mtu") != NULL ? "again"
+                                                                   : "lost",
+                    member);
     }
     lane->error = *why;
     weft_format(lane->error.phase, sizeof(lane->error.phase), "%s", text);

@@ -1,0 +1,75 @@
+#include "rdma/path_mtu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define LEAST_MTU 256u
+
+static struct rdma_path *find(const struct rdma *rdma, const struct rdma_port *port,
+                              const uint8_t peer[16])
+{
+    for (uint32_t i = 0; i < rdma->n_paths; i++) {
+        struct rdma_path *path = &rdma->paths[i];
+
+        if (path->device == port->device_index && path->port == port->port &&
+            memcmp(path->peer, peer, sizeof(path->peer)) == 0) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+static struct rdma_path *find_or_add(struct rdma *rdma, const struct rdma_port *port,
+                                     const uint8_t peer[16])
+{
+    struct rdma_path *path = find(rdma, port, peer);
+
+    if (path == NULL) {
+        rdma->paths =
+            weft_realloc(rdma->paths, (rdma->n_paths + 1) * sizeof(*rdma->paths));
+        path = &rdma->paths[rdma->n_paths++];
+        *path = (struct rdma_path){.device = port->device_index, .port = port->port};
+        memcpy(path->peer, peer, sizeof(path->peer));
+    }
+    return path;
+}
+
+uint32_t rdma_path_vanished(const struct rdma *rdma, const struct rdma_port *port,
+                            const uint8_t peer[16])
+{
+    const struct rdma_path *path = find(rdma, port, peer);
+
+    return path == NULL ? 0 : path->vanished;
+}
+
+uint32_t rdma_path_mtu(const struct rdma *rdma, const struct rdma_port *port,
+                       const uint8_t peer[16], uint32_t mtu)
+{
+    uint32_t vanished = rdma_path_vanished(rdma, port, peer);
+
+    return vanished != 0 && vanished <= mtu ? vanished / 2 : mtu;
+}
+
+uint32_t rdma_path_lower(struct rdma *rdma, const struct rdma_port *port,
+                         const uint8_t peer[16], uint32_t mtu)
+{
+    struct rdma_path *path = find_or_add(rdma, port, peer);
+
+    if (mtu <= LEAST_MTU || path->proven >= mtu) {
+        return 0;
+    }
+    if (path->vanished == 0 || mtu < path->vanished) {
+        path->vanished = mtu;
+    }
+    return path->vanished / 2;
+}
+
+void rdma_path_prove(struct rdma *rdma, const struct rdma_port *port,
+                     const uint8_t peer[16], uint32_t mtu)
+{
+    struct rdma_path *path = find_or_add(rdma, port, peer);
+
+    path->proven = mtu > path->proven ? mtu : path->proven;
+}
