@@ -202,6 +202,7 @@ soak:
 	@ci/seeds --build build --seeds 200
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
+	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
 	@ci/repeat-wire || [ $$? -eq 77 ]

@@ -1,0 +1,39 @@
+/* What the files of the channel share. */
+#ifndef WEFT_IPC_CHANNEL_PRIVATE_H
+#define WEFT_IPC_CHANNEL_PRIVATE_H
+
+#include "ipc/channel.h"
+
+static inline struct ipc_node *ipc_channel_node(const struct ipc_channel *channel)
+{
+    return channel->link.config.node;
+}
+
+static inline struct io_gpu *ipc_channel_gpu(const struct ipc_channel *channel)
+{
+    return ipc_channel_node(channel)->env->gpu;
+}
+
+/* The peer broke a rule, or is gone: nothing goes on. */
+weft_status ipc_channel_fail(struct ipc_channel *channel, weft_status status,
+                             const char *format, ...) WEFT_PRINTF(3, 4);
+void ipc_channel_say(struct ipc_channel *channel, const struct ipc_word *word);
+/* A free piece of host memory; NULL: all are in use, or there is none. */
+struct ipc_stage *ipc_channel_stage(struct ipc_channel *channel, uint64_t transfer,
+                                    bool is_send);
+
+/* channel_send.c */
+void ipc_sends_progress(struct ipc_channel *channel);
+/* The next message of a send; false: there is none now. */
+bool ipc_sends_next(struct ipc_channel *channel, struct ipc_message *out,
+                    struct ipc_stage **out_stage);
+weft_status ipc_sends_take(struct ipc_channel *channel,
+                           const struct ipc_message *message) WEFT_MUST_CHECK;
+
+/* channel_receive.c */
+void ipc_receives_progress(struct ipc_channel *channel);
+weft_status ipc_receives_take(struct ipc_channel *channel,
+                              const struct ipc_message *message) WEFT_MUST_CHECK;
+bool ipc_receives_are_copying(const struct ipc_channel *channel);
+
+#endif

@@ -1,0 +1,499 @@
+/* Messages between two processes, and every race that CUDA IPC is known for: whatever happens, the
+ * bytes are right, nothing that was sent is lost while both live, and memory is used by nobody
+ * who may not. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "ipc/world_testing.h"
+
+#define A "GPU-a"
+#define B "GPU-b"
+
+static struct ipc_world world;
+
+#define start(config) ipc_world_init(&world, config)
+
+/* All that was asked for came, and came right. */
+static void finish(void)
+{
+    ipc_world_run(&world);
+    ipc_world_settle(&world);
+    for (int i = 0; i < 2; i++) {
+        const struct ipc_side *side = &world.sides[i];
+
+        ck_assert_msg(!side->has_failed, "side %d: %s", i, side->channel.error.message);
+        ck_assert_uint_eq(side->n_wrong, 0);
+        ck_assert_uint_eq(side->n_received, side->n_to_receive);
+    }
+    ck_assert_msg(hostmem_n_violations(world.machine) == 0, "%s",
+                  hostmem_violation(world.machine));
+    ipc_world_fini(&world);
+}
+
+static enum ipc_state state_of(int i)
+{
+    return ipc_link_state(&world.sides[i].channel.link);
+}
+
+static void assert_states(enum ipc_state left, enum ipc_state right)
+{
+    ipc_world_settle(&world);
+    ck_assert_str_eq(ipc_state_name(state_of(0)), ipc_state_name(left));
+    ck_assert_str_eq(ipc_state_name(state_of(1)), ipc_state_name(right));
+}
+
+static void assert_reason(int i, enum ipc_reason reason)
+{
+    ck_assert_str_eq(ipc_reason_name(ipc_link_reason(&world.sides[i].channel.link)),
+                     ipc_reason_name(reason));
+}
+
+static void run(uint64_t n_left, uint64_t n_right)
+{
+    ipc_world_send(&world, n_left, n_right);
+    ipc_world_run(&world);
+}
+
+START_TEST(both_initiate_and_the_story_is_that_of_the_document)
+{
+    start(&(struct ipc_world_config){.seed = 1, .processes = {{.uuid = A}, {.uuid = B}}});
+    for (int i = 0; i < 2; i++) {
+        ipc_link_touch(&world.sides[i].channel.link);
+    }
+    assert_states(IPC_OK, IPC_OK);
+    ck_assert_str_eq(world.sides[0].story.bytes,
+                     "0 left ipc1 state from=INIT to=SENT epoch=1\n"
+                     "0 left ipc1 state from=SENT to=ACKING epoch=1\n"
+                     "0 left ipc1 state from=ACKING to=ACKED epoch=1\n"
+                     "0 left ipc1 state from=ACKED to=OK epoch=1\n");
+    ck_assert_str_eq(world.sides[1].story.bytes,
+                     "0 right ipc0 state from=INIT to=SENT epoch=1\n"
+                     "0 right ipc0 state from=SENT to=ACKING epoch=1\n"
+                     "0 right ipc0 state from=ACKING to=ACKED epoch=1\n"
+                     "0 right ipc0 state from=ACKED to=OK epoch=1\n");
+    run(40, 40);
+    ck_assert_uint_gt(world.sides[0].n_direct, 30);
+    ck_assert_uint_gt(world.sides[1].n_direct, 30);
+    finish();
+}
+END_TEST
+
+START_TEST(nothing_is_said_before_the_first_gpu_buffer)
+{
+    start(&(struct ipc_world_config){.seed = 2, .processes = {{.uuid = A}, {.uuid = B}}});
+    assert_states(IPC_INIT, IPC_INIT);
+    ck_assert_uint_eq(world.sides[0].story.n + world.sides[1].story.n, 0);
+    /* One end has a buffer: the other answers, though it has none. */
+    ipc_link_touch(&world.sides[1].channel.link);
+    assert_states(IPC_OK, IPC_OK);
+    finish();
+}
+END_TEST
+
+/* k messages before the other end has a context: they are staged, and then it is pushed. */
+START_TEST(one_side_is_late_by_k_messages)
+{
+    start(&(struct ipc_world_config){
+        .seed = 3, .processes = {{.uuid = A}, {.uuid = B, .has_no_context = true}}});
+    run((uint64_t)_i, 0);
+    ck_assert_int_ne(state_of(0), IPC_BAD);
+    ck_assert_uint_eq(world.sides[1].n_direct, 0);
+    hostmem_context(world.sides[1].gpu, true);
+    if (_i == 0) {
+        ipc_link_touch(&world.sides[0].channel.link);
+    }
+    assert_states(IPC_OK, IPC_OK);
+    run(20, 20);
+    ck_assert_uint_gt(world.sides[1].n_direct, 10);
+    finish();
+}
+END_TEST
+
+/* The original is given five chances, then it is BAD; data comes all the same. */
+START_TEST(the_original_gives_up_after_five_messages)
+{
+    struct ipc_settings original = ipc_world_settings();
+    uint64_t k = (uint64_t)_i;
+
+    original.is_original = true;
+    start(&(struct ipc_world_config){
+        .seed = 4,
+        .processes = {{.uuid = A}, {.uuid = B, .ordinal = 1, .has_no_context = true}},
+        .settings = {original, original}});
+    for (uint64_t i = 0; i < k; i++) {
+        ipc_link_touch(&world.sides[0].channel.link);
+        ipc_world_settle(&world);
+    }
+    hostmem_context(world.sides[1].gpu, true);
+    ipc_link_touch(&world.sides[0].channel.link);
+    assert_states(k < 5 ? IPC_ACKED : IPC_BAD, k < 5 ? IPC_ACKED : IPC_INIT);
+    run(20, 0);
+    ck_assert_uint_eq(world.sides[1].n_direct > 0, k < 5);
+    finish();
+}
+END_TEST
+
+START_TEST(the_original_compares_ordinals_of_two_processes)
+{
+    struct ipc_settings original = ipc_world_settings();
+
+    original.is_original = _i == 1;
+    /* Both see one GPU only, and call it 0; neither reaches the other's. */
+    start(&(struct ipc_world_config){
+        .seed = 5,
+        .processes = {{.uuid = A, .reachable = A}, {.uuid = B, .reachable = B}},
+        .settings = {original, original}});
+    ipc_link_touch(&world.sides[0].channel.link);
+    if (_i == 1) {
+        assert_states(IPC_ACKED, IPC_ACKED);
+    } else {
+        assert_states(IPC_BAD, IPC_BAD);
+        ck_assert(strstr(world.sides[0].story.bytes, "to=BAD") != NULL);
+        ck_assert(strstr(world.sides[0].story.bytes, "reason=no_access") != NULL);
+    }
+    run(20, 20);
+    ck_assert_uint_eq(world.sides[0].n_direct + world.sides[1].n_direct, 0);
+    finish();
+}
+END_TEST
+
+START_TEST(another_ordinal_of_the_same_gpu_is_the_same_gpu)
+{
+    struct ipc_settings settings = ipc_world_settings();
+
+    settings.forbids_same_gpu = _i == 1;
+    start(&(struct ipc_world_config){
+        .seed = 6,
+        .processes = {{.uuid = A, .ordinal = 0}, {.uuid = A, .ordinal = 3}},
+        .settings = {settings, settings}});
+    run(20, 20);
+    assert_states(_i == 1 ? IPC_BAD : IPC_OK, _i == 1 ? IPC_BAD : IPC_OK);
+    if (_i == 1) {
+        assert_reason(0, IPC_SAME_GPU);
+    }
+    finish();
+}
+END_TEST
+
+/* Two instances of one GPU, and one way only: the probe finds out. */
+START_TEST(access_in_one_direction_is_no_access)
+{
+    start(&(struct ipc_world_config){
+        .seed = 7,
+        .processes = {{.uuid = "MIG-1"}, {.uuid = "MIG-2", .reachable = "MIG-2"}}});
+    run(20, 20);
+    assert_states(IPC_BAD, IPC_BAD);
+    assert_reason(1, IPC_NO_ACCESS);
+    finish();
+}
+END_TEST
+
+START_TEST(descriptors_lead_nowhere_in_another_namespace)
+{
+    const uint32_t fd = 1u << IO_GPU_HANDLE_FD;
+    const uint32_t both = fd | 1u << IO_GPU_HANDLE_LEGACY;
+
+    start(&(struct ipc_world_config){
+        .seed = 8,
+        .processes = {{.uuid = A, .pid_ns = 1, .kinds = _i == 0 ? fd : both},
+                      {.uuid = B, .pid_ns = 2, .kinds = both}}});
+    run(20, 20);
+    assert_states(_i == 0 ? IPC_BAD : IPC_OK, _i == 0 ? IPC_BAD : IPC_OK);
+    if (_i == 0) {
+        assert_reason(0, IPC_NO_KIND);
+    }
+    finish();
+}
+END_TEST
+
+START_TEST(a_forked_child_is_no_peer)
+{
+    start(&(struct ipc_world_config){
+        .seed = 9, .processes = {{.uuid = A}, {.uuid = A}}, .is_same_process = true});
+    run(20, 20);
+    assert_states(IPC_BAD, IPC_BAD);
+    assert_reason(0, IPC_SAME_PROCESS);
+    finish();
+}
+END_TEST
+
+/* What the driver of a virtual machine says, yama, a descriptor limit, no memory for a mapping. */
+START_TEST(what_the_system_forbids_is_staged)
+{
+    static const struct {
+        enum hostmem_call call;
+        int sys_errno;
+    } cases[] = {
+        {HOSTMEM_EXPORT, EOPNOTSUPP}, {HOSTMEM_IMPORT, EPERM},
+        {HOSTMEM_IMPORT, EACCES},     {HOSTMEM_IMPORT, EMFILE},
+        {HOSTMEM_IMPORT, ENOMEM},     {HOSTMEM_IMPORT_EVENT, EMFILE},
+        {HOSTMEM_WAIT, EINVAL},       {HOSTMEM_EVENT, ENOMEM},
+    };
+    const int n = (int)WEFT_LENGTH(cases);
+    struct io_gpu *gpu;
+
+    start(&(struct ipc_world_config){.seed = 10 + (uint64_t)_i,
+                                     .processes = {{.uuid = A}, {.uuid = B}}});
+    gpu = world.sides[0].gpu;
+    if (_i >= n) { /* only once it is agreed on */
+        ipc_link_touch(&world.sides[0].channel.link);
+        assert_states(IPC_OK, IPC_OK);
+    }
+    hostmem_fail(gpu, cases[_i % n].call, cases[_i % n].sys_errno, UINT32_MAX);
+    run(20, 20);
+    finish();
+}
+END_TEST
+
+/* Descriptors are short for a moment: idle mappings go, and it is tried again. */
+START_TEST(idle_mappings_make_room)
+{
+    struct ipc_node *node;
+
+    start(
+        &(struct ipc_world_config){.seed = 30, .processes = {{.uuid = A}, {.uuid = B}}});
+    world.keeps_buffers = true;
+    node = &world.sides[1].node;
+    run(12, 0);
+    ck_assert_uint_gt(node->cache.n, 1);
+    hostmem_fail(world.sides[1].gpu, HOSTMEM_IMPORT, EMFILE, 1);
+    world.keeps_buffers = false;
+    run(20, 0);
+    ck_assert_uint_gt(node->cache.n_evicted, 0);
+    ck_assert_uint_eq(node->cache.n_refused, 0);
+    finish();
+}
+END_TEST
+
+/* Refused, because a buffer was just gone; not for ever. */
+START_TEST(a_refusal_expires)
+{
+    struct ipc_side *left, *right;
+
+    start(
+        &(struct ipc_world_config){.seed = 31, .processes = {{.uuid = A}, {.uuid = B}}});
+    left = &world.sides[0];
+    right = &world.sides[1];
+    hostmem_fail(right->gpu, HOSTMEM_IMPORT, EACCES, 1);
+    run(10, 10);
+    assert_states(IPC_BAD, IPC_BAD);
+    assert_reason(1, IPC_NO_ACCESS);
+    assert_reason(0, IPC_NO_ACCESS); /* it was told */
+    /* The end that refused looks again, at its next GPU buffer after a while. */
+    right->now += 31 * (weft_ns)1000000000;
+    run(0, 1);
+    assert_states(IPC_OK, IPC_OK);
+    ck_assert_uint_eq(right->channel.link.machine.epoch, 2);
+    run(20, 20);
+    ck_assert_uint_gt(left->n_direct, 10);
+    finish();
+}
+END_TEST
+
+static bool has_said(const struct ipc_side *side, const char *what)
+{
+    return side->story.n > 0 && strstr(side->story.bytes, what) != NULL;
+}
+
+START_TEST(the_peer_dies_between_hello_and_verdict)
+{
+    start(
+        &(struct ipc_world_config){.seed = 32, .processes = {{.uuid = A}, {.uuid = B}}});
+    ipc_world_send(&world, 50, 50);
+    while (!has_said(&world.sides[_i], "to=ACKING")) {
+        ipc_world_step(&world);
+    }
+    ck_assert(!has_said(&world.sides[1 - _i], "to=OK"));
+    ipc_world_kill(&world, (uint32_t)_i);
+    ipc_world_run(&world);
+    ck_assert_int_eq(world.sides[1 - _i].status, WEFT_ERR_CLOSED);
+    ck_assert_int_eq(state_of(1 - _i), IPC_BAD);
+    assert_reason(1 - _i, IPC_PEER_GONE);
+    ck_assert_uint_eq(world.sides[1 - _i].n_wrong, 0);
+    ipc_world_fini(&world);
+}
+END_TEST
+
+/* At any moment: what was received was right. */
+START_TEST(the_peer_dies_in_the_middle)
+{
+    start(&(struct ipc_world_config){.seed = 100 + (uint64_t)_i,
+                                     .processes = {{.uuid = A}, {.uuid = B}}});
+    ipc_world_send(&world, 50, 50);
+    for (int i = 0; i < 60 * _i; i++) {
+        ipc_world_step(&world);
+    }
+    ipc_world_kill(&world, (uint32_t)_i % 2);
+    ipc_world_run(&world);
+    ck_assert_uint_eq(world.sides[1 - _i % 2].n_wrong, 0);
+    ipc_world_fini(&world);
+}
+END_TEST
+
+/* A new epoch on one end while the other's verdict about the old one is under way. */
+START_TEST(a_verdict_crosses_a_change_of_device)
+{
+    start(
+        &(struct ipc_world_config){.seed = 33, .processes = {{.uuid = A}, {.uuid = B}}});
+    ipc_link_touch(&world.sides[0].channel.link);
+    while (!has_said(&world.sides[1], "to=ACKED")) {
+        ipc_world_step(&world);
+    }
+    ipc_node_device_changed(&world.sides[0].node);
+    ipc_link_renew(&world.sides[0].channel.link);
+    assert_states(IPC_OK, IPC_OK);
+    ck_assert_uint_eq(world.sides[0].channel.link.machine.epoch, 2);
+    ck_assert_uint_eq(world.sides[1].channel.link.machine.epoch, 1);
+    run(20, 20);
+    finish();
+}
+END_TEST
+
+/* Freed with the peer's consent, and back at the same address, of the same size or another. */
+START_TEST(buffers_come_back_at_the_same_address)
+{
+    start(&(struct ipc_world_config){.seed = 200 + (uint64_t)_i,
+                                     .processes = {{.uuid = A}, {.uuid = B}}});
+    run(100, 100);
+    ck_assert_uint_gt(world.sides[0].node.cache.n_stale, 10);
+    ck_assert_uint_gt(world.sides[0].n_direct, 50);
+    finish();
+}
+END_TEST
+
+/* Only one mapping may be open, and it is in use: others are staged, none is taken away. */
+START_TEST(what_is_being_copied_is_not_evicted)
+{
+    struct ipc_settings settings = ipc_world_settings();
+
+    settings.n_open_max = 1;
+    start(&(struct ipc_world_config){.seed = 34,
+                                     .processes = {{.uuid = A}, {.uuid = B}},
+                                     .settings = {settings, settings},
+                                     .n_pieces = 20});
+    run(100, 100);
+    ck_assert_uint_gt(world.sides[0].n_direct, 10);
+    ck_assert_uint_gt(world.sides[0].n_staged, 10);
+    ck_assert_uint_gt(world.sides[0].node.cache.n_evicted, 10);
+    finish();
+}
+END_TEST
+
+/* One event to lend: sends wait for it, and all goes well. */
+START_TEST(a_pool_of_one_event_is_back_pressure)
+{
+    struct ipc_settings settings = ipc_world_settings();
+
+    settings.n_events = 1;
+    start(&(struct ipc_world_config){.seed = 35,
+                                     .processes = {{.uuid = A}, {.uuid = B}},
+                                     .settings = {settings, settings}});
+    run(60, 60);
+    ck_assert_uint_gt(world.sides[0].n_direct, 30);
+    finish();
+}
+END_TEST
+
+START_TEST(off_at_one_end_is_off)
+{
+    struct ipc_settings off = ipc_world_settings();
+
+    off.is_off = true;
+    start(&(struct ipc_world_config){
+        .seed = 36, .processes = {{.uuid = A}, {.uuid = B}}, .settings = {off}});
+    run(20, 20);
+    ck_assert_uint_eq(world.sides[0].n_direct + world.sides[1].n_direct, 0);
+    finish();
+}
+END_TEST
+
+START_TEST(a_copy_that_fails_is_staged)
+{
+    start(
+        &(struct ipc_world_config){.seed = 37, .processes = {{.uuid = A}, {.uuid = B}}});
+    world.keeps_buffers = true;
+    ipc_link_touch(&world.sides[0].channel.link);
+    assert_states(IPC_OK, IPC_OK);
+    ipc_world_send(&world, 10, 0);
+    while (world.sides[1].channel.receives[0].state != IPC_RECEIVE_COPYING) {
+        ipc_world_step(&world);
+    }
+    hostmem_fail(world.sides[1].gpu, HOSTMEM_COPY, EIO, 1);
+    finish();
+}
+END_TEST
+
+START_TEST(another_version_is_staged_by_nobody_and_hurts_nobody)
+{
+    static const uint8_t strange[3] = {2, 1, 0};
+
+    start(
+        &(struct ipc_world_config){.seed = 38, .processes = {{.uuid = A}, {.uuid = B}}});
+    ck_assert_int_eq(ipc_channel_take(&world.sides[0].channel, strange, sizeof(strange)),
+                     WEFT_OK);
+    ck_assert_int_eq(state_of(0), IPC_BAD);
+    assert_reason(0, IPC_OTHER_VERSION);
+    finish();
+}
+END_TEST
+
+START_TEST(a_peer_that_breaks_the_rules_is_told_apart)
+{
+    static const struct ipc_message wrong[] = {
+        {.type = IPC_DONE, .transfer = 7},
+        {.type = IPC_GO},
+        {.type = IPC_STAGED, .transfer = IPC_SLOTS_MAX},
+        {.type = IPC_CHUNK, .chunk = (const uint8_t *)"x", .n_chunk = 1},
+    };
+    uint8_t bytes[IPC_MESSAGE_MAX];
+    size_t n_bytes = ipc_encode(&wrong[_i], bytes);
+
+    start(
+        &(struct ipc_world_config){.seed = 39, .processes = {{.uuid = A}, {.uuid = B}}});
+    ck_assert_int_eq(ipc_channel_take(&world.sides[0].channel, bytes, n_bytes),
+                     WEFT_ERR_PROTOCOL);
+    ck_assert(strstr(world.sides[0].channel.error.message, "peer 1: ") != NULL);
+    ipc_world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ipc channel");
+    TCase *tcase = tcase_create("races");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, both_initiate_and_the_story_is_that_of_the_document);
+    tcase_add_test(tcase, nothing_is_said_before_the_first_gpu_buffer);
+    tcase_add_loop_test(tcase, one_side_is_late_by_k_messages, 0, 7);
+    tcase_add_loop_test(tcase, the_original_gives_up_after_five_messages, 0, 7);
+    tcase_add_loop_test(tcase, the_original_compares_ordinals_of_two_processes, 0, 2);
+    tcase_add_loop_test(tcase, another_ordinal_of_the_same_gpu_is_the_same_gpu, 0, 2);
+    tcase_add_test(tcase, access_in_one_direction_is_no_access);
+    tcase_add_loop_test(tcase, descriptors_lead_nowhere_in_another_namespace, 0, 2);
+    tcase_add_test(tcase, a_forked_child_is_no_peer);
+    tcase_add_loop_test(tcase, what_the_system_forbids_is_staged, 0, 16);
+    tcase_add_test(tcase, idle_mappings_make_room);
+    tcase_add_test(tcase, a_refusal_expires);
+    tcase_add_loop_test(tcase, the_peer_dies_between_hello_and_verdict, 0, 2);
+    tcase_add_loop_test(tcase, the_peer_dies_in_the_middle, 0, 20);
+    tcase_add_test(tcase, a_verdict_crosses_a_change_of_device);
+    tcase_add_loop_test(tcase, buffers_come_back_at_the_same_address, 0, 3);
+    tcase_add_test(tcase, what_is_being_copied_is_not_evicted);
+    tcase_add_test(tcase, a_pool_of_one_event_is_back_pressure);
+    tcase_add_test(tcase, off_at_one_end_is_off);
+    tcase_add_test(tcase, a_copy_that_fails_is_staged);
+    tcase_add_test(tcase, another_version_is_staged_by_nobody_and_hurts_nobody);
+    tcase_add_loop_test(tcase, a_peer_that_breaks_the_rules_is_told_apart, 0, 4);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
