@@ -205,11 +205,13 @@ soak:
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
+	@$(SUB) build/test/src/plugin/engine_relay_test && WEFT_SOAK=1 build/test/src/plugin/engine_relay_test
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine
 
-bench: all
+bench: all $(BUILD)/test/src/plugin/engine_test
 	@ci/bench --weft $(BUILD)/weft
+	@ci/bench-plugin --build $(BUILD)
 
 bench-wire: all $(BENCHES)
 	@ci/bench-soft --build $(BUILD)

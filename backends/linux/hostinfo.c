@@ -126,18 +126,21 @@ static uint64_t hash_of(const char *text)
  * hosts, are two hosts. So are two names of hosts that share a namespace. */
 static void read_host_id(const char *given, uint8_t out[16])
 {
+    static const uint8_t none[16];
     uint64_t hash = given == NULL || *given == '\0' ? 0 : hash_of(given);
-    char text[64];
+    char text[64] = "";
     size_t n = 0;
     uint64_t inode = linux_netns_inode();
+    bool is_told = read_line("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    if (!is_told && memcmp(out, none, sizeof none) != 0) {
+        return; /* no descriptor is left: who we are does not change */
+    }
     memset(out, 0, 16);
-    if (read_line("/proc/sys/kernel/random/boot_id", text, sizeof text)) {
-        for (const char *at = text; *at != '\0' && n < 32; at++) {
-            int digit = hex_digit(*at);
-            if (digit >= 0) {
-                out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
-                n++;
-            }
+    for (const char *at = text; *at != '\0' && n < 32; at++) {
+        int digit = hex_digit(*at);
+        if (digit >= 0) {
+            out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
+            n++;
         }
     }
     for (size_t i = 0; i < sizeof inode; i++) {
@@ -170,12 +173,19 @@ void linux_hostinfo_fini(struct io_hostinfo *info)
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
                          const char *host_id, struct weft_log *log)
 {
-    linux_hostinfo_fini(info);
-    int error = linux_netlink_netdevs(&info->netdevs, &info->n_netdevs);
+    struct io_netdev *netdevs = NULL;
+    uint32_t n_netdevs = 0;
+    int error = linux_netlink_netdevs(&netdevs, &n_netdevs);
     if (error != 0) {
         weft_log(log, WEFT_LOG_ERROR, "cannot ask the kernel for its interfaces: %s",
                  strerrordesc_np(error));
+        if (info->n_netdevs > 0) {
+            return; /* they are as they were, as far as anybody knows */
+        }
     }
+    linux_hostinfo_fini(info);
+    info->netdevs = netdevs;
+    info->n_netdevs = n_netdevs;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (uint32_t i = 0; i < info->n_netdevs; i++) {
         struct io_netdev *netdev = &info->netdevs[i];

@@ -137,6 +137,25 @@ START_TEST(sysctls_are_the_effective_ones)
 }
 END_TEST
 
+/* With no descriptor left nothing can be asked; a host is who it was all the same. */
+START_TEST(facts_stay_when_descriptors_run_out)
+{
+    struct rlimit before;
+    struct rlimit none = {0};
+    uint8_t id[16];
+    uint32_t n_netdevs = facts(0)->n_netdevs;
+    memcpy(id, facts(0)->host_id, 16);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const struct io_hostinfo *info = facts(0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_uint_eq(info->n_netdevs, n_netdevs);
+    ck_assert_mem_eq(info->host_id, id, 16);
+    ck_assert_uint_gt(info->netdevs[0].n_addresses, 0);
+}
+END_TEST
+
 START_TEST(limits_and_identity)
 {
     const struct rlimit limit = {.rlim_cur = 65536, .rlim_max = 65536};
@@ -270,6 +289,7 @@ int main(void)
     tcase_add_test(tcase, addresses_in_the_order_they_were_added);
     tcase_add_test(tcase, a_cable_that_is_pulled);
     tcase_add_test(tcase, sysctls_are_the_effective_ones);
+    tcase_add_test(tcase, facts_stay_when_descriptors_run_out);
     tcase_add_test(tcase, limits_and_identity);
     tcase_add_test(tcase, settings_are_environment_variables);
     tcase_add_test(tcase, a_namespace_that_is_none);

@@ -23,8 +23,8 @@ static int errno_of(int nl_error)
     case NLE_AF_NOSUPPORT:
     case NLE_PROTO_MISMATCH:
         return EAFNOSUPPORT;
-    default:
-        return EIO;
+    default: /* of a socket that could not be opened it says no more than errno */
+        return errno == EMFILE || errno == ENFILE ? errno : EIO;
     }
 }
 

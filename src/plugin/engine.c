@@ -23,6 +23,8 @@ void engine_config_default(struct engine_config *config)
         .announce_port = ENGINE_ANNOUNCE_PORT,
     };
     conn_config_default(&config->conn);
+    /* A handle comes from a process that listens: who is not there now will not come. */
+    config->conn.patience_ns = 60 * SECOND;
     /* Jobs start with every processor busy: an answer may take its time. */
     config->conn.probe_ns = SECOND;
     config->conn.probe_tries = 5;

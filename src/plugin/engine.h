@@ -106,7 +106,8 @@ weft_status engine_register(struct engine_comm *comm, void *addr, size_t length,
                             struct weft_error *error) WEFT_MUST_CHECK;
 void engine_deregister(struct engine_comm *comm, struct engine_memory *memory);
 
-/* WEFT_OK: *out is the request; AGAIN: all are in use. An error: the connection failed. */
+/* WEFT_OK: *out is the request; AGAIN: all are in use. WEFT_ERR_INPUT: not in the memory that
+ * was registered; nothing happened. Another error: the connection failed. */
 weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
                          uint32_t tag, const struct engine_memory *memory,
                          struct engine_request **out) WEFT_MUST_CHECK;

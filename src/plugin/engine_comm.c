@@ -137,13 +137,35 @@ static void post(struct engine_request *request)
     engine_comm_kick(comm);
 }
 
+/* What is sent or received lies in memory that was registered: what does not would end the
+ * connection, or read what is somebody else's. */
+static bool is_registered(const struct engine_memory *memory, const void *data, size_t n)
+{
+    uintptr_t at = (uintptr_t)data, first;
+
+    if (n == 0) {
+        return true;
+    }
+    if (memory == NULL) {
+        return false;
+    }
+    first = (uintptr_t)memory->memory.addr;
+    return at >= first && n <= memory->memory.length &&
+           at - first <= memory->memory.length - n;
+}
+
 weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
                          uint32_t tag, const struct engine_memory *memory,
                          struct engine_request **out)
 {
     weft_status status;
-    struct engine_request *request = begin(comm, &status);
+    struct engine_request *request;
 
+    *out = NULL;
+    if (!is_registered(memory, data, n_bytes)) {
+        return WEFT_ERR_INPUT;
+    }
+    request = begin(comm, &status);
     *out = request;
     if (request == NULL) {
         return status;
@@ -162,9 +184,16 @@ weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data
                          struct engine_request **out)
 {
     weft_status status;
-    struct engine_request *request = begin(comm, &status);
+    struct engine_request *request;
 
     weft_check(n >= 1 && n <= ENGINE_GROUP_MAX);
+    *out = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_registered(memories[i], data[i], sizes[i])) {
+            return WEFT_ERR_INPUT;
+        }
+    }
+    request = begin(comm, &status);
     *out = request;
     if (request == NULL) {
         return status;

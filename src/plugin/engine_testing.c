@@ -86,6 +86,12 @@ static void describe(struct harness *harness, uint32_t n_rails)
 
 /* What an engine's functions are given: the harness is one for all tests of a program. */
 static struct harness *current;
+static harness_change *change;
+
+void harness_with(harness_change *with)
+{
+    change = with;
+}
 
 static void wake(void *context)
 {
@@ -133,6 +139,12 @@ static void open_engines(struct harness *harness, const bool *relays_only)
     struct weft_error error = {0};
     uint32_t n_hosts = harness->n_hosts;
 
+    for (uint32_t h = 0; h < n_hosts && change != NULL; h++) {
+        struct engine_config unused;
+
+        engine_config_default(&unused);
+        change(h, &harness->hosts[h], &unused); /* the world takes it from here */
+    }
     ck_assert_int_eq(backend_sim.create(&harness->spec, &harness->world, &error),
                      WEFT_OK);
     harness->loop = harness->world->ops->loop(harness->world);
@@ -148,6 +160,9 @@ static void open_engines(struct harness *harness, const bool *relays_only)
         config.done = done;
         config.context = &harness->engines[h];
         config.is_dedicated = relays_only != NULL && relays_only[h];
+        if (change != NULL) {
+            change(h, &harness->hosts[h], &config);
+        }
         ck_assert_int_eq(engine_create(&config, &harness->engines[h], &error), WEFT_OK);
     }
     for (uint32_t h = 0; h < n_hosts; h++) {
@@ -247,4 +262,5 @@ void harness_close(struct harness *harness)
     }
     harness->world->ops->destroy(harness->world);
     current = NULL;
+    change = NULL;
 }

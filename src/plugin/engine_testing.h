@@ -23,6 +23,11 @@ struct harness {
     uint64_t root_bps;
 };
 
+/* What the next harness changes in its hosts and engines before they start; gone with it. */
+typedef void harness_change(uint32_t host, struct world_host *world_host,
+                            struct engine_config *config);
+void harness_with(harness_change *change);
+
 struct harness_cable {
     uint32_t a, b; /* hosts */
 };

@@ -233,6 +233,13 @@ static abi_status comm_failed(struct engine_comm *comm)
     return failed(engine_comm_is_sender(comm) ? "send" : "receive", &error);
 }
 
+static abi_status not_registered(const char *call, const void *data, size_t size)
+{
+    process_log(ABI_LOG_WARN, "%s: %zu bytes at %p are not all in the memory of regMr",
+                call, size, data);
+    return ABI_INVALID_ARGUMENT;
+}
+
 abi_status plugin_isend(void *comm, void *data, size_t size, int tag, void *mhandle,
                         void *event, void **request)
 {
@@ -245,6 +252,9 @@ abi_status plugin_isend(void *comm, void *data, size_t size, int tag, void *mhan
         return ABI_INVALID_ARGUMENT;
     }
     status = engine_isend(comm, data, size, (uint32_t)tag, mhandle, &open);
+    if (status == WEFT_ERR_INPUT) {
+        return not_registered("isend", data, size);
+    }
     if (status < 0) {
         return comm_failed(comm);
     }
@@ -275,6 +285,9 @@ abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags
         as_unsigned[i] = (uint32_t)tags[i];
     }
     status = engine_irecv(comm, (uint32_t)n, data, sizes, as_unsigned, memories, &open);
+    if (status == WEFT_ERR_INPUT) {
+        return not_registered("irecv", data[0], sizes[0]);
+    }
     if (status < 0) {
         return comm_failed(comm);
     }

@@ -1,0 +1,282 @@
+/* What others do wrong, and what this machine lacks: told by type, and nobody else suffers. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "conn/codec.h"
+#include "plugin/engine.h"
+#include "plugin/engine_testing.h"
+
+#define SECOND INT64_C(1000000000)
+#define BYTES 65536u
+
+static struct harness harness;
+
+static weft_status connect_to(const uint8_t *handle, struct weft_error *error)
+{
+    weft_ns until = harness_now(&harness) + 120 * SECOND;
+    struct engine_comm *comm = NULL;
+    weft_status status = WEFT_AGAIN;
+
+    while (status == WEFT_AGAIN) {
+        status = engine_connect(harness.engines[0], handle, &comm, error);
+        ck_assert(status != WEFT_AGAIN || harness_step(&harness, until));
+    }
+    ck_assert_ptr_null(comm);
+    return status;
+}
+
+static void other_secret(uint32_t host, struct world_host *world_host,
+                         struct engine_config *config)
+{
+    (void)world_host;
+    config->conn.has_secret = true;
+    config->conn.secret[0] = (uint8_t)host;
+}
+
+START_TEST(another_secret_is_refused)
+{
+    struct engine_listen *listen;
+    struct weft_error error = {0};
+    uint8_t handle[CONN_HANDLE_BYTES];
+
+    harness_with(other_secret);
+    harness_open(&harness, 2, 1);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    ck_assert_int_eq(connect_to(handle, &error), WEFT_ERR_AUTH);
+    engine_close_listen(listen);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* A peer whose handles have another version is told which. */
+START_TEST(another_version_is_refused_by_number)
+{
+    static const struct {
+        uint8_t byte;
+        const char *text;
+    } versions[] = {{'T', "version 1,"}, {3, "version 3,"}};
+    struct engine_listen *listen;
+    struct engine_comm *comm;
+    struct weft_error error = {0};
+    uint8_t handle[CONN_HANDLE_BYTES];
+
+    harness_open(&harness, 2, 1);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    handle[CONN_HANDLE_BYTES - 5] = versions[_i].byte;
+    ck_assert_int_eq(engine_connect(harness.engines[0], handle, &comm, &error),
+                     WEFT_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, versions[_i].text));
+    engine_close_listen(listen);
+    harness_close(&harness);
+}
+END_TEST
+
+static void little_memory(uint32_t host, struct world_host *world_host,
+                          struct engine_config *config)
+{
+    (void)config;
+    world_host->memlock_bytes = host == 0 ? INT64_MAX : 4 * (int64_t)(1 << 20);
+}
+
+/* regMr beyond the limit fails with the limit; what fits goes on. */
+START_TEST(a_memlock_limit_is_told)
+{
+    const size_t much = 64u << 20;
+    struct engine_comm *out, *in;
+    struct engine_memory *memory;
+    struct weft_error error = {0};
+    void *data = malloc(much);
+
+    harness_with(little_memory);
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    for (int i = 0; i < 3; i++) {
+        weft_error_clear(&error);
+        ck_assert_int_lt(engine_register(in, data, much, &memory, &error), 0);
+        ck_assert_int_eq(error.sys_errno, ENOMEM);
+        ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
+        ck_assert_ptr_null(memory);
+        ck_assert_int_eq(engine_register(in, data, 8192, &memory, &error), WEFT_OK);
+        engine_deregister(in, memory);
+    }
+    engine_close(out);
+    engine_close(in);
+    free(data);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* Refused before anything happens: the connection lives on. */
+START_TEST(memory_that_was_not_registered_is_refused)
+{
+    uint8_t *data = calloc(1, 2 * BYTES);
+    struct engine_memory *out_memory, *in_memory;
+    struct engine_comm *out, *in;
+    struct engine_request *send, *receive;
+    struct weft_error error = {0};
+    size_t size = 16, sizes[ENGINE_GROUP_MAX];
+    const uint32_t tag = 1;
+    void *at = data + BYTES;
+    uint32_t n;
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(engine_register(out, data, BYTES, &out_memory, &error), WEFT_OK);
+    ck_assert_int_eq(engine_register(in, at, BYTES, &in_memory, &error), WEFT_OK);
+    ck_assert_int_eq(engine_isend(out, at, 1, tag, out_memory, &send), WEFT_ERR_INPUT);
+    ck_assert_int_eq(engine_isend(out, data, BYTES + 1, tag, out_memory, &send),
+                     WEFT_ERR_INPUT);
+    ck_assert_int_eq(engine_isend(out, data + BYTES - 1, 2, tag, out_memory, &send),
+                     WEFT_ERR_INPUT);
+    ck_assert_int_eq(engine_isend(out, data, SIZE_MAX, tag, out_memory, &send),
+                     WEFT_ERR_INPUT);
+    ck_assert_int_eq(engine_isend(out, data, 1, tag, NULL, &send), WEFT_ERR_INPUT);
+    at = data;
+    ck_assert_int_eq(engine_irecv(in, 1, &at, &size, &tag, &in_memory, &receive),
+                     WEFT_ERR_INPUT);
+    at = data + BYTES;
+    memset(data, 7, 16);
+    ck_assert_int_eq(engine_irecv(in, 1, &at, &size, &tag, &in_memory, &receive),
+                     WEFT_OK);
+    ck_assert_int_eq(engine_isend(out, data, 16, tag, out_memory, &send), WEFT_OK);
+    harness_run(&harness, SECOND / 100);
+    ck_assert_int_eq(engine_test(send, sizes, &n), WEFT_OK);
+    ck_assert_int_eq(engine_test(receive, sizes, &n), WEFT_OK);
+    ck_assert_int_eq(memcmp(data, at, 16), 0);
+    engine_deregister(out, out_memory);
+    engine_deregister(in, in_memory);
+    engine_close(out);
+    engine_close(in);
+    free(data);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* ---- strangers at the door ---- */
+
+struct stranger {
+    struct io_stream *stream;
+    struct io_task task;
+};
+
+static void knock(struct stranger *stranger, struct io_env *env, const uint8_t *handle,
+                  struct weft_rng *rng)
+{
+    struct codec_handle decoded;
+    struct weft_error error = {0};
+    struct io_endpoint to;
+    uint8_t bytes[200], plain[CONN_HANDLE_BYTES];
+    weft_ns until = harness_now(&harness) + SECOND;
+    size_t n_sent;
+
+    memcpy(plain, handle, sizeof(plain));
+    memset(plain + sizeof(plain) - 8, 0, 8);
+    ck_assert_int_eq(codec_decode_handle(plain, &decoded, &error), WEFT_OK);
+    to = (struct io_endpoint){.ip = decoded.endpoints[0].prefix.ip,
+                              .port = decoded.endpoints[0].port};
+    /* Of a kind that nobody dispatches: it is only asked. */
+    ck_assert_int_eq(env->oob->connect(env, NULL, &to, NULL, &stranger->stream), 0);
+    while (env->oob->connected(stranger->stream) == EAGAIN) {
+        ck_assert(harness_step(&harness, until));
+    }
+    weft_rng_bytes(rng, bytes, sizeof(bytes));
+    if (weft_rng_below(rng, 2) == 0) {
+        memcpy(bytes, "WEFT\0\1\0\1\0\0", 10); /* as if it were a HELLO */
+    }
+    (void)env->oob->send(stranger->stream, bytes, 1 + weft_rng_below(rng, 200), &n_sent);
+}
+
+START_TEST(strangers_do_not_keep_others_out)
+{
+    struct io_env *env;
+    struct stranger strangers[40];
+    struct engine_listen *listen;
+    struct engine_comm *out, *in;
+    struct weft_error error = {0};
+    struct weft_rng rng;
+    uint8_t handle[CONN_HANDLE_BYTES];
+
+    weft_rng_init(&rng, 3, "strangers");
+    harness_open(&harness, 2, 1);
+    env = harness.world->ops->host_env(harness.world, 0, 0);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    for (uint32_t i = 0; i < 40; i++) {
+        knock(&strangers[i], env, handle, &rng);
+    }
+    harness_connect(&harness, 0, 1, &out, &in);
+    for (uint32_t i = 0; i < 40; i++) {
+        env->oob->close(strangers[i].stream, i % 2 == 0);
+    }
+    engine_close_listen(listen);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* Datagrams of noise, on the port of beacons: nobody comes of them, nothing grows. */
+START_TEST(noise_among_beacons_is_ignored)
+{
+    struct io_env *env;
+    struct io_announcer *announcer;
+    struct engine_comm *out, *in;
+    struct io_task task;
+    struct weft_rng rng;
+    uint8_t bytes[IO_ANNOUNCEMENT_MAX];
+
+    weft_rng_init(&rng, 4, "noise");
+    harness_open(&harness, 2, 1);
+    env = harness.world->ops->host_env(harness.world, 0, 0);
+    io_task_init(&task, env->loop, env->host, 0);
+    ck_assert_int_eq(env->oob->open_announcer(env,
+                                              env->ops->hostinfo(env)->netdevs[0].ifindex,
+                                              ENGINE_ANNOUNCE_PORT, NULL, &announcer),
+                     0);
+    for (uint32_t i = 0; i < 500; i++) {
+        size_t n_bytes = (size_t)weft_rng_below(&rng, sizeof(bytes) + 1);
+
+        weft_rng_bytes(&rng, bytes, n_bytes);
+        if (n_bytes > 5 && i % 2 == 0) {
+            memcpy(bytes, "WBCN\1", 5);
+        }
+        (void)env->oob->announce(announcer, bytes, n_bytes);
+        harness_run(&harness, 100000);
+    }
+    harness_connect(&harness, 0, 1, &out, &in);
+    env->oob->close_announcer(announcer);
+    io_task_fini(&task);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("all");
+    Suite *suite = suite_create("plugin/engine_hostile");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, another_secret_is_refused);
+    tcase_add_loop_test(tcase, another_version_is_refused_by_number, 0, 2);
+    tcase_add_test(tcase, a_memlock_limit_is_told);
+    tcase_add_test(tcase, memory_that_was_not_registered_is_refused);
+    tcase_add_test(tcase, strangers_do_not_keep_others_out);
+    tcase_add_test(tcase, noise_among_beacons_is_ignored);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
