@@ -14,6 +14,10 @@
 
 struct node_world {
     struct world base;
+    struct world_ops ops; /* under the name of the backend whose devices they are */
+    struct world_setting
+        *settings; /* Owned: the host's, and which process of it this is */
+    char process[12];
     struct linux_loop *loop;   /* Owned. */
     struct verbs_host *host;   /* Owned; or */
     struct soft_host *soft;    /* Owned */
@@ -97,12 +101,12 @@ static void node_destroy(struct world *world)
         soft_host_destroy(node_of(world)->soft);
         linux_loop_destroy(node_of(world)->loop);
         io_machine_fini(&node_of(world)->machine);
+        free(node_of(world)->settings);
         free(node_of(world));
     }
 }
 
 static const struct world_ops node_ops = {
-    .name = "node",
     .is_unpaced = true,
     .host_env = node_host_env,
     .loop = node_loop,
@@ -116,24 +120,43 @@ static const struct world_ops node_ops = {
     .destroy = node_destroy,
 };
 
+/* The host's settings, which win over the environment; the process's number does not. */
+static uint32_t make_settings(struct node_world *node, const struct world_host *self,
+                              uint32_t process)
+{
+    uint32_t n = self->n_settings;
+
+    node->settings = weft_calloc((size_t)n + 1, sizeof(*node->settings));
+    memcpy(node->settings, self->settings, n * sizeof(*node->settings));
+    if (process > 0 && getenv("WEFT_PROCESS") == NULL) {
+        weft_format(node->process, sizeof(node->process), "%u", process);
+        node->settings[n++] = (struct world_setting){"WEFT_PROCESS", node->process};
+    }
+    return n;
+}
+
 static weft_status create_host(struct node_world *node, const struct world_spec *spec,
-                               uint32_t host, struct weft_error *error)
+                               uint32_t host, uint32_t process, bool is_soft,
+                               struct weft_error *error)
 {
     const struct world_host *self = &spec->hosts[host];
+    uint32_t n_settings = make_settings(node, self, process);
     const struct linux_env_config env = {.name = self->name,
                                          .netns_fd = -1,
-                                         .settings = self->settings,
-                                         .n_settings = self->n_settings,
+                                         .settings = node->settings,
+                                         .n_settings = n_settings,
                                          .machine = &node->machine,
                                          .trace = spec->trace,
                                          .log = spec->log};
-    const char *nic = getenv("WEFT_NIC");
+    const char *nic = is_soft ? "soft" : getenv("WEFT_NIC");
 
     for (uint32_t i = 0; i < self->n_settings; i++) {
         nic = strcmp(self->settings[i].name, "WEFT_NIC") == 0 ? self->settings[i].value
                                                               : nic;
     }
-    if (nic != NULL && strcmp(nic, "soft") == 0) {
+    is_soft = nic != NULL && strcmp(nic, "soft") == 0;
+    node->ops.name = is_soft ? "soft" : "verbs";
+    if (is_soft) {
         const struct soft_host_config config = {.env = env, .spec = spec, .host = host};
 
         return soft_host_create(node->loop, &config, &node->soft, error);
@@ -149,7 +172,8 @@ struct linux_loop *node_world_loop(struct world *world)
 }
 
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
-                              struct world **out, struct weft_error *error)
+                              uint32_t process, bool is_soft, struct world **out,
+                              struct weft_error *error)
 {
     struct node_world *node = weft_calloc(1, sizeof(*node));
     weft_status status = linux_loop_create(1, &node->loop, error);
@@ -157,9 +181,10 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
         .has_verbs = true, .is_one_host = true, .host = host};
 
     io_machine_of_spec(spec, host, &node->machine);
-    node->base.ops = &node_ops;
+    node->ops = node_ops;
+    node->base.ops = &node->ops;
     if (status == WEFT_OK) {
-        status = create_host(node, spec, host, error);
+        status = create_host(node, spec, host, process, is_soft, error);
     }
     if (status != WEFT_OK) {
         node_destroy(&node->base);

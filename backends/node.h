@@ -1,16 +1,18 @@
 /* A world of one host: this process, on whatever RDMA devices it has, or with
- * WEFT_NIC=soft among the host's settings, or in the environment, on simulated ones
- * (backends/soft). What `weft node` runs on, whoever started it: backends/rxe, mpirun or a
+ * `is_soft`, or WEFT_NIC=soft among the host's settings or in the environment, on simulated
+ * ones (backends/soft). What `weft node` runs on, whoever started it: backends/rxe, mpirun or a
  * user. */
 #ifndef WEFT_BACKENDS_NODE_H
 #define WEFT_BACKENDS_NODE_H
 
 #include "io/world.h"
 
-/* This process as host `host` of `spec`, index 0 of its loop; its clock is the machine's
- * monotonic one. WEFT_ERR_ENVIRONMENT: no libibverbs, no device, not those it was given. */
+/* This process as the `process`th of host `host` of `spec` (unless WEFT_PROCESS in the environment
+ * says otherwise), index 0 of its loop; its clock is the machine's monotonic one.
+ * WEFT_ERR_ENVIRONMENT: no libibverbs, no device, not those it was given. */
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
-                              struct world **out, struct weft_error *error);
+                              uint32_t process, bool is_soft, struct world **out,
+                              struct weft_error *error);
 /* For postings from other threads; the world's. */
 struct linux_loop;
 struct linux_loop *node_world_loop(struct world *world);

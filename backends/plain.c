@@ -217,7 +217,7 @@ static weft_status create_soft(struct plain_world *plain, struct weft_error *err
     for (uint32_t i = 0; i < SOFT_PROCESSES_MAX; i++) {
         weft_error_clear(error);
         weft_format(plain->process, sizeof(plain->process), "%u", i);
-        status = node_world_create(&plain->spec, 0, &plain->node, error);
+        status = node_world_create(&plain->spec, 0, 0, false, &plain->node, error);
         if (status == WEFT_OK || error->sys_errno != EADDRINUSE) {
             break;
         }
@@ -236,7 +236,7 @@ static weft_status create_loopback(struct plain_world *plain,
 
     if (status == WEFT_OK) {
         spec = plain_loopback_spec(plain->loopback, &host);
-        status = node_world_create(spec, host, &plain->node, error);
+        status = node_world_create(spec, host, 0, false, &plain->node, error);
     }
     return status;
 }
@@ -269,7 +269,7 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
                         config->management);
             set(plain, "WEFT_MANAGEMENT", plain->management);
         }
-        status = node_world_create(&plain->spec, 0, &plain->node, error);
+        status = node_world_create(&plain->spec, 0, 0, false, &plain->node, error);
     }
     if (status != WEFT_OK) {
         plain_destroy(&plain->base);

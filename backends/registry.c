@@ -5,6 +5,7 @@
 
 #include "backends/fault/fault.h"
 #include "backends/linux/machine.h"
+#include "backends/linux/names.h"
 #include "backends/node.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/guest.h"
@@ -79,9 +80,22 @@ bool backend_runs_elsewhere(const char *name, int *out_code)
 }
 
 weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
-                               struct world **out, struct weft_error *error)
+                               uint32_t process, struct world **out,
+                               struct weft_error *error)
 {
-    return node_world_create(spec, host, out, error);
+    return node_world_create(spec, host, process, false, out, error);
+}
+
+weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host,
+                                    uint32_t process, struct world **out,
+                                    struct weft_error *error)
+{
+    return node_world_create(spec, host, process, true, out, error);
+}
+
+weft_status backend_resolve(const char *name, struct io_ip *out, struct weft_error *error)
+{
+    return linux_resolve(name, out, error);
 }
 
 weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,

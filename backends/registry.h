@@ -34,7 +34,15 @@ bool backend_is_known(const char *name);
 bool backend_runs_elsewhere(const char *name, int *out_code);
 /* A world of one host, this process, on the RDMA devices it has. */
 weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
-                               struct world **out, struct weft_error *error);
+                               uint32_t process, struct world **out,
+                               struct weft_error *error);
+/* The same on simulated ones, on its netdevs. */
+weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host,
+                                    uint32_t process, struct world **out,
+                                    struct weft_error *error);
+/* The first address of a host's name. WEFT_ERR_INPUT: it has none. */
+weft_status backend_resolve(const char *name, struct io_ip *out,
+                            struct weft_error *error);
 /* `argv` in a guest with soft-RoCE; time_limit_s 0: the default. */
 weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,
                               struct weft_error *error);

@@ -77,11 +77,12 @@ struct io_task *boot_task(struct boot *boot)
     return &boot->task;
 }
 
-void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
+static void gather(struct boot *boot, const void *mine, size_t n_bytes, bool to_first)
 {
     weft_check(!boot->is_active);
     weft_check(n_bytes <= BOOT_BLOB_MAX);
     boot->is_active = true;
+    boot->to_first = to_first && boot->mesh == NULL; /* floods reach all as it is */
     boot->round++;
     boot->started_ns = io_now(boot->env);
     boot->each = (uint32_t)n_bytes;
@@ -98,6 +99,21 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
         boot_client_gather(boot);
     }
     io_task_wake(&boot->task);
+}
+
+void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
+{
+    gather(boot, mine, n_bytes, false);
+}
+
+void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes)
+{
+    gather(boot, mine, n_bytes, true);
+}
+
+bool boot_is_absent(const struct boot *boot, uint32_t member)
+{
+    return boot->server != NULL && boot->server->ranks[member].is_absent;
 }
 
 static void trace_failure(const struct boot *boot)
@@ -151,6 +167,11 @@ static weft_status give_up_ended(struct boot *boot)
         member++;
     }
     if (member == boot->n_members) {
+        return WEFT_AGAIN;
+    }
+    if (boot->server != NULL && boot->config.may_miss) {
+        boot->ended_ns = io_now(boot->env); /* there may be another */
+        boot_server_drop(boot, member);
         return WEFT_AGAIN;
     }
     if (boot->mesh != NULL) {

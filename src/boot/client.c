@@ -13,6 +13,7 @@ void boot_client_open(struct boot *boot)
 
     boot->client = client;
     client->backoff_ns = BOOT_BACKOFF_NS;
+    client->resume_ns = boot->config.may_miss ? boot->opened_ns + BOOT_AGAIN_NS : 0;
     auth_boot_key(boot->config.job_key, client->key);
     boot->env->ops->random(boot->env, &client->id, sizeof(client->id));
 }
@@ -37,6 +38,9 @@ static weft_status retry(struct boot *boot, int error_number)
 
     frame_close(&client->stream.link, true);
     client->last_errno = error_number;
+    client->refused_ns = error_number != ECONNREFUSED ? 0
+                         : client->refused_ns == 0    ? now
+                                                      : client->refused_ns;
     if (client->state != BOOT_DIAL_IDLE) {
         enter(boot, BOOT_DIAL_IDLE);
     }
@@ -155,7 +159,7 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
 
     if (status == WEFT_OK &&
         (!boot->is_active || !client->blob_sent || blob.round != boot->round ||
-         blob.each != boot->each || blob.offset != client->received)) {
+         blob.each != boot_told_each(boot) || blob.offset != client->received)) {
         status = codec_bad_field(&boot->error, "blob", "round", blob.round,
                                  "not the piece that was due");
     }
@@ -165,7 +169,8 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
     }
     memcpy(boot->result + blob.offset, blob.bytes, blob.n_bytes);
     client->received += blob.n_bytes;
-    return client->received == boot->each * boot->n_members ? WEFT_OK : WEFT_AGAIN;
+    return client->received == boot_told_each(boot) * boot->n_members ? WEFT_OK
+                                                                      : WEFT_AGAIN;
 }
 
 static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
@@ -251,12 +256,29 @@ static weft_ns limit(const struct boot *boot)
     weft_ns step = boot->started_ns + 2 * boot->config.step_ns;
 
     if (boot->client->state != BOOT_DIAL_JOINED) {
-        return boot->opened_ns + boot->config.patience_ns;
+        weft_ns end = boot->opened_ns + boot->config.patience_ns;
+        weft_ns gone = boot->client->refused_ns + BOOT_GONE_NS;
+
+        return boot->config.may_miss && boot->client->refused_ns != 0 && gone < end ? gone
+                                                                                    : end;
     }
     if (!boot->is_active) {
         return WEFT_NEVER;
     }
     return boot->round == 1 && patience > step ? patience : step;
+}
+
+/* may_miss: rank 0 may still hold the rendezvous before this one, where we are known already. */
+static weft_status try_again(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+
+    boot->error = (struct weft_error){0};
+    client->sent = 0;
+    client->received = 0;
+    client->blob_sent = false;
+    client->server_left = false;
+    return retry(boot, EPROTO);
 }
 
 weft_status boot_client_progress(struct boot *boot)
@@ -281,6 +303,9 @@ weft_status boot_client_progress(struct boot *boot)
     }
     if (client->state == BOOT_DIAL_JOINED && status >= 0) {
         status = exchange(boot);
+    }
+    if (status < 0 && boot->config.may_miss && boot->round <= 1 && boot->is_active) {
+        status = try_again(boot);
     }
     if (status == WEFT_AGAIN && io_now(boot->env) >= limit(boot)) {
         status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0,

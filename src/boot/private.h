@@ -14,6 +14,10 @@
 #define BOOT_BACKOFF_NS 20000000
 #define BOOT_BACKOFF_MAX_NS 1000000000
 #define BOOT_ENDED_NS 1000000000
+/* may_miss: rank 0's previous rendezvous is over by then, as a rule; and nobody listens where it
+ * was for as long as this only if rank 0 is no more. */
+#define BOOT_AGAIN_NS 50000000
+#define BOOT_GONE_NS 3000000000
 
 /* A stream to another rank, authenticated. */
 struct boot_stream {
@@ -27,6 +31,7 @@ struct boot_rank {
     struct boot_stream *stream; /* Owned; NULL: not there */
     bool joined;                /* was there at least once */
     bool left;                  /* with BYE */
+    bool is_absent;             /* may_miss: and stays so */
     uint32_t received;          /* bytes of its blob of the present round */
     bool contributed;           /* all of them */
     uint32_t sent;              /* bytes of the result it was sent */
@@ -63,6 +68,7 @@ struct boot_client {
     uint64_t id;
     uint32_t attempt;
     weft_ns resume_ns, step_ns, backoff_ns;
+    weft_ns refused_ns; /* since when nobody listens there; 0: not so */
     int last_errno;
     bool server_left;
     uint32_t sent, received; /* bytes of this round's blob and result */
@@ -78,6 +84,7 @@ struct boot {
     weft_ns started_ns; /* of the present gather */
     uint32_t round;     /* of the present or last gather, from 1; 0: none */
     bool is_active;
+    bool to_first; /* the present or last gather's result is for rank 0 only */
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
     uint8_t *result;  /* Owned [n_members * each] */
@@ -89,6 +96,12 @@ struct boot {
     struct mesh *mesh;          /* Owned; without a rendezvous (mesh.h) */
 };
 
+/* The blobs that go to those who are not rank 0: bytes of each. */
+static inline uint32_t boot_told_each(const struct boot *boot)
+{
+    return boot->to_first ? 0 : boot->each;
+}
+
 /* Fails with value "rank" and keeps the error. */
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       const char *message) WEFT_MUST_CHECK;
@@ -98,6 +111,8 @@ weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
 /* Tells every rank that is there, but `rank` itself. */
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
+/* may_miss: it is not waited for any more. */
+void boot_server_drop(struct boot *boot, uint32_t rank);
 void boot_server_close(struct boot *boot);
 weft_ns boot_server_deadline(const struct boot *boot);
 

@@ -98,10 +98,38 @@ void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason)
     }
 }
 
+void boot_server_drop(struct boot *boot, uint32_t r)
+{
+    struct boot_server *server = boot->server;
+    struct boot_rank *rank = &server->ranks[r];
+
+    if (rank->stream != NULL) {
+        frame_close(&rank->stream->link, true);
+        free(rank->stream);
+        rank->stream = NULL;
+    }
+    if (!rank->joined) {
+        rank->joined = true; /* who comes now is too late */
+        server->n_joined++;
+    }
+    if (!rank->contributed && server->round_known) {
+        memset(server->blobs + (size_t)r * server->each, 0, server->each);
+    }
+    rank->is_absent = true;
+    rank->contributed = true;
+    weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                     "absent", "rank=%u", r);
+    io_task_wake(&boot->task);
+}
+
 /* `rank` is at fault: everybody learns it. */
 static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
                          const char *what)
 {
+    if (boot->config.may_miss && rank != 0) {
+        boot_server_drop(boot, rank);
+        return WEFT_OK;
+    }
     boot_server_tell_all(boot, rank, what);
     return boot_fail(boot, status, rank, what);
 }
@@ -111,7 +139,9 @@ static weft_status blame_dead(struct boot *boot, uint32_t rank)
 {
     weft_status status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
 
-    weft_error_int(&boot->error, "stream_ended", 1);
+    if (status < 0) {
+        weft_error_int(&boot->error, "stream_ended", 1);
+    }
     return status;
 }
 
@@ -126,6 +156,7 @@ static void know_round(struct boot *boot, uint32_t each)
         server->round_known = true;
         server->each = each;
         server->blobs = weft_realloc(server->blobs, (size_t)boot->n_members * each + 1);
+        memset(server->blobs, 0, (size_t)boot->n_members * each + 1);
     }
 }
 
@@ -189,6 +220,9 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
     }
     status = message_decode_give_up(frame->body, frame->n_bytes, boot->n_members,
                                     &give_up, &boot->error);
+    if (status == WEFT_OK && boot->config.may_miss) {
+        return WEFT_ERR_CLOSED; /* and nobody has to know */
+    }
     if (status == WEFT_OK) {
         weft_error_text(&boot->error, "reason", give_up.reason);
         weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", r,
@@ -211,6 +245,11 @@ static weft_status hear(struct boot *boot, uint32_t r)
         status = frame_receive(&rank->stream->link, &frame, &why);
         if (status == WEFT_OK) {
             status = take(boot, r, &frame);
+            if (status < 0 && boot->config.may_miss) {
+                boot->error = (struct weft_error){0};
+                boot_server_drop(boot, r);
+                return WEFT_OK;
+            }
             if (status < 0) {
                 boot_server_tell_all(boot, r, boot->error.message);
                 weft_error_int(&boot->error, "rank", r);
@@ -236,7 +275,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
 {
     struct boot_rank *rank = &boot->server->ranks[r];
     struct frame_link *link = &rank->stream->link;
-    uint32_t all = boot->each * boot->n_members;
+    uint32_t all = boot_told_each(boot) * boot->n_members;
     uint8_t body[CODEC_BODY_MAX];
     weft_status status = WEFT_OK;
 
@@ -244,7 +283,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
         uint32_t left = all - rank->sent;
         struct message_blob blob = {
             .round = boot->round,
-            .each = boot->each,
+            .each = boot_told_each(boot),
             .offset = rank->sent,
             .n_bytes = left < MESSAGE_CHUNK_MAX ? left : MESSAGE_CHUNK_MAX,
             .bytes = boot->result + rank->sent,
@@ -296,6 +335,23 @@ static weft_ns limit(const struct boot *boot)
            boot->config.step_ns;
 }
 
+/* may_miss: the round goes on without those for whom it waits. */
+static weft_status drop_late(struct boot *boot, bool all_joined)
+{
+    for (uint32_t r = 1; r < boot->n_members; r++) {
+        const struct boot_rank *rank = &boot->server->ranks[r];
+        bool is_done = boot->server->handing_out ? rank->result_sent
+                       : all_joined              ? rank->contributed
+                                                 : rank->joined;
+
+        if (!is_done && !rank->is_absent) {
+            boot_server_drop(boot, r);
+        }
+    }
+    boot->server->joined_ns = io_now(boot->env);
+    return WEFT_AGAIN;
+}
+
 static weft_status check_limit(struct boot *boot)
 {
     bool joined = boot->server->n_joined == boot->n_members;
@@ -305,6 +361,9 @@ static weft_status check_limit(struct boot *boot)
 
     if (io_now(boot->env) < limit(boot)) {
         return WEFT_AGAIN;
+    }
+    if (boot->config.may_miss) {
+        return drop_late(boot, joined);
     }
     if (boot->server->handing_out ||
         !list_missing(boot, joined, missing, sizeof(missing), &first)) {
@@ -325,7 +384,7 @@ static void complete(struct boot *boot)
     server->round_known = false;
     server->handing_out = true;
     for (uint32_t r = 0; r < boot->n_members; r++) {
-        server->ranks[r].contributed = false;
+        server->ranks[r].contributed = server->ranks[r].is_absent;
         server->ranks[r].received = 0;
         server->ranks[r].sent = 0;
         server->ranks[r].result_sent = false;
@@ -354,8 +413,9 @@ static weft_status find_gone(struct boot *boot)
     for (uint32_t r = 1; r < boot->n_members; r++) {
         const struct boot_rank *rank = &boot->server->ranks[r];
 
-        if (rank->left && !rank->contributed && !boot->server->handing_out) {
-            return blame(boot, WEFT_ERR_CLOSED, r, "left");
+        if (rank->left && !rank->contributed && !boot->server->handing_out &&
+            blame(boot, WEFT_ERR_CLOSED, r, "left") < 0) {
+            return boot->error.status;
         }
     }
     return WEFT_OK;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,6 +100,18 @@ bool cli_write_file(const char *path, const char *bytes, size_t n)
 bool cli_print(const char *bytes, size_t n)
 {
     return cli_write_file("-", bytes, n);
+}
+
+bool cli_write_json(const char *path, const json_t *document)
+{
+    char *text = json_dumps(document, JSON_INDENT(2));
+    bool ok = text != NULL && cli_write_file(path, text, strlen(text));
+
+    if (ok && strcmp(path, "-") == 0) {
+        ok = cli_print("\n", 1);
+    }
+    free(text);
+    return ok;
 }
 
 struct scenario *cli_load(const struct cli_options *options, const char *path)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/style.h"
+#include "run/run.h"
 #include "scenario/scenario.h"
 
 /* docs/cli.md. Of several runs the gravest counts: 130 > 2 > 3 > 124 > 1 > 0. */
@@ -137,6 +138,10 @@ void cli_end_when_interrupted(void);
 bool cli_print(const char *bytes, size_t n);
 /* Writes a whole file ("-": stdout); false after a message. */
 bool cli_write_file(const char *path, const char *bytes, size_t n);
+/* The same of a JSON document, for people to read. */
+bool cli_write_json(const char *path, const json_t *document);
+/* A run's verdict as an exit code. */
+int cli_verdict(enum run_result result);
 
 /* The program. */
 int cli_main(int argc, char **argv);

@@ -8,38 +8,13 @@
 
 #include "backends/registry.h"
 #include "cli/cli.h"
+#include "cli/member.h"
 #include "plugin/relayd.h"
+#include "report/junit.h"
+#include "report/tables.h"
 #include "run/node.h"
 
 /* ---- node ---- */
-
-/* "10.0.0.1:29500" or "[fe80::1]:29500". */
-static bool parse_endpoint(const char *text, struct io_endpoint *out)
-{
-    const char *colon = strrchr(text, ':');
-    char address[IO_IP_TEXT_BYTES];
-    char *end = NULL;
-    size_t n;
-    unsigned long port;
-
-    if (colon == NULL) {
-        return false;
-    }
-    n = (size_t)(colon - text);
-    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
-        text++;
-        n -= 2;
-    }
-    if (n >= sizeof(address)) {
-        return false;
-    }
-    memcpy(address, text, n);
-    address[n] = '\0';
-    port = strtoul(colon + 1, &end, 10);
-    out->port = (uint16_t)port;
-    return io_ip_parse(address, &out->ip) && end != colon + 1 && *end == '\0' &&
-           port > 0 && port <= UINT16_MAX;
-}
 
 static int exit_code(weft_status status)
 {
@@ -92,65 +67,109 @@ static bool close_events(const char *path, FILE *events)
     return true;
 }
 
-static int run_one(const struct cli_options *options, const struct scenario *scenario,
-                   bool is_relay)
+/* What rank 0 knows of all members, as `weft run` shows it. */
+static bool show_outcome(struct cli_options *options, const json_t *document,
+                         const json_t *observations)
 {
-    struct run_node_options node = {.name = options->name,
-                                    .is_relay = is_relay,
-                                    .world = backend_node_world,
+    json_t *runs = json_pack("[O]", document);
+    struct weft_text text = {NULL, 0, 0};
+    bool ok = options->json == NULL || cli_write_json(options->json, document);
+
+    if (options->observations != NULL) {
+        ok = cli_write_json(options->observations, observations) && ok;
+    }
+    if (options->junit != NULL) {
+        report_junit(runs, &text);
+        ok = cli_write_file(options->junit, text.bytes, text.n) && ok;
+        weft_text_fini(&text);
+    }
+    if (!options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0)) {
+        report_run(document, &options->style, &text);
+        ok = cli_print(text.bytes, text.n) && ok;
+        weft_text_fini(&text);
+    }
+    json_decref(runs);
+    return ok;
+}
+
+static int exit_of(struct cli_options *options, weft_status status,
+                   const struct run_node_outcome *outcome)
+{
+    int code = outcome->has_verdict ? cli_verdict(outcome->verdict) : exit_code(status);
+
+    if (outcome->record != NULL && options->result != NULL &&
+        !write_record(options->result, outcome->record)) {
+        code = cli_worse(code, CLI_USAGE);
+    }
+    if (outcome->document != NULL &&
+        !show_outcome(options, outcome->document, outcome->observations)) {
+        code = cli_worse(code, CLI_USAGE);
+    }
+    return code;
+}
+
+static int run_one(struct cli_options *options, const struct scenario *scenario,
+                   const struct cli_member *member)
+{
+    struct weft_log log = options->log;
+    struct weft_text replay = {NULL, 0, 0};
+    struct run_node_options node = {.name = member->name,
+                                    .is_relay = member->is_relay,
+                                    .collects = options->result == NULL,
+                                    .world = member->is_soft ? backend_soft_node_world
+                                                             : backend_node_world,
+                                    .has_rendezvous = member->has_rendezvous,
+                                    .rendezvous = member->rendezvous,
                                     .patience_ns = options->patience_s * 1000000000,
                                     .has_seed = options->has_seed,
-                                    .seed = options->seed};
-    struct weft_log log = options->log;
+                                    .seed = options->seed,
+                                    .log = &log};
+    struct run_node_outcome outcome;
     struct weft_error error;
-    json_t *record = NULL;
     FILE *events = NULL;
     weft_status status;
     char text[512];
+    int code;
 
-    node.log = &log;
-    if (options->rendezvous != NULL) {
-        node.has_rendezvous = true;
-        if (!parse_endpoint(options->rendezvous, &node.rendezvous)) {
-            fprintf(stderr, "weft: --rendezvous: not ADDRESS:PORT: %s\n",
-                    options->rendezvous);
-            return CLI_USAGE;
-        }
-    }
     if (options->policy != NULL) {
         node.has_policy = rdma_policy_parse(options->policy, &node.policy);
     }
     if (!open_events(options->events, &events)) {
         return CLI_USAGE;
     }
+    cli_replay(options, scenario->file,
+               options->has_seed ? options->seed : scenario->seed, &replay);
+    node.replay = replay.bytes;
     node.events = events == NULL ? NULL : write_event;
     node.events_context = events;
     weft_error_clear(&error);
-    status = run_node(scenario, &node, &record, &error);
+    status = run_node(scenario, &node, &outcome, &error);
     if (status != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
-        fprintf(stderr, "weft: %s: %s\n", options->name, text);
+        fprintf(stderr, "weft: %s: %s\n", member->name, text);
     }
-    if (record != NULL && options->result != NULL &&
-        !write_record(options->result, record)) {
-        status = status == WEFT_OK ? WEFT_ERR_INPUT : status;
-    }
+    code = exit_of(options, status, &outcome);
     if (!close_events(options->events, events)) {
-        status = status == WEFT_OK ? WEFT_ERR_INPUT : status;
+        code = cli_worse(code, CLI_USAGE);
     }
-    json_decref(record);
-    return exit_code(status);
+    run_node_outcome_fini(&outcome);
+    weft_text_fini(&replay);
+    return code;
 }
 
 static int run_process(struct cli_options *options, bool is_relay)
 {
+    struct cli_member member;
     struct scenario *scenario;
     const char *key = NULL;
-    int code;
+    int code = CLI_USAGE;
 
-    if (options->scenario == NULL || options->name == NULL || options->n_operands != 0) {
-        fprintf(stderr, "usage: weft %s --scenario FILE --name HOST [flags]\n",
+    if (options->scenario == NULL || options->n_operands != 0) {
+        fprintf(stderr, "usage: weft %s --scenario FILE [--name HOST] [flags]\n",
                 is_relay ? "relayd" : "node");
+        return CLI_USAGE;
+    }
+    if (!cli_member_find(options, is_relay, &member)) {
         return CLI_USAGE;
     }
     scenario = cli_load(options, options->scenario);
@@ -160,9 +179,9 @@ static int run_process(struct cli_options *options, bool is_relay)
     if (scenario_not_implemented(scenario, &key)) {
         fprintf(stderr, "weft: %s: not implemented yet: %s\n", options->scenario, key);
         code = CLI_ENVIRONMENT;
-    } else {
+    } else if (cli_member_place(&member, scenario)) {
         signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
-        code = run_one(options, scenario, is_relay);
+        code = run_one(options, scenario, &member);
     }
     scenario_free(scenario);
     return code;

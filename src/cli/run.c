@@ -84,7 +84,7 @@ static void print_outcome(const struct session *session, json_t *document)
     weft_text_fini(&text);
 }
 
-static int exit_code(enum run_result result)
+int cli_verdict(enum run_result result)
 {
     switch (result) {
     case RUN_PASS:
@@ -164,7 +164,7 @@ static int run_loaded(struct session *session, const char *path,
     print_head(session, scenario);
     result = run_captured(session, scenario, &run, &document, &observations, &error);
     progress_line_end(&progress);
-    code = exit_code(result);
+    code = cli_verdict(result);
     if (document != NULL) {
         print_outcome(session, document);
         json_array_append_new(session->runs, document);
@@ -209,7 +209,6 @@ static bool write_documents(const struct session *session, json_t *list, const c
                             const char *member)
 {
     json_t *whole = NULL;
-    char *text;
     bool ok;
 
     if (json_array_size(list) == 1 && session->options->n_operands == 1) {
@@ -217,12 +216,7 @@ static bool write_documents(const struct session *session, json_t *list, const c
     } else {
         whole = json_pack("{s:i, s:O}", "schema_version", 1, member, list);
     }
-    text = json_dumps(whole, JSON_INDENT(2));
-    ok = cli_write_file(path, text, strlen(text));
-    if (ok && strcmp(path, "-") == 0) {
-        ok = cli_print("\n", 1);
-    }
-    free(text);
+    ok = cli_write_json(path, whole);
     json_decref(whole);
     return ok;
 }

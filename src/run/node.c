@@ -40,29 +40,14 @@ static json_t *record_of_nothing(const char *name, const struct host_config *con
     return record;
 }
 
-static weft_status run_member(struct run *run, uint32_t member,
-                              const struct run_node_options *options, json_t **out_record,
-                              struct weft_error *error)
+/* The host's own life, from its start to its end. */
+static weft_status live(struct run *run, const struct host_config *config,
+                        json_t **out_record, struct weft_error *error)
 {
-    struct host_config config;
-    struct host *host;
-    struct host_loop loop = {.hosts = &host, .n_hosts = 1};
+    struct host *host = host_create(run->world->ops->host_env(run->world, 0, 0), config);
+    struct host_loop loop = {.hosts = &host, .n_hosts = 1, .world = run->world};
     weft_status status;
 
-    run_configure(run, &config);
-    run_configure_member(run, member, &config);
-    config.boot.rendezvous =
-        options->has_rendezvous ? options->rendezvous : config.boot.rendezvous;
-    config.boot.patience_ns =
-        options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
-    status =
-        options->world(&run->plan->spec, run->member_hosts[member], &run->world, error);
-    if (status != WEFT_OK) {
-        *out_record = record_of_nothing(options->name, &config, error);
-        return status;
-    }
-    host = host_create(run->world->ops->host_env(run->world, 0, 0), &config);
-    loop.world = run->world;
     loop.limit_ns = run->world->ops->now(run->world) + RUN_LIMIT_NS;
     status = host_loop_run(&loop, error);
     if (status == WEFT_OK && host->state != HOST_DONE) {
@@ -71,6 +56,48 @@ static weft_status run_member(struct run *run, uint32_t member,
     }
     *out_record = run_record_encode(host);
     host_destroy(host);
+    return status;
+}
+
+/* What the others did, as far as they can still tell. */
+static void collect(struct run *run, uint32_t member, const struct host_config *config,
+                    const struct weft_error *host_error, struct run_node_outcome *out)
+{
+    struct weft_error why = {0};
+    char text[512];
+
+    if (run_collect(run, member, out->record, host_error, config, out, &why) < 0) {
+        weft_error_format(&why, text, sizeof(text));
+        weft_log(run->options->log, WEFT_LOG_WARN, "no common result: %s", text);
+    }
+}
+
+static weft_status run_member(struct run *run, uint32_t member,
+                              const struct run_node_options *options,
+                              struct run_options *run_options,
+                              struct run_node_outcome *out, struct weft_error *error)
+{
+    struct host_config config;
+    weft_status status;
+
+    run_configure(run, &config);
+    run_configure_member(run, member, &config);
+    config.boot.rendezvous =
+        options->has_rendezvous ? options->rendezvous : config.boot.rendezvous;
+    config.boot.patience_ns =
+        options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
+    status = options->world(&run->plan->spec, run->member_hosts[member],
+                            run->member_processes[member], &run->world, error);
+    if (status != WEFT_OK) {
+        out->record = record_of_nothing(options->name, &config, error);
+        return status;
+    }
+    run_options->backend = run->world->ops;
+    run->origin_ns = run->world->ops->now(run->world);
+    status = live(run, &config, &out->record, error);
+    if (options->collects) {
+        collect(run, member, &config, error, out);
+    }
     return status;
 }
 
@@ -96,23 +123,32 @@ static weft_status check_role(const struct run *run, uint32_t member,
     return WEFT_OK;
 }
 
+void run_node_outcome_fini(struct run_node_outcome *outcome)
+{
+    json_decref(outcome->record);
+    json_decref(outcome->document);
+    json_decref(outcome->observations);
+    *outcome = (struct run_node_outcome){0};
+}
+
 weft_status run_node(const struct scenario *scenario,
-                     const struct run_node_options *options, json_t **out_record,
+                     const struct run_node_options *options, struct run_node_outcome *out,
                      struct weft_error *error)
 {
-    const struct run_options run_options = {.has_policy = options->has_policy,
-                                            .policy = options->policy,
-                                            .has_seed = options->has_seed,
-                                            .seed = options->seed,
-                                            .trace_level = WEFT_TRACE_STORY,
-                                            .events = options->events,
-                                            .events_context = options->events_context,
-                                            .log = options->log};
+    struct run_options run_options = {.has_policy = options->has_policy,
+                                      .policy = options->policy,
+                                      .has_seed = options->has_seed,
+                                      .seed = options->seed,
+                                      .trace_level = WEFT_TRACE_STORY,
+                                      .events = options->events,
+                                      .events_context = options->events_context,
+                                      .replay = options->replay,
+                                      .log = options->log};
     struct run run;
     weft_status status;
     uint32_t member = UINT32_MAX;
 
-    *out_record = NULL;
+    *out = (struct run_node_outcome){0};
     weft_error_clear(error);
     run_init(&run, scenario, &run_options);
     if (options->events == NULL) {
@@ -124,7 +160,7 @@ weft_status run_node(const struct scenario *scenario,
         status = check_role(&run, member, options, error);
     }
     if (status == WEFT_OK) {
-        status = run_member(&run, member, options, out_record, error);
+        status = run_member(&run, member, options, &run_options, out, error);
     }
     run_fini(&run);
     return status;

@@ -150,7 +150,7 @@ static void observe_host(const struct run *run, const struct host *host,
         out->gid_index = IO_UNKNOWN;
         /* Where we started its process, we saw that; elsewhere only its peers can tell. */
         out->has_hung = host->has_hung;
-        out->has_vanished = run->world->ops->launch != NULL && !host->has_hung;
+        out->has_vanished = run->are_records && !host->has_hung;
         return; /* the dead tell nothing */
     }
     if (!run_record_take_facts(host, out)) {

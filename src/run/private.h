@@ -9,6 +9,7 @@
 #include "mesh/mesh.h"
 #include "run/graph.h"
 #include "run/insides.h"
+#include "run/node.h"
 #include "run/run.h"
 
 /* ---- story.c: the event story and its hash ---- */
@@ -78,6 +79,7 @@ struct run {
     struct run_outcome *outcomes;      /* Owned [n_rows] */
     uint32_t n_rows;
     struct host **hosts;         /* Owned [n_members] */
+    bool are_records;            /* they ran in processes of their own: run/record.h */
     struct oracle_memo *answers; /* Owned; for the hosts */
     struct host_map map;         /* what all members know of the mesh */
     weft_ns origin_ns;           /* of the world's clock, when the world was there */
@@ -126,6 +128,20 @@ void run_configure_member(const struct run *run, uint32_t member,
                           struct host_config *config);
 /* Gives back what is there, the world included. */
 void run_fini(struct run *run);
+/* What the hosts did, diagnosed and judged; then the verdict. */
+void run_evaluate(struct run *run);
+enum run_result run_result_of(const struct run *run, struct weft_error *error);
+
+/* ---- collect.c ---- */
+
+/* After `member` (this process, in run->world) came to `status`: rank 0 gets everybody's record,
+ * and judges the run; all get its verdict. `host_error` tells who is known to be dead.
+ * WEFT_OK: `outcome` is filled. */
+weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
+                        const struct weft_error *host_error,
+                        const struct host_config *config,
+                        struct run_node_outcome *outcome,
+                        struct weft_error *error) WEFT_MUST_CHECK;
 
 /* ---- boot.c ---- */
 

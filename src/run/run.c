@@ -255,7 +255,7 @@ static void run_loop(struct run *run)
     free(by_process);
 }
 
-static void evaluate(struct run *run)
+void run_evaluate(struct run *run)
 {
     run_rows_evaluate(run);
     run->has_failed = any_failed(run);
@@ -264,15 +264,10 @@ static void evaluate(struct run *run)
     run_judge(run);
 }
 
-static bool has_processes(const struct run *run)
-{
-    return run->world != NULL && run->world->ops->launch != NULL;
-}
-
 void run_fini(struct run *run)
 {
     for (uint32_t i = 0; i < run->n_members; i++) {
-        if (has_processes(run)) {
+        if (run->are_records) {
             run_record_free(run->hosts[i]);
         } else {
             host_destroy(run->hosts[i]);
@@ -301,7 +296,7 @@ void run_fini(struct run *run)
     scenario_world_free(run->plan);
 }
 
-static enum run_result result_of(const struct run *run, struct weft_error *error)
+enum run_result run_result_of(const struct run *run, struct weft_error *error)
 {
     if (run->loop_status == WEFT_ERR_TIMEOUT) {
         *error = run->loop_error;
@@ -343,18 +338,19 @@ enum run_result run_scenario(const struct scenario *scenario,
         run_fini(&run);
         return result_of_setup(status);
     }
-    if (has_processes(&run)) {
+    run.are_records = run.world->ops->launch != NULL;
+    if (run.are_records) {
         run.loop_status = run_gather(&run, &run.loop_error);
     } else {
         run_loop(&run);
     }
     run_story_end(&run.story);
-    evaluate(&run);
+    run_evaluate(&run);
     *out_document = run_document(&run);
     if (out_observations != NULL) {
         *out_observations = diag_observations_encode(&run.observations);
     }
-    result = result_of(&run, error);
+    result = run_result_of(&run, error);
     run_fini(&run);
     return result;
 }

@@ -1,0 +1,171 @@
+"""Nodes on several machines: the commands of docs/scale-out.md, as they stand there, and what comes
+of them when a rank dies. The machines are the namespaces of ci/machines."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# The fast build: what is asked here is how processes meet, not memory.
+WEFT = Path(os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft"))))
+HOSTS = ["titanic", "iceberg", "carpathia"]
+
+
+def has_machines():
+    return subprocess.run([ROOT / "ci/machines", "true"], capture_output=True,
+                          check=False).returncode == 0
+
+
+needs_machines = pytest.mark.skipif(
+    not has_machines(),
+    reason="SKIP machines: this user may not make network namespaces; enable with: run as root")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with `weft` in its bin/ and a small triangle.yaml."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "weft").symlink_to(WEFT.resolve())
+    text = (ROOT / "scenarios/basic/triangle.yaml").read_text()
+    text = text[:text.index("jobs:")]
+    (tmp_path / "triangle.yaml").write_text(
+        text + "jobs:\n  - all_reduce: {bytes: [8, 64KiB]}\nexpect: {data: exact}\n")
+    return tmp_path
+
+
+def blocks():
+    """Each block's lines: (machine, command)."""
+    text = (ROOT / "docs/scale-out.md").read_text()
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        lines = re.sub(r"\\\n\s*", "", block).splitlines()
+        yield [re.fullmatch(r"(\w+)\$ (.*)", line).groups() for line in lines]
+
+
+def together(place, name, lines):
+    """A script's part: runs the lines at once; what each printed is in NAME.i.out and .err, and its
+    exit status in NAME.i.code."""
+    for i, (machine, command) in enumerate(lines):
+        out = f"{name}.{i}"
+        (place / f"{out}.sh").write_text(command + "\n")
+        yield (f"(on {machine} timeout 60 bash {out}.sh >{out}.out 2>{out}.err; "
+               f"echo $? >{out}.code) &")
+    yield "wait"
+
+
+def run_machines(place, script, **environment):
+    (place / "script.sh").write_text("\n".join(script))
+    done = subprocess.run([ROOT / "ci/machines", "bash", "script.sh"], cwd=place, timeout=150,
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}",
+                               **environment})
+    assert done.returncode == 0, done.stderr
+
+
+def ended(place, name, i):
+    read = [(place / f"{name}.{i}.{what}").read_text() for what in ("code", "out", "err")]
+    return int(read[0]), read[1], read[2]
+
+
+@needs_machines
+def test_the_commands_of_the_page(place):
+    """Blocks one after the other, the lines of each at once."""
+    script = []
+    all_blocks = list(blocks())
+    assert len(all_blocks) >= 5
+    for i, lines in enumerate(all_blocks):
+        script += together(place, f"block{i}", lines)
+    run_machines(place, script)
+    for i, lines in enumerate(all_blocks):
+        for j, (machine, command) in enumerate(lines):
+            code, out, err = ended(place, f"block{i}", j)
+            assert code == 0, f"{machine}$ {command}\n{out}{err}"
+            if "node" in command and j > 0:
+                assert out == "", f"only rank 0 tells the result: {command}"
+        if len(lines) > 1 and "--json" not in lines[0][1]:
+            assert "PASS" in ended(place, f"block{i}", 0)[1]
+    document = json.loads((place / "result.json").read_text())
+    assert document["result"] == "pass" and document["backend"] == "soft"
+    assert {(c["from_host"], c["to_host"]) for c in document["connections"]} == {
+        (a, b) for a in HOSTS for b in HOSTS if a != b}
+    assert [job["nwrong"] for job in document["jobs"]] == [0, 0]
+    assert {c["host"] for c in document["completions"]} == set(HOSTS)
+
+
+NODE = "weft node --scenario triangle.yaml --rendezvous 10.9.0.1:29500 --backend soft --name "
+
+
+@needs_machines
+def test_a_rank_that_dies_is_named_in_the_result(place):
+    """Iceberg is killed as soon as its jobs run: the rest end by themselves, with one result."""
+    long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]'"
+    lines = [("titanic", f"{NODE}titanic{long} -q --json=result.json"),
+             ("iceberg", f"{NODE}iceberg{long} --events story & victim=$!\n"
+                         "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim"),
+             ("carpathia", f"{NODE}carpathia{long}")]
+    run_machines(place, together(place, "kill", lines))
+    assert ended(place, "kill", 0)[0] == 1
+    code, out, err = ended(place, "kill", 2)
+    assert code == 1 and out == "" and "no common result" not in err
+    document = json.loads((place / "result.json").read_text())
+    assert document["result"] == "fail"
+    assert [finding["code"] for finding in document["findings"]] == ["peer.dead"]
+    assert "iceberg" in json.dumps(document["findings"][0])
+
+
+@needs_machines
+def test_without_rank_0_nobody_waits_for_long(place):
+    long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]'"
+    lines = [("titanic", f"{NODE}titanic{long} --events story & victim=$!\n"
+                         "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim"),
+             ("iceberg", f"{NODE}iceberg{long}"), ("carpathia", f"{NODE}carpathia{long}")]
+    run_machines(place, together(place, "kill", lines))
+    for i in (1, 2):
+        code, _, err = ended(place, "kill", i)
+        assert code == 1 and "no common result: boot: rank 0" in err
+
+
+@needs_machines
+def test_an_expected_failure_is_everybodys_success(place):
+    """`expect` is judged once, by rank 0, and all exit as it says."""
+    failing = (" --set 'expect={result: fail}' --set 'topology.nodes.iceberg.memlock=4KiB'")
+    lines = [(host, f"{NODE}{host}{failing}") for host in HOSTS]
+    run_machines(place, together(place, "fails", lines))
+    assert [ended(place, "fails", i)[0] for i in range(3)] == [0, 0, 0]
+    assert "PASS" in ended(place, "fails", 0)[1]
+
+
+def node(*args, code=2, **environment):
+    clean = {name: value for name, value in os.environ.items()
+             if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    done = subprocess.run([WEFT, "node", *args], cwd=ROOT, capture_output=True, text=True,
+                          timeout=30, check=False, env={**clean, **environment})
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("environment, message", [
+    ({}, "which host of the scenario is this?"),
+    ({"RANK": "3", "WORLD_SIZE": "3"}, "RANK: not a rank: 3"),
+    ({"RANK": "0", "WORLD_SIZE": "none"}, "WORLD_SIZE: not a number of ranks: none"),
+    ({"RANK": "-1", "WORLD_SIZE": "3"}, "RANK: not a rank: -1"),
+    ({"RANK": "0", "WORLD_SIZE": "2"}, "torchrun started 2 ranks, scenarios/basic/triangle.yaml has 3"),
+    ({"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "a", "MASTER_PORT": "65536"},
+     "MASTER_PORT: not a port: 65536"),
+    ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4"}, "mpirun started 4 ranks"),
+    ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "5"}, "srun started 5 ranks"),
+])
+def test_what_a_launcher_says_is_checked(environment, message):
+    assert message in node("--scenario", "scenarios/basic/triangle.yaml", **environment)
+
+
+@pytest.mark.parametrize("rendezvous", ["10.0.0.1", ":29500", "10.0.0.1:0", "10.0.0.1:65536",
+                                        "no.such.host.invalid:29500"])
+def test_a_rendezvous_that_is_none(rendezvous):
+    err = node("--scenario", "scenarios/basic/triangle.yaml", "--name", "iceberg", "--rendezvous",
+               rendezvous)
+    assert err.startswith("weft: --rendezvous: ") and shlex.split(err)

@@ -1,0 +1,197 @@
+#include "cli/member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "base/check.h"
+#include "base/text.h"
+
+/* ---- numbers ---- */
+
+/* All of `text`, at most `max`. */
+static bool parse_number(const char *text, unsigned long max, uint32_t *out)
+{
+    char *end = NULL;
+    unsigned long number = strtoul(text, &end, 10);
+
+    *out = (uint32_t)number;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= max;
+}
+
+static bool wrong(const char *name, const char *problem, const char *value)
+{
+    fprintf(stderr, "weft: %s: %s: %s\n", name, problem, value);
+    return false;
+}
+
+/* ---- whoever started it ---- */
+
+/* The environments of those who start many processes, in the order in which they are believed: a
+ * torchrun inside an allocation of Slurm is a torchrun. */
+struct starter {
+    const char *name;
+    const char *rank, *n_ranks, *local_rank;
+};
+
+static const struct starter starters[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+};
+
+static bool take_starter(const struct starter *starter, struct cli_member *out)
+{
+    const char *rank = getenv(starter->rank);
+    const char *n_ranks = getenv(starter->n_ranks);
+    const char *local = getenv(starter->local_rank);
+
+    if (!parse_number(n_ranks, UINT32_MAX, &out->n_ranks) || out->n_ranks == 0) {
+        return wrong(starter->n_ranks, "not a number of ranks", n_ranks);
+    }
+    if (!parse_number(rank, out->n_ranks - 1, &out->rank)) {
+        return wrong(starter->rank, "not a rank", rank);
+    }
+    if (local != NULL && !parse_number(local, out->n_ranks - 1, &out->local_rank)) {
+        return wrong(starter->local_rank, "not a local rank", local);
+    }
+    out->has_rank = true;
+    out->started_by = starter->name;
+    return true;
+}
+
+static bool find_starter(struct cli_member *out)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(starters); i++) {
+        if (getenv(starters[i].rank) != NULL && getenv(starters[i].n_ranks) != NULL) {
+            return take_starter(&starters[i], out);
+        }
+    }
+    return true;
+}
+
+/* ---- the rendezvous ---- */
+
+/* Of a name that is rank 0's own, others may know another address: there it listens on all. */
+static bool take_host(const char *what, const char *host, bool is_first,
+                      struct cli_member *out)
+{
+    struct weft_error error = {0};
+
+    if (io_ip_parse(host, &out->rendezvous.ip)) {
+        return true;
+    }
+    if (is_first) {
+        out->rendezvous.ip = (struct io_ip){0};
+        return true;
+    }
+    if (backend_resolve(host, &out->rendezvous.ip, &error) != WEFT_OK) {
+        return wrong(what, error.message, host);
+    }
+    return true;
+}
+
+/* "10.0.0.1:29500", "titanic:29500" or "[fe80::1]:29500". */
+static bool take_rendezvous(const char *text, bool is_first, struct cli_member *out)
+{
+    const char *colon = strrchr(text, ':');
+    char host[256];
+    size_t n = colon == NULL ? 0 : (size_t)(colon - text);
+    uint32_t port = 0;
+
+    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+        weft_format(host, sizeof(host), "%.*s", (int)(n - 2), text + 1);
+    } else {
+        weft_format(host, sizeof(host), "%.*s", (int)(n < 255 ? n : 255), text);
+    }
+    if (n == 0 || n >= sizeof(host) || !parse_number(colon + 1, UINT16_MAX, &port) ||
+        port == 0) {
+        return wrong("--rendezvous", "not HOST:PORT", text);
+    }
+    out->rendezvous.port = (uint16_t)port;
+    out->has_rendezvous = true;
+    return take_host("--rendezvous", host, is_first, out);
+}
+
+/* torchrun's agent may serve its own store on that port: then the next is ours. */
+static bool take_master(bool is_first, struct cli_member *out)
+{
+    const char *address = getenv("MASTER_ADDR");
+    const char *text = getenv("MASTER_PORT");
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    uint32_t port = 0;
+
+    if (address == NULL || text == NULL) {
+        return true;
+    }
+    if (!parse_number(text, UINT16_MAX, &port) || port == 0) {
+        return wrong("MASTER_PORT", "not a port", text);
+    }
+    if (agent != NULL && strcmp(agent, "True") == 0) {
+        port = port < UINT16_MAX ? port + 1 : port - 1;
+    }
+    out->rendezvous.port = (uint16_t)port;
+    out->has_rendezvous = true;
+    return take_host("MASTER_ADDR", address, is_first, out);
+}
+
+/* ---- all of it ---- */
+
+static bool take_backend(const char *backend, struct cli_member *out)
+{
+    /* What `weft run` was told reaches the processes it starts: their NICs are rxe's. */
+    static const char *const real[] = {"sim", "verbs", "rxe"};
+
+    out->is_soft = strcmp(backend, "soft") == 0;
+    for (size_t i = 0; i < WEFT_LENGTH(real) && !out->is_soft; i++) {
+        if (strcmp(backend, real[i]) == 0) {
+            return true;
+        }
+    }
+    return out->is_soft || wrong("--backend", "not verbs or soft", backend);
+}
+
+bool cli_member_find(const struct cli_options *options, bool is_relay,
+                     struct cli_member *out)
+{
+    *out = (struct cli_member){.is_relay = is_relay};
+    if (!take_backend(options->backend, out)) {
+        return false;
+    }
+    if (options->name != NULL) {
+        weft_format(out->name, sizeof(out->name), "%s", options->name);
+    }
+    if (options->name == NULL && !is_relay && !find_starter(out)) {
+        return false;
+    }
+    if (options->name == NULL && !out->has_rank) {
+        fprintf(stderr, "weft: which host of the scenario is this? --name, or start it "
+                        "by torchrun, mpirun or srun\n");
+        return false;
+    }
+    return options->rendezvous != NULL
+               ? take_rendezvous(options->rendezvous, out->rank == 0 && out->has_rank,
+                                 out)
+               : take_master(out->rank == 0 && out->has_rank, out);
+}
+
+bool cli_member_place(struct cli_member *member, const struct scenario *scenario)
+{
+    if (!member->has_rank) {
+        return true;
+    }
+    if (member->n_ranks != scenario->n_ranks) {
+        fprintf(stderr, "weft: %s started %u ranks, %s has %u\n", member->started_by,
+                member->n_ranks, scenario->file, scenario->n_ranks);
+        return false;
+    }
+    const struct scenario_rank *rank = &scenario->ranks[member->rank];
+
+    weft_format(member->name, sizeof(member->name),
+                rank->local_rank == 0 ? "%s" : "%s/%u", scenario->hosts[rank->host].name,
+                rank->local_rank);
+    return true;
+}

@@ -1,0 +1,168 @@
+#include "host/meeting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/host.h"
+
+/* A piece of a text in one gather: large jobs hold a piece of every member. */
+#define PIECE_BYTES 16384u
+/* What a member can tell at most; more is refused. */
+#define TEXT_MAX (16u << 20)
+
+struct meeting {
+    struct world *world; /* Not owned */
+    struct io_env *env;  /* Not owned */
+    struct boot *boot;   /* Owned */
+    uint32_t rank, n_members;
+};
+
+weft_status meeting_open(struct world *world, struct io_env *env,
+                         const struct boot_config *config, struct meeting **out,
+                         struct weft_error *error)
+{
+    struct meeting *meeting = weft_calloc(1, sizeof(*meeting));
+    weft_status status;
+
+    *out = NULL;
+    meeting->world = world;
+    meeting->env = env;
+    meeting->rank = config->rank;
+    meeting->n_members = config->n_members == 0 ? config->n_ranks : config->n_members;
+    status = boot_open(env, config, HOST_TASK_BOOT, &meeting->boot, error);
+    if (status != WEFT_OK) {
+        meeting_close(meeting);
+        return status;
+    }
+    *out = meeting;
+    return WEFT_OK;
+}
+
+weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_bytes,
+                           bool to_first, const uint8_t **out_all,
+                           struct weft_error *error)
+{
+    const struct world_ops *ops = meeting->world->ops;
+    weft_status status;
+
+    if (to_first) {
+        boot_gather_to_first(meeting->boot, mine, n_bytes);
+    } else {
+        boot_gather(meeting->boot, mine, n_bytes);
+    }
+    for (;;) {
+        while (io_loop_pop(ops->loop(meeting->world)) != NULL) {
+            /* whoever it was, there is only one to look after */
+        }
+        status = boot_progress(meeting->boot, error);
+        if (status != WEFT_AGAIN) {
+            break;
+        }
+        status = ops->step(meeting->world, WEFT_NEVER);
+        if (status < 0) {
+            return weft_fail(error, status, "meeting", "the world cannot go on");
+        }
+    }
+    if (out_all != NULL) {
+        *out_all = boot_result(meeting->boot);
+    }
+    return status;
+}
+
+/* Everybody's length; the longest. */
+static weft_status gather_lengths(struct meeting *meeting, size_t n_bytes,
+                                  uint32_t *lengths, uint32_t *out_longest,
+                                  struct weft_error *error)
+{
+    uint8_t mine[4];
+    const uint8_t *all;
+    weft_status status;
+
+    for (unsigned i = 0; i < 4; i++) {
+        mine[i] = (uint8_t)(n_bytes >> (8 * i));
+    }
+    status = meeting_gather(meeting, mine, sizeof(mine), false, &all, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    *out_longest = 0;
+    for (uint32_t i = 0; i < meeting->n_members; i++) {
+        const uint8_t *at = all + (size_t)i * sizeof(mine);
+
+        lengths[i] = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+                     (uint32_t)at[3] << 24;
+        if (lengths[i] > TEXT_MAX) {
+            status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting",
+                               "rank %u tells %u bytes", i, lengths[i]);
+            weft_error_int(error, "rank", i);
+            return status;
+        }
+        *out_longest = lengths[i] > *out_longest ? lengths[i] : *out_longest;
+    }
+    return WEFT_OK;
+}
+
+static weft_status gather_piece(struct meeting *meeting, const struct weft_text *mine,
+                                bool to_first, uint32_t at, uint32_t n_piece,
+                                const uint32_t *lengths, struct weft_text *out,
+                                struct weft_error *error)
+{
+    uint8_t piece[PIECE_BYTES] = {0};
+    const uint8_t *all;
+    weft_status status;
+
+    if (at < mine->n) {
+        memcpy(piece, mine->bytes + at, mine->n - at < n_piece ? mine->n - at : n_piece);
+    }
+    status = meeting_gather(meeting, piece, n_piece, to_first, &all, error);
+    if (status != WEFT_OK || (to_first && meeting->rank != 0)) {
+        return status;
+    }
+    for (uint32_t i = 0; i < meeting->n_members; i++) {
+        uint32_t left = lengths[i] > at ? lengths[i] - at : 0;
+
+        weft_text_add_bytes(&out[i], (const char *)all + (size_t)i * n_piece,
+                            left < n_piece ? left : n_piece);
+    }
+    return WEFT_OK;
+}
+
+weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text *mine,
+                                 bool to_first, struct weft_text *out,
+                                 weft_ns *out_told_ns, struct weft_error *error)
+{
+    uint32_t *lengths = weft_calloc(meeting->n_members, sizeof(*lengths));
+    uint32_t longest = 0;
+    weft_status status = gather_lengths(meeting, mine->n, lengths, &longest, error);
+
+    *out_told_ns = io_now(meeting->env);
+    for (uint32_t at = 0; at < longest && status == WEFT_OK; at += PIECE_BYTES) {
+        uint32_t left = longest - at;
+
+        status =
+            gather_piece(meeting, mine, to_first, at,
+                         left < PIECE_BYTES ? left : PIECE_BYTES, lengths, out, error);
+    }
+    /* Half of what a member said is nothing: it went meanwhile. */
+    for (uint32_t i = 0; i < meeting->n_members; i++) {
+        if (boot_is_absent(meeting->boot, i)) {
+            weft_text_fini(&out[i]);
+        }
+    }
+    free(lengths);
+    return status;
+}
+
+void meeting_ended(struct meeting *meeting, uint32_t member)
+{
+    boot_ended(meeting->boot, member);
+}
+
+void meeting_close(struct meeting *meeting)
+{
+    if (meeting != NULL) {
+        boot_close(meeting->boot);
+        free(meeting);
+    }
+}

@@ -1,0 +1,162 @@
+/* One result of members on machines of their own: once a member is over, it meets the others
+ * again, rank 0 gets what each recorded, judges the run as `weft run` does, and tells the
+ * verdict. Whoever died is missing there, and judged so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/wire.h"
+#include "diag/observations.h"
+#include "host/meeting.h"
+#include "run/private.h"
+#include "run/record.h"
+
+#define SECOND INT64_C(1000000000)
+/* Rank 0 may be the last to end, within the deadlines of its peers. When it is over it has told
+ * them, or they closed with it: they are over soon. */
+#define PATIENCE_NS (100 * SECOND)
+#define PATIENCE_OF_FIRST_NS (35 * SECOND)
+#define PATIENCE_OF_FAILED_NS (6 * SECOND)
+#define STEP_NS (30 * SECOND)
+/* Before the record: when the member's clock started counting, and when all were told. */
+#define HEAD_BYTES 8
+
+/* The member whose stream ended without a word, or UINT32_MAX. */
+static uint32_t find_dead(const struct weft_error *error)
+{
+    const struct weft_value *rank = weft_error_value(error, "rank");
+
+    return rank != NULL && weft_error_value(error, "stream_ended") != NULL
+               ? (uint32_t)rank->number
+               : UINT32_MAX;
+}
+
+/* The clocks of machines have nothing in common but the moment when they all learned the same. */
+static void take_record(struct run *run, uint32_t member, const struct weft_text *text,
+                        weft_ns told_ns, weft_ns their_told_ns,
+                        const struct host_config *base)
+{
+    const char *name = run->plan->spec.hosts[run->member_hosts[member]].name;
+    struct host_config config = *base;
+    struct weft_error ignored = {0};
+    json_error_t where;
+    json_t *record = text->n > 0 ? json_loadb(text->bytes, text->n, 0, &where) : NULL;
+
+    run_configure_member(run, member, &config);
+    run->hosts[member] = run_record_decode(
+        record, name, &config, their_told_ns - (told_ns - run->origin_ns), &ignored);
+    json_decref(record);
+}
+
+static void judge(struct run *run, const struct weft_text *records,
+                  const struct weft_text *clocks, weft_ns told_ns,
+                  const struct host_config *config, struct run_node_outcome *out)
+{
+    struct weft_error ignored = {0};
+
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        weft_ns theirs = told_ns;
+
+        if (clocks[i].n == HEAD_BYTES) {
+            struct wire_reader reader = wire_reader_init(clocks[i].bytes, HEAD_BYTES);
+
+            theirs = (weft_ns)wire_get_u64(&reader);
+        }
+        take_record(run, i, &records[i], told_ns, theirs, config);
+    }
+    run->are_records = true;
+    run->ended_ns = told_ns - run->origin_ns;
+    run_evaluate(run);
+    out->verdict = run_result_of(run, &ignored);
+    out->document = run_document(run);
+    out->observations = diag_observations_encode(&run->observations);
+}
+
+/* Rank 0's, in a byte; nobody else says anything. */
+static weft_status tell_verdict(struct meeting *meeting, bool is_first,
+                                struct run_node_outcome *out, struct weft_error *error)
+{
+    uint8_t mine = is_first ? (uint8_t)(1 + out->verdict) : 0;
+    const uint8_t *all;
+    weft_status status = meeting_gather(meeting, &mine, 1, false, &all, error);
+
+    if (status == WEFT_OK && (all[0] == 0 || all[0] > 1 + RUN_TIMEOUT)) {
+        status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting", "rank 0 judged nothing");
+    }
+    if (status == WEFT_OK) {
+        out->verdict = (enum run_result)(all[0] - 1);
+        out->has_verdict = true;
+    }
+    return status;
+}
+
+static weft_status gather_all(struct run *run, struct meeting *meeting, uint32_t member,
+                              const json_t *record, const struct host_config *config,
+                              struct run_node_outcome *out, struct weft_error *error)
+{
+    struct weft_text *records = weft_calloc(run->n_members, sizeof(*records));
+    struct weft_text *clocks = weft_calloc(run->n_members, sizeof(*clocks));
+    char *bytes = json_dumps(record, JSON_COMPACT);
+    struct weft_text mine = {.bytes = bytes, .n = bytes == NULL ? 0 : strlen(bytes)};
+    uint8_t head[HEAD_BYTES];
+    struct weft_text clock = {.bytes = (char *)head, .n = HEAD_BYTES};
+    weft_ns told_ns = 0;
+    weft_ns ignored_ns;
+    weft_status status =
+        meeting_gather_texts(meeting, &mine, true, records, &told_ns, error);
+
+    if (status == WEFT_OK) {
+        struct wire_writer writer = wire_writer_init(head, sizeof(head));
+
+        wire_put_u64(&writer, (uint64_t)told_ns);
+        status = meeting_gather_texts(meeting, &clock, true, clocks, &ignored_ns, error);
+    }
+    if (status == WEFT_OK && member == 0) {
+        judge(run, records, clocks, told_ns, config, out);
+    }
+    if (status == WEFT_OK) {
+        status = tell_verdict(meeting, member == 0, out, error);
+    }
+    for (uint32_t i = 0; i < run->n_members; i++) {
+        weft_text_fini(&records[i]);
+        weft_text_fini(&clocks[i]);
+    }
+    free(records);
+    free(clocks);
+    free(bytes);
+    return status;
+}
+
+weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
+                        const struct weft_error *host_error,
+                        const struct host_config *config,
+                        struct run_node_outcome *outcome, struct weft_error *error)
+{
+    struct boot_config boot = config->boot;
+    uint32_t dead = find_dead(host_error);
+    struct meeting *meeting;
+    weft_status status;
+
+    boot.rank = config->rank;
+    boot.n_ranks = run->n_ranks;
+    boot.n_members = run->n_members;
+    boot.may_miss = true;
+    boot.patience_ns = member != 0                     ? PATIENCE_NS
+                       : host_error->status == WEFT_OK ? PATIENCE_OF_FIRST_NS
+                                                       : PATIENCE_OF_FAILED_NS;
+    boot.step_ns = STEP_NS;
+    if (dead == 0 && boot.mode == BOOT_RENDEZVOUS) {
+        return weft_fail(error, WEFT_ERR_CLOSED, "meeting", "rank 0 is no more");
+    }
+    status = meeting_open(run->world, run->world->ops->host_env(run->world, 0, 0), &boot,
+                          &meeting, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (dead != UINT32_MAX && dead < run->n_members && dead != member) {
+        meeting_ended(meeting, dead);
+    }
+    status = gather_all(run, meeting, member, record, config, outcome, error);
+    meeting_close(meeting);
+    return status;
+}
