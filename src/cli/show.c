@@ -178,6 +178,10 @@ static int print_view(const struct cli_options *options, const struct view *view
                         show_ring(view, has_packed ? packed : NULL, &text));
     json_object_set_new(document, "nccl",
                         show_nccl(view, merges_nics(options, view->scenario), &text));
+    json_object_set_new(document, "choices",
+                        options->policy != NULL
+                            ? show_policy(view, options->policy, &text)
+                            : json_null());
     json_object_set_new(document, "bounds", show_bounds(view, &text));
     free(packed);
     if (options->json != NULL) {

@@ -32,6 +32,8 @@ json_t *show_hops(const struct view *view, struct weft_text *out);
 json_t *show_cables(const struct view *view);
 /* Which NIC NCCL would ask for which connection; null with many ranks, or on one host. */
 json_t *show_nccl(const struct view *view, bool merges_nics, struct weft_text *out);
+/* What the policy would choose for every pair of ranks, and why; null with many ranks. */
+json_t *show_policy(const struct view *view, const char *policy, struct weft_text *out);
 /* Adds "rings" and "trees" to the document; rank orders go into `out_best`, [n_ranks], if
  * there is a ring over cables alone (else false). */
 bool show_packings(const struct view *view, json_t *document, struct weft_text *out,

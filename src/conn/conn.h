@@ -200,6 +200,11 @@ void conn_close(struct conn *conn);
  * ok. */
 void conn_destroy(struct conn *conn);
 
+/* What this process's settings make of NCCL's choices: NCCL_IB_GID_INDEX (-1: not set), and whether
+ * ports of a NIC are NICs of their own. Only NCCL's policies read them. */
+void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
+                          bool *out_splits_nics);
+
 /* Whether `config` excludes this port. */
 bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port);
 

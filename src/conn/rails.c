@@ -231,29 +231,21 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
 
 /* ---- choice ---- */
 
-/* NCCL_IB_GID_INDEX, which only NCCL's policies read. */
-static int gid_index(const struct conn *conn)
+void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
+                          bool *out_splits_nics)
 {
-    struct io_env *env = conn_env(conn);
-    const char *text = conn->config.policy == RDMA_POLICY_WEFT
-                           ? NULL
-                           : env->ops->setting(env, "NCCL_IB_GID_INDEX");
+    bool reads = policy != RDMA_POLICY_WEFT;
+    const char *text = reads ? env->ops->setting(env, "NCCL_IB_GID_INDEX") : NULL;
     char *end = NULL;
     long value = text == NULL ? -1 : strtol(text, &end, 10);
 
-    return text == NULL || end == text || *end != '\0' || value < 0 || value > 255
-               ? -1
-               : (int)value;
-}
-
-/* The other end's settings are taken to be the same. */
-static bool splits_nics(const struct conn *conn)
-{
-    struct io_env *env = conn_env(conn);
-
-    return conn->config.policy != RDMA_POLICY_WEFT &&
-           !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
-                             env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
+    *out_gid_index =
+        text == NULL || end == text || *end != '\0' || value < 0 || value > 255
+            ? -1
+            : (int)value;
+    *out_splits_nics =
+        reads && !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                                   env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
 }
 
 static bool is_same_host(const struct conn *conn)
@@ -276,13 +268,16 @@ static weft_status choose(struct conn *conn, uint32_t *out_n)
         .n_remote = conn->peer.n_ports,
         .channel = conn->config.channel,
         .is_connector = conn->is_connector,
-        .gid_index = gid_index(conn),
-        .splits_nics = splits_nics(conn),
         .is_same_host = is_same_host(conn),
     };
-    weft_status status = rdma_choose(
-        &input, private->chosen, rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX,
-        out_n, &conn->error);
+    weft_status status;
+
+    /* The other end's settings are taken to be the same. */
+    conn_choice_settings(conn_env(conn), input.policy, &input.gid_index,
+                         &input.splits_nics);
+    status = rdma_choose(&input, private->chosen,
+                         rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX, out_n,
+                         &conn->error);
 
     for (uint32_t i = 0; status == WEFT_OK && i < *out_n; i++) {
         const struct rdma_rail *rail = &private->chosen[i];

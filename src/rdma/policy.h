@@ -79,6 +79,20 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
  * NCCL_NET_MERGE_LEVEL; NULL: not set. */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
 
+/* One rule that led to a rail, and where it is written. */
+#define RDMA_REASONS_MAX 5
+struct rdma_reason {
+    const char *what; /* "device", "port", "gid", "path_mtu" */
+    char text[192];
+    const char *source; /* static text */
+};
+
+/* Why `rails` (what rdma_choose gave for `input`) are what this end takes, as of the first of
+ * them. Returns how many reasons there are. */
+uint32_t rdma_reasons(const struct rdma_choice_input *input,
+                      const struct rdma_rail *rails, uint32_t n_rails,
+                      struct rdma_reason out[RDMA_REASONS_MAX]);
+
 /* The address that a GID is. */
 struct io_ip rdma_gid_ip(const union ibv_gid *gid);
 

@@ -1,0 +1,253 @@
+/* Why a policy chose what it chose, told of its outcome: each rule with its source. */
+#include "base/text.h"
+#include "rdma/policies.h"
+
+#include <string.h>
+
+#define COARSE_V4 24
+#define COARSE_V6 64
+#define STOCK_RAILS 4 /* of a merged device */
+
+struct reasons {
+    const struct rdma_choice_input *input;
+    const struct rdma_rail *rails;
+    uint32_t n_rails;
+    const struct rdma_port_facts *local, *remote; /* of the first rail */
+    struct rdma_reason *out;
+    uint32_t n;
+};
+
+static char *add(struct reasons *r, const char *what, const char *source)
+{
+    struct rdma_reason *reason = &r->out[r->n++];
+
+    *reason = (struct rdma_reason){.what = what, .source = source};
+    return reason->text;
+}
+
+static const char *address(const struct rdma_port_facts *port, uint32_t gid,
+                           char out[IO_IP_TEXT_BYTES + 8])
+{
+    char text[IO_IP_TEXT_BYTES];
+    struct io_ip ip;
+
+    if (gid >= port->n_gids) {
+        return "nothing";
+    }
+    ip = rdma_gid_ip(&port->gids[gid].gid);
+    weft_format(out, IO_IP_TEXT_BYTES + 8, "%s/%u", io_ip_format(&ip, text, sizeof(text)),
+                (unsigned)port->gids[gid].prefix_len);
+    return out;
+}
+
+/* ---- weft ---- */
+
+static void explain_weft(struct reasons *r)
+{
+    char ours[IO_IP_TEXT_BYTES + 8], theirs[IO_IP_TEXT_BYTES + 8];
+    const struct rdma_rail *rail = r->rails;
+
+    if (r->input->is_same_host) {
+        weft_format(add(r, "port", "docs/rdma.md, Policies"), sizeof(r->out->text),
+                    "both ends are on one host: its fastest port talks to itself");
+    } else {
+        weft_format(add(r, "port", "docs/rdma.md, Policies"), sizeof(r->out->text),
+                    "%s and %s face each other: one subnet at both ends' own prefix; "
+                    "%u such pair%s, fastest first, each port once",
+                    address(r->local, rail->local_gid, ours),
+                    address(r->remote, rail->remote_gid, theirs), r->n_rails,
+                    r->n_rails == 1 ? "" : "s");
+    }
+    weft_format(add(r, "gid", "docs/rdma.md, Discovery"), sizeof(r->out->text),
+                "RoCE v2 with an address behind it, held by value: slots move");
+    weft_format(add(r, "path_mtu", "docs/wire.md, The probe"), sizeof(r->out->text),
+                "the lesser of both active MTUs (%u, %u), less where probes fail",
+                r->local->active_mtu, r->remote->active_mtu);
+}
+
+/* ---- NCCL ---- */
+
+static void explain_nccl_gid(struct reasons *r)
+{
+    const struct rdma_rail *rail = r->rails;
+    char *text = add(
+        r, "gid", "NCCL src/transport/net_ib.cc: ncclIbGetGidIndex, ncclUpdateGidIndex");
+    uint32_t taken = rdma_nccl_gid(r->local, r->input->gid_index);
+    struct io_ip ip;
+
+    if (r->input->gid_index >= 0) {
+        weft_format(text, sizeof(r->out->text),
+                    "NCCL_IB_GID_INDEX=%d, whatever is there%s", r->input->gid_index,
+                    taken == UINT32_MAX ? ": on this port nothing" : "");
+        return;
+    }
+    if (rail->local_gid >= r->local->n_gids) {
+        weft_format(text, sizeof(r->out->text), "the table is empty");
+        return;
+    }
+    ip = rdma_gid_ip(&r->local->gids[rail->local_gid].gid);
+    weft_format(text, sizeof(r->out->text),
+                io_ip_is_v4(&ip)
+                    ? "slot %u: a scan from slot 0 on prefers IPv4, then RoCE v2"
+                    : "slot %u: no IPv4 GID was found (NCCL_IB_ADDR_FAMILY), so that the "
+                      "scan ends where it began",
+                r->local->gids[rail->local_gid].index);
+}
+
+static bool is_merged(const struct reasons *r)
+{
+    for (uint32_t i = 0; i < r->n_rails; i++) {
+        if (r->rails[i].local_port != r->rails[0].local_port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void explain_nccl_device(struct reasons *r)
+{
+    bool is_chosen = false;
+    char *text = add(r, "device",
+                     "NCCL src/graph/search.cc, src/transport/net.cc: netDev; net_ib.cc: "
+                     "NCCL_NET_MERGE_LEVEL");
+
+    for (uint32_t p = 0; p < r->input->n_local; p++) {
+        is_chosen = is_chosen || r->input->local[p].is_chosen;
+    }
+    weft_format(text, sizeof(r->out->text),
+                "%s%s; the peer is not asked what it can reach",
+                is_chosen ? "what NCCL finds nearest inside this host"
+                          : "NIC of the channel's number modulo NICs",
+                r->input->splits_nics ? ", every port a NIC"
+                : is_merged(r)        ? ", the ports of one card merged"
+                                      : "");
+}
+
+/* Do all rails share a subnet as 2.30.7 compares? */
+static bool all_match(const struct reasons *r)
+{
+    for (uint32_t i = 0; i < r->n_rails; i++) {
+        const struct rdma_port_facts *a = &r->input->local[r->rails[i].local_port];
+        const struct rdma_port_facts *b = &r->input->remote[r->rails[i].remote_port];
+        struct io_ip x, y;
+
+        if (r->rails[i].local_gid >= a->n_gids || r->rails[i].remote_gid >= b->n_gids) {
+            return false;
+        }
+        x = rdma_gid_ip(&a->gids[r->rails[i].local_gid].gid);
+        y = rdma_gid_ip(&b->gids[r->rails[i].remote_gid].gid);
+        if (!io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? COARSE_V4 : COARSE_V6)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void explain_subnets(struct reasons *r)
+{
+    struct rdma_rail stock[STOCK_RAILS];
+    uint32_t n = rdma_nccl_choose(r->input, false, stock, STOCK_RAILS);
+    bool is_kept = n > 0 && stock[0].local_port == r->rails[0].local_port;
+    const char *by = r->input->is_connector ? "the listener's first two GIDs"
+                                            : "the GIDs of the connector's device";
+
+    weft_format(add(r, "device",
+                    "NCCL 2.30.7 src/transport/net_ib/connect.cc: "
+                    "NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_SUBNET_PREFIX_LEN"),
+                sizeof(r->out->text),
+                is_kept && all_match(r) ? "kept: all its ports are in a /24 of %s"
+                : is_kept
+                    ? "kept: no device has all its ports in a /24 of %s"
+                    : "left for the first device whose ports are all in a /24 of %s",
+                by);
+}
+
+static void explain_nccl(struct reasons *r, bool subnet_aware)
+{
+    explain_nccl_device(r);
+    if (subnet_aware) {
+        explain_subnets(r);
+    }
+    weft_format(add(r, "port", "NCCL src/transport/net_ib.cc: ncclIbCreateQp's devIndex"),
+                sizeof(r->out->text),
+                "queue pair q by port q modulo ports of each device");
+    explain_nccl_gid(r);
+    weft_format(add(r, "path_mtu", "NCCL src/transport/net_ib.cc: ncclIbRtrQp"),
+                sizeof(r->out->text), "the lesser of both active MTUs (%u, %u)",
+                r->local->active_mtu, r->remote->active_mtu);
+}
+
+/* ---- the mesh plugin ---- */
+
+static void explain_plugin(struct reasons *r)
+{
+    static const char source[] = "nccl-mesh-plugin 679a394 src/mesh_plugin.c";
+    const struct rdma_port_facts *connector =
+        r->input->is_connector ? r->local : r->remote;
+    const struct rdma_port_facts *listener =
+        r->input->is_connector ? r->remote : r->local;
+    uint32_t ours = rdma_plugin_gid(connector, -1),
+             theirs = rdma_plugin_gid(listener, -1);
+    char a[IO_IP_TEXT_BYTES + 8], b[IO_IP_TEXT_BYTES + 8];
+    bool matches = false;
+
+    if (ours < connector->n_gids && theirs < listener->n_gids) {
+        struct io_ip x = rdma_gid_ip(&connector->gids[ours].gid);
+        struct io_ip y = rdma_gid_ip(&listener->gids[theirs].gid);
+
+        matches = io_ip_is_v4(&x) && io_ip_is_v4(&y) &&
+                  io_ip_same_subnet(&x, &y, connector->gids[ours].prefix_len);
+    }
+    if (matches) {
+        weft_format(
+            add(r, "device", source), sizeof(r->out->text),
+            "the first of the listener's six addresses that a NIC of the connector "
+            "has in its netmask: %s by %s",
+            address(listener, theirs, b), address(connector, ours, a));
+    } else {
+        weft_format(
+            add(r, "device", source), sizeof(r->out->text),
+            "no address of the listener is in a netmask of the connector: NIC 0 of "
+            "both ends");
+    }
+    weft_format(add(r, "gid", source), sizeof(r->out->text),
+                "the first IPv4 GID of 16 slots, whatever its RoCE version; else "
+                "NCCL_MESH_GID_INDEX");
+    weft_format(
+        add(r, "path_mtu", source), sizeof(r->out->text),
+        r->input->is_connector
+            ? "the lesser of its own active MTU (%u) and that of the first NIC in the "
+              "handle (%u)"
+            : "its own active MTU (%u), whatever the other end takes",
+        r->local->active_mtu, r->input->remote[0].active_mtu);
+}
+
+uint32_t rdma_reasons(const struct rdma_choice_input *input,
+                      const struct rdma_rail *rails, uint32_t n_rails,
+                      struct rdma_reason out[RDMA_REASONS_MAX])
+{
+    struct reasons r = {.input = input, .rails = rails, .n_rails = n_rails, .out = out};
+
+    if (n_rails == 0) {
+        return 0;
+    }
+    r.local = &input->local[rails[0].local_port];
+    r.remote = &input->remote[rails[0].remote_port];
+    switch (input->policy) {
+    case RDMA_POLICY_WEFT:
+        explain_weft(&r);
+        break;
+    case RDMA_POLICY_NCCL_2_25:
+        explain_nccl(&r, false);
+        break;
+    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+        explain_nccl(&r, true);
+        break;
+    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+        explain_plugin(&r);
+        break;
+    case RDMA_N_POLICIES:
+        break;
+    }
+    return r.n;
+}
