@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/gpu_conformance_testing.h"
+
 static struct io_gpu *gpu;
 static struct io_loop loop;
 static struct io_task task;
@@ -74,6 +76,24 @@ START_TEST(memory_is_fresh_and_what_is_left_is_freed)
 }
 END_TEST
 
+static struct io_gpu *simple;
+
+static bool open_simple(struct io_gpu **out, struct io_gpu **out_peer, const char **why)
+{
+    (void)why;
+    simple = hostmem_create();
+    *out = simple;
+    *out_peer = NULL;
+    return true;
+}
+
+static void close_simple(void)
+{
+    hostmem_destroy(simple);
+}
+
+static const struct gpu_bed simple_bed = {open_simple, close_simple, NULL};
+
 int main(void)
 {
     Suite *suite = suite_create("hostmem");
@@ -82,6 +102,7 @@ int main(void)
     tcase_add_test(tcase, work_is_done_at_once_and_still_wakes);
     tcase_add_test(tcase, memory_is_fresh_and_what_is_left_is_freed);
     suite_add_tcase(suite, tcase);
+    suite_add_tcase(suite, gpu_conformance(&simple_bed));
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int n_failed = srunner_ntests_failed(runner);

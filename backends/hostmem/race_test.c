@@ -1,0 +1,135 @@
+/* Two processes as threads of their own and their GPUs as a third: messages both ways, direct and
+ * staged, while buffers come and go, for the thread sanitizer and for luck. Arguments: seeds, and
+ * messages each way of a seed. */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ipc/world_testing.h"
+
+static unsigned n_seeds = 2;
+static unsigned long n_messages = 40;
+
+struct race {
+    struct ipc_world world;
+    pthread_mutex_t lock;
+    atomic_int n_running;
+};
+
+static void lock(void *context)
+{
+    pthread_mutex_lock(context);
+}
+
+static void unlock(void *context)
+{
+    pthread_mutex_unlock(context);
+}
+
+struct racer {
+    struct race *race;
+    struct ipc_side *side;
+};
+
+/* A side that is done still answers the other's questions. */
+static void *run_side(void *argument)
+{
+    struct racer *racer = argument;
+    bool is_done = false;
+
+    while (atomic_load(&racer->race->n_running) > 0) {
+        for (int i = 0; i < 16; i++) {
+            ipc_side_step(racer->side);
+        }
+        racer->side->now += 1000;
+        sched_yield();
+        if (!is_done && ipc_side_is_done(racer->side)) {
+            is_done = true;
+            atomic_fetch_sub(&racer->race->n_running, 1);
+        }
+    }
+    return NULL;
+}
+
+static void *run_gpus(void *argument)
+{
+    struct race *race = argument;
+
+    while (atomic_load(&race->n_running) > 0) {
+        if (!hostmem_step(race->world.machine)) {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+START_TEST(threads_race_and_every_byte_is_right)
+{
+    static struct race race;
+    struct racer racers[2];
+    pthread_t threads[3];
+
+    for (unsigned seed = 0; seed < n_seeds; seed++) {
+        struct ipc_settings settings = ipc_world_settings();
+
+        settings.n_open_max = 1 + seed % 5;
+        settings.n_events = 1 + seed % 3;
+        ipc_world_init(&race.world,
+                       &(struct ipc_world_config){
+                           .seed = seed,
+                           .processes = {{.uuid = "GPU-a"}, {.uuid = "GPU-b"}},
+                           .settings = {settings, settings}});
+        pthread_mutex_init(&race.lock, NULL);
+        race.world.lock = lock;
+        race.world.unlock = unlock;
+        race.world.context = &race.lock;
+        atomic_store(&race.n_running, 2);
+        ipc_world_send(&race.world, n_messages, n_messages);
+        for (int i = 0; i < 2; i++) {
+            racers[i] = (struct racer){&race, &race.world.sides[i]};
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, run_side, &racers[i]), 0);
+        }
+        ck_assert_int_eq(pthread_create(&threads[2], NULL, run_gpus, &race), 0);
+        for (int i = 0; i < 3; i++) {
+            pthread_join(threads[i], NULL);
+        }
+        for (int i = 0; i < 2; i++) {
+            ck_assert(!race.world.sides[i].has_failed);
+            ck_assert_uint_eq(race.world.sides[i].n_wrong, 0);
+            ck_assert_uint_eq(race.world.sides[i].n_received, n_messages);
+        }
+        ck_assert_msg(hostmem_n_violations(race.world.machine) == 0, "seed %u: %s", seed,
+                      hostmem_violation(race.world.machine));
+        pthread_mutex_destroy(&race.lock);
+        race.world.lock = NULL;
+        race.world.unlock = NULL;
+        ipc_world_fini(&race.world);
+    }
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("ipc races");
+    TCase *tcase = tcase_create("races");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    if (argc > 2) {
+        n_seeds = (unsigned)strtoul(argv[1], NULL, 10);
+        n_messages = strtoul(argv[2], NULL, 10);
+    }
+    tcase_set_timeout(tcase, argc > 2 ? 0 : 100);
+    tcase_add_test(tcase, threads_race_and_every_byte_is_right);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (n_failed == 0) {
+        printf("%u seeds, %lu messages each way\n", n_seeds, n_messages);
+    }
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
