@@ -1,0 +1,173 @@
+/* The negotiation where channel_test.c does not lead it: a probe that is not what it says, carriers
+ * that lose messages, settings, and the order in which open memory is given up. */
+#include "ipc/link.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "ipc/world_testing.h"
+
+static struct ipc_world world;
+
+static const struct ipc_world_config two = {
+    .seed = 1, .processes = {{.uuid = "GPU-a"}, {.uuid = "GPU-b"}}};
+
+START_TEST(a_handle_that_opens_other_memory_is_not_believed)
+{
+    struct ipc_side *left = &world.sides[0], *right = &world.sides[1];
+
+    ipc_world_init(&world, &two);
+    ck_assert(ipc_node_ready(&left->node));
+    ck_assert_int_eq(left->gpu->ops->upload(left->gpu, left->node.probe, left->junk, 16),
+                     0);
+    ipc_link_touch(&right->channel.link);
+    ipc_world_settle(&world);
+    ck_assert_int_eq(ipc_link_state(&right->channel.link), IPC_BAD);
+    ck_assert_int_eq(ipc_link_reason(&right->channel.link), IPC_OTHER_MEMORY);
+    ck_assert_int_eq(ipc_link_reason(&left->channel.link), IPC_OTHER_MEMORY);
+    ipc_world_send(&world, 10, 10);
+    ipc_world_run(&world);
+    ck_assert_uint_eq(left->n_wrong + right->n_wrong, 0);
+    ck_assert_uint_eq(left->n_direct + right->n_direct, 0);
+    ipc_world_fini(&world);
+}
+END_TEST
+
+/* Half of all messages are lost; each end says all again until it is settled, and no longer. */
+START_TEST(a_carrier_that_loses_messages_settles_too)
+{
+    struct ipc_world_config config = two;
+    struct weft_rng rng;
+
+    config.seed = 50 + (uint64_t)_i;
+    for (int i = 0; i < 2; i++) {
+        config.settings[i] = ipc_world_settings();
+        config.settings[i].resend_ns = 1000;
+    }
+    ipc_world_init(&world, &config);
+    weft_rng_init(&rng, config.seed, "loss");
+    ipc_link_touch(&world.sides[_i % 2].channel.link);
+    for (int round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            struct ipc_link *from = &world.sides[i].channel.link;
+            struct ipc_message message;
+
+            while (ipc_link_next(from, &message)) {
+                if (weft_rng_below(&rng, 2) == 0) {
+                    ipc_link_take(&world.sides[1 - i].channel.link, &message);
+                }
+            }
+            while (hostmem_step(world.machine)) {
+            }
+            world.sides[i].now += 1001;
+            ipc_link_progress(from);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ipc_link_state(&world.sides[i].channel.link), IPC_OK);
+        ck_assert_int_eq(ipc_channel_deadline(&world.sides[i].channel), WEFT_NEVER);
+    }
+    ipc_world_fini(&world);
+}
+END_TEST
+
+static weft_status read_as(const char *value, struct ipc_settings *out,
+                           struct weft_error *error)
+{
+    struct ipc_side side = {.env = world.sides[0].env, .setting = value};
+
+    return ipc_settings_read(&side.env, out, error);
+}
+
+START_TEST(settings_are_read_and_what_is_wrong_is_named)
+{
+    struct ipc_settings settings;
+    struct weft_error error = {0};
+
+    ipc_world_init(&world, &two);
+    ck_assert_int_eq(read_as(NULL, &settings, &error), WEFT_OK);
+    ck_assert(!settings.is_off && !settings.is_original && !settings.forbids_same_gpu);
+    ck_assert_uint_eq(settings.n_open_max, 256);
+    ck_assert_int_eq(read_as("off", &settings, &error), WEFT_OK);
+    ck_assert(settings.is_off);
+    ck_assert_int_eq(read_as("smcuda-4.1", &settings, &error), WEFT_OK);
+    ck_assert(settings.is_original && !settings.is_off);
+    ck_assert_int_eq(read_as("maybe", &settings, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message, "WEFT_IPC=maybe is not known");
+    ipc_world_fini(&world);
+}
+END_TEST
+
+/* Room for two: what was used longest ago goes, and never what is in use. */
+START_TEST(the_least_recently_used_goes_first)
+{
+    const uint8_t owner[IPC_NONCE_BYTES] = {1};
+    struct ipc_cache cache;
+    struct ipc_mapping *mapping[3];
+    struct io_gpu_export memory[3];
+    struct io_gpu *gpu, *other;
+
+    ipc_world_init(&world, &two);
+    gpu = world.sides[0].gpu;
+    other = world.sides[1].gpu;
+    ipc_cache_init(&cache,
+                   &(struct ipc_cache_config){
+                       .gpu = gpu, .n_max = 2, .n_bytes_max = 10000, .negative_ns = 100});
+    for (int i = 0; i < 3; i++) {
+        void *at;
+
+        ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, 4096, &at), 0);
+        ck_assert_int_eq(other->sharing->export_memory(other, at, 1, &memory[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[i], 0, 0, &mapping[i]),
+                         0);
+    }
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[2], 0, 0, &mapping[2]),
+                     ENOSPC);
+    ipc_cache_release(&cache, mapping[0]);
+    ipc_cache_release(&cache, mapping[1]);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[0], 0, 0, &mapping[0]), 0);
+    ipc_cache_release(&cache, mapping[0]);
+    ck_assert_uint_eq(cache.n_hits, 1);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[2], 0, 0, &mapping[2]), 0);
+    ipc_cache_release(&cache, mapping[2]);
+    ck_assert(ipc_cache_has(&cache, owner, memory[0].buffer_id));
+    ck_assert(!ipc_cache_has(&cache, owner, memory[1].buffer_id));
+    /* What could not be opened is not tried again for a while. */
+    hostmem_fail(gpu, HOSTMEM_IMPORT, EACCES, 1);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[1], 0, 10, &mapping[1]),
+                     EACCES);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[1], 0, 109, &mapping[1]),
+                     EACCES);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[1], 0, 110, &mapping[1]),
+                     0);
+    ipc_cache_release(&cache, mapping[1]);
+    ipc_cache_forget(&cache, owner);
+    ck_assert_uint_eq(cache.n, 0);
+    ck_assert_uint_eq(hostmem_n_imports(gpu), 0);
+    ipc_cache_fini(&cache);
+    ipc_world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ipc link");
+    TCase *tcase = tcase_create("link");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_add_test(tcase, a_handle_that_opens_other_memory_is_not_believed);
+    tcase_add_loop_test(tcase, a_carrier_that_loses_messages_settles_too, 0, 20);
+    tcase_add_test(tcase, settings_are_read_and_what_is_wrong_is_named);
+    tcase_add_test(tcase, the_least_recently_used_goes_first);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
