@@ -15,7 +15,7 @@
 
 static struct ipc_world world;
 
-#define start(config) ipc_world_init(&world, config)
+#define start(...) ipc_world_init(&world, __VA_ARGS__)
 
 /* All that was asked for came, and came right. */
 static void finish(void)
