@@ -55,6 +55,13 @@ def test_every_mesh_in_namespaces(path):
 
 
 @needs_namespaces
+def test_a_cable_that_flaps_is_up_when_it_is():
+    """The kernel tells of carriers once a second; a port that is up is one at once."""
+    document = run("--backend", "soft", "scenarios/faults/flap.yaml", layout="namespaces")
+    assert all(row["ok"] for row in document["expectations"])
+
+
+@needs_namespaces
 def test_the_raw_wire_has_whole_packets():
     document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *SMALL, "--set",
                    "expect={data: exact}", layout="namespaces", WEFT_SOFT_WIRE="raw")

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -18,8 +19,22 @@
 #define IFF_LOWER_UP 0x10000 /* linux/if.h, which does not go with net/if.h */
 #endif
 
+/* The kernel tells of carriers at most once a second (net/core/link_watch.c): of one that comes
+ * back at once it may tell only then. So who is down is asked for as long as that takes. */
+#define ASK_EVERY_NS 10000000L
+#define ASK_TIMES 150u
+#define ASKED_MAX 32u
+#define ASK_SEQUENCE 22341u /* in answers; the kernel's own news have another */
+
+struct asked {
+    uint32_t ifindex;
+    uint32_t left; /* times; 0: not asked for */
+};
+
 struct soft_follow {
     struct soft_wire wire;
+    struct soft_wire timer; /* runs while anybody is asked for */
+    struct asked asked[ASKED_MAX];
     const struct soft_follow_ops *ops; /* Not owned */
     void *context;                     /* Not owned */
 };
@@ -35,13 +50,71 @@ static const uint8_t *attribute_data(const struct rtattr *attribute)
     return (const uint8_t *)attribute + RTA_LENGTH(0);
 }
 
-static void take_link(const struct soft_follow *self, const struct nlmsghdr *message)
+/* Asked for from now on, or not any more. */
+static void ask(struct soft_follow *self, uint32_t ifindex, bool again, bool is_down)
+{
+    const struct itimerspec every = {{0, ASK_EVERY_NS}, {0, ASK_EVERY_NS}};
+    struct asked *at = NULL;
+    for (uint32_t i = 0; i < ASKED_MAX; i++) {
+        struct asked *one = &self->asked[i];
+        if (one->left > 0 && one->ifindex == ifindex) {
+            one->left = is_down ? (again ? ASK_TIMES : one->left) : 0;
+            return;
+        }
+        at = at == NULL && one->left == 0 ? one : at;
+    }
+    if (is_down && again && at != NULL) {
+        *at = (struct asked){ifindex, ASK_TIMES};
+        timerfd_settime(self->timer.fd, 0, &every, NULL);
+    }
+}
+
+void soft_follow_ask(struct soft_follow *self, uint32_t ifindex)
+{
+    ask(self, ifindex, true, true);
+}
+
+static void on_timer(struct soft_wire *wire)
+{
+    struct soft_follow *self = weft_container_of(wire, struct soft_follow, timer);
+    struct {
+        struct nlmsghdr head;
+        struct ifinfomsg info;
+    } request = {.head = {.nlmsg_len = sizeof request,
+                          .nlmsg_type = RTM_GETLINK,
+                          .nlmsg_seq = ASK_SEQUENCE,
+                          .nlmsg_flags = NLM_F_REQUEST}};
+    const struct itimerspec never = {0};
+    uint64_t n_times;
+    bool any = false;
+    if (read(wire->fd, &n_times, sizeof n_times) < 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < ASKED_MAX; i++) {
+        struct asked *one = &self->asked[i];
+        if (one->left == 0) {
+            continue;
+        }
+        one->left--;
+        any = true;
+        request.info.ifi_index = (int)one->ifindex;
+        if (send(self->wire.fd, &request, sizeof request, MSG_DONTWAIT) < 0) {
+            continue; /* the next time, then */
+        }
+    }
+    if (!any) {
+        timerfd_settime(wire->fd, 0, &never, NULL);
+    }
+}
+
+static void take_link(struct soft_follow *self, const struct nlmsghdr *message)
 {
     struct ifinfomsg info;
     memcpy(&info, message_data(message), sizeof info);
     bool is_up = (info.ifi_flags & IFF_UP) != 0 && (info.ifi_flags & IFF_LOWER_UP) != 0;
-    self->ops->carrier(self->context, (uint32_t)info.ifi_index,
-                       is_up && message->nlmsg_type == RTM_NEWLINK);
+    is_up = is_up && message->nlmsg_type == RTM_NEWLINK;
+    ask(self, (uint32_t)info.ifi_index, message->nlmsg_seq != ASK_SEQUENCE, !is_up);
+    self->ops->carrier(self->context, (uint32_t)info.ifi_index, is_up);
 }
 
 static bool read_ip(const struct rtattr *attribute, int family, struct io_ip *out)
@@ -126,13 +199,21 @@ int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops 
     }
     struct soft_follow *self = weft_calloc(1, sizeof *self);
     *self = (struct soft_follow){
-        .wire = {.fd = fd, .receive = on_readable}, .ops = ops, .context = context};
-    int error = 0;
-    if (bind(fd, (const struct sockaddr *)(const void *)&name, sizeof name) != 0) {
+        .wire = {.fd = fd, .receive = on_readable},
+        .timer = {.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+                  .receive = on_timer},
+        .ops = ops,
+        .context = context};
+    int error = self->timer.fd < 0 ? errno : 0;
+    if (error == 0 &&
+        bind(fd, (const struct sockaddr *)(const void *)&name, sizeof name) != 0) {
         error = errno;
     }
     if (error == 0) {
         error = soft_engine_add_wire(engine, &self->wire);
+    }
+    if (error == 0) {
+        error = soft_engine_add_wire(engine, &self->timer);
     }
     if (error != 0) {
         soft_follow_destroy(self);
@@ -145,6 +226,9 @@ int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops 
 void soft_follow_destroy(struct soft_follow *self)
 {
     if (self != NULL) {
+        if (self->timer.fd >= 0) {
+            close(self->timer.fd);
+        }
         close(self->wire.fd);
         free(self);
     }

@@ -19,6 +19,9 @@ struct soft_follow_ops {
 /* Of the calling thread's namespace. A positive errno, or 0. */
 int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops *ops,
                        void *context, struct soft_follow **out);
+/* The kernel may be about to tell that this netdev is up: it is asked for a while. Before the
+ * engine's thread, or under its lock. */
+void soft_follow_ask(struct soft_follow *follow, uint32_t ifindex);
 /* After the engine's thread. NULL is ignored. */
 void soft_follow_destroy(struct soft_follow *follow);
 

@@ -213,6 +213,11 @@ weft_status soft_host_follow(struct soft_host *host, struct weft_error *error)
     int problem = host->loopback == NULL
                       ? soft_follow_create(host->engine, &ops, host, &host->follow)
                       : 0;
+    for (uint32_t i = 0; i < host->self->n_ports && host->follow != NULL; i++) {
+        if (!sim_port_is_up(host->ports[i].sim)) {
+            soft_follow_ask(host->follow, host->ports[i].ifindex);
+        }
+    }
     return problem == 0
                ? WEFT_OK
                : weft_fail_errno(error, problem, "start",

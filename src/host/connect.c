@@ -298,8 +298,9 @@ void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_u
 {
     struct weft_error ignored = {0};
 
-    /* Flows choose by what is known of the ports; one that cannot be read now is as before. */
-    if (host->rdma != NULL && host->rdma->is_ready) {
+    /* Who routes chooses by what is known of the ports, also if that was read before discovery's
+     * end; one that cannot be read now is as before. */
+    if (host->rdma != NULL) {
         (void)(rdma_refresh(host->rdma, &ignored) == WEFT_OK);
     }
     for (uint32_t i = 0; i < host->private->n_flows; i++) {

@@ -153,6 +153,23 @@ START_TEST(a_blink_of_a_cable_costs_time_only)
 }
 END_TEST
 
+/* Read while the cable was down; that it is up comes while discovery still goes on. */
+START_TEST(a_port_that_comes_up_during_discovery_is_used)
+{
+    struct world_fault *fault;
+
+    mesh_test_init(&test, 2);
+    fault = mesh_test_fault(&test, 0, WORLD_FAULT_DOWN, 0);
+    fault->for_ns = 100;
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
+    ck_assert_int_eq(test.hosts[0]->events[test.hosts[0]->n_events - 1].type,
+                     IBV_EVENT_PORT_ACTIVE);
+    mesh_test_fini(&test);
+}
+END_TEST
+
 /* ---- bad days ---- */
 
 static void expect_given_back(const struct host *host)
@@ -340,6 +357,7 @@ int main(void)
     tcase_add_test(tests, rows_of_every_kind_of_run_are_verified);
     tcase_add_test(tests, a_host_that_starts_late_is_waited_for);
     tcase_add_test(tests, a_blink_of_a_cable_costs_time_only);
+    tcase_add_test(tests, a_port_that_comes_up_during_discovery_is_used);
     tcase_add_test(tests, a_killed_peer_fails_the_others_at_once);
     tcase_add_test(tests, a_dead_cable_fails_its_ends_and_the_third_hears_of_it);
     tcase_add_loop_test(tests, a_peer_killed_in_any_state_is_noticed, 0, 24);
