@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
+# Every scenario twice; under sanitizers other files run them.
+WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 # Their meshes are large; that of the rest is enough to have relays and many rails.
 TOO_LARGE = {"ring-256", "ring-256-timing", "full-mesh-16"}
 SCENARIOS = sorted(path for path in (ROOT / "scenarios").rglob("*.yaml")

@@ -1,9 +1,9 @@
 /* Collectives end to end on the simulated fabric: every byte against the oracle. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "coll/ranks_testing.h"
 
 static void do_job(const struct coll_job *job, uint32_t iterations)
@@ -169,8 +169,6 @@ int main(void)
 {
     Suite *suite = suite_create("coll/exec");
     TCase *tcase = tcase_create("data");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, every_kind_size_and_algorithm_is_exact, 0,
@@ -180,9 +178,5 @@ int main(void)
     tcase_add_loop_test(tcase, a_barrier_holds_all, 0, 3);
     tcase_add_loop_test(tcase, a_bad_cable_changes_no_byte, 0, 4);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

@@ -5,11 +5,12 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 #include "coll/plan_private.h"
 
 #define RANKS_MAX 12
-#define MESHES 2000
+#define MESHES SWEEP(2000)
 #define SHARDS 20
 
 /* A tree through all ranks, and any other cables; some twice. */
@@ -153,16 +154,10 @@ int main(void)
 {
     Suite *suite = suite_create("coll/plan_random");
     TCase *tcase = tcase_create("random");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
     tcase_add_test(tcase, a_ring_of_256_is_planned_and_proven);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* Collectives on the simulated fabric are as fast as the cables allow. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "coll/ranks_testing.h"
 
 /* 256 MiB on three hosts: each sends 4/3 of it over two cables, of whose bits 4096 in 4178 + 20
@@ -163,8 +163,6 @@ int main(void)
 {
     Suite *suite = suite_create("coll/speed");
     TCase *tcase = tcase_create("speed");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, large_all_reduce_fills_the_cables);
@@ -172,9 +170,5 @@ int main(void)
     tcase_add_loop_test(tcase, meshes_are_as_fast_as_they_can_be, 0,
                         (int)WEFT_LENGTH(shapes));
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

@@ -2,9 +2,9 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "host/host_testing.h"
 
 #define MS INT64_C(1000000)
@@ -227,10 +227,13 @@ START_TEST(a_dead_cable_fails_its_ends_and_the_third_hears_of_it)
 }
 END_TEST
 
+/* Discovery takes some 100 us, connections until about 1.3 ms, the row until 6 ms. */
+#define KILLS SWEEP(24)
+#define ENDS SWEEP(29)
+
 START_TEST(a_peer_killed_in_any_state_is_noticed)
 {
-    /* Discovery takes some 100 us, connections until about 1.3 ms, the row until 6 ms. */
-    weft_ns at = 50000 + _i * 100000;
+    weft_ns at = 50000 + _i * (2400000 / KILLS);
 
     mesh_test_init(&test, 3);
     make_big();
@@ -339,7 +342,8 @@ START_TEST(hosts_are_destroyed_in_any_state)
     mesh_test_init(&test, 3);
     make_big();
     mesh_test_start(&test);
-    ck_assert_int_eq(mesh_test_run(&test, _i * 100000, &error), WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(mesh_test_run(&test, _i * (2900000 / ENDS), &error),
+                     WEFT_ERR_TIMEOUT);
     mesh_test_fini(&test);
 }
 END_TEST
@@ -348,8 +352,6 @@ int main(void)
 {
     Suite *suite = suite_create("host");
     TCase *tests = tcase_create("host");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_pair_runs_its_row_and_closes);
@@ -360,18 +362,14 @@ int main(void)
     tcase_add_test(tests, a_port_that_comes_up_during_discovery_is_used);
     tcase_add_test(tests, a_killed_peer_fails_the_others_at_once);
     tcase_add_test(tests, a_dead_cable_fails_its_ends_and_the_third_hears_of_it);
-    tcase_add_loop_test(tests, a_peer_killed_in_any_state_is_noticed, 0, 24);
+    tcase_add_loop_test(tests, a_peer_killed_in_any_state_is_noticed, 0, KILLS);
     tcase_add_test(tests, without_the_management_network_the_rendezvous_times_out);
     tcase_add_test(tests, memory_beyond_the_limit_fails_with_its_errno);
     tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
     tcase_add_test(tests, a_host_without_devices_says_so);
     tcase_add_test(tests, the_loop_gives_up_at_its_limit);
     tcase_add_test(tests, the_loop_calls_a_stall_a_stall);
-    tcase_add_loop_test(tests, hosts_are_destroyed_in_any_state, 1, 30);
+    tcase_add_loop_test(tests, hosts_are_destroyed_in_any_state, 1, ENDS + 1);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,10 +1,10 @@
 /* Flows whose cables, relays and peers fail: every message comes once, in order and whole, or both
  * ends get an error within their limits. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -368,8 +368,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("xfer/failover");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
@@ -382,11 +380,7 @@ int main(void)
     tcase_add_test(tcase, the_only_relay_dies);
     tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
     tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
-    tcase_add_loop_test(tcase, every_message_comes_once, 0, 12);
+    tcase_add_loop_test(tcase, every_message_comes_once, 0, SWEEP(12));
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,0 +1,23 @@
+/* What the programs of tests share. */
+#ifndef WEFT_BASE_SUITE_TESTING_H
+#define WEFT_BASE_SUITE_TESTING_H
+
+#include <check.h>
+
+/* Of `n` cases of a sweep that looks for rare ones: all, but a fourth where sanitizers make each
+ * eight times as slow. What every build must see is no sweep. */
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define SWEEP(n) (((n) + 3) / 4)
+#else
+#define SWEEP(n) (n)
+#endif
+
+/* Runs all of it and frees it: the exit status of main. */
+int suite_run(Suite *suite);
+
+#endif
