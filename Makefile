@@ -205,6 +205,7 @@ soak:
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
+	@ci/plugin-soak || [ $$? -eq 77 ]
 	@$(SUB) build/test/src/plugin/engine_relay_test && WEFT_SOAK=1 build/test/src/plugin/engine_relay_test
 	@ci/repeat-wire || [ $$? -eq 77 ]
 	@ci/fresh-machine

@@ -58,7 +58,7 @@ struct cli_options {
     enum cli_colour colour;
     const char *nic;
     const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */
-    const char *messages;                                     /* of plugin-check */
+    const char *messages, *sequences;                         /* of plugin-check */
     struct cli_list shmdev, hosthash, p2poff, netns;
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */

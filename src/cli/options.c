@@ -174,6 +174,8 @@ static const struct flag_spec specs[] = {
      TEXT(result)},
     {"patience", "SECONDS", 0, "node relayd plugin-check",
      "for ranks not started (900); for one call of a plugin (20)", SET_BY(set_patience)},
+    {"sequences", "N", 0, "plugin-check",
+     "of random calls, with each version; default 20", TEXT(sequences)},
     {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",
      TEXT(messages)},
     {"time-limit", "SECONDS", 0, "guest swarm",

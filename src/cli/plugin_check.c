@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "plugin/check.h"
 
-#define MESSAGES_MAX 1000000
+#define NUMBER_MAX 1000000
 
 static int list_clauses(const struct cli_options *options)
 {
@@ -98,6 +98,23 @@ static bool print_all(const struct cli_options *options, json_t *results,
     return ok;
 }
 
+/* False after a message. NULL: it stays. */
+static bool take_number(const char *text, const char *flag, long least, uint32_t *out)
+{
+    char *end = NULL;
+    long n = text == NULL ? 0 : strtol(text, &end, 10);
+
+    if (text == NULL) {
+        return true;
+    }
+    if (end == text || *end != '\0' || n < least || n > NUMBER_MAX) {
+        fprintf(stderr, "weft plugin-check: --%s: %ld to %d\n", flag, least, NUMBER_MAX);
+        return false;
+    }
+    *out = (uint32_t)n;
+    return true;
+}
+
 /* False after a message. */
 static bool check_usage(const struct cli_options *options, uint32_t *out_versions,
                         struct plugin_check_options *check)
@@ -117,14 +134,9 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
     if (options->netversion != NULL) {
         *out_versions = 1u << version;
     }
-    if (options->messages != NULL) {
-        long n = strtol(options->messages, &end, 10);
-
-        if (*end != '\0' || n < 1 || n > MESSAGES_MAX) {
-            fprintf(stderr, "weft plugin-check: --messages: 1 to %d\n", MESSAGES_MAX);
-            return false;
-        }
-        check->n_messages = (uint32_t)n;
+    if (!take_number(options->messages, "messages", 1, &check->n_messages) ||
+        !take_number(options->sequences, "sequences", 0, &check->n_sequences)) {
+        return false;
     }
     if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
         fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",

@@ -18,8 +18,11 @@
 
 void plugin_check_options_default(struct plugin_check_options *options)
 {
-    *options = (struct plugin_check_options){
-        .n_ranks = 3, .n_messages = 600, .seed = 1, .patience_ms = 20000};
+    *options = (struct plugin_check_options){.n_ranks = 3,
+                                             .n_messages = 600,
+                                             .n_sequences = 20,
+                                             .seed = 1,
+                                             .patience_ms = 20000};
 }
 
 /* ---- inside the watched process ---- */
@@ -196,6 +199,14 @@ static void body_processes(struct check *check)
     check_ranks_as_processes(check);
 }
 
+static void body_random(struct check *check)
+{
+    struct check_net net;
+
+    check_load(check, &net);
+    check_random(check);
+}
+
 /* ---- outside ---- */
 
 static void take_counts(const struct check_shared *shared,
@@ -286,7 +297,9 @@ bool plugin_check(const struct plugin_check_options *options,
             /* One process cannot be in several namespaces. */
             (options->namespaces[0] != NULL ||
              run_part(&check, "threads", body_threads, out)) &&
-            run_part(&check, "processes", body_processes, out)) {
+            run_part(&check, "processes", body_processes, out) &&
+            (options->namespaces[0] != NULL || options->n_sequences == 0 ||
+             run_part(&check, "random", body_random, out))) {
             out->versions |= 1u << v;
         }
     }

@@ -23,10 +23,11 @@ const struct plugin_clause *plugin_clause_at(unsigned index);
 const struct plugin_clause *plugin_clause_find(const char *id);
 
 struct plugin_check_options {
-    const char *path;    /* of the shared object; dlopen(3)'s rules */
-    uint32_t versions;   /* bit v: version v, if it has it; 0: all that it has */
-    uint32_t n_ranks;    /* 2..PLUGIN_CHECK_RANKS_MAX */
-    uint32_t n_messages; /* per connection and communicator */
+    const char *path;     /* of the shared object; dlopen(3)'s rules */
+    uint32_t versions;    /* bit v: version v, if it has it; 0: all that it has */
+    uint32_t n_ranks;     /* 2..PLUGIN_CHECK_RANKS_MAX */
+    uint32_t n_messages;  /* per connection and communicator */
+    uint32_t n_sequences; /* of random calls, with each version */
     uint64_t seed;
     /* Rank i lives in the network namespace of this file, as under /proc/PID/ns/net; then ranks are
      * processes only. [n_ranks], or all NULL: where the caller is. */
@@ -41,7 +42,7 @@ struct plugin_check_result {
     bool is_missing;    /* it could not be opened, or has no version to be checked */
     const char *clause; /* id of what it broke first */
     unsigned version;   /* with which interface, or 0 */
-    char part[16];      /* "load", "threads", "processes" */
+    char part[16];      /* "load", "threads", "processes", "random" */
     char detail[400];   /* what was seen */
     uint32_t versions;  /* bit v: passed */
     uint64_t n_messages, n_calls; /* delivered and compared; made */

@@ -60,6 +60,7 @@ struct check_shared {
         starved_ns; /* when irecv last gave no request on a comm without any */
     _Atomic uint32_t n_met, generation; /* of check_meet */
     _Atomic int is_setting_up;
+    _Atomic uint32_t sequence; /* of random calls, from 1; 0: none */
     /* What a crash, a standstill or a failed call means now; NULL: what it says. Static text, at
      * the same address in all processes of a check. */
     _Atomic(const char *) blame;
@@ -189,6 +190,10 @@ void check_comm_close(struct check_comm *comm);
 void check_ranks_as_threads(struct check *check);
 /* Each rank as a process, started by this one, with the plugin opened for itself. */
 void check_ranks_as_processes(struct check *check);
+
+/* ---- check_random.c ---- */
+/* Random legal calls, by one thread of this process. */
+void check_random(struct check *check);
 
 /* ---- check.c ---- */
 /* This process becomes rank `rank`'s, as far as its network goes. */

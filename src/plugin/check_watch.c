@@ -56,7 +56,14 @@ static void tell(const struct check *check, const char *clause, const char *text
     if (atomic_compare_exchange_strong(&shared->verdict, &none, 1)) {
         weft_format(shared->clause, sizeof(shared->clause), "%s", clause);
         weft_format(shared->part, sizeof(shared->part), "%s", check->part);
-        weft_format(shared->detail, sizeof(shared->detail), "%s", text);
+        if (atomic_load(&shared->sequence) != 0) {
+            weft_format(shared->detail, sizeof(shared->detail),
+                        "%s; sequence %u of seed %llu", text,
+                        atomic_load(&shared->sequence),
+                        (unsigned long long)check->options->seed);
+        } else {
+            weft_format(shared->detail, sizeof(shared->detail), "%s", text);
+        }
         atomic_store(&shared->verdict, 2);
     }
 }
