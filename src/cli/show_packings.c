@@ -30,7 +30,8 @@ static json_t *show_ring_of(const struct view *view, const struct mesh_packed_ri
         }
         weft_text_add(out, "\n");
     }
-    return json_pack("{s:o, s:f, s:i}", "order", order, "share", ring->share / 65536.0,
+    return json_pack("{s:o, s:f, s:i, s:i}", "order", order, "share",
+                     ring->share / 65536.0, "channel", (int)ring->channel,
                      "neighbours_without_cable", (int)ring->n_missing);
 }
 
@@ -64,9 +65,9 @@ static json_t *show_tree(const struct view *view, const struct mesh_packed_tree 
         print_below(tree, n, tree->root, out);
         weft_text_add(out, "  %.1f %%\n", percent(tree->share));
     }
-    return json_pack("{s:i, s:i, s:f, s:o}", "root", (int)tree->root, "depth",
-                     (int)tree->depth, "share", tree->share / 65536.0, "parents",
-                     parents);
+    return json_pack("{s:i, s:i, s:f, s:i, s:o}", "root", (int)tree->root, "depth",
+                     (int)tree->depth, "share", tree->share / 65536.0, "channel",
+                     (int)tree->channel, "parents", parents);
 }
 
 static bool show_rings(const struct view *view, const struct mesh_overlay *overlay,
@@ -76,6 +77,9 @@ static bool show_rings(const struct view *view, const struct mesh_overlay *overl
     struct mesh_packing packing;
     json_t *rings = json_array();
     mesh_pack_rings(overlay, &packing);
+    if (run_insides_any(&view->insides)) {
+        coll_inside_rings(view->insides.hosts, view->insides.n, overlay, &packing);
+    }
     if (n <= SHOW_RANKS_MAX && packing.n_rings > 0) {
         weft_text_add(out, "\nrings\n");
     } else if (packing.n_rings > 0) {
@@ -108,6 +112,10 @@ bool show_packings(const struct view *view, json_t *document, struct weft_text *
     mesh_overlay_make(&view->graph, view->hosts, view->scenario->n_ranks, &overlay);
     bool has_best = show_rings(view, &overlay, document, out, out_best);
     mesh_pack_trees(&overlay, &packing);
+    if (run_insides_any(&view->insides)) {
+        coll_inside_trees(view->insides.hosts, view->insides.n, &overlay, UINT32_MAX,
+                          &packing);
+    }
     if (view->scenario->n_ranks <= SHOW_RANKS_MAX && packing.n_trees > 0) {
         weft_text_add(out, "\ntrees for all_reduce\n");
     } else if (packing.n_trees > 0) {

@@ -16,7 +16,7 @@ struct shown {
     struct coll_mesh mesh;
     uint32_t job, rank; /* UINT32_MAX: all */
     struct weft_text text;
-    json_t *plans; /* Owned */
+    json_t *plans, *channels; /* Owned */
 };
 
 /* False after a message. */
@@ -37,6 +37,47 @@ static bool read_index(const char *flag, const char *value, uint32_t limit, uint
     }
     *out = (uint32_t)number;
     return true;
+}
+
+static json_t *show_orders(struct shown *shown, const char *what, const uint32_t *orders,
+                           uint32_t n_orders, uint32_t n)
+{
+    json_t *all = json_array();
+
+    for (uint32_t c = 0; c < n_orders; c++) {
+        json_t *order = json_array();
+
+        weft_text_add(&shown->text, "  %s %u ", what, c);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t rank = orders[(size_t)c * n + i];
+
+            weft_text_add(&shown->text, "%s%u", i > 0 ? " → " : " ", rank);
+            json_array_append_new(order, json_integer(rank));
+        }
+        weft_text_add(&shown->text, "\n");
+        json_array_append_new(all, order);
+    }
+    return all;
+}
+
+/* What NCCL's search finds inside each host of several ranks. */
+static void show_channels(struct shown *shown, const struct scenario_world *world,
+                          const struct run_insides *insides)
+{
+    for (uint32_t i = 0; i < insides->n; i++) {
+        const struct coll_inside *inside = &insides->hosts[i];
+        const char *host = world->spec.hosts[i].name;
+        json_t *rings, *trees;
+
+        if (inside->n < 2) {
+            continue;
+        }
+        weft_text_add(&shown->text, "channels inside %s\n", host);
+        rings = show_orders(shown, "ring", inside->rings, inside->n_rings, inside->n);
+        trees = show_orders(shown, "tree", inside->trees, inside->n_trees, inside->n);
+        json_array_append_new(shown->channels, json_pack("{s:s, s:o, s:o}", "host", host,
+                                                         "rings", rings, "trees", trees));
+    }
 }
 
 static bool mesh_init(struct shown *shown)
@@ -62,6 +103,7 @@ static bool mesh_init(struct shown *shown)
         mesh_overlay_make(&graph, hosts, scenario->n_ranks, &overlay);
         coll_mesh_make(&overlay, roots, scenario->n_jobs, insides.hosts, insides.n,
                        &shown->mesh);
+        show_channels(shown, world, &insides);
         run_insides_fini(&insides);
         mesh_graph_fini(&graph);
     }
@@ -177,7 +219,8 @@ static bool show_jobs(struct shown *shown)
 
 int cli_show_plan(const struct cli_options *options, const struct scenario *scenario)
 {
-    struct shown shown = {.scenario = scenario, .plans = json_array()};
+    struct shown shown = {
+        .scenario = scenario, .plans = json_array(), .channels = json_array()};
     char *dump = NULL;
     int code = CLI_USAGE;
 
@@ -188,8 +231,9 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
         coll_mesh_fini(&shown.mesh);
     }
     if (code == CLI_OK && options->json != NULL) {
-        json_t *document = json_pack("{s:i, s:s, s:O}", "schema_version", 1, "scenario",
-                                     scenario->name, "plans", shown.plans);
+        json_t *document =
+            json_pack("{s:i, s:s, s:O, s:O}", "schema_version", 1, "scenario",
+                      scenario->name, "channels", shown.channels, "plans", shown.plans);
 
         dump = json_dumps(document, JSON_INDENT(2));
         json_decref(document);
@@ -203,6 +247,7 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
         code = CLI_USAGE;
     }
     json_decref(shown.plans);
+    json_decref(shown.channels);
     weft_text_fini(&shown.text);
     return code;
 }

@@ -83,6 +83,7 @@ enum coll_buffer { COLL_INPUT, COLL_OUTPUT, COLL_SCRATCH };
 struct coll_step {
     enum coll_step_kind kind;
     uint32_t peer;             /* rank; COPY, JOIN: this one */
+    uint32_t channel;          /* to a rank of the same host; to others 0 */
     enum coll_buffer from, to; /* source of SEND, RECV_REDUCE, COPY; destination of
                                 * RECV, RECV_REDUCE, COPY */
     bool divides;              /* RECV_REDUCE: the result is divided by n_ranks (avg) */
@@ -112,6 +113,9 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
 void coll_plan_fini(struct coll_plan *plan);
 /* Marks in [n_ranks] whom the rank sends to and receives from; marks are only added. */
 void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from);
+/* The same by channels: adds bit c of [n_ranks] for channel c. */
+void coll_plan_channels(const struct coll_plan *plan, uint32_t *send_channels,
+                        uint32_t *receive_channels);
 /* Human-readable steps, one line each. */
 void coll_plan_print(const struct coll_plan *plan, struct weft_text *out);
 /* Proves that the plans of all ranks ([n_ranks]) together compute `job`: every element
@@ -123,11 +127,13 @@ weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *
 
 /* ---- execution ---- */
 
-/* The directed connections of one rank, by peer; NULL for itself. Not owned. */
+/* The directed connections of one rank, by peer and channel: at peer * n_channels + channel. NULL
+ * for itself, and where a pair has no such channel: its channel 0 serves for that. Not owned. */
 struct coll_links {
     uint32_t rank, n_ranks;
-    struct transport_connector **send_to;      /* [n_ranks] */
-    struct transport_connector **receive_from; /* [n_ranks] */
+    uint32_t n_channels;                       /* 0 means 1 */
+    struct transport_connector **send_to;      /* [n_ranks * n_channels] */
+    struct transport_connector **receive_from; /* [n_ranks * n_channels] */
 };
 
 struct coll_buffers {

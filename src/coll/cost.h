@@ -41,6 +41,7 @@ struct coll_mesh {
     uint32_t n_ranks;
     struct mesh_overlay overlay;      /* Owned */
     struct mesh_packing rings, trees; /* Owned */
+    uint32_t n_channels;              /* that plans may use inside hosts; at least 1 */
     struct coll_rooted *rooted;       /* Owned [n_rooted] */
     uint32_t n_rooted;
     /* [0]: the first structure alone; [1]: all of the packing */

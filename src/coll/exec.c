@@ -53,8 +53,10 @@ weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
     exec->links = *links;
     exec->rank = links->rank;
     exec->n_ranks = links->n_ranks;
+    exec->links.n_channels = links->n_channels == 0 ? 1 : links->n_channels;
     for (int i = 0; i < 2; i++) {
-        exec->of_peer[i] = weft_calloc(links->n_ranks, sizeof(struct exec_queue *));
+        exec->of_peer[i] = weft_calloc((size_t)links->n_ranks * exec->links.n_channels,
+                                       sizeof(struct exec_queue *));
     }
     add_queue(exec, EXEC_LOCAL, NULL);
     *out = exec;
@@ -109,13 +111,17 @@ static struct exec_queue *queue_of(struct coll_exec *exec, const struct coll_ste
     enum exec_queue_kind kind = is_send ? EXEC_SENDS : EXEC_RECEIVES;
     struct transport_connector **links =
         is_send ? exec->links.send_to : exec->links.receive_from;
-    struct exec_queue **queue = &exec->of_peer[kind][step->peer];
+    uint32_t at = step->peer * exec->links.n_channels;
+    struct exec_queue **queue;
 
     if (step->kind == COLL_COPY || step->kind == COLL_JOIN) {
         return exec->queues[0];
     }
-    if (*queue == NULL && links[step->peer] != NULL) {
-        *queue = add_queue(exec, kind, links[step->peer]);
+    weft_check(step->channel < exec->links.n_channels);
+    at += links[at + step->channel] == NULL ? 0 : step->channel;
+    queue = &exec->of_peer[kind][at];
+    if (*queue == NULL && links[at] != NULL) {
+        *queue = add_queue(exec, kind, links[at]);
     }
     return *queue;
 }

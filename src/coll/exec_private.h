@@ -85,7 +85,7 @@ struct coll_exec {
     uint32_t n_queues, cap_queues;
     struct exec_queue **active; /* Owned [n_queues]: those with steps of this plan */
     uint32_t n_active;
-    struct exec_queue **of_peer[2]; /* Owned [n_ranks] each; by kind; NULL: not yet */
+    struct exec_queue **of_peer[2]; /* Owned, as links; by kind; NULL: not yet */
     struct coll_links links;        /* arrays Not owned. */
     uint32_t n_ranks, rank;
     uint8_t *scratch; /* Owned by the GPU */

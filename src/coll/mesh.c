@@ -43,6 +43,7 @@ static void take_over(struct mesh_overlay *overlay, struct mesh_packing *rings,
                       struct mesh_packing *trees, struct coll_mesh *out)
 {
     *out = (struct coll_mesh){.n_ranks = overlay->n_ranks,
+                              .n_channels = 1,
                               .overlay = *overlay,
                               .rings = *rings,
                               .trees = *trees};
@@ -71,6 +72,29 @@ static void add_root(struct coll_mesh *mesh, uint32_t root)
     mesh_pack_arborescences(&mesh->overlay, root, true, &rooted->in);
 }
 
+static void see_trees(struct coll_mesh *mesh, const struct mesh_packing *packing)
+{
+    for (uint32_t i = 0; i < packing->n_trees; i++) {
+        uint32_t n = packing->trees[i].channel + 1;
+
+        mesh->n_channels = n > mesh->n_channels ? n : mesh->n_channels;
+    }
+}
+
+static void count_channels(struct coll_mesh *mesh)
+{
+    for (uint32_t i = 0; i < mesh->rings.n_rings; i++) {
+        uint32_t n = mesh->rings.rings[i].channel + 1;
+
+        mesh->n_channels = n > mesh->n_channels ? n : mesh->n_channels;
+    }
+    see_trees(mesh, &mesh->trees);
+    for (uint32_t i = 0; i < mesh->n_rooted; i++) {
+        see_trees(mesh, &mesh->rooted[i].out);
+        see_trees(mesh, &mesh->rooted[i].in);
+    }
+}
+
 /* Through the hosts, along the channels found inside them. */
 static void weave(struct coll_mesh *mesh, const struct coll_inside *insides,
                   uint32_t n_insides)
@@ -86,6 +110,7 @@ static void weave(struct coll_mesh *mesh, const struct coll_inside *insides,
         coll_inside_trees(insides, n_insides, overlay, rooted->root, &rooted->in);
     }
     coll_inside_furnish(insides, n_insides, &mesh->overlay);
+    count_channels(mesh);
 }
 
 void coll_mesh_make(struct mesh_overlay *overlay, const uint32_t *roots, uint32_t n_roots,

@@ -224,6 +224,21 @@ void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receive
     }
 }
 
+void coll_plan_channels(const struct coll_plan *plan, uint32_t *send_channels,
+                        uint32_t *receive_channels)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const struct coll_step *step = &plan->steps[i];
+
+        weft_check(step->channel < MESH_PACKING_MAX);
+        if (step->kind == COLL_SEND) {
+            send_channels[step->peer] |= 1u << step->channel;
+        } else if (step->kind == COLL_RECV || step->kind == COLL_RECV_REDUCE) {
+            receive_channels[step->peer] |= 1u << step->channel;
+        }
+    }
+}
+
 void coll_plan_fini(struct coll_plan *plan)
 {
     free(plan->steps);
@@ -261,6 +276,9 @@ static void print_step(const struct coll_step *step, struct weft_text *out)
     weft_text_add(out, "%s", step_name(step->kind));
     if (step->kind != COLL_COPY && step->kind != COLL_JOIN) {
         weft_text_add(out, " %s %u", step->kind == COLL_SEND ? "to" : "from", step->peer);
+        if (step->channel > 0) {
+            weft_text_add(out, " channel %u", step->channel);
+        }
     }
     if (step->kind != COLL_RECV && step->kind != COLL_JOIN) {
         print_range(out, step->from, step->from_at, step->count);

@@ -193,6 +193,10 @@ static weft_status deliver(struct proof *proof, struct rank_proof *from,
     uint64_t from_at = send->from_at, to_at = recv->to_at;
     struct check_strip *source = proof_strip(proof, from, send->from, &from_at);
 
+    if (send->channel != recv->channel) {
+        return proof_wrong(proof, to->plan->rank, recv_index,
+                           "it expects another channel than is sent on");
+    }
     if (send->count != recv->count) {
         return proof_wrong(proof, to->plan->rank, recv_index,
                            "it expects another length than is sent");

@@ -19,6 +19,17 @@ uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count)
     return n_slices == 0 ? 1 : (count + n_slices - 1) / n_slices;
 }
 
+/* Between hosts there is one connection, whatever the channel. */
+static uint32_t channel_of(const struct coll_draft *draft, const struct coll_step *step)
+{
+    const uint32_t *hosts = draft->mesh->overlay.hosts;
+    uint32_t rank = draft->plan->rank;
+
+    return step->peer != rank && hosts != NULL && hosts[step->peer] == hosts[rank]
+               ? draft->channel
+               : 0;
+}
+
 uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
                         const struct coll_step *step, uint32_t partial)
 {
@@ -31,6 +42,7 @@ uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
     at = &draft->steps[draft->n_steps];
     *at = (struct coll_drafted){
         .key = key, .index = draft->n_steps, .partial = partial, .step = *step};
+    at->step.channel = channel_of(draft, step);
     return draft->n_steps++;
 }
 

@@ -146,6 +146,7 @@ static void along_rings(struct maker *maker, bool all)
         struct carried carried = {.part = part_of(count, before, share), .ring = &ring};
 
         before += share;
+        maker->draft->channel = packing->rings[i].channel;
         coll_ring_make(&packing->rings[i], maker->n, &ring);
         add_blocks(maker, &carried);
         coll_ring_fini(&ring);
@@ -167,6 +168,7 @@ static void along_trees(struct maker *maker, const struct mesh_packing *packing,
                                   .hanging = &hanging};
 
         before += share;
+        maker->draft->channel = tree->channel;
         coll_hanging_make(tree->parent, maker->n, maker->rank, &hanging);
         if (kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER) {
             add_blocks(maker, &carried);

@@ -31,6 +31,7 @@ struct coll_draft {
     uint32_t n_steps, cap;
     uint32_t n_partials; /* users of SCRATCH: ranges of one flow and slice */
     uint32_t n_flows;
+    uint32_t channel; /* of steps to ranks of the same host from now on */
 };
 
 struct coll_drafted {

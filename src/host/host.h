@@ -79,6 +79,7 @@ struct host_connection {
     uint32_t vanished_mtu;         /* tried before, and its packets vanished; or 0 */
     uint32_t n_qps;                /* on this rail */
     enum transport_kind transport; /* of p2p and shm: none of the above, but `to` */
+    uint32_t n_channels;           /* of p2p and shm */
     char why[TRANSPORT_WHY_BYTES]; /* ... this one, and no other */
     weft_ns setup_ns;
 };

@@ -27,11 +27,12 @@ static uint32_t *find_hosts(const struct host *host)
 static weft_status open_inside(struct host *host, const uint32_t *host_of)
 {
     uint32_t n = host->config.n_ranks;
-    bool *peers = weft_calloc(2 * (size_t)n + 1, sizeof(*peers));
+    uint32_t *channels = weft_calloc(2 * (size_t)n + 1, sizeof(*channels));
     struct inside_config config = {.rank = host->config.rank,
                                    .n_ranks = n,
                                    .n_members = host->config.n_members,
                                    .host_of = host_of,
+                                   .n_channels = host->config.mesh->n_channels,
                                    .task_kind = HOST_TASK_INSIDE,
                                    .merges_nics =
                                        host->config.conn.policy == RDMA_POLICY_NCCL_2_25};
@@ -39,15 +40,15 @@ static weft_status open_inside(struct host *host, const uint32_t *host_of)
 
     memcpy(config.job_key, host->config.boot.job_key, sizeof(config.job_key));
     if (host->config.rank < n) {
-        status = host_jobs_peers(host, peers, peers + n);
-        config.sends_to = peers;
-        config.receives_from = peers + n;
+        status = host_jobs_channels(host, channels, channels + n);
+        config.send_channels = channels;
+        config.receive_channels = channels + n;
     }
     if (status == WEFT_OK) {
         status =
             inside_open(host->env, &config, &host->task, &host->inside, &host->error);
     }
-    free(peers);
+    free(channels);
     return status;
 }
 
@@ -112,16 +113,31 @@ void host_inside_why(const struct host *host, uint32_t rank,
     }
 }
 
-/* Connectors inside the host, as they are reported. */
+/* How many channels lead to a rank; *out is the transport of the first. */
+static uint32_t count_channels(struct host *host, uint32_t rank, enum transport_kind *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t c = host->config.mesh->n_channels; c-- > 0;) {
+        const struct transport_connector *connector =
+            inside_connector(host->inside, rank, true, c);
+
+        if (connector != NULL) {
+            *out = connector->kind;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Connectors inside the host, as they are reported: those to a rank together. */
 static void note_all(struct host *host)
 {
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        const struct transport_connector *connector =
-            inside_connector(host->inside, rank, true);
         struct host_connection of = {.to = rank};
 
-        if (connector != NULL) {
-            of.transport = connector->kind;
+        of.n_channels = count_channels(host, rank, &of.transport);
+        if (of.n_channels > 0) {
             host_inside_why(host, rank, of.why);
             host_note(host, &of);
         }

@@ -78,7 +78,8 @@ static weft_status allocate_largest(struct host *host)
     return status;
 }
 
-weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_from)
+weft_status host_jobs_channels(struct host *host, uint32_t *send_channels,
+                               uint32_t *receive_channels)
 {
     for (uint32_t i = 0; i < host->config.n_rows; i++) {
         struct coll_plan plan;
@@ -88,10 +89,24 @@ weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_fr
         if (status != WEFT_OK) {
             return status;
         }
-        coll_plan_peers(&plan, sends_to, receives_from);
+        coll_plan_channels(&plan, send_channels, receive_channels);
         coll_plan_fini(&plan);
     }
     return WEFT_OK;
+}
+
+weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_from)
+{
+    uint32_t n = host->config.n_ranks;
+    uint32_t *channels = weft_calloc(2 * (size_t)n + 1, sizeof(*channels));
+    weft_status status = host_jobs_channels(host, channels, channels + n);
+
+    for (uint32_t rank = 0; rank < n; rank++) {
+        sends_to[rank] = sends_to[rank] || channels[rank] != 0;
+        receives_from[rank] = receives_from[rank] || channels[n + rank] != 0;
+    }
+    free(channels);
+    return status;
 }
 
 /* The connectors of a peer, as far as the rows need them. */
@@ -99,25 +114,27 @@ static void open_links(struct host *host, uint32_t rank)
 {
     struct coll_links *links = &jobs_of(host)->links;
     struct host_peer *peer = &host->peers[rank];
+    uint32_t at = rank * links->n_channels;
 
-    if (host->inside != NULL) {
-        links->send_to[rank] = inside_connector(host->inside, rank, true);
-        links->receive_from[rank] = inside_connector(host->inside, rank, false);
+    for (uint32_t c = 0; host->inside != NULL && c < links->n_channels; c++) {
+        links->send_to[at + c] = inside_connector(host->inside, rank, true, c);
+        links->receive_from[at + c] = inside_connector(host->inside, rank, false, c);
     }
     if (peer->send != NULL) {
         transport_net(&peer->to, peer->send);
-        links->send_to[rank] = &peer->to;
+        links->send_to[at] = &peer->to;
     }
     if (peer->receive != NULL) {
         transport_net(&peer->from, peer->receive);
-        links->receive_from[rank] = &peer->from;
+        links->receive_from[at] = &peer->from;
     }
 }
 
 weft_status host_jobs_open(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
-    uint32_t n = host->config.n_ranks;
+    uint32_t n = host->config.n_ranks, n_channels = host->config.mesh->n_channels;
+    size_t n_links = (size_t)n * n_channels;
     weft_status status;
 
     if (host->config.rank >= n) {
@@ -130,8 +147,9 @@ weft_status host_jobs_open(struct host *host)
     jobs->links = (struct coll_links){
         .rank = host->config.rank,
         .n_ranks = n,
-        .send_to = weft_calloc(n, sizeof(struct transport_connector *)),
-        .receive_from = weft_calloc(n, sizeof(struct transport_connector *)),
+        .n_channels = n_channels,
+        .send_to = weft_calloc(n_links, sizeof(struct transport_connector *)),
+        .receive_from = weft_calloc(n_links, sizeof(struct transport_connector *)),
     };
     for (uint32_t rank = 0; rank < n; rank++) {
         open_links(host, rank);

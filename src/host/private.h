@@ -101,6 +101,10 @@ void host_hear_of_ends(struct host *host);
 weft_status host_jobs_peers(struct host *host, bool *sends_to,
                             bool *receives_from) WEFT_MUST_CHECK;
 
+/* The same by channels, as bits. */
+weft_status host_jobs_channels(struct host *host, uint32_t *send_channels,
+                               uint32_t *receive_channels) WEFT_MUST_CHECK;
+
 struct host_jobs {
     struct coll_links links; /* arrays Owned */
     struct coll_exec *exec;  /* Owned */

@@ -67,6 +67,7 @@ static void put_rail(json_t *object, const struct host_connection *c)
     put(object, "gid_type", text_or_null(is_net ? gid_type_name(c->gid_type) : NULL));
     put(object, "path_mtu", number_or_null(c->path_mtu, is_net));
     put(object, "qps", number_or_null(c->n_qps, is_net));
+    put(object, "channels", number_or_null(c->n_channels, !is_net));
 }
 
 static json_t *connection(const struct run *run, uint32_t from,

@@ -314,6 +314,16 @@ void run_insides_make(struct scenario_world *world, struct run_insides *out)
     free(hosts);
 }
 
+bool run_insides_any(const struct run_insides *insides)
+{
+    for (uint32_t i = 0; i < insides->n; i++) {
+        if (insides->hosts[i].n > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 weft_ps run_limit_ps(const struct run_insides *insides, const struct mesh_graph *graph,
                      const uint32_t *hosts, uint32_t n_ranks,
                      enum mesh_collective collective, uint64_t size_bytes)

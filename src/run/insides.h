@@ -16,6 +16,8 @@ struct run_insides {
  * would not make sense of is as if nobody knew it. Hosts are taken to have GPUs with peer access:
  * the same inside on every rank, whatever it runs on. */
 void run_insides_make(struct scenario_world *world, struct run_insides *out);
+/* Whether some host has several ranks. */
+bool run_insides_any(const struct run_insides *insides);
 /* The physical bound of a collective: of the mesh, or where all ranks share a host, of the links
  * inside it; 0: none is known. */
 weft_ps run_limit_ps(const struct run_insides *insides, const struct mesh_graph *graph,

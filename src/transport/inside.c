@@ -113,9 +113,9 @@ static uint32_t step_bytes(const struct inside *inside)
     return (uint32_t)(n > STEPS_BYTES_MAX ? STEPS_BYTES_MAX : n);
 }
 
-static bool *copy_flags(const bool *from, uint32_t n)
+static uint32_t *copy_channels(const uint32_t *from, uint32_t n)
 {
-    bool *out = weft_calloc((size_t)n + 1, sizeof(*out));
+    uint32_t *out = weft_calloc((size_t)n + 1, sizeof(*out));
 
     if (from != NULL) {
         memcpy(out, from, n * sizeof(*out));
@@ -130,8 +130,10 @@ static void copy_config(struct inside *inside, const struct inside_config *confi
     inside->config = *config;
     inside->host_of = weft_calloc((size_t)n + 1, sizeof(*inside->host_of));
     memcpy(inside->host_of, config->host_of, n * sizeof(*inside->host_of));
-    inside->sends_to = copy_flags(config->sends_to, config->n_ranks);
-    inside->receives_from = copy_flags(config->receives_from, config->n_ranks);
+    inside->config.n_channels = config->n_channels == 0 ? 1 : config->n_channels;
+    weft_check(inside->config.n_channels <= 32);
+    inside->send_channels = copy_channels(config->send_channels, config->n_ranks);
+    inside->receive_channels = copy_channels(config->receive_channels, config->n_ranks);
     inside->locals = weft_calloc((size_t)config->n_ranks + 1, sizeof(*inside->locals));
     if (config->rank < config->n_ranks) {
         inside->n_locals = ranks_of(inside->host_of, config->n_ranks,
@@ -144,13 +146,16 @@ static void copy_config(struct inside *inside, const struct inside_config *confi
 static void open_tables(struct inside *inside)
 {
     uint32_t n = inside->n_locals;
+    size_t n_links = 2 * (size_t)n * inside->config.n_channels;
     struct io_env *env = inside->env;
 
+    inside->n_pending = INSIDE_PENDING_MIN + 2 * (uint32_t)n_links;
+    inside->pending = weft_calloc(inside->n_pending, sizeof(*inside->pending));
     inside->facts = weft_calloc((size_t)n + 1, sizeof(*inside->facts));
     inside->peers =
         weft_calloc((size_t)inside->config.n_members + 1, sizeof(*inside->peers));
-    inside->links = weft_calloc(2 * (size_t)n + 1, sizeof(struct inside_link *));
-    inside->order = weft_calloc(2 * (size_t)n + 1, sizeof(*inside->order));
+    inside->links = weft_calloc(n_links + 1, sizeof(struct inside_link *));
+    inside->order = weft_calloc(n_links + 1, sizeof(*inside->order));
     inside->streams = weft_calloc(2 * (size_t)n + 1, sizeof(struct inside_stream *));
     io_task_init(&inside->door, env->loop, env->host, inside->config.task_kind);
 }
@@ -194,13 +199,16 @@ void inside_destroy(struct inside *inside)
     proxy_destroy(inside->proxy);
     topo_free(inside->system);
     free(inside->host_of);
-    free(inside->sends_to);
-    free(inside->receives_from);
+    free(inside->send_channels);
+    free(inside->receive_channels);
+    free(inside->pending);
     free(inside->locals);
     free(inside->facts);
     free(inside->peers);
-    for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
+    for (uint32_t i = 0; i < 2 * inside->n_locals * inside->config.n_channels; i++) {
         free(inside->links[i]);
+    }
+    for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
         free(inside->streams[i]);
     }
     free(inside->links);
@@ -298,28 +306,41 @@ bool inside_is_up(const struct inside *inside)
     return inside->state == INSIDE_UP;
 }
 
+uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_sender,
+                           uint32_t channel)
+{
+    return (2 * channel + is_sender) * inside->n_locals + place;
+}
+
 static struct inside_link *find(const struct inside *inside, uint32_t peer,
-                                bool is_sender)
+                                bool is_sender, uint32_t channel)
 {
     uint32_t place = inside_place(inside, peer);
-    if (place == UINT32_MAX || place == inside->self) {
+
+    if (place == UINT32_MAX || place == inside->self ||
+        channel >= inside->config.n_channels) {
         return NULL;
     }
-    return inside->links[is_sender * inside->n_locals + place];
+    return inside->links[inside_link_index(inside, place, is_sender, channel)];
 }
 
 const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
                                              bool is_sender)
 {
-    const struct inside_link *link = find(inside, peer, is_sender);
+    for (uint32_t c = 0; c < inside->config.n_channels; c++) {
+        const struct inside_link *link = find(inside, peer, is_sender, c);
 
-    return link == NULL ? NULL : &link->choice;
+        if (link != NULL) {
+            return &link->choice;
+        }
+    }
+    return NULL;
 }
 
 struct transport_connector *inside_connector(struct inside *inside, uint32_t peer,
-                                             bool is_sender)
+                                             bool is_sender, uint32_t channel)
 {
-    struct inside_link *link = find(inside, peer, is_sender);
+    struct inside_link *link = find(inside, peer, is_sender, channel);
 
     return link == NULL || link->state != INSIDE_LINK_UP ? NULL : &link->connector;
 }

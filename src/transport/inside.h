@@ -6,7 +6,8 @@
  *   SETUP      a transport is chosen for every direction of every pair; the owner's end of each
  *              connector gets its memory, from its own proxy
  *   EXCHANGE   all-gathers of connectors' blobs, in NCCL's order: for i = 1, 2 ... those for the
- *              rank i before and the rank i after, up to 128 ranks a round
+ *              rank i before and the rank i after, channel by channel, up to
+ *              128 pairs a round
  *   CONNECT    streams to the proxies of peers; the other ends attach, names go
  *   UP         messages move
  *   CLOSING, CLOSED, or FAILED
@@ -29,8 +30,10 @@ struct inside_config {
     uint32_t rank, n_ranks, n_members;
     /* [n_members]: the first member of each one's host; copied */
     const uint32_t *host_of;
-    /* [n_ranks]: whom the rank sends to and receives from; copied. NULL: nobody. */
-    const bool *sends_to, *receives_from;
+    /* [n_ranks]: over which channels the rank sends to each, and receives from it: bit c for
+     * channel c; copied. NULL: none. */
+    const uint32_t *send_channels, *receive_channels;
+    uint32_t n_channels; /* 1..32, of all members together; 0 means 1 */
     uint8_t job_key[INSIDE_KEY_BYTES];
     uint32_t buffer_bytes; /* of all steps of a connector; 0: NCCL_BUFFSIZE, or 4 MiB */
     int task_kind;         /* of its streams' tasks */
@@ -63,9 +66,10 @@ bool inside_is_up(const struct inside *inside);
  * it is of another host, or the rank has nothing to do with it. */
 const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
                                              bool is_sender);
-/* The connector, once UP; NULL: that direction goes over the network. */
+/* The connector of a channel, once UP; NULL: there is none, or that direction goes over the
+ * network. */
 struct transport_connector *inside_connector(struct inside *inside, uint32_t peer,
-                                             bool is_sender);
+                                             bool is_sender, uint32_t channel);
 
 /* Orderly end: progress until inside_is_closed. Nothing may be under way. */
 void inside_close(struct inside *inside);

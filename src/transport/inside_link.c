@@ -203,8 +203,8 @@ static weft_status come_up(struct inside_link *link)
                                                    .inside = link};
     weft_format(object, sizeof(object), "rank%u", inside->config.rank);
     weft_trace_event(env->trace, io_now(env), env->name, object, "connector",
-                     "peer=%u direction=%s transport=%s", link->peer,
-                     link->is_sender ? "send" : "receive",
+                     "peer=%u direction=%s channel=%u transport=%s", link->peer,
+                     link->is_sender ? "send" : "receive", link->connector.channel,
                      transport_kind_name(link->choice.kind));
     enter(link, INSIDE_LINK_UP);
     return WEFT_OK;

@@ -9,8 +9,9 @@
 #include "transport/proxy.h"
 
 #define INSIDE_PROVE_NS 5000000000
-#define INSIDE_TX_BYTES 8192u
-#define INSIDE_PENDING_MAX 64u
+/* Answers to what a peer may ask at once: of each channel, for both directions. */
+#define INSIDE_TX_BYTES 16384u
+#define INSIDE_PENDING_MIN 64u
 
 /* ---- inside_stream.c: a stream between two processes of the host ---- */
 
@@ -86,13 +87,13 @@ struct inside {
     struct io_env *env;   /* Not owned. */
     struct io_task *task; /* Not owned. */
     struct inside_config config;
-    uint32_t *host_of;              /* Owned [n_members] */
-    bool *sends_to, *receives_from; /* Owned [n_ranks] */
-    uint32_t *locals;               /* Owned [n_locals]: ranks of this host, ascending */
-    uint32_t n_locals, self;        /* self: place of the own rank in locals */
-    uint32_t n_locals_max;          /* of any host */
-    struct inside_facts *facts;     /* Owned [n_locals] */
-    struct topo_peer *peers;        /* Owned [n_members] */
+    uint32_t *host_of;                          /* Owned [n_members] */
+    uint32_t *send_channels, *receive_channels; /* Owned [n_ranks] */
+    uint32_t *locals;           /* Owned [n_locals]: ranks of this host, ascending */
+    uint32_t n_locals, self;    /* self: place of the own rank in locals */
+    uint32_t n_locals_max;      /* of any host */
+    struct inside_facts *facts; /* Owned [n_locals] */
+    struct topo_peer *peers;    /* Owned [n_members] */
     struct topo_settings settings;
     struct topo_comm comm;
     struct topo_view view;      /* system NULL: nobody knows */
@@ -106,10 +107,12 @@ struct inside {
     struct client_identity identity;
     /* Owned [2 * n_locals], and they: ours by place, then guests; NULL: none yet */
     struct inside_stream **streams;
-    struct inside_pending pending[INSIDE_PENDING_MAX];
+    struct inside_pending *pending; /* Owned [n_pending] */
+    uint32_t n_pending;
     uint32_t last_op;
 
-    /* Owned [2 * n_locals], and they: receiving, then sending, by place; NULL: none */
+    /* Owned [2 * n_locals * n_channels], and they: of each channel receiving, then sending, by
+     * place; NULL: none */
     struct inside_link **links;
     uint32_t *order; /* Owned [n_links]: in which they are set up */
     uint32_t n_links;
@@ -148,6 +151,9 @@ weft_status inside_blob_take(struct inside_link *link,
 void inside_link_close(struct inside_link *link);
 /* Wakes the rank at the other end, if a counter moved while it slept. */
 void inside_link_ring(struct inside_link *link);
+/* Where in `links` one is. */
+uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_sender,
+                           uint32_t channel);
 /* The ith connector in the order of set-up; NULL: it goes over the network. */
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
 /* All of them, as far as they go. */

@@ -55,19 +55,37 @@ static bool reaches(struct inside *inside, uint32_t place)
            gpu->ops->can_access(gpu, inside->facts[place].gpu);
 }
 
+static void add_link(struct inside *inside, uint32_t place, bool is_sender,
+                     uint32_t channel, const struct transport_choice *choice)
+{
+    uint32_t at = inside_link_index(inside, place, is_sender, channel);
+    struct inside_link *link = weft_calloc(1, sizeof(*link));
+
+    inside->links[at] = link;
+    link->choice = *choice;
+    link->inside = inside;
+    link->peer = inside->locals[place];
+    link->is_sender = is_sender;
+    link->connector.channel = channel;
+    /* Shared memory is the receiver's (NCCL_SHM_LOCALITY=2); GPUs write, unless they read. */
+    link->is_owner = link->choice.reads ? is_sender : !is_sender;
+    inside->order[inside->n_links++] = at;
+}
+
+/* The rules know nothing of channels: what holds for one holds for all of a direction. */
 static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
 {
     uint32_t peer = inside->locals[place];
-    uint32_t at = is_sender * inside->n_locals + place;
+    uint32_t channels =
+        (is_sender ? inside->send_channels : inside->receive_channels)[peer];
     struct transport_choice choice;
-    struct inside_link *link;
     const struct transport_question question = {.view = &inside->view,
                                                 .self = inside->config.rank,
                                                 .peer = peer,
                                                 .can_access = reaches(inside, place)};
     weft_status status;
 
-    if (!(is_sender ? inside->sends_to : inside->receives_from)[peer]) {
+    if (channels == 0) {
         return WEFT_OK;
     }
     status = transport_choose(&question, &choice, &inside->error);
@@ -81,15 +99,11 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
         return inside_fail(inside, peer, WEFT_ERR_ROUTE, "inside",
                            "no transport found: %s", transport_why(&choice, why));
     }
-    link = weft_calloc(1, sizeof(*link));
-    inside->links[at] = link;
-    link->choice = choice;
-    link->inside = inside;
-    link->peer = peer;
-    link->is_sender = is_sender;
-    /* Shared memory is the receiver's (NCCL_SHM_LOCALITY=2); GPUs write, unless they read. */
-    link->is_owner = link->choice.reads ? is_sender : !is_sender;
-    inside->order[inside->n_links++] = at;
+    for (uint32_t c = 0; c < inside->config.n_channels; c++) {
+        if ((channels >> c & 1) != 0) {
+            add_link(inside, place, is_sender, c, &choice);
+        }
+    }
     return WEFT_OK;
 }
 
@@ -138,23 +152,38 @@ weft_status inside_links_progress(struct inside *inside)
 
 /* ---- rounds ---- */
 
-/* Of each offset i: the blob for the rank i before, then the one for the rank i after. */
+/* Of each offset i: the blobs for the rank i before, then those for the rank i after. */
 static uint32_t offsets_of_round(const struct inside *inside)
 {
     uint32_t left = inside->n_locals_max - 1 - inside->n_offsets;
+    uint32_t most = INSIDE_ROUND_PEERS / inside->config.n_channels;
 
-    return left < INSIDE_ROUND_PEERS ? left : INSIDE_ROUND_PEERS;
+    return left < most ? left : most;
 }
 
-static void put_blob(struct inside *inside, uint32_t place, bool is_sender, uint8_t *out)
+/* What one direction of one offset takes. */
+static size_t blobs_bytes(const struct inside *inside)
 {
-    const struct inside_link *link = inside->links[is_sender * inside->n_locals + place];
-    struct inside_blob blob = {.is_there = false};
+    return (size_t)inside->config.n_channels * INSIDE_BLOB_BYTES;
+}
 
-    if (link != NULL && link->choice.kind != TRANSPORT_NET) {
-        inside_blob_of(link, &blob);
+static void put_blobs(struct inside *inside, uint32_t place, bool is_sender, uint8_t *out)
+{
+    for (uint32_t c = 0; c < inside->config.n_channels; c++) {
+        const struct inside_link *link =
+            inside->links[inside_link_index(inside, place, is_sender, c)];
+        struct inside_blob blob = {.is_there = false};
+
+        if (link != NULL && link->choice.kind != TRANSPORT_NET) {
+            inside_blob_of(link, &blob);
+        }
+        inside_encode_blob(&blob, out + (size_t)c * INSIDE_BLOB_BYTES);
     }
-    inside_encode_blob(&blob, out);
+}
+
+static size_t round_bytes(const struct inside *inside)
+{
+    return 2 * (size_t)offsets_of_round(inside) * blobs_bytes(inside);
 }
 
 static void make_round(struct inside *inside)
@@ -162,18 +191,17 @@ static void make_round(struct inside *inside)
     uint32_t n = inside->n_locals, n_here = offsets_of_round(inside);
     uint8_t *out;
 
-    inside->round_bytes =
-        weft_realloc(inside->round_bytes, 2 * (size_t)n_here * INSIDE_BLOB_BYTES);
+    inside->round_bytes = weft_realloc(inside->round_bytes, round_bytes(inside));
     out = inside->round_bytes;
-    memset(out, 0, 2 * (size_t)n_here * INSIDE_BLOB_BYTES);
+    memset(out, 0, round_bytes(inside));
     for (uint32_t k = 0; k < n_here; k++) {
         uint32_t i = inside->n_offsets + 1 + k;
 
         if (i < n) {
-            put_blob(inside, (inside->self + n - i) % n, false, out);
-            put_blob(inside, (inside->self + i) % n, true, out + INSIDE_BLOB_BYTES);
+            put_blobs(inside, (inside->self + n - i) % n, false, out);
+            put_blobs(inside, (inside->self + i) % n, true, out + blobs_bytes(inside));
         }
-        out += 2 * INSIDE_BLOB_BYTES;
+        out += 2 * blobs_bytes(inside);
     }
 }
 
@@ -197,7 +225,7 @@ weft_status inside_round(struct inside *inside, const uint8_t **out_bytes,
         if (inside->state == INSIDE_SETUP) {
             inside_enter(inside, INSIDE_EXCHANGE);
         }
-        *out_n_bytes = 2 * (size_t)offsets_of_round(inside) * INSIDE_BLOB_BYTES;
+        *out_n_bytes = round_bytes(inside);
         if (*out_n_bytes > 0) {
             make_round(inside);
         }
@@ -207,9 +235,10 @@ weft_status inside_round(struct inside *inside, const uint8_t **out_bytes,
 }
 
 static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32_t place,
-                             bool is_sender)
+                             bool is_sender, uint32_t channel)
 {
-    struct inside_link *link = inside->links[is_sender * inside->n_locals + place];
+    struct inside_link *link =
+        inside->links[inside_link_index(inside, place, is_sender, channel)];
     struct inside_blob blob;
     weft_status status = inside_decode_blob(bytes, &blob, &inside->error);
 
@@ -222,28 +251,40 @@ static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32
                : inside_blob_take(link, &blob);
 }
 
+/* Of all channels of a direction, from the rank at a place. */
+static weft_status take_blobs(struct inside *inside, const uint8_t *bytes, uint32_t place,
+                              bool is_sender)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t c = 0; c < inside->config.n_channels && status == WEFT_OK; c++) {
+        status =
+            take_blob(inside, bytes + (size_t)c * INSIDE_BLOB_BYTES, place, is_sender, c);
+    }
+    return status;
+}
+
 /* What the rank i before sent to who is i after it: that is this one. */
-static weft_status take_blobs(struct inside *inside, const uint8_t *result)
+static weft_status take_round(struct inside *inside, const uint8_t *result)
 {
     uint32_t n = inside->n_locals, n_here = offsets_of_round(inside);
-    size_t each = 2 * (size_t)n_here * INSIDE_BLOB_BYTES;
+    size_t each = round_bytes(inside), half = blobs_bytes(inside);
     weft_status status = WEFT_OK;
 
     for (uint32_t k = 0; k < n_here && status == WEFT_OK; k++) {
         uint32_t i = inside->n_offsets + 1 + k;
         uint32_t before = (inside->self + n - i % (n + !n)) % (n + !n);
         uint32_t after = (inside->self + i) % (n + !n);
-        size_t at = 2 * (size_t)k * INSIDE_BLOB_BYTES;
+        size_t at = 2 * (size_t)k * half;
 
         if (i >= n) {
             break;
         }
-        status = take_blob(
-            inside, result + inside->locals[before] * each + at + INSIDE_BLOB_BYTES,
-            before, false);
+        status = take_blobs(inside, result + inside->locals[before] * each + at + half,
+                            before, false);
         if (status == WEFT_OK) {
-            status = take_blob(inside, result + inside->locals[after] * each + at, after,
-                               true);
+            status = take_blobs(inside, result + inside->locals[after] * each + at, after,
+                                true);
         }
     }
     inside->n_offsets += n_here;
@@ -278,7 +319,7 @@ weft_status inside_take(struct inside *inside, const uint8_t *result,
         }
         inside_enter(inside, INSIDE_SETUP);
     } else {
-        status = take_blobs(inside, result);
+        status = take_round(inside, result);
         if (status == WEFT_OK && offsets_of_round(inside) == 0) {
             inside_enter(inside, INSIDE_CONNECT);
             status = dial_all(inside);

@@ -268,7 +268,7 @@ static weft_status keep_pending(struct inside_stream *stream,
 {
     struct inside *inside = stream->inside;
 
-    for (uint32_t i = 0; i < INSIDE_PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < inside->n_pending; i++) {
         struct inside_pending *pending = &inside->pending[i];
 
         if (!pending->is_used) {
@@ -277,12 +277,12 @@ static weft_status keep_pending(struct inside_stream *stream,
         }
     }
     return inside_fail(inside, stream->rank, WEFT_ERR_LIMIT, "inside",
-                       "it has more than %u requests open", INSIDE_PENDING_MAX);
+                       "it has more than %u requests open", inside->n_pending);
 }
 
 void inside_serve_pending(struct inside *inside)
 {
-    for (uint32_t i = 0; i < INSIDE_PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < inside->n_pending; i++) {
         struct inside_pending *pending = &inside->pending[i];
         struct inside_stream *stream = pending->stream;
         struct proxy_answer out;

@@ -56,8 +56,8 @@ static void stop(void)
     sim_bed_fini(&bed);
 }
 
-/* `reach`: how many ranks after it a rank sends to. */
-static void open_all(uint32_t reach)
+/* `reach`: how many ranks after it a rank sends to, over which of how many channels. */
+static void open_channels(uint32_t reach, uint32_t channels, uint32_t n_channels)
 {
     uint32_t m = 0;
 
@@ -68,16 +68,17 @@ static void open_all(uint32_t reach)
                                            .n_ranks = n_ranks,
                                            .n_members = n_members,
                                            .host_of = host_of,
+                                           .n_channels = n_channels,
                                            .task_kind = 2};
-            bool sends_to[MEMBERS_MAX] = {false}, receives_from[MEMBERS_MAX] = {false};
+            uint32_t sends_to[MEMBERS_MAX] = {0}, receives_from[MEMBERS_MAX] = {0};
             struct weft_error error = {0};
 
             for (uint32_t i = 1; i <= reach && m < n_ranks; i++) {
-                sends_to[(m + i) % n_ranks] = true;
-                receives_from[(m + n_ranks - i) % n_ranks] = true;
+                sends_to[(m + i) % n_ranks] = channels;
+                receives_from[(m + n_ranks - i) % n_ranks] = channels;
             }
-            config.sends_to = m < n_ranks ? sends_to : NULL;
-            config.receives_from = m < n_ranks ? receives_from : NULL;
+            config.send_channels = m < n_ranks ? sends_to : NULL;
+            config.receive_channels = m < n_ranks ? receives_from : NULL;
             config.buffer_bytes = 64u << 10;
             envs[m] = backend_sim.host_env(bed.world, host, p);
             io_task_init(&tasks[m], envs[m]->loop, envs[m]->host, 1);
@@ -85,6 +86,11 @@ static void open_all(uint32_t reach)
                 inside_open(envs[m], &config, &tasks[m], &insides[m], &error), WEFT_OK);
         }
     }
+}
+
+static void open_all(uint32_t reach)
+{
+    open_channels(reach, 1, 1);
 }
 
 /* What boot does for a rank. */
@@ -192,11 +198,11 @@ static void close_all(void)
 }
 
 /* A message larger than all steps, in pieces of them. */
-static void send_one(uint32_t from, uint32_t to)
+static void send_over(uint32_t from, uint32_t to, uint32_t channel)
 {
     static uint8_t data[200001], got[200001];
-    struct transport_connector *out = inside_connector(insides[from], to, true);
-    struct transport_connector *in = inside_connector(insides[to], from, false);
+    struct transport_connector *out = inside_connector(insides[from], to, true, channel);
+    struct transport_connector *in = inside_connector(insides[to], from, false, channel);
     union transport_request sent, received;
     weft_status is_sent = WEFT_AGAIN, is_in = WEFT_AGAIN;
     size_t n_bytes = 0;
@@ -221,6 +227,38 @@ static void send_one(uint32_t from, uint32_t to)
     ck_assert(!transport_needs_flush(in));
 }
 
+static void send_one(uint32_t from, uint32_t to)
+{
+    send_over(from, to, 0);
+}
+
+/* Each channel has buffers of its own: what nobody takes on one does not hold up another. */
+START_TEST(channels_have_connectors_of_their_own)
+{
+    static uint8_t stuck[300000];
+    union transport_request waiting;
+
+    add_host(3, true);
+    open_channels(2, 1u << 1 | 1u << 30, 31);
+    come_up();
+    /* 128 pairs of blobs at a time are four offsets of 31 channels. */
+    ck_assert_uint_eq(n_rounds, 2);
+    ck_assert_uint_eq(rounds[1], 2 * 2 * 31 * 256);
+    ck_assert_ptr_null(inside_connector(insides[0], 1, true, 0));
+    ck_assert_ptr_null(inside_connector(insides[0], 1, true, 31));
+    ck_assert_uint_eq(inside_connector(insides[0], 1, true, 30)->channel, 30);
+    ck_assert_int_eq(transport_isend(inside_connector(insides[0], 1, true, 1), stuck,
+                                     sizeof(stuck), NULL, &waiting),
+                     WEFT_OK);
+    send_over(0, 1, 30);
+    send_over(0, 1, 30);
+    ck_assert_int_eq(
+        transport_test(inside_connector(insides[0], 1, true, 1), waiting, NULL),
+        WEFT_AGAIN);
+    close_all();
+}
+END_TEST
+
 START_TEST(ranks_meet_inside_their_hosts_only)
 {
     add_host(3, true);
@@ -240,7 +278,7 @@ START_TEST(ranks_meet_inside_their_hosts_only)
 
             for (int is_sender = 0; is_sender < 2; is_sender++) {
                 struct transport_connector *c =
-                    inside_connector(insides[a], b, is_sender == 1);
+                    inside_connector(insides[a], b, is_sender == 1, 0);
 
                 ck_assert((c != NULL) == is_inside);
                 ck_assert(c == NULL || (c->kind == TRANSPORT_SHM && c->peer == b));
@@ -299,9 +337,9 @@ START_TEST(many_ranks_take_several_rounds)
     ck_assert_uint_eq(n_rounds, 3);
     ck_assert_uint_eq(rounds[1], 128 * 2 * 256);
     ck_assert_uint_eq(rounds[2], 1 * 2 * 256);
-    ck_assert_ptr_nonnull(inside_connector(insides[0], 1, true));
-    ck_assert_ptr_null(inside_connector(insides[0], 1, false));
-    ck_assert_ptr_nonnull(inside_connector(insides[0], 129, false));
+    ck_assert_ptr_nonnull(inside_connector(insides[0], 1, true, 0));
+    ck_assert_ptr_null(inside_connector(insides[0], 1, false, 0));
+    ck_assert_ptr_nonnull(inside_connector(insides[0], 129, false, 0));
     send_one(129, 0);
     close_all();
 }
@@ -376,6 +414,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, ranks_meet_inside_their_hosts_only);
+    tcase_add_test(tests, channels_have_connectors_of_their_own);
     tcase_add_test(tests, nobody_is_up_who_cannot_ring);
     tcase_add_test(tests, many_ranks_take_several_rounds);
     tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
