@@ -120,6 +120,7 @@ int cli_guest(struct cli_options *options);
 int cli_plugin(struct cli_options *options);
 int cli_plugin_check(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);
+int cli_doctor(struct cli_options *options);
 int cli_completion(struct cli_options *options);
 
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after

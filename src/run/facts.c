@@ -111,13 +111,13 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
     }
 }
 
-static void add_devices(const struct host *host, const struct io_hostinfo *info,
+static void add_devices(const struct io_env *env, const struct io_hostinfo *info,
                         struct diag_host *out)
 {
     char name[DIAG_NAME_BYTES];
 
-    for (uint32_t i = 0; i < host->env->n_devices; i++) {
-        struct io_device *device = host->env->devices[i];
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        struct io_device *device = env->devices[i];
 
         for (uint8_t port = 1; port <= device->n_ports; port++) {
             weft_format(name, sizeof(name), port == 1 ? "%s" : "%s/%u", device->name,
@@ -158,6 +158,27 @@ static enum diag_known merges_nics(const struct host *host)
                : DIAG_NO;
 }
 
+void run_facts_before(struct rdma *rdma, struct diag_host *out)
+{
+    enum { PORTS_MAX = 64 };
+    struct io_env *env = rdma->env;
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+    struct rdma_port_facts *facts = weft_calloc(PORTS_MAX, sizeof(*facts));
+
+    weft_format(out->name, sizeof(out->name), "%s", env->name);
+    out->was_observed = true;
+    out->gid_index = IO_UNKNOWN;
+    out->memlock_bytes = info->memlock_bytes;
+    out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
+    out->ports = weft_calloc(out->n_ports + 1, sizeof(*out->ports));
+    for (uint32_t i = 0; i < out->n_ports; i++) {
+        run_facts_port(&facts[i], &out->ports[i]);
+        add_netdevs(info, &out->ports[i]);
+    }
+    add_devices(env, info, out);
+    free(facts);
+}
+
 void run_facts(const struct host *host, struct diag_host *out)
 {
     const struct io_hostinfo *info = host->env->ops->hostinfo(host->env);
@@ -174,5 +195,5 @@ void run_facts(const struct host *host, struct diag_host *out)
         run_facts_port(&host->ports[i], &out->ports[i]);
         add_netdevs(info, &out->ports[i]);
     }
-    add_devices(host, info, out);
+    add_devices(host->env, info, out);
 }

@@ -9,6 +9,8 @@
 /* Fills `out` (zero) with name, limits, settings and ports; errors, events and the rest stay
  * empty. The caller's to fini. */
 void run_facts(const struct host *host, struct diag_host *out);
+/* The same of a host on which nothing ran, by what its devices tell. */
+void run_facts_before(struct rdma *rdma, struct diag_host *out);
 /* The part of it that peers are told. */
 void run_facts_port(const struct rdma_port_facts *facts, struct diag_port *out);
 

@@ -1,0 +1,109 @@
+"""`weft doctor`: of scenarios' hosts, whose mistakes are known, and of this machine, whose settings a
+test can choose."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
+FIELD = "scenarios/field"
+
+
+def doctor(*arguments, **environment):
+    base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
+    ran = subprocess.run([WEFT, "doctor", "--json", *arguments], cwd=ROOT, capture_output=True,
+                         text=True, check=False, timeout=60, env={**base, **environment})
+    document = json.loads(ran.stdout)
+    has_error = any(finding["severity"] == "error" for finding in document["findings"])
+    assert ran.returncode == (1 if has_error else 0), ran.stderr
+    return document
+
+
+def codes(document, *severities):
+    return {finding["code"] for finding in document["findings"]
+            if finding["severity"] in (severities or ("error", "warning"))}
+
+
+@pytest.mark.parametrize("file", ["spark/pair", "spark/triangle", "spark/ring-4", "basic/triangle",
+                                  "basic/ipv6", "partial/grid-2x4"])
+def test_a_mesh_that_works_has_nothing_wrong(file):
+    assert codes(doctor(f"scenarios/{file}.yaml")) == set()
+
+
+@pytest.mark.parametrize("file,code", [
+    ("../basic/slash-31", "route.prefix_collision"),  # fine, but for NCCL 2.30
+    ("s03-prefix-collision", "route.prefix_collision"),
+    ("s04-twins-same-subnet", "route.gid_collision"),
+    ("s05-link-local-both", "route.link_local"),
+    ("s06-flat-subnet", "route.gid_collision"),
+    ("s08-rp-filter", "host.rp_filter"),
+    ("s23-shared-index", "gid.fixed_index"),
+    ("s31-mtu-after-reboot", "link.mtu_mismatch"),
+    ("s38-address-lost", "addr.missing"),
+    ("s47-memlock", "host.memlock")])
+def test_what_is_wrong_before_it_runs_is_found_before_it_runs(file, code):
+    assert codes(doctor(f"{FIELD}/{file}.yaml")) == {code}
+
+
+def test_one_address_on_two_ports():
+    links = ('[{endpoints: ["titanic:p0", "iceberg:p0"], addresses: [10.1.0.1/24, 10.1.0.2/24]}, '
+             '{endpoints: ["titanic:p1", "iceberg:p1"], addresses: [10.1.0.1/24, 10.1.0.3/24], '
+             'overlap: allowed}]')
+    ports = "{titanic: {ports: [p0, p1]}, iceberg: {ports: [p0, p1]}}"
+    document = doctor("scenarios/basic/pair.yaml", "--set", f"topology.nodes={ports}", "--set",
+                      f"topology.links={links}")
+    assert {(f["code"], f["where"]["host"]) for f in document["findings"]} == {
+        ("addr.duplicate", "titanic"), ("route.gid_collision", "iceberg")}
+
+
+def test_a_cage_without_a_cable_is_said_and_no_mistake():
+    document = doctor("scenarios/spark/pair.yaml")
+    assert codes(document, "info") == {"link.down"}
+    assert {host["name"] for host in document["hosts"]} == {"spark-1", "spark-2"}
+
+
+def here(**environment):
+    return codes(doctor(**environment), "error", "warning", "info") - {
+        "host.memlock", "host.kernel_memory"}
+
+
+def test_this_machine_without_a_device_says_so(tmp_path):
+    empty = {"HOME": str(tmp_path), "WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": str(tmp_path)}
+    assert here(**empty) == {"host.no_device"}
+    assert here(**empty, NCCL_NET_PLUGIN="none") == {"host.no_device", "plugin.not_chosen"}
+    assert here(**empty, NCCL_NET="Socket") == {"host.no_device", "plugin.not_chosen"}
+    assert here(**empty, NCCL_NET_PLUGIN="mesh") == {"host.no_device", "plugin.not_found"}
+    assert here(**empty, NCCL_NET_PLUGIN="") == {"host.no_device"}
+    assert here(**empty, NCCL_MESH_TIMEOUT="14") == {"host.no_device"}
+    assert here(**empty, NCCL_MESH_TIMEOUT_MS="14") == {"host.no_device", "plugin.setting"}
+
+
+def test_a_plugin_that_is_found(tmp_path):
+    found = {"HOME": str(tmp_path), "WEFT_DEVICES": "none_such",
+             "LD_LIBRARY_PATH": str(Path(WEFT).resolve().parent)}
+    assert here(**found, NCCL_NET_PLUGIN="mesh") == {"host.no_device"}
+    assert here(**found) == {"host.no_device", "plugin.not_chosen"}  # a hint
+
+
+def test_settings_in_files_count_where_the_environment_says_nothing(tmp_path):
+    (tmp_path / ".nccl.conf").write_text("# left behind\nNCCL_NET_PLUGIN=none # by a script\n")
+    home = {"HOME": str(tmp_path), "WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": "/"}
+    document = doctor(**home)
+    finding = next(f for f in document["findings"] if f["code"] == "plugin.not_chosen")
+    assert "~/.nccl.conf" in json.dumps(finding["evidence"])
+    assert "plugin.not_chosen" not in here(**home, NCCL_NET_PLUGIN="mesh")
+    (tmp_path / "other").write_text("NCCL_NET=IB\n")
+    other = doctor(**home, NCCL_CONF_FILE=str(tmp_path / "other"))
+    finding = next(f for f in other["findings"] if f["code"] == "plugin.not_chosen")
+    assert "NCCL_CONF_FILE" in json.dumps(finding["evidence"])
+
+
+def test_people_see_ports_and_findings():
+    ran = subprocess.run([WEFT, "doctor", "scenarios/spark/triangle.yaml"], cwd=ROOT, text=True,
+                         capture_output=True, check=True, env={**os.environ, "NO_COLOR": "1"})
+    assert "spark-1  p0.0             up   mtu 9000  192.168.0.1/24 (GID 3)\n" in ran.stdout
+    assert ran.stdout.endswith("no findings\n")

@@ -1,0 +1,306 @@
+#include "diag/preflight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+/* ---- saying it ---- */
+
+/* The last one's evidence may be added to until the next is said. */
+static struct diag_finding *say(struct diag_findings *out, enum diag_code code,
+                                enum diag_severity severity, const struct diag_host *host,
+                                const struct diag_port *port)
+{
+    struct diag_finding *finding;
+
+    out->items = weft_realloc(out->items, (out->n + 1) * sizeof(*out->items));
+    finding = &out->items[out->n++];
+    *finding = (struct diag_finding){.entry = diag_entry(code), .severity = severity};
+    weft_format(finding->host, sizeof(finding->host), "%s", host->name);
+    if (port != NULL) {
+        weft_format(finding->port, sizeof(finding->port), "%s", port->name);
+    }
+    return finding;
+}
+
+/* Stable, errors first. */
+static void sort_by_severity(struct diag_findings *out)
+{
+    for (uint32_t i = 1; i < out->n; i++) {
+        struct diag_finding finding = out->items[i];
+        uint32_t k = i;
+
+        for (; k > 0 && out->items[k - 1].severity > finding.severity; k--) {
+            out->items[k] = out->items[k - 1];
+        }
+        out->items[k] = finding;
+    }
+}
+
+/* ---- ports ---- */
+
+static bool has_usable_gid(const struct diag_port *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].type == 2 && port->gids[i].prefix_len > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_link(const struct diag_host *host)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (host->ports[i].is_up != DIAG_NO) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void look_at_port(const struct diag_host *host, const struct diag_port *port,
+                         struct diag_findings *out)
+{
+    if (port->is_up == DIAG_NO) {
+        /* A cage without a cable is nobody's fault, unless none has one. */
+        say(out, DIAG_LINK_DOWN, has_link(host) ? DIAG_INFO : DIAG_ERROR, host, port);
+        return;
+    }
+    if (port->is_up == DIAG_UNKNOWN || !port->has_gids) {
+        return;
+    }
+    if (diag_has_address(port) == DIAG_NO) {
+        say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
+    } else if (!has_usable_gid(port)) {
+        say(out, DIAG_GID_MISSING, DIAG_ERROR, host, port);
+    }
+    if (port->rp_filter == 1 && port->is_software == DIAG_YES) {
+        diag_evidence_int(say(out, DIAG_HOST_RP_FILTER, DIAG_WARNING, host, port),
+                          "rp_filter", port->rp_filter);
+    }
+}
+
+/* Addresses of two ports of this host, each a usable one. */
+enum nearness { FAR, IN_ONE_24, IN_ONE_SUBNET, BOTH_LINK_LOCAL, SAME };
+
+static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b)
+{
+    unsigned least =
+        (unsigned)(a->prefix_len < b->prefix_len ? a->prefix_len : b->prefix_len);
+
+    if (a->type != 2 || b->type != 2 || a->prefix_len <= 0 || b->prefix_len <= 0) {
+        return FAR;
+    }
+    if (io_ip_is_v4(&a->ip) && io_ip_is_link_local(&a->ip) && io_ip_is_v4(&b->ip) &&
+        io_ip_is_link_local(&b->ip)) {
+        return BOTH_LINK_LOCAL;
+    }
+    if (io_ip_is_link_local(&a->ip) || io_ip_is_link_local(&b->ip)) {
+        return FAR; /* fe80:: has a scope */
+    }
+    if (io_ip_equal(&a->ip, &b->ip)) {
+        return SAME;
+    }
+    if (io_ip_same_subnet(&a->ip, &b->ip, least)) {
+        return IN_ONE_SUBNET;
+    }
+    return io_ip_is_v4(&a->ip) && io_ip_same_subnet(&a->ip, &b->ip, 24) ? IN_ONE_24 : FAR;
+}
+
+static void look_at_pair(const struct diag_host *host, const struct diag_port *a,
+                         const struct diag_port *b, struct diag_findings *out)
+{
+    static const enum diag_code codes[] = {
+        [IN_ONE_24] = DIAG_ROUTE_PREFIX_COLLISION,
+        [IN_ONE_SUBNET] = DIAG_ROUTE_GID_COLLISION,
+        [BOTH_LINK_LOCAL] = DIAG_ROUTE_LINK_LOCAL,
+        [SAME] = DIAG_ADDR_DUPLICATE,
+    };
+    enum nearness worst = FAR;
+    const struct diag_gid *mine = NULL, *other = NULL;
+    char text[IO_IP_TEXT_BYTES];
+    struct diag_finding *finding;
+
+    for (uint32_t i = 0; i < a->n_gids; i++) {
+        for (uint32_t k = 0; k < b->n_gids; k++) {
+            enum nearness nearness = compare(&a->gids[i], &b->gids[k]);
+
+            if (nearness > worst) {
+                worst = nearness;
+                mine = &a->gids[i];
+                other = &b->gids[k];
+            }
+        }
+    }
+    if (worst == FAR) {
+        return;
+    }
+    finding =
+        say(out, codes[worst], worst == IN_ONE_24 ? DIAG_WARNING : DIAG_ERROR, host, a);
+    diag_evidence_text(finding, "address", io_ip_format(&mine->ip, text, sizeof(text)));
+    diag_evidence_int(finding, "prefix_len", mine->prefix_len);
+    diag_evidence_text(finding, "other_port", b->name);
+    diag_evidence_text(finding, "other_address",
+                       io_ip_format(&other->ip, text, sizeof(text)));
+    diag_evidence_int(finding, "other_prefix_len", other->prefix_len);
+}
+
+static void look_at_ports(const struct diag_host *host, struct diag_findings *out)
+{
+    if (host->n_ports == 0) {
+        say(out, DIAG_HOST_NO_DEVICE, DIAG_ERROR, host, NULL);
+    }
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        look_at_port(host, &host->ports[i], out);
+        for (uint32_t k = i + 1; k < host->n_ports; k++) {
+            look_at_pair(host, &host->ports[i], &host->ports[k], out);
+        }
+    }
+}
+
+/* ---- limits ---- */
+
+static void look_at_limits(const struct diag_host *host,
+                           const struct diag_preflight *more, struct diag_findings *out)
+{
+    if (host->memlock_bytes != IO_UNKNOWN && host->memlock_bytes < DIAG_MEMLOCK_MIN) {
+        diag_evidence_int(say(out, DIAG_HOST_MEMLOCK, DIAG_WARNING, host, NULL),
+                          "memlock_bytes", host->memlock_bytes);
+    }
+    if (more->cma_total_kib == 0 && more->cma_free_kib > 0) {
+        struct diag_finding *finding =
+            say(out, DIAG_HOST_KERNEL_MEMORY, DIAG_ERROR, host, NULL);
+
+        diag_evidence_int(finding, "cma_total_kib", more->cma_total_kib);
+        diag_evidence_int(finding, "cma_free_kib", more->cma_free_kib);
+    }
+}
+
+/* ---- settings ---- */
+
+/* An empty one is none. */
+static const struct diag_setting *find(const struct diag_preflight *more,
+                                       const char *name)
+{
+    for (uint32_t i = 0; i < more->n_settings; i++) {
+        if (strcmp(more->settings[i].name, name) == 0) {
+            return more->settings[i].value[0] == '\0' ? NULL : &more->settings[i];
+        }
+    }
+    return NULL;
+}
+
+static void say_setting(struct diag_findings *out, enum diag_code code,
+                        enum diag_severity severity, const struct diag_host *host,
+                        const struct diag_setting *setting)
+{
+    struct diag_finding *finding = say(out, code, severity, host, NULL);
+
+    diag_evidence_text(finding, "setting", setting->name);
+    diag_evidence_text(finding, "value", setting->value);
+    diag_evidence_text(finding, "source", setting->source);
+}
+
+static bool is_mesh(const char *value)
+{
+    return strstr(value, "mesh") != NULL || strstr(value, "Mesh") != NULL ||
+           strstr(value, "MESH") != NULL;
+}
+
+/* NCCL_NET_PLUGIN=none is what scripts for NCCL's own network leave behind. */
+static void look_at_choice(const struct diag_host *host,
+                           const struct diag_preflight *more, struct diag_findings *out)
+{
+    const struct diag_setting *plugin = find(more, "NCCL_NET_PLUGIN");
+    const struct diag_setting *net = find(more, "NCCL_NET");
+
+    if (plugin != NULL && !is_mesh(plugin->value)) {
+        say_setting(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_ERROR, host, plugin);
+    } else if (plugin == NULL && more->has_plugin == DIAG_YES) {
+        say(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_INFO, host, NULL);
+    } else if (plugin != NULL && more->has_plugin == DIAG_NO) {
+        say_setting(out, DIAG_PLUGIN_NOT_FOUND, DIAG_ERROR, host, plugin);
+    }
+    if (net != NULL && !is_mesh(net->value)) {
+        say_setting(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_ERROR, host, net);
+    }
+}
+
+/* Whether a port that is up has no address's RoCE v2 GID at that index. */
+static const struct diag_port *without_gid_at(const struct diag_host *host, long index)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        const struct diag_port *port = &host->ports[i];
+        bool is_there = false;
+
+        for (uint32_t k = 0; k < port->n_gids; k++) {
+            const struct diag_gid *gid = &port->gids[k];
+
+            is_there = is_there ||
+                       (gid->index == index && gid->type == 2 && gid->prefix_len > 0);
+        }
+        if (port->is_up == DIAG_YES && port->has_gids && !is_there) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+static void look_at_index(const struct diag_host *host, const struct diag_preflight *more,
+                          struct diag_findings *out)
+{
+    const struct diag_setting *setting = find(more, "NCCL_IB_GID_INDEX");
+    const struct diag_port *port = NULL;
+    struct diag_finding *finding;
+    char *end = NULL;
+    long index;
+
+    if (setting == NULL) {
+        return;
+    }
+    index = strtol(setting->value, &end, 10);
+    port = *end == '\0' && index >= 0 ? without_gid_at(host, index) : NULL;
+    if (port != NULL) {
+        finding = say(out, DIAG_GID_FIXED_INDEX, DIAG_WARNING, host, port);
+        diag_evidence_int(finding, "sgid_index", index);
+        diag_evidence_text(finding, "source", setting->source);
+    }
+}
+
+static bool is_known(const struct diag_preflight *more, const char *name)
+{
+    for (uint32_t i = 0; i < more->n_known; i++) {
+        if (strcmp(more->known[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names of the plugin's that it does not have: of another plugin, or mistyped. */
+static void look_at_names(const struct diag_host *host, const struct diag_preflight *more,
+                          struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < more->n_settings; i++) {
+        const struct diag_setting *setting = &more->settings[i];
+
+        if (strncmp(setting->name, "NCCL_MESH_", 10) == 0 && more->n_known > 0 &&
+            !is_known(more, setting->name)) {
+            say_setting(out, DIAG_PLUGIN_SETTING, DIAG_WARNING, host, setting);
+        }
+    }
+}
+
+void diag_preflight(const struct diag_host *host, const struct diag_preflight *more,
+                    struct diag_findings *out)
+{
+    look_at_ports(host, out);
+    look_at_limits(host, more, out);
+    look_at_choice(host, more, out);
+    look_at_index(host, more, out);
+    look_at_names(host, more, out);
+    sort_by_severity(out);
+}
