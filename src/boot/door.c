@@ -6,6 +6,9 @@
 #include "base/text.h"
 #include "boot/private.h"
 
+#define ACCEPTS_PER_LOOK 256
+#define PAUSE_NS 100000000 /* after EMFILE and the like */
+
 weft_status boot_door_open(struct boot *boot, struct boot_door *door,
                            const struct io_endpoint *at, struct io_endpoint *out_at,
                            struct weft_error *error)
@@ -65,15 +68,27 @@ static void admit(struct boot *boot, struct boot_door *door, struct io_stream *s
 void boot_door_welcome(struct boot *boot, struct boot_door *door)
 {
     struct io_stream *stream = NULL;
+    weft_ns now = io_now(boot->env);
     int result = 0;
 
-    for (int n = 0; n < 256 && (result == 0 || result == ECONNABORTED || result == EINTR);
-         n++) {
+    if (now < door->resume_ns) {
+        return;
+    }
+    door->resume_ns = 0;
+    for (int n = 0; n < ACCEPTS_PER_LOOK; n++) {
         result = boot->env->oob->accept(door->listener, &boot->task, &stream);
+        if (result == EAGAIN) {
+            return;
+        }
         if (result == 0) {
             admit(boot, door, stream);
+        } else if (result != ECONNABORTED && result != EINTR) {
+            /* Out of descriptors or memory: who waits is not announced again. */
+            door->resume_ns = now + PAUSE_NS;
+            return;
         }
     }
+    io_task_wake(&boot->task); /* more may wait; others first */
 }
 
 /* WEFT_OK: it proved that it knows the job key, and `out` is its first word. */
@@ -127,7 +142,7 @@ void boot_door_hand_over(struct client *client, struct boot_stream *out)
 
 weft_ns boot_door_deadline(const struct boot_door *door)
 {
-    weft_ns at = WEFT_NEVER;
+    weft_ns at = door->resume_ns != 0 ? door->resume_ns : WEFT_NEVER;
 
     for (size_t i = 0; i < door->n_strangers; i++) {
         const struct client *client = &door->strangers[i];

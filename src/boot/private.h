@@ -45,6 +45,7 @@ struct boot_door {
     struct client *strangers; /* Owned [n_strangers] */
     uint32_t n_strangers;
     uint64_t arrivals;
+    weft_ns resume_ns; /* nobody is let in before: accept failed; 0: it did not */
 };
 
 struct boot_server {

@@ -54,6 +54,8 @@ static bool own_address(struct io_env *env, struct io_ip *out)
     return found;
 }
 
+#define PAUSE_NS 100000000 /* after EMFILE and the like */
+
 weft_status inside_listen(struct inside *inside, struct weft_error *error)
 {
     struct io_env *env = inside->env;
@@ -74,6 +76,7 @@ weft_status inside_listen(struct inside *inside, struct weft_error *error)
 void inside_welcome(struct inside *inside)
 {
     struct io_env *env = inside->env;
+    int result;
 
     for (uint32_t i = inside->n_locals; i < n_streams(inside); i++) {
         struct inside_stream *guest = inside_stream_at(inside, i);
@@ -82,7 +85,11 @@ void inside_welcome(struct inside *inside)
         if (guest->state != INSIDE_STREAM_NONE) {
             continue;
         }
-        if (env->oob->accept(inside->listener, &guest->task, &stream) != 0) {
+        result = env->oob->accept(inside->listener, &guest->task, &stream);
+        if (result != 0) {
+            /* Out of descriptors or memory: who waits is not announced again. */
+            io_task_deadline(&inside->door,
+                             result == EAGAIN ? WEFT_NEVER : io_now(env) + PAUSE_NS);
             return;
         }
         guest->state = INSIDE_STREAM_GUEST;
