@@ -122,6 +122,7 @@ def test_no_nic_is_an_error_and_told():
                               "WEFT_DEVICES": "none_such"})
     assert json.loads(ran.stdout)["results"][0]["clause"] == "init.repeated"
     assert "NET/MESH cannot start: " in ran.stderr
+    assert "[host.no_device: weft explain host.no_device]" in ran.stderr
     assert ran.stderr.index("NET/MESH weft ") < ran.stderr.index("cannot start")
 
 

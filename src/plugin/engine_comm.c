@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "plugin/engine_private.h"
+#include "plugin/finding.h"
 
 static void push(struct engine_queue *queue, struct engine_request *request)
 {
@@ -238,12 +239,14 @@ static void set_state(struct engine_comm *comm, enum engine_comm_state state)
 void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
 {
     struct engine *engine = comm->engine;
-    char text[300];
+    struct weft_error error = *why;
+    char text[400];
 
     if (atomic_load(&comm->state) >= ENGINE_COMM_FAILED) {
         return;
     }
-    weft_error_format(why, text, sizeof(text));
+    finding_name(engine->rdma, &error);
+    finding_format(&error, text, sizeof(text));
     /* The end of a peer that nobody waits for is how jobs end. */
     weft_log(engine->env->log,
              why->status == WEFT_ERR_CLOSED && comm->moving.first == NULL &&
@@ -252,7 +255,7 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
                  : WEFT_LOG_WARN,
              "connection %08x to %08x: %s", comm->from, comm->to, text);
     pthread_mutex_lock(&comm->lock);
-    comm->error = *why;
+    comm->error = error;
     pthread_mutex_unlock(&comm->lock);
     set_state(comm, ENGINE_COMM_FAILED);
     pthread_mutex_lock(&engine->lock);

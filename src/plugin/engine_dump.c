@@ -1,6 +1,7 @@
 /* The state of an engine as text: what each end of a connection waits for, when a job hangs. */
 #include "base/text.h"
 #include "plugin/engine_private.h"
+#include "plugin/finding.h"
 
 /* So many requests of a comm are told one by one. */
 #define TOLD 16u
@@ -101,7 +102,7 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
     struct flow_counters counters = {0};
     struct weft_error error;
     uint32_t told = 0;
-    char text[300];
+    char text[400];
 
     if (comm->flow != NULL) {
         flow_counters(comm->flow, &counters);
@@ -120,7 +121,7 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
                   counters.failovers);
     if (atomic_load(&comm->state) == ENGINE_COMM_FAILED) {
         engine_comm_error(comm, &error);
-        weft_error_format(&error, text, sizeof(text));
+        finding_format(&error, text, sizeof(text));
         weft_text_add(out, "  because: %s\n", text);
     }
     if (comm->flow != NULL) {

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "plugin/engine_private.h"
+#include "plugin/finding.h"
 
 static void submit(struct engine *engine, struct engine_call *call)
 {
@@ -77,6 +78,7 @@ static void progress(struct engine_call *call)
         }
         if (call->status < 0) {
             flow_deregister(flow, memory); /* on all functions, or on none */
+            finding_name(call->comm->engine->rdma, &call->error);
         }
     }
 }

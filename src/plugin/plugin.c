@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "plugin/finding.h"
 #include "plugin/process.h"
 
 static abi_status result_of(weft_status status)
@@ -37,9 +38,9 @@ static abi_status result_of(weft_status status)
 
 static abi_status failed(const char *call, const struct weft_error *error)
 {
-    char text[300];
+    char text[400];
 
-    weft_error_format(error, text, sizeof(text));
+    finding_format(error, text, sizeof(text));
     process_log(ABI_LOG_WARN, "%s: %s", call, text);
     return result_of(error->status);
 }

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "plugin/dump.h"
+#include "plugin/finding.h"
 #include "plugin/settings.h"
 
 /* One of each, as there is one process. Set under `lock`, or before the thread starts. */
@@ -128,9 +129,11 @@ static void forked(void)
 
 static void tell_failure(const struct weft_error *error)
 {
-    char text[300];
+    struct weft_error named = *error;
+    char text[400];
 
-    weft_error_format(error, text, sizeof(text));
+    finding_name(NULL, &named);
+    finding_format(&named, text, sizeof(text));
     process_log(ABI_LOG_WARN, "cannot start: %s", text);
 }
 

@@ -1,0 +1,135 @@
+#include "plugin/finding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "conn/conn.h"
+#include "diag/diag.h"
+
+enum { PORTS_MAX = 16 };
+
+static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
+{
+    diag_port_init(out);
+    weft_format(out->name, sizeof(out->name), "%s", facts->name);
+    out->is_up = facts->is_active ? DIAG_YES : DIAG_NO;
+    out->netdev_mtu = facts->netdev_mtu;
+    out->active_mtu = facts->active_mtu;
+    out->rate_bps = (int64_t)facts->rate_bps;
+    out->device = facts->device;
+    out->has_gids = true;
+    for (uint32_t i = 0; i < facts->n_gids; i++) {
+        struct diag_gid *gid = &out->gids[out->n_gids++];
+
+        memcpy(gid->ip.bytes, facts->gids[i].gid.raw, sizeof(gid->ip.bytes));
+        gid->type = facts->gids[i].type;
+        gid->prefix_len = facts->gids[i].prefix_len;
+        gid->index = (int)facts->gids[i].index;
+        gid->vlan_id = IO_UNKNOWN;
+    }
+}
+
+static void observe(const struct rdma *rdma, const struct weft_error *error,
+                    struct diag_host *out)
+{
+    struct rdma_port_facts *facts = weft_calloc(PORTS_MAX, sizeof(*facts));
+
+    weft_format(out->name, sizeof(out->name), "here");
+    weft_format(out->policy, sizeof(out->policy), "weft");
+    out->was_observed = true;
+    out->gid_index = DIAG_NO_GID_INDEX;
+    out->merges_nics = DIAG_NO;
+    out->memlock_bytes = IO_UNKNOWN;
+    if (rdma != NULL) {
+        out->memlock_bytes = rdma->env->ops->hostinfo(rdma->env)->memlock_bytes;
+        out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
+    }
+    out->ports = weft_calloc(PORTS_MAX, sizeof(*out->ports));
+    for (uint32_t i = 0; i < out->n_ports; i++) {
+        observe_port(&facts[i], &out->ports[i]);
+    }
+    out->errors = weft_calloc(1, sizeof(*out->errors));
+    out->errors[out->n_errors++].error = *error;
+    free(facts);
+}
+
+/* The port that the error names has no carrier now. */
+static bool is_port_down(const struct weft_error *error, const struct diag_host *host)
+{
+    for (unsigned i = 0; i < error->n_values; i++) {
+        for (uint32_t k = 0; k < host->n_ports; k++) {
+            if (strcmp(error->values[i].name, "local_port") == 0 &&
+                strcmp(error->values[i].text, host->ports[k].name) == 0) {
+                return host->ports[k].is_up == DIAG_NO;
+            }
+        }
+    }
+    return false;
+}
+
+/* What this process is sure of, though one end alone could not exclude all else. */
+static const struct diag_entry *certain(const struct weft_error *error,
+                                        const struct diag_host *host)
+{
+    /* A handle has all addresses of its host. */
+    if (error->status == WEFT_ERR_ROUTE && strcmp(error->phase, "route") == 0) {
+        return diag_entry(DIAG_ROUTE_NO_FACING_PORT);
+    }
+    return is_port_down(error, host) ? diag_entry(DIAG_LINK_DOWN) : NULL;
+}
+
+void finding_name(const struct rdma *rdma, struct weft_error *error)
+{
+    struct diag_input input = {.hosts = weft_calloc(1, sizeof(*input.hosts)),
+                               .n_hosts = 1};
+    struct diag_findings findings = {NULL, 0};
+    const struct diag_entry *sure;
+    char text[64] = "";
+    size_t n = 0;
+
+    observe(rdma, error, &input.hosts[0]);
+    diag(&input, &findings);
+    if (error->n_values == WEFT_ERROR_VALUES_MAX) {
+        error->n_values--; /* values come in order of their weight */
+    }
+    sure = certain(error, &input.hosts[0]);
+    if (sure != NULL) {
+        weft_error_text(error, "finding", sure->code);
+    } else if (findings.n > 0 && findings.items[0].entry->id != DIAG_UNDETERMINED) {
+        weft_error_text(error, "finding", findings.items[0].entry->code);
+    } else if (findings.n > 0) {
+        for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
+            const char *code = findings.items[0].candidates[i]->code;
+
+            if (n + strlen(code) + 2 < sizeof(text)) {
+                weft_format(text + n, sizeof(text) - n, "%s%s", n > 0 ? " " : "", code);
+                n += strlen(text + n);
+            }
+        }
+        if (n > 0) {
+            weft_error_text(error, "finding", text);
+        }
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&input);
+}
+
+void finding_format(const struct weft_error *error, char *out, size_t out_bytes)
+{
+    char text[300];
+
+    weft_error_format(error, text, sizeof(text));
+    weft_format(out, out_bytes, "%s", text);
+    for (unsigned i = 0; i < error->n_values; i++) {
+        const struct weft_value *value = &error->values[i];
+
+        if (strcmp(value->name, "finding") == 0) {
+            size_t n = strcspn(value->text, " ");
+
+            weft_format(out, out_bytes, "%s [%s%s: weft explain %.*s]", text,
+                        value->text[n] == '\0' ? "" : "one of ", value->text, (int)n,
+                        value->text);
+        }
+    }
+}
