@@ -3,7 +3,8 @@
  * order (IBV_ACCESS_RELAXED_ORDERING, ibv_reg_mr(3)), and what is written to a GPU is seen
  * there later than its completion on the CPU. What is promised:
  * - a receive completion comes after all that its QP wrote to host memory before;
- * - a READ or atomic through the NIC sees, and flushes, everything written through it;
+ * - a READ or atomic through the NIC sees, and flushes, everything written through it; so does
+ *   what the NIC sends from there;
  * - of two writes to the same place the later one lands later. */
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,20 @@ void sim_land_qp(struct sim_qp *qp)
             put(qp->nic, at);
         } else {
             at = &(*at)->next;
+        }
+    }
+}
+
+void sim_land_sources(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t n_sge)
+{
+    for (uint32_t i = 0; i < n_sge; i++) {
+        const struct sim_mr *mr = sim_mr_find(nic, sges[i].lkey);
+        for (struct sim_piece **at = &nic->pieces; *at != NULL;) {
+            if (mr != NULL && (*at)->is_gpu == mr->sees_late) {
+                put(nic, at);
+            } else {
+                at = &(*at)->next;
+            }
         }
     }
 }

@@ -205,8 +205,9 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
         fault(qp, is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if (nic->pieces != NULL) {
-        sim_land_all(nic); /* reading pushes what was written out of the way */
+    if (nic->pieces != NULL && !lands && !wqe->is_inline) {
+        /* Reading pushes what was written out of the way. */
+        sim_land_sources(nic, sges_at(sq, sq->send), wqe->n_sge);
     }
     sq->checked = sq->send + 1;
     sq->checked_generation = nic->mr_generation;

@@ -34,6 +34,12 @@ int sim_request_of(const struct io_op *op, struct sim_request *request)
         request->arg.reg_mr.addr = op->arg.reg_mr.addr;
         request->arg.reg_mr.length = op->arg.reg_mr.length;
         request->arg.reg_mr.access = op->arg.reg_mr.access;
+        if (op->arg.reg_mr.is_dmabuf) {
+            request->arg.reg_mr.is_dmabuf = true;
+            request->arg.reg_mr.iova = (uintptr_t)op->arg.reg_mr.addr;
+            request->arg.reg_mr.dmabuf_fd = op->arg.reg_mr.dmabuf_fd;
+            request->arg.reg_mr.dmabuf_offset = op->arg.reg_mr.dmabuf_offset;
+        }
         return 0;
     case IO_OP_DEREG_MR:
         request->verb = SIM_VERB_DEREG_MR;

@@ -36,6 +36,15 @@ static struct ibv_mr *reg_mr(const struct verbs_library *library, struct io_op *
     void *addr = work->arg.reg_mr.addr;
     size_t length = work->arg.reg_mr.length;
     int access = work->arg.reg_mr.access;
+    if (work->arg.reg_mr.is_dmabuf) {
+        if (library->reg_dmabuf_mr == NULL) {
+            errno = EOPNOTSUPP;
+            return NULL;
+        }
+        return library->reg_dmabuf_mr(work->arg.reg_mr.pd, work->arg.reg_mr.dmabuf_offset,
+                                      length, (uintptr_t)addr, work->arg.reg_mr.dmabuf_fd,
+                                      access & ~IBV_ACCESS_OPTIONAL_RANGE);
+    }
     if ((access & IBV_ACCESS_OPTIONAL_RANGE) != 0 && library->reg_mr_iova2 != NULL) {
         return library->reg_mr_iova2(work->arg.reg_mr.pd, addr, length, (uintptr_t)addr,
                                      (unsigned)access);

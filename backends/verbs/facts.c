@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/linux/netns.h"
 #include "backends/verbs/device.h"
@@ -313,6 +314,13 @@ static bool try_dmabuf(const struct verbs_library *library, struct ibv_pd *pd)
     return errno == EBADF;
 }
 
+/* Some module told the kernel's RDMA core where GPUs have their memory. */
+static bool has_peer_memory(void)
+{
+    return access("/sys/kernel/mm/memory_peers/nv_mem/version", F_OK) == 0 ||
+           access("/sys/module/nvidia_peermem/version", F_OK) == 0;
+}
+
 static void try_capabilities(struct verbs_device *device)
 {
     const struct verbs_library *library = device->library;
@@ -326,6 +334,7 @@ static void try_capabilities(struct verbs_device *device)
         library->destroy_cq(cq);
     }
     device->attr.has_dmabuf = try_dmabuf(library, pd);
+    device->attr.has_peer_memory = has_peer_memory();
     library->dealloc_pd(pd);
 }
 

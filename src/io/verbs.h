@@ -26,7 +26,9 @@ struct io_device_attr {
     uint8_t retry_cnt_max;      /* largest retry_cnt that is finite: 7, on rxe 6 */
     /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
     bool writes_in_order;
-    bool has_dmabuf;    /* ibv_reg_dmabuf_mr works */
+    bool has_dmabuf; /* ibv_reg_dmabuf_mr works */
+    /* GPU memory can be registered by its address, nvidia_peermem(7). */
+    bool has_peer_memory;
     bool flush_on_poll; /* flush completions appear only while polling (hns HIP08) */
     /* a completion with GENERAL_ERR says nothing about its WR, and the QP lives (hns) */
     bool general_err_is_harmless;
@@ -73,6 +75,12 @@ struct io_op {
             void *addr;
             size_t length;
             int access; /* IBV_ACCESS_* */
+            /* Memory of a GPU behind a descriptor, from `dmabuf_offset` on, known to work
+             * requests by `addr`, which nobody here touches: ibv_reg_dmabuf_mr(3). Where
+             * !has_dmabuf: EOPNOTSUPP. */
+            bool is_dmabuf;
+            int dmabuf_fd;
+            uint64_t dmabuf_offset;
         } reg_mr;
         struct ibv_mr *dereg_mr;
         struct {

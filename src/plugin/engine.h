@@ -100,8 +100,23 @@ weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HAND
 /* Requests that are open are gone; returns at once. */
 void engine_close(struct engine_comm *comm);
 
-/* Wait for the engine's thread, without a lock. */
-weft_status engine_register(struct engine_comm *comm, void *addr, size_t length,
+/* Where memory is, and so how devices learn of it. */
+enum engine_place {
+    ENGINE_PLACE_HOST,
+    ENGINE_PLACE_GPU,   /* by its address: the kernel knows whose it is */
+    ENGINE_PLACE_DMABUF /* a GPU's, by a descriptor */
+};
+struct engine_region {
+    enum engine_place place;
+    void *addr; /* as data is addressed; of a GPU: not touched here */
+    size_t length;
+    int fd; /* DMABUF: and where in it */
+    uint64_t offset;
+};
+/* Whether all devices can register what is there. */
+bool engine_takes(const struct engine *engine, enum engine_place place);
+/* Wait for the engine's thread, without a lock. WEFT_ERR_UNSUPPORTED: !engine_takes. */
+weft_status engine_register(struct engine_comm *comm, const struct engine_region *region,
                             struct engine_memory **out,
                             struct weft_error *error) WEFT_MUST_CHECK;
 void engine_deregister(struct engine_comm *comm, struct engine_memory *memory);
@@ -115,6 +130,11 @@ weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data
                          const size_t *sizes, const uint32_t *tags,
                          struct engine_memory *const *memories,
                          struct engine_request **out) WEFT_MUST_CHECK;
+/* Makes what was received into memory of a GPU visible there; *out NULL: nothing to do, as in
+ * memory of the host. */
+weft_status engine_iflush(struct engine_comm *comm, const void *data, size_t n_bytes,
+                          const struct engine_memory *memory,
+                          struct engine_request **out) WEFT_MUST_CHECK;
 /* WEFT_OK: done, the request is gone; `sizes` [*out_n] are of its messages. */
 weft_status engine_test(struct engine_request *request, size_t *sizes,
                         uint32_t *out_n) WEFT_MUST_CHECK;

@@ -8,17 +8,6 @@
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
-static void push(struct engine_queue *queue, struct engine_request *request)
-{
-    request->next = NULL;
-    if (queue->first == NULL) {
-        queue->first = request;
-    } else {
-        queue->last->next = request;
-    }
-    queue->last = request;
-}
-
 /* Takes out `request`, which follows `before` (NULL: the first). */
 static void take_out(struct engine_queue *queue, struct engine_request *before,
                      const struct engine_request *request)
@@ -77,18 +66,6 @@ void engine_comm_kick(struct engine_comm *comm)
     }
 }
 
-static weft_status state_of(struct engine_comm *comm)
-{
-    weft_status status = WEFT_OK;
-
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == ENGINE_COMM_FAILED) {
-        pthread_mutex_lock(&comm->lock);
-        status = comm->error.status;
-        pthread_mutex_unlock(&comm->lock);
-    }
-    return status;
-}
-
 void engine_comm_error(struct engine_comm *comm, struct weft_error *out)
 {
     pthread_mutex_lock(&comm->lock);
@@ -104,129 +81,6 @@ bool engine_comm_is_sender(const struct engine_comm *comm)
 struct engine_comm *engine_request_comm(const struct engine_request *request)
 {
     return request->comm;
-}
-
-/* A free request, with the lock held until post(); NULL: none, or the comm has failed. */
-static struct engine_request *begin(struct engine_comm *comm, weft_status *out_status)
-{
-    struct engine_request *request;
-
-    *out_status = state_of(comm);
-    if (*out_status != WEFT_OK) {
-        return NULL;
-    }
-    pthread_mutex_lock(&comm->lock);
-    request = comm->free;
-    if (request == NULL) {
-        pthread_mutex_unlock(&comm->lock);
-        *out_status = WEFT_AGAIN;
-        return NULL;
-    }
-    comm->free = request->next;
-    request->n = 1;
-    request->flow = NULL;
-    atomic_store_explicit(&request->state, ENGINE_OPEN, memory_order_relaxed);
-    return request;
-}
-
-static void post(struct engine_request *request)
-{
-    struct engine_comm *comm = request->comm;
-
-    push(&comm->incoming, request);
-    pthread_mutex_unlock(&comm->lock);
-    engine_comm_kick(comm);
-}
-
-/* What is sent or received lies in memory that was registered: what does not would end the
- * connection, or read what is somebody else's. */
-static bool is_registered(const struct engine_memory *memory, const void *data, size_t n)
-{
-    uintptr_t at = (uintptr_t)data, first;
-
-    if (n == 0) {
-        return true;
-    }
-    if (memory == NULL) {
-        return false;
-    }
-    first = (uintptr_t)memory->memory.addr;
-    return at >= first && n <= memory->memory.length &&
-           at - first <= memory->memory.length - n;
-}
-
-weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
-                         uint32_t tag, const struct engine_memory *memory,
-                         struct engine_request **out)
-{
-    weft_status status;
-    struct engine_request *request;
-
-    *out = NULL;
-    if (!is_registered(memory, data, n_bytes)) {
-        return WEFT_ERR_INPUT;
-    }
-    request = begin(comm, &status);
-    *out = request;
-    if (request == NULL) {
-        return status;
-    }
-    request->data[0] = (void *)(uintptr_t)data;
-    request->sizes[0] = n_bytes;
-    request->tags[0] = tag;
-    request->memories[0] = memory == NULL ? NULL : &memory->memory;
-    post(request);
-    return WEFT_OK;
-}
-
-weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data,
-                         const size_t *sizes, const uint32_t *tags,
-                         struct engine_memory *const *memories,
-                         struct engine_request **out)
-{
-    weft_status status;
-    struct engine_request *request;
-
-    weft_check(n >= 1 && n <= ENGINE_GROUP_MAX);
-    *out = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!is_registered(memories[i], data[i], sizes[i])) {
-            return WEFT_ERR_INPUT;
-        }
-    }
-    request = begin(comm, &status);
-    *out = request;
-    if (request == NULL) {
-        return status;
-    }
-    request->n = n;
-    for (uint32_t i = 0; i < n; i++) {
-        request->data[i] = data[i];
-        request->sizes[i] = sizes[i];
-        request->tags[i] = tags[i];
-        request->memories[i] = memories[i] == NULL ? NULL : &memories[i]->memory;
-    }
-    post(request);
-    return WEFT_OK;
-}
-
-weft_status engine_test(struct engine_request *request, size_t *sizes, uint32_t *out_n)
-{
-    struct engine_comm *comm = request->comm;
-
-    if (atomic_load_explicit(&request->state, memory_order_acquire) != ENGINE_DONE) {
-        weft_status status = state_of(comm);
-
-        return status == WEFT_OK ? WEFT_AGAIN : status;
-    }
-    *out_n = request->n;
-    memcpy(sizes, request->sizes, request->n * sizeof(sizes[0]));
-    pthread_mutex_lock(&comm->lock);
-    atomic_store_explicit(&request->state, ENGINE_FREE, memory_order_relaxed);
-    request->next = comm->free;
-    comm->free = request;
-    pthread_mutex_unlock(&comm->lock);
-    return WEFT_OK;
 }
 
 /* ---- the engine's thread ---- */
@@ -335,6 +189,10 @@ void engine_comm_open(struct engine_comm *comm)
 
 static weft_status start(struct flow *flow, struct engine_request *request)
 {
+    if (request->is_flush) {
+        return flow_iflush(flow, request->data[0], request->sizes[0],
+                           request->memories[0], &request->flow);
+    }
     return flow_is_sender(flow)
                ? flow_isend(flow, request->data[0], request->sizes[0], request->tags[0],
                             request->memories[0], &request->flow)
@@ -349,6 +207,9 @@ static bool is_behind(const struct engine_queue *queue,
 {
     for (const struct engine_request *other = queue->first; other != request;
          other = other->next) {
+        if (other->is_flush || request->is_flush) {
+            continue; /* what is flushed has arrived: it waits for nobody */
+        }
         if (!request->comm->is_sender || other->tags[0] == request->tags[0]) {
             return true;
         }
@@ -381,7 +242,7 @@ static bool start_waiting(struct engine_comm *comm, weft_status *out_status)
         }
         any = true;
         take_out(&comm->waiting, before, request);
-        push(&comm->moving, request);
+        engine_queue_push(&comm->moving, request);
     }
     return any;
 }
@@ -419,7 +280,7 @@ static void take_incoming(struct engine_comm *comm)
     pthread_mutex_unlock(&comm->lock);
     for (; request != NULL; request = next) {
         next = request->next;
-        push(&comm->waiting, request);
+        engine_queue_push(&comm->waiting, request);
     }
 }
 

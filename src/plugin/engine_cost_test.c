@@ -99,9 +99,10 @@ static void open_end(struct end *end, size_t n_bytes)
     end->received = calloc(1, n_bytes);
     harness_connect(&harness, 0, 1, &end->out, &end->in);
     ck_assert_int_eq(
-        engine_register(end->out, end->sent, n_bytes, &end->out_memory, &error), WEFT_OK);
+        harness_register(end->out, end->sent, n_bytes, &end->out_memory, &error),
+        WEFT_OK);
     ck_assert_int_eq(
-        engine_register(end->in, end->received, n_bytes, &end->in_memory, &error),
+        harness_register(end->in, end->received, n_bytes, &end->in_memory, &error),
         WEFT_OK);
 }
 

@@ -179,6 +179,6 @@ void engine_dump(struct engine *engine, struct weft_text *out)
                       call->comm->is_sender ? call->comm->from : call->comm->to,
                       call->kind == ENGINE_CALL_REGISTER ? "registration"
                                                          : "deregistration",
-                      call->length);
+                      call->region.length);
     }
 }

@@ -62,9 +62,9 @@ START_TEST(it_says_what_each_request_waits_for)
     expect(1, "connected 0, accepted 1");
     expect(0, ": up, 0 requests move, 0 wait to start");
     expect(0, "  lane 0 up, epoch 1, 0 pieces under way: ");
-    ck_assert_int_eq(engine_register(out, data, sizeof(data), &out_memory, &error),
+    ck_assert_int_eq(harness_register(out, data, sizeof(data), &out_memory, &error),
                      WEFT_OK);
-    ck_assert_int_eq(engine_register(in, buffer, sizeof(buffer), &in_memory, &error),
+    ck_assert_int_eq(harness_register(in, buffer, sizeof(buffer), &in_memory, &error),
                      WEFT_OK);
 
     ck_assert_int_eq(engine_isend(out, data, 1000, 5, out_memory, &send), WEFT_OK);

@@ -96,11 +96,11 @@ START_TEST(a_memlock_limit_is_told)
     harness_connect(&harness, 0, 1, &out, &in);
     for (int i = 0; i < 3; i++) {
         weft_error_clear(&error);
-        ck_assert_int_lt(engine_register(in, data, much, &memory, &error), 0);
+        ck_assert_int_lt(harness_register(in, data, much, &memory, &error), 0);
         ck_assert_int_eq(error.sys_errno, ENOMEM);
         ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
         ck_assert_ptr_null(memory);
-        ck_assert_int_eq(engine_register(in, data, 8192, &memory, &error), WEFT_OK);
+        ck_assert_int_eq(harness_register(in, data, 8192, &memory, &error), WEFT_OK);
         engine_deregister(in, memory);
     }
     engine_close(out);
@@ -126,8 +126,8 @@ START_TEST(memory_that_was_not_registered_is_refused)
 
     harness_open(&harness, 2, 1);
     harness_connect(&harness, 0, 1, &out, &in);
-    ck_assert_int_eq(engine_register(out, data, BYTES, &out_memory, &error), WEFT_OK);
-    ck_assert_int_eq(engine_register(in, at, BYTES, &in_memory, &error), WEFT_OK);
+    ck_assert_int_eq(harness_register(out, data, BYTES, &out_memory, &error), WEFT_OK);
+    ck_assert_int_eq(harness_register(in, at, BYTES, &in_memory, &error), WEFT_OK);
     ck_assert_int_eq(engine_isend(out, at, 1, tag, out_memory, &send), WEFT_ERR_INPUT);
     ck_assert_int_eq(engine_isend(out, data, BYTES + 1, tag, out_memory, &send),
                      WEFT_ERR_INPUT);

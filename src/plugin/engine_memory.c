@@ -16,14 +16,27 @@ static void submit(struct engine *engine, struct engine_call *call)
     engine->config.wait(engine->config.context, &call->is_done);
 }
 
-weft_status engine_register(struct engine_comm *comm, void *addr, size_t length,
+bool engine_takes(const struct engine *engine, enum engine_place place)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < engine->env->n_devices; i++) {
+        const struct io_device_attr *attr = &engine->rdma->attrs[i];
+
+        all = all &&
+              (place == ENGINE_PLACE_HOST ||
+               (place == ENGINE_PLACE_GPU ? attr->has_peer_memory : attr->has_dmabuf));
+    }
+    return all;
+}
+
+weft_status engine_register(struct engine_comm *comm, const struct engine_region *region,
                             struct engine_memory **out, struct weft_error *error)
 {
     struct engine_call call = {.kind = ENGINE_CALL_REGISTER,
                                .comm = comm,
                                .memory = weft_calloc(1, sizeof(struct engine_memory)),
-                               .addr = addr,
-                               .length = length};
+                               .region = *region};
 
     *out = NULL;
     submit(comm->engine, &call);
@@ -56,6 +69,29 @@ static void deregister(struct engine_call *call)
     flow_invalidate(call->comm->flow, addr, length);
 }
 
+static weft_status begin(struct engine_call *call)
+{
+    const struct engine_region *region = &call->region;
+    struct xfer_memory *memory = &call->memory->memory;
+    struct flow *flow = call->comm->flow;
+    weft_status status;
+
+    if (!engine_takes(call->comm->engine, region->place)) {
+        return weft_fail(&call->error, WEFT_ERR_UNSUPPORTED, "register",
+                         "not every device registers %s",
+                         region->place == ENGINE_PLACE_GPU
+                             ? "GPU memory by its address: no nvidia_peermem"
+                             : "dma-bufs");
+    }
+    if (region->place == ENGINE_PLACE_DMABUF) {
+        return flow_register_dmabuf(flow, region->addr, region->length, region->fd,
+                                    region->offset, memory, &call->error);
+    }
+    status = flow_register(flow, region->addr, region->length, memory, &call->error);
+    memory->is_gpu = region->place == ENGINE_PLACE_GPU;
+    return status;
+}
+
 static void progress(struct engine_call *call)
 {
     struct xfer_memory *memory = &call->memory->memory;
@@ -70,9 +106,7 @@ static void progress(struct engine_call *call)
         deregister(call);
         call->status = WEFT_OK;
     } else {
-        call->status = was_started ? WEFT_OK
-                                   : flow_register(flow, call->addr, call->length, memory,
-                                                   &call->error);
+        call->status = was_started ? WEFT_OK : begin(call);
         if (call->status == WEFT_OK) {
             call->status = flow_register_progress(flow, memory, &call->error);
         }

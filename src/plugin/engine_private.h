@@ -32,7 +32,8 @@ struct engine_request {
     _Atomic int state; /* enum engine_request_state; DONE is the engine's to set */
     struct engine_comm *comm;
     struct engine_request *next; /* in one of the comm's lists */
-    uint32_t n;
+    bool is_flush;
+    uint32_t n; /* buffers; a flush tells no sizes: 0 */
     void *data[ENGINE_GROUP_MAX];
     size_t sizes[ENGINE_GROUP_MAX]; /* posted or sent; when DONE: of the messages */
     uint32_t tags[ENGINE_GROUP_MAX];
@@ -97,8 +98,7 @@ struct engine_call {
     enum engine_call_kind kind;
     struct engine_comm *comm;
     struct engine_memory *memory;
-    void *addr;
-    size_t length;
+    struct engine_region region;
     bool is_started;
     _Atomic int is_done;
     weft_status status;
@@ -176,6 +176,9 @@ bool engine_comm_progress(struct engine_comm *comm);
 void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why);
 /* From any thread: it is to be looked at. */
 void engine_comm_kick(struct engine_comm *comm);
+
+/* ---- engine_request.c ---- */
+void engine_queue_push(struct engine_queue *queue, struct engine_request *request);
 
 /* ---- engine_memory.c ---- */
 /* Goes on with what callers wait for. */

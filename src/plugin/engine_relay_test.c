@@ -33,10 +33,10 @@ static void open_pair(struct pair *pair, uint32_t from, uint32_t to, size_t n_by
     memset(pair->sent, 0, n_bytes);
     harness_connect(&harness, from, to, &pair->out, &pair->in);
     ck_assert_int_eq(
-        engine_register(pair->out, pair->sent, n_bytes, &pair->out_memory, &error),
+        harness_register(pair->out, pair->sent, n_bytes, &pair->out_memory, &error),
         WEFT_OK);
     ck_assert_int_eq(
-        engine_register(pair->in, pair->received, n_bytes, &pair->in_memory, &error),
+        harness_register(pair->in, pair->received, n_bytes, &pair->in_memory, &error),
         WEFT_OK);
 }
 

@@ -42,11 +42,11 @@ static void open_line(struct line *line, uint32_t from, uint32_t to)
     harness_connect(&harness, from, to, &line->out, &line->in);
     line->sent = weft_calloc(SLOTS, SLOT_BYTES);
     line->received = weft_calloc(SLOTS, SLOT_BYTES);
-    ck_assert_int_eq(engine_register(line->out, line->sent, SLOTS * SLOT_BYTES,
-                                     &line->out_memory, &error),
+    ck_assert_int_eq(harness_register(line->out, line->sent, SLOTS * SLOT_BYTES,
+                                      &line->out_memory, &error),
                      WEFT_OK);
-    ck_assert_int_eq(engine_register(line->in, line->received, SLOTS * SLOT_BYTES,
-                                     &line->in_memory, &error),
+    ck_assert_int_eq(harness_register(line->in, line->received, SLOTS * SLOT_BYTES,
+                                      &line->in_memory, &error),
                      WEFT_OK);
 }
 

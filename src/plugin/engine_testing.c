@@ -242,6 +242,14 @@ void harness_connect(struct harness *harness, uint32_t from, uint32_t to,
     engine_close_listen(listen);
 }
 
+weft_status harness_register(struct engine_comm *comm, void *addr, size_t length,
+                             struct engine_memory **out, struct weft_error *error)
+{
+    const struct engine_region region = {.addr = addr, .length = length};
+
+    return engine_register(comm, &region, out, error);
+}
+
 void harness_expect_idle(struct harness *harness)
 {
     harness_run(harness, 10 * SECOND);

@@ -46,6 +46,9 @@ weft_ns harness_now(const struct harness *harness);
 /* A connection from one host to another, both ends. */
 void harness_connect(struct harness *harness, uint32_t from, uint32_t to,
                      struct engine_comm **out_send, struct engine_comm **out_receive);
+/* engine_register of memory of the host. */
+weft_status harness_register(struct engine_comm *comm, void *addr, size_t length,
+                             struct engine_memory **out, struct weft_error *error);
 /* All comms are closed: waits until nothing of them is left on any NIC. */
 void harness_expect_idle(struct harness *harness);
 void harness_close(struct harness *harness);

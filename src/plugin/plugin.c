@@ -93,7 +93,9 @@ abi_status plugin_properties(int device, struct abi_properties_v12 *out)
     out->name = (char *)(uintptr_t)port->name;
     out->pci_path = port->pci_path[0] == '\0' ? NULL : (char *)(uintptr_t)port->pci_path;
     out->guid = port->guid;
-    out->ptr_support = ABI_PTR_HOST;
+    out->ptr_support = ABI_PTR_HOST |
+                       (engine_takes(engine, ENGINE_PLACE_GPU) ? ABI_PTR_CUDA : 0) |
+                       (engine_takes(engine, ENGINE_PLACE_DMABUF) ? ABI_PTR_DMABUF : 0);
     out->speed = (int)port->speed_mbps;
     out->port = (int)port->port;
     out->max_comms = 65536;
@@ -186,34 +188,50 @@ abi_status plugin_close_listen(void *listener)
 
 /* ---- memory ---- */
 
-abi_status plugin_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+static abi_status register_region(const char *call, void *comm,
+                                  const struct engine_region *region, void **mhandle)
 {
     struct engine_memory *memory = NULL;
     struct weft_error error = {0};
 
     *mhandle = NULL;
-    if (type != ABI_PTR_HOST || data == NULL || size == 0 || process_engine() == NULL) {
+    if (region->addr == NULL || region->length == 0 || process_engine() == NULL) {
         return ABI_INVALID_ARGUMENT;
     }
-    if (engine_register(comm, data, size, &memory, &error) != WEFT_OK) {
-        return failed("regMr", &error);
+    if (engine_register(comm, region, &memory, &error) != WEFT_OK) {
+        (void)failed(call, &error);
+        return error.status == WEFT_ERR_UNSUPPORTED ? ABI_INVALID_USAGE
+                                                    : result_of(error.status);
     }
     *mhandle = memory;
     return ABI_SUCCESS;
 }
 
+abi_status plugin_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+    struct engine_region region = {.place = type == ABI_PTR_CUDA ? ENGINE_PLACE_GPU
+                                                                 : ENGINE_PLACE_HOST,
+                                   .addr = data,
+                                   .length = size};
+
+    if (type != ABI_PTR_HOST && type != ABI_PTR_CUDA) {
+        *mhandle = NULL;
+        return ABI_INVALID_ARGUMENT;
+    }
+    return register_region("regMr", comm, &region, mhandle);
+}
+
 abi_status plugin_reg_mr_dmabuf(void *comm, void *data, size_t size, int type,
                                 uint64_t offset, int fd, void **mhandle)
 {
-    (void)comm;
-    (void)data;
-    (void)size;
+    struct engine_region region = {.place = ENGINE_PLACE_DMABUF,
+                                   .addr = data,
+                                   .length = size,
+                                   .fd = fd,
+                                   .offset = offset};
+
     (void)type;
-    (void)offset;
-    (void)fd;
-    *mhandle = NULL;
-    process_log(ABI_LOG_WARN, "regMrDmaBuf: no port offers it");
-    return ABI_INVALID_USAGE;
+    return register_region("regMrDmaBuf", comm, &region, mhandle);
 }
 
 abi_status plugin_dereg_mr(void *comm, void *mhandle)
@@ -296,16 +314,34 @@ abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags
     return ABI_SUCCESS;
 }
 
-/* Host memory needs none. */
+/* Memory of the host needs none. The last buffer of a GPU stands for all: what was written
+ * before is pushed ahead. */
 abi_status plugin_iflush(void *comm, int n, void **data, int *sizes, void **mhandles,
                          void **request)
 {
-    (void)comm;
-    (void)n;
-    (void)data;
-    (void)sizes;
-    (void)mhandles;
+    struct engine_request *open = NULL;
+
     *request = NULL;
+    for (int i = n; i-- > 0;) {
+        weft_status status = engine_iflush(
+            comm, data[i], sizes[i] < 0 ? 0 : (size_t)sizes[i], mhandles[i], &open);
+
+        if (status == WEFT_ERR_INPUT) {
+            return not_registered("iflush", data[i], (size_t)sizes[i]);
+        }
+        if (status < 0) {
+            return comm_failed(comm);
+        }
+        if (status ==
+            WEFT_AGAIN) { /* no request would mean that there is nothing to do */
+            process_log(ABI_LOG_WARN, "iflush: more than %d requests", ENGINE_REQUESTS);
+            return ABI_INVALID_USAGE;
+        }
+        if (open != NULL) {
+            break;
+        }
+    }
+    *request = open;
     return ABI_SUCCESS;
 }
 

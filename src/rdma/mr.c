@@ -22,8 +22,11 @@ struct rdma_mr_entry {
     struct ibv_mr *mr; /* NULL until READY */
     struct io_op op;
     uint32_t n_users;
-    bool is_stale; /* the memory went away: not found again */
-    int failure;   /* errno of FAILED */
+    bool is_stale; /* the memory went away, or is a dma-buf's: not found again */
+    bool is_dmabuf;
+    int fd;
+    uint64_t offset;
+    int failure; /* errno of FAILED */
 };
 
 struct rdma_mr_cache {
@@ -153,6 +156,9 @@ static weft_status start(struct rdma_mr_cache *cache, const struct rdma_mr_entry
     entry->op.arg.reg_mr.addr = (void *)wanted->start; /* NOLINT: an address it is */
     entry->op.arg.reg_mr.length = wanted->end - wanted->start;
     entry->op.arg.reg_mr.access = wanted->access;
+    entry->op.arg.reg_mr.is_dmabuf = wanted->is_dmabuf;
+    entry->op.arg.reg_mr.dmabuf_fd = wanted->fd;
+    entry->op.arg.reg_mr.dmabuf_offset = wanted->offset;
     int failure = device->ops->submit(device, &entry->op);
     if (failure != 0) {
         weft_status status = fail(cache, entry, failure, error);
@@ -206,6 +212,42 @@ weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void
     entry->n_users++;
     out->entry = entry;
     return WEFT_OK;
+}
+
+weft_status rdma_mr_get_dmabuf(struct rdma_mr_cache *cache, uint32_t device_index,
+                               void *addr, size_t length, int access, int fd,
+                               uint64_t offset, struct io_task *task, struct rdma_mr *out,
+                               struct weft_error *error)
+{
+    struct io_device *device = cache->rdma->env->devices[device_index];
+    struct rdma_mr_entry wanted = {.state = ENTRY_REGISTERING,
+                                   .device_index = device_index,
+                                   .start = (uintptr_t)addr,
+                                   .end = (uintptr_t)addr + length,
+                                   .access = access,
+                                   .is_stale = true,
+                                   .is_dmabuf = true,
+                                   .fd = fd,
+                                   .offset = offset};
+    weft_status status;
+
+    memset(out, 0, sizeof(*out));
+    if (length == 0 || wanted.end < wanted.start) {
+        return weft_fail(error, WEFT_ERR_INPUT, "register", "a range of %llu bytes",
+                         (unsigned long long)length);
+    }
+    if (!cache->rdma->attrs[device_index].has_dmabuf) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "register",
+                         "%s registers no dma-buf", device->name);
+    }
+    if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) {
+        wanted.access |= IBV_ACCESS_LOCAL_WRITE;
+    }
+    status = start(cache, &wanted, task, &out->entry, error);
+    if (status == WEFT_OK) {
+        out->entry->n_users = 1;
+    }
+    return status;
 }
 
 weft_status rdma_mr_progress(struct rdma_mr_cache *cache, struct rdma_mr *mr,

@@ -26,6 +26,13 @@ void rdma_mr_cache_destroy(struct rdma_mr_cache *cache);
 weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void *addr,
                         size_t length, int access, struct io_task *task,
                         struct rdma_mr *out, struct weft_error *error) WEFT_MUST_CHECK;
+/* A hold of one's own on memory of a GPU: `length` bytes of the dma-buf `fd` from `offset` on,
+ * which work requests call `addr`; never shared, and gone with the hold. The descriptor is the
+ * caller's, and is needed until this is registered. WEFT_ERR_UNSUPPORTED: the device cannot. */
+weft_status rdma_mr_get_dmabuf(struct rdma_mr_cache *cache, uint32_t device_index,
+                               void *addr, size_t length, int access, int fd,
+                               uint64_t offset, struct io_task *task, struct rdma_mr *out,
+                               struct weft_error *error) WEFT_MUST_CHECK;
 /* AGAIN while registering. ENOMEM keeps its errno: the memlock limit. */
 weft_status rdma_mr_progress(struct rdma_mr_cache *cache, struct rdma_mr *mr,
                              struct weft_error *error) WEFT_MUST_CHECK;

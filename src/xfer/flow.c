@@ -402,8 +402,15 @@ static bool is_wanted(const struct flow *flow, uint32_t device)
     return false;
 }
 
-weft_status flow_register(struct flow *flow, void *addr, size_t length,
-                          struct xfer_memory *out, struct weft_error *error)
+struct dmabuf {
+    int fd;
+    uint64_t offset;
+};
+
+/* `dmabuf` NULL: the host's, or what is registered like it. */
+static weft_status register_all(struct flow *flow, void *addr, size_t length,
+                                const struct dmabuf *dmabuf, struct xfer_memory *out,
+                                struct weft_error *error)
 {
     /* What is only sent is never opened to the peer. */
     int access =
@@ -417,8 +424,11 @@ weft_status flow_register(struct flow *flow, void *addr, size_t length,
         if (!is_wanted(flow, d)) {
             continue;
         }
-        status = rdma_mr_get(flow->rdma->mrs, d, addr, length, access, flow->task,
-                             &out->mrs[d], error);
+        status = dmabuf == NULL ? rdma_mr_get(flow->rdma->mrs, d, addr, length, access,
+                                              flow->task, &out->mrs[d], error)
+                                : rdma_mr_get_dmabuf(flow->rdma->mrs, d, addr, length,
+                                                     access, dmabuf->fd, dmabuf->offset,
+                                                     flow->task, &out->mrs[d], error);
         if (status != WEFT_OK) {
             flow_deregister(flow, out);
             return status;
@@ -426,6 +436,23 @@ weft_status flow_register(struct flow *flow, void *addr, size_t length,
         out->n = d + 1;
     }
     return WEFT_OK;
+}
+
+weft_status flow_register(struct flow *flow, void *addr, size_t length,
+                          struct xfer_memory *out, struct weft_error *error)
+{
+    return register_all(flow, addr, length, NULL, out, error);
+}
+
+weft_status flow_register_dmabuf(struct flow *flow, void *addr, size_t length, int fd,
+                                 uint64_t offset, struct xfer_memory *out,
+                                 struct weft_error *error)
+{
+    const struct dmabuf dmabuf = {.fd = fd, .offset = offset};
+    weft_status status = register_all(flow, addr, length, &dmabuf, out, error);
+
+    out->is_gpu = status == WEFT_OK;
+    return status;
 }
 
 weft_status flow_register_progress(struct flow *flow, struct xfer_memory *memory,

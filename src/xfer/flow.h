@@ -87,6 +87,10 @@ void flow_destroy(struct flow *flow);
 weft_status flow_register(struct flow *flow, void *addr, size_t length,
                           struct xfer_memory *out,
                           struct weft_error *error) WEFT_MUST_CHECK;
+/* As flow_register, of a dma-buf: rdma/mr.h. */
+weft_status flow_register_dmabuf(struct flow *flow, void *addr, size_t length, int fd,
+                                 uint64_t offset, struct xfer_memory *out,
+                                 struct weft_error *error) WEFT_MUST_CHECK;
 weft_status flow_register_progress(struct flow *flow, struct xfer_memory *memory,
                                    struct weft_error *error) WEFT_MUST_CHECK;
 void flow_deregister(struct flow *flow, struct xfer_memory *memory);

@@ -278,15 +278,15 @@ bool xfer_notice(const struct xfer *xfer, uint32_t *out)
 #define FLUSH_OFFSET 48
 #define FLUSH_BYTES 8
 
-/* One READ through each rail's NIC: its response is behind everything the NIC wrote before. */
+/* Each rail's NIC reads a GPU's memory, which pushes before it what the NIC wrote there: PCIe lets
+ * no read pass a write of the same function. A WRITE of those bytes makes it do so. For the host
+ * a READ: its response is behind everything that the NIC wrote there. */
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory, struct xfer_request **out)
 {
     struct conn *conn = xfer->conn;
     struct xfer_request *request;
 
-    (void)data;
-    (void)memory;
     *out = NULL;
     if (xfer->error.status != WEFT_OK || n_bytes == 0) {
         return xfer->error.status;
@@ -311,6 +311,12 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
             .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
         unsigned flags;
 
+        if (memory != NULL && memory->is_gpu) {
+            sge.addr = (uintptr_t)data;
+            sge.length = n_bytes < FLUSH_BYTES ? (uint32_t)n_bytes : FLUSH_BYTES;
+            sge.lkey = memory->mrs[rail->port->device_index].lkey;
+            wr.opcode = IBV_WR_RDMA_WRITE;
+        }
         wr.wr_id = xfer_wr_id(xfer, q, XFER_WR_FLUSH, request->index, true, &flags);
         wr.send_flags = flags;
         wr.wr.rdma.remote_addr = rail->remote_window + FLUSH_OFFSET;

@@ -37,6 +37,7 @@ struct xfer_memory {
     uint32_t n;                           /* 0: holds nothing */
     uint8_t *addr;
     size_t length;
+    bool is_gpu; /* only devices touch it; xfer_iflush makes it visible there */
 };
 /* Starts registering; progress until WEFT_OK before use. */
 weft_status xfer_register(struct xfer *xfer, void *addr, size_t length,
@@ -102,7 +103,9 @@ uint32_t xfer_arrived(const struct xfer_request *request, size_t *out_sizes);
 weft_status xfer_progress(struct xfer *xfer) WEFT_MUST_CHECK;
 const struct weft_error *xfer_error(const struct xfer *xfer);
 /* Makes received bytes visible where they lie (GPU memory behind a NIC without the
- * guarantee): a READ through the connection. *out NULL: nothing to do. */
+ * guarantee): the NIC reads from there, behind what it wrote, and sends that to the peer's
+ * window; where `memory` is not a GPU's a READ through the connection. *out NULL: nothing to
+ * do. */
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory,
                         struct xfer_request **out) WEFT_MUST_CHECK;

@@ -1,0 +1,180 @@
+/* Requests: what any thread leaves with a comm, and takes back. Nothing here allocates, and only
+ * the comm's own lock is taken. */
+#include <string.h>
+
+#include "base/check.h"
+#include "plugin/engine_private.h"
+
+void engine_queue_push(struct engine_queue *queue, struct engine_request *request)
+{
+    request->next = NULL;
+    if (queue->first == NULL) {
+        queue->first = request;
+    } else {
+        queue->last->next = request;
+    }
+    queue->last = request;
+}
+
+static weft_status state_of(struct engine_comm *comm)
+{
+    weft_status status = WEFT_OK;
+
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == ENGINE_COMM_FAILED) {
+        pthread_mutex_lock(&comm->lock);
+        status = comm->error.status;
+        pthread_mutex_unlock(&comm->lock);
+    }
+    return status;
+}
+
+/* A free request, with the lock held until post(); NULL: none, or the comm has failed. */
+static struct engine_request *begin(struct engine_comm *comm, weft_status *out_status)
+{
+    struct engine_request *request;
+
+    *out_status = state_of(comm);
+    if (*out_status != WEFT_OK) {
+        return NULL;
+    }
+    pthread_mutex_lock(&comm->lock);
+    request = comm->free;
+    if (request == NULL) {
+        pthread_mutex_unlock(&comm->lock);
+        *out_status = WEFT_AGAIN;
+        return NULL;
+    }
+    comm->free = request->next;
+    request->n = 1;
+    request->is_flush = false;
+    request->flow = NULL;
+    atomic_store_explicit(&request->state, ENGINE_OPEN, memory_order_relaxed);
+    return request;
+}
+
+static void post(struct engine_request *request)
+{
+    struct engine_comm *comm = request->comm;
+
+    engine_queue_push(&comm->incoming, request);
+    pthread_mutex_unlock(&comm->lock);
+    engine_comm_kick(comm);
+}
+
+/* What is sent or received lies in memory that was registered: what does not would end the
+ * connection, or read what is somebody else's. */
+static bool is_registered(const struct engine_memory *memory, const void *data, size_t n)
+{
+    uintptr_t at = (uintptr_t)data, first;
+
+    if (n == 0) {
+        return true;
+    }
+    if (memory == NULL) {
+        return false;
+    }
+    first = (uintptr_t)memory->memory.addr;
+    return at >= first && n <= memory->memory.length &&
+           at - first <= memory->memory.length - n;
+}
+
+weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_bytes,
+                         uint32_t tag, const struct engine_memory *memory,
+                         struct engine_request **out)
+{
+    weft_status status;
+    struct engine_request *request;
+
+    *out = NULL;
+    if (!is_registered(memory, data, n_bytes)) {
+        return WEFT_ERR_INPUT;
+    }
+    request = begin(comm, &status);
+    *out = request;
+    if (request == NULL) {
+        return status;
+    }
+    request->data[0] = (void *)(uintptr_t)data;
+    request->sizes[0] = n_bytes;
+    request->tags[0] = tag;
+    request->memories[0] = memory == NULL ? NULL : &memory->memory;
+    post(request);
+    return WEFT_OK;
+}
+
+weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data,
+                         const size_t *sizes, const uint32_t *tags,
+                         struct engine_memory *const *memories,
+                         struct engine_request **out)
+{
+    weft_status status;
+    struct engine_request *request;
+
+    weft_check(n >= 1 && n <= ENGINE_GROUP_MAX);
+    *out = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_registered(memories[i], data[i], sizes[i])) {
+            return WEFT_ERR_INPUT;
+        }
+    }
+    request = begin(comm, &status);
+    *out = request;
+    if (request == NULL) {
+        return status;
+    }
+    request->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        request->data[i] = data[i];
+        request->sizes[i] = sizes[i];
+        request->tags[i] = tags[i];
+        request->memories[i] = memories[i] == NULL ? NULL : &memories[i]->memory;
+    }
+    post(request);
+    return WEFT_OK;
+}
+
+weft_status engine_iflush(struct engine_comm *comm, const void *data, size_t n_bytes,
+                          const struct engine_memory *memory, struct engine_request **out)
+{
+    weft_status status;
+    struct engine_request *request;
+
+    *out = NULL;
+    if (n_bytes == 0 || memory == NULL || !memory->memory.is_gpu) {
+        return WEFT_OK;
+    }
+    if (!is_registered(memory, data, n_bytes)) {
+        return WEFT_ERR_INPUT;
+    }
+    request = begin(comm, &status);
+    *out = request;
+    if (request == NULL) {
+        return status;
+    }
+    request->is_flush = true;
+    request->n = 0;
+    request->data[0] = (void *)(uintptr_t)data;
+    request->sizes[0] = n_bytes;
+    request->memories[0] = &memory->memory;
+    post(request);
+    return WEFT_OK;
+}
+
+weft_status engine_test(struct engine_request *request, size_t *sizes, uint32_t *out_n)
+{
+    struct engine_comm *comm = request->comm;
+
+    if (atomic_load_explicit(&request->state, memory_order_acquire) != ENGINE_DONE) {
+        weft_status status = state_of(comm);
+
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    *out_n = request->n;
+    memcpy(sizes, request->sizes, request->n * sizeof(sizes[0]));
+    pthread_mutex_lock(&comm->lock);
+    atomic_store_explicit(&request->state, ENGINE_FREE, memory_order_relaxed);
+    request->next = comm->free;
+    comm->free = request;
+    pthread_mutex_unlock(&comm->lock);
+    return WEFT_OK;
+}
