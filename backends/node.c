@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/fault/fault.h"
+#include "backends/linux/env.h"
 #include "backends/linux/loop.h"
 #include "backends/soft/host.h"
 #include "backends/verbs/host.h"
@@ -20,7 +21,8 @@ struct node_world {
     char process[12];
     struct linux_loop *loop;   /* Owned. */
     struct verbs_host *host;   /* Owned; or */
-    struct soft_host *soft;    /* Owned */
+    struct soft_host *soft;    /* Owned; or */
+    struct linux_env *bare;    /* Owned */
     struct io_machine machine; /* Owned: what the scenario says is inside */
 };
 
@@ -34,6 +36,9 @@ static struct io_env *node_host_env(struct world *world, uint32_t host, uint32_t
     (void)process;
     weft_check(host == 0);
     const struct node_world *node = node_of(world);
+    if (node->bare != NULL) {
+        return linux_env_io(node->bare);
+    }
     return node->soft != NULL ? soft_host_env(node->soft) : verbs_host_env(node->host);
 }
 
@@ -99,6 +104,7 @@ static void node_destroy(struct world *world)
     if (world != NULL) {
         verbs_host_destroy(node_of(world)->host);
         soft_host_destroy(node_of(world)->soft);
+        linux_env_destroy(node_of(world)->bare);
         linux_loop_destroy(node_of(world)->loop);
         io_machine_fini(&node_of(world)->machine);
         free(node_of(world)->settings);
@@ -191,5 +197,26 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
         return status;
     }
     *out = fault_world_wrap(&node->base, spec, &faults);
+    return WEFT_OK;
+}
+
+weft_status node_world_bare(struct weft_log *log, struct world **out,
+                            struct weft_error *error)
+{
+    const struct linux_env_config config = {.netns_fd = -1, .log = log};
+    struct node_world *node = weft_calloc(1, sizeof(*node));
+    weft_status status = linux_loop_create(1, &node->loop, error);
+
+    node->ops = node_ops;
+    node->ops.name = "bare";
+    node->base.ops = &node->ops;
+    if (status == WEFT_OK) {
+        status = linux_env_create(node->loop, &config, &node->bare, error);
+    }
+    if (status != WEFT_OK) {
+        node_destroy(&node->base);
+        return status;
+    }
+    *out = &node->base;
     return WEFT_OK;
 }

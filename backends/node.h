@@ -13,6 +13,10 @@
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
                               uint32_t process, bool is_soft, struct world **out,
                               struct weft_error *error);
+/* This process on its machine as it is, before anybody knows which NICs it will have: without
+ * devices. */
+weft_status node_world_bare(struct weft_log *log, struct world **out,
+                            struct weft_error *error);
 /* For postings from other threads; the world's. */
 struct linux_loop;
 struct linux_loop *node_world_loop(struct world *world);

@@ -93,6 +93,15 @@ weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host
     return node_world_create(spec, host, process, true, out, error);
 }
 
+weft_status backend_site_world(bool is_soft, struct weft_log *log, struct world **out,
+                               struct weft_error *error)
+{
+    const struct plain_config config = {.log = log};
+
+    return is_soft ? node_world_bare(log, out, error)
+                   : plain_world_create(&config, out, error);
+}
+
 weft_status backend_resolve(const char *name, struct io_ip *out, struct weft_error *error)
 {
     return linux_resolve(name, out, error);

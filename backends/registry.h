@@ -40,6 +40,10 @@ weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
 weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host,
                                     uint32_t process, struct world **out,
                                     struct weft_error *error);
+/* This process on its machine as it is, with its RDMA devices, or (`is_soft`) before any are
+ * simulated. */
+weft_status backend_site_world(bool is_soft, struct weft_log *log, struct world **out,
+                               struct weft_error *error);
 /* The first address of a host's name. WEFT_ERR_INPUT: it has none. */
 weft_status backend_resolve(const char *name, struct io_ip *out,
                             struct weft_error *error);

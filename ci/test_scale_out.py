@@ -84,9 +84,9 @@ def test_the_commands_of_the_page(place):
         for j, (machine, command) in enumerate(lines):
             code, out, err = ended(place, f"block{i}", j)
             assert code == 0, f"{machine}$ {command}\n{out}{err}"
-            if "node" in command and j > 0:
+            if "weft node" in command and j > 0:
                 assert out == "", f"only rank 0 tells the result: {command}"
-        if len(lines) > 1 and "--json" not in lines[0][1]:
+        if "weft node" in lines[0][1] and "--json" not in lines[0][1]:
             assert "PASS" in ended(place, f"block{i}", 0)[1]
     document = json.loads((place / "result.json").read_text())
     assert document["result"] == "pass" and document["backend"] == "soft"
@@ -150,6 +150,8 @@ def node(*args, code=2, **environment):
 
 @pytest.mark.parametrize("environment, message", [
     ({}, "which host of the scenario is this?"),
+    ({"WEFT_RANK": "0"}, "--rank, --nranks: one without the other: 0"),
+    ({"WEFT_RANK": "2", "WEFT_NRANKS": "2"}, "--rank: not a rank: 2"),
     ({"RANK": "3", "WORLD_SIZE": "3"}, "RANK: not a rank: 3"),
     ({"RANK": "0", "WORLD_SIZE": "none"}, "WORLD_SIZE: not a number of ranks: none"),
     ({"RANK": "-1", "WORLD_SIZE": "3"}, "RANK: not a rank: -1"),
@@ -169,3 +171,22 @@ def test_a_rendezvous_that_is_none(rendezvous):
     err = node("--scenario", "scenarios/basic/triangle.yaml", "--name", "iceberg", "--rendezvous",
                rendezvous)
     assert err.startswith("weft: --rendezvous: ") and shlex.split(err)
+
+
+@pytest.mark.parametrize("args, message", [
+    ([], "which rank is this? --rank and --nranks"),
+    (["--rank", "0", "--nranks", "2"], "without a scenario: where is rank 0?"),
+])
+def test_without_a_scenario_it_needs_to_be_told(args, message):
+    assert message in node(*args)
+
+
+@needs_machines
+def test_machines_without_a_cable_are_told_so(place):
+    """The management network is theirs, but only one machine may use it for data."""
+    lines = [(host, f"weft node --rank {i} --nranks 2 --rendezvous titanic:29500 --backend soft "
+                    f"--netdevs p{i}") for i, host in enumerate(["titanic", "carpathia"])]
+    run_machines(place, together(place, "apart", lines))
+    for i in (0, 1):
+        code, _, err = ended(place, "apart", i)
+        assert code == 3 and "there is no cable" in err

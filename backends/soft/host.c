@@ -47,12 +47,6 @@ weft_status soft_host_can_express(const struct world_spec *spec, struct weft_err
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         status = check_host(&spec->hosts[i], error);
     }
-    for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
-        const struct world_end *ends = spec->cables[i].ends;
-        if (ends[0].is_switch || ends[1].is_switch) {
-            status = refuse(error, "switch", spec->switches[0].name);
-        }
-    }
     return status;
 }
 

@@ -111,6 +111,11 @@ void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes)
     gather(boot, mine, n_bytes, true);
 }
 
+bool boot_first_left(const struct boot *boot)
+{
+    return boot->client != NULL && boot->client->server_left;
+}
+
 bool boot_is_absent(const struct boot *boot, uint32_t member)
 {
     return boot->server != NULL && boot->server->ranks[member].is_absent;

@@ -69,6 +69,8 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error) WEFT_MUST
 /* Valid until the next boot_gather. */
 const uint8_t *boot_result(const struct boot *boot);
 
+/* The first rank has closed its rendezvous: another may be held there. */
+bool boot_first_left(const struct boot *boot);
 /* As rank 0 of a rendezvous with may_miss knows. */
 bool boot_is_absent(const struct boot *boot, uint32_t member);
 

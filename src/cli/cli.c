@@ -124,22 +124,20 @@ struct scenario *cli_load(const struct cli_options *options, const char *path)
     return scenario;
 }
 
-struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
-                               struct weft_text *text)
+/* Prints what is wrong with it; NULL after an error. */
+static struct scenario *loaded(const char *path, weft_status status,
+                               struct scenario *scenario,
+                               struct scenario_diagnostics *diagnostics)
 {
-    struct scenario_diagnostics diagnostics;
     struct weft_text wrong = {NULL, 0, 0};
-    struct scenario *scenario = NULL;
-    weft_status status = scenario_load_file(path, options->sets, options->n_sets, text,
-                                            &scenario, &diagnostics);
 
-    for (size_t i = 0; i < diagnostics.n; i++) {
-        fprintf(stderr, "%s\n", diagnostics.items[i].text);
+    for (size_t i = 0; i < diagnostics->n; i++) {
+        fprintf(stderr, "%s\n", diagnostics->items[i].text);
     }
-    if (diagnostics.n_left_out > 0) {
-        fprintf(stderr, "%s: and %zu more\n", path, diagnostics.n_left_out);
+    if (diagnostics->n_left_out > 0) {
+        fprintf(stderr, "%s: and %zu more\n", path, diagnostics->n_left_out);
     }
-    scenario_diagnostics_fini(&diagnostics);
+    scenario_diagnostics_fini(diagnostics);
     if (scenario != NULL && !run_check_documents(scenario, &wrong)) {
         fprintf(stderr, "%s", wrong.bytes);
         scenario_free(scenario);
@@ -147,6 +145,28 @@ struct scenario *cli_load_keep(const struct cli_options *options, const char *pa
     }
     weft_text_fini(&wrong);
     return status == WEFT_OK ? scenario : NULL;
+}
+
+struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
+                               struct weft_text *text)
+{
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    weft_status status = scenario_load_file(path, options->sets, options->n_sets, text,
+                                            &scenario, &diagnostics);
+
+    return loaded(path, status, scenario, &diagnostics);
+}
+
+struct scenario *cli_load_bytes(const struct cli_options *options, const char *name,
+                                const char *bytes, size_t n_bytes)
+{
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    weft_status status = scenario_load_text(name, bytes, n_bytes, options->sets,
+                                            options->n_sets, &scenario, &diagnostics);
+
+    return loaded(name, status, scenario, &diagnostics);
 }
 
 /* As one word of a POSIX shell. */

@@ -63,6 +63,7 @@ struct cli_options {
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
+    const char *save, *netdevs;                        /* of one without a scenario */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */
@@ -126,6 +127,9 @@ int cli_completion(struct cli_options *options);
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */
 struct scenario *cli_load(const struct cli_options *options, const char *path);
+/* The same of a text in memory that is called `name`. */
+struct scenario *cli_load_bytes(const struct cli_options *options, const char *name,
+                                const char *bytes, size_t n_bytes);
 /* The same, and `*text` (empty; the caller's) keeps the file as it was read. */
 struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
                                struct weft_text *text);

@@ -154,6 +154,34 @@ static bool take_backend(const char *backend, struct cli_member *out)
     return out->is_soft || wrong("--backend", "not verbs or soft", backend);
 }
 
+/* --rank and --nranks, of a member that no launcher started. */
+static bool take_numbers(const struct cli_options *options, struct cli_member *out)
+{
+    if (options->nranks == NULL || options->rank == NULL) {
+        return wrong("--rank, --nranks", "one without the other",
+                     options->rank != NULL ? options->rank : options->nranks);
+    }
+    if (!parse_number(options->nranks, UINT32_MAX, &out->n_ranks) || out->n_ranks == 0) {
+        return wrong("--nranks", "not a number of ranks", options->nranks);
+    }
+    if (!parse_number(options->rank, out->n_ranks - 1, &out->rank)) {
+        return wrong("--rank", "not a rank", options->rank);
+    }
+    out->has_rank = true;
+    out->started_by = "--nranks";
+    return true;
+}
+
+/* Which rank: flags, or whoever started it. With a scenario the host's name tells as well. */
+static bool take_rank(const struct cli_options *options, struct cli_member *out)
+{
+    if (out->is_relay || (options->scenario != NULL && options->name != NULL)) {
+        return true;
+    }
+    return options->rank != NULL || options->nranks != NULL ? take_numbers(options, out)
+                                                            : find_starter(out);
+}
+
 bool cli_member_find(const struct cli_options *options, bool is_relay,
                      struct cli_member *out)
 {
@@ -164,12 +192,14 @@ bool cli_member_find(const struct cli_options *options, bool is_relay,
     if (options->name != NULL) {
         weft_format(out->name, sizeof(out->name), "%s", options->name);
     }
-    if (options->name == NULL && !is_relay && !find_starter(out)) {
+    if (!take_rank(options, out)) {
         return false;
     }
-    if (options->name == NULL && !out->has_rank) {
-        fprintf(stderr, "weft: which host of the scenario is this? --name, or start it "
-                        "by torchrun, mpirun or srun\n");
+    if (!out->has_rank && (options->name == NULL || options->scenario == NULL)) {
+        fprintf(stderr,
+                "weft: which %s is this? %s, or start it by torchrun, mpirun or srun\n",
+                options->scenario == NULL ? "rank" : "host of the scenario",
+                options->scenario == NULL ? "--rank and --nranks" : "--name");
         return false;
     }
     return options->rendezvous != NULL

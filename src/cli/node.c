@@ -9,7 +9,9 @@
 #include "backends/registry.h"
 #include "cli/cli.h"
 #include "cli/member.h"
+#include "cli/site.h"
 #include "plugin/relayd.h"
+#include "report/draw.h"
 #include "report/junit.h"
 #include "report/tables.h"
 #include "run/node.h"
@@ -157,6 +159,34 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
     return code;
 }
 
+/* A scenario of what all ranks have, and how it looks; NULL with an exit code. */
+static struct scenario *find_site(struct cli_options *options,
+                                  const struct cli_member *member, int *out_code)
+{
+    const char *file = options->save != NULL ? options->save : "site.yaml";
+    struct weft_text text = {NULL, 0, 0};
+    struct scenario *scenario = NULL;
+    weft_status status = cli_site_find(options, member, &text);
+    bool tells = status == WEFT_OK && member->rank == 0;
+
+    *out_code = exit_code(status);
+    if (tells && options->save != NULL &&
+        !cli_write_file(options->save, text.bytes, text.n)) {
+        status = WEFT_ERR_INPUT;
+    }
+    if (status == WEFT_OK) {
+        scenario = cli_load_bytes(options, file, text.bytes, text.n);
+        *out_code = CLI_USAGE;
+    }
+    weft_text_fini(&text);
+    if (scenario != NULL && tells && !options->quiet && options->json == NULL) {
+        draw_mesh(scenario, &text);
+        cli_print(text.bytes, text.n);
+        weft_text_fini(&text);
+    }
+    return scenario;
+}
+
 static int run_process(struct cli_options *options, bool is_relay)
 {
     struct cli_member member;
@@ -164,7 +194,7 @@ static int run_process(struct cli_options *options, bool is_relay)
     const char *key = NULL;
     int code = CLI_USAGE;
 
-    if (options->scenario == NULL || options->n_operands != 0) {
+    if ((is_relay && options->scenario == NULL) || options->n_operands != 0) {
         fprintf(stderr, "usage: weft %s --scenario FILE [--name HOST] [flags]\n",
                 is_relay ? "relayd" : "node");
         return CLI_USAGE;
@@ -172,15 +202,20 @@ static int run_process(struct cli_options *options, bool is_relay)
     if (!cli_member_find(options, is_relay, &member)) {
         return CLI_USAGE;
     }
-    scenario = cli_load(options, options->scenario);
+    signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
+    scenario = options->scenario != NULL ? cli_load(options, options->scenario)
+                                         : find_site(options, &member, &code);
     if (scenario == NULL) {
-        return CLI_USAGE;
+        return code;
     }
     if (scenario_not_implemented(scenario, &key)) {
         fprintf(stderr, "weft: %s: not implemented yet: %s\n", options->scenario, key);
         code = CLI_ENVIRONMENT;
-    } else if (cli_member_place(&member, scenario)) {
-        signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
+        scenario_free(scenario);
+        return code;
+    }
+    code = CLI_USAGE;
+    if (cli_member_place(&member, scenario)) {
         code = run_one(options, scenario, &member);
     }
     scenario_free(scenario);

@@ -10,6 +10,8 @@
 #define PIECE_BYTES 16384u
 /* What a member can tell at most; more is refused. */
 #define TEXT_MAX (16u << 20)
+/* Rank 0 closes as soon as it has handed out the last result. */
+#define PART_NS INT64_C(5000000000)
 
 struct meeting {
     struct world *world; /* Not owned */
@@ -152,6 +154,23 @@ weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text
     }
     free(lengths);
     return status;
+}
+
+void meeting_part(struct meeting *meeting)
+{
+    const struct world_ops *ops = meeting->world->ops;
+    weft_ns until = ops->now(meeting->world) + PART_NS;
+
+    while (meeting->rank != 0 && !boot_first_left(meeting->boot) &&
+           ops->now(meeting->world) < until) {
+        while (io_loop_pop(ops->loop(meeting->world)) != NULL) {
+            /* it is boot's */
+        }
+        if (boot_progress(meeting->boot, NULL) < 0 ||
+            (!boot_first_left(meeting->boot) && ops->step(meeting->world, until) < 0)) {
+            return;
+        }
+    }
 }
 
 void meeting_ended(struct meeting *meeting, uint32_t member)

@@ -28,6 +28,9 @@ weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text
                                  struct weft_error *error) WEFT_MUST_CHECK;
 /* Rank 0: `member` is known to be no more. */
 void meeting_ended(struct meeting *meeting, uint32_t member);
+/* Before another meeting, or a job, at the same place: waits until rank 0 has closed this one,
+ * for a bounded time. */
+void meeting_part(struct meeting *meeting);
 /* NULL is ignored. */
 void meeting_close(struct meeting *meeting);
 
