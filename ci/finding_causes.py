@@ -369,6 +369,15 @@ def gid_link_local(rng):
     return mesh, {"gid.link_local"}
 
 
+def gid_no_ipv4(rng):
+    """Unique local IPv6 addresses only; NCCL_IB_ADDR_FAMILY is AF_INET, and fe80:: is on every
+    cable alike."""
+    mesh = triangle(rng, "nccl-2.25")
+    for link, net in zip(mesh.links, rng.sample(range(1, 65536), 3)):
+        link["subnet"] = f"fd{rng.randrange(256):02x}:{net:x}::/64"
+    return mesh, {"gid.no_ipv4"}
+
+
 # ---- the link ----
 
 
@@ -430,6 +439,29 @@ def link_corrupting(rng):
     mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]) + rng.choice(["", "->"]),
                kind="corrupt", share=f"{rng.randrange(80, 100)}%")
     return mesh, {"link.corrupting"}
+
+
+def link_survived_loss(rng):
+    """Few enough frames are lost for retransmission to mend it: a warning."""
+    mesh = one_cable(rng).long()
+    mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="loss",
+               share=f"0.{rng.randrange(2, 9)}%")
+    return mesh, {"link.lossy"}
+
+
+def link_survived_damage(rng):
+    mesh = one_cable(rng).long()
+    mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="corrupt",
+               share=f"0.{rng.randrange(2, 9)}%")
+    return mesh, {"link.corrupting"}
+
+
+def link_survived_drop(rng):
+    """One of two cables drops, and the other carries all."""
+    mesh = Mesh(rng).shape("double").long()
+    mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="down",
+               **rng.choice([{}, {"for": f"{rng.randrange(1, 30)}ms"}]))
+    return mesh, {"link.down"}
 
 
 def link_pause_storm(rng):

@@ -113,7 +113,8 @@ def story(doc):
         "completions": sorted([c[k] for k in queue] for c in doc["completions"]),
         "jobs": [[j["job"], j["size_bytes"], j["algorithm"], j["nwrong"]] for j in doc["jobs"]],
         "symptom": [symptom.get("errno"), symptom.get("wc_status")],
-        "findings": sorted({f["code"] for f in doc["findings"]}),
+        "findings": sorted({f["code"] for f in doc["findings"]
+                            if "survived" not in f["evidence"]}),
     }
 
 

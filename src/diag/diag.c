@@ -98,7 +98,7 @@ static bool is_said(const struct diag_findings *out, const struct diag_finding *
     return false;
 }
 
-static void say(struct diag_findings *out, const struct diag_finding *finding)
+void diag_say(struct diag_findings *out, const struct diag_finding *finding)
 {
     if (is_said(out, finding)) {
         return;
@@ -137,7 +137,7 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
             diag_case_init_use(&c, input, host, failure, &host->uses[k]);
             diag_judge(&c, &finding);
             if (finding.entry->id != DIAG_UNDETERMINED) {
-                say(out, &finding);
+                diag_say(out, &finding);
                 is_found = true;
             }
         }
@@ -171,7 +171,7 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
                 continue;
             }
             diag_judge(&c, &finding);
-            say(out, &finding);
+            diag_say(out, &finding);
         }
     }
 }
@@ -211,7 +211,7 @@ static void name_hanging(const struct diag_input *input, struct diag_findings *o
         finding.severity = finding.entry->severity;
         finding.port[0] = '\0';
         weft_format(finding.peer, sizeof(finding.peer), "%s", input->hosts[i].name);
-        say(out, &finding);
+        diag_say(out, &finding);
     }
 }
 
@@ -264,7 +264,7 @@ static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
     diag_evidence_text(&finding, "remote_port", pb->name);
     diag_evidence_int(&finding, "remote_mtu", pb->netdev_mtu);
     if (!is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
-        say(out, &finding);
+        diag_say(out, &finding);
     }
 }
 
@@ -317,7 +317,7 @@ static void inspect_use(const struct diag_input *input, const struct diag_host *
     diag_evidence_int(&finding, "vanished_mtu", use->vanished_mtu);
     diag_evidence_int(&finding, "path_mtu", use->path_mtu);
     if (!is_about(out, DIAG_LINK_BLACK_HOLE, &finding)) {
-        say(out, &finding);
+        diag_say(out, &finding);
     }
 }
 
@@ -348,7 +348,7 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     diag_evidence_int(&finding, "pairs_without_cable", order->missing);
     diag_evidence_int(&finding, "better", order->better_missing);
     diag_evidence_text(&finding, "better_order", order->better_order);
-    say(out, &finding);
+    diag_say(out, &finding);
 }
 
 static void sort_by_severity(struct diag_findings *out)
@@ -376,6 +376,7 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     drop_decided(out);
     inspect_cables(input, out);
     inspect_uses(input, out);
+    diag_inspect_survived(input, out);
     inspect_order(input, out);
     sort_by_severity(out);
 }

@@ -149,6 +149,7 @@ void diag_input_fini(struct diag_input *input);
 struct diag_finding {
     const struct diag_entry *entry; /* code, cause, remedy: catalogue.h */
     enum diag_severity severity; /* the entry's; a warning where nothing failed of it */
+    bool is_survived;            /* a job lived through it: `survived` is evidence */
     char host[DIAG_NAME_BYTES];  /* where; "" if it has no place */
     char port[DIAG_NAME_BYTES];
     char peer[DIAG_NAME_BYTES];

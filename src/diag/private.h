@@ -136,6 +136,13 @@ int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *t
 enum diag_known diag_is_one_cable(const struct diag_input *input,
                                   const struct diag_port *a, const struct diag_port *b);
 
+/* ---- diag.c, survived.c ---- */
+
+/* Adds a finding, unless its cause was told of these two hosts. */
+void diag_say(struct diag_findings *out, const struct diag_finding *finding);
+/* Warnings of what a job lived through; none where something failed. */
+void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
+
 /* ---- rules.c ---- */
 
 /* What `c` was caused by: a code, or `undetermined` with its candidates. */

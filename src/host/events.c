@@ -1,4 +1,5 @@
 /* What comes unasked: async events of the devices, and ends of other members. */
+#include "base/text.h"
 #include "host/private.h"
 
 void host_hear_of_ends(struct host *host)
@@ -8,6 +9,17 @@ void host_hear_of_ends(struct host *host)
     while (host->boot != NULL && io_next_ended(host->env, &member)) {
         boot_ended(host->boot, member);
     }
+}
+
+static const char *name_of(const struct host *host, uint32_t device, uint8_t port)
+{
+    for (uint32_t i = 0; host->rdma != NULL && i < host->rdma->n_ports; i++) {
+        if (host->rdma->ports[i].device_index == device &&
+            host->rdma->ports[i].port == port) {
+            return host->rdma->ports[i].name;
+        }
+    }
+    return "";
 }
 
 void host_take_events(struct host *host)
@@ -25,12 +37,14 @@ void host_take_events(struct host *host)
                 host_port_event(host, i, event.port, event.type == IBV_EVENT_PORT_ACTIVE);
             }
             if (host->n_events < HOST_EVENTS_MAX) {
-                host->events[host->n_events++] = (struct host_event){
-                    .type = event.type,
-                    .device = i,
-                    .port = event.port,
-                    .at_ns = io_now(env),
-                };
+                struct host_event *to = &host->events[host->n_events++];
+
+                *to = (struct host_event){.type = event.type,
+                                          .device = i,
+                                          .port = event.port,
+                                          .at_ns = io_now(env)};
+                weft_format(to->name, sizeof(to->name), "%s",
+                            name_of(host, i, event.port));
             }
         }
     }

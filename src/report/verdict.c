@@ -134,6 +134,30 @@ static bool is_again(const json_t *findings, size_t i, struct weft_text *out)
     return false;
 }
 
+/* Nothing failed of it: one line. */
+static void add_survived(const json_t *finding, const struct report_style *style,
+                         struct weft_text *out)
+{
+    const json_t *evidence = json_object_get(finding, "evidence");
+    const char *before = "";
+    const char *key;
+    json_t *value;
+
+    weft_text_add(out, "\n%swarning%s %s%s%s", style->warn, style->off, style->bold,
+                  json_read_text(finding, "code", "?"), style->off);
+    add_where(json_object_get(finding, "where"), out);
+    weft_text_add(out, ": %s (", json_read_text(finding, "cause", "?"));
+    json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
+    {
+        if (json_is_integer(value) && strcmp(key, "survived") != 0) {
+            weft_text_add(out, "%s%s %lld", before, key,
+                          (long long)json_integer_value(value));
+            before = ", ";
+        }
+    }
+    weft_text_add(out, "); the job went on\n");
+}
+
 void report_findings(const json_t *document, const struct report_style *style,
                      struct weft_text *out)
 {
@@ -150,6 +174,10 @@ void report_findings(const json_t *document, const struct report_style *style,
         const char *severity = json_read_text(finding, "severity", "error");
         const char *code = json_read_text(finding, "code", "?");
 
+        if (json_object_get(json_object_get(finding, "evidence"), "survived") != NULL) {
+            add_survived(finding, style, out);
+            continue;
+        }
         if (is_again(json_object_get(document, "findings"), i, out)) {
             continue;
         }

@@ -35,19 +35,6 @@ static const char *event_name(enum ibv_event_type type, char *other, size_t othe
     return other;
 }
 
-/* The port'th port of a device, as facts list them: device by device. */
-static const char *event_port(const struct host *host, const struct host_event *event)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (host->ports[i].device == event->device && ++n == event->port) {
-            return host->ports[i].name;
-        }
-    }
-    return "";
-}
-
 static void observe_events(const struct host *host, struct diag_host *out)
 {
     out->has_events = true;
@@ -59,7 +46,7 @@ static void observe_events(const struct host *host, struct diag_host *out)
 
         weft_format(to->type, sizeof(to->type), "%s",
                     event_name(event->type, other, sizeof(other)));
-        weft_format(to->port, sizeof(to->port), "%s", event_port(host, event));
+        weft_format(to->port, sizeof(to->port), "%s", event->name);
         to->at_ns = event->at_ns;
     }
 }

@@ -169,10 +169,10 @@ static json_t *encode_events(const struct host *host)
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct host_event *event = &host->events[i];
 
-        json_array_append_new(array,
-                              json_pack("{s:i, s:i, s:i, s:I}", "type", (int)event->type,
-                                        "device", (int)event->device, "port", event->port,
-                                        "at_ns", (json_int_t)event->at_ns));
+        json_array_append_new(
+            array, json_pack("{s:i, s:i, s:i, s:o, s:I}", "type", (int)event->type,
+                             "device", (int)event->device, "port", event->port, "name",
+                             text_of(event->name), "at_ns", (json_int_t)event->at_ns));
     }
     return array;
 }

@@ -11,7 +11,7 @@
 #include "diag/diag.h"
 #include "host/host.h"
 
-#define RUN_RECORD_SCHEMA 2
+#define RUN_RECORD_SCHEMA 3
 
 /* A new reference. Times are as the host's clock tells them. */
 json_t *run_record_encode(const struct host *host);

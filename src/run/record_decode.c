@@ -189,22 +189,25 @@ static void decode_events(struct record_decoder *decoder, json_t *from)
     struct host *host = decoder->host;
 
     for (size_t i = 0; i < json_array_size(from) && i < HOST_EVENTS_MAX; i++) {
+        struct host_event *to;
+        const char *name;
         json_int_t at;
         int type;
         int device;
         int port;
 
-        if (json_unpack(json_array_get(from, i), "{s:i, s:i, s:i, s:I}", "type", &type,
-                        "device", &device, "port", &port, "at_ns", &at) != 0) {
+        if (json_unpack(json_array_get(from, i), "{s:i, s:i, s:i, s:s, s:I}", "type",
+                        &type, "device", &device, "port", &port, "name", &name, "at_ns",
+                        &at) != 0) {
             record_bad(decoder, "event");
             return;
         }
-        host->events[host->n_events++] = (struct host_event){
-            .type = (enum ibv_event_type)type,
-            .device = (uint32_t)device,
-            .port = (uint8_t)port,
-            .at_ns = moment(decoder, at),
-        };
+        to = &host->events[host->n_events++];
+        *to = (struct host_event){.type = (enum ibv_event_type)type,
+                                  .device = (uint32_t)device,
+                                  .port = (uint8_t)port,
+                                  .at_ns = moment(decoder, at)};
+        record_text(to->name, sizeof(to->name), name);
     }
 }
 

@@ -82,7 +82,7 @@ static struct host *make(void)
             .opcode = 129, .has_imm = true, .imm = 0x80000000 + i, .n_bytes = 64 * i};
     }
     host->events[host->n_events++] = (struct host_event){
-        .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .at_ns = 1850};
+        .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
     return host;
 }
 

@@ -1,0 +1,166 @@
+/* What a job lived through: frames that had to be repeated, a carrier that went and came back. Told
+ * as warnings where nothing failed, and only from evidence that leaves no other reading: what may
+ * hide another cause must be known to be none. */
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+/* Counters of two ends are not read in one moment: so many frames may be under way. */
+#define UNDER_WAY 4
+/* Of a cable that loses alike both ways, so many in one and none in the other is no chance. */
+#define CERTAIN 16
+
+static bool has_failed(const struct diag_input *input)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        if (!host->was_observed || host->has_hung || host->has_vanished ||
+            host->n_errors > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct diag_port *port_of(const struct diag_host *host, const char *name)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+/* How often the port lost its carrier, or IO_UNKNOWN. */
+static int64_t count_losses(const struct diag_host *host, const char *port)
+{
+    int64_t n = 0;
+
+    if (!host->has_events) {
+        return IO_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        if (event->type[0] == '\0' || event->port[0] == '\0') {
+            return IO_UNKNOWN;
+        }
+        n += strcmp(event->type, "port_error") == 0 && strcmp(event->port, port) == 0;
+    }
+    return n;
+}
+
+struct rail {
+    const struct diag_host *host, *peer;
+    const struct diag_use *use;
+    const struct diag_port *local, *remote;
+};
+
+static void start(const struct rail *rail, enum diag_code code, struct diag_finding *out)
+{
+    *out = (struct diag_finding){
+        .entry = diag_entry(code), .severity = DIAG_WARNING, .is_survived = true};
+    weft_format(out->host, sizeof(out->host), "%s", rail->host->name);
+    weft_format(out->port, sizeof(out->port), "%s", rail->local->name);
+    weft_format(out->peer, sizeof(out->peer), "%s", rail->peer->name);
+    diag_evidence_int(out, "survived", 1);
+    diag_evidence_text(out, "local_port", rail->local->name);
+    diag_evidence_text(out, "remote_port", rail->remote->name);
+}
+
+static bool is_none(const struct diag_port *port, enum diag_counter counter)
+{
+    return port->counters[counter] != IO_UNKNOWN && port->counters[counter] <= UNDER_WAY;
+}
+
+/* Frames that left and did not arrive, where that is known to be the cable's doing. */
+static void inspect_frames(const struct diag_input *input, const struct rail *rail,
+                           struct diag_findings *out)
+{
+    int64_t n_out = diag_lost_frames(rail->local, rail->remote);
+    int64_t n_in = diag_lost_frames(rail->remote, rail->local);
+    int64_t n_most = n_out > n_in ? n_out : n_in;
+    bool is_one_way = n_out == 0 || n_in == 0;
+    struct diag_finding finding;
+
+    if (rail->use->vanished_mtu != 0 || n_out == IO_UNKNOWN || n_in == IO_UNKNOWN ||
+        !is_none(rail->local, DIAG_RX_OVERSIZE) ||
+        !is_none(rail->remote, DIAG_RX_OVERSIZE) ||
+        rail->local->counters[DIAG_RETRANSMITS] +
+                rail->remote->counters[DIAG_RETRANSMITS] <=
+            0 ||
+        n_most <= (is_one_way ? CERTAIN : UNDER_WAY) ||
+        diag_is_one_cable(input, rail->local, rail->remote) != DIAG_YES) {
+        return;
+    }
+    start(rail, is_one_way ? DIAG_LINK_ONE_WAY : DIAG_LINK_LOSSY, &finding);
+    diag_evidence_int(&finding, "frames_lost_out", n_out);
+    diag_evidence_int(&finding, "frames_lost_in", n_in);
+    diag_say(out, &finding);
+}
+
+static void inspect_damage(const struct diag_input *input, const struct rail *rail,
+                           struct diag_findings *out)
+{
+    int64_t local = rail->local->counters[DIAG_ICRC_ERRORS];
+    int64_t remote = rail->remote->counters[DIAG_ICRC_ERRORS];
+    struct diag_finding finding;
+
+    if (local == IO_UNKNOWN || remote == IO_UNKNOWN) {
+        return;
+    }
+    if (local <= UNDER_WAY && remote <= UNDER_WAY) {
+        inspect_frames(input, rail, out);
+        return;
+    }
+    start(rail, DIAG_LINK_CORRUPTING, &finding);
+    diag_evidence_int(&finding, "local_icrc_errors", local);
+    diag_evidence_int(&finding, "remote_icrc_errors", remote);
+    diag_say(out, &finding);
+}
+
+static void inspect_rail(const struct diag_input *input, const struct rail *rail,
+                         struct diag_findings *out)
+{
+    int64_t near = count_losses(rail->host, rail->local->name);
+    int64_t far = count_losses(rail->peer, rail->remote->name);
+    struct diag_finding finding;
+
+    if (near == IO_UNKNOWN || far == IO_UNKNOWN) {
+        return;
+    }
+    if (near == 0 && far == 0) {
+        inspect_damage(input, rail, out);
+        return;
+    }
+    start(rail, near > 1 || far > 1 ? DIAG_LINK_FLAPPING : DIAG_LINK_DOWN, &finding);
+    diag_evidence_int(&finding, "carrier_lost", near > far ? near : far);
+    diag_say(out, &finding);
+}
+
+void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out)
+{
+    if (has_failed(input)) {
+        return;
+    }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        for (uint32_t k = 0; k < host->n_uses; k++) {
+            struct rail rail = {.host = host, .use = &host->uses[k]};
+
+            rail.peer = diag_find_host(input, rail.use->peer);
+            rail.local = port_of(host, rail.use->local_port);
+            if (rail.peer == NULL || rail.local == NULL) {
+                continue;
+            }
+            rail.remote = port_of(rail.peer, rail.use->remote_port);
+            if (rail.remote != NULL) {
+                inspect_rail(input, &rail, out);
+            }
+        }
+    }
+}
