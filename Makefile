@@ -38,6 +38,13 @@ CPPFLAGS += $(patsubst -I%,-isystem %,$(NL_CFLAGS))
 LIBS := -lyaml -ljansson -lexpat -lsodium $(NL_LIBS) -ldl -lm -lpthread
 TEST_LIBS := -lcheck -lsubunit -lrt
 
+# CUDA kernels are built where nvcc is, once for all flavours of the library; their toolkit's header
+# is only compared with. NVCC= builds without.
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_INCLUDE := $(if $(NVCC),$(wildcard $(dir $(realpath $(NVCC)))../include))
+CUDA_ARCHS := 80 90 100 121
+CUDA_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
+
 # Sources: every .c is the library's but tests, fuzz targets, benches and the command's main.
 ALL_C := $(sort $(wildcard src/*/*.c backends/*.c backends/*/*.c sim/*.c sim/*/*.c))
 TEST_C := $(filter %_test.c,$(ALL_C))
@@ -143,6 +150,24 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
+# For architectures that this nvcc knows, and as PTX for those that it does not.
+build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
+	@echo "  NVCC  $@"
+	@mkdir -p $(@D)
+	$(Q)known=" $$($(NVCC) --list-gpu-arch | tr '\n' ' ')"; codes=; \
+	    for arch in $(CUDA_ARCHS); do \
+	        case $$known in *" compute_$$arch "*) \
+	            codes="$$codes -gencode arch=compute_$$arch,code=sm_$$arch" ;; esac; \
+	    done; \
+	    $(NVCC) -O3 -std=c++17 -fmad=false -Xfatbin -compress-all -I. $$codes \
+	        -gencode arch=compute_80,code=compute_80 -fatbin -o $@.new $< && mv $@.new $@
+
+ifneq ($(CUDA_IMAGE),)
+$(BUILD)/obj/backends/cuda/image.o: $(CUDA_IMAGE)
+$(BUILD)/obj/backends/cuda/image.o: CPPFLAGS += -DWEFT_CUDA_IMAGE='"$(CUDA_IMAGE)"'
+$(BUILD)/obj/backends/cuda/abi_test.o: CPPFLAGS += $(CUDA_INCLUDE:%=-isystem %)
+endif
+
 tests: $(TESTS)
 fuzzers: $(FUZZERS)
 everything: all tests
@@ -203,6 +228,8 @@ soak:
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
+	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/hostmem/race_test && \
+	    build/tsan/test/backends/hostmem/race_test 65 1000
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
 	@ci/plugin-soak || [ $$? -eq 77 ]

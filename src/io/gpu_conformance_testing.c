@@ -20,7 +20,7 @@ static void setup(void)
     gpu = NULL;
     peer = NULL;
     if (!bed->open(&gpu, &peer, &why)) {
-        printf("SKIP conformance of a GPU: %s\n", why);
+        printf("SKIP conformance of a GPU: %s; enable with: a GPU and its driver\n", why);
         gpu = NULL;
     }
 }

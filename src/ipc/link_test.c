@@ -154,6 +154,47 @@ START_TEST(the_least_recently_used_goes_first)
 }
 END_TEST
 
+/* Freed without a word, and back at the same address: never taken for what was there. And what
+ * is taken back while somebody copies from it is closed when nobody does. */
+START_TEST(the_same_address_is_not_the_same_memory)
+{
+    const uint8_t owner[IPC_NONCE_BYTES] = {1};
+    struct ipc_cache cache;
+    struct ipc_mapping *before, *after;
+    struct io_gpu_export memory[2];
+    struct io_gpu *gpu, *other;
+    void *at[2];
+
+    ipc_world_init(&world, &two);
+    gpu = world.sides[0].gpu;
+    other = world.sides[1].gpu;
+    ipc_cache_init(&cache, &(struct ipc_cache_config){
+                               .gpu = gpu, .n_max = 4, .n_bytes_max = 1 << 20});
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, 4096, &at[i]), 0);
+        ck_assert_int_eq(other->sharing->export_memory(other, at[i], 1, &memory[i]), 0);
+        ck_assert_int_eq(
+            ipc_cache_acquire(&cache, owner, &memory[i], 0, 0, i == 0 ? &before : &after),
+            0);
+        if (i == 0) {
+            other->ops->free(other, at[0]);
+        }
+    }
+    ck_assert_ptr_eq(at[0], at[1]);
+    ck_assert_ptr_ne(before, after);
+    ck_assert_uint_eq(*(uint8_t *)after->at, 0);
+    ck_assert(before->is_stale && !after->is_stale);
+    ipc_cache_release(&cache, before);
+    ck_assert_uint_eq(cache.n, 1);
+    ck_assert(!ipc_cache_invalidate(&cache, owner, memory[1].buffer_id, 0));
+    ipc_cache_release(&cache, after);
+    ck_assert(ipc_cache_invalidate(&cache, owner, memory[1].buffer_id, 0));
+    ck_assert_uint_eq(cache.n, 0);
+    ipc_cache_fini(&cache);
+    ipc_world_fini(&world);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ipc link");
@@ -165,6 +206,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_carrier_that_loses_messages_settles_too, 0, 20);
     tcase_add_test(tcase, settings_are_read_and_what_is_wrong_is_named);
     tcase_add_test(tcase, the_least_recently_used_goes_first);
+    tcase_add_test(tcase, the_same_address_is_not_the_same_memory);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     n_failed = srunner_ntests_failed(runner);

@@ -1,0 +1,169 @@
+/* The reductions of base/reduce.h as bodies of kernels: each goes through the elements that are
+ * its own, from `first` in steps of `stride`, sixteen bytes at a time where memory allows it. The
+ * same lines are compiled for GPUs (kernels.cu) and, for tests, as C. Results are bit by bit those
+ * of base/reduce.c, but for the payload of NaNs. */
+#ifndef WEFT_BACKENDS_CUDA_KERNELS_BODY_H
+#define WEFT_BACKENDS_CUDA_KERNELS_BODY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define KERNEL_FN static __device__ __forceinline__
+#define KERNEL_ALIGNED __align__(16)
+#else
+#define KERNEL_FN static inline
+#define KERNEL_ALIGNED __attribute__((aligned(16)))
+#endif
+
+KERNEL_FN float kernel_float(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+KERNEL_FN uint32_t kernel_bits(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+KERNEL_FN float kernel_of_bfloat16(uint16_t half)
+{
+    return kernel_float((uint32_t)half << 16);
+}
+
+KERNEL_FN uint16_t kernel_to_bfloat16(float value)
+{
+    uint32_t bits = kernel_bits(value);
+
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40);
+    }
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Exponent and fraction, read as a binary32, say 2^-112 of the value, subnormals included. */
+KERNEL_FN float kernel_of_float16(uint16_t half)
+{
+    uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const float scale = 5192296858534827628530496329220096.0f; /* 2^112 */
+    uint32_t value = kernel_bits(kernel_float(magnitude) * scale);
+
+    return kernel_float(value | (magnitude >= 0x0f800000u ? 0x7f800000u : 0) | sign);
+}
+
+KERNEL_FN uint16_t kernel_to_float16(float value)
+{
+    uint32_t bits = kernel_bits(value), magnitude = bits & 0x7fffffffu, result;
+
+    if (magnitude > 0x7f800000u) {
+        result = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    } else if (magnitude >= 0x477ff000u) {
+        result = 0x7c00; /* 65520 rounds to infinity */
+    } else if (magnitude >= 0x38800000u) {
+        uint32_t half = magnitude - 0x38000000u;
+
+        result = (half + 0xfff + (half >> 13 & 1)) >> 13;
+    } else { /* the unit of 0.5 is 2^-24, that of subnormals: the addition rounds to it */
+        result = kernel_bits(kernel_float(magnitude) + 0.5f) - 0x3f000000u;
+    }
+    return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)result;
+}
+
+/* `expression` is of x and y; `divide` makes another stored value of one. */
+#define KERNEL_DEFINE(name, type, expression, divide)                                    \
+    KERNEL_FN type name##_one(type x, type y, int divisor)                               \
+    {                                                                                    \
+        type result = (type)(expression);                                                \
+                                                                                         \
+        return divisor > 1 ? divide(type, result, divisor) : result;                     \
+    }                                                                                    \
+                                                                                         \
+    struct KERNEL_ALIGNED name##_pack {                                                  \
+        type of[16 / sizeof(type)];                                                      \
+    };                                                                                   \
+                                                                                         \
+    KERNEL_FN void name##_range(type *out, const type *a, const type *b, uint64_t count, \
+                                int divisor, uint64_t first, uint64_t stride)            \
+    {                                                                                    \
+        const uint64_t each = 16 / sizeof(type);                                         \
+        uintptr_t places = (uintptr_t)out | (uintptr_t)a | (uintptr_t)b;                 \
+        uint64_t n_packs = places % 16 == 0 ? count / each : 0;                          \
+                                                                                         \
+        for (uint64_t i = first; i < n_packs; i += stride) {                             \
+            struct name##_pack x = ((const struct name##_pack *)(const void *)a)[i];     \
+            struct name##_pack y = ((const struct name##_pack *)(const void *)b)[i];     \
+                                                                                         \
+            for (uint64_t j = 0; j < each; j++) {                                        \
+                x.of[j] = name##_one(x.of[j], y.of[j], divisor);                         \
+            }                                                                            \
+            ((struct name##_pack *)(void *)out)[i] = x;                                  \
+        }                                                                                \
+        for (uint64_t i = n_packs * each + first; i < count; i += stride) {              \
+            out[i] = name##_one(a[i], b[i], divisor);                                    \
+        }                                                                                \
+    }
+
+#define DIVIDE_SIGNED(type, value, divisor) (type)((int64_t)(value) / (divisor))
+#define DIVIDE_UNSIGNED(type, value, divisor)                                            \
+    (type)((uint64_t)(value) / (uint64_t)(divisor))
+#define DIVIDE_FLOAT(type, value, divisor) ((value) / (type)(divisor))
+#define DIVIDE_FLOAT16(type, value, divisor)                                             \
+    kernel_to_float16(kernel_of_float16(value) / (float)(divisor))
+#define DIVIDE_BFLOAT16(type, value, divisor)                                            \
+    kernel_to_bfloat16(kernel_of_bfloat16(value) / (float)(divisor))
+
+/* `wide` is an unsigned type in which sums and products wrap without promotion to int. */
+#define KERNEL_INTS(dtype, type, wide, divide)                                           \
+    KERNEL_DEFINE(dtype##_sum, type, (wide)x + (wide)y, divide)                          \
+    KERNEL_DEFINE(dtype##_prod, type, (wide)x *(wide)y, divide)                          \
+    KERNEL_DEFINE(dtype##_min, type, y < x ? y : x, divide)                              \
+    KERNEL_DEFINE(dtype##_max, type, y > x ? y : x, divide)
+
+#define KERNEL_FLOATS(dtype, type)                                                       \
+    KERNEL_DEFINE(dtype##_sum, type, x + y, DIVIDE_FLOAT)                                \
+    KERNEL_DEFINE(dtype##_prod, type, x *y, DIVIDE_FLOAT)                                \
+    KERNEL_DEFINE(dtype##_min, type, y < x ? y : x, DIVIDE_FLOAT)                        \
+    KERNEL_DEFINE(dtype##_max, type, y > x ? y : x, DIVIDE_FLOAT)
+
+#define KERNEL_HALVES(dtype, of, to, divide)                                             \
+    KERNEL_DEFINE(dtype##_sum, uint16_t, to(of(x) + of(y)), divide)                      \
+    KERNEL_DEFINE(dtype##_prod, uint16_t, to(of(x) * of(y)), divide)                     \
+    KERNEL_DEFINE(dtype##_min, uint16_t, of(y) < of(x) ? y : x, divide)                  \
+    KERNEL_DEFINE(dtype##_max, uint16_t, of(y) > of(x) ? y : x, divide)
+
+KERNEL_INTS(int8, int8_t, uint32_t, DIVIDE_SIGNED)
+KERNEL_INTS(uint8, uint8_t, uint32_t, DIVIDE_UNSIGNED)
+KERNEL_INTS(int16, int16_t, uint32_t, DIVIDE_SIGNED)
+KERNEL_INTS(uint16, uint16_t, uint32_t, DIVIDE_UNSIGNED)
+KERNEL_INTS(int32, int32_t, uint32_t, DIVIDE_SIGNED)
+KERNEL_INTS(uint32, uint32_t, uint32_t, DIVIDE_UNSIGNED)
+KERNEL_INTS(int64, int64_t, uint64_t, DIVIDE_SIGNED)
+KERNEL_INTS(uint64, uint64_t, uint64_t, DIVIDE_UNSIGNED)
+KERNEL_HALVES(float16, kernel_of_float16, kernel_to_float16, DIVIDE_FLOAT16)
+KERNEL_HALVES(bfloat16, kernel_of_bfloat16, kernel_to_bfloat16, DIVIDE_BFLOAT16)
+KERNEL_FLOATS(float32, float)
+KERNEL_FLOATS(float64, double)
+
+/* X(dtype, type) for every type; Y(X's, op) for every operation of one. */
+#define KERNEL_TYPES(X)                                                                  \
+    X(int8, int8_t)                                                                      \
+    X(uint8, uint8_t)                                                                    \
+    X(int16, int16_t)                                                                    \
+    X(uint16, uint16_t)                                                                  \
+    X(int32, int32_t)                                                                    \
+    X(uint32, uint32_t)                                                                  \
+    X(int64, int64_t)                                                                    \
+    X(uint64, uint64_t)                                                                  \
+    X(float16, uint16_t)                                                                 \
+    X(bfloat16, uint16_t)                                                                \
+    X(float32, float)                                                                    \
+    X(float64, double)
+
+#endif
