@@ -49,7 +49,12 @@ static void put_outcome(json_t *row, const json_t *document)
     }
     json_array_foreach(json_object_get(document, "findings"), i, item)
     {
-        json_array_append(findings, json_object_get(item, "code"));
+        const json_t *evidence = json_object_get(item, "evidence");
+
+        /* What a run lived through is what a swarm of faults is made of. */
+        if (json_object_get(evidence, "survived") == NULL) {
+            json_array_append(findings, json_object_get(item, "code"));
+        }
     }
     put(row, "result", json_incref(json_object_get(document, "result")));
     put(row, "trace_hash", json_incref(json_object_get(document, "trace_hash")));
