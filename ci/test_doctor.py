@@ -107,3 +107,40 @@ def test_people_see_ports_and_findings():
                          capture_output=True, check=True, env={**os.environ, "NO_COLOR": "1"})
     assert "spark-1  p0.0             up   mtu 9000  192.168.0.1/24 (GID 3)\n" in ran.stdout
     assert ran.stdout.endswith("no findings\n")
+
+
+def split(tmp_path, *arguments):
+    """A file for each host of a scenario, as each of these machines would have written it."""
+    whole = doctor(*arguments)
+    files = []
+    for host in whole["hosts"]:
+        files.append(tmp_path / f"{host['name']}.json")
+        files[-1].write_text(json.dumps({"schema_version": 1, "weft": "x", "hosts": [host]}))
+    return whole, [str(file) for file in files]
+
+
+def test_files_of_several_machines_show_the_cables(tmp_path):
+    whole, files = split(tmp_path, "scenarios/spark/ring-4.yaml")
+    joined = doctor(*files)
+    assert joined["cables"] == whole["cables"] and len(joined["cables"]) == 8
+    assert {"from": "spark-1", "from_port": "p0.0", "to": "spark-2", "to_port": "p1.0"} in \
+        joined["cables"]
+    assert codes(joined) == set() and doctor(*files[:1])["cables"] == []
+
+
+def test_ends_that_do_not_agree(tmp_path):
+    assert codes(doctor(*split(tmp_path, f"{FIELD}/s31-mtu-after-reboot.yaml")[1])) == {
+        "link.mtu_mismatch"}
+    links = ('[{endpoints: ["titanic:p0", "iceberg:p0"], addresses: [10.1.0.1/24, 10.1.0.129/25]}]')
+    ends = split(tmp_path, "scenarios/basic/pair.yaml", "--set", f"topology.links={links}")[1]
+    assert codes(doctor(*ends)) == {"addr.prefix_mismatch"}
+    assert codes(doctor(ends[0], ends[0])) == {"addr.duplicate"}
+
+
+def test_what_is_no_record_is_refused(tmp_path):
+    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "none.json").write_text("hosts")
+    for name in ("bad", "none", "absent"):
+        ran = subprocess.run([WEFT, "doctor", tmp_path / f"{name}.json"], cwd=ROOT, text=True,
+                             capture_output=True, check=False)
+        assert (ran.returncode, ran.stdout) == (2, "") and f"{name}.json" in ran.stderr

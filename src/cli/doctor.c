@@ -1,5 +1,5 @@
-/* `weft doctor [FILE]`: what is wrong with this machine, or with the hosts of a scenario, before
- * anything runs. */
+/* `weft doctor [FILE...]`: what is wrong with this machine, with the hosts of a scenario, or with
+ * machines that wrote what they saw into files, before anything runs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <jansson.h>
@@ -230,6 +230,53 @@ static int examine_scenario(struct cli_options *options, const char *path,
     return CLI_OK;
 }
 
+/* ---- machines that were looked at before ---- */
+
+/* `--json` of each of them. What they had to say of their settings, they said there. */
+static int examine_files(struct cli_options *options, struct examination *all)
+{
+    all->more.cma_total_kib = all->more.cma_free_kib = IO_UNKNOWN;
+    for (int i = 0; i < options->n_operands; i++) {
+        const char *path = options->operands[i];
+        json_error_t syntax;
+        json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &syntax);
+        struct diag_input input = {.hosts = NULL};
+        struct weft_error error = {0};
+        struct diag_host *hosts;
+
+        if (document == NULL) {
+            fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column,
+                    syntax.text);
+            return CLI_USAGE;
+        }
+        if (diag_observations_decode(document, &input, &error) != WEFT_OK) {
+            fprintf(stderr, "%s: %s\n", path, error.message);
+            diag_input_fini(&input);
+            json_decref(document);
+            return CLI_USAGE;
+        }
+        json_decref(document);
+        hosts = weft_realloc(all->input.hosts,
+                             (all->input.n_hosts + input.n_hosts + 1) * sizeof(*hosts));
+        memcpy(hosts + all->input.n_hosts, input.hosts,
+               input.n_hosts * sizeof(*input.hosts));
+        all->input.hosts = hosts;
+        all->input.n_hosts += input.n_hosts;
+        free(input.hosts); /* what is in them has moved */
+    }
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        diag_preflight(&all->input.hosts[i], &all->more, &all->findings);
+    }
+    return CLI_OK;
+}
+
+static bool is_recorded(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && strcmp(path + n - 5, ".json") == 0;
+}
+
 /* ---- the answer ---- */
 
 /* Cables of which both ends are known, as `weft diagnose` compares them. */
@@ -237,6 +284,7 @@ static void compare_ends(struct examination *all)
 {
     struct diag_findings more = {NULL, 0};
 
+    diag_preflight_ends(&all->input, &all->findings);
     diag(&all->input, &more);
     if (more.n > 0) {
         all->findings.items = weft_realloc(
@@ -275,12 +323,48 @@ static void list_ports(const struct examination *all, struct weft_text *out)
     }
 }
 
+/* Calls `add` for every two ports that face each other. */
+static void each_cable(const struct examination *all,
+                       void (*add)(void *to, const struct diag_host *a,
+                                   const struct diag_port *pa, const struct diag_host *b,
+                                   const struct diag_port *pb),
+                       void *to)
+{
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        for (uint32_t j = i + 1; j < all->input.n_hosts; j++) {
+            const struct diag_host *a = &all->input.hosts[i], *b = &all->input.hosts[j];
+
+            for (uint32_t k = 0; k < a->n_ports; k++) {
+                for (uint32_t l = 0; l < b->n_ports; l++) {
+                    if (diag_preflight_faces(&a->ports[k], &b->ports[l])) {
+                        add(to, a, &a->ports[k], b, &b->ports[l]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void add_line(void *to, const struct diag_host *a, const struct diag_port *pa,
+                     const struct diag_host *b, const struct diag_port *pb)
+{
+    weft_text_add(to, "cable  %s %s to %s %s\n", a->name, pa->name, b->name, pb->name);
+}
+
+static void add_member(void *to, const struct diag_host *a, const struct diag_port *pa,
+                       const struct diag_host *b, const struct diag_port *pb)
+{
+    json_array_append_new(to,
+                          json_pack("{s:s, s:s, s:s, s:s}", "from", a->name, "from_port",
+                                    pa->name, "to", b->name, "to_port", pb->name));
+}
+
 static bool tell(const struct cli_options *options, const struct examination *all)
 {
     json_t *findings = diag_findings_encode(&all->findings);
     json_t *document =
-        json_pack("{s:i, s:s, s:o, s:o}", "schema_version", 1, "weft", WEFT_VERSION,
-                  "hosts", json_array(), "findings", findings);
+        json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "weft", WEFT_VERSION,
+                  "hosts", json_array(), "cables", json_array(), "findings", findings);
     struct weft_text text = {0};
     bool ok;
 
@@ -288,6 +372,7 @@ static bool tell(const struct cli_options *options, const struct examination *al
         json_array_append_new(json_object_get(document, "hosts"),
                               diag_host_encode(&all->input.hosts[i]));
     }
+    each_cable(all, add_member, json_object_get(document, "cables"));
     if (options->json != NULL) {
         char *dump = json_dumps(document, JSON_INDENT(2));
 
@@ -296,6 +381,7 @@ static bool tell(const struct cli_options *options, const struct examination *al
         ok = cli_write_file(options->json, text.bytes, text.n);
     } else {
         list_ports(all, &text);
+        each_cable(all, add_line, &text);
         report_findings(document, &options->style, &text);
         if (all->findings.n == 0) {
             weft_text_add(&text, "no findings\n");
@@ -312,8 +398,8 @@ int cli_doctor(struct cli_options *options)
     struct examination *all = weft_calloc(1, sizeof(*all));
     int code;
 
-    if (options->n_operands > 1) {
-        fprintf(stderr, "usage: weft doctor [FILE] [flags]\n");
+    if (options->n_operands > 1 && !is_recorded(options->operands[0])) {
+        fprintf(stderr, "usage: weft doctor [SCENARIO | HOST.json...] [flags]\n");
         free(all);
         return CLI_USAGE;
     }
@@ -323,9 +409,13 @@ int cli_doctor(struct cli_options *options)
         all->known[all->more.n_known] = plugin_setting_at(all->more.n_known)->name;
         all->more.n_known++;
     }
-    code = options->n_operands == 0
-               ? examine_machine(options, all)
-               : examine_scenario(options, options->operands[0], all);
+    if (options->n_operands == 0) {
+        code = examine_machine(options, all);
+    } else if (is_recorded(options->operands[0])) {
+        code = examine_files(options, all);
+    } else {
+        code = examine_scenario(options, options->operands[0], all);
+    }
     if (code == CLI_OK) {
         compare_ends(all);
         code = tell(options, all) ? CLI_OK : CLI_USAGE;

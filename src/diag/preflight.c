@@ -304,3 +304,56 @@ void diag_preflight(const struct diag_host *host, const struct diag_preflight *m
     look_at_names(host, more, out);
     sort_by_severity(out);
 }
+
+/* ---- both ends ---- */
+
+bool diag_preflight_faces(const struct diag_port *a, const struct diag_port *b)
+{
+    return a->is_up == DIAG_YES && b->is_up == DIAG_YES && diag_facing(a, b) == DIAG_YES;
+}
+
+static bool share_an_address(const struct diag_port *a, const struct diag_port *b)
+{
+    for (uint32_t i = 0; i < a->n_gids; i++) {
+        for (uint32_t k = 0; k < b->n_gids; k++) {
+            if (compare(&a->gids[i], &b->gids[k]) == SAME) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void look_at_ends(const struct diag_host *host, const struct diag_port *port,
+                         const struct diag_host *peer, const struct diag_port *other,
+                         struct diag_findings *out)
+{
+    struct diag_finding *finding = NULL;
+
+    if (share_an_address(port, other)) {
+        finding = say(out, DIAG_ADDR_DUPLICATE, DIAG_ERROR, host, port);
+    } else if (diag_facing_one_way(port, other) == DIAG_YES) {
+        finding = say(out, DIAG_ADDR_PREFIX_MISMATCH, DIAG_ERROR, host, port);
+    }
+    if (finding != NULL) {
+        weft_format(finding->peer, sizeof(finding->peer), "%s", peer->name);
+        diag_evidence_text(finding, "local_port", port->name);
+        diag_evidence_text(finding, "remote_port", other->name);
+    }
+}
+
+void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t j = i + 1; j < input->n_hosts; j++) {
+            const struct diag_host *a = &input->hosts[i], *b = &input->hosts[j];
+
+            for (uint32_t k = 0; k < a->n_ports; k++) {
+                for (uint32_t l = 0; l < b->n_ports; l++) {
+                    look_at_ends(a, &a->ports[k], b, &b->ports[l], out);
+                }
+            }
+        }
+    }
+    sort_by_severity(out);
+}

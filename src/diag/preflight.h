@@ -27,4 +27,10 @@ struct diag_preflight {
 void diag_preflight(const struct diag_host *host, const struct diag_preflight *more,
                     struct diag_findings *out);
 
+/* What both ends of cables show: addresses that two hosts have, prefixes that differ. diag() says
+ * the rest of it. */
+void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out);
+/* Both are up, with addresses that face each other: there is a cable, or should be. */
+bool diag_preflight_faces(const struct diag_port *a, const struct diag_port *b);
+
 #endif
