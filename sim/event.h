@@ -8,14 +8,14 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-/* Where an event waits; sim/pending.h. */
-enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_NEAR, SIM_EVENT_IN_SLOT, SIM_EVENT_FAR };
+/* Where an event waits: in the line or, by its time, in a slot of the wheel; or in the heap.
+ * sim/pending.h. */
+enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_SOON, SIM_EVENT_FAR };
 
 /* Embedded in what happens. `fire` runs once, at its time, with the event out of the
  * queue; it may schedule itself again. */
 struct sim_event {
-    struct weft_heap_node node;        /* its key is the time */
-    struct sim_event *next, *previous; /* in the slot of the timing wheel: a circle */
+    struct weft_heap_node node; /* its key is the time */
     enum sim_event_place place;
     uint32_t rank; /* 0: none */
     void (*fire)(struct sim_event *event);

@@ -8,23 +8,38 @@
 
 enum { CAP_MIN = 64 };
 
+struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_t cap)
+{
+    struct sim_line_block *grown =
+        weft_realloc(block, sizeof(*grown) + cap * sizeof(grown->entries[0]));
+
+    if (block == NULL) {
+        grown->n = 0;
+    }
+    grown->next = NULL;
+    grown->cap = cap;
+    return grown;
+}
+
 /* At least one free entry behind the last. */
 static void make_room(struct sim_line *line)
 {
     size_t n = sim_line_size(line);
-    size_t from = (size_t)(line->head - line->entries);
+    size_t from = n > 0 ? (size_t)(line->head - line->block->entries) : 0;
 
-    if (from < line->cap / 2 || line->cap == 0) {
-        line->cap = line->cap == 0 ? CAP_MIN : 2 * line->cap;
-        line->entries = weft_realloc(line->entries, line->cap * sizeof(*line->entries));
-        line->merged = weft_realloc(line->merged, line->cap * sizeof(*line->merged));
-        line->limit = line->entries + line->cap;
+    if (line->block == NULL) {
+        line->block = sim_line_block_grow(NULL, CAP_MIN);
+    } else if (from < line->block->cap / 2) {
+        line->block = sim_line_block_grow(line->block, 2 * line->block->cap);
     }
+    struct sim_line_entry *entries = line->block->entries;
+
     if (n > 0) {
-        memmove(line->entries, line->entries + from, n * sizeof(*line->entries));
+        memmove(entries, entries + from, n * sizeof(*entries));
     }
-    line->head = line->entries;
-    line->end = line->entries + n;
+    line->head = entries;
+    line->end = entries + n;
+    line->limit = entries + line->block->cap;
 }
 
 /* The place of the new one, which is in [low, high]: after those that are not after it. */
@@ -98,22 +113,15 @@ void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
         return;
     }
     struct sim_line_entry entry = sim_line_entry_of(event, at);
-    struct sim_line_entry *middle = line->head + (line->end - line->head) / 2;
+    size_t n = sim_line_size(line);
+    struct sim_line_entry *middle = line->head + n / 2;
 
-    if (line->head > line->entries && middle < line->end &&
+    if (n > 0 && line->head > line->block->entries &&
         sim_line_is_before(at, entry.order, middle)) {
         add_from_front(line, &entry);
     } else {
         add_from_back(line, &entry);
     }
-}
-
-void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at)
-{
-    if (line->end == line->limit) {
-        make_room(line);
-    }
-    *line->end++ = sim_line_entry_of(event, at);
 }
 
 /* One past the last of those from `from` on that are in order. */
@@ -146,27 +154,42 @@ static void merge(const struct sim_line_entry *entries, size_t from, size_t midd
 }
 
 /* What is appended comes in a few runs, each in order: one a kind of event. */
-void sim_line_sort(struct sim_line *line)
+static void sort(struct sim_line *line)
 {
-    size_t head = (size_t)(line->head - line->entries);
-    size_t n = (size_t)(line->end - line->entries);
+    size_t n = line->block->n;
 
-    while (end_of_run(line->entries, head, n) < n) {
-        struct sim_line_entry *from = line->entries;
+    if (line->merged == NULL || line->merged->cap < n) {
+        line->merged = sim_line_block_grow(line->merged, line->block->cap);
+    }
+    while (end_of_run(line->block->entries, 0, n) < n) {
+        struct sim_line_block *from = line->block;
         size_t end;
 
-        for (size_t i = head; i < n; i = end) {
-            size_t middle = end_of_run(from, i, n);
+        for (size_t i = 0; i < n; i = end) {
+            size_t middle = end_of_run(from->entries, i, n);
 
-            end = middle == n ? n : end_of_run(from, middle, n);
-            merge(from, i, middle, end, line->merged);
+            end = middle == n ? n : end_of_run(from->entries, middle, n);
+            merge(from->entries, i, middle, end, line->merged->entries);
         }
-        line->entries = line->merged;
+        line->merged->n = from->n;
+        line->block = line->merged;
         line->merged = from;
     }
-    line->head = line->entries + head;
-    line->end = line->entries + n;
-    line->limit = line->entries + line->cap;
+}
+
+struct sim_line_block *sim_line_take_block(struct sim_line *line,
+                                           struct sim_line_block *block)
+{
+    struct sim_line_block *old = line->block;
+
+    line->block = block;
+    if (!block->is_sorted) {
+        sort(line);
+    }
+    line->head = line->block->entries;
+    line->end = line->head + line->block->n;
+    line->limit = line->head + line->block->cap;
+    return old;
 }
 
 void sim_line_remove(struct sim_line *line, const struct sim_event *event)
@@ -183,7 +206,7 @@ void sim_line_remove(struct sim_line *line, const struct sim_event *event)
 
 void sim_line_fini(struct sim_line *line)
 {
-    free(line->entries);
+    free(line->block);
     free(line->merged);
-    *line = (struct sim_line){.entries = NULL};
+    *line = (struct sim_line){.block = NULL};
 }

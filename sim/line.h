@@ -17,13 +17,23 @@ struct sim_line_entry {
     struct sim_event *event;
 };
 
-struct sim_line {
-    struct sim_line_entry *head, *end; /* those in use, in `entries` */
-    struct sim_line_entry *entries;    /* Owned [cap] */
-    struct sim_line_entry *limit;      /* their end */
-    struct sim_line_entry *merged;     /* Owned [cap]; for sorting */
-    size_t cap;
+/* Room for entries, and those of a slot of the wheel (sim/pending.h) until it becomes the line. */
+struct sim_line_block {
+    struct sim_line_block *next; /* of those that nobody uses */
+    uint32_t n, cap;
+    bool is_sorted;
+    struct sim_line_entry entries[];
 };
+
+struct sim_line {
+    struct sim_line_entry *head, *end; /* those in use, in `block` */
+    struct sim_line_entry *limit;      /* the end of its room */
+    struct sim_line_block *block;      /* Owned; or NULL */
+    struct sim_line_block *merged;     /* Owned; or NULL: for sorting */
+};
+
+/* `block` with room for `cap` entries, or a new one if it is NULL. Aborts when out of memory. */
+struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_t cap);
 
 static inline bool sim_line_is_before(weft_ps at, uint32_t order,
                                       const struct sim_line_entry *entry)
@@ -67,7 +77,7 @@ static inline bool sim_line_is_short(const struct sim_line *line)
 static inline bool sim_line_takes_first(const struct sim_line *line, weft_ps at,
                                         uint32_t order)
 {
-    return line->head != line->end && line->head != line->entries &&
+    return line->head != line->end && line->head != line->block->entries &&
            sim_line_is_before(at, order, line->head);
 }
 
@@ -95,10 +105,38 @@ static inline void sim_line_add_short(struct sim_line *line, struct sim_event *e
     line->end++;
 }
 
-/* Adds `event` behind all others, wherever it belongs: sim_line_sort is to follow. */
-void sim_line_append(struct sim_line *line, struct sim_event *event, weft_ps at);
-/* Puts in order what was appended; equals stay in the order of appending. */
-void sim_line_sort(struct sim_line *line);
+/* True if there is room behind the last entry, which does not come after (at, order). */
+static inline bool sim_line_takes_last(const struct sim_line *line, weft_ps at,
+                                       uint32_t order)
+{
+    return line->end != line->limit && line->head != line->end &&
+           !sim_line_is_before(at, order, line->end - 1);
+}
+
+/* Adds `event` behind all others: sim_line_takes_last was true. */
+static inline void sim_line_add_last(struct sim_line *line, struct sim_event *event,
+                                     weft_ps at)
+{
+    *line->end++ = sim_line_entry_of(event, at);
+}
+
+/* Adds `event` to a block that has room, wherever it belongs. */
+static inline void sim_line_append(struct sim_line_block *block, struct sim_event *event,
+                                   weft_ps at)
+{
+    struct sim_line_entry *entry = &block->entries[block->n];
+
+    *entry = sim_line_entry_of(event, at);
+    block->is_sorted =
+        block->n == 0 ||
+        (block->is_sorted && !sim_line_is_before(at, entry->order, entry - 1));
+    block->n++;
+}
+
+/* The entries of `block`, put in order, become those of a line that has none; equals stay in
+ * the order of appending. Returns the block that the line had, or NULL. */
+struct sim_line_block *sim_line_take_block(struct sim_line *line,
+                                           struct sim_line_block *block);
 /* Takes `event`, which is inside, out. */
 void sim_line_remove(struct sim_line *line, const struct sim_event *event);
 void sim_line_fini(struct sim_line *line);

@@ -2,9 +2,12 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
+
+enum { SLOT_CAP_MIN = 64 };
 
 #define SLOT_MASK (SIM_WHEEL_SLOTS - 1)
 
@@ -14,13 +17,41 @@ void sim_pending_init(struct sim_pending *pending)
     weft_heap_init(&pending->far);
 }
 
+static void forget_slot(struct sim_pending *pending, size_t index)
+{
+    pending->slots[index] = NULL;
+    pending->has_events[index / 64] &= ~(UINT64_C(1) << index % 64);
+}
+
+static void leave_block(struct sim_pending *pending, struct sim_line_block *block)
+{
+    block->n = 0;
+    block->next = pending->unused;
+    pending->unused = block;
+}
+
 void sim_pending_fini(struct sim_pending *pending)
 {
+    for (size_t i = 0; pending->n_slotted > 0; i++) {
+        struct sim_line_block *block = pending->slots[i];
+
+        if (block != NULL) {
+            pending->n_slotted -= block->n;
+            forget_slot(pending, i);
+            leave_block(pending, block);
+        }
+    }
+    while (pending->unused != NULL) {
+        struct sim_line_block *block = pending->unused;
+
+        pending->unused = block->next;
+        free(block);
+    }
     sim_line_fini(&pending->near);
     weft_heap_fini(&pending->far);
-    free(pending->last);
+    free(pending->slots);
     free(pending->has_events);
-    pending->last = NULL;
+    pending->slots = NULL;
     pending->has_events = NULL;
 }
 
@@ -34,44 +65,51 @@ static weft_ps slot_of(weft_ps at)
     return at >> SIM_WHEEL_SHIFT;
 }
 
+/* The block of the slot at `index`, with room for one more. */
+static struct sim_line_block *block_with_room(struct sim_pending *pending, size_t index)
+{
+    struct sim_line_block *block = pending->slots[index];
+
+    if (block == NULL) {
+        block = pending->unused;
+        if (block != NULL) {
+            pending->unused = block->next;
+        } else {
+            block = sim_line_block_grow(NULL, SLOT_CAP_MIN);
+        }
+        pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
+    } else if (block->n == block->cap) {
+        block = sim_line_block_grow(block, 2 * block->cap);
+    }
+    pending->slots[index] = block;
+    return block;
+}
+
 static void append(struct sim_pending *pending, struct sim_event *event)
 {
-    size_t index = (size_t)slot_of(event->node.key) & SLOT_MASK;
-    struct sim_event *last = pending->last[index];
+    size_t index = SIM_SLOT_INDEX(event->node.key);
 
-    event->place = SIM_EVENT_IN_SLOT;
-    if (last == NULL) {
-        event->next = event;
-        event->previous = event;
-        pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
-    } else {
-        event->next = last->next;
-        event->previous = last;
-        last->next->previous = event;
-        last->next = event;
-    }
-    pending->last[index] = event;
+    sim_line_append(block_with_room(pending, index), event, event->node.key);
+    event->place = SIM_EVENT_SOON;
     pending->n_slotted++;
 }
 
-static void forget_slot(struct sim_pending *pending, size_t index)
+static void remove_from_slot(struct sim_pending *pending, const struct sim_event *event)
 {
-    pending->last[index] = NULL;
-    pending->has_events[index / 64] &= ~(UINT64_C(1) << index % 64);
-}
+    size_t index = SIM_SLOT_INDEX(event->node.key);
+    struct sim_line_block *block = pending->slots[index];
+    uint32_t i = 0;
 
-static void unlink_from_slot(struct sim_pending *pending, struct sim_event *event)
-{
-    size_t index = (size_t)slot_of(event->node.key) & SLOT_MASK;
-
-    if (event->next == event) {
+    while (block->entries[i].event != event) {
+        i++;
+        weft_check(i < block->n);
+    }
+    block->n--;
+    memmove(&block->entries[i], &block->entries[i + 1],
+            (block->n - i) * sizeof(block->entries[0]));
+    if (block->n == 0) {
         forget_slot(pending, index);
-    } else {
-        event->previous->next = event->next;
-        event->next->previous = event->previous;
-        if (pending->last[index] == event) {
-            pending->last[index] = event->previous;
-        }
+        leave_block(pending, block);
     }
     pending->n_slotted--;
 }
@@ -79,7 +117,7 @@ static void unlink_from_slot(struct sim_pending *pending, struct sim_event *even
 static void put_near(struct sim_pending *pending, struct sim_event *event)
 {
     sim_line_add(&pending->near, event, event->node.key);
-    event->place = SIM_EVENT_NEAR;
+    event->place = SIM_EVENT_SOON;
 }
 
 static void note_first_far(struct sim_pending *pending)
@@ -151,17 +189,14 @@ static void advance(struct sim_pending *pending)
 {
     pending->current += distance_to_next(pending);
     size_t index = (size_t)pending->current & SLOT_MASK;
-    struct sim_event *last = pending->last[index];
-    struct sim_event *event = last;
+    struct sim_line_block *block = pending->slots[index];
 
     forget_slot(pending, index);
-    do {
-        event = event->next;
-        pending->n_slotted--;
-        event->place = SIM_EVENT_NEAR;
-        sim_line_append(&pending->near, event, event->node.key);
-    } while (event != last);
-    sim_line_sort(&pending->near);
+    pending->n_slotted -= block->n;
+    block = sim_line_take_block(&pending->near, block);
+    if (block != NULL) {
+        leave_block(pending, block);
+    }
     take_from_far(pending);
 }
 
@@ -169,10 +204,10 @@ static void make_wheel(struct sim_pending *pending)
 {
     struct sim_line all = pending->near;
 
-    pending->last = weft_calloc(SIM_WHEEL_SLOTS, sizeof(struct sim_event *));
+    pending->slots = weft_calloc(SIM_WHEEL_SLOTS, sizeof(struct sim_line_block *));
     pending->has_events = weft_calloc(SIM_WHEEL_SLOTS / 64, sizeof(uint64_t));
     pending->current = slot_of(pending->taken_at);
-    pending->near = (struct sim_line){.entries = NULL};
+    pending->near = (struct sim_line){.block = NULL};
     take_from_far(pending); /* scheduled before those that are nearer */
     for (; sim_line_size(&all) > 0; sim_line_drop_first(&all)) {
         const struct sim_line_entry *first = sim_line_first(&all);
@@ -185,15 +220,16 @@ static void make_wheel(struct sim_pending *pending)
 static void take_out(struct sim_pending *pending, struct sim_event *event)
 {
     switch (event->place) {
-    case SIM_EVENT_NEAR:
-        sim_line_remove(&pending->near, event);
+    case SIM_EVENT_SOON:
+        if (pending->slots != NULL && slot_of(event->node.key) > pending->current) {
+            remove_from_slot(pending, event);
+        } else {
+            sim_line_remove(&pending->near, event);
+        }
         break;
     case SIM_EVENT_FAR:
         weft_heap_remove(&pending->far, &event->node);
         note_first_far(pending);
-        break;
-    case SIM_EVENT_IN_SLOT:
-        unlink_from_slot(pending, event);
         break;
     case SIM_EVENT_IDLE:
         break;
@@ -206,7 +242,7 @@ void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event, w
     if (event->place != SIM_EVENT_IDLE) {
         take_out(pending, event);
     }
-    if (pending->last != NULL) {
+    if (pending->slots != NULL) {
         put(pending, event, at);
         return;
     }
@@ -259,7 +295,7 @@ struct sim_event *sim_pending_look(struct sim_pending *pending)
 void sim_pending_take_far(struct sim_pending *pending, struct sim_event *event)
 {
     take_out(pending, event);
-    if (pending->last != NULL) {
+    if (pending->slots != NULL) {
         pending->current = slot_of(pending->taken_at);
         take_from_far(pending);
     }

@@ -9,22 +9,25 @@
 #include "sim/line.h"
 
 /* Events of the current slot (and all but timers while there is no wheel) are in `near`;
- * events of the next slots in circles, in the order of scheduling; later ones in `far`. */
+ * events of the next slots in blocks, in the order of scheduling, of which the next becomes the
+ * line when its turn comes; later ones in `far`. */
 struct sim_pending {
     struct sim_line near;
     struct weft_heap far;
     weft_ps far_at; /* time of the first in `far`; INT64_MAX: none */
-    struct sim_event *
-        *last;            /* Owned [SIM_WHEEL_SLOTS]: of each slot; NULL: no wheel yet */
-    uint64_t *has_events; /* Owned bitmap of slots */
-    weft_ps current;      /* number of the current slot: time >> SIM_WHEEL_SHIFT */
-    weft_ps taken_at;     /* time of the last event taken */
+    /* Owned [SIM_WHEEL_SLOTS], and they; of a slot without events NULL. NULL: no wheel yet. */
+    struct sim_line_block **slots;
+    struct sim_line_block *unused; /* Owned list: the last that was used first */
+    uint64_t *has_events;          /* Owned bitmap of slots */
+    weft_ps current;  /* number of the current slot: time >> SIM_WHEEL_SHIFT */
+    weft_ps taken_at; /* time of the last event taken */
     size_t n_slotted;
 };
 
 /* 4 ns a slot, 67 us in all: beyond the delay of any cable, below most timers. */
 #define SIM_WHEEL_SHIFT 12
 #define SIM_WHEEL_SLOTS (1 << 14)
+#define SIM_SLOT_INDEX(at) ((size_t)((at) >> SIM_WHEEL_SHIFT) & (SIM_WHEEL_SLOTS - 1))
 #define SIM_HORIZON_PS ((weft_ps)SIM_WHEEL_SLOTS << SIM_WHEEL_SHIFT)
 /* The wheel is made when more events than this are pending. */
 #define SIM_WHEEL_FROM 64
@@ -36,6 +39,29 @@ void sim_pending_fini(struct sim_pending *pending);
 void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event,
                          weft_ps at);
 
+/* Queues an idle event in the wheel or its line, where that is simple. */
+static inline bool sim_pending_set_in_wheel(struct sim_pending *pending,
+                                            struct sim_event *event, weft_ps at)
+{
+    weft_ps ahead = (at >> SIM_WHEEL_SHIFT) - pending->current;
+
+    if (ahead <= 0) {
+        if (!sim_line_takes_last(&pending->near, at, sim_event_order(event))) {
+            return false;
+        }
+        sim_line_add_last(&pending->near, event, at);
+        return true;
+    }
+    struct sim_line_block *block = pending->slots[SIM_SLOT_INDEX(at)];
+
+    if (ahead >= SIM_WHEEL_SLOTS || block == NULL || block->n == block->cap) {
+        return false;
+    }
+    sim_line_append(block, event, at);
+    pending->n_slotted++;
+    return true;
+}
+
 /* Queues `event` at `at`, or moves it: by its rank or, without one, behind what is already
  * queued for that time. `at` is not before the last event taken. Aborts when out of memory. */
 static inline void sim_pending_set(struct sim_pending *pending, struct sim_event *event,
@@ -46,16 +72,17 @@ static inline void sim_pending_set(struct sim_pending *pending, struct sim_event
     /* What comes before the first of the line belongs to the line too. */
     if (is_idle && sim_line_takes_first(&pending->near, at, sim_event_order(event))) {
         sim_line_add_first(&pending->near, event, at);
-    } else if (is_idle && pending->last == NULL &&
+    } else if (is_idle && pending->slots == NULL &&
                at - pending->taken_at < SIM_HORIZON_PS &&
                sim_line_is_short(&pending->near)) {
         sim_line_add_short(&pending->near, event, at);
-    } else {
+    } else if (!is_idle || pending->slots == NULL ||
+               !sim_pending_set_in_wheel(pending, event, at)) {
         sim_pending_set_any(pending, event, at);
         return;
     }
     event->node.key = at;
-    event->place = SIM_EVENT_NEAR;
+    event->place = SIM_EVENT_SOON;
 }
 
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
@@ -76,7 +103,7 @@ static inline struct sim_event *sim_pending_peek(struct sim_pending *pending)
 static inline void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
 {
     pending->taken_at = event->node.key;
-    if (event->place == SIM_EVENT_NEAR) {
+    if (event->place == SIM_EVENT_SOON) {
         sim_line_drop_first(&pending->near);
         event->place = SIM_EVENT_IDLE;
     } else {
