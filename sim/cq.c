@@ -179,7 +179,6 @@ void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial)
 
 void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
-    struct sim_engine *engine = cq->nic->engine;
     if (cq->is_overrun || cq->n == cq->depth) {
         overrun(cq);
         return;
@@ -187,20 +186,12 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe)
     if (cq->n == cq->cap) {
         grow(cq);
     }
-    if (cq->n == 0) {
-        cq->head = 0; /* a CQ that is polled keeps to its first entries, and them warm */
-    }
-    struct sim_cqe *slot = &cq->ring[(cq->head + cq->n) & (cq->cap - 1)];
+    struct sim_cqe *slot = sim_cq_slot(cq);
     *slot = *cqe;
     if (cqe->wc.status != IBV_WC_SUCCESS) {
         spoil(&slot->wc);
     }
-    slot->visible_at = sim_now(engine) + cq->nic->profile->cqe_overhead_ps;
-    cq->n++;
-    bool wakes = cq->is_armed && (!cq->armed_solicited || cqe->is_solicited);
-    if (wakes && !sim_is_scheduled(&cq->notify)) {
-        sim_schedule(engine, &cq->notify, slot->visible_at);
-    }
+    sim_cq_put(cq, slot);
 }
 
 void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)

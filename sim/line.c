@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-enum { CAP_MIN = 64 };
+enum { CAP_MIN = 64, FEW_STRAY = 4 };
 
 struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_t cap)
 {
@@ -15,6 +15,7 @@ struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_
 
     if (block == NULL) {
         grown->n = 0;
+        grown->n_sorted = 0;
     }
     grown->next = NULL;
     grown->cap = cap;
@@ -25,7 +26,7 @@ struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_
 static void make_room(struct sim_line *line)
 {
     size_t n = sim_line_size(line);
-    size_t from = n > 0 ? (size_t)(line->head - line->block->entries) : 0;
+    size_t from = line->block == NULL ? 0 : (size_t)(line->head - line->block->entries);
 
     if (line->block == NULL) {
         line->block = sim_line_block_grow(NULL, CAP_MIN);
@@ -177,14 +178,30 @@ static void sort(struct sim_line *line)
     }
 }
 
+/* The first entry that is not in order moves to its place among those before it. */
+static void sort_in(struct sim_line_block *block)
+{
+    struct sim_line_entry *stray = &block->entries[block->n_sorted];
+    struct sim_line_entry entry = *stray;
+    struct sim_line_entry *place = search(block->entries, stray, &entry);
+
+    memmove(place + 1, place, (size_t)(stray - place) * sizeof(*stray));
+    *place = entry;
+    block->n_sorted++;
+}
+
 struct sim_line_block *sim_line_take_block(struct sim_line *line,
                                            struct sim_line_block *block)
 {
     struct sim_line_block *old = line->block;
 
     line->block = block;
-    if (!block->is_sorted) {
+    if (block->n - block->n_sorted > FEW_STRAY) {
         sort(line);
+    } else {
+        while (block->n_sorted < block->n) {
+            sort_in(block);
+        }
     }
     line->head = line->block->entries;
     line->end = line->head + line->block->n;

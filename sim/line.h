@@ -21,7 +21,7 @@ struct sim_line_entry {
 struct sim_line_block {
     struct sim_line_block *next; /* of those that nobody uses */
     uint32_t n, cap;
-    bool is_sorted;
+    uint32_t n_sorted; /* so many from the first on are in order */
     struct sim_line_entry entries[];
 };
 
@@ -127,9 +127,10 @@ static inline void sim_line_append(struct sim_line_block *block, struct sim_even
     struct sim_line_entry *entry = &block->entries[block->n];
 
     *entry = sim_line_entry_of(event, at);
-    block->is_sorted =
-        block->n == 0 ||
-        (block->is_sorted && !sim_line_is_before(at, entry->order, entry - 1));
+    if (block->n_sorted == block->n &&
+        (block->n == 0 || !sim_line_is_before(at, entry->order, entry - 1))) {
+        block->n_sorted++;
+    }
     block->n++;
 }
 

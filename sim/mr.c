@@ -274,6 +274,21 @@ bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t 
            length <= mr->ibv.length - offset;
 }
 
+bool sim_mr_grant(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,
+                  uint64_t addr, uint64_t length, uint32_t access,
+                  struct sim_grant *grant)
+{
+    if (!sim_mr_allows(nic, pd, key, addr, length, access)) {
+        return false;
+    }
+    const struct sim_mr *mr = sim_mr_find(nic, key);
+    *grant = (struct sim_grant){.from = mr->iova,
+                                .n_bytes = mr->ibv.length,
+                                .generation = nic->mr_generation,
+                                .key = key};
+    return true;
+}
+
 bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
                       const struct ibv_sge *sges, uint32_t n_sge, uint32_t access)
 {

@@ -22,6 +22,14 @@ struct sim_nic_user {
     struct sim_event notify;
 };
 
+/* What a key was found to allow, under one PD and to one kind of access: it does as long as no key
+ * dies. */
+struct sim_grant {
+    uint64_t from, n_bytes; /* n_bytes 0: nothing yet */
+    uint64_t generation;    /* of MRs */
+    uint32_t key;
+};
+
 struct sim_pd {
     struct ibv_pd ibv; /* first: users hold its address */
     struct sim_nic *nic;
@@ -181,16 +189,19 @@ struct rc_requester {
     uint32_t n_outstanding;      /* READs and atomics */
     uint32_t checked;            /* WR position whose SGEs are known good, plus one... */
     uint64_t checked_generation; /* ...since this generation of MRs */
-    weft_ps deadline; /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    weft_ps deadline;   /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    weft_ps timeout_ps; /* by attr.timeout; 0: none */
     uint32_t retries_left, rnr_retries_left;
     enum ibv_wc_status fault;
-    bool went_back; /* by a NAK, without progress since */
+    uint8_t retry_cnt, rnr_retry; /* as in attr */
+    bool went_back;               /* by a NAK, without progress since */
     bool is_rnr_waiting;
     bool is_faulted; /* the WR at `send` failed locally */
     bool is_timed;   /* `retry` is scheduled */
-    uint32_t max_inline;
-    uint8_t *inline_bytes; /* Owned array of [mask + 1][max_inline]. */
 
+    struct sim_grant grant; /* to read what is sent */
+    uint32_t max_inline;
+    uint8_t *inline_bytes;         /* Owned array of [mask + 1][max_inline]. */
     struct sim_operands *operands; /* Owned array of [mask + 1]. */
     struct sim_event doorbell, retry, rnr;
 };
@@ -217,6 +228,7 @@ struct rc_responder {
     uint32_t behind_head, n_behind;
     struct rc_reply *behind;
 
+    struct sim_grant grant; /* to write */
     uint32_t behind_cap;
     struct rc_resource *resources; /* Owned array of [n_resources]: a ring. */
     uint32_t n_resources, next_resource;
@@ -427,6 +439,17 @@ static inline const struct sim_mr *sim_mr_find(const struct sim_nic *nic, uint32
 /* True if `key` allows `access` (all of its bits) to [addr, addr + length) under `pd`. */
 bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,
                    uint64_t addr, uint64_t length, uint32_t access);
+/* The same with length > 0, remembered in `*grant`, which is for that PD and access only. */
+bool sim_mr_grant(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,
+                  uint64_t addr, uint64_t length, uint32_t access,
+                  struct sim_grant *grant);
+static inline bool sim_mr_granted(const struct sim_nic *nic,
+                                  const struct sim_grant *grant, uint32_t key,
+                                  uint64_t addr, uint64_t length)
+{
+    return grant->key == key && grant->generation == nic->mr_generation &&
+           length <= grant->n_bytes && addr - grant->from <= grant->n_bytes - length;
+}
 bool sim_sges_allowed(const struct sim_nic *nic, const struct sim_pd *pd,
                       const struct ibv_sge *sges, uint32_t n_sge, uint32_t access);
 /* Copies `n_bytes` into or out of the list, from `offset` of its bytes on. Bytes that are
@@ -448,6 +471,30 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe);
 void sim_cq_purge(struct sim_cq *cq, uint32_t qp_serial);
 /* A successful send completion; profiles may put one with GENERAL_ERR before it. */
 void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe);
+
+/* Where the next entry goes, to be written there and given to sim_cq_put; NULL where it takes
+ * more than that: sim_cq_push. */
+static inline struct sim_cqe *sim_cq_slot(struct sim_cq *cq)
+{
+    if (cq->n == 0) {
+        cq->head = 0; /* a CQ that is polled keeps to its first entries, and them warm */
+    }
+    return cq->n == cq->cap || cq->n == cq->depth || cq->is_overrun
+               ? NULL
+               : &cq->ring[(cq->head + cq->n) & (cq->cap - 1)];
+}
+
+/* The entry in its slot becomes visible in its time. */
+static inline void sim_cq_put(struct sim_cq *cq, struct sim_cqe *slot)
+{
+    struct sim_engine *engine = cq->nic->engine;
+    bool wakes = cq->is_armed && (!cq->armed_solicited || slot->is_solicited);
+    slot->visible_at = sim_now(engine) + cq->nic->profile->cqe_overhead_ps;
+    cq->n++;
+    if (wakes && !sim_is_scheduled(&cq->notify)) {
+        sim_schedule(engine, &cq->notify, slot->visible_at);
+    }
+}
 
 /* The QP of that number, or NULL. */
 static inline struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)

@@ -26,6 +26,7 @@ static void forget_slot(struct sim_pending *pending, size_t index)
 static void leave_block(struct sim_pending *pending, struct sim_line_block *block)
 {
     block->n = 0;
+    block->n_sorted = 0;
     block->next = pending->unused;
     pending->unused = block;
 }
@@ -105,6 +106,7 @@ static void remove_from_slot(struct sim_pending *pending, const struct sim_event
         weft_check(i < block->n);
     }
     block->n--;
+    block->n_sorted -= i < block->n_sorted;
     memmove(&block->entries[i], &block->entries[i + 1],
             (block->n - i) * sizeof(block->entries[0]));
     if (block->n == 0) {

@@ -336,15 +336,19 @@ static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
 {
     if ((mask & IBV_QP_TIMEOUT) != 0 && attr->timeout <= qp->nic->profile->timeout_max) {
         qp->attr.timeout = attr->timeout;
+        /* 4.096 us * 2^timeout */
+        qp->sq.timeout_ps = attr->timeout == 0 ? 0 : (weft_ps)4096000 << attr->timeout;
     } else if ((mask & IBV_QP_TIMEOUT) != 0) {
         qp->nic->counters.timeouts_ignored++; /* what was set before stays: 0, never */
     }
     if ((mask & IBV_QP_RETRY_CNT) != 0) {
         qp->attr.retry_cnt = attr->retry_cnt;
+        qp->sq.retry_cnt = attr->retry_cnt;
         qp->sq.retries_left = attr->retry_cnt;
     }
     if ((mask & IBV_QP_RNR_RETRY) != 0) {
         qp->attr.rnr_retry = attr->rnr_retry;
+        qp->sq.rnr_retry = attr->rnr_retry;
         qp->sq.rnr_retries_left = attr->rnr_retry;
     }
     if ((mask & IBV_QP_SQ_PSN) != 0) {

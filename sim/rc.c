@@ -84,6 +84,8 @@ void rc_reset(struct sim_qp *qp)
     qp->flush_is_due = false;
     qp->serial = ++qp->nic->next_serial & SIM_SERIAL_MASK;
     memset(&qp->attr, 0, sizeof(qp->attr));
+    sq->timeout_ps = 0;
+    sq->retry_cnt = sq->rnr_retry = 0;
 }
 
 void rc_start_responder(struct sim_qp *qp)

@@ -28,6 +28,19 @@ static inline void rc_frame_init(const struct sim_qp *qp, struct sim_frame *fram
     }
 }
 
+/* The next packet asks for an acknowledgement: so many after the last that did, or as the last
+ * of its message. */
+static inline bool rc_takes_ack_req(struct sim_qp *qp, bool is_last)
+{
+    struct rc_requester *sq = &qp->sq;
+    sq->since_ack_req++;
+    if (is_last || sq->since_ack_req >= qp->nic->profile->ack_req_packets) {
+        sq->since_ack_req = 0;
+        return true;
+    }
+    return false;
+}
+
 /* Fixes sizes once payload and opcode are known. */
 static inline void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
 {

@@ -36,6 +36,8 @@ void rc_resize_resources(struct sim_qp *qp);
 /* Sending. Puts the QP among those that its port asks for frames, if it has some. */
 void rc_kick(struct sim_qp *qp);
 bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
+/* The same of `wqe`, the WR at `send`, whatever it is. */
+bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe);
 bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
 /* Requester. */
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame);
@@ -59,6 +61,12 @@ weft_ps rc_rnr_time(unsigned code);
 
 /* Responder. */
 void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame);
+/* The same, whatever it is. */
+void rc_handle_any_request(struct sim_qp *qp, const struct sim_frame *frame);
+/* A receive WR that the NIC knows of. */
+bool rc_has_receive(struct sim_qp *qp);
+/* Of all that was executed: the last thing that a packet does. */
+void rc_acknowledge_last(struct sim_qp *qp);
 void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
                       enum ibv_wc_opcode opcode, uint32_t bytes,
                       const struct sim_frame *frame);

@@ -38,12 +38,11 @@ void rc_arm_doorbell(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
     struct sim_engine *engine = qp->nic->engine;
-    if (sq->send == sq->post || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
-        sim_is_scheduled(&sq->doorbell)) {
+    if (sq->send == sq->post || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)) {
         return;
     }
     weft_ps at = wqe_at(sq, sq->send)->ready_at;
-    if (at > sim_now(engine)) {
+    if (at > sim_now(engine) && !sim_is_scheduled(&sq->doorbell)) {
         sim_schedule(engine, &sq->doorbell, at);
     }
 }
@@ -69,12 +68,11 @@ void rc_set_deadline(struct sim_qp *qp)
     struct rc_requester *sq = &qp->sq;
     struct sim_engine *engine = qp->nic->engine;
     bool is_outstanding = sq->next_psn != sq->una_psn;
-    if (!is_outstanding || qp->attr.timeout == 0 || sq->is_rnr_waiting) {
+    if (!is_outstanding || sq->timeout_ps == 0 || sq->is_rnr_waiting) {
         sq->deadline = SIM_NEVER;
         return;
     }
-    weft_ps time = (weft_ps)4096000 << qp->attr.timeout; /* 4.096 us * 2^timeout */
-    sq->deadline = sim_now(engine) + time;
+    sq->deadline = sim_now(engine) + sq->timeout_ps;
     /* A pending event that is too early moves on when it fires. */
     if (!sq->is_timed) {
         sq->is_timed = true;
@@ -266,19 +264,6 @@ static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
     frame->flags |= SIM_FRAME_OWNED;
 }
 
-/* The next packet asks for an acknowledgement: so many after the last that did, or as the last
- * of its message. */
-static inline bool takes_ack_req(struct sim_qp *qp, bool is_last)
-{
-    struct rc_requester *sq = &qp->sq;
-    sq->since_ack_req++;
-    if (is_last || sq->since_ack_req >= qp->nic->profile->ack_req_packets) {
-        sq->since_ack_req = 0;
-        return true;
-    }
-    return false;
-}
-
 static void build_data(struct sim_qp *qp, struct sim_frame *frame,
                        const struct sim_wqe *wqe)
 {
@@ -295,7 +280,7 @@ static void build_data(struct sim_qp *qp, struct sim_frame *frame,
         frame->dma_bytes = wqe->length;
     }
     frame->imm = wqe->imm;
-    if (takes_ack_req(qp, is_last)) {
+    if (rc_takes_ack_req(qp, is_last)) {
         frame->flags |= SIM_FRAME_ACK_REQ;
     }
     if (is_last && wqe->is_solicited) {
@@ -351,9 +336,7 @@ static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
     }
 }
 
-/* The next packet of the WR at `send`, whatever it is. */
-static WEFT_APART bool build_any(struct sim_qp *qp, struct sim_frame *out,
-                                 struct sim_wqe *wqe)
+bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;
     if (!check_sges(qp, wqe)) {
@@ -371,46 +354,6 @@ static WEFT_APART bool build_any(struct sim_qp *qp, struct sim_frame *out,
     rc_frame_finish(qp, out);
     advance(qp, wqe);
     return true;
-}
-
-/* What most packets are: the next full piece of a message, sent for the first time, with no
- * key dead since its first packet. False if it is something else. */
-static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
-                                const struct sim_wqe *wqe)
-{
-    struct rc_requester *sq = &qp->sq;
-    const struct sim_nic *nic = qp->nic;
-    if (sq->packet == 0 || sq->packet + 1 == wqe->n_psn || !wqe->is_plain ||
-        sq->next_psn != sq->max_psn || sq->checked != sq->send + 1 ||
-        sq->checked_generation != nic->mr_generation || nic->n_odd_mrs > 0 ||
-        nic->checks_payload) {
-        return false;
-    }
-    bool was_idle = sq->next_psn == sq->una_psn;
-    uint64_t offset = (uint64_t)sq->packet * qp->mtu_bytes;
-    bool is_write =
-        wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    rc_frame_init(qp, out, is_write ? RC_WRITE_MIDDLE : RC_SEND_MIDDLE, sq->next_psn);
-    out->payload = (const uint8_t *)(uintptr_t)(sges_at(sq, sq->send)->addr + offset);
-    out->n_payload = qp->mtu_bytes;
-    out->wire_bytes = (uint16_t)(qp->overhead_bytes + qp->mtu_bytes);
-    if (takes_ack_req(qp, false)) {
-        out->flags |= SIM_FRAME_ACK_REQ;
-    }
-    sq->next_psn = (sq->next_psn + 1) & RC_PSN_MASK;
-    sq->max_psn = sq->next_psn;
-    sq->packet++;
-    if (was_idle) {
-        rc_set_deadline(qp);
-    }
-    return true;
-}
-
-bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
-{
-    struct rc_requester *sq = &qp->sq;
-    struct sim_wqe *wqe = wqe_at(sq, sq->send);
-    return build_middle(qp, out, wqe) || build_any(qp, out, wqe);
 }
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
@@ -443,7 +386,11 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
     if (is_ok && !wqe->is_signaled) {
         return;
     }
-    struct sim_cqe cqe = {
+    bool is_simple = is_ok && qp->nic->profile->general_err_nth == 0;
+    struct sim_cqe *slot = is_simple ? sim_cq_slot(qp->send_cq) : NULL;
+    struct sim_cqe apart;
+    struct sim_cqe *cqe = slot != NULL ? slot : &apart;
+    *cqe = (struct sim_cqe){
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
                .qp_num = qp->model.source_qpn,
@@ -459,10 +406,12 @@ void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
                      sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status),
                      wqe->length, wqe->first_psn);
     }
-    if (is_ok) {
-        sim_cq_push_sent(qp->send_cq, &cqe);
+    if (slot != NULL) {
+        sim_cq_put(qp->send_cq, slot);
+    } else if (is_ok) {
+        sim_cq_push_sent(qp->send_cq, cqe);
     } else {
-        sim_cq_push(qp->send_cq, &cqe);
+        sim_cq_push(qp->send_cq, cqe);
     }
 }
 

@@ -37,8 +37,7 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
     }
 }
 
-/* The last thing that a packet does. */
-static void acknowledge_last(struct sim_qp *qp)
+void rc_acknowledge_last(struct sim_qp *qp)
 {
     const struct rc_reply reply = {
         .syndrome = RC_SYNDROME_ACK, .psn = qp->rq.epsn - 1, .msn = qp->rq.msn};
@@ -55,8 +54,7 @@ static bool needs_receive(unsigned flags)
     return starts_send || ends_write_imm;
 }
 
-/* A receive WR that the NIC knows of. */
-static bool has_receive(struct sim_qp *qp)
+bool rc_has_receive(struct sim_qp *qp)
 {
     const struct rc_responder *rq = &qp->rq;
     if (qp->srq != NULL && rq->head == rq->post && !sim_srq_take(qp)) {
@@ -107,33 +105,37 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
     const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
     bool is_ok = status == IBV_WC_SUCCESS;
     rq->head++;
-    struct sim_cqe cqe = {
+    if (is_ok && qp->nic->pieces != NULL) {
+        sim_land_qp(qp); /* what was written before is there now */
+    }
+    struct sim_cqe *slot = is_ok ? sim_cq_slot(qp->recv_cq) : NULL;
+    struct sim_cqe apart;
+    struct sim_cqe *cqe = slot != NULL ? slot : &apart;
+    *cqe = (struct sim_cqe){
         .wc = {.wr_id = wqe->wr_id,
                .status = status,
                .opcode = opcode,
-               .qp_num = qp->model.source_qpn},
+               .byte_len = is_ok ? bytes : 0,
+               .qp_num = qp->model.source_qpn,
+               .src_qp = is_ok ? qp->model.dest_qpn : 0},
         .qp_serial = qp->serial & SIM_SERIAL_MASK,
         .n_retired = rq->head,
-        .is_solicited = !is_ok,
+        .is_solicited = !is_ok || (frame->flags & SIM_FRAME_SOLICITED) != 0,
     };
-    if (is_ok) {
-        if (qp->nic->pieces != NULL) {
-            sim_land_qp(qp); /* what was written before is there now */
-        }
-        cqe.wc.byte_len = bytes;
-        cqe.wc.src_qp = qp->model.dest_qpn;
-        cqe.is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0;
-        if ((rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
-            wire_store_u32(&cqe.wc.imm_data, frame->imm);
-            cqe.wc.wc_flags = IBV_WC_WITH_IMM;
-        }
+    if (is_ok && (rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
+        wire_store_u32(&cqe->wc.imm_data, frame->imm);
+        cqe->wc.wc_flags = IBV_WC_WITH_IMM;
     }
-    const char *name = opcode == IBV_WC_RECV ? "RECV" : "RECV_RDMA_WITH_IMM";
     if (sim_qp_traced(qp)) {
+        const char *name = opcode == IBV_WC_RECV ? "RECV" : "RECV_RDMA_WITH_IMM";
         sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u", name,
                      sim_wc_status_name(status), bytes, is_ok ? frame->psn : rq->epsn);
     }
-    sim_cq_push(qp->recv_cq, &cqe);
+    if (slot != NULL) {
+        sim_cq_put(qp->recv_cq, slot);
+    } else {
+        sim_cq_push(qp->recv_cq, cqe);
+    }
 }
 
 /* No receive WR: nothing is executed, the requester is to come back. */
@@ -289,32 +291,8 @@ static void execute_data(struct sim_qp *qp, const struct sim_frame *frame, unsig
     }
     /* A completion that did not fit its CQ has brought the QP to ERR. */
     if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {
-        acknowledge_last(qp);
+        rc_acknowledge_last(qp);
     }
-}
-
-/* What most packets are, without the checks that the FIRST of the message went through: the
- * next full piece of a WRITE, with no key dead since. False if it is something else. */
-static bool execute_middle(struct sim_qp *qp, const struct sim_frame *frame)
-{
-    struct rc_responder *rq = &qp->rq;
-    const struct sim_nic *nic = qp->nic;
-    uint32_t n = frame->n_payload;
-    if (frame->opcode != RC_WRITE_MIDDLE || rq->message != RC_IN_WRITE ||
-        n != qp->mtu_bytes || n > rq->write_left ||
-        rq->write_generation != nic->mr_generation ||
-        (qp->access & IBV_ACCESS_REMOTE_WRITE) == 0 || sim_lands_late(nic)) {
-        return false;
-    }
-    sim_move(nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload, n);
-    rq->write_va += n;
-    rq->write_left -= n;
-    rq->message_bytes += n;
-    rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
-    if ((frame->flags & SIM_FRAME_ACK_REQ) != 0) {
-        acknowledge_last(qp);
-    }
-    return true;
 }
 
 /* The packet whose turn it is. Checks in the order of rxe_resp.c. */
@@ -325,7 +303,7 @@ static void execute(struct sim_qp *qp, const struct sim_frame *frame)
         rc_refuse(qp, RC_SYNDROME_INVALID, status_in_hand(qp, 0, RC_SYNDROME_INVALID));
         return;
     }
-    if (needs_receive(flags) && !has_receive(qp)) {
+    if (needs_receive(flags) && !rc_has_receive(qp)) {
         not_ready(qp);
         return;
     }
@@ -354,7 +332,7 @@ static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
     }
     /* A NAK that waits says the same and more. */
     if (!qp->rq.reply.is_pending || qp->nic->profile->acks_are_single) {
-        acknowledge_last(qp);
+        rc_acknowledge_last(qp);
     }
 }
 
@@ -371,7 +349,7 @@ static void handle_gap(struct sim_qp *qp)
     rc_acknowledge(qp, RC_SYNDROME_SEQUENCE, rq->epsn, false);
 }
 
-void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame)
+void rc_handle_any_request(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
     int32_t ahead = rc_psn_diff(frame->psn, rq->epsn);
@@ -387,8 +365,6 @@ void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame)
         handle_duplicate(qp, frame);
     } else {
         rq->sent_nak = false;
-        if (!execute_middle(qp, frame)) {
-            execute(qp, frame);
-        }
+        execute(qp, frame);
     }
 }

@@ -20,8 +20,8 @@ static bool is_read_or_atomic(const struct sim_wqe *wqe)
 static void note_progress(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
-    sq->retries_left = qp->attr.retry_cnt;
-    sq->rnr_retries_left = qp->attr.rnr_retry;
+    sq->retries_left = sq->retry_cnt;
+    sq->rnr_retries_left = sq->rnr_retry;
     sq->went_back = false;
     if (rc_psn_diff(sq->una_psn, sq->next_psn) > 0) {
         /* What was about to be sent again has arrived after all. */
@@ -67,19 +67,23 @@ static WEFT_APART bool acknowledge_all(struct sim_qp *qp, uint32_t psn)
     return is_complete;
 }
 
-/* The same, at once where `psn` is in the middle of the oldest SEND or WRITE. */
+/* The same, at once where `psn` is of the oldest WR, a SEND or WRITE. */
 static inline bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
 {
     struct rc_requester *sq = &qp->sq;
     const struct sim_wqe *wqe = oldest(sq);
     uint32_t offset = (psn - wqe->first_psn) & RC_PSN_MASK;
     uint32_t una_psn = (psn + 1) & RC_PSN_MASK;
-    if (sq->una == sq->post || offset + 1 >= wqe->n_psn || !wqe->is_plain ||
+    if (sq->una == sq->post || offset >= wqe->n_psn || !wqe->is_plain ||
         qp->state == IBV_QPS_ERR) {
         return acknowledge_all(qp, psn);
     }
-    if (sq->una_psn != una_psn) {
-        sq->una_psn = una_psn;
+    bool is_progress = sq->una_psn != una_psn;
+    sq->una_psn = una_psn;
+    if (offset + 1 == wqe->n_psn) {
+        rc_complete_send(qp, IBV_WC_SUCCESS);
+    }
+    if (is_progress && qp->state != IBV_QPS_ERR) {
         note_progress(qp);
     }
     return true;

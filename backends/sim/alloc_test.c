@@ -98,10 +98,11 @@ START_TEST(none_is_per_message)
 }
 END_TEST
 
-/* With the wheel of events too, which many NICs make. */
+/* With the wheel of events too, which many NICs make, and which has its blocks once as many
+ * packets are in flight as ever will be. */
 START_TEST(none_is_per_packet_of_many_nics)
 {
-    struct bench bench = {.n_nodes = 80, .n_steps = 4, .message_bytes = 16384};
+    struct bench bench = {.n_nodes = 80, .n_steps = 4, .message_bytes = 32768};
 
     start_counting();
     size_t once = allocations_of(bench);

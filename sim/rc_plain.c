@@ -1,0 +1,170 @@
+/* What most packets are: whole pieces of SENDs and WRITEs, and WRITEs of one packet, with which
+ * nothing is the matter. Everything else takes the long way, which these are short cuts of. */
+#include "sim/landing_impl.h"
+#include "sim/rc_frame.h"
+#include "sim/rc_impl.h"
+
+/* ---- requester ---- */
+
+static inline const struct ibv_sge *first_sge(const struct rc_requester *sq)
+{
+    return &sq->sges[(size_t)(sq->send & sq->mask) * sq->max_sge];
+}
+
+static inline bool is_write(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* A SEND or WRITE from one piece of memory, whose next packet goes for the first time. */
+static inline bool is_plain(const struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    const struct sim_nic *nic = qp->nic;
+    return wqe->is_plain && qp->sq.next_psn == qp->sq.max_psn && nic->n_odd_mrs == 0 &&
+           !nic->checks_payload;
+}
+
+static inline void take_psn(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    bool was_idle = sq->next_psn == sq->una_psn;
+    sq->next_psn = (sq->next_psn + 1) & RC_PSN_MASK;
+    sq->max_psn = sq->next_psn;
+    if (was_idle) {
+        rc_set_deadline(qp);
+    }
+}
+
+/* The next full piece of a message, with no key dead since its first packet. */
+static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
+                                const struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    if (sq->packet == 0 || sq->packet + 1 == wqe->n_psn || !is_plain(qp, wqe) ||
+        sq->checked != sq->send + 1 || sq->checked_generation != qp->nic->mr_generation) {
+        return false;
+    }
+    uint64_t offset = (uint64_t)sq->packet * qp->mtu_bytes;
+    rc_frame_init(qp, out, is_write(wqe) ? RC_WRITE_MIDDLE : RC_SEND_MIDDLE,
+                  sq->next_psn);
+    out->payload = (const uint8_t *)(uintptr_t)(first_sge(sq)->addr + offset);
+    out->n_payload = qp->mtu_bytes;
+    out->wire_bytes = (uint16_t)(qp->overhead_bytes + qp->mtu_bytes);
+    if (rc_takes_ack_req(qp, false)) {
+        out->flags |= SIM_FRAME_ACK_REQ;
+    }
+    sq->packet++;
+    take_psn(qp);
+    return true;
+}
+
+/* A message of one packet, out of memory that the QP sent from before. */
+static inline bool build_only(struct sim_qp *qp, struct sim_frame *out,
+                              const struct sim_wqe *wqe)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_nic *nic = qp->nic;
+    const struct ibv_sge *sge = first_sge(sq);
+    if (wqe->n_psn != 1 || !is_plain(qp, wqe) || nic->pieces != NULL ||
+        wqe->length == 0 || sq->send != sq->started ||
+        (!sim_mr_granted(nic, &sq->grant, sge->lkey, sge->addr, sge->length) &&
+         !sim_mr_grant(nic, qp->pd, sge->lkey, sge->addr, sge->length, 0, &sq->grant))) {
+        return false;
+    }
+    bool has_imm =
+        wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    unsigned opcode = is_write(wqe) ? RC_WRITE_ONLY : RC_SEND_ONLY;
+    rc_frame_init(qp, out, (uint8_t)(opcode + has_imm), sq->next_psn);
+    out->payload = (const uint8_t *)(uintptr_t)sge->addr;
+    out->n_payload = wqe->length;
+    out->imm = wqe->imm;
+    out->va = wqe->remote_addr;
+    out->rkey = wqe->rkey;
+    out->dma_bytes = wqe->length;
+    out->flags |= SIM_FRAME_ACK_REQ;
+    if (wqe->is_solicited) {
+        out->flags |= SIM_FRAME_SOLICITED;
+    }
+    sq->since_ack_req = 0;
+    rc_frame_finish(qp, out);
+    sq->started++;
+    sq->send++;
+    if (sq->send != sq->post) {
+        rc_arm_doorbell(qp);
+    }
+    take_psn(qp);
+    return true;
+}
+
+bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
+{
+    struct sim_wqe *wqe = &qp->sq.wqes[qp->sq.send & qp->sq.mask];
+    return build_middle(qp, out, wqe) || build_only(qp, out, wqe) ||
+           rc_build_any(qp, out, wqe);
+}
+
+/* ---- responder ---- */
+
+/* The next full piece of a WRITE, with no key dead since the FIRST was checked. */
+static inline bool execute_middle(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    const struct sim_nic *nic = qp->nic;
+    uint32_t n = frame->n_payload;
+    if (frame->opcode != RC_WRITE_MIDDLE || rq->message != RC_IN_WRITE ||
+        n != qp->mtu_bytes || n > rq->write_left ||
+        rq->write_generation != nic->mr_generation ||
+        (qp->access & IBV_ACCESS_REMOTE_WRITE) == 0 || sim_lands_late(nic)) {
+        return false;
+    }
+    sim_move(nic->phantom, (void *)(uintptr_t)rq->write_va, frame->payload, n);
+    rq->write_va += n;
+    rq->write_left -= n;
+    rq->message_bytes += n;
+    rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
+    if ((frame->flags & SIM_FRAME_ACK_REQ) != 0) {
+        rc_acknowledge_last(qp);
+    }
+    return true;
+}
+
+/* A WRITE of one packet, with or without immediate data, where the QP wrote before. */
+static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    const struct sim_nic *nic = qp->nic;
+    uint32_t n = frame->n_payload;
+    bool has_imm = frame->opcode == RC_WRITE_ONLY_IMM;
+    if ((!has_imm && frame->opcode != RC_WRITE_ONLY) || rq->message != RC_NO_MESSAGE ||
+        n == 0 || n > qp->mtu_bytes || n != frame->dma_bytes ||
+        (qp->access & IBV_ACCESS_REMOTE_WRITE) == 0 || sim_lands_late(nic) ||
+        (has_imm && !rc_has_receive(qp)) ||
+        (!sim_mr_granted(nic, &rq->grant, frame->rkey, frame->va, n) &&
+         !sim_mr_grant(nic, qp->pd, frame->rkey, frame->va, n, IBV_ACCESS_REMOTE_WRITE,
+                       &rq->grant))) {
+        return false;
+    }
+    sim_move(nic->phantom, (void *)(uintptr_t)frame->va, frame->payload, n);
+    rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
+    rq->msn = (rq->msn + 1) & RC_PSN_MASK;
+    if (has_imm) {
+        rc_complete_recv(qp, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, n, frame);
+    }
+    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {
+        rc_acknowledge_last(qp);
+    }
+    return true;
+}
+
+void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    if (frame->psn == rq->epsn && rq->comm_est) {
+        rq->sent_nak = false;
+        if (execute_middle(qp, frame) || execute_only(qp, frame)) {
+            return;
+        }
+    }
+    rc_handle_any_request(qp, frame);
+}
