@@ -144,7 +144,7 @@ static WEFT_APART bool step_any(struct sim_engine *engine, weft_ps until)
         return false;
     }
     sim_pending_take(&engine->pending, event);
-    reach(engine, event->node.key, sim_event_order(event));
+    reach(engine, event->node.key, event->rank);
     engine->n_events++;
     event->fire(event);
     return true;

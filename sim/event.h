@@ -12,26 +12,23 @@
  * sim/pending.h. */
 enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_SOON, SIM_EVENT_FAR };
 
+/* Among events of one time those without a rank come last, in the order of scheduling. */
+#define SIM_NO_RANK UINT32_MAX
+
 /* Embedded in what happens. `fire` runs once, at its time, with the event out of the
  * queue; it may schedule itself again. */
 struct sim_event {
     struct weft_heap_node node; /* its key is the time */
     enum sim_event_place place;
-    uint32_t rank; /* 0: none */
+    uint32_t rank; /* SIM_NO_RANK: none */
     void (*fire)(struct sim_event *event);
 };
 
 static inline void sim_event_init(struct sim_event *event,
                                   void (*fire)(struct sim_event *event))
 {
-    *event = (struct sim_event){.node = WEFT_HEAP_NODE_INIT, .fire = fire};
-}
-
-/* Its place among events of one time: by rank; those without one come last, in the order of
- * scheduling. */
-static inline uint32_t sim_event_order(const struct sim_event *event)
-{
-    return event->rank == 0 ? UINT32_MAX : event->rank;
+    *event = (struct sim_event){
+        .node = WEFT_HEAP_NODE_INIT, .rank = SIM_NO_RANK, .fire = fire};
 }
 
 static inline bool sim_is_scheduled(const struct sim_event *event)

@@ -13,10 +13,6 @@ struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_
     struct sim_line_block *grown =
         weft_realloc(block, sizeof(*grown) + cap * sizeof(grown->entries[0]));
 
-    if (block == NULL) {
-        grown->n = 0;
-        grown->n_sorted = 0;
-    }
     grown->next = NULL;
     grown->cap = cap;
     return grown;
@@ -105,7 +101,7 @@ static void add_from_back(struct sim_line *line, const struct sim_line_entry *en
 
 void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
 {
-    if (sim_line_takes_first(line, at, sim_event_order(event))) {
+    if (sim_line_takes_first(line, at, event->rank)) {
         sim_line_add_first(line, event, at);
         return;
     }

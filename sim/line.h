@@ -13,7 +13,7 @@
 
 struct sim_line_entry {
     weft_ps at;
-    uint32_t order; /* the event's rank, UINT32_MAX: none */
+    uint32_t order; /* the event's rank */
     struct sim_event *event;
 };
 
@@ -62,7 +62,7 @@ static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, w
 {
     return (struct sim_line_entry){
         .at = at,
-        .order = sim_event_order(event),
+        .order = event->rank,
         .event = event,
     };
 }
@@ -120,17 +120,25 @@ static inline void sim_line_add_last(struct sim_line *line, struct sim_event *ev
     *line->end++ = sim_line_entry_of(event, at);
 }
 
-/* Adds `event` to a block that has room, wherever it belongs. */
+/* `event` is the only one in `block`. */
+static inline void sim_line_begin(struct sim_line_block *block, struct sim_event *event,
+                                  weft_ps at)
+{
+    block->entries[0] = sim_line_entry_of(event, at);
+    block->n = 1;
+    block->n_sorted = 1;
+}
+
+/* Adds `event`, wherever it belongs, to a block that has entries, and room. */
 static inline void sim_line_append(struct sim_line_block *block, struct sim_event *event,
                                    weft_ps at)
 {
-    struct sim_line_entry *entry = &block->entries[block->n];
+    struct sim_line_entry *last = &block->entries[block->n - 1];
 
-    *entry = sim_line_entry_of(event, at);
-    if (block->n_sorted == block->n &&
-        (block->n == 0 || !sim_line_is_before(at, entry->order, entry - 1))) {
+    if (block->n_sorted == block->n && !sim_line_is_before(at, event->rank, last)) {
         block->n_sorted++;
     }
+    last[1] = sim_line_entry_of(event, at);
     block->n++;
 }
 

@@ -25,8 +25,6 @@ static void forget_slot(struct sim_pending *pending, size_t index)
 
 static void leave_block(struct sim_pending *pending, struct sim_line_block *block)
 {
-    block->n = 0;
-    block->n_sorted = 0;
     block->next = pending->unused;
     pending->unused = block;
 }
@@ -66,31 +64,33 @@ static weft_ps slot_of(weft_ps at)
     return at >> SIM_WHEEL_SHIFT;
 }
 
-/* The block of the slot at `index`, with room for one more. */
-static struct sim_line_block *block_with_room(struct sim_pending *pending, size_t index)
+static struct sim_line_block *take_block(struct sim_pending *pending)
 {
-    struct sim_line_block *block = pending->slots[index];
+    struct sim_line_block *block = pending->unused;
 
     if (block == NULL) {
-        block = pending->unused;
-        if (block != NULL) {
-            pending->unused = block->next;
-        } else {
-            block = sim_line_block_grow(NULL, SLOT_CAP_MIN);
-        }
-        pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
-    } else if (block->n == block->cap) {
-        block = sim_line_block_grow(block, 2 * block->cap);
+        return sim_line_block_grow(NULL, SLOT_CAP_MIN);
     }
-    pending->slots[index] = block;
+    pending->unused = block->next;
     return block;
 }
 
 static void append(struct sim_pending *pending, struct sim_event *event)
 {
     size_t index = SIM_SLOT_INDEX(event->node.key);
+    struct sim_line_block *block = pending->slots[index];
 
-    sim_line_append(block_with_room(pending, index), event, event->node.key);
+    if (block == NULL) {
+        block = take_block(pending);
+        sim_line_begin(block, event, event->node.key);
+        pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
+    } else {
+        if (block->n == block->cap) {
+            block = sim_line_block_grow(block, 2 * block->cap);
+        }
+        sim_line_append(block, event, event->node.key);
+    }
+    pending->slots[index] = block;
     event->place = SIM_EVENT_SOON;
     pending->n_slotted++;
 }
@@ -131,7 +131,7 @@ static void note_first_far(struct sim_pending *pending)
 
 static void put_far(struct sim_pending *pending, struct sim_event *event)
 {
-    if (event->rank != 0) {
+    if (event->rank != SIM_NO_RANK) {
         weft_heap_set_ranked(&pending->far, &event->node, event->node.key, event->rank);
     } else {
         weft_heap_set(&pending->far, &event->node, event->node.key);
@@ -272,12 +272,9 @@ static bool is_far_first(const struct sim_pending *pending,
     if (pending->far_at != near->at) {
         return pending->far_at < near->at;
     }
-    uint32_t rank = event_of(weft_heap_peek(&pending->far))->rank;
-    return !sim_line_is_before(near->at, near->order,
-                               &(struct sim_line_entry){
-                                   .at = pending->far_at,
-                                   .order = rank == 0 ? UINT32_MAX : rank,
-                               });
+    const struct sim_event *far = event_of(weft_heap_peek(&pending->far));
+    struct sim_line_entry first = {.at = pending->far_at, .order = far->rank};
+    return !sim_line_is_before(near->at, near->order, &first);
 }
 
 struct sim_event *sim_pending_look(struct sim_pending *pending)

@@ -39,26 +39,34 @@ void sim_pending_fini(struct sim_pending *pending);
 void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event,
                          weft_ps at);
 
-/* Queues an idle event in the wheel or its line, where that is simple. */
-static inline bool sim_pending_set_in_wheel(struct sim_pending *pending,
-                                            struct sim_event *event, weft_ps at)
+/* Queues an idle event where that is simple. */
+static inline bool sim_pending_set_idle(struct sim_pending *pending,
+                                        struct sim_event *event, weft_ps at)
 {
-    weft_ps ahead = (at >> SIM_WHEEL_SHIFT) - pending->current;
+    struct sim_line *near = &pending->near;
 
-    if (ahead <= 0) {
-        if (!sim_line_takes_last(&pending->near, at, sim_event_order(event))) {
+    if (pending->slots != NULL && at >> SIM_WHEEL_SHIFT > pending->current) {
+        struct sim_line_block *block = pending->slots[SIM_SLOT_INDEX(at)];
+
+        if ((at >> SIM_WHEEL_SHIFT) - pending->current >= SIM_WHEEL_SLOTS ||
+            block == NULL || block->n == block->cap) {
             return false;
         }
-        sim_line_add_last(&pending->near, event, at);
-        return true;
+        sim_line_append(block, event, at);
+        pending->n_slotted++;
+    } else if (sim_line_takes_first(near, at, event->rank)) {
+        sim_line_add_first(near, event, at);
+    } else if (pending->slots != NULL) {
+        if (!sim_line_takes_last(near, at, event->rank)) {
+            return false;
+        }
+        sim_line_add_last(near, event, at);
+    } else {
+        if (at - pending->taken_at >= SIM_HORIZON_PS || !sim_line_is_short(near)) {
+            return false;
+        }
+        sim_line_add_short(near, event, at);
     }
-    struct sim_line_block *block = pending->slots[SIM_SLOT_INDEX(at)];
-
-    if (ahead >= SIM_WHEEL_SLOTS || block == NULL || block->n == block->cap) {
-        return false;
-    }
-    sim_line_append(block, event, at);
-    pending->n_slotted++;
     return true;
 }
 
@@ -67,17 +75,7 @@ static inline bool sim_pending_set_in_wheel(struct sim_pending *pending,
 static inline void sim_pending_set(struct sim_pending *pending, struct sim_event *event,
                                    weft_ps at)
 {
-    bool is_idle = event->place == SIM_EVENT_IDLE;
-
-    /* What comes before the first of the line belongs to the line too. */
-    if (is_idle && sim_line_takes_first(&pending->near, at, sim_event_order(event))) {
-        sim_line_add_first(&pending->near, event, at);
-    } else if (is_idle && pending->slots == NULL &&
-               at - pending->taken_at < SIM_HORIZON_PS &&
-               sim_line_is_short(&pending->near)) {
-        sim_line_add_short(&pending->near, event, at);
-    } else if (!is_idle || pending->slots == NULL ||
-               !sim_pending_set_in_wheel(pending, event, at)) {
+    if (event->place != SIM_EVENT_IDLE || !sim_pending_set_idle(pending, event, at)) {
         sim_pending_set_any(pending, event, at);
         return;
     }

@@ -32,7 +32,7 @@ static void schedule(struct sim_pending *pending, struct item *item, weft_ps at,
                      uint64_t order)
 {
     item->at = at;
-    item->order = item->event.rank != 0 ? item->event.rank : UINT64_C(1000000) + order;
+    item->order = item->event.rank != SIM_NO_RANK ? item->event.rank : UINT64_C(1000000) + order;
     item->is_pending = true;
     sim_pending_set(pending, &item->event, at);
 }
@@ -76,7 +76,7 @@ static void compare_with_oracle(int n_items, uint64_t seed)
     for (int i = 0; i < n_items; i++) {
         sim_event_init(&items[i].event, NULL);
         /* Every other one, the later ones first. */
-        items[i].event.rank = i % 2 == 0 ? 0 : (uint32_t)(n_items - i);
+        items[i].event.rank = i % 2 == 0 ? SIM_NO_RANK : (uint32_t)(n_items - i);
     }
     for (int step = 0; step < 20000; step++) {
         struct item *item = &items[weft_rng_below(&rng, (uint64_t)n_items)];

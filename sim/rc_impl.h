@@ -2,6 +2,7 @@
 #ifndef WEFT_SIM_RC_IMPL_H
 #define WEFT_SIM_RC_IMPL_H
 
+#include "sim/cq_impl.h"
 #include "sim/nic_impl.h"
 
 /* Queue pairs: states (sim/qp.c, sim/qp_modify.c). */

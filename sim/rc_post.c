@@ -56,7 +56,7 @@ static int check_send_state(const struct sim_qp *qp)
 
 static uint32_t n_packets(uint32_t length, uint32_t mtu_bytes)
 {
-    return length == 0 || mtu_bytes == 0 ? 1 : (length - 1) / mtu_bytes + 1;
+    return length <= mtu_bytes || mtu_bytes == 0 ? 1 : (length - 1) / mtu_bytes + 1;
 }
 
 static void fill_remote(struct sim_wqe *wqe, struct sim_operands *operands,
@@ -115,7 +115,15 @@ static void copy_data(struct sim_qp *qp, const struct sim_wqe *wqe,
     }
 }
 
-static int post_one_send(struct sim_qp *qp, const struct ibv_send_wr *wr)
+static void trace_post(const struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    if (sim_qp_traced(qp)) {
+        sim_qp_trace(qp, "post", "opcode=%s bytes=%u psn=%u",
+                     sim_wr_opcode_name(wqe->opcode), wqe->length, wqe->first_psn);
+    }
+}
+
+static WEFT_APART int post_one_send(struct sim_qp *qp, const struct ibv_send_wr *wr)
 {
     struct rc_requester *sq = &qp->sq;
     weft_ps by = 0;
@@ -136,10 +144,7 @@ static int post_one_send(struct sim_qp *qp, const struct ibv_send_wr *wr)
     wqe->ready_at += by;
     copy_data(qp, wqe, wr);
     sq->post++;
-    if (sim_qp_traced(qp)) {
-        sim_qp_trace(qp, "post", "opcode=%s bytes=%u psn=%u",
-                     sim_wr_opcode_name(wr->opcode), wqe->length, wqe->first_psn);
-    }
+    trace_post(qp, wqe);
     return 0;
 }
 
@@ -151,13 +156,48 @@ static void flush_if_error(struct sim_qp *qp)
     }
 }
 
+/* What most send WRs are: a SEND or WRITE out of one piece of memory, to a QP in RTS. False:
+ * nothing was done, for it is something else. */
+static inline bool post_plain(struct sim_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_nic *nic = qp->nic;
+    if (qp->state != IBV_QPS_RTS || nic->faults != NULL || wr->num_sge != 1 ||
+        (wr->send_flags & ~(unsigned)IBV_SEND_SIGNALED) != 0 ||
+        !is_send_or_write(wr->opcode) || sq->post - sq->free >= sq->depth ||
+        sq->max_sge == 0 || wr->sg_list->length > nic->profile->max_msg_bytes) {
+        return false;
+    }
+    uint32_t slot = sq->post & sq->mask;
+    uint32_t n_psn = n_packets(wr->sg_list->length, qp->mtu_bytes);
+    sq->wqes[slot] = (struct sim_wqe){
+        .wr_id = wr->wr_id,
+        .remote_addr = wr->wr.rdma.remote_addr,
+        .ready_at = sim_now(nic->engine) + nic->profile->tx_overhead_ps,
+        .rkey = wr->wr.rdma.rkey,
+        .imm = wire_load_u32(&wr->imm_data),
+        .length = wr->sg_list->length,
+        .first_psn = sq->post_psn,
+        .n_psn = n_psn,
+        .n_sge = 1,
+        .opcode = wr->opcode,
+        .is_signaled = qp->sq_sig_all || wr->send_flags != 0,
+        .is_plain = true,
+    };
+    sq->sges[(size_t)slot * sq->max_sge] = *wr->sg_list;
+    sq->post_psn = (sq->post_psn + n_psn) & RC_PSN_MASK;
+    sq->post++;
+    trace_post(qp, &sq->wqes[slot]);
+    return true;
+}
+
 int sim_nic_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr,
                       struct ibv_send_wr **bad)
 {
     struct sim_qp *qp = sim_qp_of(ibv_qp);
     int error = 0;
     for (; wr != NULL; wr = wr->next) {
-        error = post_one_send(qp, wr);
+        error = post_plain(qp, wr) ? 0 : post_one_send(qp, wr);
         if (error != 0) {
             *bad = wr;
             break;
