@@ -14,7 +14,6 @@ enum {
     OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 20,
     RETH_AND_IMM_BYTES = 16 + 4,
     DELAY_NS = 1000,
-    N_RECEIVES = 2,
     BLOCK = 64,
     SLOPE = 40503
 };
@@ -100,19 +99,9 @@ static uint32_t chunk_sent(const struct bench_ring *ring, uint32_t node, uint32_
     return (node + 2 * ring->n - step) % ring->n;
 }
 
-static uint64_t source_of(const struct bench_ring *ring, uint32_t node, uint32_t step)
-{
-    bool is_moved = ring->bench->payload == BENCH_MOVED;
-
-    return is_moved ? chunk_sent(ring, node, step) : 0;
-}
-
 /* Where it goes in the memory of the node on the right of `node`. */
 static uint64_t target_of(const struct bench_ring *ring, uint32_t node, uint32_t step)
 {
-    if (ring->bench->payload == BENCH_BY_REFERENCE) {
-        return 1;
-    }
     bool is_reducing = step < ring->n - 1;
     return is_reducing ? ring->n + step % 2 : chunk_sent(ring, node, step);
 }
@@ -136,72 +125,95 @@ static void reduce(const struct bench_ring *ring, const struct bench_node *node,
 
 /* ---- the ring goes around ---- */
 
-static void post_receive(struct bench_node *node)
+static void post_receives(struct bench_ring *ring, struct bench_node *node)
 {
-    struct ibv_recv_wr wr = {.wr_id = 0};
     struct ibv_recv_wr *bad;
 
-    weft_check(sim_nic_post_recv(node->ends[BENCH_LEFT].qp, &wr, &bad) == 0);
+    weft_check(sim_nic_post_recv(node->left_qp, ring->receives, &bad) == 0);
 }
 
-/* Takes the completions of `cq`, of which `*n_done` counts those so far. */
-static bool take_completions(struct ibv_cq *cq, uint32_t *n_done)
+/* Takes the completions of `cq`: how many, or -1. The last one is of `*last`, if there is any. */
+static int take_completions(struct ibv_cq *cq, uint64_t *last)
 {
     struct ibv_wc wc[BENCH_DEPTH_MAX];
+    int n_all = 0;
     int n = BENCH_DEPTH_MAX;
 
     while (n == BENCH_DEPTH_MAX) {
         if (sim_nic_poll_cq(cq, BENCH_DEPTH_MAX, wc, &n) != 0) {
-            return false;
+            return -1;
         }
         for (int i = 0; i < n; i++) {
             if (wc[i].status != IBV_WC_SUCCESS) {
-                return false;
+                return -1;
             }
+            *last = wc[i].wr_id;
         }
-        *n_done += (uint32_t)n;
+        n_all += n;
     }
-    return true;
+    return n_all;
+}
+
+/* The completion of a send says that those before it are done too. */
+static bool take_sent(struct bench_node *node)
+{
+    uint64_t last = node->n_completed;
+    bool ok = take_completions(node->right_cq, &last) >= 0;
+
+    node->n_completed = (uint32_t)last;
+    return ok;
 }
 
 static bool send_next(struct bench_ring *ring, struct bench_node *node)
 {
-    const struct bench_node *to = bench_ring_next(ring, node);
-    struct bench_end *end = &node->ends[BENCH_RIGHT];
-    uint32_t index = (uint32_t)(node - ring->nodes);
-    uint64_t bytes = ring->bench->message_bytes;
-    struct ibv_sge sge = {.length = (uint32_t)bytes, .lkey = end->mr->lkey};
+    uint64_t source = 0;
+    uint64_t target = ring->bench->message_bytes;
     struct ibv_send_wr *bad;
 
-    sge.addr = (uintptr_t)node->memory + source_of(ring, index, node->n_sent) * bytes;
-    ring->wr.sg_list = &sge;
-    ring->wr.wr.rdma.remote_addr =
-        (uintptr_t)to->memory + target_of(ring, index, node->n_sent) * bytes;
-    ring->wr.wr.rdma.rkey = to->ends[BENCH_LEFT].mr->rkey;
+    if (ring->bench->payload == BENCH_MOVED) {
+        uint32_t index = (uint32_t)(node - ring->nodes);
+
+        source = chunk_sent(ring, index, node->n_sent) * ring->bench->message_bytes;
+        target = target_of(ring, index, node->n_sent) * ring->bench->message_bytes;
+    }
+    bool is_full = node->n_sent - node->n_completed == ring->depth;
+
     node->n_sent++;
-    return take_completions(end->cq, &node->n_completed) &&
-           sim_nic_post_send(end->qp, &ring->wr, &bad) == 0;
+    bool is_signaled =
+        node->n_sent % BENCH_BATCH == 0 || node->n_sent == ring->bench->n_steps;
+    ring->sge.addr = (uintptr_t)node->memory + source;
+    ring->sge.lkey = node->lkey;
+    ring->wr.wr_id = node->n_sent;
+    ring->wr.send_flags = is_signaled ? IBV_SEND_SIGNALED : 0;
+    ring->wr.wr.rdma.remote_addr = node->right_memory + target;
+    ring->wr.wr.rdma.rkey = node->right_rkey;
+    return (!is_full || take_sent(node)) &&
+           sim_nic_post_send(node->right_qp, &ring->wr, &bad) == 0;
 }
 
 /* What arrived from the left starts the next step. */
 static bool serve(struct bench_ring *ring, struct bench_node *node)
 {
-    struct bench_end *left = &node->ends[BENCH_LEFT];
     uint32_t step = node->n_received;
+    uint64_t last;
+    int n = take_completions(node->left_cq, &last);
 
-    left->is_woken = false;
-    if (!take_completions(left->cq, &node->n_received)) {
+    node->is_woken = false;
+    if (n < 0) {
         return false;
     }
+    node->n_received += (uint32_t)n;
     for (; step < node->n_received; step++) {
-        post_receive(node);
+        if (step % BENCH_BATCH == 0) {
+            post_receives(ring, node);
+        }
         reduce(ring, node, step);
         if (ring->n > 2 && node->n_sent < ring->bench->n_steps &&
             !send_next(ring, node)) {
             return false;
         }
     }
-    sim_nic_req_notify(left->cq, false);
+    sim_nic_req_notify(node->left_cq, false);
     return true;
 }
 
@@ -213,8 +225,8 @@ static bool start(struct bench_ring *ring)
 
     for (uint32_t i = 0; i < ring->n; i++) {
         /* Of two nodes, the first has nothing on its left. */
-        for (int k = 0; k < N_RECEIVES && (ring->n > 2 || i > 0); k++) {
-            post_receive(&ring->nodes[i]);
+        if (ring->n > 2 || i > 0) {
+            post_receives(ring, &ring->nodes[i]);
         }
         ok = ok && serve(ring, &ring->nodes[i]);
     }
@@ -255,10 +267,9 @@ static bool drain(struct bench_ring *ring)
     for (uint32_t i = 0; i < ring->n && ok; i++) {
         struct bench_node *node = &ring->nodes[i];
 
-        ok = take_completions(node->ends[BENCH_RIGHT].cq, &node->n_completed);
+        ok = take_sent(node);
         while (ok && node->n_completed < node->n_sent) {
-            ok = sim_step(ring->engine, SIM_NEVER) &&
-                 take_completions(node->ends[BENCH_RIGHT].cq, &node->n_completed);
+            ok = sim_step(ring->engine, SIM_NEVER) && take_sent(node);
         }
     }
     return ok;

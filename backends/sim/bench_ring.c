@@ -15,13 +15,12 @@ static const char *const end_names[] = {"left", "right"};
 
 static void wake(void *context)
 {
-    struct bench_end *end = context;
-    struct bench_ring *ring = end->ring;
+    struct bench_node *node = context;
+    struct bench_ring *ring = node->ends[BENCH_LEFT].ring;
 
-    if (!end->is_woken) {
-        end->is_woken = true;
-        ring->woken[ring->n_woken++] =
-            weft_container_of(end, struct bench_node, ends[BENCH_LEFT]);
+    if (!node->is_woken) {
+        node->is_woken = true;
+        ring->woken[ring->n_woken++] = node;
     }
 }
 
@@ -88,7 +87,7 @@ static bool make_objects(const struct bench_ring *ring, struct bench_node *node,
     mr.arg.reg_mr.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     cq.arg.create_cq.cqe = 64;
     if (side == BENCH_LEFT) {
-        cq.arg.create_cq.waker = (struct sim_waker){wake, end};
+        cq.arg.create_cq.waker = (struct sim_waker){wake, node};
     }
     if (!verb(end, &mr) || !verb(end, &cq)) {
         return false;
@@ -96,12 +95,11 @@ static bool make_objects(const struct bench_ring *ring, struct bench_node *node,
     end->mr = mr.out.mr;
     end->cq = cq.out.cq;
     qp.arg.create_qp.pd = end->pd;
-    uint32_t depth = ring->n == 2 ? BENCH_DEPTH_MAX : 2;
     qp.arg.create_qp.init = (struct ibv_qp_init_attr){.send_cq = end->cq,
                                                       .recv_cq = end->cq,
                                                       .qp_type = IBV_QPT_RC,
-                                                      .cap = {.max_send_wr = depth,
-                                                              .max_recv_wr = depth,
+                                                      .cap = {.max_send_wr = ring->depth,
+                                                              .max_recv_wr = ring->depth,
                                                               .max_send_sge = 1,
                                                               .max_recv_sge = 1}};
     if (!verb(end, &qp)) {
@@ -205,6 +203,21 @@ static void make_nodes(struct bench_ring *ring, uint32_t n_cables)
     }
 }
 
+static void note_for_steps(struct bench_ring *ring, struct bench_node *node)
+{
+    const struct bench_end *left = &node->ends[BENCH_LEFT];
+    const struct bench_end *right = &node->ends[BENCH_RIGHT];
+    const struct bench_node *next = bench_ring_next(ring, node);
+
+    node->left_cq = left->cq;
+    node->left_qp = left->qp;
+    node->right_cq = right->cq;
+    node->right_qp = right->qp;
+    node->lkey = right->mr->lkey;
+    node->right_memory = (uintptr_t)next->memory;
+    node->right_rkey = next->ends[BENCH_LEFT].mr->rkey;
+}
+
 bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
                      size_t node_bytes)
 {
@@ -212,10 +225,14 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
     bool ok = true;
 
     *ring = (struct bench_ring){.bench = bench, .n = bench->n_nodes};
+    ring->depth = ring->n == 2 ? BENCH_DEPTH_MAX : BENCH_DEPTH;
     ring->profile = ideal_device(bench->trains);
-    ring->wr = (struct ibv_send_wr){.num_sge = 1,
-                                    .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                                    .send_flags = IBV_SEND_SIGNALED};
+    ring->wr = (struct ibv_send_wr){
+        .num_sge = 1, .sg_list = &ring->sge, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM};
+    ring->sge.length = (uint32_t)bench->message_bytes;
+    for (int i = 0; i + 1 < BENCH_BATCH; i++) {
+        ring->receives[i].next = &ring->receives[i + 1];
+    }
     ring->node_bytes = (node_bytes + 4095) & ~(size_t)4095;
     ring->engine = sim_engine_create(1, NULL, NULL);
     sim_engine_allow_trains(ring->engine, bench->trains == BENCH_TRAINS);
@@ -234,6 +251,9 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
         struct bench_end *to = &bench_ring_next(ring, &ring->nodes[i])->ends[BENCH_LEFT];
 
         ok = connect_end(from, to) && connect_end(to, from);
+    }
+    for (uint32_t i = 0; i < ring->n && ok; i++) {
+        note_for_steps(ring, &ring->nodes[i]);
     }
     return ok;
 }

@@ -7,8 +7,13 @@
 #include "sim/nic.h"
 
 enum bench_side { BENCH_LEFT, BENCH_RIGHT };
-/* Of the queues of two nodes; around a ring one message is under way, one done. */
-enum { BENCH_DEPTH_MAX = 16 };
+enum {
+    BENCH_DEPTH =
+        8, /* of queues around a ring, where one or two messages are under way */
+    BENCH_DEPTH_MAX = 16, /* of those of two nodes */
+    BENCH_BATCH =
+        4 /* receives are posted, and completions of sends asked for, by fours */
+};
 
 struct bench_ring;
 
@@ -21,14 +26,20 @@ struct bench_end {
     struct ibv_cq *cq;
     struct ibv_mr *mr; /* all of the node's memory */
     struct ibv_qp *qp;
-    bool is_woken; /* its CQ has something */
 };
 
 struct bench_node {
+    /* What every step uses, of the ends and of the node on the right. */
+    struct ibv_cq *left_cq, *right_cq;
+    struct ibv_qp *left_qp, *right_qp;
+    uint8_t *memory;       /* inside the ring's */
+    uint64_t right_memory; /* its address */
+    uint32_t lkey, right_rkey;
+    uint32_t n_sent, n_received, n_completed;
+    bool is_woken; /* the CQ on the left has something */
+
     struct sim_stack *stack;
     struct bench_end ends[2];
-    uint8_t *memory; /* inside the ring's */
-    uint32_t n_sent, n_received, n_completed;
 };
 
 struct bench_ring {
@@ -42,7 +53,10 @@ struct bench_ring {
     /* Ends whose CQs woke since they were last looked at; those on the left. */
     struct bench_node **woken; /* Owned [n] */
     uint32_t n_woken;
-    struct ibv_send_wr wr; /* what all sends have in common */
+    uint32_t depth;                           /* of the queues */
+    struct ibv_send_wr wr;                    /* what all sends have in common */
+    struct ibv_sge sge;                       /* of it */
+    struct ibv_recv_wr receives[BENCH_BATCH]; /* a list of them */
 };
 
 /* Builds and connects everything; `node_bytes` of memory each. False, with what was made
