@@ -130,21 +130,21 @@ void sim_cancel(struct sim_engine *engine, struct sim_event *event)
 weft_ps sim_next(struct sim_engine *engine)
 {
     const struct sim_event *event = sim_pending_peek(&engine->pending);
-    return event == NULL ? SIM_NEVER : event->node.key;
+    return event == NULL ? SIM_NEVER : event->at;
 }
 
 /* sim_step where the next event is not simply the first of the line. */
 static WEFT_APART bool step_any(struct sim_engine *engine, weft_ps until)
 {
     struct sim_event *event = sim_pending_peek(&engine->pending);
-    if (event == NULL || event->node.key > until) {
+    if (event == NULL || event->at > until) {
         if (until != SIM_NEVER && until >= engine->now) {
             reach(engine, until, UINT32_MAX);
         }
         return false;
     }
     sim_pending_take(&engine->pending, event);
-    reach(engine, event->node.key, event->rank);
+    reach(engine, event->at, event->rank);
     engine->n_events++;
     event->fire(event);
     return true;

@@ -18,7 +18,9 @@ enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_SOON, SIM_EVENT_FAR };
 /* Embedded in what happens. `fire` runs once, at its time, with the event out of the
  * queue; it may schedule itself again. */
 struct sim_event {
-    struct weft_heap_node node; /* its key is the time */
+    struct weft_heap_node
+        node; /* where it is far only: those around keep it out of the way */
+    weft_ps at;
     enum sim_event_place place;
     uint32_t rank; /* SIM_NO_RANK: none */
     void (*fire)(struct sim_event *event);

@@ -174,8 +174,7 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
                         struct sim_port *to)
 {
     link->to = to;
-    link->rx_overhead_ps = to == NULL ? 0 : to->rx_overhead_ps;
-    link->delay_ps = config->delay_ps;
+    sim_link_set_transit(link, config->delay_ps, to == NULL ? 0 : to->rx_overhead_ps);
     link->path_limit_bytes = config->path_limit_bytes;
     link->queue_bytes = config->queue_bytes;
     link->pauses = config->pause;

@@ -7,6 +7,7 @@
 #define WEFT_SIM_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/rng.h"
@@ -44,40 +45,40 @@ struct sim_queued_packet {
 };
 
 struct sim_packet_queue {
+    uint32_t n, head, cap;
     /* Owned array of [cap], a power of two; packets too. */
     struct sim_queued_packet *ring;
-    uint32_t head, n, cap;
     uint64_t bytes;
 };
 
 struct sim_link {
-    /* What every frame uses, in whole cache lines: first those of its sender only. */
-    _Alignas(
-        WEFT_LINE_BYTES) struct sim_rate rate; /* the least of cable and PCIe roots */
-    weft_ps delay_ps;                          /* of the medium */
-    weft_ps rx_overhead_ps;                    /* of the NIC at `to` */
-    struct sim_direction_stats stats;
-
-    struct sim_port *from;
-    struct sim_port *to;    /* of a cable; NULL without one and on a network */
-    struct sim_frame *ring; /* RoCE frames in flight; Owned [cap], a power of two */
-    uint32_t head, n, cap;
-    uint32_t n_trains;  /* of those in flight, stand for more packets (sim/train.h) */
-    uint32_t n_unasked; /* of these, whose receiver has not agreed yet */
-    weft_ps last_at;    /* arrival of the last frame that was not held back */
-    weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
-
-    struct sim_event arrival;
-
-    /* What few packets use. */
     weft_ps jitter_ps;
+    uint64_t cable_bps; /* 0: no cable */
+    uint64_t queue_bytes;
     uint32_t path_limit_bytes;
-    bool pauses; /* instead of dropping */
+    uint32_t n_unasked; /* of `n_trains`, whose receiver has not agreed yet */
+    bool pauses;        /* instead of dropping */
     bool is_taken_down;
     bool drop_was_told; /* the story has the first of the drops while down */
     bool is_impaired;   /* some share of `impairment` is not 0 */
-    uint64_t cable_bps; /* 0: no cable */
-    uint64_t queue_bytes;
+
+    /* What every arrival uses, in one cache line: from the middle of the event to half of the
+     * rate. */
+    struct sim_event arrival;
+    struct sim_port *to;    /* of a cable; NULL without one and on a network */
+    struct sim_frame *ring; /* RoCE frames in flight; Owned [cap], a power of two */
+    uint32_t head, n, cap;
+    uint32_t n_trains;    /* of those in flight, stand for more packets (sim/train.h) */
+    struct sim_rate rate; /* the least of cable and PCIe roots */
+    /* What every sent frame uses, in the next. */
+    weft_ps transit_ps; /* delay and overhead */
+    weft_ps last_at;    /* arrival of the last frame that was not held back */
+    weft_ps clear_at;   /* what arrives from then on comes behind all that was put */
+    struct sim_port *from;
+    struct sim_direction_stats stats;
+
+    weft_ps delay_ps;       /* of the medium */
+    weft_ps rx_overhead_ps; /* of the NIC at `to` */
     struct sim_impairment impairment;
     struct weft_rng rng;
 
@@ -89,7 +90,7 @@ struct sim_link {
 
 /* What a port is sending as one (sim/train.h): packets of some QPs in turn. */
 struct sim_train {
-    uint32_t n; /* packets; 0: what is sent, if anything, is one packet */
+    uint32_t n; /* packets */
     uint32_t n_qps;
     struct sim_qp *qps[SIM_TRAIN_QPS_MAX]; /* in the order of their first packets */
     bool turns[SIM_TRAIN_QPS_MAX];         /* their `reply_turn` before */
@@ -103,7 +104,16 @@ struct sim_match_state {
 };
 
 struct sim_port {
-    /* What every packet uses, in whole cache lines. */
+    struct sim_root *root;     /* Not owned; NULL: shared with nobody */
+    struct sim_switch *bridge; /* whose port this is; or NULL */
+    sim_tap tap;
+    uint64_t mac;
+    uint32_t mtu_bytes;
+    uint32_t n_matches;
+
+    /* What every packet uses, in one cache line: from the middle of the event to the number of
+     * packets that wait. */
+    struct sim_event transmit;
     struct sim_engine *engine;
     struct sim_nic *nic;
     weft_ps free_at; /* when the last bit of the current frame has left */
@@ -112,24 +122,18 @@ struct sim_port {
     uint32_t plain_bytes;
     bool host_turn; /* the host stack goes first if both have something */
     bool was_up;    /* the carrier that was last announced */
+    bool in_train;  /* `train` is what it is sending */
     struct sim_packet_queue waiting;
-    struct sim_event transmit;
-    struct sim_train train;
-    struct sim_link out;
 
-    struct sim_root *root;       /* Not owned; NULL: shared with nobody */
-    struct sim_switch *bridge;   /* whose port this is; or NULL */
+    _Alignas(WEFT_LINE_BYTES) struct sim_link out;
+    struct sim_train train;
     struct sim_network *network; /* or NULL */
-    sim_tap tap;
-    uint64_t mac;
-    uint32_t mtu_bytes;
-    uint32_t n_matches;
-    bool has_loop_rate; /* else `loop` is as fast as `out` */
-    bool is_paused;     /* by the other end */
+    bool has_loop_rate;          /* else `loop` is as fast as `out` */
+    bool is_paused;              /* by the other end */
     bool is_paused_by_fault;
     struct sim_port_drops dropped;
-    struct sim_link loop; /* to itself, inside the NIC */
-    char *host, *name;    /* Owned. */
+    _Alignas(WEFT_LINE_BYTES) struct sim_link loop; /* to itself, inside the NIC */
+    char *host, *name;                              /* Owned. */
     struct sim_stack *stack;
     weft_ps rx_overhead_ps;        /* of its NIC */
     uint64_t root_bps;             /* the port's own limit and its root's; 0: none */
@@ -143,6 +147,12 @@ struct sim_port {
     sim_packet_encoder encode;
     struct sim_outside outside; /* frame NULL: not on one */
 };
+
+_Static_assert(offsetof(struct sim_link, arrival.at) % WEFT_LINE_BYTES == 0 &&
+                   offsetof(struct sim_link, rate.ps_per_byte) % WEFT_LINE_BYTES == 0 &&
+                   offsetof(struct sim_port, transmit.at) % WEFT_LINE_BYTES == 0 &&
+                   offsetof(struct sim_port, out) % WEFT_LINE_BYTES == 0,
+               "packets find what they use in few cache lines");
 
 static inline bool sim_port_has_outside(const struct sim_port *port)
 {
@@ -160,6 +170,15 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
                         struct sim_port *to);
 void sim_link_set_impairment(struct sim_link *link,
                              const struct sim_impairment *impairment);
+/* The delay of the medium and the overhead of the NIC at its end. */
+static inline void sim_link_set_transit(struct sim_link *link, weft_ps delay_ps,
+                                        weft_ps rx_overhead_ps)
+{
+    link->delay_ps = delay_ps;
+    link->rx_overhead_ps = rx_overhead_ps;
+    link->transit_ps = delay_ps + rx_overhead_ps;
+}
+
 /* Makes room in the ring. */
 void sim_link_grow(struct sim_link *link);
 /* Everything in flight is lost. Returns how many frames and packets that were. */
@@ -186,7 +205,7 @@ void sim_link_put_packet(struct sim_link *link, struct sim_packet *packet,
 static inline void sim_link_put_plain(struct sim_link *link, struct sim_frame *frame,
                                       weft_ps sent_at)
 {
-    weft_ps at = sent_at + link->delay_ps + link->rx_overhead_ps;
+    weft_ps at = sent_at + link->transit_ps;
     if (at < link->clear_at) { /* some were held back, or the delay has become less */
         sim_link_put_frame(link, frame, sent_at, 0);
         return;
@@ -286,9 +305,9 @@ static inline void sim_port_send_plain(struct sim_port *port, struct sim_frame *
  * is sent now, as plain as it is, by the event that comes next. */
 static inline bool sim_port_sends_next(const struct sim_port *port, uint32_t wire_bytes)
 {
-    return wire_bytes <= port->plain_bytes && port->waiting.n == 0 &&
-           port->train.n == 0 && port->out.to->out.n_trains == 0 &&
-           port->free_at <= sim_now(port->engine) && !sim_is_scheduled(&port->transmit) &&
+    return wire_bytes <= port->plain_bytes && port->waiting.n == 0 && !port->in_train &&
+           port->out.to->out.n_trains == 0 && port->free_at <= sim_now(port->engine) &&
+           !sim_is_scheduled(&port->transmit) &&
            sim_would_be_next(port->engine, port->transmit.rank);
 }
 

@@ -24,6 +24,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     weft_check(profile->qpn_banks >= 1 && profile->qpn_banks <= SIM_BANKS_MAX);
     weft_check(profile->cqn_banks >= 1 && profile->cqn_banks <= SIM_BANKS_MAX);
     nic->engine = engine;
+    nic->qps = nic->few_qps;
     nic->host = weft_strdup(host);
     nic->name = weft_strdup(name);
     nic->profile = sim_engine_share(engine, profile, sizeof(*profile));
@@ -151,7 +152,9 @@ void sim_nic_destroy(struct sim_nic *nic)
         sim_numbers_fini(&nic->cqns[i]);
     }
     free(nic->mrs);
-    free(nic->qps);
+    if (nic->qps != nic->few_qps) {
+        free(nic->qps);
+    }
     sim_nic_close_all(nic);
     free(nic->host);
     free(nic->name);
@@ -185,6 +188,8 @@ void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out)
 {
     settle_trains(nic);
     *out = nic->counters;
+    out->tx_packets = nic->tx_packets;
+    out->rx_packets = nic->rx_packets;
 }
 
 void sim_nic_check_payloads(struct sim_nic *nic, bool on)

@@ -77,24 +77,28 @@ _Static_assert(sizeof(struct sim_cqe) == WEFT_LINE_BYTES, "one cache line an ent
 
 struct sim_cq {
     struct ibv_cq ibv; /* first */
-    /* What every completion uses. */
-    _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
+    _Alignas(WEFT_LINE_BYTES) struct sim_nic_user *user;
+    uint32_t n_qps;
+    uint32_t number;    /* CQN: id * cqn_banks + bank */
+    uint32_t n_unacked; /* events that the user got and did not acknowledge */
+    bool acks_events;
+    struct sim_waker waker;
+    /* What every completion uses, in one cache line from the middle of the event on. Pending
+     * while armed and an entry is to become visible. */
+    struct sim_event notify;
+    struct sim_nic *nic;
     /* Owned array of [cap], a power of two that grows to the depth. */
     struct sim_cqe *ring;
     uint32_t head, n, cap;
-    uint32_t depth;     /* of what the user sees */
-    uint32_t n_unacked; /* events that the user got and did not acknowledge */
-    bool acks_events;
+    uint32_t depth; /* of what the user sees */
     bool is_overrun;
     bool is_armed, armed_solicited;
-    struct sim_waker waker;
-    struct sim_event notify; /* pending while armed and an entry is to become visible */
 
-    struct sim_nic_user *user;
-    uint32_t n_qps;
-    uint32_t number; /* CQN: id * cqn_banks + bank */
     struct sim_cq *next, **link;
 };
+
+_Static_assert(offsetof(struct sim_cq, notify.at) % WEFT_LINE_BYTES == 0,
+               "a completion finds what it uses in one cache line");
 
 /* A work request in the send queue. */
 struct sim_wqe {
@@ -184,22 +188,22 @@ struct rc_requester {
     uint32_t max_psn;     /* one past the highest that was ever sent */
     uint32_t una_psn;     /* the oldest not acknowledged */
 
-    uint32_t packet;             /* of the WR at `send` */
-    uint32_t since_ack_req;      /* packets */
-    uint32_t n_outstanding;      /* READs and atomics */
-    uint32_t checked;            /* WR position whose SGEs are known good, plus one... */
-    uint64_t checked_generation; /* ...since this generation of MRs */
-    weft_ps deadline;   /* of the oldest unacknowledged packet; SIM_NEVER: none */
-    weft_ps timeout_ps; /* by attr.timeout; 0: none */
-    uint32_t retries_left, rnr_retries_left;
-    enum ibv_wc_status fault;
+    uint32_t packet;              /* of the WR at `send` */
+    uint32_t since_ack_req;       /* packets */
     uint8_t retry_cnt, rnr_retry; /* as in attr */
-    bool went_back;               /* by a NAK, without progress since */
+    uint8_t retries_left, rnr_retries_left;
+    bool went_back; /* by a NAK, without progress since */
     bool is_rnr_waiting;
-    bool is_faulted; /* the WR at `send` failed locally */
-    bool is_timed;   /* `retry` is scheduled */
-
+    bool is_faulted;        /* the WR at `send` failed locally */
+    bool is_timed;          /* `retry` is scheduled */
+    weft_ps deadline;       /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    weft_ps timeout_ps;     /* by attr.timeout; 0: none */
     struct sim_grant grant; /* to read what is sent */
+
+    uint64_t checked_generation; /* since this generation of MRs... */
+    uint32_t checked;            /* ...the SGEs of this WR position, less one, are good */
+    uint32_t n_outstanding;      /* READs and atomics */
+    enum ibv_wc_status fault;
     uint32_t max_inline;
     uint8_t *inline_bytes;         /* Owned array of [mask + 1][max_inline]. */
     struct sim_operands *operands; /* Owned array of [mask + 1]. */
@@ -207,28 +211,28 @@ struct rc_requester {
 };
 
 struct rc_responder {
-    uint32_t free, head, post;
-    uint32_t depth, mask;
-    uint32_t max_sge;
+    uint32_t free, head, post, mask;
     struct sim_recv_wqe *wqes; /* Owned array of [mask + 1]. */
-    struct ibv_sge *sges;      /* Owned array of [mask + 1][max_sge]. */
     uint32_t epsn, msn;        /* 24 bits */
-    bool sent_nak;             /* one NAK per gap */
-    bool comm_est;             /* the first packet came */
+    struct rc_reply reply;
+    uint32_t n_pending; /* of `pending` */
+    bool sent_nak;      /* one NAK per gap */
+    bool comm_est;      /* the first packet came */
+
+    struct sim_grant grant; /* to write */
     enum rc_message message;
     uint32_t message_bytes;
     uint32_t write_rkey;
-
+    uint32_t write_left;
     uint64_t write_va;
     uint64_t write_generation; /* of MRs, when the whole WRITE was allowed */
-    uint32_t write_left;
-    uint32_t n_pending;
-    struct rc_reply reply;
-    /* Behind `reply`, where ACKs are single: Owned ring of [behind_cap]. */
-    uint32_t behind_head, n_behind;
-    struct rc_reply *behind;
 
-    struct sim_grant grant; /* to write */
+    uint32_t depth;
+    uint32_t max_sge;
+    struct ibv_sge *sges; /* Owned array of [mask + 1][max_sge]. */
+    /* Behind `reply`, where ACKs are single: Owned ring of [behind_cap]. */
+    struct rc_reply *behind;
+    uint32_t behind_head, n_behind;
     uint32_t behind_cap;
     struct rc_resource *resources; /* Owned array of [n_resources]: a ring. */
     uint32_t n_resources, next_resource;
@@ -244,18 +248,18 @@ struct sim_qp {
     struct sim_srq
         *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
     const struct sim_path *path; /* of what it sends */
-    struct sim_qp *next_ready;   /* of its port's list */
 
     _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
     struct sim_nic_port *port; /* bound at INIT; NULL before */
     struct sim_cq *send_cq, *recv_cq;
     const struct sim_path *verified; /* incoming path that was found to match */
+    struct sim_qp *next_ready;       /* of its port's list */
     /* What modify_qp set; the rest of it is `attr`. */
     uint32_t access;
-    uint32_t mtu_bytes;
-    enum ibv_qp_state state;
-    uint32_t serial;         /* changes with every use of the slot and every RESET */
+    uint16_t mtu_bytes;
     uint16_t overhead_bytes; /* of a packet without payload, on the wire */
+    uint32_t serial;         /* changes with every use of the slot and every RESET */
+    uint8_t state;           /* enum ibv_qp_state */
     bool is_ready;           /* on its port's list */
     bool reply_turn;         /* responses go first if both sides have something */
     bool sq_sig_all;
@@ -282,10 +286,10 @@ struct sim_qp {
 /* One port as the NIC sees it. */
 struct sim_nic_port {
     struct sim_port *port;
+    struct sim_qp *ready, **ready_tail;
     uint8_t number;   /* from 1 */
     uint16_t ipv4_id; /* of the last packet, where they rise */
     uint32_t n_bound; /* QPs ever bound to it */
-    struct sim_qp *ready, **ready_tail;
 };
 
 struct sim_verb_fault {
@@ -297,24 +301,28 @@ struct sim_verb_fault {
 };
 
 struct sim_nic {
-    /* What every packet uses, close together: a fabric of a thousand NICs does not fit a
+    /* What every packet uses, in two cache lines: a fabric of a thousand NICs does not fit a
      * cache. */
     struct sim_engine *engine;
     const struct sim_profile *profile; /* the engine's, shared with NICs like it */
     struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
     uint32_t n_qp_slots, qpn_base;
+    uint64_t mr_generation;            /* grows when a key dies */
+    const struct sim_phantom *phantom; /* the engine's */
+    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
+    uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
+    uint8_t n_ports;
+    bool checks_payload; /* hash at send, compare at delivery */
+
+    struct sim_qp *few_qps[2];     /* `qps` while these are enough */
+    struct sim_verb_fault *faults; /* Owned list */
+    uint64_t tx_packets, rx_packets;
+    struct sim_nic_port ports[SIM_PORTS_MAX];
+
     /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */
     struct sim_mr_slot *mrs;
-    uint64_t mr_generation; /* grows when a key dies */
     uint32_t n_mr_slots;
-    uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
-    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
-    const struct sim_phantom *phantom; /* the engine's */
-    struct sim_verb_fault *faults;
-    bool checks_payload; /* hash at send, compare at delivery */
-    uint8_t n_ports;
-    struct sim_nic_port ports[SIM_PORTS_MAX];
-    struct sim_nic_counters counters;
+    struct sim_nic_counters counters; /* but packets */
 
     char *host, *name; /* Owned. */
     struct sim_stack *stack;

@@ -77,18 +77,18 @@ static struct sim_line_block *take_block(struct sim_pending *pending)
 
 static void append(struct sim_pending *pending, struct sim_event *event)
 {
-    size_t index = SIM_SLOT_INDEX(event->node.key);
+    size_t index = SIM_SLOT_INDEX(event->at);
     struct sim_line_block *block = pending->slots[index];
 
     if (block == NULL) {
         block = take_block(pending);
-        sim_line_begin(block, event, event->node.key);
+        sim_line_begin(block, event, event->at);
         pending->has_events[index / 64] |= UINT64_C(1) << index % 64;
     } else {
         if (block->n == block->cap) {
             block = sim_line_block_grow(block, 2 * block->cap);
         }
-        sim_line_append(block, event, event->node.key);
+        sim_line_append(block, event, event->at);
     }
     pending->slots[index] = block;
     event->place = SIM_EVENT_SOON;
@@ -97,7 +97,7 @@ static void append(struct sim_pending *pending, struct sim_event *event)
 
 static void remove_from_slot(struct sim_pending *pending, const struct sim_event *event)
 {
-    size_t index = SIM_SLOT_INDEX(event->node.key);
+    size_t index = SIM_SLOT_INDEX(event->at);
     struct sim_line_block *block = pending->slots[index];
     uint32_t i = 0;
 
@@ -118,7 +118,7 @@ static void remove_from_slot(struct sim_pending *pending, const struct sim_event
 
 static void put_near(struct sim_pending *pending, struct sim_event *event)
 {
-    sim_line_add(&pending->near, event, event->node.key);
+    sim_line_add(&pending->near, event, event->at);
     event->place = SIM_EVENT_SOON;
 }
 
@@ -132,9 +132,9 @@ static void note_first_far(struct sim_pending *pending)
 static void put_far(struct sim_pending *pending, struct sim_event *event)
 {
     if (event->rank != SIM_NO_RANK) {
-        weft_heap_set_ranked(&pending->far, &event->node, event->node.key, event->rank);
+        weft_heap_set_ranked(&pending->far, &event->node, event->at, event->rank);
     } else {
-        weft_heap_set(&pending->far, &event->node, event->node.key);
+        weft_heap_set(&pending->far, &event->node, event->at);
     }
     event->place = SIM_EVENT_FAR;
     note_first_far(pending);
@@ -145,7 +145,7 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
 {
     weft_ps ahead = slot_of(at) - pending->current;
 
-    event->node.key = at;
+    event->at = at;
     if (ahead <= 0) {
         put_near(pending, event);
     } else if (ahead < SIM_WHEEL_SLOTS) {
@@ -223,7 +223,7 @@ static void take_out(struct sim_pending *pending, struct sim_event *event)
 {
     switch (event->place) {
     case SIM_EVENT_SOON:
-        if (pending->slots != NULL && slot_of(event->node.key) > pending->current) {
+        if (pending->slots != NULL && slot_of(event->at) > pending->current) {
             remove_from_slot(pending, event);
         } else {
             sim_line_remove(&pending->near, event);
@@ -248,7 +248,7 @@ void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event, w
         put(pending, event, at);
         return;
     }
-    event->node.key = at;
+    event->at = at;
     if (at - pending->taken_at >= SIM_HORIZON_PS) {
         put_far(pending, event); /* timers do not stand in the way of what is near */
         return;

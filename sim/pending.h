@@ -79,7 +79,7 @@ static inline void sim_pending_set(struct sim_pending *pending, struct sim_event
         sim_pending_set_any(pending, event, at);
         return;
     }
-    event->node.key = at;
+    event->at = at;
     event->place = SIM_EVENT_SOON;
 }
 
@@ -100,7 +100,7 @@ static inline struct sim_event *sim_pending_peek(struct sim_pending *pending)
 /* Takes the next event, which sim_pending_peek just gave, out. */
 static inline void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
 {
-    pending->taken_at = event->node.key;
+    pending->taken_at = event->at;
     if (event->place == SIM_EVENT_SOON) {
         sim_line_drop_first(&pending->near);
         event->place = SIM_EVENT_IDLE;

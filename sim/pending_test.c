@@ -32,7 +32,8 @@ static void schedule(struct sim_pending *pending, struct item *item, weft_ps at,
                      uint64_t order)
 {
     item->at = at;
-    item->order = item->event.rank != SIM_NO_RANK ? item->event.rank : UINT64_C(1000000) + order;
+    item->order =
+        item->event.rank != SIM_NO_RANK ? item->event.rank : UINT64_C(1000000) + order;
     item->is_pending = true;
     sim_pending_set(pending, &item->event, at);
 }

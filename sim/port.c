@@ -68,7 +68,7 @@ static void uncable(struct sim_port *port)
     if (peer != NULL) {
         sim_link_lose_all(&peer->out);
         peer->out.to = NULL;
-        peer->out.rx_overhead_ps = 0;
+        sim_link_set_transit(&peer->out, peer->out.delay_ps, 0);
         sim_link_set_rate(&peer->out, 0, NULL);
         sim_port_check_carrier(peer);
     }
@@ -127,9 +127,10 @@ void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stac
     port->nic = nic;
     port->stack = stack;
     port->rx_overhead_ps = nic == NULL ? 0 : sim_nic_rx_overhead(nic);
-    port->loop.rx_overhead_ps = port->rx_overhead_ps;
+    sim_link_set_transit(&port->loop, port->loop.delay_ps, port->rx_overhead_ps);
     if (port->out.to != NULL) {
-        port->out.to->out.rx_overhead_ps = port->rx_overhead_ps;
+        sim_link_set_transit(&port->out.to->out, port->out.to->out.delay_ps,
+                             port->rx_overhead_ps);
     }
     sim_port_review(port);
 }

@@ -83,8 +83,9 @@ struct sim_cable_config {
 };
 
 struct sim_direction_stats {
-    uint64_t packets, bytes, drops;
+    uint64_t packets, bytes;
     weft_ps busy_ps;
+    uint64_t drops;
 };
 
 struct sim_port *sim_port_create(struct sim_engine *engine,

@@ -116,7 +116,7 @@ void sim_port_set_delay(struct sim_port *port, bool outwards, bool inwards,
     sim_train_settle(port);
     struct directions chosen = select_links(port, outwards, inwards);
     for (unsigned i = 0; i < chosen.n; i++) {
-        chosen.links[i]->delay_ps = delay_ps;
+        sim_link_set_transit(chosen.links[i], delay_ps, chosen.links[i]->rx_overhead_ps);
         chosen.links[i]->jitter_ps = jitter_ps;
         sim_port_review(chosen.links[i]->from);
     }

@@ -280,7 +280,7 @@ void sim_port_transmit(struct sim_port *port)
 static void on_transmit(struct sim_event *event)
 {
     struct sim_port *port = weft_container_of(event, struct sim_port, transmit);
-    port->train.n = 0;
+    port->in_train = false;
     if (port->plain_bytes > 0 && port->waiting.n == 0) {
         if (send_from_nic(port) || port->waiting.n > 0) {
             schedule(port);

@@ -30,7 +30,7 @@ void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
         sim_qp_trace(qp, "state", "from=%s to=%s", sim_qp_state_name(qp->state),
                      sim_qp_state_name(state));
     }
-    qp->state = state;
+    qp->state = (uint8_t)state;
     qp->ibv.state = state;
 }
 
@@ -307,7 +307,7 @@ struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port, bool 
             append_ready(own, qp);
         }
         if (is_built) {
-            nic->counters.tx_packets++;
+            nic->tx_packets++;
             *has_more = own->ready != NULL;
             return out;
         }

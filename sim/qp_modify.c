@@ -308,7 +308,7 @@ static void apply_responder(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
     const struct sim_profile *profile = qp->nic->profile;
     if ((mask & IBV_QP_PATH_MTU) != 0) {
         qp->attr.path_mtu = attr->path_mtu;
-        qp->mtu_bytes = mtu_bytes(attr->path_mtu);
+        qp->mtu_bytes = (uint16_t)mtu_bytes(attr->path_mtu);
     }
     if ((mask & IBV_QP_DEST_QPN) != 0) {
         qp->attr.dest_qp_num = attr->dest_qp_num & 0xffffff;

@@ -1,8 +1,10 @@
 /* Which number a queue pair gets. A device with banks (hns: 8 of QPs, 4 of CQs, the lowest bits
  * of the number) takes the least loaded of the banks tied to the send CQ's, and counts on in it
  * (hns_roce_qp.c, get_least_load_bankid_for_qp and alloc_qpn_with_bankid). */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "sim/nic_impl.h"
 
@@ -31,12 +33,19 @@ static uint32_t choose_bank(const struct sim_nic *nic, uint32_t cqn)
 
 static void grow(struct sim_nic *nic, uint32_t slot)
 {
-    uint32_t n = nic->n_qp_slots == 0 ? QP_SLOTS_MIN : nic->n_qp_slots;
+    uint32_t n = WEFT_LENGTH(nic->few_qps);
+    struct sim_qp **qps = nic->few_qps;
     while (n <= slot) {
-        n *= 2;
+        n = n < QP_SLOTS_MIN ? QP_SLOTS_MIN : 2 * n;
     }
-    nic->qps = weft_realloc(nic->qps, n * sizeof(struct sim_qp *));
-    memset(nic->qps + nic->n_qp_slots, 0, (n - nic->n_qp_slots) * sizeof(*nic->qps));
+    if (n > WEFT_LENGTH(nic->few_qps)) {
+        qps = weft_calloc(n, sizeof(struct sim_qp *));
+        memcpy(qps, nic->qps, nic->n_qp_slots * sizeof(struct sim_qp *));
+    }
+    if (nic->qps != nic->few_qps) {
+        free(nic->qps);
+    }
+    nic->qps = qps;
     nic->n_qp_slots = n;
 }
 

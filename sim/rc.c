@@ -308,7 +308,7 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
     const unsigned marks = SIM_FRAME_CORRUPT | SIM_FRAME_ECN_CE | SIM_FRAME_HASHED;
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
-    nic->counters.rx_packets++;
+    nic->rx_packets++;
     /* The path was checked with an earlier packet. */
     if (qp == NULL || qp->verified != frame->path || (frame->flags & marks) != 0 ||
         !is_receiving(qp)) {

@@ -57,7 +57,7 @@ static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *re
     frame->msn = reply->msn;
     rc_frame_finish(qp, frame);
     qp->reply_turn = false;
-    qp->nic->counters.tx_packets++;
+    qp->nic->tx_packets++;
     port->host_turn = true;
     sim_skip_turn(port->engine, port->transmit.rank);
     sim_port_send_plain(port, frame);

@@ -145,8 +145,8 @@ static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
     struct rc_requester *sq = &qp->sq;
     uint32_t before = (psn - 1) & RC_PSN_MASK;
     bool went_back = sq->went_back;
-    uint32_t retries_left = sq->retries_left;
-    uint32_t rnr_retries_left = sq->rnr_retries_left;
+    uint8_t retries_left = sq->retries_left;
+    uint8_t rnr_retries_left = sq->rnr_retries_left;
     bool is_complete =
         rc_psn_diff(before, sq->una_psn) < 0 || acknowledge_through(qp, before);
     if (qp->nic->profile->nak_waits_for_ack) {
@@ -294,7 +294,7 @@ static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
-    if (qp->port->port->train.n > 0) {
+    if (qp->port->port->in_train) {
         sim_train_acked(qp->port->port, qp, frame->psn);
     }
     if (rc_psn_diff(frame->psn, sq->una_psn) < 0 || sq->una == sq->post) {

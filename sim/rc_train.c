@@ -85,7 +85,7 @@ void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n)
         sq->since_ack_req = 0;
         frame->flags |= SIM_FRAME_ACK_REQ;
     }
-    qp->nic->counters.tx_packets += n;
+    qp->nic->tx_packets += n;
 }
 
 void rc_train_take_back(struct sim_qp *qp, uint32_t n)
@@ -96,7 +96,7 @@ void rc_train_take_back(struct sim_qp *qp, uint32_t n)
     sq->max_psn = sq->next_psn;
     sq->packet -= n;
     sq->since_ack_req = (sq->since_ack_req == 0 ? ack_req : sq->since_ack_req) - n;
-    qp->nic->counters.tx_packets -= n;
+    qp->nic->tx_packets -= n;
 }
 
 static bool may_land(const struct sim_qp *qp, bool is_send, uint64_t n_bytes)
@@ -188,5 +188,5 @@ void rc_train_execute(struct sim_nic *nic, const struct sim_frame *frame, uint32
     }
     qp->rq.sent_nak = false;
     qp->rq.epsn = (qp->rq.epsn + n) & RC_PSN_MASK;
-    nic->counters.rx_packets += n;
+    nic->rx_packets += n;
 }

@@ -166,7 +166,7 @@ static void build_shares(struct sim_port *port, struct sim_frame *frames,
             weft_check(is_built && frames[i].wire_bytes == frames[0].wire_bytes);
             train->turns[i] = qp->reply_turn;
             qp->reply_turn = true;
-            qp->nic->counters.tx_packets++;
+            qp->nic->tx_packets++;
         }
         rc_train_extend(qp, &frames[i], share(train->n, train->n_qps, i) - 1);
         frames[i].stride = (uint8_t)train->n_qps;
@@ -208,6 +208,7 @@ static bool start(struct sim_port *port, weft_ps at, uint32_t n_qps,
     struct sim_frame frames[SIM_TRAIN_QPS_MAX];
     train->n_qps = n_qps;
     train->n = n;
+    port->in_train = true;
     train->start = at;
     train->spacing = spacing;
     occupy(port, wire_bytes);
@@ -356,7 +357,7 @@ void sim_train_cut_now(struct sim_port *port)
         port->free_at -= train->spacing * n;
         sim_schedule(port->engine, &port->transmit, port->free_at);
     }
-    train->n = 0;
+    port->in_train = false;
 }
 
 static weft_ps spacing_of(const struct sim_link *link, const struct sim_frame *frame)

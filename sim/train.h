@@ -65,7 +65,7 @@ void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame);
 
 static inline void sim_train_cut(struct sim_port *port)
 {
-    if (port->train.n > 0) {
+    if (port->in_train) {
         sim_train_cut_now(port);
     }
 }

@@ -129,7 +129,7 @@ static void post_receives(struct bench_ring *ring, struct bench_node *node)
 {
     struct ibv_recv_wr *bad;
 
-    weft_check(sim_nic_post_recv(node->left_qp, ring->receives, &bad) == 0);
+    weft_check(sim_nic_post_recv(node->ends[BENCH_LEFT].qp, ring->receives, &bad) == 0);
 }
 
 /* Takes the completions of `cq`: how many, or -1. The last one is of `*last`, if there is any. */
@@ -198,7 +198,6 @@ static bool serve(struct bench_ring *ring, struct bench_node *node)
     uint64_t last;
     int n = take_completions(node->left_cq, &last);
 
-    node->is_woken = false;
     if (n < 0) {
         return false;
     }

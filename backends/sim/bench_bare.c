@@ -178,7 +178,7 @@ static void run(struct bare *bare)
     }
     while ((event = sim_pending_peek(&bare->pending)) != NULL) {
         sim_pending_take(&bare->pending, event);
-        bare->now = event->node.key;
+        bare->now = event->at;
         bare->n_events++;
         event->fire(event);
     }

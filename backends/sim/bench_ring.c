@@ -13,15 +13,13 @@
 
 static const char *const end_names[] = {"left", "right"};
 
+/* Once, until asked for again. */
 static void wake(void *context)
 {
     struct bench_node *node = context;
     struct bench_ring *ring = node->ends[BENCH_LEFT].ring;
 
-    if (!node->is_woken) {
-        node->is_woken = true;
-        ring->woken[ring->n_woken++] = node;
-    }
+    ring->woken[ring->n_woken++] = node;
 }
 
 struct bench_node *bench_ring_next(const struct bench_ring *ring,
@@ -210,7 +208,6 @@ static void note_for_steps(struct bench_ring *ring, struct bench_node *node)
     const struct bench_node *next = bench_ring_next(ring, node);
 
     node->left_cq = left->cq;
-    node->left_qp = left->qp;
     node->right_cq = right->cq;
     node->right_qp = right->qp;
     node->lkey = right->mr->lkey;
@@ -236,7 +233,7 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
     ring->node_bytes = (node_bytes + 4095) & ~(size_t)4095;
     ring->engine = sim_engine_create(1, NULL, NULL);
     sim_engine_allow_trains(ring->engine, bench->trains == BENCH_TRAINS);
-    ring->nodes = weft_calloc(ring->n, sizeof(*ring->nodes));
+    ring->nodes = weft_calloc_lines(ring->n * sizeof(*ring->nodes));
     ring->woken = weft_calloc(ring->n, sizeof(struct bench_node *));
     if (!make_memory(ring)) {
         return false;

@@ -4,6 +4,7 @@
 #define WEFT_BACKENDS_SIM_BENCH_RING_H
 
 #include "backends/sim/bench.h"
+#include "base/text.h"
 #include "sim/nic.h"
 
 enum bench_side { BENCH_LEFT, BENCH_RIGHT };
@@ -29,14 +30,14 @@ struct bench_end {
 };
 
 struct bench_node {
-    /* What every step uses, of the ends and of the node on the right. */
-    struct ibv_cq *left_cq, *right_cq;
-    struct ibv_qp *left_qp, *right_qp;
+    /* What every step uses, of the ends and of the node on the right; one cache line. */
+    _Alignas(WEFT_LINE_BYTES) struct ibv_cq *left_cq;
+    struct ibv_cq *right_cq;
+    struct ibv_qp *right_qp;
     uint8_t *memory;       /* inside the ring's */
     uint64_t right_memory; /* its address */
     uint32_t lkey, right_rkey;
     uint32_t n_sent, n_received, n_completed;
-    bool is_woken; /* the CQ on the left has something */
 
     struct sim_stack *stack;
     struct bench_end ends[2];
