@@ -66,8 +66,6 @@ void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame);
 void rc_handle_any_request(struct sim_qp *qp, const struct sim_frame *frame);
 /* A receive WR that the NIC knows of. */
 bool rc_has_receive(struct sim_qp *qp);
-/* Of all that was executed: the last thing that a packet does. */
-void rc_acknowledge_last(struct sim_qp *qp);
 void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
                       enum ibv_wc_opcode opcode, uint32_t bytes,
                       const struct sim_frame *frame);

@@ -3,6 +3,7 @@
 #include "sim/landing_impl.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 
 /* ---- requester ---- */
 

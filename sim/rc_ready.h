@@ -32,7 +32,8 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
         wqe->ready_at > sim_now(qp->nic->engine)) {
         return false;
     }
-    return sq->packet > 0 || rc_may_start(qp, wqe);
+    bool is_simple = wqe->is_plain && !wqe->is_fenced && qp->state == IBV_QPS_RTS;
+    return sq->packet > 0 || is_simple || rc_may_start(qp, wqe);
 }
 
 static inline bool rc_has_frames(const struct sim_qp *qp)
@@ -48,20 +49,32 @@ static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *re
     struct sim_port *port = qp->port->port;
     uint32_t wire_bytes = qp->overhead_bytes + rc_opcode_infos[RC_ACK].ext_bytes;
     if (qp->rq.n_pending > 0 || qp->port->ready != NULL || qp->model.is_loop ||
-        !sim_port_sends_next(port, wire_bytes) || rc_request_is_ready(qp)) {
+        qp->nic->checks_payload || !sim_port_sends_next(port, wire_bytes) ||
+        rc_request_is_ready(qp)) {
         return false;
     }
     struct sim_frame *frame = sim_link_slot(&port->out);
     rc_frame_init(qp, frame, RC_ACK, reply->psn);
     frame->syndrome = reply->syndrome;
     frame->msn = reply->msn;
-    rc_frame_finish(qp, frame);
+    frame->wire_bytes = (uint16_t)wire_bytes;
     qp->reply_turn = false;
     qp->nic->tx_packets++;
     port->host_turn = true;
     sim_skip_turn(port->engine, port->transmit.rank);
     sim_port_send_plain(port, frame);
     return true;
+}
+
+/* Of all that was executed: the last thing that a packet does. */
+static inline void rc_acknowledge_last(struct sim_qp *qp)
+{
+    const struct rc_reply reply = {
+        .syndrome = RC_SYNDROME_ACK, .psn = qp->rq.epsn - 1, .msn = qp->rq.msn};
+    if (qp->nic->profile->ack_delay_ps > 0 || qp->rq.reply.is_pending ||
+        !rc_reply_at_once(qp, &reply)) {
+        rc_acknowledge(qp, RC_SYNDROME_ACK, reply.psn, false);
+    }
 }
 
 #endif

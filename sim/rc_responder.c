@@ -37,16 +37,6 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
     }
 }
 
-void rc_acknowledge_last(struct sim_qp *qp)
-{
-    const struct rc_reply reply = {
-        .syndrome = RC_SYNDROME_ACK, .psn = qp->rq.epsn - 1, .msn = qp->rq.msn};
-    if (qp->nic->profile->ack_delay_ps > 0 || qp->rq.reply.is_pending ||
-        !rc_reply_at_once(qp, &reply)) {
-        rc_acknowledge(qp, RC_SYNDROME_ACK, reply.psn, false);
-    }
-}
-
 static bool needs_receive(unsigned flags)
 {
     bool starts_send = (flags & RC_IS_SEND) != 0 && (flags & RC_IS_FIRST) != 0;
