@@ -8,15 +8,6 @@
 
 enum { CQ_RING_MIN = 16 };
 
-uint32_t sim_round_up_pow2(uint32_t n)
-{
-    uint32_t pow2 = 1;
-    while (pow2 < n && pow2 < 1u << 31) {
-        pow2 *= 2;
-    }
-    return pow2;
-}
-
 /* The armed CQ's entry became visible. */
 static void notify(struct sim_event *event)
 {

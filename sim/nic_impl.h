@@ -472,8 +472,6 @@ const uint8_t *sim_sges_piece(const struct ibv_sge *sges, uint32_t n_sge, uint64
                               size_t n_bytes);
 uint64_t sim_sges_bytes(const struct ibv_sge *sges, uint32_t n_sge);
 
-uint32_t sim_round_up_pow2(uint32_t n);
-
 /* The QP of that number, or NULL. */
 static inline struct sim_qp *sim_nic_qp(const struct sim_nic *nic, uint32_t qpn)
 {

@@ -59,3 +59,13 @@ void sim_numbers_fini(struct sim_numbers *numbers)
     free(numbers->bits);
     memset(numbers, 0, sizeof(*numbers));
 }
+
+uint32_t sim_round_up_pow2(uint32_t n)
+{
+    uint32_t pow2 = 1;
+
+    while (pow2 < n && pow2 < 1u << 31) {
+        pow2 *= 2;
+    }
+    return pow2;
+}

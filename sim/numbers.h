@@ -19,4 +19,7 @@ uint32_t sim_number_take(struct sim_numbers *numbers, uint32_t from, uint32_t li
 void sim_number_give(struct sim_numbers *numbers, uint32_t number);
 void sim_numbers_fini(struct sim_numbers *numbers);
 
+/* The least power of two that is not less; at most 2^31. */
+uint32_t sim_round_up_pow2(uint32_t n);
+
 #endif
