@@ -69,7 +69,7 @@ START_TEST(a_cable_that_is_gone_has_its_name)
 
     harness_open(&harness, 2, 1);
     harness_connect(&harness, 0, 1, &out, &in);
-    ck_assert_int_eq(engine_register(out, data, sizeof(data), &memory, &error), WEFT_OK);
+    ck_assert_int_eq(harness_register(out, data, sizeof(data), &memory, &error), WEFT_OK);
     ck_assert_int_eq(engine_isend(out, data, sizeof(data), 1, memory, &send), WEFT_OK);
     ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
     until = harness_now(&harness) + 120 * SECOND;
