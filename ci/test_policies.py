@@ -286,3 +286,15 @@ def test_people_read_each_rule_once():
     _, told = done.stdout.split("what nccl-2.30-subnet-aware would choose\n")
     lines = told.split("\n  why\n")[1].split("\n\n")[0].splitlines()
     assert len(lines) == len(set(lines)) and len(lines) < 12
+
+
+@pytest.mark.parametrize("text, index", [("", 3), ("auto", 0), ("0x2", 2), ("-1", 3), ("1", 1)])
+def test_a_setting_is_read_as_nccl_reads_it(text, index, tmp_path):
+    """An empty setting is none, what is no number is 0, and numbers may be in any base."""
+    file = tmp_path / "pair.yaml"
+    file.write_text(json.dumps({"name": "pair", "topology": {
+        "defaults": {"ports": ["p0"], "env": {"NCCL_IB_GID_INDEX": text}},
+        "nodes": {"titanic": {}, "iceberg": {}},
+        "links": [{"endpoints": ["titanic:p0", "iceberg:p0"], "subnet": "10.1.0.0/24"}]}}))
+    for pair in show(file, "nccl-2.25")["choices"]["pairs"]:
+        assert pair["rails"][0]["local_gid"]["index"] == index

@@ -236,13 +236,10 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_
 {
     bool reads = policy != RDMA_POLICY_WEFT;
     const char *text = reads ? env->ops->setting(env, "NCCL_IB_GID_INDEX") : NULL;
-    char *end = NULL;
-    long value = text == NULL ? -1 : strtol(text, &end, 10);
+    /* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0. */
+    long value = text == NULL || text[0] == '\0' ? -1 : strtol(text, NULL, 0);
 
-    *out_gid_index =
-        text == NULL || end == text || *end != '\0' || value < 0 || value > 255
-            ? -1
-            : (int)value;
+    *out_gid_index = value < 0 || value > 255 ? -1 : (int)value;
     *out_splits_nics =
         reads && !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));

@@ -214,7 +214,7 @@ static const struct diag_entry entries[] = {
             "the GID in use is a link-local default (fe80::), although its port has an "
             "address",
         .remedy =
-            "unset NCCL_IB_GID_INDEX (0 and an empty text both mean slot 0), and choose "
+            "unset NCCL_IB_GID_INDEX (0, and what is no number, mean slot 0), and choose "
             "a RoCE v2 GID of the address",
         .reference = "NCCL net_ib: ncclIbGetGidIndex",
         .decide = "show_gids; env | grep GID_INDEX",

@@ -134,14 +134,11 @@ static void add_devices(const struct io_env *env, const struct io_hostinfo *info
 /* Which setting fixes the index of the GID, of those that the policy reads. */
 static int64_t gid_index(const struct host *host)
 {
-    enum rdma_policy policy = host->config.conn.policy;
-    const char *text = policy == RDMA_POLICY_WEFT
-                           ? NULL
-                           : host->env->ops->setting(host->env, "NCCL_IB_GID_INDEX");
-    char *end = NULL;
-    long value = text == NULL ? -1 : strtol(text, &end, 10);
+    bool splits_nics;
+    int index;
 
-    return text == NULL || end == text || value < 0 ? DIAG_NO_GID_INDEX : value;
+    conn_choice_settings(host->env, host->config.conn.policy, &index, &splits_nics);
+    return index < 0 ? DIAG_NO_GID_INDEX : index;
 }
 
 /* NCCL's policies do, unless a setting forbids it. */
