@@ -45,8 +45,8 @@ static uint8_t pack_message(const struct ipc_event *event)
     bool is_verdict = event->input == IPC_VERDICT_IN;
 
     weft_check(event->epoch < 4 && event->about < 4);
-    return (uint8_t)(is_verdict << 6 | event->is_again << 5 | event->accepts << 4 |
-                     event->about << 2 | event->epoch);
+    return (uint8_t)((is_verdict ? 0x40u : 0) | (event->is_again ? 0x20u : 0) |
+                     (event->accepts ? 0x10u : 0) | event->about << 2 | event->epoch);
 }
 
 static struct ipc_event unpack_message(uint8_t byte)
