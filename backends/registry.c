@@ -13,6 +13,7 @@
 #include "backends/sim/bench.h"
 #include "backends/soft/backend.h"
 #include "base/check.h"
+#include "base/text.h"
 
 static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim},
@@ -100,6 +101,19 @@ weft_status backend_site_world(bool is_soft, struct weft_log *log, struct world 
 
     return is_soft ? node_world_bare(log, out, error)
                    : plain_world_create(&config, out, error);
+}
+
+weft_status backend_pmix_join(bool asks, struct pmix_job *out, struct weft_error *error)
+{
+    char host[64] = "localhost";
+    char mine[80];
+    char alone[80];
+    unsigned port = linux_free_port();
+
+    linux_host_name(host, sizeof(host));
+    weft_format(mine, sizeof(mine), "%s:%u", host, port);
+    weft_format(alone, sizeof(alone), "127.0.0.1:%u", port);
+    return pmix_join(NULL, asks ? mine : NULL, alone, out, error);
 }
 
 weft_status backend_resolve(const char *name, struct io_ip *out, struct weft_error *error)

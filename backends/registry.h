@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "backends/plain.h"
+#include "backends/pmix/pmix.h"
 #include "backends/sim/bench.h"
 #include "io/machine.h"
 #include "io/world.h"
@@ -44,6 +45,10 @@ weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host
  * simulated. */
 weft_status backend_site_world(bool is_soft, struct weft_log *log, struct world **out,
                                struct weft_error *error);
+/* What a launcher that speaks PMIx says of this process: see backends/pmix/pmix.h. Where rank 0
+ * is to listen, if `asks`: its machine's name, or the loopback's address if all are there, and a
+ * port that was free a moment ago. */
+weft_status backend_pmix_join(bool asks, struct pmix_job *out, struct weft_error *error);
 /* The first address of a host's name. WEFT_ERR_INPUT: it has none. */
 weft_status backend_resolve(const char *name, struct io_ip *out,
                             struct weft_error *error);

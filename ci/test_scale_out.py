@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def has_machines():
 needs_machines = pytest.mark.skipif(
     not has_machines(),
     reason="SKIP machines: this user may not make network namespaces; enable with: run as root")
+
+
+has_mpirun = shutil.which("mpirun") is not None
+needs_mpirun = pytest.mark.skipif(
+    not has_mpirun, reason="SKIP mpirun: there is none; enable with: apt-get install openmpi-bin")
+MPI = {"NO_COLOR": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def ended(place, name, i):
 def test_the_commands_of_the_page(place):
     """Blocks one after the other, the lines of each at once."""
     script = []
-    all_blocks = list(blocks())
+    all_blocks = [lines for lines in blocks() if "mpirun" not in lines[0][1]]
     assert len(all_blocks) >= 5
     for i, lines in enumerate(all_blocks):
         script += together(place, f"block{i}", lines)
@@ -94,6 +101,22 @@ def test_the_commands_of_the_page(place):
         (a, b) for a in HOSTS for b in HOSTS if a != b}
     assert [job["nwrong"] for job in document["jobs"]] == [0, 0]
     assert {c["host"] for c in document["completions"]} == set(HOSTS)
+
+
+@needs_machines
+@needs_mpirun
+def test_the_commands_with_mpirun(place):
+    """PMIx tells ranks, and where rank 0 is, on one machine and on three."""
+    lines = [line for block in blocks() for line in block if "mpirun" in line[1]]
+    assert len(lines) == 2
+    script = []
+    for i, line in enumerate(lines):
+        script += together(place, f"mpi{i}", [line])
+    run_machines(place, script, **MPI)
+    for i, line in enumerate(lines):
+        code, out, err = ended(place, f"mpi{i}", 0)
+        assert code == 0, f"{line[1]}\n{out}{err}"
+        assert out.count("PASS site on soft") == 1
 
 
 NODE = "weft node --scenario triangle.yaml --rendezvous 10.9.0.1:29500 --backend soft --name "

@@ -32,6 +32,13 @@ weft_status linux_resolve(const char *name, struct io_ip *out, struct weft_error
     return WEFT_OK;
 }
 
+void linux_host_name(char *out, size_t n_bytes)
+{
+    if (gethostname(out, n_bytes - 1) == 0) {
+        out[n_bytes - 1] = '\0';
+    }
+}
+
 uint16_t linux_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

@@ -8,6 +8,8 @@
 /* The first address that the system's resolver knows, getaddrinfo(3); may take its time.
  * WEFT_ERR_INPUT: none. */
 weft_status linux_resolve(const char *name, struct io_ip *out, struct weft_error *error);
+/* gethostname(2), always terminated; left alone if there is none. */
+void linux_host_name(char *out, size_t n_bytes);
 /* A TCP port that nobody has now; 0: none. */
 uint16_t linux_free_port(void);
 

@@ -138,6 +138,32 @@ static bool take_master(bool is_first, struct cli_member *out)
     return take_host("MASTER_ADDR", address, is_first, out);
 }
 
+/* ---- PMIx ---- */
+
+/* mpirun, srun --mpi=pmix: who this is, and unless something else says so, where rank 0 is. */
+static bool take_pmix(const struct cli_options *options, struct cli_member *out)
+{
+    /* Nodes on loopback addresses know where they are. */
+    bool asks = options->rendezvous == NULL && getenv("MASTER_ADDR") == NULL &&
+                getenv("WEFT_SOFT_BLOCK") == NULL;
+    struct weft_error error = {0};
+    struct pmix_job job;
+
+    if (getenv("PMIX_NAMESPACE") == NULL || getenv("RANK") != NULL) {
+        return false;
+    }
+    if (backend_pmix_join(asks, &job, &error) != WEFT_OK) {
+        weft_log(&options->log, WEFT_LOG_INFO, "PMIx: %s", error.message);
+        return false;
+    }
+    out->has_rank = true;
+    out->started_by = "the launcher";
+    out->rank = job.rank;
+    out->n_ranks = job.n_ranks;
+    out->local_rank = job.local_rank;
+    return !asks || take_rendezvous(job.told, job.rank == 0, out);
+}
+
 /* ---- all of it ---- */
 
 static bool take_backend(const char *backend, struct cli_member *out)
@@ -178,8 +204,10 @@ static bool take_rank(const struct cli_options *options, struct cli_member *out)
     if (out->is_relay || (options->scenario != NULL && options->name != NULL)) {
         return true;
     }
-    return options->rank != NULL || options->nranks != NULL ? take_numbers(options, out)
-                                                            : find_starter(out);
+    if (options->rank != NULL || options->nranks != NULL) {
+        return take_numbers(options, out);
+    }
+    return take_pmix(options, out) || find_starter(out);
 }
 
 bool cli_member_find(const struct cli_options *options, bool is_relay,
@@ -201,6 +229,9 @@ bool cli_member_find(const struct cli_options *options, bool is_relay,
                 options->scenario == NULL ? "rank" : "host of the scenario",
                 options->scenario == NULL ? "--rank and --nranks" : "--name");
         return false;
+    }
+    if (out->has_rendezvous) {
+        return true; /* as the launcher told */
     }
     return options->rendezvous != NULL
                ? take_rendezvous(options->rendezvous, out->rank == 0 && out->has_rank,
