@@ -42,7 +42,13 @@ struct engine_comm *engine_comm_create(struct engine *engine, bool is_sender,
 
 void engine_comm_destroy(struct engine_comm *comm)
 {
+    struct engine_memory *memory;
+
     flow_destroy(comm->flow);
+    while ((memory = comm->forgotten) != NULL) {
+        comm->forgotten = memory->next;
+        free(memory);
+    }
     pthread_mutex_destroy(&comm->lock);
     free(comm);
 }
@@ -84,6 +90,29 @@ struct engine_comm *engine_request_comm(const struct engine_request *request)
 }
 
 /* ---- the engine's thread ---- */
+
+static bool uses(const struct engine_queue *queue, const struct xfer_memory *memory)
+{
+    for (const struct engine_request *request = queue->first; request != NULL;
+         request = request->next) {
+        for (uint32_t i = 0; i < request->n || i < 1; i++) {
+            if (request->memories[i] == memory) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory)
+{
+    bool any = uses(&comm->waiting, memory) || uses(&comm->moving, memory);
+
+    pthread_mutex_lock(&comm->lock);
+    any = any || uses(&comm->incoming, memory);
+    pthread_mutex_unlock(&comm->lock);
+    return any;
+}
 
 static void set_state(struct engine_comm *comm, enum engine_comm_state state)
 {

@@ -158,6 +158,42 @@ START_TEST(memory_that_was_not_registered_is_refused)
 }
 END_TEST
 
+/* ncclCommAbort deregisters memory before it closes the connection, whatever is open: what still
+ * waits is left, and the other end is told when it closes, at the latest. */
+START_TEST(memory_goes_before_its_requests)
+{
+    uint8_t *data = calloc(1, 2 * BYTES);
+    struct engine_memory *out_memory, *in_memory;
+    struct engine_comm *out, *in;
+    struct engine_request *sends[3], *receive;
+    struct weft_error error = {0};
+    const size_t size = BYTES;
+    const uint32_t tag = 1;
+    void *at = data + BYTES;
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness_register(out, data, BYTES, &out_memory, &error), WEFT_OK);
+    ck_assert_int_eq(harness_register(in, at, BYTES, &in_memory, &error), WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) { /* nobody asked for them yet */
+        ck_assert_int_eq(engine_isend(out, data, BYTES, tag, out_memory, &sends[i]),
+                         WEFT_OK);
+    }
+    harness_run(&harness, SECOND / 1000);
+    engine_deregister(out, out_memory);
+    ck_assert_int_eq(engine_irecv(in, 1, &at, &size, &tag, &in_memory, &receive),
+                     WEFT_OK);
+    harness_run(&harness, SECOND / 1000);
+    engine_deregister(in, in_memory);
+    harness_run(&harness, SECOND / 1000);
+    engine_close(out);
+    engine_close(in);
+    free(data);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 /* ---- strangers at the door ---- */
 
 struct stranger {
@@ -271,6 +307,7 @@ int main(void)
     tcase_add_loop_test(tcase, another_version_is_refused_by_number, 0, 2);
     tcase_add_test(tcase, a_memlock_limit_is_told);
     tcase_add_test(tcase, memory_that_was_not_registered_is_refused);
+    tcase_add_test(tcase, memory_goes_before_its_requests);
     tcase_add_test(tcase, strangers_do_not_keep_others_out);
     tcase_add_test(tcase, noise_among_beacons_is_ignored);
     suite_add_tcase(suite, tcase);

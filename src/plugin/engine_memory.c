@@ -55,15 +55,25 @@ void engine_deregister(struct engine_comm *comm, struct engine_memory *memory)
         .kind = ENGINE_CALL_DEREGISTER, .comm = comm, .memory = memory};
 
     submit(comm->engine, &call);
-    free(memory);
+    if (!call.is_kept) {
+        free(memory);
+    }
 }
 
 /* The memory may be freed as soon as we return: nothing is kept for the next user. */
 static void deregister(struct engine_call *call)
 {
+    struct engine_comm *comm = call->comm;
     struct xfer_memory *memory = &call->memory->memory;
     void *addr = memory->addr;
     size_t length = memory->length;
+
+    /* An abort deregisters first and closes then: until it does, what is open finds no key. */
+    call->is_kept = engine_comm_uses(comm, memory);
+    if (call->is_kept) {
+        call->memory->next = comm->forgotten;
+        comm->forgotten = call->memory;
+    }
 
     flow_deregister(call->comm->flow, memory);
     flow_invalidate(call->comm->flow, addr, length);

@@ -72,6 +72,7 @@ struct engine_comm {
     /* The engine's thread's. */
     struct flow *flow; /* Owned */
     struct engine_queue waiting, moving;
+    struct engine_memory *forgotten; /* Owned; deregistered with requests open */
     bool is_closing;
     weft_ns close_by_ns;
     weft_ns route_by_ns; /* connectors: until when a way may be unknown; 0: not asked */
@@ -91,6 +92,7 @@ enum engine_call_kind { ENGINE_CALL_REGISTER, ENGINE_CALL_DEREGISTER };
 
 struct engine_memory {
     struct xfer_memory memory;
+    struct engine_memory *next; /* in comm->forgotten */
 };
 
 /* What somebody waits for the engine to do. */
@@ -100,6 +102,7 @@ struct engine_call {
     struct engine_memory *memory;
     struct engine_region region;
     bool is_started;
+    bool is_kept; /* DEREGISTER: the comm has the memory's object now */
     _Atomic int is_done;
     weft_status status;
     struct weft_error error;
@@ -174,6 +177,8 @@ void engine_comm_open(struct engine_comm *comm);
 /* Does all that can be done now; false: it is gone. */
 bool engine_comm_progress(struct engine_comm *comm);
 void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why);
+/* Whether a request that is open lies in `memory`. */
+bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory);
 /* From any thread: it is to be looked at. */
 void engine_comm_kick(struct engine_comm *comm);
 
