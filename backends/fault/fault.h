@@ -41,5 +41,7 @@ uint64_t fault_world_calls(struct world *world, uint32_t host, uint32_t process,
                            enum world_call call);
 /* How many of them met a rule. */
 uint64_t fault_world_hits(struct world *world, uint32_t host, uint32_t process);
+/* The last of these. */
+enum world_call fault_world_hit(struct world *world, uint32_t host, uint32_t process);
 
 #endif

@@ -132,6 +132,7 @@ struct fault_env {
     struct fault_rule *rules; /* Owned */
     uint64_t n_calls[WORLD_N_CALLS];
     uint64_t n_hits;
+    enum world_call last_hit;
 };
 void fault_env_init(struct fault_env *env, struct fault_world *world,
                     struct io_env *inner, uint32_t host, uint32_t process);

@@ -57,6 +57,7 @@ struct fault_verdict fault_judge(struct fault_env *env, uint32_t device,
         }
         add_to(&verdict, spec);
         env->n_hits++;
+        env->last_hit = call;
         weft_trace_event(
             env->io.trace, io_now(env->inner), env->io.name,
             device < env->io.n_devices ? env->io.devices[device]->name : "host",

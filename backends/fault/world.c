@@ -425,3 +425,8 @@ uint64_t fault_world_hits(struct world *world, uint32_t host, uint32_t process)
 {
     return env_at(world, host, process)->n_hits;
 }
+
+enum world_call fault_world_hit(struct world *world, uint32_t host, uint32_t process)
+{
+    return env_at(world, host, process)->last_hit;
+}

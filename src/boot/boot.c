@@ -1,5 +1,6 @@
 #include "boot/boot.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,22 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       boot->config.n_ranks);
     weft_error_int(&boot->error, "rank", rank);
     return boot->error.status;
+}
+
+void boot_own_errno(struct boot *boot, const struct weft_error *why)
+{
+    switch (why->sys_errno) {
+    case ENOMEM:
+    case ENOBUFS:
+    case EMFILE:
+    case ENFILE:
+    case EPERM:
+    case EACCES:
+        boot->error.sys_errno = why->sys_errno;
+        break;
+    default: /* of the peer or the way to it */
+        break;
+    }
 }
 
 static weft_status check_config(const struct boot_config *config, uint32_t n_members,

@@ -238,6 +238,7 @@ static weft_status exchange(struct boot *boot)
                              client->server_left ? "left" : "died: its stream ended");
         if (!client->server_left) {
             weft_error_int(&boot->error, "stream_ended", 1);
+            boot_own_errno(boot, &why);
         }
         return received;
     }

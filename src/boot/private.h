@@ -106,6 +106,9 @@ static inline uint32_t boot_told_each(const struct boot *boot)
 /* Fails with value "rank" and keeps the error. */
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       const char *message) WEFT_MUST_CHECK;
+/* A stream broke because of this end's own want, of memory say: that is the cause, and told with
+ * the error. */
+void boot_own_errno(struct boot *boot, const struct weft_error *why);
 
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;

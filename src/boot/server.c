@@ -135,12 +135,14 @@ static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
 }
 
 /* Its kernel closed the stream: it did not say why, or that it would. */
-static weft_status blame_dead(struct boot *boot, uint32_t rank)
+static weft_status blame_dead(struct boot *boot, uint32_t rank,
+                              const struct weft_error *why)
 {
     weft_status status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
 
     if (status < 0) {
         weft_error_int(&boot->error, "stream_ended", 1);
+        boot_own_errno(boot, why);
     }
     return status;
 }
@@ -266,7 +268,7 @@ static weft_status hear(struct boot *boot, uint32_t r)
     if (status == WEFT_ERR_CLOSED && rank->left) {
         return WEFT_OK;
     }
-    return status == WEFT_ERR_CLOSED ? blame_dead(boot, r)
+    return status == WEFT_ERR_CLOSED ? blame_dead(boot, r, &why)
                                      : blame(boot, status, r, "broke the protocol");
 }
 
@@ -275,6 +277,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
 {
     struct boot_rank *rank = &boot->server->ranks[r];
     struct frame_link *link = &rank->stream->link;
+    struct weft_error why = {0};
     uint32_t all = boot_told_each(boot) * boot->n_members;
     uint8_t body[CODEC_BODY_MAX];
     weft_status status = WEFT_OK;
@@ -293,12 +296,12 @@ static weft_status send_result(struct boot *boot, uint32_t r)
             rank->sent += blob.n_bytes;
             rank->result_sent = rank->sent == all;
         }
-        status = frame_flush(link, NULL);
+        status = frame_flush(link, &why);
     }
     if (status == WEFT_OK) {
-        status = frame_flush(link, NULL);
+        status = frame_flush(link, &why);
     }
-    return status < 0 ? blame_dead(boot, r) : status;
+    return status < 0 ? blame_dead(boot, r, &why) : status;
 }
 
 static bool list_missing(const struct boot *boot, bool joined, char *out,
@@ -425,6 +428,7 @@ weft_status boot_server_progress(struct boot *boot)
 {
     struct boot_server *server = boot->server;
     uint32_t n_contributed = 0;
+    struct weft_error why = {0};
     weft_status status = WEFT_OK;
 
     welcome(boot);
@@ -433,8 +437,11 @@ weft_status boot_server_progress(struct boot *boot)
             status = hear(boot, r);
         }
         if (status == WEFT_OK && is_there(boot, r) &&
-            frame_flush(&server->ranks[r].stream->link, NULL) < 0) {
+            frame_flush(&server->ranks[r].stream->link, &why) < 0) {
             status = blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended");
+            if (status < 0) {
+                boot_own_errno(boot, &why);
+            }
         }
     }
     if (status != WEFT_OK) {
