@@ -87,6 +87,7 @@ static void describe(struct fabric *fabric)
             }
         }
     }
+    spec->pcie_root_bps = config->pcie_root_bps;
     spec->spec.seed = config->seed;
     spec->spec.hosts = spec->hosts;
     spec->spec.n_hosts = config->n_hosts;

@@ -30,6 +30,8 @@ struct fabric_config {
     weft_ps delay_ps;      /* 1 us unless told */
     struct world_impairment impairment;
     const char *profile; /* "mlx5" unless told */
+    uint64_t
+        pcie_root_bps; /* of the one that all ports of a host share; the ports' own */
     const struct world_setting *overrides;
     uint32_t n_overrides;
     const struct world_fault *faults;
