@@ -82,7 +82,10 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
     {                                                                                    \
         type result = (type)(expression);                                                \
                                                                                          \
-        return divisor > 1 ? divide(type, result, divisor) : result;                     \
+        if (divisor > 1) {                                                               \
+            result = divide(type, result, divisor);                                      \
+        }                                                                                \
+        return result;                                                                   \
     }                                                                                    \
                                                                                          \
     struct KERNEL_ALIGNED name##_pack {                                                  \
