@@ -16,7 +16,6 @@ static void setup(void)
     scene.a->n_errors = 0;
     scene.a->has_uses = scene.b->has_uses = true;
     scene.a->has_events = scene.b->has_events = true;
-    scene.a->uses = weft_calloc(1, sizeof(*scene.a->uses));
     scene.a->n_uses = 1;
     scene.a->uses[0] = (struct diag_use){.peer = "iceberg",
                                          .local_port = "p0",
