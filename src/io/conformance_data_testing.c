@@ -148,6 +148,50 @@ START_TEST(a_write_and_a_read_back)
 }
 END_TEST
 
+/* On the 64-bit word at offset 8 of the right end; its old value comes to the left end's start. */
+static uint64_t atomic(enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)ends[LEFT].memory, .length = 8, .lkey = ends[LEFT].mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 9,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad = NULL;
+    uint64_t old;
+    wr.wr.atomic.remote_addr = (uintptr_t)ends[RIGHT].memory + 8;
+    wr.wr.atomic.compare_add = compare_add;
+    wr.wr.atomic.swap = swap;
+    wr.wr.atomic.rkey = ends[RIGHT].rkey;
+    ck_assert_int_eq(ops[LEFT]->post_send(ends[LEFT].qp, &wr, &bad), 0);
+    expect_completion(LEFT, 9,
+                      opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? IBV_WC_COMP_SWAP
+                                                          : IBV_WC_FETCH_ADD);
+    memcpy(&old, ends[LEFT].memory, sizeof(old));
+    return old;
+}
+
+START_TEST(atomics_tell_the_old_value)
+{
+    const uint64_t first = 0x0102030405060708;
+    uint64_t now;
+    connect_qps();
+    memset(ends[RIGHT].memory, 0, 24);
+    memcpy(ends[RIGHT].memory + 8, &first, sizeof(first));
+    ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0), first);
+    ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_CMP_AND_SWP, first, 7),
+                      first + 2); /* not it */
+    ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_CMP_AND_SWP, first + 2, 7), first + 2);
+    ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 0), 7);
+    memcpy(&now, ends[RIGHT].memory + 8, sizeof(now));
+    ck_assert_uint_eq(now, 6);
+    memcpy(&now, ends[RIGHT].memory + 16, sizeof(now));
+    ck_assert_uint_eq(now, 0);
+    ck_assert(is_empty(RIGHT));
+}
+END_TEST
+
 START_TEST(work_completes_in_the_order_posted)
 {
     connect_qps();
@@ -263,6 +307,7 @@ TCase *conformance_data(void)
     tcase_add_test(tcase, a_write_with_immediate);
     tcase_add_test(tcase, a_send);
     tcase_add_test(tcase, a_write_and_a_read_back);
+    tcase_add_test(tcase, atomics_tell_the_old_value);
     tcase_add_test(tcase, work_completes_in_the_order_posted);
     tcase_add_test(tcase, an_armed_cq_wakes_once);
     tcase_add_test(tcase, a_receive_may_come_late);

@@ -50,8 +50,8 @@ struct ibv_mr *conformance_mr(int host, struct ibv_pd *pd, void *at, size_t n_by
     op.arg.reg_mr.pd = pd;
     op.arg.reg_mr.addr = at;
     op.arg.reg_mr.length = n_bytes;
-    op.arg.reg_mr.access =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    op.arg.reg_mr.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     ck_assert_int_eq(conformance_op(host, &op), 0);
     ck_assert_ptr_eq(op.out.mr->addr, at);
     ck_assert_uint_eq(op.out.mr->length, n_bytes);
@@ -93,8 +93,9 @@ int conformance_to_init(int host, struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = 1,
-                               .qp_access_flags =
-                                   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+                                                  IBV_ACCESS_REMOTE_READ |
+                                                  IBV_ACCESS_REMOTE_ATOMIC};
     return modify(host, qp, &attr,
                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
