@@ -157,7 +157,8 @@ def test_a_bad_cable_slows_and_data_stays_exact(place, fault):
     job = ("64KiB", 200) if "loss" in fault else LONG
     document, _ = run(place, job, f'on: "titanic:p0", kind: {fault}', "{data: exact}")
     assert document["result"] == "pass"
-    assert document["findings"] == []
+    # What is lost and repeated may be told of, where it is counted.
+    assert all("survived" in finding["evidence"] for finding in document["findings"])
     assert [job["nwrong"] for job in document["jobs"]] == [0]
     if "delay" in fault:  # most of the runs came after the fault, so the median has it
         assert document["jobs"][0]["time_ns"] >= 10_000_000
