@@ -230,6 +230,10 @@ soak:
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
 	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/hostmem/race_test && \
 	    build/tsan/test/backends/hostmem/race_test 65 1000
+	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/soft/host_test \
+	    build/tsan/test/backends/soft/conformance_test && \
+	    WEFT_SOAK=1 build/tsan/test/backends/soft/host_test && \
+	    build/tsan/test/backends/soft/conformance_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
