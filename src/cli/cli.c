@@ -26,7 +26,7 @@ static const struct cli_verb_spec verbs[] = {
     {"plugin", cli_plugin, "", "the NCCL plugin's settings"},
     {"plugin-check", cli_plugin_check, "SO...", "drive a net plugin as NCCL does"},
     {"relayd", cli_relayd, "", "relay for a host without a rank"},
-    {"node", cli_node, "", "one rank of a multi-process run"},
+    {"node", cli_node, "", "one rank of a run over several machines"},
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
     {"cleanup", cli_cleanup, "", "remove what a killed run left"},
     {"completion", cli_completion, "SHELL", "completion of commands for a shell"},
