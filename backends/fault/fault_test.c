@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/sim/backend.h"
 #include "base/text.h"
 
 static int do_op(struct io_op *op)
@@ -275,6 +276,39 @@ START_TEST(a_storm_of_events_is_told_in_full)
 }
 END_TEST
 
+/* ---- the tables ---- */
+
+/* What the backend can, this can, and nothing else: a new operation is not forgotten here. */
+static void check_table(const void *ours, const void *below, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i += sizeof(void *)) {
+        uintptr_t one, other;
+
+        memcpy(&one, (const char *)ours + i, sizeof(one));
+        memcpy(&other, (const char *)below + i, sizeof(other));
+        ck_assert_msg((one != 0) == (other != 0), "operation %zu", i / sizeof(void *));
+    }
+}
+
+START_TEST(no_operation_is_forgotten)
+{
+    struct weft_error error = {0};
+    struct world *bare;
+    const struct io_env *below;
+
+    open_world();
+    ck_assert_int_eq(backend_sim.create(&mesh.spec, &bare, &error), WEFT_OK);
+    below = bare->ops->host_env(bare, 0, 0);
+    check_table(ends[0]->oob, below->oob, sizeof(*below->oob));
+    check_table(ends[0]->shm, below->shm, sizeof(*below->shm));
+    check_table(ends[0]->gpu->ops, below->gpu->ops, sizeof(*below->gpu->ops));
+    check_table(ends[0]->devices[0]->ops, below->devices[0]->ops,
+                sizeof(*below->devices[0]->ops));
+    bare->ops->destroy(bare);
+    close_world();
+}
+END_TEST
+
 /* ---- whole jobs ---- */
 
 /* With no fault the story is that of a world without all this. */
@@ -335,6 +369,7 @@ int main(void)
     tcase_add_test(tcase, posting_and_polling_may_fail);
     tcase_add_test(tcase, a_device_that_goes_says_so_once);
     tcase_add_test(tcase, a_storm_of_events_is_told_in_full);
+    tcase_add_test(tcase, no_operation_is_forgotten);
     tcase_add_test(tcase, nothing_changes_where_nothing_fails);
     tcase_add_test(tcase, a_removed_device_fails_its_job_once);
     srunner_run_all(runner, CK_ENV);
