@@ -233,7 +233,7 @@ soak:
 	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/soft/host_test \
 	    build/tsan/test/backends/soft/conformance_test && \
 	    WEFT_SOAK=1 build/tsan/test/backends/soft/host_test && \
-	    build/tsan/test/backends/soft/conformance_test
+	    CK_TIMEOUT_MULTIPLIER=10 build/tsan/test/backends/soft/conformance_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget
