@@ -5,6 +5,7 @@ transport (IBA vol. 1, chapter 9; annexes A16 and A17). Shares no table and no c
 simulator: what it says about a capture is a second opinion.
 """
 
+import bisect
 import struct
 import zlib
 from collections import defaultdict
@@ -262,11 +263,22 @@ def pair_flows(frames, keys):
     return partner
 
 
-def path_mtus(frames, partner):
-    """{flow: payload of its full packets, or 4096 if none was seen}, both directions alike."""
-    full = {}
-    for frame in frames:
-        if frame.flags & DATA and not frame.flags & LAST and frame.flow not in full:
-            full[frame.flow] = frame.n_payload
-    return {flow: full.get(flow) or full.get(partner.get(flow)) or 4096
-            for flow in {frame.flow for frame in frames}}
+class FullPackets:
+    """When flows had packets that another of the same message follows: their payload is the path
+    MTU. A queue pair's number may come again with another one."""
+
+    def __init__(self, frames):
+        self.seen = defaultdict(list)  # flow -> [(ns, payload)]
+        for frame in frames:
+            if frame.flags & DATA and not frame.flags & LAST:
+                self.seen[frame.flow].append((frame.at_ns, frame.n_payload))
+
+    def path_mtu(self, flows, begin_ns, end_ns):
+        """Of `flows`, the two directions of one connection, between two times; 4096 if none was
+        seen."""
+        for flow in flows:
+            seen = self.seen.get(flow, ())
+            index = bisect.bisect_left(seen, (begin_ns, 0))
+            if index < len(seen) and seen[index][0] < end_ns:
+                return seen[index][1]
+        return 4096

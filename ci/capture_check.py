@@ -15,7 +15,7 @@ import bisect
 import sys
 from collections import defaultdict
 
-from capture import DATA, REQUEST, Malformed, pair_flows, path_mtus, read
+from capture import DATA, REQUEST, FullPackets, Malformed, pair_flows, read
 from capture_requester import Requester
 from capture_responder import Responder
 
@@ -95,7 +95,7 @@ class Story:
 class Endpoint:
     """One life of a queue pair, as it is seen at its port."""
 
-    def __init__(self, judge, port, flow, back, life):
+    def __init__(self, judge, port, flow, back, life, end_ns):
         self.judge, self.port, self.flow, self.back = judge, port, flow, back
         self.options, self.story = judge.options, judge.story
         self.name = f"{port} qp {judge.keys[back][2] if back is not None else '?'}"
@@ -103,7 +103,7 @@ class Endpoint:
         self.begin_ns = begin
         self.receives_ns = states.get("RTR", NEVER)
         self.error_ns = min(states.get("ERR", NEVER), states.get("RESET", NEVER))
-        self.mtu = judge.mtus.get(flow) or judge.mtus.get(back) or 4096
+        self.mtu = judge.full_packets.path_mtu((flow, back), begin, end_ns)
         self.is_dead = False  # an error NAK was sent or received
         self.last_sent_ns = 0
         self.requester, self.responder = Requester(self), Responder(self)
@@ -144,7 +144,7 @@ class Judge:
     def __init__(self, frames, keys, options, story):
         self.frames, self.keys, self.options, self.story = frames, keys, options, story
         self.partner = pair_flows(frames, keys)
-        self.mtus = path_mtus(frames, self.partner)
+        self.full_packets = FullPackets(frames)
         self.endpoints = {}  # (port, flow it sends or None, flow it receives) -> [Endpoint]
         self.lives = {}  # the same -> [start of each life], and their states
         self.first_psn = {}  # flow -> [(ns, first PSN of each life of its sender)]
@@ -171,7 +171,8 @@ class Judge:
             return None
         found = self.endpoints[key][index]
         if found is None:
-            found = Endpoint(self, frame.port, flow, back, lives[index])
+            end_ns = starts[index + 1] if index + 1 < len(starts) else NEVER
+            found = Endpoint(self, frame.port, flow, back, lives[index], end_ns)
             self.endpoints[key][index] = found
         return found
 

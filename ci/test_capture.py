@@ -59,7 +59,7 @@ class Wire:
     def judge(self, story=None, **options):
         self.frames.sort(key=lambda frame: (frame.at_ns, frame.number))
         judge = Judge(self.frames, self.keys, Options(**{"timeout": 10, **options}), story or Story())
-        judge.mtus = {0: MTU, 1: MTU}
+        judge.full_packets.path_mtu = lambda *_: MTU
         return [text for _, _, _, text in judge.run()]
 
 
@@ -255,6 +255,22 @@ def test_limits_that_the_caller_gives_are_kept():
         wire.put("a", "WRITE_FIRST" if psn == 5 else "WRITE_MIDDLE", psn, ack=0, length=MTU * 70)
     assert ["64 packets without AckReq"] == [text for text in wire.judge(may_fail=True)]
     assert any("the window is 32" in text for text in wire.judge(may_fail=True, window=32, ack_req=99))
+
+
+def test_a_number_that_comes_again_may_have_another_path_mtu():
+    wire = Wire()
+    wire.put("a", "WRITE_FIRST", 5, ack=0, size=2 * MTU, length=2 * MTU + 8)
+    wire.put("a", "WRITE_LAST", 6)
+    acks(wire, (6, 1))
+    again = wire.now + 600
+    message(wire, psn=50)
+    acks(wire, (52, 1))
+    lines = [f"{at + i} {host} p0/{qp} state from={was} to={now}" for at in (1, again)
+             for host, qp in (("a", "qp17"), ("b", "qp34"))
+             for i, (was, now) in enumerate((("RESET", "INIT"), ("INIT", "RTR"), ("RTR", "RTS")))]
+    assert Judge(wire.frames, wire.keys, Options(timeout=10), Story(lines)).run() == []
+    without = Judge(wire.frames, wire.keys, Options(timeout=10), Story()).run()
+    assert any("path MTU 2048" in text for _, _, _, text in without)
 
 
 def test_the_story_tells_lives_and_carrier():
