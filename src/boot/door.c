@@ -8,6 +8,8 @@
 
 #define ACCEPTS_PER_LOOK 256
 #define PAUSE_NS 100000000 /* after EMFILE and the like */
+/* A log that nobody reads would hold up whoever is refused a thousand times. */
+#define LOG_EVERY_NS INT64_C(1000000000)
 
 weft_status boot_door_open(struct boot *boot, struct boot_door *door,
                            const struct io_endpoint *at, struct io_endpoint *out_at,
@@ -29,11 +31,26 @@ weft_status boot_door_open(struct boot *boot, struct boot_door *door,
     return WEFT_OK;
 }
 
-void boot_door_refuse(struct boot *boot, struct client *client,
+static void log_refusal(struct boot *boot, struct boot_door *door,
+                        const struct weft_error *error)
+{
+    weft_ns now = io_now(boot->env);
+
+    if (now < door->next_log_ns) {
+        door->n_unlogged++;
+        return;
+    }
+    door->next_log_ns = now + LOG_EVERY_NS;
+    weft_log(boot->env->log, WEFT_LOG_WARN,
+             "boot: a client was refused in %s: %s (%llu more)", error->phase,
+             error->message, (unsigned long long)door->n_unlogged);
+    door->n_unlogged = 0;
+}
+
+void boot_door_refuse(struct boot *boot, struct boot_door *door, struct client *client,
                       const struct weft_error *error)
 {
-    weft_log(boot->env->log, WEFT_LOG_WARN, "boot: a client was refused in %s: %s",
-             error->phase, error->message);
+    log_refusal(boot, door, error);
     client_refuse(client, error);
 }
 
@@ -59,7 +76,7 @@ static void admit(struct boot *boot, struct boot_door *door, struct io_stream *s
     }
     if (slot->state != CLIENT_NONE) {
         weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
-        boot_door_refuse(boot, slot, &error);
+        boot_door_refuse(boot, door, slot, &error);
     }
     client_start(slot, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
     slot->arrival = ++door->arrivals;
@@ -126,7 +143,7 @@ struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_
             return client;
         }
         if (status < 0) {
-            boot_door_refuse(boot, client, &error);
+            boot_door_refuse(boot, door, client, &error);
         }
     }
     return NULL;

@@ -324,7 +324,7 @@ static weft_status let_in(struct boot *boot)
             return boot->error.status;
         }
         if (status != WEFT_OK) {
-            boot_door_refuse(boot, client, &error);
+            boot_door_refuse(boot, door, client, &error);
         }
     }
     return WEFT_OK;

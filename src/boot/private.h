@@ -45,7 +45,9 @@ struct boot_door {
     struct client *strangers; /* Owned [n_strangers] */
     uint32_t n_strangers;
     uint64_t arrivals;
-    weft_ns resume_ns; /* nobody is let in before: accept failed; 0: it did not */
+    weft_ns resume_ns;   /* nobody is let in before: accept failed; 0: it did not */
+    weft_ns next_log_ns; /* refusals are not logged before ... */
+    uint64_t n_unlogged; /* ... but counted */
 };
 
 struct boot_server {
@@ -130,7 +132,8 @@ void boot_door_welcome(struct boot *boot, struct boot_door *door);
  * NULL if there is none (yet). The caller hands it over or refuses it. */
 struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
                               struct frame *out);
-void boot_door_refuse(struct boot *boot, struct client *client,
+/* Logged at most once a second. */
+void boot_door_refuse(struct boot *boot, struct boot_door *door, struct client *client,
                       const struct weft_error *error);
 /* Moves the client's link to `out`, and frees the slot. */
 void boot_door_hand_over(struct client *client, struct boot_stream *out);

@@ -64,7 +64,7 @@ static void welcome(struct boot *boot)
         struct weft_error error = {0};
 
         if (take_join(boot, client, &frame, &error) != WEFT_OK) {
-            boot_door_refuse(boot, client, &error);
+            boot_door_refuse(boot, door, client, &error);
         }
     }
 }
