@@ -8,7 +8,7 @@ L, D, X = "src/conn/listener_test.c:", "src/conn/dial_test.c:", "src/conn/connec
 C, M, F = "src/conn/codec_test.c:", "src/conn/member_test.c:", "src/conn/fault_test.c:"
 Q, S, H = "src/rdma/qp_test.c:", "src/rdma/sim_test.c:", "src/host/host_test.c:"
 R, FO, B = "sim/rc_fault_test.c:", "src/xfer/failover_test.c:", "src/boot/"
-SW = "backends/fault/sweep_test.c:"
+SW, I = "backends/fault/sweep_test.c:", "src/ipc/channel_test.c:"
 
 # number: (inject, [where], bound of the tests, what is not expressible or "")
 CASES = {
@@ -16,6 +16,7 @@ CASES = {
     2: ("1000 silent connects", [L + "a_thousand_silent_clients_delay_nobody",
                                  "ci/test_hostile.py:test_a_crowd_of_silent_clients"], "1 s", ""),
     3: ("HTTP, TLS, random bytes", [L + "strangers_are_cut_off_without_a_word",
+                                    B + "mesh_stranger_test.c:strangers_at_the_door_do_not_disturb",
                                     "ci/test_hostile.py:test_strangers_at_every_door"], "its own", ""),
     4: ("another version, nonce, rank", [L + "bad_headers_are_refused_before_anything_is_held",
                                          D + "another_secret_is_told_at_both_ends",
@@ -146,7 +147,9 @@ CASES = {
                                    H + "a_peer_killed_in_any_state_is_noticed"], "50 s", ""),
     64: ("fork, exec, dlclose", ["ci/test_plugin.py:test_the_contract_in_one_process"], "30 s",
          "fork of a process with open devices is not supported, as libibverbs without fork support"),
-    65: ("CUDA IPC", [], "", "no CUDA on machines that test this: staging is what is used there"),
+    65: ("CUDA IPC", [I + "what_the_system_forbids_is_staged", I + "the_peer_dies_in_the_middle",
+                      I + "buffers_come_back_at_the_same_address", I + "a_copy_that_fails_is_staged"],
+         "its own", "NVIDIA's GPUs: machines that test this have none"),
     66: ("10 000 connections", ["backends/soft/host_test.c:a_thousand_connections_leave_nothing",
                                 X + "connections_come_and_go"], "60 s",
          "1 000 of them: ten times as many tell nothing more and cost a minute"),
