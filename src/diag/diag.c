@@ -145,14 +145,23 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
     return is_found;
 }
 
+/* Whom to ask first: who met a failure, then who may have, then who heard of one. */
+enum source { OWN, MAYBE_OWN, HEARSAY };
+
 /* Another gave up first: it said so itself, or a relay did for it. */
-static bool is_hearsay(const struct diag_error *failure)
+static enum source source_of(const struct diag_error *failure)
 {
-    return failure->is_hearsay || (failure->error.status == WEFT_ERR_ROUTE &&
-                                   strcmp(failure->error.phase, "relay") == 0);
+    if (failure->error.status == WEFT_ERR_ROUTE &&
+        strcmp(failure->error.phase, "relay") == 0) {
+        return HEARSAY;
+    }
+    if (failure->may_be_own) {
+        return MAYBE_OWN;
+    }
+    return failure->is_hearsay ? HEARSAY : OWN;
 }
 
-static void judge_failures(const struct diag_input *input, bool hearsay,
+static void judge_failures(const struct diag_input *input, enum source source,
                            struct diag_findings *out)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
@@ -162,7 +171,7 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
             struct diag_case c;
             struct diag_finding finding;
 
-            if (is_hearsay(&host->errors[j]) != hearsay) {
+            if (source_of(&host->errors[j]) != source) {
                 continue;
             }
             diag_case_init(&c, input, host, &host->errors[j]);
@@ -176,15 +185,15 @@ static void judge_failures(const struct diag_input *input, bool hearsay,
     }
 }
 
-/* The first failure that a host met itself, or else the first that one heard of. False: none. */
+/* The first failure of the best source. False: none. */
 static bool find_failure(const struct diag_input *input, struct diag_case *out)
 {
-    for (int hearsay = 0; hearsay < 2; hearsay++) {
+    for (enum source source = OWN; source <= HEARSAY; source++) {
         for (uint32_t i = 0; i < input->n_hosts; i++) {
             const struct diag_host *host = &input->hosts[i];
 
             for (uint32_t j = 0; j < host->n_errors; j++) {
-                if (is_hearsay(&host->errors[j]) == (hearsay == 1)) {
+                if (source_of(&host->errors[j]) == source) {
                     diag_case_init(out, input, host, &host->errors[j]);
                     return true;
                 }
@@ -369,9 +378,9 @@ void diag(const struct diag_input *input, struct diag_findings *out)
 {
     *out = (struct diag_findings){NULL, 0};
     name_hanging(input, out);
-    judge_failures(input, false, out);
-    if (out->n == 0) {
-        judge_failures(input, true, out);
+    judge_failures(input, OWN, out);
+    for (enum source source = MAYBE_OWN; source <= HEARSAY && out->n == 0; source++) {
+        judge_failures(input, source, out);
     }
     drop_decided(out);
     inspect_cables(input, out);

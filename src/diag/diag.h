@@ -84,6 +84,9 @@ struct diag_error {
     char peer[DIAG_NAME_BYTES];
     weft_ns at_ns;
     bool is_hearsay; /* another host gave up first and said so */
+    /* Nobody says whether it is: `is_hearsay` is set, and this one is asked before those that
+     * are known to be. */
+    bool may_be_own;
 };
 
 /* An async event of a device. */

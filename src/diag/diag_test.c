@@ -115,6 +115,10 @@ static bool forget_of_error(struct diag_error *error, unsigned *k)
         error->peer[0] = '\0';
         return true;
     }
+    if ((*k)-- == 0) {
+        error->is_hearsay = error->may_be_own = true;
+        return true;
+    }
     return false;
 }
 
@@ -351,6 +355,37 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
 }
 END_TEST
 
+/* iceberg waited in vain for titanic, which may not use its device. That titanic met this itself
+ * is not said; that iceberg did not is: titanic is asked first. */
+START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *waited;
+
+    scene_set(&s);
+    scene_forbidden(&s);
+    s.failure->is_hearsay = s.failure->may_be_own = true;
+    s.failure->at_ns = 5000;
+    waited = &s.b->errors[s.b->n_errors++];
+    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 did not come");
+    weft_format(waited->peer, sizeof(waited->peer), "titanic");
+    waited->at_ns = 900000005000;
+    waited->is_hearsay = true;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "host.permission");
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    diag_findings_fini(&findings);
+    waited->is_hearsay = false; /* who met something counts more than who may have */
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "conn.timeout");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* Data was to cross iceberg, which gave up because its peer refused a verb: what iceberg was
  * told decides, not that it could not go on. */
 START_TEST(what_a_relay_gave_up_for_decides)
@@ -431,6 +466,7 @@ int main(void)
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
+    tcase_add_test(tests, who_may_have_met_it_is_asked_before_who_heard_of_it);
     tcase_add_test(tests, what_a_relay_gave_up_for_decides);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

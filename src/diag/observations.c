@@ -126,7 +126,10 @@ static json_t *encode_error(const struct diag_error *failure)
     }
     put_text(object, "peer", failure->peer);
     put_int(object, "at_ns", failure->at_ns);
-    json_object_set_new(object, "hearsay", json_boolean(failure->is_hearsay));
+    put_known(object, "hearsay",
+              failure->may_be_own   ? DIAG_UNKNOWN
+              : failure->is_hearsay ? DIAG_YES
+                                    : DIAG_NO);
     json_object_set_new(object, "values", encode_values(error->values, error->n_values));
     return object;
 }

@@ -206,6 +206,7 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
 {
     struct weft_error *error = &out->error;
     char status[32];
+    enum diag_known hearsay;
     json_t *values = json_object_get(object, "values");
     const char *name;
     json_t *value;
@@ -219,8 +220,10 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     error->wc_status = (int)get_int(at, object, "wc_status", 0);
     get_text(at, object, "peer", out->peer, sizeof(out->peer));
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
-    /* What nobody says he met himself, counts as heard of. */
-    out->is_hearsay = get_known(at, object, "hearsay") != DIAG_NO;
+    /* What nobody says he met himself counts as heard of, but before what surely was. */
+    hearsay = get_known(at, object, "hearsay");
+    out->is_hearsay = hearsay != DIAG_NO;
+    out->may_be_own = hearsay == DIAG_UNKNOWN;
     json_object_foreach(values, name, value)
     {
         if (json_is_integer(value)) {

@@ -49,6 +49,31 @@ START_TEST(a_written_observation_gives_the_same_findings)
 }
 END_TEST
 
+/* Whether a failure was heard of may be unknown, which is neither. */
+START_TEST(whether_a_failure_is_hearsay_has_three_values)
+{
+    for (int i = 0; i < 3; i++) {
+        struct scene s;
+        struct diag_input read;
+        struct weft_error error = {0};
+        json_t *document;
+
+        scene_set(&s);
+        scene_forbidden(&s);
+        s.failure->is_hearsay = i > 0;
+        s.failure->may_be_own = i == 2;
+        document = diag_observations_encode(&s.input);
+        ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
+        ck_assert_uint_eq(read.hosts[0].n_errors, 1);
+        ck_assert(read.hosts[0].errors[0].is_hearsay == (i > 0));
+        ck_assert(read.hosts[0].errors[0].may_be_own == (i == 2));
+        json_decref(document);
+        diag_input_fini(&read);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } malformed[] = {
@@ -97,6 +122,7 @@ int main(void)
 
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
+    tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));
     suite_add_tcase(suite, tests);
