@@ -27,6 +27,7 @@ def build(source, folder, *flags):
 def check(*arguments):
     ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", *map(str, arguments)],
                          cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ran.stdout, f"{arguments}: exit status {ran.returncode}: {ran.stderr[-2000:]}"
     return ran.returncode, json.loads(ran.stdout)["results"]
 
 

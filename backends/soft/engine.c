@@ -79,14 +79,6 @@ static bool run_until(struct soft_engine *engine, weft_ps until)
     return false;
 }
 
-static void drain(const struct soft_engine *engine)
-{
-    uint64_t n_written;
-    if (read(engine->event_fd, &n_written, sizeof n_written) < 0) {
-        weft_check(errno == EAGAIN || errno == EINTR);
-    }
-}
-
 /* Takes what has come, in at most `n_rounds`. True if that was all. */
 static bool receive(struct soft_engine *engine, unsigned n_rounds)
 {
@@ -98,12 +90,8 @@ static bool receive(struct soft_engine *engine, unsigned n_rounds)
         }
         for (int j = 0; j < n; j++) {
             struct soft_wire *wire = events[j].data.ptr;
-            if (wire == NULL) {
-                drain(engine);
-            } else {
-                wire->receive(wire);
-                (void)run_until(engine, sim_now(engine->sim));
-            }
+            wire->receive(wire);
+            (void)run_until(engine, sim_now(engine->sim));
         }
         soft_batch_flush(engine->batch);
     }
@@ -149,12 +137,25 @@ static weft_ns plan_sleep(struct soft_engine *engine, bool all_done)
     return left > 0 ? (left + PS_PER_NS - 1) / PS_PER_NS : 0;
 }
 
+/* Only the thread itself takes a nudge away: one that came between its plan and its sleep would
+ * be lost if the user's turn took it, and what it was about with it. */
+static void drain(const struct soft_engine *engine)
+{
+    uint64_t n_written;
+    if (read(engine->event_fd, &n_written, sizeof n_written) < 0) {
+        weft_check(errno == EAGAIN || errno == EINTR);
+    }
+}
+
 static void sleep_until_ready(const struct soft_engine *engine, weft_ns for_ns)
 {
-    struct pollfd fd = {.fd = engine->epoll_fd, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = engine->epoll_fd, .events = POLLIN},
+                           {.fd = engine->event_fd, .events = POLLIN}};
     struct timespec time = {.tv_sec = for_ns / NS_PER_S, .tv_nsec = for_ns % NS_PER_S};
-    if (ppoll(&fd, 1, for_ns == WEFT_NEVER ? NULL : &time, NULL) < 0) {
+    if (ppoll(fds, WEFT_LENGTH(fds), for_ns == WEFT_NEVER ? NULL : &time, NULL) < 0) {
         weft_check(errno == EINTR);
+    } else if (fds[1].revents != 0) {
+        drain(engine);
     }
 }
 
@@ -270,11 +271,9 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
                                struct soft_engine **out, struct weft_error *error)
 {
     struct soft_engine *engine = weft_calloc(1, sizeof *engine);
-    struct epoll_event nudged = {.events = EPOLLIN};
     engine->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (engine->event_fd < 0 || engine->epoll_fd < 0 ||
-        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->event_fd, &nudged) != 0) {
+    if (engine->event_fd < 0 || engine->epoll_fd < 0) {
         int problem = errno;
         close_all(engine);
         free(engine);

@@ -40,7 +40,7 @@ struct soft_engine {
     pthread_t thread;
     bool has_thread;
     int event_fd; /* wakes the thread */
-    int epoll_fd; /* of that and of all wires */
+    int epoll_fd; /* of all wires */
     /* Under the lock. */
     bool stops;
     bool is_users;            /* the user holds it */

@@ -228,7 +228,7 @@ static bool connect_pci(struct loading *loading, const struct xml_node *node,
         width = 16; /* the kernel does not say */
     }
     return load_connect(loading, node, device, parent, TOPO_LINK_PCI,
-                        (float)(width * load_choose(pci_speeds, speed) / 80.0));
+                        (float)((double)width * load_choose(pci_speeds, speed) / 80.0));
 }
 
 static bool add_pci(struct loading *loading, const struct xml_node *node,
