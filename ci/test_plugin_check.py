@@ -60,14 +60,16 @@ def judged(tmp_path_factory):
     enough, so they wait side by side."""
     folder = tmp_path_factory.mktemp("bad")
 
+    def judge(source):
+        return check("--patience", 2, build(source, folder))
+
     with ThreadPoolExecutor(6) as pool:
-        return dict(zip(BAD, pool.map(
-            lambda source: check("--patience", 2, build(source, folder)), BAD)))
+        return {source: pool.submit(judge, source) for source in BAD}
 
 
 @pytest.mark.parametrize("source", BAD, ids=lambda source: source.stem)
 def test_a_bad_plugin_is_named(source, judged):
-    code, results = judged[source]
+    code, results = judged[source].result()
     assert (results[0]["clause"], results[0]["result"]) == (source.stem, "fail")
     assert results[0]["detail"]
     assert code == (2 if source.stem in ("load.open", "load.symbol") else 1)
