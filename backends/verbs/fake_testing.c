@@ -42,6 +42,7 @@ struct fake_cq {
     atomic_bool is_armed;
     int n_completions;
     uint64_t n_polled;
+    atomic_int n_qps;
 };
 
 /* ---- stalling ---- */
@@ -323,13 +324,12 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_c
 
 static int destroy_cq(struct ibv_cq *cq)
 {
-    if (fake.destroy_cq_result != 0) {
-        return fake.destroy_cq_result;
+    if (fake.destroy_cq_result != 0 || ((struct fake_cq *)(void *)cq)->n_qps > 0) {
+        return fake.destroy_cq_result != 0 ? fake.destroy_cq_result : EBUSY;
     }
     pthread_mutex_lock(&lock);
     struct fake_cq **at = &live_cqs;
-    while (&(*at)->ibv != cq) {
-        at = &(*at)->next;
+    for (; &(*at)->ibv != cq; at = &(*at)->next) {
     }
     *at = (*at)->next;
     pthread_mutex_unlock(&lock);
@@ -385,6 +385,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
                           .recv_cq = init->recv_cq,
                           .qp_num = 0x123456,
                           .qp_type = init->qp_type};
+    atomic_fetch_add(&((struct fake_cq *)(void *)qp->recv_cq)->n_qps, 1);
     atomic_fetch_add(&n_live, 1);
     return qp;
 }
@@ -403,6 +404,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static int destroy_qp(struct ibv_qp *qp)
 {
+    atomic_fetch_sub(&((struct fake_cq *)(void *)qp->recv_cq)->n_qps, 1);
     free(qp);
     count_out();
     return 0;
