@@ -82,7 +82,7 @@ help:
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
 	@echo 'make findings   random faults of every cause, and what is diagnosed: the confusion matrix'
 	@echo 'make mutants    applies ci/mutants/*.patch; every one must be caught'
-	@echo 'make fuzz       every *_fuzz.c for FUZZ_SECONDS=$(FUZZ_SECONDS) under libFuzzer'
+	@echo 'make fuzz       every *_fuzz.c under libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS) the longest'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'

@@ -23,6 +23,8 @@ struct node_world {
     struct verbs_host *host;   /* Owned; or */
     struct soft_host *soft;    /* Owned; or */
     struct linux_env *bare;    /* Owned */
+    struct node_gpu gpu;       /* Owned; gpu NULL: none */
+    struct linux_watch *wake;  /* of it; or NULL */
     struct io_machine machine; /* Owned: what the scenario says is inside */
 };
 
@@ -99,11 +101,20 @@ static bool node_counter(const struct world *world, uint32_t index, const char *
     return false;
 }
 
+static void close_gpu(struct node_world *node)
+{
+    if (node->gpu.gpu != NULL) {
+        linux_loop_unwatch(node->wake);
+        node->gpu.close(node->gpu.gpu);
+    }
+}
+
 static void node_destroy(struct world *world)
 {
     if (world != NULL) {
         verbs_host_destroy(node_of(world)->host);
         soft_host_destroy(node_of(world)->soft);
+        close_gpu(node_of(world));
         linux_env_destroy(node_of(world)->bare);
         linux_loop_destroy(node_of(world)->loop);
         io_machine_fini(&node_of(world)->machine);
@@ -167,9 +178,42 @@ static weft_status create_host(struct node_world *node, const struct world_spec 
 
         return soft_host_create(node->loop, &config, &node->soft, error);
     }
-    const struct verbs_host_config config = {.env = env, .owns_thread = true};
+    const struct verbs_host_config config = {
+        .env = env, .like = self, .owns_thread = true};
 
     return verbs_host_create(node->loop, &config, &node->host, error);
+}
+
+static void gpu_ready(void *context)
+{
+    struct node_world *node = context;
+
+    node->gpu.progress(node->gpu.gpu);
+}
+
+/* A simulated NIC is a program: it reaches what the CPU does. */
+static weft_status take_gpu(struct node_world *node, node_gpu_open open_gpu,
+                            struct weft_error *error)
+{
+    struct io_env *env = node_host_env(&node->base, 0, 0);
+    struct io_gpu *gpu;
+    weft_status status = open_gpu(env, &node->gpu, error);
+    int sys_errno;
+
+    if (status != WEFT_OK || node->gpu.gpu == NULL) {
+        return status;
+    }
+    gpu = node->gpu.gpu;
+    gpu->rdma_direct = gpu->rdma_direct && (node->soft == NULL || gpu->is_host_memory);
+    env->gpu = gpu;
+    if (node->gpu.wake_fd < 0) {
+        return WEFT_OK;
+    }
+    sys_errno =
+        linux_loop_watch(node->loop, node->gpu.wake_fd, gpu_ready, node, &node->wake);
+    return sys_errno == 0 ? WEFT_OK
+                          : weft_fail_errno(error, sys_errno, "start",
+                                            "the GPU's descriptor cannot be watched");
 }
 
 struct linux_loop *node_world_loop(struct world *world)
@@ -178,8 +222,8 @@ struct linux_loop *node_world_loop(struct world *world)
 }
 
 weft_status node_world_create(const struct world_spec *spec, uint32_t host,
-                              uint32_t process, bool is_soft, struct world **out,
-                              struct weft_error *error)
+                              uint32_t process, bool is_soft, node_gpu_open open_gpu,
+                              struct world **out, struct weft_error *error)
 {
     struct node_world *node = weft_calloc(1, sizeof(*node));
     weft_status status = linux_loop_create(1, &node->loop, error);
@@ -191,6 +235,9 @@ weft_status node_world_create(const struct world_spec *spec, uint32_t host,
     node->base.ops = &node->ops;
     if (status == WEFT_OK) {
         status = create_host(node, spec, host, process, is_soft, error);
+    }
+    if (status == WEFT_OK && open_gpu != NULL) {
+        status = take_gpu(node, open_gpu, error);
     }
     if (status != WEFT_OK) {
         node_destroy(&node->base);

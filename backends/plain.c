@@ -9,6 +9,7 @@
 #include "backends/linux/env.h"
 #include "backends/node.h"
 #include "backends/plain_loopback.h"
+#include "backends/sim/backend.h"
 #include "backends/soft/udp.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -22,7 +23,8 @@ struct plain_world {
     struct linux_posting posting; /* wakes `task` */
     struct io_task *task;         /* Not owned */
     atomic_bool is_posted;
-    struct linux_loop *loop;         /* Not owned: of `node` */
+    struct linux_loop *loop; /* Not owned: of `node`; NULL: simulated */
+    uint32_t n_hosts;
     struct plain_loopback *loopback; /* Owned; or NULL */
     struct world_spec spec;
     struct world_host host;
@@ -217,7 +219,7 @@ static weft_status create_soft(struct plain_world *plain, struct weft_error *err
     for (uint32_t i = 0; i < SOFT_PROCESSES_MAX; i++) {
         weft_error_clear(error);
         weft_format(plain->process, sizeof(plain->process), "%u", i);
-        status = node_world_create(&plain->spec, 0, 0, false, &plain->node, error);
+        status = node_world_create(&plain->spec, 0, 0, false, NULL, &plain->node, error);
         if (status == WEFT_OK || error->sys_errno != EADDRINUSE) {
             break;
         }
@@ -236,7 +238,24 @@ static weft_status create_loopback(struct plain_world *plain,
 
     if (status == WEFT_OK) {
         spec = plain_loopback_spec(plain->loopback, &host);
-        status = node_world_create(spec, host, 0, false, &plain->node, error);
+        status = node_world_create(spec, host, 0, false, NULL, &plain->node, error);
+    }
+    return status;
+}
+
+static weft_status create_simulated(struct plain_world *plain,
+                                    const struct plain_config *config,
+                                    struct weft_error *error)
+{
+    const struct world_spec *spec;
+    uint32_t first;
+    weft_status status = plain_loopback_create_all(config->simulated, config->log,
+                                                   &plain->loopback, error);
+
+    if (status == WEFT_OK) {
+        spec = plain_loopback_spec(plain->loopback, &first);
+        plain->n_hosts = spec->n_hosts;
+        status = backend_sim.create(spec, &plain->node, error);
     }
     return status;
 }
@@ -255,8 +274,11 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
     weft_status status = WEFT_OK;
 
     plain->base.ops = &ops;
+    plain->n_hosts = 1;
     describe(plain, config);
-    if (config->is_soft && config->loopback != NULL) {
+    if (config->simulated != NULL) {
+        status = create_simulated(plain, config, error);
+    } else if (config->is_soft && config->loopback != NULL) {
         status = create_loopback(plain, config, error);
     } else if (config->is_soft) {
         status = describe_soft(plain, config, error);
@@ -269,7 +291,7 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
                         config->management);
             set(plain, "WEFT_MANAGEMENT", plain->management);
         }
-        status = node_world_create(&plain->spec, 0, 0, false, &plain->node, error);
+        status = node_world_create(&plain->spec, 0, 0, false, NULL, &plain->node, error);
     }
     if (status != WEFT_OK) {
         plain_destroy(&plain->base);
@@ -278,6 +300,11 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
     plain->its = plain->node->ops;
     *out = &plain->base;
     return WEFT_OK;
+}
+
+uint32_t plain_world_hosts(struct world *world)
+{
+    return plain_of(world)->n_hosts;
 }
 
 /* ---- from other threads ---- */

@@ -8,6 +8,7 @@
 enum { HOSTS_MAX = 16, PORTS_MAX = 16, CABLES_MAX = 64 };
 
 #define RATE_BPS UINT64_C(10000000000)
+#define DELAY_PS 1000000 /* where it is simulated */
 
 struct plain_loopback {
     struct world_spec spec;
@@ -83,11 +84,8 @@ static bool add_cable(struct plain_loopback *self, uint32_t a, uint32_t b)
     return true;
 }
 
-static bool read_mesh(struct plain_loopback *self, const char *at)
+static bool read_cables(struct plain_loopback *self, const char *at)
 {
-    if (!read_number(&at, HOSTS_MAX, &self->self) || *at++ != ':') {
-        return false;
-    }
     while (*(at += strspn(at, " ,")) != '\0') {
         uint32_t a, b;
 
@@ -99,8 +97,13 @@ static bool read_mesh(struct plain_loopback *self, const char *at)
     return self->self < self->spec.n_hosts;
 }
 
-weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
-                                  struct plain_loopback **out, struct weft_error *error)
+static bool read_mesh(struct plain_loopback *self, const char *at)
+{
+    return read_number(&at, HOSTS_MAX, &self->self) && *at++ == ':' &&
+           read_cables(self, at);
+}
+
+static struct plain_loopback *new_mesh(struct weft_log *log)
 {
     struct plain_loopback *self = weft_calloc(1, sizeof(*self));
 
@@ -110,19 +113,11 @@ weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
         .cables = self->cables,
         .management = {.exists = true, .prefix_len = 24, .rate_bps = RATE_BPS},
         .log = log};
-    if (!read_mesh(self, mesh)) {
-        plain_loopback_destroy(self);
-        return weft_fail(
-            error, WEFT_ERR_INPUT, "start",
-            "a mesh on loopback is \"HOST: A-B B-C ...\", up to %d hosts; not "
-            "\"%.60s\"",
-            HOSTS_MAX, mesh);
-    }
-    /* Blocks from 16 to 239 are those of `weft run`; WEFT_SOFT_BLOCK chooses another. */
-    self->settings[0] = (struct world_setting){"WEFT_NIC", "soft"};
-    if (getenv("WEFT_SOFT_BLOCK") == NULL) {
-        self->settings[1] = (struct world_setting){"WEFT_SOFT_BLOCK", "240"};
-    }
+    return self;
+}
+
+static void describe_hosts(struct plain_loopback *self)
+{
     for (uint32_t i = 0; i < self->spec.n_hosts; i++) {
         struct world_host *host = &self->hosts[i];
 
@@ -139,6 +134,50 @@ weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
         host->n_settings = self->settings[1].name == NULL ? 1 : 2;
         host->management_ip = io_ip_v4(10, 0, 0, (uint8_t)(i + 1));
     }
+}
+
+weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
+                                  struct plain_loopback **out, struct weft_error *error)
+{
+    struct plain_loopback *self = new_mesh(log);
+
+    if (!read_mesh(self, mesh)) {
+        plain_loopback_destroy(self);
+        return weft_fail(
+            error, WEFT_ERR_INPUT, "start",
+            "a mesh on loopback is \"HOST: A-B B-C ...\", up to %d hosts; not "
+            "\"%.60s\"",
+            HOSTS_MAX, mesh);
+    }
+    /* Blocks from 16 to 239 are those of `weft run`; WEFT_SOFT_BLOCK chooses another. */
+    self->settings[0] = (struct world_setting){"WEFT_NIC", "soft"};
+    if (getenv("WEFT_SOFT_BLOCK") == NULL) {
+        self->settings[1] = (struct world_setting){"WEFT_SOFT_BLOCK", "240"};
+    }
+    describe_hosts(self);
+    *out = self;
+    return WEFT_OK;
+}
+
+weft_status plain_loopback_create_all(const char *cables, struct weft_log *log,
+                                      struct plain_loopback **out,
+                                      struct weft_error *error)
+{
+    struct plain_loopback *self = new_mesh(log);
+
+    if (!read_cables(self, cables)) {
+        plain_loopback_destroy(self);
+        return weft_fail(error, WEFT_ERR_INPUT, "start",
+                         "a simulated mesh is \"A-B B-C ...\", up to %d hosts; not "
+                         "\"%.60s\"",
+                         HOSTS_MAX, cables);
+    }
+    self->settings[0] = (struct world_setting){"WEFT_NIC", "sim"};
+    describe_hosts(self);
+    for (uint32_t i = 0; i < self->spec.n_cables; i++) {
+        self->cables[i].delay_ps = DELAY_PS;
+    }
+    self->spec.management.delay_ps = DELAY_PS;
     *out = self;
     return WEFT_OK;
 }

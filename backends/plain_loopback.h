@@ -14,6 +14,10 @@ struct plain_loopback;
 weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
                                   struct plain_loopback **out,
                                   struct weft_error *error) WEFT_MUST_CHECK;
+/* The same without a host of its own: all hosts of "0-1 1-2 0-2". */
+weft_status plain_loopback_create_all(const char *cables, struct weft_log *log,
+                                      struct plain_loopback **out,
+                                      struct weft_error *error) WEFT_MUST_CHECK;
 /* Belongs to it. */
 const struct world_spec *plain_loopback_spec(const struct plain_loopback *loopback,
                                              uint32_t *out_host);

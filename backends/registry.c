@@ -6,7 +6,9 @@
 #include "backends/fault/fault.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/names.h"
+#include "backends/machines/backend.h"
 #include "backends/node.h"
+#include "backends/node_gpu.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/guest.h"
 #include "backends/sim/backend.h"
@@ -19,7 +21,8 @@ static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim},
     {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft},
     {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe},
-    {"verbs", "real RoCE v2 NICs through libibverbs", NULL},
+    {"verbs", "real RoCE v2 NICs of machines that are there, each reached by ssh",
+     &backend_machines},
 };
 
 const struct backend *backend_at(unsigned index)
@@ -53,7 +56,10 @@ bool backend_can_express(const struct backend *backend, const struct world_spec 
     if (backend->ops == &backend_soft) {
         return soft_can_express(spec, &error) == WEFT_OK;
     }
-    return backend->ops != NULL;
+    if (backend->ops == &backend_machines) {
+        return machines_can_express(spec, &error) == WEFT_OK;
+    }
+    return true;
 }
 
 weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
@@ -68,11 +74,6 @@ weft_status backend_create(const struct world_ops *ops, const struct world_spec 
     return status;
 }
 
-bool backend_is_known(const char *name)
-{
-    return find(name) != NULL;
-}
-
 /* ---- backends with processes of their own ---- */
 
 bool backend_runs_elsewhere(const char *name, int *out_code)
@@ -84,14 +85,14 @@ weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
                                uint32_t process, struct world **out,
                                struct weft_error *error)
 {
-    return node_world_create(spec, host, process, false, out, error);
+    return node_world_create(spec, host, process, false, node_gpu_choose, out, error);
 }
 
 weft_status backend_soft_node_world(const struct world_spec *spec, uint32_t host,
                                     uint32_t process, struct world **out,
                                     struct weft_error *error)
 {
-    return node_world_create(spec, host, process, true, out, error);
+    return node_world_create(spec, host, process, true, node_gpu_choose, out, error);
 }
 
 weft_status backend_site_world(bool is_soft, struct weft_log *log, struct world **out,

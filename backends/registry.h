@@ -19,16 +19,14 @@ struct backend {
 
 /* The `index`th, or NULL past the last. */
 const struct backend *backend_at(unsigned index);
-/* The operations of `name`; NULL if there is no such backend, or not yet (backend_is_known). */
+/* The operations of `name`; NULL if there is no such backend. */
 const struct world_ops *backend_find(const char *name);
-/* Whether `backend` is built and has everything that a world like `spec` needs; says nothing
+/* Whether `backend` has everything that a world like `spec` needs; says nothing
  * of this machine. */
 bool backend_can_express(const struct backend *backend, const struct world_spec *spec);
 /* A world of `spec` by `ops`, with the faults of calls that it has (backends/fault). */
 weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
                            struct world **out, struct weft_error *error);
-/* Whether `name` is one of ours at all: "not implemented yet" differs from a typing error. */
-bool backend_is_known(const char *name);
 
 /* Runs this process's whole command line where backend `name` can work, if that is not
  * here, and tells its exit code; false: go on. */

@@ -95,6 +95,7 @@ CASES = {
     40: ("a device is removed", ["scenarios/calls/c40-device-gone.yaml",
                                  "scenarios/calls/c40-only-device-gone.yaml",
                                  SW + "a_device_may_go_at_any_time",
+                                 SW + "a_device_of_two_may_go_at_any_time",
                                  "backends/fault/fault_test.c:a_device_that_goes_says_so_once"], "70 s", ""),
     41: ("the k-th packet, ACK or NAK lost", ["scenarios/faults/drop-one-packet.yaml",
                                               R + "a_packet_lost_twice_waits_for_the_timer",
@@ -171,6 +172,6 @@ CASES = {
 REAL_BOUND_S = 60
 SOFT = ["c05-dribble", "c17-short-streams", "c18-accept-refused", "c26-no-arp-answer", "c27-unreachable",
         "c33-peer-not-ready", "c35-rts-refused", "c36-cq-refused", "c36-mr-refused", "c36-qp-refused",
-        "c40-only-device-gone", "c48-queue-full", "c57-event-storm", "c68-no-memory"]
+        "c40-device-gone", "c40-only-device-gone", "c48-queue-full", "c57-event-storm", "c68-no-memory"]
 RXE = ["c17-short-streams", "c26-no-arp-answer", "c35-rts-refused", "c36-mr-refused",
        "c40-only-device-gone", "c48-queue-full", "c57-event-storm", "c68-no-memory"]

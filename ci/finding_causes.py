@@ -464,6 +464,18 @@ def link_survived_drop(rng):
     return mesh, {"link.down"}
 
 
+def link_left_out(rng):
+    """Nothing comes through one of two cables from the start, and the other carries all."""
+    mesh = Mesh(rng, "weft").shape("double")
+    link = rng.choice(mesh.links)
+    if rng.random() < 0.5:
+        link["vlan"] = dict(zip(link["endpoints"], rng.sample(range(2, 4000), 2)))
+    else:
+        mesh.fault(on=rng.choice(link["endpoints"]) + rng.choice(["", "->"]), kind="loss",
+                   share="100%")
+    return mesh, {"link.left_out"}
+
+
 def link_pause_storm(rng):
     mesh = one_cable(rng).long()
     mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="pause")
@@ -594,6 +606,24 @@ def host_no_device(rng):
     mesh.host(1, gpus=1)
     mesh.nodes[mesh.hosts[-1]].pop("ports")
     return mesh, {"host.no_device"}
+
+
+def host_pcie_narrow(rng):
+    """One PCIe link of one host of a pair or a triangle of Sparks has fewer lanes than four."""
+    mesh = Mesh(rng, rng.choice(["weft", *NCCL]), profile="mlx5")
+    names = [mesh.host() for _ in range(rng.choice([2, 2, 3]))]
+    for name in names:
+        del mesh.nodes[name]["ports"]
+        mesh.nodes[name]["cages"] = ["c0", "c1"]
+    ends = [(0, 1, "c0")] if len(names) == 2 else [(0, 1, "c1"), (1, 2, "c1"), (2, 0, "c1")]
+    for a, b, cage in ends:
+        mesh.links.append({"endpoints": [f"{names[a]}:c0", f"{names[b]}:{cage}"],
+                           "subnets": [mesh.subnet(24), mesh.subnet(24)], "rate": "100Gbps"})
+    if len(names) == 3:
+        mesh.policy = "weft"
+    mesh.nodes[rng.choice(names)]["pcie"] = {
+        rng.choice(["root0", "root1"]): rng.choice(["63Gbps", "31Gbps", "25Gbps", "50Gbps"])}
+    return mesh, {"host.pcie_narrow"}
 
 
 def data_wrong(rng):

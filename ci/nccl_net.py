@@ -6,7 +6,7 @@ import time
 PTR_HOST = 1
 LIMIT_S = 60
 LOGGER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int,
-                          ctypes.c_char_p)
+                          ctypes.c_char_p, ctypes.c_char_p)
 NAMES = ("init devices getProperties listen connect accept regMr regMrDmaBuf deregMr isend irecv "
          "iflush test").split()
 
@@ -19,7 +19,8 @@ class Plugin:
         rows = (ctypes.c_void_p * (1 + len(NAMES))).from_address(ctypes.addressof(table))
         self.functions = {name: ctypes.CFUNCTYPE(ctypes.c_int)(rows[1 + i])
                           for i, name in enumerate(NAMES)}
-        self.logger = LOGGER(lambda *ignored: None)  # NCCL's own has a variable list
+        self.lines = []  # NCCL's own has a variable list, of which a string is the first
+        self.logger = LOGGER(lambda *told: self.lines.append((told[5] or b"").decode()))
         self.call("init", self.logger)
 
     def call(self, name, *arguments):

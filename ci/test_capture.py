@@ -349,7 +349,11 @@ LONG = {"hip08-flush-on-poll", "hip08-timeout-ignored", "rxe-endless-retry", "rx
 
 @pytest.mark.parametrize("path", of_folder("nic", "net", but=LONG))
 def test_quirks_and_addresses_do_not_break_the_rules(tmp_path, path):
-    complaints, _ = judged(tmp_path, path, options=RXE_QPS if "rxe" in path.stem else WEFT_QPS)
+    options = RXE_QPS if "rxe" in path.stem else WEFT_QPS
+    if path.stem == "path-mtu-late":  # an answer waits behind full frames, which take 170 ms each
+        # ... and whoever gives up the first attempt leaves its requests without one.
+        options = Options(timeout=14, window=16384, answer_ns=2000 * MS, may_fail=True)
+    complaints, _ = judged(tmp_path, path, options=options)
     assert complaints == []
 
 

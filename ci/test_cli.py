@@ -234,9 +234,28 @@ def test_wrong_usage_exits_2_with_a_message(args):
     assert weft(*args, code=2).stderr
 
 
-@pytest.mark.parametrize("backend", ["verbs"])
-def test_backends_to_come_say_so(backend):
-    assert "not implemented yet" in weft("run", PAIR, "--backend", backend, code=3).stderr
+@pytest.mark.parametrize("launch, message", [
+    ("nowhere/ssh {host} {command}", "cannot be reached, or has no weft (exit status 127)"),
+    ("sh -c 'exit 255' {command}", "cannot be reached, or has no weft (exit status 255)"),
+])
+def test_machines_that_are_not_there_are_named(launch, message):
+    done = weft("run", PAIR, "--backend", "verbs", code=3, env={"WEFT_LAUNCH": launch})
+    assert message in done.stderr and "WEFT_LAUNCH says how" in done.stderr
+
+
+@pytest.mark.parametrize("setting, message", [
+    ("faults=[{on: titanic:p0, kind: down}]", "backend verbs has no fault: down"),
+    ("topology.links.0.loss=1%", "backend verbs has no impairment of a cable: titanic"),
+])
+def test_what_nobody_does_to_real_cables_is_refused(setting, message):
+    done = weft("run", PAIR, "--backend", "verbs", "--set", setting, "--set", "expect={}", code=3)
+    assert message in done.stderr
+
+
+def test_a_launcher_that_launches_nothing():
+    done = weft("run", PAIR, "--backend", "verbs", code=2,
+                env={"WEFT_LAUNCH": "ssh {host} weft"})
+    assert "WEFT_LAUNCH without {command}" in done.stderr
 
 
 def test_what_cannot_run_yet_is_named(tmp_path):
@@ -260,7 +279,7 @@ def test_list_and_validate_know_every_scenario():
     files = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "scenarios").rglob("*.yaml"))
     assert [entry["file"] for entry in listed] == files
     backends = {entry["file"]: entry["backends"] for entry in listed}
-    assert backends[PAIR] == ["sim", "soft", "rxe"]
+    assert backends[PAIR] == ["sim", "soft", "rxe", "verbs"]
     assert backends["scenarios/faults/black-hole.yaml"] == ["sim"]
     checked = json.loads(weft("validate", *files, "--json").stdout)["files"]
     assert all(entry["valid"] for entry in checked)

@@ -20,11 +20,16 @@ def run(name, *args):
     return done.stdout
 
 
-def story(name, *args):
-    """(host, object, event, {key: value}) of each line."""
+def timed(name, *args):
+    """(ns, (host, object, event, {key: value})) of each line."""
     for line in run(name, "-q", "--events", "-", *args).splitlines():
-        _, host, what, event, *rest = line.split(" ")
-        yield host, what, event, dict(pair.split("=", 1) for pair in rest)
+        at, host, what, event, *rest = line.split(" ")
+        yield int(at), (host, what, event, dict(pair.split("=", 1) for pair in rest))
+
+
+def story(name, *args):
+    for _, event in timed(name, *args):
+        yield event
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
@@ -98,15 +103,13 @@ def test_a_gid_in_use_stays_with_its_queue_pairs_and_is_nobody_elses():
 def lowered(name, *args):
     """{(host, path): [(vanished, next)]}, and when."""
     found, when = {}, []
-    for line in run(name, "-q", "--events", "-", *args).splitlines():
-        at, host, what, event, *rest = line.split(" ")
+    for at, (host, what, event, values) in timed(name, *args):
         if event == "mtu_lowered":
-            values = dict(pair.split("=", 1) for pair in rest)
             step = (int(values["vanished"]), int(values["next"]))
             steps = found.setdefault((host, what), [])
             if step not in steps:
                 steps.append(step)
-            when.append(int(at))
+            when.append(at)
     return found, when
 
 
@@ -114,13 +117,41 @@ def test_the_path_mtu_is_halved_until_it_passes():
     found, when = lowered("path-mtu-twin")
     steps = [(4096, 2048), (2048, 1024)]
     assert found == {("titanic", "path:p1"): steps, ("iceberg", "path:p1"): steps}
-    assert max(when) < 700e6  # two probes of three tries, 100 ms each
+    # Each size is asked for twice, three tries of 100 ms each, with 200 ms between.
+    assert max(when) < 2 * (2 * 300e6 + 200e6) + 10e6
     document = json.loads(run("path-mtu-twin", "--json"))
     assert {(c["local_port"], c["path_mtu"]) for c in document["connections"]} == {
         ("p0", 4096), ("p1", 1024)}
     finding, = document["findings"]
     assert (finding["severity"], finding["evidence"]["vanished_mtu"],
             finding["evidence"]["path_mtu"]) == ("warning", 2048, 1024)
+
+
+def test_a_path_is_asked_again_before_its_mtu_is_lowered():
+    events = [(at, host, event, values) for at, (host, what, event, values) in timed("path-mtu-twin")
+              if what == "path:p1"]
+    for host in ("titanic", "iceberg"):
+        firsts = {}
+        for at, whose, event, values in events:
+            size = values.get("late") or values["vanished"]
+            if whose == host:
+                firsts.setdefault((size, event), at)
+        assert list(firsts) == [("4096", "mtu_suspected"), ("4096", "mtu_lowered"),
+                                ("2048", "mtu_suspected"), ("2048", "mtu_lowered")]
+        for size in ("4096", "2048"):
+            assert firsts[size, "mtu_lowered"] - firsts[size, "mtu_suspected"] >= 500e6
+
+
+def test_late_probes_lower_nothing():
+    found, _ = lowered("path-mtu-late")
+    assert found == {}
+    suspected = {(host, what, values["late"])
+                 for _, (host, what, event, values) in timed("path-mtu-late")
+                 if event == "mtu_suspected"}
+    assert suspected == {("titanic", "path:p0", "4096"), ("iceberg", "path:p0", "4096")}
+    document = json.loads(run("path-mtu-late", "--json"))
+    assert {c["path_mtu"] for c in document["connections"]} == {4096}
+    assert document["findings"] == []
 
 
 @pytest.mark.parametrize("limit, mtu, tries", [(2200, 2048, 1), (800, 512, 3), (400, 256, 4)])
@@ -158,3 +189,50 @@ def test_the_next_path_is_tried_when_nobody_answers():
     up = [index for index, (_, _, event, values) in enumerate(events)
           if event == "up" and values.get("from") == "probe"]
     assert len(up) == 4 and max(index for index, _, _ in ended) < min(up)
+
+
+PLAIN = ["--set", "expect={result: pass}", "--set",
+         "topology.links.0={endpoints: [titanic:p0, iceberg:p0], subnet: 192.168.0.0/24}"]
+
+
+@pytest.mark.parametrize("end", ["titanic:p0->", "iceberg:p0->", "titanic:p1->", "iceberg:p1->"])
+def test_a_cable_that_is_dumb_one_way_is_left_out(end):
+    """Who cannot resolve its neighbour tells the sender by which rail: its own queues are ready."""
+    fault = f"faults=[{{on: '{end}', kind: loss, share: 100%}}]"
+    document = json.loads(run("arp-next-path", "--json", *PLAIN, "--set", fault))
+    used = {"p0", "p1"} - {end[-4:-2]}
+    assert {c["local_port"] for c in document["connections"]} == used
+    assert [f["code"] for f in document["findings"]] == ["link.left_out"]
+
+
+def test_what_a_rail_was_left_out_for_is_named():
+    finding, = json.loads(run("arp-next-path", "--json"))["findings"]
+    assert (finding["code"], finding["severity"]) == ("link.left_out", "warning")
+    assert (finding["where"]["port"], finding["evidence"]["because"]) == ("p0", "link.vlan_mismatch")
+
+
+def test_a_gid_that_moved_is_found_again():
+    """GIDs are told by value: that another address has the slot by then fails nothing."""
+    events = list(story("gid-moved"))
+    changes = [(values["ip"], values["change"]) for host, _, event, values in events
+               if event == "gid" and host == "titanic"][-3:]
+    assert changes == [("192.168.0.1", "deleted"), ("192.168.7.1", "added"),
+                       ("192.168.0.1", "added")]
+    used = {values["sgid_index"] for host, _, event, values in events
+            if event == "to_rts" and host == "titanic"}
+    assert used == {"5"}  # 3 before
+    assert [values for _, _, event, values in events
+            if event == "failed" and values.get("from") != "up"] == []
+
+
+def test_a_peer_that_does_not_listen_yet_is_dialled_again():
+    """Every second at the most, as long as patience lasts; and found at the next attempt."""
+    done = subprocess.run([WEFT, "run", FOLDER.parent / "field" / "s42-not-listening-yet.yaml", "--policy",
+                           "weft", "--set", "topology.nodes={titanic: {start: 20s}, iceberg: {}}", "-q",
+                           "--events", "-"], cwd=ROOT, capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    at = [int(line.split(" ")[0]) for line in done.stdout.splitlines()
+          if " boot tcp rank=1 attempt=" in line]
+    assert len(at) > 20 and 20e9 <= at[-1] < 21.2e9
+    assert all(later - earlier < 1.2e9 for earlier, later in zip(at, at[1:]))

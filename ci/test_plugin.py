@@ -94,6 +94,23 @@ def test_a_host_without_a_rank_relays():
 
 
 @needs_namespaces
+def test_a_udp_port_is_of_who_has_one_address_of_it():
+    """Another process was there before the link-local address was: that one is left to it too."""
+    script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
+              "echo 0 >/proc/sys/net/ipv6/conf/p0/accept_dad && "
+              "ip link set p0 up && ip link set p1 up && ip link set lo up && exec \"$@\"")
+    holds = ("import socket, subprocess, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+             "s.bind(('192.168.7.1', 4791)); sys.exit(subprocess.call(sys.argv[1:]))")
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "sh", "-c", script, "sh", sys.executable, "-c", holds, WEFT, "plugin-check",
+         "-q", "--netversion", "12", *FEW, "--sequences", "1", PLUGIN],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "NCCL_MESH_BACKEND": "soft", "NCCL_MESH_DEVICES": "p0",
+             "NCCL_MESH_MANAGEMENT": "p0"})
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+
+
+@needs_namespaces
 def test_the_contract_in_one_process():
     """Ranks that are threads of one process, and ranks of one host, by its management address."""
     script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
@@ -114,6 +131,47 @@ def test_two_hosts_with_a_secret_meet_and_others_do_not():
                    NCCL_MESH_SECRET="ab" * 32)[0]["result"] == "pass"
 
 
+def simulated(*arguments, code=0, **environment):
+    ran = subprocess.run([WEFT, "plugin-check", "--backend", "sim", "--json", *arguments, PLUGIN],
+                         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+                         env={**os.environ, **environment})
+    assert ran.returncode == code, ran.stdout[-2000:] + ran.stderr[-2000:]
+    return json.loads(ran.stdout)["results"][0], ran.stderr
+
+
+def test_the_contract_in_one_process_and_in_virtual_time():
+    """The same object over a simulated mesh: connections within a host, over a cable and, on a line,
+    over a relay, for a device tells whose it is; no process needs another."""
+    result, log = simulated(*FEW)
+    assert (result["result"], result["versions"]) == ("pass", VERSIONS)
+    assert [line.split() for line in log.splitlines()] == [
+        [f"v{version}", part, "kept"] for version in VERSIONS
+        for part in ("load", "threads", "random")]
+    assert result["messages"] > 10000
+    result, _ = simulated("--netversion", "12", *FEW, NCCL_MESH_SIMULATED="0-1 1-2")
+    assert result["versions"] == [12]
+
+
+def test_virtual_time_passes_when_somebody_asks():
+    """One thread, and time that passes in steps: every call answers the same, whatever else runs."""
+    def told():
+        ran = subprocess.run([sys.executable, "ci/plugin_simulated.py", PLUGIN], cwd=ROOT,
+                             capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    first = told()
+    assert first == told()
+    assert first.endswith("10 messages of 100000 bytes, as they were sent\n")
+
+
+def test_what_is_no_mesh_to_simulate_is_refused():
+    for mesh in ("x", "0-0", "0-16", "0", " "):
+        result, log = simulated("--netversion", "8", code=1, NCCL_MESH_SIMULATED=mesh,
+                                NCCL_DEBUG="WARN")
+        assert result["clause"] == "init.repeated" and "a simulated mesh is" in log
+
+
 def test_no_nic_is_an_error_and_told():
     """Never a silent fallback: without RDMA, verbs says so."""
     ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", PLUGIN], cwd=ROOT,
@@ -132,13 +190,34 @@ def test_settings_that_make_no_sense_are_told():
                          env={**os.environ, "NCCL_DEBUG": "INFO", "NCCL_MESH_BACKEND": "verbs",
                               "WEFT_DEVICES": "none_such", "NCCL_MESH_TIMEOUT": "99",
                               "NCCL_IB_HCA": "mlx5_0", "NCCL_IB_GID_INDEX": "3",
-                              "NCCL_IB_TC": "106", "NCCL_IB_RETRY_CNT": "x",
+                              "NCCL_IB_TC": "256", "NCCL_IB_RETRY_CNT": "x",
                               "NCCL_SOCKET_IFNAME": "^docker", "NCCL_MESH_SECRET": "ab"})
-    for wanted in ("NCCL_MESH_TIMEOUT=99: not a number from 1 to 22", "NCCL_IB_HCA=mlx5_0: ",
-                   "NCCL_IB_GID_INDEX=3: ", "NCCL_IB_TC=106: ", "NCCL_IB_RETRY_CNT=x: ",
+    for wanted in ("NCCL_MESH_TIMEOUT=99: not a number from 1 to 22", "NCCL_IB_GID_INDEX=3: ",
+                   "NCCL_IB_TC=256: not a number from 0 to 255", "NCCL_IB_RETRY_CNT=x: ",
                    "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64"):
         assert wanted in ran.stderr
     assert "ab;" not in ran.stderr
+
+
+@needs_namespaces
+def test_peers_with_other_versions_of_nccl_work_together():
+    """Ranks that looked up v8, v10 and v12."""
+    result, log = in_mesh(3, "0-1 1-2 0-2", "--netversion", "8,10,12", *FEW)
+    assert (result["result"], result["versions"]) == ("pass", [8, 10, 12])
+    assert result["messages"] > 1000
+
+
+def test_peers_with_other_versions_of_the_plugin_are_refused():
+    """By name, before anything else of them is believed; and others are not."""
+    ran = subprocess.run([sys.executable, "ci/plugin_versions.py", PLUGIN], cwd=ROOT,
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    plugin, then, handshake, again = ran.stdout.splitlines()
+    assert plugin.startswith("plugin 6 connect: ") and "is of version 3, this one of 2" in plugin
+    assert handshake.startswith("handshake 6 connect: ") and "version is 2" in handshake
+    assert then.endswith("connected afterwards") and again.endswith("connected afterwards")
+    for line in plugin, handshake:
+        assert line.endswith("[conn.version: weft explain conn.version]")
 
 
 @needs_namespaces
@@ -163,6 +242,36 @@ def test_a_mesh_on_loopback_needs_no_privilege(n, cables):
     ran = subprocess.run([sys.executable, "ci/plugin_ring.py", PLUGIN, str(n), cables], cwd=ROOT,
                          capture_output=True, text=True, timeout=120, check=False)
     assert ran.stdout.split() == ["from", *map(str, [n - 1, *range(n - 1)])], ran.stderr
+
+
+@needs_namespaces
+def test_the_traffic_class_is_on_the_wire():
+    """NCCL_IB_TC, as a capture shows it; sends and answers of both ends."""
+    def classes(**environment):
+        ran = subprocess.run(
+            [*IN_NAMESPACES, "sh", "-c", "ip link set lo up && exec \"$@\"", "sh", sys.executable,
+             "ci/plugin_classes.py", sys.executable, "ci/plugin_ring.py", PLUGIN, "2", "0-1"],
+            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, **environment})
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        told = ran.stdout.splitlines()[-1].split()
+        assert told[0] == "classes"
+        return {int(tos): int(n) for tos, n in (item.split(":") for item in told[1:])}
+
+    plain, chosen = classes(), classes(NCCL_IB_TC="0x6a")
+    assert set(plain) == {0} and set(chosen) == {106}
+    assert plain[0] > 20 and chosen[106] > 20
+
+
+def test_ports_are_chosen_as_for_nccls_own_network():
+    result, log = simulated("--netversion", "12", *FEW, "--sequences", "2", NCCL_DEBUG="INFO",
+                            NCCL_IB_HCA="^=p1.1", NCCL_MESH_SIMULATED="0-1 0-1 1-2 0-2")
+    assert result["result"] == "pass"
+    assert "port host-0:p1," in log and "port host-1:p0.1," in log
+    assert "port p1.1 is left out: NCCL_IB_HCA" in log and ":p1.1," not in log
+    result, log = simulated("--netversion", "12", code=1, NCCL_DEBUG="WARN", NCCL_IB_HCA="mlx5")
+    assert result["clause"] == "init.repeated"
+    assert "NCCL_IB_HCA=mlx5 leaves none of 2 ports" in log
 
 
 @pytest.mark.parametrize("mesh", ["", "0", "0:", "2: 0-1", "0: 0-0", "0: 0-16", "x: 0-1", "0: 0-1 2"])

@@ -82,7 +82,8 @@ def ended(place, name, i):
 def test_the_commands_of_the_page(place):
     """Blocks one after the other, the lines of each at once."""
     script = []
-    all_blocks = [lines for lines in blocks() if "mpirun" not in lines[0][1]]
+    all_blocks = [lines for lines in blocks()
+                  if "mpirun" not in lines[0][1] and "ssh" not in lines[0][1]]
     assert len(all_blocks) >= 5
     for i, lines in enumerate(all_blocks):
         script += together(place, f"block{i}", lines)
@@ -117,6 +118,136 @@ def test_the_commands_with_mpirun(place):
         code, out, err = ended(place, f"mpi{i}", 0)
         assert code == 0, f"{line[1]}\n{out}{err}"
         assert out.count("PASS site on soft") == 1
+
+
+# ---- doctor ----
+
+def doctors(place, *flags, before=()):
+    """Iceberg has a setting that nobody knows."""
+    command = "weft doctor --nranks 3 --rendezvous titanic:29500 --backend soft " + " ".join(flags)
+    lines = [("titanic", f"{command} --rank 0 --json=doctor.json"),
+             ("iceberg", f"NCCL_MESH_NONSENSE=1 {command} --rank 1"),
+             ("carpathia", f"{command} --rank 2")]
+    run_machines(place, [*before, *together(place, "doctor", lines)])
+    ends = [ended(place, "doctor", i) for i in range(3)]
+    assert ends[1][1] == ends[2][1] == "", "only rank 0 tells"
+    return [code for code, _, _ in ends], json.loads((place / "doctor.json").read_text()), ends
+
+
+@needs_machines
+def test_machines_that_look_at_themselves_together(place):
+    codes, document, _ = doctors(place, "--join")
+    assert codes == [0, 0, 0]
+    assert [host["name"] for host in document["hosts"]] == HOSTS
+    assert {(cable["from"], cable["from_port"], cable["to"], cable["to_port"])
+            for cable in document["cables"]} >= {
+        ("titanic", "p0", "iceberg", "p1"), ("iceberg", "p0", "carpathia", "p1"),
+        ("titanic", "p1", "carpathia", "p0")}
+    assert not [f for f in document["findings"] if f["severity"] == "error"]
+    assert [f["where"]["host"] for f in document["findings"] if f["code"] == "plugin.setting"] == [
+        "iceberg"]
+
+
+@needs_machines
+def test_what_only_two_ends_together_know(place):
+    codes, document, _ = doctors(place, "--join", before=["on iceberg ip link set p0 mtu 1500"])
+    assert codes == [0, 0, 0]  # it works, slower
+    wrong, = [f for f in document["findings"] if f["code"] == "link.mtu_mismatch"]
+    assert {wrong["where"]["host"], wrong["where"]["peer"]} == {"iceberg", "carpathia"}
+
+
+@needs_machines
+def test_what_cannot_work_is_not_tried(place):
+    """Everybody exits with it, and the document is the doctor's."""
+    codes, document, _ = doctors(place, "--qualify", before=[
+        "on iceberg ip addr flush dev p0", "on iceberg ip addr add 192.168.100.2/24 dev p0"])
+    assert codes == [1, 1, 1] and "result" not in document
+    assert {f["code"] for f in document["findings"] if f["severity"] == "error"} == {
+        "addr.duplicate"}
+
+
+@needs_machines
+def test_a_mesh_is_qualified_by_traffic(place):
+    codes, document, ends = doctors(place, "--qualify", "--set",
+                                    "'jobs=[{all_reduce: {bytes: 64KiB}}]'")
+    assert codes == [0, 0, 0], ends
+    assert document["result"] == "pass"
+    assert [job["nwrong"] for job in document["jobs"]] == [0]
+
+
+# ---- from one machine ----
+
+def from_one(place, *args, before="", after="", launch="ssh {host} WEFT_NIC=soft {command}"):
+    """`weft run --backend verbs` on titanic: exit status, stdout, stderr."""
+    command = " ".join(["weft run triangle.yaml --backend verbs", *map(shlex.quote, args)])
+    run_machines(place, together(place, "one", [
+        ("titanic", f"{before}export WEFT_LAUNCH={shlex.quote(launch)}; {command} {after}")]))
+    return ended(place, "one", 0)
+
+
+@needs_machines
+def test_the_command_that_starts_all(place):
+    """As on the page; the machines have simulated NICs, and reach each other by ssh."""
+    lines = [line for block in blocks() for line in block if "ssh" in line[1]]
+    assert len(lines) == 1
+    run_machines(place, together(place, "all", lines))
+    code, out, err = ended(place, "all", 0)
+    assert code == 0, out + err
+    assert "PASS triangle on verbs" in out
+
+
+# Their clocks are thousands of seconds apart, where the kernel can do that.
+CLOCKS = "" if subprocess.run(["unshare", "--time", "--user", "true"], capture_output=True,
+                              check=False).returncode else (
+    "unshare --time --monotonic $(printf {host} | wc -c)000")
+
+
+@needs_machines
+def test_the_documents_of_machines_with_clocks_of_their_own(place):
+    launch = f"on {{host}} {CLOCKS} env WEFT_NIC=soft sh -c {{command}}"
+    code, out, err = from_one(place, "-q", "--json", "--events", "story", "--observations", "seen",
+                              "--set", "jobs=[{all_to_all: {bytes: 64KiB, repeat: 5}}]",
+                              launch=launch)
+    assert code == 0, out + err
+    document = json.loads(out)
+    assert document["backend"] == "verbs" and document["trace_hash"] is None
+    assert {(c["from_host"], c["to_host"]) for c in document["connections"]} == {
+        (a, b) for a in HOSTS for b in HOSTS if a != b}
+    assert {(c["local_port"], c["remote_port"]) for c in document["connections"]} == {
+        ("p0", "p1"), ("p1", "p0")}
+    story = [line.split(" ", 3) for line in (place / "story").read_text().splitlines()]
+    times = [int(line[0]) for line in story]
+    assert times == sorted(times) and 0 < times[-1] < 60_000_000_000
+    assert {line[1] for line in story} >= set(HOSTS)
+    assert {host["name"] for host in json.loads((place / "seen").read_text())["hosts"]} == set(HOSTS)
+
+
+LONG = "jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]"
+
+
+@needs_machines
+def test_a_machine_that_dies_is_named(place):
+    code, out, err = from_one(place, "--set", LONG, "--set", "expect={}", "--set",
+                              "faults=[{at: 1s, on: iceberg, kind: kill}]")
+    assert code == 1, out + err
+    assert "peer.dead" in out and "iceberg" in out
+
+
+@needs_machines
+def test_nobody_goes_on_without_who_started_them(place):
+    """However it ends: each member's standard input ends with it."""
+    here = "pid=$!; until [ $(pgrep -cx weft) = 4 ]; do :; done; kill -9 $pid; "
+    gone = "until ! pgrep -x weft >/dev/null; do :; done"
+    code, out, err = from_one(place, "--set", LONG, "--set", "expect={}", after=f"& {here} {gone}")
+    assert code == 0, out + err
+
+
+@needs_machines
+def test_a_machine_without_devices_is_named(place):
+    code, _, err = from_one(place, launch="ssh {host} {command}")
+    assert code == 3 and "lacks what it needs (exit status 3)" in err, err
+    assert re.search(r"(titanic|iceberg|carpathia): start: (this kernel has no RDMA devices|"
+                     r"no RDMA device)", err)
 
 
 NODE = "weft node --scenario triangle.yaml --rendezvous 10.9.0.1:29500 --backend soft --name "
@@ -213,3 +344,53 @@ def test_machines_without_a_cable_are_told_so(place):
     for i in (0, 1):
         code, _, err = ended(place, "apart", i)
         assert code == 3 and "there is no cable" in err
+
+
+@needs_machines
+def test_another_secret_is_refused_by_name(place):
+    """Iceberg has another, carpathia none: both are told so, and rank 0 goes on waiting."""
+    (place / "secret").write_text("0f" * 32 + "\n")
+    lines = [("titanic", f"{NODE}titanic --secret secret & rank0=$!\n"
+                         "until [ -s iceberg.json ] && [ -s carpathia.json ]; do :; done\n"
+                         "kill $rank0 && wait $rank0"),
+             ("iceberg", f"{NODE}iceberg --secret {'f0' * 32} --result iceberg.json"),
+             ("carpathia", f"{NODE}carpathia --result carpathia.json")]
+    run_machines(place, together(place, "secret", lines))
+    assert ended(place, "secret", 0)[0] == 128 + 15
+    for i in (1, 2):
+        code, _, err = ended(place, "secret", i)
+        assert code == 1 and "auth: the listener does not know the key" in err
+        assert "f0f0" not in err
+
+
+@pytest.mark.parametrize("text", ["0f" * 31, "0f" * 32 + "0", "0g" * 32, "", None])
+def test_a_secret_that_is_none(tmp_path, text):
+    path = tmp_path / "secret"
+    if text is not None:
+        path.write_text(text)
+    err = node("--scenario", "scenarios/basic/triangle.yaml", "--name", "titanic", "--secret",
+               str(path))
+    assert err == (f"weft: --secret: {path}: "
+                   f"{'No such file or directory' if text is None else 'not 64 hexadecimal digits'}\n")
+
+
+# What torchrun's agent gives its workers (torch/distributed/elastic/agent/server), and that it keeps
+# the port of MASTER_PORT for its own store meanwhile. Only iceberg's was restarted.
+AGENT = ('python3 -c "import socket, subprocess, sys; s = socket.create_server((\'\', 29500)); '
+         'sys.exit(subprocess.call(sys.argv[1:]))" ')
+
+
+@needs_machines
+def test_under_torchruns_agent(place):
+    lines = []
+    for i, host in enumerate(HOSTS):
+        environment = (f"RANK={i} LOCAL_RANK=0 WORLD_SIZE=3 LOCAL_WORLD_SIZE=1 GROUP_RANK={i} "
+                       "GROUP_WORLD_SIZE=3 ROLE_RANK=0 ROLE_NAME=default ROLE_WORLD_SIZE=3 "
+                       "MASTER_ADDR=titanic MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True "
+                       f"TORCHELASTIC_RESTART_COUNT={i % 2} TORCHELASTIC_MAX_RESTARTS=3 "
+                       "TORCHELASTIC_RUN_ID=7 ")
+        agent = AGENT if i == 0 else ""
+        lines.append((host, f"{environment}{agent}weft node --scenario triangle.yaml --backend soft"))
+    run_machines(place, together(place, "torch", lines))
+    assert [ended(place, "torch", i)[0] for i in range(3)] == [0, 0, 0], ended(place, "torch", 0)
+    assert "PASS" in ended(place, "torch", 0)[1]

@@ -54,6 +54,20 @@ def test_every_mesh_in_namespaces(path):
     assert document["expectations"] and all(row["ok"] for row in document["expectations"])
 
 
+def test_hosts_of_one_loopback_that_were_told_where_others_are():
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *SMALL, "--set",
+                   "boot=static", "--set", "expect={data: exact}", layout="loopback")
+    assert document["result"] == "pass"
+
+
+@needs_namespaces
+def test_a_port_without_a_cable_keeps_nobody_from_starting():
+    """Its netdev has a link-local address that cannot be bound, and no other."""
+    document = run("--backend", "soft", "scenarios/inside/nvlink-2.yaml", "--set",
+                   "expect={data: exact}", layout="namespaces")
+    assert document["result"] == "pass"
+
+
 @needs_namespaces
 def test_a_cable_that_flaps_is_up_when_it_is():
     """The kernel tells of carriers once a second; a port that is up is one at once."""

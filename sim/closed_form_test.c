@@ -1,8 +1,8 @@
 /* Times without loss, to the picosecond, against formulas that a pencil gives: docs/nic-model.md.
  * Header bytes are those of the standards, typed here, and no table of the engine is read. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 enum {
@@ -275,9 +275,5 @@ int main(void)
     tcase_add_test(tcase, messages_follow_each_other_without_a_gap);
     tcase_add_test(tcase, both_directions_at_once_pay_for_each_others_acknowledgements);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -47,7 +47,7 @@ int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *wa
         depth = sim_round_up_pow2(depth + profile->cqe_reserved) - profile->cqe_reserved;
         depth = depth > profile->max_cqe ? profile->max_cqe : depth;
     }
-    struct sim_cq *cq = weft_calloc_lines(sizeof(*cq));
+    struct sim_cq *cq = weft_arena_calloc(&nic->engine->arena, sizeof(*cq));
     cq->nic = nic;
     cq->user = user;
     cq->depth = depth;
@@ -78,8 +78,9 @@ void sim_cq_free(struct sim_cq *cq)
     cq->nic->n_cqs--;
     uint32_t n_banks = cq->nic->profile->cqn_banks;
     sim_number_give(&cq->nic->cqns[cq->number % n_banks], cq->number / n_banks);
-    free(cq->ring);
-    free(cq);
+    struct weft_arena *arena = &cq->nic->engine->arena;
+    weft_arena_free(arena, cq->ring, cq->cap * sizeof(*cq->ring));
+    weft_arena_free(arena, cq, sizeof(*cq));
 }
 
 int sim_cq_destroy(struct sim_cq *cq)
@@ -107,11 +108,12 @@ void sim_nic_ack_cq_events(struct ibv_cq *ibv_cq, uint32_t n)
 static void grow(struct sim_cq *cq)
 {
     uint32_t cap = cq->cap == 0 ? CQ_RING_MIN : cq->cap * 2;
-    struct sim_cqe *ring = weft_calloc_lines(cap * sizeof(*ring));
+    struct weft_arena *arena = &cq->nic->engine->arena;
+    struct sim_cqe *ring = weft_arena_calloc(arena, cap * sizeof(*ring));
     for (uint32_t i = 0; i < cq->n; i++) {
         ring[i] = cq->ring[(cq->head + i) & (cq->cap - 1)];
     }
-    free(cq->ring);
+    weft_arena_free(arena, cq->ring, cq->cap * sizeof(*ring));
     cq->ring = ring;
     cq->cap = cap;
     cq->head = 0;
@@ -216,7 +218,7 @@ static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
     } else {
         qp->rq.free = cqe->n_retired;
     }
-    if (qp->flush_is_due && cqe->wc.status != IBV_WC_SUCCESS) {
+    if (cqe->wc.status != IBV_WC_SUCCESS && qp->flush_is_due) {
         rc_flush(qp);
     }
 }

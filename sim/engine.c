@@ -34,6 +34,7 @@ void sim_engine_destroy(struct sim_engine *engine)
     }
     sim_pending_fini(&engine->pending);
     sim_pool_fini(&engine->pool);
+    weft_arena_fini(&engine->arena);
     while (engine->shared != NULL) {
         struct sim_shared *shared = engine->shared;
         engine->shared = shared->next;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -31,6 +32,7 @@ struct sim_engine {
     uint64_t seed;
     bool allows_trains;
     struct sim_shared *shared; /* Owned list. */
+    struct weft_arena arena;   /* ports, NICs, queues: what packets go through */
 };
 
 /* Aborts when out of memory. `trace` and `log` are not owned and may be NULL. */

@@ -2,10 +2,10 @@
  * step. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "sim/rules_testing.h"
 #include "sim/stack_testing.h"
@@ -204,9 +204,5 @@ int main(void)
     tcase_add_loop_test(tcase, a_table_is_what_the_kernel_made_of_its_history, 0,
                         rules_count("gid_recorded"));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/gid_table.h"
 #include "sim/stack_testing.h"
 
@@ -144,9 +144,5 @@ int main(void)
     tcase_add_test(tcase, slots_in_use_are_not_refilled);
     tcase_add_test(tcase, full_and_duplicate);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

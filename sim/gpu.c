@@ -121,8 +121,10 @@ static weft_ps pass(const struct sim_gpu_work *work, weft_ps start)
 
 static void set_out(struct sim_gpu *gpu, struct sim_gpu_work *work)
 {
+    weft_ps launch = gpu->config.launch_ps;
     weft_check(!work->is_reduce);
-    work->end = pass(work, sim_now(gpu->engine) + gpu->config.launch_ps);
+    launch -= work->held_ps < launch ? work->held_ps : launch;
+    work->end = pass(work, sim_now(gpu->engine) + launch);
     work->next = gpu->under_way;
     gpu->under_way = work;
     sim_event_init(&work->arrival, on_arrival);

@@ -39,6 +39,7 @@ struct sim_gpu_work {
     struct sim_gpu_link *links; /* Not owned. */
     const uint32_t *way;        /* Not owned [n_way] */
     uint32_t n_way;             /* 0: it does not */
+    weft_ps held_ps;            /* so long its stream held it back: launched meanwhile */
     struct sim_waker done;
     bool is_done;
     /* the GPU's: */

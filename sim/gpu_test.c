@@ -1,6 +1,6 @@
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "sim/gpu.h"
 
 static int n_done;
@@ -112,9 +112,5 @@ int main(void)
     tcase_add_test(tcase, work_takes_its_time_and_ends_in_order);
     tcase_add_test(tcase, copies_share_the_links_that_they_pass);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 #include "sim/icrc.h"
 
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 
 /* Bit by bit, as the polynomial says. */
 static uint32_t divide(uint32_t crc, const uint8_t *bytes, size_t n_bytes)
@@ -51,9 +51,5 @@ int main(void)
     tcase_add_test(tcase, the_check_value_is_that_of_the_standard);
     tcase_add_test(tcase, every_length_place_and_start_is_division);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

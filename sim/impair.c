@@ -26,6 +26,12 @@ static bool is_matched(const struct sim_link *link, struct sim_match_state *stat
     return state->is_done;
 }
 
+/* For so long that others pass. */
+static weft_ps held_back(const struct sim_link *link)
+{
+    return REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
+}
+
 static void apply_matches(const struct sim_link *link, const struct sim_frame *frame,
                           struct sim_fate *fate)
 {
@@ -45,6 +51,12 @@ static void apply_matches(const struct sim_link *link, const struct sim_frame *f
             break;
         case SIM_MATCH_DUPLICATE:
             fate->is_duplicate = true;
+            break;
+        case SIM_MATCH_REORDER:
+            fate->extra += held_back(link);
+            break;
+        case SIM_MATCH_MARK:
+            fate->is_marked = true;
             break;
         case SIM_MATCH_DELAY:
             fate->extra += match->delay_ps;
@@ -66,9 +78,11 @@ static void apply_chance(struct sim_link *link, struct sim_fate *fate)
         fate->is_duplicate = true;
     }
     if (weft_rng_chance(&link->rng, impairment->reorder_ppb)) {
-        fate->extra += REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
+        fate->extra += held_back(link);
     }
-    fate->is_marked = weft_rng_chance(&link->rng, impairment->ecn_ppb);
+    if (weft_rng_chance(&link->rng, impairment->ecn_ppb)) {
+        fate->is_marked = true;
+    }
     if (is_lost && fate->why == NULL) {
         fate->why = "loss";
     }

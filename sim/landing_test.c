@@ -2,10 +2,10 @@
  * they were written to. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/dmabuf.h"
 #include "sim/nic_impl.h"
 #include "sim/rc_testing.h"
@@ -304,9 +304,5 @@ int main(void)
     tcase_add_test(all, a_gpu_sees_late_what_a_read_does_not_flush);
     tcase_add_test(all, ends_agree_on_options);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -143,8 +143,7 @@ void sim_link_fini(struct sim_link *link)
 {
     sim_link_lose_all(link);
     sim_queue_fini(&link->flight);
-    free(link->ring);
-    link->ring = NULL;
+    sim_link_set_ring(link, NULL, 0);
 }
 
 void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
@@ -214,17 +213,28 @@ uint32_t sim_link_lose_all(struct sim_link *link)
     return n_lost;
 }
 
-void sim_link_grow(struct sim_link *link)
+struct sim_frame *sim_link_make_ring(struct sim_link *link, uint32_t cap)
 {
-    uint32_t cap = link->cap == 0 ? RING_MIN : link->cap * 2;
-    struct sim_frame *ring = weft_calloc_lines(cap * sizeof(*ring));
-    for (uint32_t i = 0; i < link->n; i++) {
-        ring[i] = link->ring[(link->head + i) & (link->cap - 1)];
-    }
-    free(link->ring);
+    return weft_arena_calloc(&link->from->engine->arena, cap * sizeof(struct sim_frame));
+}
+
+void sim_link_set_ring(struct sim_link *link, struct sim_frame *ring, uint32_t cap)
+{
+    weft_arena_free(&link->from->engine->arena, link->ring,
+                    link->cap * sizeof(*link->ring));
     link->ring = ring;
     link->cap = cap;
     link->head = 0;
+}
+
+void sim_link_grow(struct sim_link *link)
+{
+    uint32_t cap = link->cap == 0 ? RING_MIN : link->cap * 2;
+    struct sim_frame *ring = sim_link_make_ring(link, cap);
+    for (uint32_t i = 0; i < link->n; i++) {
+        ring[i] = link->ring[(link->head + i) & (link->cap - 1)];
+    }
+    sim_link_set_ring(link, ring, cap);
 }
 
 /* Time from the last bit sent to the last bit there. */

@@ -179,6 +179,10 @@ static inline void sim_link_set_transit(struct sim_link *link, weft_ps delay_ps,
     link->transit_ps = delay_ps + rx_overhead_ps;
 }
 
+/* Zeros for a ring of `cap` frames. */
+struct sim_frame *sim_link_make_ring(struct sim_link *link, uint32_t cap);
+/* What the ring is from now on, with its first frame first; NULL, 0: none. */
+void sim_link_set_ring(struct sim_link *link, struct sim_frame *ring, uint32_t cap);
 /* Makes room in the ring. */
 void sim_link_grow(struct sim_link *link);
 /* Everything in flight is lost. Returns how many frames and packets that were. */

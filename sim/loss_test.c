@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/nic_impl.h"
 #include "sim/rc_testing.h"
 
@@ -335,9 +336,5 @@ int main(int argc, char **argv)
     tcase_add_test(once, a_cable_down_for_good_ends_in_a_typed_error);
     suite_add_tcase(suite, model);
     suite_add_tcase(suite, once);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

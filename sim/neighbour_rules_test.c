@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "sim/rules_testing.h"
 #include "sim/stack_testing.h"
@@ -172,9 +173,5 @@ int main(void)
     tcase_add_loop_test(tcase, a_neighbour_is_resolved_as_linux_does, 0,
                         rules_count("neighbour"));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/stack_impl.h"
 #include "sim/stack_testing.h"
 
@@ -471,9 +471,5 @@ int main(void)
     tcase_add_test(tcase, a_question_to_another_is_believed_after_the_lock_time);
     tcase_add_test(tcase, announcements_reach_who_knows_him);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

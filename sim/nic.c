@@ -19,7 +19,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
                                uint8_t n_ports, int64_t *memlock_bytes)
 {
     char stream[128];
-    struct sim_nic *nic = weft_calloc_lines(sizeof(*nic));
+    struct sim_nic *nic = weft_arena_calloc(&engine->arena, sizeof(*nic));
     weft_check(n_ports >= 1 && n_ports <= SIM_PORTS_MAX);
     weft_check(profile->qpn_banks >= 1 && profile->qpn_banks <= SIM_BANKS_MAX);
     weft_check(profile->cqn_banks >= 1 && profile->cqn_banks <= SIM_BANKS_MAX);
@@ -158,7 +158,7 @@ void sim_nic_destroy(struct sim_nic *nic)
     sim_nic_close_all(nic);
     free(nic->host);
     free(nic->name);
-    free(nic);
+    weft_arena_free(&nic->engine->arena, nic, sizeof(*nic));
 }
 
 void sim_nic_number_from(struct sim_nic *nic, uint32_t first)

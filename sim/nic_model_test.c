@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/nic_model.h"
 #include "sim/rc_testing.h"
 
@@ -360,9 +361,5 @@ int main(void)
     TCase *all = tcase_create("all");
     add_tests(all);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

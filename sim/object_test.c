@@ -1,10 +1,10 @@
 /* What may be destroyed while what else is there: sim/rules/objects.csv. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -294,9 +294,5 @@ int main(void)
     tcase_add_loop_test(all, objects_go_or_stay, 0, rules_count("objects"));
     tcase_add_test(all, a_destruction_that_waits_can_be_abandoned);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/capture_testing.h"
 #include "sim/icrc.h"
 #include "sim/packet_testing.h"
@@ -370,9 +371,5 @@ int main(void)
     tcase_add_test(tcase, partitions_need_one_full_member);
     tcase_add_test(tcase, every_reason_has_a_name);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,10 +3,10 @@
 
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/icrc.h"
 
 enum { ACKED = SIM_FRAME_ACK_REQ | SIM_FRAME_MIG_REQ };
@@ -251,9 +251,5 @@ int main(void)
     tcase_add_test(frames, crc32_is_zlibs);
     tcase_add_test(frames, unknown_opcodes_are_nothing);
     suite_add_tcase(suite, frames);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/pending.h"
 
 struct item {
@@ -160,8 +161,6 @@ int main(void)
 {
     Suite *suite = suite_create("pending");
     TCase *cases = tcase_create("pending");
-    SRunner *runner = srunner_create(suite);
-    int failures;
 
     tcase_add_loop_test(cases, few_events_come_in_order_of_time_rank_and_scheduling, 0,
                         10);
@@ -170,8 +169,5 @@ int main(void)
     tcase_add_test(cases, an_empty_set_has_no_next_event);
     tcase_add_test(cases, idle_timers_do_not_hold_the_wheel_back);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -39,7 +39,7 @@ enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES };
 struct sim_port *sim_port_create(struct sim_engine *engine,
                                  const struct sim_port_config *config)
 {
-    struct sim_port *port = weft_calloc_lines(sizeof(*port));
+    struct sim_port *port = weft_arena_calloc(&engine->arena, sizeof(*port));
     port->engine = engine;
     port->host = weft_strdup(config->host);
     port->name = weft_strdup(config->name);
@@ -95,7 +95,7 @@ void sim_port_destroy(struct sim_port *port)
     free(port->matches);
     free(port->host);
     free(port->name);
-    free(port);
+    weft_arena_free(&port->engine->arena, port, sizeof(*port));
 }
 
 static void connect_direction(const struct sim_cable_config *config,

@@ -166,6 +166,8 @@ enum sim_match_action {
     SIM_MATCH_DROP,
     SIM_MATCH_CORRUPT,
     SIM_MATCH_DUPLICATE,
+    SIM_MATCH_REORDER, /* held back for as long as four full frames take */
+    SIM_MATCH_MARK,    /* ECN: congestion experienced */
     SIM_MATCH_DELAY
 };
 struct sim_match {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/icrc.h"
 #include "sim/link.h"
 #include "sim/rc_testing.h"
@@ -428,9 +429,5 @@ int main(void)
     tcase_add_test(roce, packet_level_tells_every_frame);
     tcase_add_test(roce, jitter_keeps_the_order);
     suite_add_tcase(suite, roce);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

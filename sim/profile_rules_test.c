@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
@@ -372,9 +373,5 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_loop_test(all, a_device_is_as_the_table_says, 0, rules_count("profiles"));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,10 +1,10 @@
 #include "sim/profile.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 START_TEST(profiles_are_found_by_name)
 {
@@ -114,9 +114,5 @@ int main(void)
     tcase_add_test(all, what_does_not_suit_changes_nothing);
     tcase_add_test(all, every_field_is_listed_once);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

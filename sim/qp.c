@@ -95,17 +95,33 @@ static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
     sq->mask = sim_round_up_pow2(sq->depth) - 1;
     sq->max_sge = cap->max_send_sge;
     sq->max_inline = cap->max_inline_data;
+    struct weft_arena *arena = &qp->nic->engine->arena;
     size_t n = sq->mask + 1u;
-    sq->wqes = weft_calloc_lines(n * sizeof(*sq->wqes));
+    sq->wqes = weft_arena_calloc(arena, n * sizeof(*sq->wqes));
+    sq->sges = weft_arena_calloc(arena, n * sq->max_sge * sizeof(*sq->sges));
     sq->operands = weft_calloc(n, sizeof(*sq->operands));
-    sq->sges = weft_calloc(n * sq->max_sge + 1, sizeof(*sq->sges));
     sq->inline_bytes = weft_calloc(n * sq->max_inline + 1, 1);
     rq->depth = cap->max_recv_wr; /* with an SRQ 0: room for the one in hand */
     rq->mask = sim_round_up_pow2(rq->depth) - 1;
     rq->max_sge = qp->srq != NULL ? qp->srq->max_sge : cap->max_recv_sge;
     n = rq->mask + 1u;
-    rq->wqes = weft_calloc(n, sizeof(*rq->wqes));
-    rq->sges = weft_calloc(n * rq->max_sge + 1, sizeof(*rq->sges));
+    rq->wqes = weft_arena_calloc(arena, n * sizeof(*rq->wqes));
+    rq->sges = weft_arena_calloc(arena, n * rq->max_sge * sizeof(*rq->sges));
+}
+
+static void free_queues(struct sim_qp *qp)
+{
+    struct rc_requester *sq = &qp->sq;
+    struct rc_responder *rq = &qp->rq;
+    struct weft_arena *arena = &qp->nic->engine->arena;
+    size_t n = sq->mask + 1u;
+    weft_arena_free(arena, sq->wqes, n * sizeof(*sq->wqes));
+    weft_arena_free(arena, sq->sges, n * sq->max_sge * sizeof(*sq->sges));
+    free(sq->operands);
+    free(sq->inline_bytes);
+    n = rq->mask + 1u;
+    weft_arena_free(arena, rq->wqes, n * sizeof(*rq->wqes));
+    weft_arena_free(arena, rq->sges, n * rq->max_sge * sizeof(*rq->sges));
 }
 
 static void fill_ibv(struct sim_qp *qp, struct ibv_pd *pd,
@@ -139,7 +155,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     if (slot == SIM_NO_NUMBER) {
         return ENOMEM; /* of this bank */
     }
-    struct sim_qp *qp = weft_calloc_lines(sizeof(*qp));
+    struct sim_qp *qp = weft_arena_calloc(&nic->engine->arena, sizeof(*qp));
     qp->nic = nic;
     qp->pd = pd;
     qp->send_cq = sim_cq_of(init->send_cq);
@@ -200,13 +216,8 @@ void sim_qp_free(struct sim_qp *qp)
     }
     qp->send_cq->n_qps--;
     qp->recv_cq->n_qps--;
-    free(qp->sq.wqes);
-    free(qp->sq.operands);
-    free(qp->sq.sges);
-    free(qp->sq.inline_bytes);
-    free(qp->rq.wqes);
-    free(qp->rq.sges);
-    free(qp);
+    free_queues(qp);
+    weft_arena_free(&nic->engine->arena, qp, sizeof(*qp));
 }
 
 int sim_qp_destroy(struct sim_qp *qp)

@@ -2,10 +2,10 @@
  * takes, which of two mistakes is told, and that nothing changed. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -345,9 +345,5 @@ int main(void)
                         rules_count("modify_errno"));
     tcase_add_test(all, no_row_is_missing);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,10 +2,10 @@
  * qp_transition_test.c and qp_errno_test.c. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 static struct rc_pair pair;
@@ -188,9 +188,5 @@ int main(void)
     tcase_add_test(all, a_slot_beyond_the_table_is_invalid);
     tcase_add_test(all, hns_refuses_a_path_mtu_above_the_active_one);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

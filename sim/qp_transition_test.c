@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -195,9 +196,5 @@ int main(void)
                         N_STATES * (int)WEFT_LENGTH(profiles));
     tcase_add_test(all, each_pair_has_one_row);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

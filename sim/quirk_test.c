@@ -2,8 +2,8 @@
  * whole job, on one queue pair or one verb. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 static weft_ps now(const struct rc_pair *pair)
@@ -189,9 +189,5 @@ int main(void)
     tcase_add_test(all, general_errors_come_between_and_mean_nothing);
     tcase_add_test(all, a_late_receive_makes_a_storm_on_hip08_only);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

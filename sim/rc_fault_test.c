@@ -1,10 +1,10 @@
 /* Stories of lost, repeated, reordered and refused packets, and how a connection recovers. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/link.h"
 #include "sim/rc_testing.h"
 
@@ -456,9 +456,5 @@ int main(void)
     tcase_add_test(all, a_request_that_fails_here_does_not_hold_the_port);
     tcase_add_test(all, marked_packets_are_still_packets);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

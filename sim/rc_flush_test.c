@@ -1,8 +1,8 @@
 /* After an error: what is flushed, when, and who is told. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 /* A WRITE with a key that the peer does not know. */
@@ -94,9 +94,5 @@ int main(void)
     tcase_add_test(all, hip08_flushes_when_the_user_says_so);
     tcase_add_test(all, the_responder_tells_its_user);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 /* What needs no key, what needs leave, and whose turn a fault waits for. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 START_TEST(zero_bytes_need_no_key)
@@ -87,9 +87,5 @@ int main(void)
     tcase_add_test(all, reads_without_leave_fail);
     tcase_add_test(all, more_reads_than_the_peer_takes_are_invalid);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

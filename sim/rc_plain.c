@@ -59,7 +59,8 @@ static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
     return true;
 }
 
-/* A message of one packet, out of memory that the QP sent from before. */
+/* A message of one packet, out of memory that the QP sent from before. Every message ends with a
+ * packet that asks for an acknowledgement: `since_ack_req` is 0 before this one, and after. */
 static inline bool build_only(struct sim_qp *qp, struct sim_frame *out,
                               const struct sim_wqe *wqe)
 {
@@ -86,7 +87,6 @@ static inline bool build_only(struct sim_qp *qp, struct sim_frame *out,
     if (wqe->is_solicited) {
         out->flags |= SIM_FRAME_SOLICITED;
     }
-    sq->since_ack_req = 0;
     rc_frame_finish(qp, out);
     sq->started++;
     sq->send++;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/nic_impl.h"
 #include "sim/rc_testing.h"
 
@@ -62,8 +63,9 @@ static void start(struct trial *trial, uint64_t seed, bool is_long)
         options.overrides[i][0] = times[i];
         options.overrides[i][1] = "0ns";
     }
-    options.overrides[4][0] = seed % 4 < 2 ? "ack_req_packets" : NULL;
-    options.overrides[4][1] = "1";
+    /* As the profile has it; or what a message of one packet, and one of some, get to. */
+    options.overrides[4][0] = seed % 4 != 3 ? "ack_req_packets" : NULL;
+    options.overrides[4][1] = seed % 4 == 2 ? "3" : "1";
     memset(trial, 0, sizeof(*trial));
     weft_rng_init(&trial->rng, seed, "plain");
     rc_pair_init(&trial->pair, &options);
@@ -197,9 +199,5 @@ int main(void)
     TCase *tcase = tcase_create("plain");
     tcase_add_loop_test(tcase, a_short_cut_leads_to_the_same_place, 0, 12);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 enum {
@@ -243,9 +244,5 @@ int main(void)
     tcase_add_loop_test(random, memory_equals_the_model, 0, 120);
     tcase_add_test(random, the_same_seed_tells_the_same_story);
     suite_add_tcase(suite, random);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

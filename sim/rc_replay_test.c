@@ -1,10 +1,10 @@
 /* Requests that come again: sim/rules/replay.csv. They are put before the responder by hand, its
  * answers are read off the wire. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -293,9 +293,5 @@ int main(void)
     tcase_add_test(all, each_gap_draws_one_nak);
     tcase_add_test(all, acknowledgements_coalesce);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -47,11 +47,10 @@ static bool needs_receive(unsigned flags)
 bool rc_has_receive(struct sim_qp *qp)
 {
     const struct rc_responder *rq = &qp->rq;
-    if (qp->srq != NULL && rq->head == rq->post && !sim_srq_take(qp)) {
+    if (rq->head == rq->post && (qp->srq == NULL || !sim_srq_take(qp))) {
         return false;
     }
-    return rq->head != rq->post &&
-           rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
+    return rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
 }
 
 /* What the receive WR that the packet has in hand completes with, if it has one; nothing of

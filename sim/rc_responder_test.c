@@ -1,10 +1,10 @@
 /* What a responder answers, packet by packet: sim/rules/responder.csv and psn.csv. Packets are
  * put before it by hand, its answers are read off the wire. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -370,9 +370,5 @@ int main(void)
     tcase_add_loop_test(all, each_packet_has_its_answer, 0, rules_count("responder"));
     tcase_add_loop_test(all, the_window_is_half_of_all_numbers, 0, rules_count("psn"));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

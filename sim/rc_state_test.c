@@ -2,10 +2,10 @@
  * long a requester waits for a receive (sim/rules/rnr.csv). */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
 
@@ -364,9 +364,5 @@ int main(void)
     tcase_add_test(all, read_limits_are_kept_as_the_device_keeps_them);
     tcase_add_loop_test(all, the_wait_is_that_of_the_table, 0, 32);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

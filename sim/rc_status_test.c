@@ -2,10 +2,10 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
@@ -487,9 +487,5 @@ int main(void)
     tcase_set_timeout(all, 30);
     tcase_add_loop_test(all, fault_has_its_status, 0, rules_count("statuses"));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

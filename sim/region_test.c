@@ -1,10 +1,10 @@
 /* What may be registered, row by row: sim/rules/mr.csv. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/dmabuf.h"
 #include "sim/rc_testing.h"
 #include "sim/rules_testing.h"
@@ -247,9 +247,5 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_loop_test(all, regions_are_taken_or_refused, 0, rules_count("mr"));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,10 +4,10 @@
  * 0x12 to 0x1e of sim/testdata/rxe-interop.pcap; what others answer is in
  * sim/rxe_replay_test.c. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/capture_testing.h"
 #include "sim/wire_testing.h"
 
@@ -160,9 +160,5 @@ int main(void)
     TCase *tcase = tcase_create("replay");
     tcase_add_loop_test(tcase, every_request_is_the_kernels, 1, N_FLOWS);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,10 +3,10 @@
  * answer that the kernel gave, field by field. Those queue pairs of
  * sim/testdata/rxe-interop.pcap that were asked. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/capture_testing.h"
 #include "sim/wire_testing.h"
 
@@ -210,9 +210,5 @@ int main(void)
     tcase_add_loop_test(tcase, every_answer_is_the_kernels, 0,
                         (int)WEFT_LENGTH(conversations));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

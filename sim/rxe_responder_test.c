@@ -1,10 +1,10 @@
 /* Profile rxe as responder, row by row as an endpoint of user space saw the kernel's (Linux
  * 7.2.13). */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/wire_testing.h"
 
 enum { RQ = WIRE_RQ_PSN };
@@ -321,9 +321,5 @@ int main(void)
     tcase_add_checked_fixture(others, NULL, tear_down);
     tcase_add_test(others, more_reads_than_promised_are_served);
     suite_add_tcase(suite, others);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

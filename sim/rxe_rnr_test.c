@@ -1,9 +1,9 @@
 /* Profile rxe as requester that is not awaited: RNR NAKs, as the kernel's (Linux 7.2.13) was seen
  * to take them. Times are those of the table: a kernel of 100 jiffies a second only adds. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/wire_testing.h"
 
 enum { SQ = WIRE_SQ_PSN };
@@ -115,9 +115,5 @@ int main(void)
     tcase_add_checked_fixture(others, NULL, tear_down);
     tcase_add_test(others, rnr_retries_run_out);
     suite_add_tcase(suite, others);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

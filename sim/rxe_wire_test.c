@@ -1,10 +1,10 @@
 /* Which bytes profile rxe takes and which it sends, row by row as an endpoint of user space saw
  * the kernel's (Linux 7.2.13). */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/icrc.h"
 #include "sim/wire_testing.h"
 
@@ -371,9 +371,5 @@ int main(void)
     tcase_add_loop_test(rows, tos_is_the_callers_and_ttl_is_not, 0, 5);
     tcase_add_test(rows, source_ports_are_those_seen);
     suite_add_tcase(suite, rows);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* Shared receive queues: two QPs at end b take from one queue. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
 static struct rc_pair pair;
@@ -294,9 +294,5 @@ int main(void)
     tcase_add_test(all, profiles_do_not_promise_too_much);
     tcase_add_test(all, rxe_resizes);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/neighbour.h"
 #include "sim/stack_impl.h"
 #include "sim/stack_testing.h"
@@ -177,9 +177,5 @@ int main(void)
     tcase_add_test(tcase, without_any_carrier_the_neighbour_is_forgotten);
     tcase_add_test(tcase, the_backup_port_is_deaf);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

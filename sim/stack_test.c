@@ -1,9 +1,9 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/stack_impl.h"
 #include "sim/stack_testing.h"
 
@@ -380,9 +380,5 @@ int main(void)
     tcase_add_test(tcase, captures_show_real_arp_and_tcp);
     tcase_add_test(tcase, captures_show_real_discovery);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/tcp_testing.h"
 
 START_TEST(chunks_make_everything_partial)
@@ -164,9 +164,5 @@ int main(void)
     tcase_add_test(tcase, a_firewall_swallows_segments);
     tcase_add_test(tcase, an_orphan_waits_a_minute_for_the_other_end);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/tcp_testing.h"
 
 START_TEST(a_conversation)
@@ -276,9 +277,5 @@ int main(void)
     tcase_add_test(tcase, a_lot_of_bytes);
     tcase_add_test(tcase, to_itself);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -406,7 +406,7 @@ void sim_train_settle_link(struct sim_link *link)
     while (cap < n) {
         cap *= 2;
     }
-    struct sim_frame *ring = weft_calloc_lines(cap * sizeof(*ring));
+    struct sim_frame *ring = sim_link_make_ring(link, cap);
     n = 0;
     for (uint32_t i = 0; i < link->n; i++) {
         const struct sim_frame *frame = in_flight(link, i);
@@ -416,11 +416,8 @@ void sim_train_settle_link(struct sim_link *link)
             ring[n++] = *frame;
         }
     }
-    free(link->ring);
-    link->ring = ring;
-    link->head = 0;
+    sim_link_set_ring(link, ring, cap);
     link->n = n;
-    link->cap = cap;
     link->n_trains = 0;
     link->n_unasked = 0;
     sort(link);

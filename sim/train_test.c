@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_testing.h"
 
@@ -492,9 +493,5 @@ int main(void)
     tcase_add_loop_test(cases, with_trains_the_run_is_the_same, 0, 25);
     tcase_add_loop_test(cases, also_with_many_queue_pairs_on_a_short_cable, 0, 5);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

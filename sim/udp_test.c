@@ -3,10 +3,10 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/wire.h"
 #include "sim/stack_testing.h"
 
@@ -203,9 +203,5 @@ int main(void)
     tcase_add_test(tcase, a_strict_host_does_not_hear_foreign_subnets);
     tcase_add_test(tcase, a_dark_or_dead_host_says_so);
     tcase_add_test(tcase, the_bytes_are_udp_to_the_groups);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 /* Queue pairs on a VLAN: what they put on the wire, and what they do not take from it. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/nic_impl.h"
 #include "sim/rc_testing.h"
 
@@ -123,9 +123,5 @@ int main(void)
     tcase_add_test(tcase, another_vlan_is_another_network);
     tcase_add_test(tcase, an_address_of_the_vlan_takes_its_gids_with_it);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* Stories of single packets that the wire treats badly, on their way to a port, and of what no
  * check on the way finds. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "sim/icrc.h"
 #include "sim/rc_testing.h"
 
@@ -164,6 +164,66 @@ START_TEST(a_mark_is_set_on_the_way_and_counted_where_it_arrives)
 }
 END_TEST
 
+/* Congestion experienced by one packet, and by it alone, though the cable draws for all. */
+START_TEST(one_packet_is_marked)
+{
+    struct sim_match match = {.action = SIM_MATCH_MARK, .qp = 1, .psn = 9};
+    struct sim_impairment some = {.ecn_ppb = 1};
+    struct seen here = {0}, there = {0};
+    sim_port_set_impairment(pair.ends[0].port, true, false, &some);
+    sim_port_add_match(pair.ends[0].port, &match);
+    sim_port_tap(pair.ends[0].port, look, &here);
+    sim_port_tap(pair.ends[1].port, look, &there);
+    transfer(IBV_WR_RDMA_WRITE);
+    ck_assert_uint_eq(here.n_marked, 0);
+    ck_assert_uint_eq(there.n_marked, 1);
+    ck_assert_uint_eq(rc_counters(&pair, 1).ecn_marks, 1);
+    ck_assert_uint_eq(rc_counters(&pair, 0).retransmits, 0);
+}
+END_TEST
+
+/* Packets that came, until one came late, and its PSN. */
+struct order {
+    unsigned n, last;
+    bool is_over;
+};
+
+static void note_order(void *context, weft_ns at, const struct sim_port *port,
+                       bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
+                       const char *comment)
+{
+    struct order *order = context;
+    unsigned psn = (unsigned)bytes[52] << 8 | bytes[53];
+    (void)at;
+    (void)port;
+    (void)n_bytes;
+    (void)comment;
+    if (is_outgoing || order->is_over) {
+        return;
+    }
+    order->n++;
+    order->is_over = psn < order->last;
+    order->last = psn;
+}
+
+/* It is held back for as long as four full frames take, and comes before the one that is there at
+ * the same time. Those that passed it were dropped: a gap when they came, and one behind it. */
+START_TEST(one_packet_is_overtaken)
+{
+    struct sim_match match = {.action = SIM_MATCH_REORDER, .qp = 1, .psn = 5};
+    struct order order = {0};
+    sim_port_add_match(pair.ends[0].port, &match);
+    sim_port_tap(pair.ends[1].port, note_order, &order);
+    transfer(IBV_WR_RDMA_WRITE);
+    ck_assert_uint_eq(order.last, 0x100 + 5);
+    ck_assert_uint_eq(order.n, 5 + 3 + 1); /* before it, past it, and it */
+    ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 2);
+    ck_assert_uint_gt(rc_counters(&pair, 0).retransmits, 0);
+    ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, 0);
+    ck_assert_mem_eq(pair.ends[0].memory, pair.ends[1].memory + 65536, 65536);
+}
+END_TEST
+
 /* Both were executed and neither answered. When they come again, the READ's answer has the
  * lower PSN, goes first, and is due 8 ns later than the ACK that it overtakes. */
 START_TEST(a_repeated_write_and_a_read_are_both_answered)
@@ -192,11 +252,9 @@ int main(void)
     tcase_add_test(tcase, a_bit_that_flips_behind_the_icrc_is_found_by_nobody);
     tcase_add_test(tcase, every_payload_may_change_and_acks_cannot);
     tcase_add_test(tcase, a_mark_is_set_on_the_way_and_counted_where_it_arrives);
+    tcase_add_test(tcase, one_packet_is_marked);
+    tcase_add_test(tcase, one_packet_is_overtaken);
     tcase_add_test(tcase, a_repeated_write_and_a_read_are_both_answered);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* What devices other than soft-RoCE do where it goes its own ways: the specification's side of
  * each field that rxe_*_test.c show the kernel's side of. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "sim/wire_testing.h"
 
 enum { SQ = WIRE_SQ_PSN, RQ = WIRE_RQ_PSN };
@@ -226,9 +226,5 @@ int main(void)
     tcase_add_loop_test(all, a_nak_after_a_timeout_is_heeded, 0, n);
     tcase_add_loop_test(all, a_gap_in_a_read_is_asked_for_at_once, 0, n);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "sim/packet.h"
 #include "sim/rc_testing.h"
 
@@ -332,9 +333,5 @@ int main(int argc, char **argv)
                             (int)WEFT_LENGTH(rows));
     }
     suite_add_tcase(suite, random);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -20,6 +20,7 @@ struct cuda_facts {
     bool must_flush;          /* what NICs write there is not seen by itself */
     bool can_flush;           /* ... and the driver can make it seen */
     bool has_ipc_events;
+    bool has_handle_fd, has_handle_fabric; /* of memory from cuMemCreate */
     int n_multiprocessors;
 };
 
@@ -37,6 +38,17 @@ struct cuda_gpu;
  * WEFT_ERR_ENVIRONMENT: no driver, an old one, no such device, no kernels for it. */
 weft_status cuda_open(unsigned ordinal, struct io_gpu **out,
                       struct weft_error *error) WEFT_MUST_CHECK;
+/* One of several, for processes of one host. */
+struct cuda_choice {
+    const char *kernels; /* a file: cubin, fatbin or PTX; NULL: those built in */
+    uint32_t process;    /* of its host, from 0 */
+};
+/* Opens what `which` names: ordinals and UUIDs (or how they begin), separated by commas, of which
+ * the process takes its own, round again past the end; NULL: all that this process sees.
+ * WEFT_ERR_ENVIRONMENT as above, and no kernels at all: what can be opened can reduce.
+ * WEFT_ERR_INPUT: it names nothing, or several. */
+weft_status cuda_choose(const struct cuda_choice *choice, const char *which,
+                        struct io_gpu **out, struct weft_error *error) WEFT_MUST_CHECK;
 /* With a driver that is open already; Not owned. `image` are the kernels; NULL: reductions
  * are not offered (EOPNOTSUPP). */
 weft_status cuda_open_with(const struct cuda_driver *driver, const void *image,

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "backends/cuda/kernels_testing.h"
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "io/gpu_conformance_testing.h"
 
@@ -243,6 +245,36 @@ START_TEST(a_gpu_with_memory_is_flushed_if_it_must_be)
 }
 END_TEST
 
+/* One dma-buf an allocation, and gone with it. */
+START_TEST(memory_has_a_dma_buf_where_the_driver_says_so)
+{
+    struct cuda_driver driver = driver_testing();
+    uint64_t offset = 0;
+    void *memory, *host;
+    int fd = -1, again = -1;
+
+    driver_now.attributes[CUDA_ATTR_DMA_BUF] = 1;
+    driver_now.attributes[CUDA_ATTR_RDMA_SUPPORTED] = 0;
+    ck_assert_int_eq(cuda_open_with(&driver, NULL, 0, &gpu, NULL), WEFT_OK);
+    ck_assert(gpu->rdma_direct);
+    ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, 100000, &memory), 0);
+    ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_HOST, 100000, &host), 0);
+    ck_assert_int_eq(
+        gpu->ops->dma_buf(gpu, (uint8_t *)memory + 5000, 95000, &fd, &offset), 0);
+    ck_assert_uint_eq(offset, 5000);
+    ck_assert_int_eq(gpu->ops->dma_buf(gpu, memory, 1, &again, &offset), 0);
+    ck_assert_int_eq(again, fd);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_eq(gpu->ops->dma_buf(gpu, memory, 8u << 20, &again, &offset), EINVAL);
+    ck_assert_int_eq(gpu->ops->dma_buf(gpu, host, 1, &again, &offset), EOPNOTSUPP);
+    ck_assert_int_eq(gpu->ops->dma_buf(gpu, &fd, 1, &again, &offset), EOPNOTSUPP);
+    gpu->ops->free(gpu, memory);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+    gpu->ops->free(gpu, host);
+    close_gpu();
+}
+END_TEST
+
 START_TEST(errors_and_wake_ups_come_through)
 {
     struct io_loop loop;
@@ -295,8 +327,6 @@ int main(void)
 {
     Suite *suite = suite_create("cuda");
     TCase *tcase = tcase_create("cuda");
-    SRunner *runner;
-    int n_failed;
 
     suite_add_tcase(
         suite, gpu_conformance(getenv("WEFT_TEST_GPU") != NULL ? &real_bed : &fake_bed));
@@ -307,12 +337,9 @@ int main(void)
     tcase_add_test(tcase, a_driver_that_fails_is_named);
     tcase_add_test(tcase, a_gpu_without_memory_of_its_own_gets_the_hosts);
     tcase_add_test(tcase, a_gpu_with_memory_is_flushed_if_it_must_be);
+    tcase_add_test(tcase, memory_has_a_dma_buf_where_the_driver_says_so);
     tcase_add_test(tcase, errors_and_wake_ups_come_through);
     tcase_add_test(tcase, without_kernels_there_are_no_reductions);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 #include "backends/cuda/driver_testing.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backends/cuda/kernels_testing.h"
 #include "base/check.h"
@@ -11,7 +13,8 @@ struct driver_testing driver_now;
 
 struct memory {
     struct memory *next;
-    uint8_t *at;
+    uint8_t *whole; /* Owned */
+    uint8_t *at;    /* the device's does not begin at a page */
     size_t n_bytes;
     bool is_host;
     unsigned long long id;
@@ -134,7 +137,8 @@ static int take(void **out, size_t n_bytes, bool is_host)
         return result != CUDA_OK ? result : CUDA_OUT_OF_MEMORY;
     }
     memory = weft_calloc(1, sizeof(*memory));
-    memory->at = aligned_alloc(4096, n_bytes);
+    memory->whole = aligned_alloc(4096, n_bytes + 4096);
+    memory->at = memory->whole + (is_host ? 0 : 512);
     memset(memory->at, 0x5a, n_bytes); /* nobody promised zeroes */
     memory->n_bytes = n_bytes;
     memory->is_host = is_host;
@@ -152,7 +156,7 @@ static int give(void *at)
 
         if (memory->at == at) {
             *from = memory->next;
-            free(memory->at);
+            free(memory->whole);
             free(memory);
             return CUDA_OK;
         }
@@ -404,6 +408,17 @@ static int flush_writes(int target, int scope)
     return CUDA_OK;
 }
 
+static int range_handle(void *out, cuda_pointer memory, size_t n_bytes, int type,
+                        unsigned long long flags)
+{
+    int fd = memfd_create("dma-buf", MFD_CLOEXEC);
+
+    weft_check(memory % 4096 == 0 && n_bytes % 4096 == 0 && type == CUDA_RANGE_DMA_BUF);
+    weft_check(flags == 0 && find(memory) != NULL && find(memory + n_bytes - 1) != NULL);
+    *(int *)out = fd;
+    return fd >= 0 ? CUDA_OK : CUDA_OPERATING_SYSTEM;
+}
+
 struct cuda_driver driver_testing(void)
 {
     driver_now = (struct driver_testing){.attributes = {[CUDA_ATTR_MULTIPROCESSORS] = 2,
@@ -453,6 +468,7 @@ struct cuda_driver driver_testing(void)
         .function = function,
         .launch = launch,
         .host_function = host_function,
+        .range_handle = range_handle,
         .flush_writes = flush_writes,
     };
 }

@@ -6,7 +6,7 @@
 #include "backends/cuda/library.h"
 
 struct driver_testing {
-    int attributes[128]; /* by number */
+    int attributes[160]; /* by number */
     int n_allocated, n_host_allocated, n_contexts_pushed, n_events, n_streams, n_flushed;
     int fails_with; /* a CUresult of the next call that can fail; then 0 */
 };

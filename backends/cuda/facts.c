@@ -12,9 +12,18 @@ static int ask(struct cuda_gpu *cuda, int attribute)
     return cuda->driver.attribute(&value, attribute, cuda->device) == CUDA_OK ? value : 0;
 }
 
+static bool has_virtual_memory(const struct cuda_driver *driver)
+{
+    return driver->physical != NULL && driver->physical_release != NULL &&
+           driver->physical_export != NULL && driver->physical_import != NULL &&
+           driver->reserve != NULL && driver->unreserve != NULL && driver->map != NULL &&
+           driver->unmap != NULL && driver->set_access != NULL;
+}
+
 void cuda_read_facts(struct cuda_gpu *cuda)
 {
     int ordering = ask(cuda, CUDA_ATTR_RDMA_ORDERING);
+    bool has_virtual = has_virtual_memory(&cuda->driver);
     bool can_flush = (ask(cuda, CUDA_ATTR_RDMA_FLUSH) & CUDA_FLUSH_HOST) != 0;
 
     cuda->facts = (struct cuda_facts){
@@ -26,6 +35,8 @@ void cuda_read_facts(struct cuda_gpu *cuda)
         .must_flush = ordering < CUDA_ORDERING_OWNER,
         .can_flush = can_flush && cuda->driver.flush_writes != NULL,
         .has_ipc_events = ask(cuda, CUDA_ATTR_IPC_EVENT) != 0,
+        .has_handle_fd = has_virtual && ask(cuda, CUDA_ATTR_HANDLE_FD) != 0,
+        .has_handle_fabric = has_virtual && ask(cuda, CUDA_ATTR_HANDLE_FABRIC) != 0,
         .n_multiprocessors = ask(cuda, CUDA_ATTR_MULTIPROCESSORS),
     };
 }

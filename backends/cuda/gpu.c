@@ -11,6 +11,8 @@
 #include "base/text.h"
 
 #define PAGE_BYTES ((size_t)4096)
+/* Smaller allocations share one of these: a handle of one would open its neighbours as well. */
+#define BLOCK_BYTES ((size_t)2 << 20)
 
 struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu)
 {
@@ -61,7 +63,9 @@ static int take(struct cuda_gpu *cuda, struct cuda_allocation *allocation)
             (void)driver->free(memory);
         }
     }
-    allocation->memory = (void *)(uintptr_t)memory;
+    allocation->taken = memory;
+    allocation->memory =
+        (void *)(uintptr_t)((memory + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
     return result;
 }
 
@@ -69,9 +73,10 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
 {
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);
     struct cuda_allocation *allocation;
+    size_t unit;
     int result;
 
-    if (n_bytes == 0 || n_bytes > SIZE_MAX - PAGE_BYTES) {
+    if (n_bytes == 0 || n_bytes > SIZE_MAX - 2 * BLOCK_BYTES) {
         return n_bytes == 0 ? EINVAL : ENOMEM;
     }
     result = cuda_enter(cuda);
@@ -79,8 +84,11 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
         return cuda_errno(result);
     }
     allocation = weft_calloc(1, sizeof(*allocation));
-    allocation->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    allocation->dma_fd = -1;
     allocation->is_host = where == IO_MEMORY_HOST || cuda->facts.is_integrated;
+    unit = allocation->is_host ? PAGE_BYTES : BLOCK_BYTES;
+    n_bytes += allocation->is_host ? 0 : PAGE_BYTES; /* it may not begin at a page */
+    allocation->n_bytes = (n_bytes + unit - 1) / unit * unit;
     result = take(cuda, allocation);
     cuda_leave(cuda);
     if (result != CUDA_OK) {
@@ -98,10 +106,13 @@ static void drop(struct cuda_gpu *cuda, struct cuda_allocation **from)
     struct cuda_allocation *allocation = *from;
 
     *from = allocation->next;
+    if (allocation->dma_fd >= 0) {
+        close(allocation->dma_fd);
+    }
     if (allocation->is_host) {
         (void)cuda->driver.host_free(allocation->memory);
     } else {
-        (void)cuda->driver.free((uintptr_t)allocation->memory);
+        (void)cuda->driver.free(allocation->taken);
     }
     free(allocation);
 }
@@ -122,6 +133,34 @@ static void gpu_free(struct io_gpu *gpu, void *memory)
         drop(cuda, at);
         cuda_leave(cuda);
     }
+}
+
+/* Whole pages, from the first on; once for an allocation. */
+static int gpu_dma_buf(struct io_gpu *gpu, const void *memory, size_t n_bytes,
+                       int *out_fd, uint64_t *out_offset)
+{
+    struct cuda_allocation *at = cuda_gpu_of(gpu)->allocations;
+    uintptr_t wanted = (uintptr_t)memory;
+    int sys_errno = 0;
+    size_t n_pages;
+
+    while (at != NULL && wanted - (uintptr_t)at->memory >= at->n_bytes) {
+        at = at->next;
+    }
+    if (at == NULL || at->is_host) {
+        return EOPNOTSUPP;
+    }
+    n_pages = (at->n_bytes - ((uintptr_t)at->memory - at->taken)) / PAGE_BYTES;
+    *out_offset = wanted - (uintptr_t)at->memory;
+    if (*out_offset + n_bytes > n_pages * PAGE_BYTES) {
+        return EINVAL;
+    }
+    if (at->dma_fd < 0) {
+        sys_errno = cuda_dma_buf(gpu, at->memory, n_pages * PAGE_BYTES, &at->dma_fd);
+        at->dma_fd = sys_errno == 0 ? at->dma_fd : -1;
+    }
+    *out_fd = at->dma_fd;
+    return sys_errno;
 }
 
 static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
@@ -205,6 +244,7 @@ static const struct io_gpu_ops cuda_ops = {
     .fence = gpu_fence,
     .upload = gpu_transfer,
     .download = gpu_transfer,
+    .dma_buf = gpu_dma_buf,
     .can_access = gpu_can_access,
 };
 
@@ -329,6 +369,7 @@ void cuda_close(struct io_gpu *gpu)
     }
     if (cuda->context != NULL && cuda_enter(cuda) == CUDA_OK) {
         cuda_finish_all(cuda);
+        cuda_sharing_fini(cuda);
         while (cuda->allocations != NULL) {
             drop(cuda, &cuda->allocations);
         }

@@ -61,6 +61,15 @@ static const struct {
     SYMBOL(host_function, "cuLaunchHostFunc", true),
     SYMBOL(range_handle, "cuMemGetHandleForAddressRange", false),
     SYMBOL(flush_writes, "cuFlushGPUDirectRDMAWrites", false),
+    SYMBOL(physical, "cuMemRetainAllocationHandle", false),
+    SYMBOL(physical_release, "cuMemRelease", false),
+    SYMBOL(physical_export, "cuMemExportToShareableHandle", false),
+    SYMBOL(physical_import, "cuMemImportFromShareableHandle", false),
+    SYMBOL(reserve, "cuMemAddressReserve", false),
+    SYMBOL(unreserve, "cuMemAddressFree", false),
+    SYMBOL(map, "cuMemMap", false),
+    SYMBOL(unmap, "cuMemUnmap", false),
+    SYMBOL(set_access, "cuMemSetAccess", false),
 };
 
 weft_status cuda_fail(const struct cuda_driver *driver, struct weft_error *error,

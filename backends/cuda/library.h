@@ -37,11 +37,13 @@ enum {
     CUDA_ATTR_INTEGRATED = 18,
     CUDA_ATTR_PAGEABLE_ACCESS = 88,
     CUDA_ATTR_HOST_PAGE_TABLES = 100,
+    CUDA_ATTR_HANDLE_FD = 103,
     CUDA_ATTR_RDMA_SUPPORTED = 116,
     CUDA_ATTR_RDMA_FLUSH = 117,
     CUDA_ATTR_RDMA_ORDERING = 118,
     CUDA_ATTR_DMA_BUF = 124,
-    CUDA_ATTR_IPC_EVENT = 125
+    CUDA_ATTR_IPC_EVENT = 125,
+    CUDA_ATTR_HANDLE_FABRIC = 128
 };
 
 /* CUpointer_attribute, CUmemorytype */
@@ -50,6 +52,7 @@ enum {
     CUDA_PTR_BUFFER_ID = 7,
     CUDA_PTR_IS_MANAGED = 8,
     CUDA_PTR_LEGACY_IPC = 10,
+    CUDA_PTR_HANDLE_KINDS = 14, /* of memory from cuMemCreate: CUDA_HANDLE_* it allows */
     CUDA_MEMORY_HOST = 1,
     CUDA_MEMORY_DEVICE = 2
 };
@@ -63,6 +66,10 @@ enum {
     CUDA_EVENT_INTERPROCESS = 4,
     CUDA_IPC_PEER_ACCESS = 1,
     CUDA_RANGE_DMA_BUF = 1,
+    CUDA_HANDLE_FD = 1,
+    CUDA_HANDLE_FABRIC = 8,
+    CUDA_LOCATION_DEVICE = 1,
+    CUDA_ACCESS_READ_WRITE = 3,
     CUDA_FLUSH_HOST = 1,
     CUDA_FLUSH_TARGET_CONTEXT = 0,
     CUDA_FLUSH_TO_OWNER = 100,
@@ -83,6 +90,13 @@ struct cuda_uuid {
 /* CUipcMemHandle, CUipcEventHandle: passed by value. */
 struct cuda_ipc_handle {
     char bytes[64];
+};
+
+/* CUmemGenericAllocationHandle: physical memory. CUmemAccessDesc. */
+typedef unsigned long long cuda_physical;
+struct cuda_access {
+    int location_type, location; /* CUmemLocation */
+    int flags;
 };
 
 /* Each returns a CUresult. The last few may be NULL: older drivers do not have them. */
@@ -139,6 +153,20 @@ struct cuda_driver {
     int (*range_handle)(void *out, cuda_pointer memory, size_t n_bytes, int type,
                         unsigned long long flags); /* or NULL */
     int (*flush_writes)(int target, int scope);    /* or NULL */
+    /* The virtual-memory calls: all, or NULL. */
+    int (*physical)(cuda_physical *out, void *memory);
+    int (*physical_release)(cuda_physical physical);
+    int (*physical_export)(void *out, cuda_physical physical, int kind,
+                           unsigned long long flags);
+    int (*physical_import)(cuda_physical *out, void *handle, int kind);
+    int (*reserve)(cuda_pointer *out, size_t n_bytes, size_t alignment,
+                   cuda_pointer wanted, unsigned long long flags);
+    int (*unreserve)(cuda_pointer at, size_t n_bytes);
+    int (*map)(cuda_pointer at, size_t n_bytes, size_t offset, cuda_physical physical,
+               unsigned long long flags);
+    int (*unmap)(cuda_pointer at, size_t n_bytes);
+    int (*set_access)(cuda_pointer at, size_t n_bytes, const struct cuda_access *access,
+                      size_t n);
 };
 
 /* WEFT_ERR_ENVIRONMENT: no driver, one that is too old, or no device; the error says which. */

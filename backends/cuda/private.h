@@ -14,8 +14,28 @@ struct cuda_call {
 struct cuda_allocation {
     struct cuda_allocation *next;
     void *memory;
+    cuda_pointer
+        taken; /* of the device: what the driver gave; `memory` is its first page */
     size_t n_bytes;
+    int dma_fd;   /* Owned; -1: none yet */
     bool is_host; /* pinned, not the device's */
+};
+
+/* A descriptor that other processes may take, of one allocation as long as that lives. */
+#define CUDA_SHARED_MAX 64
+struct cuda_shared {
+    cuda_pointer base;
+    unsigned long long id;
+    int fd; /* Owned */
+};
+
+/* Memory of another process. */
+struct cuda_import {
+    struct cuda_import *next;
+    cuda_pointer at;
+    size_t n_bytes;
+    cuda_physical physical; /* Owned, if is_virtual */
+    bool is_virtual;        /* mapped by us, not by cuIpcOpenMemHandle */
 };
 
 struct io_gpu_stream {
@@ -41,6 +61,9 @@ struct cuda_gpu {
     struct cuda_call *first, *last;      /* Owned; in the order of starting */
     struct cuda_call *idle;              /* Owned: events to use again */
     int wake_fd;
+    struct cuda_shared shared[CUDA_SHARED_MAX]; /* in the order of their making */
+    uint32_t n_shared;
+    struct cuda_import *imports; /* Owned */
 };
 
 struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu);
@@ -52,11 +75,21 @@ void cuda_leave(struct cuda_gpu *cuda);
 /* facts.c */
 void cuda_read_facts(struct cuda_gpu *cuda);
 void cuda_format_uuid(const struct cuda_uuid *uuid, char *out, size_t n_bytes);
+/* virtual.c: memory of cuMemCreate for other processes, in the device's context. `kinds` as
+ * io_gpu_sharing_ops.export_memory. An errno each. */
+int cuda_virtual_export(struct cuda_gpu *cuda, cuda_pointer base, unsigned long long id,
+                        uint32_t kinds, struct io_gpu_export *out);
+int cuda_virtual_import(struct cuda_gpu *cuda, const struct io_gpu_export *exported,
+                        struct cuda_import *out);
+void cuda_virtual_unimport(struct cuda_gpu *cuda, const struct cuda_import *import);
+void cuda_virtual_fini(struct cuda_gpu *cuda);
 /* work.c */
 int cuda_start(struct io_gpu *gpu, struct io_gpu_op *op);
 int cuda_poll(struct io_gpu *gpu, struct io_gpu_op *op);
 void cuda_finish_all(struct cuda_gpu *cuda);
 
+/* sharing.c */
+void cuda_sharing_fini(struct cuda_gpu *cuda);
 extern const struct io_gpu_sharing_ops cuda_sharing_ops;
 
 #endif

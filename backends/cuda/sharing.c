@@ -39,12 +39,16 @@ static int identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     out->pid_ns = pid_namespace();
     /* Copies cannot be ordered between processes without events: then nothing is shared. */
     if (cuda->facts.has_ipc_events && !cuda->facts.is_integrated) {
-        out->kinds = 1u << IO_GPU_HANDLE_LEGACY;
+        out->kinds = 1u << IO_GPU_HANDLE_LEGACY |
+                     (uint32_t)cuda->facts.has_handle_fd << IO_GPU_HANDLE_FD |
+                     (uint32_t)cuda->facts.has_handle_fabric << IO_GPU_HANDLE_FABRIC;
     }
     return 0;
 }
 
-static int describe(struct cuda_gpu *cuda, cuda_pointer memory, struct io_gpu_export *out)
+/* Memory of pools is of no kind that is known here. */
+static int describe(struct cuda_gpu *cuda, cuda_pointer memory, uint32_t kinds,
+                    struct io_gpu_export *out)
 {
     const struct cuda_driver *driver = &cuda->driver;
     struct cuda_ipc_handle handle;
@@ -58,18 +62,19 @@ static int describe(struct cuda_gpu *cuda, cuda_pointer memory, struct io_gpu_ex
         return EINVAL;
     }
     result = driver->pointer(is_legacy, CUDA_PTR_LEGACY_IPC, base);
+    if (result == CUDA_OK) {
+        result = driver->pointer(&id, CUDA_PTR_BUFFER_ID, base);
+    }
+    *out = (struct io_gpu_export){
+        .kind = IO_GPU_HANDLE_LEGACY, .base = base, .n_bytes = n_bytes, .buffer_id = id};
     if (result == CUDA_OK && is_legacy[0] == 0) {
+        return cuda_virtual_export(cuda, base, id, kinds, out);
+    }
+    if (result == CUDA_OK && (kinds & 1u << IO_GPU_HANDLE_LEGACY) == 0) {
         return EOPNOTSUPP;
     }
-    result = driver->pointer(&id, CUDA_PTR_BUFFER_ID, base);
     if (result == CUDA_OK) {
         result = driver->ipc_export(&handle, base);
-    }
-    if (result == CUDA_OK) {
-        *out = (struct io_gpu_export){.kind = IO_GPU_HANDLE_LEGACY,
-                                      .base = base,
-                                      .n_bytes = n_bytes,
-                                      .buffer_id = id};
         memcpy(out->handle.bytes, handle.bytes, sizeof(handle.bytes));
     }
     return cuda_errno(result);
@@ -81,14 +86,11 @@ static int export_memory(struct io_gpu *gpu, const void *address, uint32_t kinds
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);
     int result, sys_errno;
 
-    if ((kinds & 1u << IO_GPU_HANDLE_LEGACY) == 0) {
-        return EOPNOTSUPP;
-    }
     result = cuda_enter(cuda);
     if (result != CUDA_OK) {
         return cuda_errno(result);
     }
-    sys_errno = describe(cuda, (uintptr_t)address, out);
+    sys_errno = describe(cuda, (uintptr_t)address, kinds, out);
     cuda_leave(cuda);
     return sys_errno;
 }
@@ -96,36 +98,88 @@ static int export_memory(struct io_gpu *gpu, const void *address, uint32_t kinds
 static void unexport(struct io_gpu *gpu, const struct io_gpu_export *exported)
 {
     (void)gpu;
-    (void)exported; /* a legacy handle holds nothing */
+    (void)exported; /* a descriptor stays with its memory, for the next who is told */
+}
+
+static bool can_import(const struct cuda_gpu *cuda, enum io_gpu_handle_kind kind)
+{
+    return kind == IO_GPU_HANDLE_LEGACY ||
+           (kind == IO_GPU_HANDLE_FD && cuda->facts.has_handle_fd) ||
+           (kind == IO_GPU_HANDLE_FABRIC && cuda->facts.has_handle_fabric);
+}
+
+static int open_legacy(struct cuda_gpu *cuda, const struct io_gpu_export *exported,
+                       struct cuda_import *out)
+{
+    struct cuda_ipc_handle handle;
+
+    memcpy(handle.bytes, exported->handle.bytes, sizeof(handle.bytes));
+    return cuda_errno(cuda->driver.ipc_open(&out->at, handle, CUDA_IPC_PEER_ACCESS));
 }
 
 static int import_memory(struct io_gpu *gpu, const struct io_gpu_export *exported,
                          void **out)
 {
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);
-    struct cuda_ipc_handle handle;
-    cuda_pointer memory = 0;
-    int result;
+    struct cuda_import *import;
+    int result, sys_errno;
 
-    if (exported->kind != IO_GPU_HANDLE_LEGACY) {
+    *out = NULL;
+    if (!can_import(cuda, exported->kind)) {
         return EOPNOTSUPP;
     }
-    memcpy(handle.bytes, exported->handle.bytes, sizeof(handle.bytes));
     result = cuda_enter(cuda);
-    if (result == CUDA_OK) {
-        result = cuda->driver.ipc_open(&memory, handle, CUDA_IPC_PEER_ACCESS);
-        cuda_leave(cuda);
+    if (result != CUDA_OK) {
+        return cuda_errno(result);
     }
-    *out = (void *)(uintptr_t)memory;
-    return cuda_errno(result);
+    import = weft_calloc(1, sizeof(*import));
+    sys_errno = exported->kind == IO_GPU_HANDLE_LEGACY
+                    ? open_legacy(cuda, exported, import)
+                    : cuda_virtual_import(cuda, exported, import);
+    cuda_leave(cuda);
+    if (sys_errno != 0) {
+        free(import);
+        return sys_errno;
+    }
+    import->next = cuda->imports;
+    cuda->imports = import;
+    *out = (void *)(uintptr_t)import->at;
+    return 0;
+}
+
+static void close_import(struct cuda_gpu *cuda, struct cuda_import **from)
+{
+    struct cuda_import *import = *from;
+
+    *from = import->next;
+    if (import->is_virtual) {
+        cuda_virtual_unimport(cuda, import);
+    } else {
+        (void)cuda->driver.ipc_close(import->at);
+    }
+    free(import);
+}
+
+void cuda_sharing_fini(struct cuda_gpu *cuda)
+{
+    while (cuda->imports != NULL) {
+        close_import(cuda, &cuda->imports);
+    }
+    cuda_virtual_fini(cuda);
 }
 
 static void unimport(struct io_gpu *gpu, void *memory)
 {
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);
 
+    struct cuda_import **at = &cuda->imports;
+
+    while (*at != NULL && (*at)->at != (uintptr_t)memory) {
+        at = &(*at)->next;
+    }
     if (memory != NULL && cuda_enter(cuda) == CUDA_OK) {
-        (void)cuda->driver.ipc_close((uintptr_t)memory);
+        weft_check(*at != NULL);
+        close_import(cuda, at);
         cuda_leave(cuda);
     }
 }

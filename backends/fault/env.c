@@ -121,24 +121,6 @@ static bool gpu_can_access(struct io_gpu *io, const char *peer_uuid)
     return gpu_of(io)->inner->ops->can_access(gpu_of(io)->inner, peer_uuid);
 }
 
-static int gpu_share(struct io_gpu *io, void *memory, struct io_gpu_handle *out)
-{
-    return gpu_of(io)->inner->ops->share(gpu_of(io)->inner, memory, out);
-}
-
-static int gpu_open_peer(struct io_gpu *io, const struct io_gpu_handle *handle,
-                         size_t n_bytes, void **out)
-{
-    struct io_gpu *inner = gpu_of(io)->inner;
-
-    return inner->ops->open_peer(inner, handle, n_bytes, out);
-}
-
-static void gpu_close_peer(struct io_gpu *io, void *memory)
-{
-    gpu_of(io)->inner->ops->close_peer(gpu_of(io)->inner, memory);
-}
-
 /* What the GPU below cannot, ours cannot either. */
 static void init_gpu(struct fault_env *env)
 {
@@ -157,11 +139,9 @@ static void init_gpu(struct fault_env *env)
         .upload = gpu_upload,
         .download = gpu_download,
         .can_access = below->can_access == NULL ? NULL : gpu_can_access,
-        .share = below->share == NULL ? NULL : gpu_share,
-        .open_peer = below->open_peer == NULL ? NULL : gpu_open_peer,
-        .close_peer = below->close_peer == NULL ? NULL : gpu_close_peer,
     };
     gpu->io.ops = &gpu->ops;
+    gpu->io.sharing = gpu->inner->sharing == NULL ? NULL : &fault_sharing_ops;
     env->io.gpu = &gpu->io;
 }
 

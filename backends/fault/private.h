@@ -120,6 +120,9 @@ struct fault_gpu {
     struct fault_env *env;
 };
 
+/* sharing.c: all is passed on. */
+extern const struct io_gpu_sharing_ops fault_sharing_ops;
+
 /* The environment of one process. */
 struct fault_env {
     struct io_env io;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backends/fault/bed_testing.h"
+#include "base/suite_testing.h"
 
 #define PORT 4000
 
@@ -131,8 +132,6 @@ int main(void)
 {
     Suite *suite = suite_create("fault streams");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
@@ -140,8 +139,5 @@ int main(void)
     tcase_add_test(tcase, what_is_heard_late_wakes_who_waits);
     tcase_add_test(tcase, who_is_lost_falls_silent);
     tcase_add_test(tcase, memory_may_not_be_there);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

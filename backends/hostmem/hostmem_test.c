@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "io/gpu_conformance_testing.h"
 
 static struct io_gpu *gpu;
@@ -103,9 +104,5 @@ int main(void)
     tcase_add_test(tcase, memory_is_fresh_and_what_is_left_is_freed);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, gpu_conformance(&simple_bed));
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "io/gpu_conformance_testing.h"
 #include "ipc/world_testing.h"
 
@@ -211,8 +212,6 @@ int main(void)
 {
     Suite *suite = suite_create("hostmem machine");
     TCase *tcase = tcase_create("planted bugs");
-    SRunner *runner;
-    int n_failed;
 
     suite_add_tcase(suite, gpu_conformance(&machine_bed));
     tcase_set_timeout(tcase, 60);
@@ -220,9 +219,5 @@ int main(void)
     tcase_add_test(tcase, a_missing_flush_is_caught);
     tcase_add_test(tcase, freed_memory_comes_back_at_its_address_as_another);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "ipc/world_testing.h"
 
 static unsigned n_seeds = 2;
@@ -115,8 +116,7 @@ int main(int argc, char **argv)
 {
     Suite *suite = suite_create("ipc races");
     TCase *tcase = tcase_create("races");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
+    int status;
 
     if (argc > 2) {
         n_seeds = (unsigned)strtoul(argv[1], NULL, 10);
@@ -125,11 +125,9 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, argc > 2 ? 0 : 100);
     tcase_add_test(tcase, threads_race_and_every_byte_is_right);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (n_failed == 0) {
+    status = suite_run(suite);
+    if (status == EXIT_SUCCESS) {
         printf("%u seeds, %lu messages each way\n", n_seeds, n_messages);
     }
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

@@ -15,6 +15,7 @@
 #include "backends/lab/private.h"
 #include "backends/rxe/backend.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 /* ---- a pair of hosts, one cable, one port without ---- */
 
@@ -260,8 +261,6 @@ int main(void)
     Suite *suite = suite_create("backends/lab/fabric");
     TCase *pure = tcase_create("plans");
     TCase *built = tcase_create("namespaces");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(pure, what_cannot_be_expressed_is_named);
     tcase_add_test(pure, good_cables_get_no_qdisc_and_bad_ones_their_own);
@@ -275,9 +274,5 @@ int main(void)
         tcase_add_test(built, cleanup_leaves_the_living_alone);
         suite_add_tcase(suite, built);
     }
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

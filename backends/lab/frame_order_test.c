@@ -2,10 +2,10 @@
 #include "backends/lab/frame_order.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 enum { A, B };
 
@@ -108,17 +108,11 @@ int main(void)
 {
     Suite *suite = suite_create("frame_order");
     TCase *tcase = tcase_create("frame_order");
-    SRunner *runner;
-    int n_failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, an_answer_never_comes_before_its_question);
     tcase_add_test(tcase, what_is_too_young_waits_for_who_is_late);
     tcase_add_test(tcase, at_the_same_nanosecond_it_leaves_before_it_arrives);
     tcase_add_test(tcase, what_nobody_takes_is_freed);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -6,13 +6,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "backends/lab/private.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define TITANIC "192.168.101.1"
 #define ICEBERG "192.168.101.2"
@@ -191,8 +191,6 @@ int main(void)
     Suite *suite = suite_create("backends/lab/layout");
     TCase *built = tcase_create("one namespace");
     TCase *bare = tcase_create("before and after");
-    SRunner *runner;
-    int n_failed;
 
     if (can_build()) {
         tcase_add_checked_fixture(built, build, tear_down);
@@ -206,9 +204,5 @@ int main(void)
         tcase_add_test(bare, nothing_remains);
         suite_add_tcase(suite, bare);
     }
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -130,43 +131,75 @@ static int settle(const struct lab_process *process, const struct lab_place *pla
     return problem;
 }
 
+/* What a child becomes. */
+struct becoming {
+    const struct lab_place *place;
+    char *const *argv;
+    const struct lab_identity *identity;
+    const char *line; /* for a shell; NULL: this program */
+};
+
+static void become_member(const struct lab_process *process,
+                          const struct becoming *becoming)
+{
+    int problem = settle(process, becoming->place, becoming->identity);
+
+    if (problem == 0) {
+        execv("/proc/self/exe", becoming->argv);
+        problem = errno;
+    }
+    dprintf(STDERR_FILENO, "weft: %s: %s\n", becoming->identity->host, strerror(problem));
+}
+
+/* A shell does not expect a standard input that may say EAGAIN. */
+static void become_shell(const struct lab_process *process, const char *line)
+{
+    int flags = fcntl(process->notice_fds[0], F_GETFL);
+
+    if (flags >= 0 && fcntl(process->notice_fds[0], F_SETFL, flags & ~O_NONBLOCK) == 0 &&
+        dup2(process->notice_fds[0], STDIN_FILENO) >= 0 &&
+        dup2(process->result_fd, STDOUT_FILENO) >= 0) {
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    }
+    dprintf(STDERR_FILENO, "weft: /bin/sh: %s\n", strerror(errno));
+}
+
 static _Noreturn void become(const struct lab_process *process,
-                             const struct lab_place *place, char *const *argv,
-                             const struct lab_identity *identity, const sigset_t *mask,
+                             const struct becoming *becoming, const sigset_t *mask,
                              pid_t parent)
 {
-    int problem;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(127); /* it is gone already */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
-    problem = settle(process, place, identity);
-    if (problem == 0) {
-        execv("/proc/self/exe", argv);
-        problem = errno;
+    if (becoming->line != NULL) {
+        become_shell(process, becoming->line);
+    } else {
+        become_member(process, becoming);
     }
-    dprintf(STDERR_FILENO, "weft: %s: %s\n", identity->host, strerror(problem));
     _exit(127);
 }
 
-int lab_process_start(struct lab_process *process, const struct lab_place *place,
-                      char *const *argv, const struct lab_identity *identity,
-                      const sigset_t *mask)
+static int make_streams(struct lab_process *process)
+{
+    process->result_fd = memfd_create("weft-result", MFD_CLOEXEC);
+    process->story_fd = memfd_create("weft-story", MFD_CLOEXEC);
+    return process->result_fd < 0 || process->story_fd < 0 ||
+                   pipe2(process->notice_fds, O_CLOEXEC | O_NONBLOCK) != 0
+               ? errno
+               : 0;
+}
+
+static int spawn(struct lab_process *process, const struct becoming *becoming,
+                 const sigset_t *mask)
 {
     pid_t parent = getpid();
     int problem = 0;
 
-    process->result_fd = memfd_create("weft-result", MFD_CLOEXEC);
-    process->story_fd = memfd_create("weft-story", MFD_CLOEXEC);
-    if (process->result_fd < 0 || process->story_fd < 0 ||
-        pipe2(process->notice_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return errno;
-    }
     process->pid = fork();
     if (process->pid == 0) {
-        become(process, place, argv, identity, mask, parent);
+        become(process, becoming, mask, parent);
     }
     if (process->pid < 0) {
         problem = errno;
@@ -181,6 +214,46 @@ int lab_process_start(struct lab_process *process, const struct lab_place *place
         process->pid = 0;
     }
     return problem;
+}
+
+int lab_process_start(struct lab_process *process, const struct lab_place *place,
+                      char *const *argv, const struct lab_identity *identity,
+                      const sigset_t *mask)
+{
+    const struct becoming becoming = {.place = place, .argv = argv, .identity = identity};
+    int problem = make_streams(process);
+
+    return problem != 0 ? problem : spawn(process, &becoming, mask);
+}
+
+/* All at once, so that one machine that is slow to answer does not keep us from the next. */
+static int fill(const struct lab_process *process, const char *input, size_t n_input)
+{
+    static const char end[] = "...\n";
+    int fd = process->notice_fds[1];
+    size_t n_all = n_input + sizeof(end) - 1;
+
+    if (n_all > INT_MAX || (fcntl(fd, F_GETPIPE_SZ) < (int)n_all &&
+                            fcntl(fd, F_SETPIPE_SZ, (int)n_all) < (int)n_all)) {
+        return E2BIG;
+    }
+    return write(fd, input, n_input) == (ssize_t)n_input &&
+                   write(fd, end, sizeof(end) - 1) == (ssize_t)sizeof(end) - 1
+               ? 0
+               : E2BIG;
+}
+
+int lab_process_start_elsewhere(struct lab_process *process, const char *line,
+                                const char *input, size_t n_input, const sigset_t *mask)
+{
+    const struct becoming becoming = {.line = line};
+    int problem = make_streams(process);
+
+    process->is_elsewhere = true;
+    if (problem == 0) {
+        problem = fill(process, input, n_input);
+    }
+    return problem != 0 ? problem : spawn(process, &becoming, mask);
 }
 
 /* ---- ending ---- */
@@ -267,9 +340,33 @@ static char *read_all(int fd, size_t n_max, size_t *out_n)
     return bytes;
 }
 
+/* The last line that begins with a brace, and what is before it. */
+static void split(struct lab_process *process)
+{
+    size_t n = process->n_story, at = n;
+
+    for (size_t i = n; i-- > 0 && at == n;) {
+        if (process->story[i] == '{' && (i == 0 || process->story[i - 1] == '\n')) {
+            at = i;
+        }
+    }
+    if (at < n) {
+        process->n_result = n - at;
+        process->result = weft_alloc(process->n_result);
+        memcpy(process->result, process->story + at, process->n_result);
+        process->n_story = at;
+    }
+}
+
 /* Once, when it is over. A result that was cut would be none. */
 static void read_leavings(struct lab_process *process)
 {
+    if (process->is_elsewhere) {
+        process->story = read_all(process->result_fd, STORY_MAX, &process->n_story);
+        split(process);
+        process->was_read = true;
+        return;
+    }
     process->result = read_all(process->result_fd, RESULT_MAX + 1, &process->n_result);
     if (process->n_result > RESULT_MAX) {
         process->n_result = 0;

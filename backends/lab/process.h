@@ -14,6 +14,7 @@ struct lab_process {
     int result_fd; /* memory files; -1: none */
     int story_fd;
     int notice_fds[2]; /* a pipe: what it reads, what we write; both stay open here */
+    bool is_elsewhere; /* what result_fd has is both story and result */
     bool is_over;
     int wait_status; /* of waitpid(2) */
     bool was_read;   /* result and story are here */
@@ -44,6 +45,10 @@ struct lab_identity {
 int lab_process_start(struct lab_process *process, const struct lab_place *place,
                       char *const *argv, const struct lab_identity *identity,
                       const sigset_t *mask);
+/* `line` by /bin/sh: what it starts elsewhere reads `input`, a line "...", and notices, until we
+ * are no more. E2BIG: `input` is more than a pipe takes. */
+int lab_process_start_elsewhere(struct lab_process *process, const char *line,
+                                const char *input, size_t n_input, const sigset_t *mask);
 /* ESRCH if it does not run. */
 int lab_process_signal(const struct lab_process *process, int signal_number);
 /* Notes which have ended; true if any did since the last call. */

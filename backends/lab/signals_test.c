@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 enum { NOT_SEEN = 10, LIVED_ON };
 
@@ -84,8 +85,6 @@ int main(void)
 {
     Suite *suite = suite_create("backends/lab/signals");
     TCase *tcase = tcase_create("signals");
-    SRunner *runner;
-    int n_failed;
 
     for (size_t i = 0; i < WEFT_LENGTH(ending); i++) {
         signal(ending[i], SIG_DFL); /* whoever started the tests may ignore them */
@@ -94,9 +93,5 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_ignored_stays_ignored, 0, 3);
     tcase_add_test(tcase, without_a_signal_the_mask_is_as_it_was);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backends/lab/capture.h"
+#include "backends/lab/elsewhere.h"
 #include "backends/lab/private.h"
 #include "backends/lab/process.h"
 #include "backends/lab/signals.h"
@@ -261,10 +262,24 @@ static struct lab_process *process_at(const struct lab_world *world, uint32_t ho
     return &world->processes[world->first[host] + process];
 }
 
-weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process,
-                             char *const *argv, struct weft_error *error)
+static int start_elsewhere(const struct lab_world *world, uint32_t host, uint32_t process,
+                           const struct world_process *what)
 {
-    struct lab_world *world = world_of(base);
+    struct weft_text line = {NULL, 0, 0};
+    int problem;
+
+    lab_elsewhere_line(world->kind.line, world->spec->hosts[host].name, process,
+                       what->argv, &line);
+    problem =
+        lab_process_start_elsewhere(process_at(world, host, process), line.bytes,
+                                    what->input, what->n_input, &world->signals.old_mask);
+    weft_text_fini(&line);
+    return problem;
+}
+
+static int start_here(const struct lab_world *world, uint32_t host, uint32_t process,
+                      char *const *argv)
+{
     struct weft_text devices = {NULL, 0, 0};
     const struct lab_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
     struct lab_identity identity = {.host = world->spec->hosts[host].name,
@@ -284,6 +299,16 @@ weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process
                                 at == NULL ? NULL : &at->place, argv, &identity,
                                 &world->signals.old_mask);
     weft_text_fini(&devices);
+    return problem;
+}
+
+weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process,
+                             const struct world_process *what, struct weft_error *error)
+{
+    struct lab_world *world = world_of(base);
+    int problem = world->kind.line != NULL ? start_elsewhere(world, host, process, what)
+                                           : start_here(world, host, process, what->argv);
+
     for (uint32_t i = 0; i < world->n_ended; i++) {
         lab_process_tell_ended(process_at(world, host, process), world->ended[i]);
     }

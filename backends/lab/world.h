@@ -7,6 +7,9 @@
 
 struct lab_world_kind {
     enum lab_layout layout;
+    /* NULL: hosts are here. Else they are machines, reached by this line (elsewhere.h); outlives
+     * the world. */
+    const char *line;
     bool with_devices; /* the kernel's soft-RoCE on every port */
     /* What processes find in their environment besides; [n_settings], outlives the world. */
     const struct world_setting *settings;
@@ -34,10 +37,19 @@ void lab_world_cable_stats(const struct world *world, uint32_t cable,
 bool lab_world_counter(const struct world *world, uint32_t index, const char **out_name,
                        uint64_t *out_value);
 weft_status lab_world_launch(struct world *world, uint32_t host, uint32_t process,
-                             char *const *argv, struct weft_error *error);
+                             const struct world_process *what, struct weft_error *error);
 void lab_world_ending(struct world *world, uint32_t host, uint32_t process,
                       struct world_ending *out);
 void lab_world_tell_ended(struct world *world, uint32_t member);
 void lab_world_destroy(struct world *world);
+
+/* All of them, in the initialiser of a backend's operations. */
+#define LAB_WORLD_OPS                                                                    \
+    .host_env = lab_world_host_env, .loop = lab_world_loop, .now = lab_world_now,        \
+    .inject = lab_world_inject, .host_alive = lab_world_host_alive,                      \
+    .tap = lab_world_tap, .step = lab_world_step, .cable_stats = lab_world_cable_stats,  \
+    .counter = lab_world_counter, .launch = lab_world_launch,                            \
+    .ending = lab_world_ending, .tell_ended = lab_world_tell_ended,                      \
+    .destroy = lab_world_destroy
 
 #endif

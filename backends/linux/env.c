@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -103,6 +104,9 @@ static void on_notices(void *context)
                 env->number = 0;
             }
         }
+    }
+    if (n == 0) { /* whoever started us is no more, and nobody waits for what we do */
+        raise(SIGTERM);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "backends/linux/env.h"
 #include "backends/linux/netns_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define S ((weft_ns)1000000000)
 
@@ -297,9 +298,5 @@ int main(void)
     tcase_add_test(tcase, a_stream_keeps_to_its_interface);
     tcase_add_test(tcase, nobody_at_the_address);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,11 +4,11 @@
 
 #include <check.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define S ((weft_ns)1000000000)
 #define N_POSTINGS 20000
@@ -305,9 +305,5 @@ int main(void)
     tcase_add_test(tcase, a_source_is_asked_to_tell_only_before_sleeping);
     tcase_add_test(tcase, a_busy_source_starves_neither_descriptors_nor_other_sources);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -189,6 +189,8 @@ static uint32_t read_pci(struct io_machine *machine, const char *directory,
     pci->parent = parent;
     pci->numa = (int)number_in(directory, "numa_node", -1);
     pci->max_link_width = width > 0 ? (uint32_t)width : 0;
+    width = number_in(directory, "current_link_width", 0);
+    pci->link_width = width > 0 ? (uint32_t)width : 0;
     weft_format(pci->bus_id, sizeof(pci->bus_id), "%.15s", bus_id);
     read_in(directory, "class", pci->class, sizeof(pci->class));
     read_in(directory, "vendor", pci->vendor, sizeof(pci->vendor));
@@ -199,6 +201,7 @@ static uint32_t read_pci(struct io_machine *machine, const char *directory,
             sizeof(pci->subsystem_device));
     read_in(directory, "max_link_speed", pci->max_link_speed,
             sizeof(pci->max_link_speed));
+    read_in(directory, "current_link_speed", pci->link_speed, sizeof(pci->link_speed));
     return machine->n_pcis - 1;
 }
 

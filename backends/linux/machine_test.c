@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 static char root[64];
@@ -56,6 +57,8 @@ static void put_pci(const char *place, const char *class, const char *id,
     put(directory, "device", id);
     put(directory, "max_link_speed", speed);
     put(directory, "max_link_width", width);
+    put(directory, "current_link_speed", "8.0 GT/s PCIe");
+    put(directory, "current_link_width", "2");
     put(directory, "numa_node", numa);
     weft_format(name, sizeof(name), "%s/sys/bus/pci/devices/%s", root, bus_id);
     make_way(name);
@@ -249,6 +252,8 @@ START_TEST(two_sockets_with_a_switch_each)
     ck_assert_str_eq(parent_of(pci)->bus_id, "0000:02:00.0");
     ck_assert_str_eq(parent_of(pci)->max_link_speed, "16.0 GT/s PCIe");
     ck_assert_uint_eq(parent_of(pci)->max_link_width, 8);
+    ck_assert_str_eq(pci->link_speed, "8.0 GT/s PCIe");
+    ck_assert_uint_eq(pci->link_width, 2);
     ck_assert_str_eq(parent_of(parent_of(parent_of(pci)))->bus_id, "0000:00:01.0");
     ck_assert_ptr_null(parent_of(parent_of(parent_of(parent_of(pci)))));
     ck_assert_int_eq(gpu->sm, 90);
@@ -305,7 +310,6 @@ int main(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tests = tcase_create("machine");
-    int n_failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_machine_without_anything_is_empty);
@@ -313,9 +317,5 @@ int main(void)
     tcase_add_test(tests, without_nvml_the_device_id_tells_the_capability);
     tcase_add_test(tests, this_machine_can_be_read);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

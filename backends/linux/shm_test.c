@@ -5,12 +5,12 @@
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backends/linux/env.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define N ((size_t)3 * 4096 + 100)
@@ -167,8 +167,6 @@ int main(void)
 {
     Suite *suite = suite_create("backends/linux/shm");
     TCase *tests = tcase_create("shm");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, two_mappings_are_one_memory);
@@ -177,9 +175,5 @@ int main(void)
     tcase_add_test(tests, the_fact_is_the_device);
     tcase_add_test(tests, what_the_dead_left_is_swept_and_the_living_keep_theirs);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
+
 START_TEST(without_a_launcher_there_is_no_job)
 {
     struct weft_error error = {0};
@@ -35,14 +37,9 @@ int main(void)
 {
     Suite *suite = suite_create("pmix");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, without_a_launcher_there_is_no_job);
     tcase_add_loop_test(tcase, a_library_that_is_missing_or_another_is_no_crash, 0, 2);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

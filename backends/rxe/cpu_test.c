@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/suite_testing.h"
+
 #define KIND "weft-cpu-test" /* nobody else's */
 #define S ((weft_ns)1000000000)
 
@@ -210,8 +212,6 @@ int main(void)
 {
     Suite *suite = suite_create("backends/rxe/cpu");
     TCase *tcase = tcase_create("cpu");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, each_guest_has_a_processor_while_there_are_enough);
     tcase_add_test(tcase, where_there_is_but_one_nothing_is_looked_at);
@@ -219,9 +219,5 @@ int main(void)
     tcase_add_test(tcase, a_processor_must_idle_for_it);
     tcase_add_test(tcase, looking_keeps_or_frees);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

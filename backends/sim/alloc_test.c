@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backends/sim/bench.h"
+#include "base/suite_testing.h"
 
 static size_t n_allocations;
 
@@ -119,9 +120,5 @@ int main(void)
     tcase_add_test(alloc, none_is_per_message);
     tcase_add_test(alloc, none_is_per_packet_of_many_nics);
     suite_add_tcase(suite, alloc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 /* The benchmarks measure what they say: the work is done, and takes as long as the wire. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "backends/sim/bench.h"
+#include "base/suite_testing.h"
 
 static struct bench_result run(struct bench bench)
 {
@@ -108,9 +108,5 @@ int main(void)
     tcase_add_test(bench, the_bare_core_does_the_same);
     tcase_add_test(bench, wrong_sums_are_found);
     suite_add_tcase(suite, bench);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* The workloads that are compared with other simulators take, to the picosecond, what a pencil
  * says: docs/nic-model.md. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "backends/sim/bench.h"
+#include "base/suite_testing.h"
 
 /* IEEE 802.3: preamble 8, MAC header 14, FCS 4, gap 12. RoCE v2 over IPv4: IP 20, UDP 8, BTH 12,
  * ICRC 4. A WRITE with immediate has a RETH of 16 in its first packet and 4 bytes in its last. */
@@ -60,9 +60,5 @@ int main(void)
     tcase_add_test(tcase, w2_is_four_steps);
     tcase_add_test(tcase, w3_is_its_steps);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

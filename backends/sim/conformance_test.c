@@ -2,19 +2,19 @@
 
 #include "backends/sim/backend.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
 int main(void)
 {
     static const char *const profiles[] = {"mlx5", "hns-hip08", "hns-hip09", "rxe"};
-    int n_failed = 0;
+    int status = EXIT_SUCCESS;
     for (size_t i = 0; i < WEFT_LENGTH(profiles); i++) {
         Suite *suite = suite_create("io conformance, sim");
         conformance_add(suite, &backend_sim, profiles[i]);
-        SRunner *runner = srunner_create(suite);
-        srunner_run_all(runner, CK_ENV);
-        n_failed += srunner_ntests_failed(runner);
-        srunner_free(runner);
+        if (suite_run(suite) != EXIT_SUCCESS) {
+            status = EXIT_FAILURE;
+        }
     }
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

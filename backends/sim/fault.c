@@ -80,6 +80,10 @@ static int add_match(const struct world_fault *fault, struct sim_port *port)
         match.action = SIM_MATCH_CORRUPT;
     } else if (fault->kind == WORLD_FAULT_DUPLICATE) {
         match.action = SIM_MATCH_DUPLICATE;
+    } else if (fault->kind == WORLD_FAULT_REORDER) {
+        match.action = SIM_MATCH_REORDER;
+    } else if (fault->kind == WORLD_FAULT_ECN) {
+        match.action = SIM_MATCH_MARK;
     } else if (fault->kind == WORLD_FAULT_DELAY) {
         match.action = SIM_MATCH_DELAY;
     } else {

@@ -5,33 +5,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backends/sim/sim_world.h"
+#include "backends/sim/gpu_private.h"
 #include "base/check.h"
 #include "base/text.h"
 
 #define PAGE_BYTES 4096
 /* For all that a run may hold at a time, and far less than an address space. */
 #define PHANTOM_BYTES ((size_t)1 << 45)
-
-/* calloc gives large blocks as untouched zero pages, so that a simulated 1 TiB costs what is
- * used of it. */
-struct sim_allocation {
-    struct sim_allocation *next;
-    void *base; /* Owned; from calloc; NULL: a range of the world's that holds nothing */
-    void *memory;       /* the first page boundary inside */
-    bool is_device;     /* the GPU's, not pinned memory of the host */
-    uint64_t secret;    /* of who may open it; 0: it is not shared */
-    uint32_t n_openers; /* other processes that have it */
-    bool is_freed;      /* but for them */
-    size_t n_bytes;     /* whole pages */
-};
-
-struct sim_gpu_call {
-    struct sim_gpu_work work;
-    struct io_gpu_op *op;
-    struct sim_gpu_device *gpu;
-    struct sim_gpu_call *next;
-};
 
 /* ---- memory that holds nothing ---- */
 
@@ -100,37 +80,33 @@ static bool take_real(struct sim_allocation *allocation)
     return true;
 }
 
-static struct sim_gpu_device *gpu_of(struct io_gpu *gpu)
-{
-    return weft_container_of(gpu, struct sim_gpu_device, io);
-}
-
 static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, void **out)
 {
-    struct sim_gpu_device *device = gpu_of(gpu);
+    struct sim_gpu_device *device = sim_gpu_of(gpu);
     struct sim_phantoms *phantoms = device->phantoms;
     if (n_bytes == 0 || n_bytes > SIZE_MAX - 2 * PAGE_BYTES) {
         return n_bytes == 0 ? EINVAL : ENOMEM;
     }
     struct sim_allocation *allocation = weft_calloc(1, sizeof *allocation);
-    bool is_phantom = where == IO_MEMORY_DEVICE && phantoms->range.n_bytes > 0;
+    /* What is small holds its bytes all the same: words that programs tell each other. */
+    bool is_phantom =
+        where == IO_MEMORY_DEVICE && phantoms->range.n_bytes > 0 && n_bytes > PAGE_BYTES;
     allocation->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     if (!(is_phantom ? take_phantom(phantoms, allocation) : take_real(allocation))) {
         free(allocation);
         return ENOMEM;
     }
     allocation->is_device = where == IO_MEMORY_DEVICE;
+    allocation->buffer_id = ++device->n_buffers;
     allocation->next = device->first;
     device->first = allocation;
     *out = allocation->memory;
     return 0;
 }
 
-static void drop_allocation(struct sim_gpu_device *device, struct sim_allocation **at);
-
 static void gpu_free(struct io_gpu *gpu, void *memory)
 {
-    struct sim_gpu_device *device = gpu_of(gpu);
+    struct sim_gpu_device *device = sim_gpu_of(gpu);
     if (memory == NULL) {
         return;
     }
@@ -144,10 +120,10 @@ static void gpu_free(struct io_gpu *gpu, void *memory)
         (*at)->secret = 0;
         return;
     }
-    drop_allocation(device, at);
+    sim_allocation_drop(device, at);
 }
 
-static void drop_allocation(struct sim_gpu_device *device, struct sim_allocation **at)
+void sim_allocation_drop(struct sim_gpu_device *device, struct sim_allocation **at)
 {
     struct sim_allocation *allocation = *at;
     *at = allocation->next;
@@ -159,7 +135,7 @@ static void drop_allocation(struct sim_gpu_device *device, struct sim_allocation
     free(allocation);
 }
 
-static void take_out(struct sim_gpu_call *call)
+void sim_gpu_take_out(struct sim_gpu_call *call)
 {
     struct sim_gpu_call **at = &call->gpu->calls;
     while (*at != call) {
@@ -172,7 +148,8 @@ static void on_done(void *context)
 {
     struct sim_gpu_call *call = context;
     struct io_gpu_op *op = call->op;
-    take_out(call);
+    sim_gpu_take_out(call);
+    sim_stream_done(call->stream, call);
     free(call);
     op->done = true;
     op->error = 0;
@@ -181,22 +158,10 @@ static void on_done(void *context)
 
 /* ---- other GPUs, and memory of the host ---- */
 
-/* Memory of another process's GPU. */
-struct sim_import {
-    struct sim_import *next;
-    struct sim_process *owner;         /* Not owned. */
-    struct sim_allocation *allocation; /* Not owned; it waits for us */
-};
-
-static struct sim_process *process_of(struct sim_gpu_device *device)
-{
-    return weft_container_of(device, struct sim_process, gpu);
-}
-
 /* As world_ways counts places. */
 static uint32_t place_of(struct sim_gpu_device *device, const void *memory)
 {
-    struct sim_process *process = process_of(device);
+    struct sim_process *process = sim_gpu_process(device);
     uint32_t near;
     for (const struct sim_import *at = device->imports; at != NULL; at = at->next) {
         if ((uintptr_t)memory - (uintptr_t)at->allocation->memory <
@@ -212,7 +177,7 @@ static uint32_t place_of(struct sim_gpu_device *device, const void *memory)
 static void find_way(struct sim_gpu_device *device, const struct io_gpu_op *op,
                      struct sim_gpu_work *work)
 {
-    struct sim_process *process = process_of(device);
+    struct sim_process *process = sim_gpu_process(device);
     const struct world_ways *ways = process->host->spec->ways;
     if (ways == NULL || op->kind != IO_GPU_COPY ||
         (device->imports == NULL && process->segments == NULL)) {
@@ -225,111 +190,28 @@ static void find_way(struct sim_gpu_device *device, const struct io_gpu_op *op,
     work->n_way = from == to ? 0 : ways->first[at + 1] - ways->first[at];
 }
 
-/* What a handle's bytes are. */
-struct sim_handle {
-    uint64_t secret, address;
-    uint32_t process;
-};
-_Static_assert(sizeof(struct sim_handle) <= IO_GPU_HANDLE_BYTES, "a handle holds it");
-
-static bool gpu_can_access(struct io_gpu *gpu, const char *peer_uuid)
+static weft_ps now_of(struct sim_gpu_device *device)
 {
-    struct sim_process *process = process_of(gpu_of(gpu));
-    const struct sim_host *host = process->host;
-    for (uint32_t i = 0; i < host->n_processes && host->spec->n_gpus > 0; i++) {
-        if (strcmp(host->processes[i].gpu.io.uuid, peer_uuid) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return sim_now(sim_gpu_process(device)->host->world->engine);
 }
 
-static int gpu_share(struct io_gpu *gpu, void *memory, struct io_gpu_handle *out)
+void sim_gpu_begin(struct sim_gpu_call *call)
 {
-    struct sim_process *process = process_of(gpu_of(gpu));
-    for (struct sim_allocation *at = gpu_of(gpu)->first; at != NULL; at = at->next) {
-        if (at->memory != memory || !at->is_device || at->is_freed) {
-            continue;
-        }
-        struct sim_handle handle = {.address = (uintptr_t)memory,
-                                    .process = process->index};
-        while (at->secret == 0) {
-            process->env.ops->random(&process->env, &at->secret, sizeof at->secret);
-        }
-        handle.secret = at->secret;
-        memset(out, 0, sizeof *out);
-        memcpy(out->bytes, &handle, sizeof handle);
-        return 0;
-    }
-    return EINVAL;
-}
-
-static int gpu_open_peer(struct io_gpu *gpu, const struct io_gpu_handle *handle,
-                         size_t n_bytes, void **out)
-{
-    struct sim_gpu_device *device = gpu_of(gpu);
-    struct sim_host *host = process_of(device)->host;
-    struct sim_handle named;
-    memcpy(&named, handle->bytes, sizeof named);
-    if (named.secret == 0 || named.process >= host->n_processes) {
-        return EINVAL;
-    }
-    struct sim_process *owner = &host->processes[named.process];
-    for (struct sim_allocation *at = owner->gpu.first; at != NULL; at = at->next) {
-        if ((uintptr_t)at->memory != named.address || at->secret != named.secret) {
-            continue;
-        }
-        if (n_bytes > at->n_bytes) {
-            return EINVAL;
-        }
-        struct sim_import *import = weft_calloc(1, sizeof *import);
-        *import = (struct sim_import){device->imports, owner, at};
-        device->imports = import;
-        at->n_openers++;
-        *out = at->memory;
-        return 0;
-    }
-    return ENOENT;
-}
-
-static void close_import(struct sim_gpu_device *device, struct sim_import **from)
-{
-    struct sim_import *import = *from;
-    struct sim_gpu_device *owner = &import->owner->gpu;
-    struct sim_allocation **at = &owner->first;
-    (void)device;
-    *from = import->next;
-    while (*at != import->allocation) {
-        at = &(*at)->next;
-    }
-    if (--(*at)->n_openers == 0 && (*at)->is_freed) {
-        drop_allocation(owner, at);
-    }
-    free(import);
-}
-
-static void gpu_close_peer(struct io_gpu *gpu, void *memory)
-{
-    struct sim_gpu_device *device = gpu_of(gpu);
-    for (struct sim_import **at = &device->imports; *at != NULL; at = &(*at)->next) {
-        if ((*at)->allocation->memory == memory) {
-            close_import(device, at);
-            return;
-        }
-    }
-    weft_check(memory == NULL);
+    find_way(call->gpu, call->op, &call->work);
+    call->work.held_ps = now_of(call->gpu) - call->asked_at;
+    sim_gpu_start(call->gpu->clock, &call->work);
 }
 
 static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
 {
-    struct sim_gpu_device *device = gpu_of(gpu);
+    struct sim_gpu_device *device = sim_gpu_of(gpu);
     struct sim_gpu_call *call = weft_calloc(1, sizeof *call);
     op->done = false;
     op->error = 0;
     call->op = op;
     call->gpu = device;
-    call->next = device->calls;
-    device->calls = call;
+    call->stream = op->stream != NULL ? op->stream : device->own;
+    call->asked_at = now_of(device);
     call->work = (struct sim_gpu_work){.is_reduce = op->kind == IO_GPU_REDUCE,
                                        .out = op->out,
                                        .a = op->a,
@@ -339,8 +221,7 @@ static int gpu_start(struct io_gpu *gpu, struct io_gpu_op *op)
                                        .redop = op->redop,
                                        .divisor = op->divisor,
                                        .done = {on_done, call}};
-    find_way(device, op, &call->work);
-    sim_gpu_start(device->clock, &call->work);
+    sim_stream_add(call);
     return 0;
 }
 
@@ -363,7 +244,8 @@ bool sim_gpu_device_has(const struct sim_gpu_device *gpu, const void *memory)
 /* What the NICs wrote is visible when their completions are, or from now on. */
 static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 {
-    struct sim_process *process = weft_container_of(gpu_of(gpu), struct sim_process, gpu);
+    struct sim_process *process =
+        weft_container_of(sim_gpu_of(gpu), struct sim_process, gpu);
     for (uint32_t i = 0; i < process->env.n_devices; i++) {
         sim_nic_fence_gpu(process->devices[i].nic);
     }
@@ -374,7 +256,7 @@ static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 
 static int gpu_copy_now(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes)
 {
-    sim_move(&gpu_of(gpu)->phantoms->range, to, from, n_bytes);
+    sim_move(&sim_gpu_of(gpu)->phantoms->range, to, from, n_bytes);
     return 0;
 }
 
@@ -386,10 +268,7 @@ static const struct io_gpu_ops gpu_ops = {
     .fence = gpu_fence,
     .upload = gpu_copy_now,
     .download = gpu_copy_now,
-    .can_access = gpu_can_access,
-    .share = gpu_share,
-    .open_peer = gpu_open_peer,
-    .close_peer = gpu_close_peer,
+    .can_access = sim_gpu_can_access,
 };
 
 void sim_gpu_device_init(struct sim_process *process)
@@ -405,6 +284,9 @@ void sim_gpu_device_init(struct sim_process *process)
                 host->spec->n_gpus > 0 ? "sim GPU" : "host memory");
     weft_format(gpu->io.uuid, sizeof gpu->io.uuid, "GPU-sim-%u-%u", host->index,
                 process->index);
+    gpu->own = weft_calloc(1, sizeof *gpu->own);
+    gpu->own->gpu = gpu;
+    gpu->io.sharing = host->spec->n_gpus > 0 ? &sim_gpu_sharing_ops : NULL;
     process->env.gpu = &gpu->io;
 }
 
@@ -413,10 +295,11 @@ void sim_gpu_device_init(struct sim_process *process)
 static void drop_calls(struct sim_gpu_device *gpu, bool told)
 {
     sim_gpu_reset(gpu->clock);
+    sim_streams_reset(gpu);
     while (gpu->calls != NULL) {
         struct sim_gpu_call *call = gpu->calls;
         gpu->calls = call->next;
-        if (told) {
+        if (told && call->op != NULL) {
             call->op->done = true;
             call->op->error = EIO;
         }
@@ -427,12 +310,13 @@ static void drop_calls(struct sim_gpu_device *gpu, bool told)
 void sim_gpu_device_stop(struct sim_gpu_device *gpu)
 {
     drop_calls(gpu, true);
+    sim_streams_advance(sim_gpu_process(gpu)->host);
 }
 
 void sim_gpu_device_close_peers(struct sim_gpu_device *gpu)
 {
     while (gpu->imports != NULL) {
-        close_import(gpu, &gpu->imports);
+        sim_gpu_unimport(&gpu->io, gpu->imports->allocation->memory);
     }
 }
 
@@ -442,8 +326,9 @@ void sim_gpu_device_fini(struct sim_gpu_device *gpu)
         return;
     }
     drop_calls(gpu, false);
+    sim_streams_fini(gpu);
     sim_gpu_destroy(gpu->clock);
     while (gpu->first != NULL) {
-        drop_allocation(gpu, &gpu->first);
+        sim_allocation_drop(gpu, &gpu->first);
     }
 }

@@ -6,6 +6,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 static struct bed bed;
 static struct bed_end ends[2];
@@ -85,9 +86,5 @@ int main(void)
     tcase_add_checked_fixture(networks, NULL, stop);
     tcase_add_loop_test(networks, a_cable_carries_it, 0, (int)WEFT_LENGTH(pairs));
     suite_add_tcase(suite, networks);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define MS ((weft_ns)1000000)
 
@@ -186,9 +187,5 @@ int main(void)
     tcase_add_test(phantom, it_costs_addresses_only);
     tcase_add_test(phantom, memory_of_the_host_is_real);
     suite_add_tcase(suite, phantom);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define MS ((weft_ns)1000000)
 
@@ -371,9 +372,5 @@ int main(void)
     tcase_add_test(loop, tcp_connects_processes_of_a_host);
     tcase_add_test(loop, a_process_dies_alone);
     suite_add_tcase(suite, loop);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

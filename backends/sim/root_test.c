@@ -5,6 +5,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define N_WRITES 32
 
@@ -150,9 +151,5 @@ int main(void)
     tcase_add_test(roots, one_port_alone_has_the_rate_of_its_cable);
     tcase_add_test(roots, directions_of_a_root_are_independent);
     suite_add_tcase(suite, roots);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -41,10 +41,14 @@ struct sim_phantoms {
 struct sim_gpu_device {
     struct io_gpu io;
     struct sim_gpu *clock;
-    struct sim_phantoms *phantoms; /* Not owned */
-    struct sim_gpu_call *calls;    /* Owned; under way, newest first */
-    struct sim_allocation *first;  /* Owned; newest first */
-    struct sim_import *imports;    /* Owned; memory of other GPUs, newest first */
+    struct sim_phantoms *phantoms;                    /* Not owned */
+    struct sim_gpu_call *calls;                       /* Owned; not done, newest first */
+    struct io_gpu_stream *own;                        /* Owned */
+    struct io_gpu_stream *streams;                    /* Owned; created, newest first */
+    struct io_gpu_event *events;                      /* Owned; newest first */
+    uint64_t n_buffers, n_calls, n_streams, n_events; /* ever */
+    struct sim_allocation *first;                     /* Owned; newest first */
+    struct sim_import *imports; /* Owned; memory of other GPUs, newest first */
 };
 
 struct sim_shm;
@@ -82,6 +86,7 @@ struct sim_host {
     struct sim_tap_context *taps;   /* Owned [spec->n_ports] */
     struct sim_shm_block *blocks;   /* Owned; newest first */
     struct sim_gpu_link *gpu_links; /* Owned; of spec->ways; NULL: none */
+    uint32_t n_gpu_waits;           /* of streams of its GPUs, for events */
 };
 
 /* What a cable is like now: faults change parts of it, and their end restores those. */

@@ -6,6 +6,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define MS ((weft_ns)1000000)
 
@@ -386,9 +387,5 @@ int main(void)
     tcase_add_test(queues, a_paused_port_waits);
     tcase_add_test(queues, the_same_seed_tells_the_same_story);
     suite_add_tcase(suite, queues);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "backends/sim/backend.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define MS ((weft_ns)1000000)
@@ -479,9 +480,5 @@ int main(void)
     tcase_add_test(tcase, nothing_to_wait_for_is_not_waited_for);
     tcase_add_test(tcase, the_same_seed_tells_the_same_story);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

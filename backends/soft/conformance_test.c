@@ -1,7 +1,7 @@
 /* The waist's conformance suite over simulated NICs in real time, on loopback addresses. */
-#include <stdlib.h>
 
 #include "backends/soft/world_testing.h"
+#include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
 /* Tasks of the story are the world's to end, before their loop goes. */
@@ -21,9 +21,5 @@ int main(void)
     ops.destroy = destroy;
     Suite *suite = suite_create("io conformance, soft");
     conformance_add(suite, &ops, "mlx5");
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -16,6 +16,7 @@
 #include "backends/soft/loopback.h"
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define S INT64_C(1000000000)
@@ -491,9 +492,5 @@ int main(void)
     tcase_add_test(tcase, hosts_that_come_and_go_leave_nothing);
     tcase_add_test(tcase, noise_on_the_wire_changes_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "backends/soft/host.h"
 #include "backends/verbs/veth_testing.h"
+#include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
 static uint32_t soft_side; /* which host has the simulated NIC */
@@ -54,7 +55,7 @@ static weft_status open_one(struct linux_loop *loop, const struct world_spec *sp
 int main(void)
 {
     const char *why;
-    int n_failed = 0;
+    int status = EXIT_SUCCESS;
     if (!veth_testing_has_rxe(&why)) {
         printf("SKIP io conformance, verbs: %s\n", why);
         return 77;
@@ -63,10 +64,9 @@ int main(void)
         veth_testing = (struct veth_testing){open_one, {soft_side != 0, soft_side != 1}};
         Suite *suite = suite_create("io conformance, soft and rxe");
         conformance_add(suite, &veth_testing_ops, "rxe");
-        SRunner *runner = srunner_create(suite);
-        srunner_run_all(runner, CK_ENV);
-        n_failed += srunner_ntests_failed(runner);
-        srunner_free(runner);
+        if (suite_run(suite) != EXIT_SUCCESS) {
+            status = EXIT_FAILURE;
+        }
     }
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

@@ -248,7 +248,7 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         error = open_socket(udp, &real, &n_buffer, &fd);
     }
     if (error != 0) {
-        udp->error = error;
+        udp->error = error == EADDRNOTAVAIL ? udp->error : error;
         /* Another process of this host has it: whoever started this one may try the next. */
         weft_log(udp->config.log, error == EADDRINUSE ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
                  "%s: no socket for %s: %s", sim_port_name(udp->config.port),
@@ -299,7 +299,9 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
         udp->link = netdev == NULL ? UINT32_MAX : netdev->link;
     }
     soft_udp_open_gids(udp);
-    if (udp->n_sockets == 0) {
+    /* One address that another process has makes the UDP port that process's: it may have come
+     * before another address was there to be bound. */
+    if (udp->error == EADDRINUSE || (udp->n_sockets == 0 && udp->error != 0)) {
         int why = udp->error;
         soft_udp_destroy(udp);
         weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",

@@ -34,7 +34,9 @@ struct soft_udp {
     struct soft_known_target targets[SOFT_TARGETS];
     struct soft_rx *rx; /* Owned */
     struct soft_udp_counters counters;
-    int error; /* of the last socket that could not be bound, or 0 */
+    /* Of the last socket that could not be bound, or 0; not that its address is not there: it may
+     * come, as that of a port without a cable never does. */
+    int error;
 };
 
 /* udp_receive.c */

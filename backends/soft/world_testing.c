@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backends/linux/world_testing.h"
 #include "backends/soft/loopback.h"
 #include "base/check.h"
 #include "base/text.h"
 
 struct soft_world {
-    struct world world;
+    struct loop_world base;
     const struct world_spec *spec;
-    struct linux_loop *loop;
     struct soft_host **hosts; /* Owned [spec->n_hosts] */
     struct world_setting **settings;
     int claim_fd;
@@ -20,7 +20,7 @@ struct soft_world {
 static struct soft_world *of(const struct world *world)
 {
     return (struct soft_world *)(uintptr_t)((uintptr_t)world -
-                                            offsetof(struct soft_world, world));
+                                            offsetof(struct soft_world, base.world));
 }
 
 static void destroy(struct world *world)
@@ -33,7 +33,7 @@ static void destroy(struct world *world)
         soft_host_destroy(self->hosts[i]);
         free(self->settings[i]);
     }
-    linux_loop_destroy(self->loop);
+    linux_loop_destroy(self->base.loop);
     close(self->claim_fd);
     free(self->settings);
     free(self->hosts);
@@ -46,9 +46,9 @@ static weft_status create(const struct world_spec *spec, struct world **out,
     struct soft_world *self = weft_calloc(1, sizeof *self);
     uint8_t block = 0;
     static char text[8];
-    weft_status status = linux_loop_create(spec->n_hosts, &self->loop, error);
+    weft_status status = linux_loop_create(spec->n_hosts, &self->base.loop, error);
     weft_check(status == WEFT_OK);
-    self->world.ops = &soft_testing_ops;
+    self->base.world.ops = &soft_testing_ops;
     self->spec = spec;
     self->hosts = weft_calloc((size_t)spec->n_hosts + 1, sizeof(struct soft_host *));
     self->settings =
@@ -76,13 +76,13 @@ static weft_status create(const struct world_spec *spec, struct world **out,
                     .log = spec->log},
             .spec = spec,
             .host = i};
-        status = soft_host_create(self->loop, &config, &self->hosts[i], error);
+        status = soft_host_create(self->base.loop, &config, &self->hosts[i], error);
     }
     if (status != WEFT_OK) {
-        destroy(&self->world);
+        destroy(&self->base.world);
         return status;
     }
-    *out = &self->world;
+    *out = &self->base.world;
     return WEFT_OK;
 }
 
@@ -90,16 +90,6 @@ static struct io_env *host_env(struct world *world, uint32_t host, uint32_t proc
 {
     weft_check(process == 0);
     return soft_host_env(of(world)->hosts[host]);
-}
-
-static struct io_loop *loop(struct world *world)
-{
-    return linux_loop_io(of(world)->loop);
-}
-
-static weft_ns now(struct world *world)
-{
-    return linux_loop_now(of(world)->loop);
 }
 
 /* Only a cable that goes and comes: both of its ends see it. */
@@ -119,18 +109,6 @@ static int inject(struct world *world, const struct world_fault *fault)
     return 0;
 }
 
-static bool host_alive(const struct world *world, uint32_t host)
-{
-    (void)world;
-    (void)host;
-    return true;
-}
-
-static weft_status step(struct world *world, weft_ns until)
-{
-    return linux_loop_step(of(world)->loop, until);
-}
-
 static void cable_stats(const struct world *world, uint32_t cable,
                         struct world_cable_stats *out)
 {
@@ -145,28 +123,14 @@ static void cable_stats(const struct world *world, uint32_t cable,
     }
 }
 
-static bool counter(const struct world *world, uint32_t index, const char **out_name,
-                    uint64_t *out_value)
-{
-    (void)world;
-    (void)index;
-    (void)out_name;
-    (void)out_value;
-    return false;
-}
-
 const struct world_ops soft_testing_ops = {
     .name = "soft",
     .is_unpaced = true,
     .create = create,
     .host_env = host_env,
-    .loop = loop,
-    .now = now,
+    LOOP_WORLD_OPS,
     .inject = inject,
-    .host_alive = host_alive,
-    .step = step,
     .cable_stats = cable_stats,
-    .counter = counter,
     .destroy = destroy,
 };
 
@@ -177,5 +141,5 @@ struct soft_host *soft_testing_host(struct world *world, uint32_t host)
 
 struct linux_loop *soft_testing_loop(struct world *world)
 {
-    return of(world)->loop;
+    return of(world)->base.loop;
 }

@@ -181,8 +181,8 @@ static void forget_cq(struct verbs_device *device, struct verbs_cq *cq)
     free(cq);
 }
 
-/* Turns a finished creation that nobody waits for into its undoing. False: nothing to undo. */
-static bool turn_into_undo(struct io_op *work)
+/* What undoes a finished creation that nobody waits for; kind NONE: nothing to undo. */
+static struct io_op undo_of(const struct io_op *work)
 {
     struct io_op undo = {.kind = IO_OP_NONE};
     if (work->error == 0 && work->kind == IO_OP_ALLOC_PD) {
@@ -194,8 +194,7 @@ static bool turn_into_undo(struct io_op *work)
     } else if (work->error == 0 && work->kind == IO_OP_CREATE_QP) {
         undo = (struct io_op){.kind = IO_OP_DESTROY_QP, .arg.destroy_qp = work->out.qp};
     }
-    *work = undo;
-    return undo.kind != IO_OP_NONE;
+    return undo;
 }
 
 static void settle_cq(struct verbs_call *call)
@@ -217,12 +216,14 @@ static void finish(void *context)
     if (call->work.error == 0) {
         account(device, &call->work);
     }
-    if (op == NULL && turn_into_undo(&call->work)) {
-        verbs_workers_redo(device,
-                           call); /* before what depends on it, such as dealloc_pd */
-        return;
-    }
-    if (op != NULL) {
+    if (op == NULL) {
+        struct io_op undo = undo_of(&call->work);
+        if (undo.kind != IO_OP_NONE) {
+            /* Before what depends on it, such as dealloc_pd. */
+            verbs_workers_redo(device, call, &undo);
+            return;
+        }
+    } else {
         op->error = call->work.error;
         op->out = call->work.out;
         if (op->kind == IO_OP_CREATE_QP && op->error == 0) {

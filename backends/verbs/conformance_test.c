@@ -2,9 +2,9 @@
  * rxe device on each end, libibverbs. Needs a kernel with rdma_rxe that knows namespaces
  * (7.1 or newer): ci/guest/conformance runs it in one. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "backends/verbs/veth_testing.h"
+#include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
 int main(void)
@@ -17,9 +17,5 @@ int main(void)
     veth_testing = (struct veth_testing){veth_testing_open_verbs, {true, true}};
     Suite *suite = suite_create("io conformance, verbs");
     conformance_add(suite, &veth_testing_ops, "rxe");
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "backends/verbs/bed_testing.h"
 #include "backends/verbs/fake_testing.h"
+#include "base/suite_testing.h"
 
 #define S ((weft_ns)1000000000)
 
@@ -180,9 +180,5 @@ int main(void)
     tcase_add_test(tcase, a_broken_queue_wakes_its_user_who_sees_that);
     tcase_add_test(tcase, a_queue_on_its_way_out_is_not_looked_at);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

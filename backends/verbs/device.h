@@ -174,7 +174,8 @@ void verbs_workers_stop(struct verbs_device *device);
  * executed after those before it that concern the same object, and what takes away a CQ or a
  * PD after all before it; otherwise as soon as a thread is free. Then its posting is run. */
 void verbs_workers_add(struct verbs_device *device, struct verbs_call *call);
-void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call);
+void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call,
+                        const struct io_op *work);
 /* The call is finished: what waited for it may begin. It is the caller's again. */
 void verbs_workers_remove(struct verbs_device *device, struct verbs_call *call);
 

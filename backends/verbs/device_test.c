@@ -11,6 +11,7 @@
 #include "backends/verbs/bed_testing.h"
 #include "backends/verbs/fake_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define S ((weft_ns)1000000000)
@@ -404,9 +405,5 @@ int main(void)
     tcase_add_test(tcase, an_armed_cq_wakes_its_task_once);
     tcase_add_test(tcase, async_events_name_their_object);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -90,9 +90,42 @@ static weft_status open_one(struct verbs_host *host, struct ibv_device *from,
     return WEFT_OK;
 }
 
+static bool has_address(const struct io_netdev *netdev, const struct world_port *port)
+{
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        for (uint32_t k = 0; k < port->n_addresses; k++) {
+            if (io_ip_equal(&netdev->addresses[i].ip, &port->addresses[k].ip)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* As users know the port at the cable; they may not know what the kernel called the device. */
+static void name_like(struct io_device *device, const struct io_hostinfo *info,
+                      const struct world_host *like)
+{
+    uint32_t ifindex;
+
+    if (device->n_ports != 1 || device->ops->port_netdev(device, 1, &ifindex) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        for (uint32_t k = 0; k < like->n_ports && info->netdevs[i].ifindex == ifindex;
+             k++) {
+            if (has_address(&info->netdevs[i], &like->ports[k])) {
+                weft_format(device->name, sizeof device->name, "%s", like->ports[k].name);
+                return;
+            }
+        }
+    }
+}
+
 /* A device that cannot be opened is no reason not to use the others. */
 static void open_all(struct verbs_host *host, struct ibv_device **list, int n,
-                     const struct verbs_device_config *config)
+                     const struct verbs_device_config *config,
+                     const struct world_host *like)
 {
     for (int i = 0; i < n && i < DEVICES_MAX; i++) {
         struct weft_error error = {.status = WEFT_OK};
@@ -102,6 +135,9 @@ static void open_all(struct verbs_host *host, struct ibv_device **list, int n,
             weft_error_format(&error, text, sizeof text);
             weft_log(config->log, WEFT_LOG_WARN, "%s: %s", error.object, text);
         }
+    }
+    for (uint32_t i = 0; like != NULL && i < host->n_devices; i++) {
+        name_like(host->devices[i], config->info, like);
     }
     qsort(host->devices, host->n_devices, sizeof(struct io_device *), by_name);
 }
@@ -154,7 +190,7 @@ static weft_status open_devices(struct verbs_host *host,
     if (wish->n > 0) {
         status = open_wanted(host, list, n, &device_config, wish, error);
     } else {
-        open_all(host, list, n, &device_config);
+        open_all(host, list, n, &device_config, config->like);
     }
     linux_env_leave(host->linux_env);
     host->library->free_device_list(list);

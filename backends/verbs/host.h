@@ -3,12 +3,14 @@
  *
  * Settings that it reads: WEFT_DEVICES ("p0=rxe_ab,p1=rxe_ac", or "mlx5_0,mlx5_1"): these
  * devices, in this order, under these names; otherwise all whose port has a netdev in the
- * host's network namespace, by name. WEFT_MANAGEMENT: the netdev that reaches every host;
+ * host's network namespace, by name; those with an address of a port that the host is said to
+ * have (`like`) are called like that. WEFT_MANAGEMENT: the netdev that reaches every host;
  * otherwise the first that is up, has an address and no RDMA port. */
 #ifndef WEFT_BACKENDS_VERBS_HOST_H
 #define WEFT_BACKENDS_VERBS_HOST_H
 
 #include "backends/linux/env.h"
+#include "io/world.h"
 
 struct verbs_host;
 struct verbs_library;
@@ -17,6 +19,7 @@ struct verbs_host_config {
     struct linux_env_config env;         /* management: wins over WEFT_MANAGEMENT */
     const struct verbs_library *library; /* NULL: the system's, opened at run time */
     const char *sysfs;                   /* NULL: "/sys" */
+    const struct world_host *like;       /* Not owned; only during the call; or NULL */
     /* The calling thread serves this host and nothing else. If a device's work is done by the
      * kernel on the processors of its users (rdma_rxe), the thread becomes SCHED_BATCH, sched(7):
      * a completion does not push that work aside, so that a look finds many, not one. */

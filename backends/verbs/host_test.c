@@ -6,13 +6,13 @@
 #include <check.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backends/linux/netns_testing.h"
 #include "backends/verbs/fake_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 static struct linux_loop *loop;
 static struct verbs_host *host;
@@ -135,6 +135,30 @@ START_TEST(named_devices_in_the_order_and_by_the_names_given)
 }
 END_TEST
 
+/* The kernel's names say nothing; the address of the cable does. */
+START_TEST(devices_are_called_like_the_ports_whose_addresses_they_have)
+{
+    struct io_prefix own[2];
+    const struct world_port ports[] = {
+        {.name = "p7", .addresses = &own[0], .n_addresses = 1},
+        {.name = "p3", .addresses = &own[1], .n_addresses = 1}};
+    const struct world_host like = {.name = "titanic", .ports = ports, .n_ports = 2};
+    const struct verbs_host_config config = {
+        .env = {.name = "titanic", .netns_fd = netns, .only_given_settings = true},
+        .library = &fake.library,
+        .like = &like};
+    struct weft_error error = {.status = WEFT_OK};
+
+    ck_assert(io_prefix_parse("10.77.0.2/24", &own[0])); /* of the cable's other end */
+    ck_assert(io_prefix_parse("10.77.0.1/24", &own[1]));
+    ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
+    struct io_env *env = verbs_host_env(host);
+    ck_assert_uint_eq(env->n_devices, 2);
+    ck_assert_str_eq(env->devices[0]->name, "p3"); /* rxe_c0, on c0 */
+    ck_assert_str_eq(env->devices[1]->name, "rxe_c1");
+}
+END_TEST
+
 START_TEST(a_missing_device_is_named)
 {
     struct weft_error error;
@@ -219,15 +243,12 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, all_devices_of_this_namespace_by_name);
     tcase_add_test(tcase, named_devices_in_the_order_and_by_the_names_given);
+    tcase_add_test(tcase, devices_are_called_like_the_ports_whose_addresses_they_have);
     tcase_add_test(tcase, a_missing_device_is_named);
     tcase_add_test(tcase, nonsense_is_refused);
     tcase_add_test(tcase, no_device_is_a_fact_of_the_environment);
     tcase_add_test(tcase, a_software_nic_goes_before_a_thread_that_is_the_host_s);
     tcase_add_test(tcase, the_real_library_never_crashes_a_host);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,8 +2,9 @@
 #include "backends/verbs/library.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/suite_testing.h"
 
 START_TEST(an_absent_library_is_a_fact_of_the_environment)
 {
@@ -50,9 +51,5 @@ int main(void)
     tcase_add_test(tcase, a_library_of_something_else_is_named_with_what_it_lacks);
     tcase_add_test(tcase, the_systems_library_has_everything);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

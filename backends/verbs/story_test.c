@@ -1,11 +1,11 @@
 /* The data path as the event story has it, over a device that only answers. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/verbs/device.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "base/trace.h"
 
@@ -141,17 +141,11 @@ int main(void)
 {
     Suite *suite = suite_create("verbs/story");
     TCase *tests = tcase_create("story");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, nothing_changes_when_nobody_listens);
     tcase_add_test(tests, what_was_posted_is_told);
     tcase_add_test(tests, what_was_polled_is_told);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "backends/linux/netns_testing.h"
+#include "backends/linux/world_testing.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "io/conformance_testing.h"
 
 struct veth_world {
-    struct world world;
-    struct linux_loop *loop;
+    struct loop_world base;
     struct veth_testing_host hosts[2];
     int netns[2];
     uint64_t bytes[2], packets[2]; /* sent over the cable before the story */
@@ -29,7 +29,7 @@ struct veth_testing veth_testing;
 static struct veth_world *of(const struct world *world)
 {
     return (struct veth_world *)(uintptr_t)((uintptr_t)world -
-                                            offsetof(struct veth_world, world));
+                                            offsetof(struct veth_world, base.world));
 }
 
 /* ---- soft-RoCE links, rdma-link(8) ---- */
@@ -95,20 +95,9 @@ static void count_sent(const struct veth_world *self, int host, uint64_t *bytes,
     *packets = sent.packets - self->packets[host];
 }
 
-static void lay_cables(const struct world_spec *spec, const int netns[2])
+static void add_devices(const struct world_spec *spec, const int netns[2])
 {
-    char text[IO_IP_TEXT_BYTES + 4], ip[IO_IP_TEXT_BYTES];
-    netns_testing_veth(netns[0], "p0", netns[1], "p0", spec->hosts[0].ports[0].mtu_bytes);
-    netns_testing_veth(netns[0], "mgmt", netns[1], "mgmt", 1500);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct io_prefix *prefix = &spec->hosts[i].ports[0].addresses[0];
-        weft_format(text, sizeof text, "%s/%u", io_ip_format(&prefix->ip, ip, sizeof ip),
-                    prefix->prefix_len);
-        netns_testing_address(netns[i], "p0", text);
-        weft_format(text, sizeof text, "%s/%u",
-                    io_ip_format(&spec->hosts[i].management_ip, ip, sizeof ip),
-                    spec->management.prefix_len);
-        netns_testing_address(netns[i], "mgmt", text);
         if (veth_testing.has_rxe[i]) {
             ck_assert_int_eq(add_rxe(netns[i], spec->hosts[i].name, "p0"), 0);
         }
@@ -119,20 +108,21 @@ static weft_status create(const struct world_spec *spec, struct world **out,
                           struct weft_error *error)
 {
     struct veth_world *self = weft_calloc(1, sizeof *self);
-    self->world.ops = &veth_testing_ops;
-    ck_assert_int_eq(linux_loop_create(2, &self->loop, error), WEFT_OK);
+    self->base.world.ops = &veth_testing_ops;
+    ck_assert_int_eq(linux_loop_create(2, &self->base.loop, error), WEFT_OK);
     self->netns[0] = netns_testing_create();
     self->netns[1] = netns_testing_create();
-    lay_cables(spec, self->netns);
+    loop_world_lay_cables(spec, self->netns);
+    add_devices(spec, self->netns);
     for (uint32_t i = 0; i < 2; i++) {
-        weft_status status = veth_testing.open(self->loop, spec, i, self->netns[i],
+        weft_status status = veth_testing.open(self->base.loop, spec, i, self->netns[i],
                                                &self->hosts[i], error);
         if (status != WEFT_OK) {
             return status;
         }
         count_sent(self, (int)i, &self->bytes[i], &self->packets[i]);
     }
-    *out = &self->world;
+    *out = &self->base.world;
     return WEFT_OK;
 }
 
@@ -140,16 +130,6 @@ static struct io_env *host_env(struct world *world, uint32_t host, uint32_t proc
 {
     (void)process;
     return of(world)->hosts[host].env;
-}
-
-static struct io_loop *loop(struct world *world)
-{
-    return linux_loop_io(of(world)->loop);
-}
-
-static weft_ns now(struct world *world)
-{
-    return linux_loop_now(of(world)->loop);
 }
 
 static int inject(struct world *world, const struct world_fault *fault)
@@ -161,18 +141,6 @@ static int inject(struct world *world, const struct world_fault *fault)
     return 0;
 }
 
-static bool host_alive(const struct world *world, uint32_t host)
-{
-    (void)world;
-    (void)host;
-    return true;
-}
-
-static weft_status step(struct world *world, weft_ns until)
-{
-    return linux_loop_step(of(world)->loop, until);
-}
-
 static void cable_stats(const struct world *world, uint32_t cable,
                         struct world_cable_stats *out)
 {
@@ -181,16 +149,6 @@ static void cable_stats(const struct world *world, uint32_t cable,
     for (int i = 0; i < 2; i++) {
         count_sent(of(world), i, &out->bytes[i], &out->packets[i]);
     }
-}
-
-static bool counter(const struct world *world, uint32_t index, const char **out_name,
-                    uint64_t *out_value)
-{
-    (void)world;
-    (void)index;
-    (void)out_name;
-    (void)out_value;
-    return false;
 }
 
 static void destroy(struct world *world)
@@ -208,7 +166,7 @@ static void destroy(struct world *world)
             io_task_fini(&now_testing.task[i][j]);
         }
     }
-    linux_loop_destroy(self->loop);
+    linux_loop_destroy(self->base.loop);
     free(self);
 }
 
@@ -216,13 +174,9 @@ const struct world_ops veth_testing_ops = {
     .name = "veth",
     .create = create,
     .host_env = host_env,
-    .loop = loop,
-    .now = now,
+    LOOP_WORLD_OPS,
     .inject = inject,
-    .host_alive = host_alive,
-    .step = step,
     .cable_stats = cable_stats,
-    .counter = counter,
     .destroy = destroy,
 };
 

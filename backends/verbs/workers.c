@@ -189,10 +189,12 @@ void verbs_workers_add(struct verbs_device *device, struct verbs_call *call)
     pthread_mutex_unlock(&device->workers.lock);
 }
 
-void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call)
+void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call,
+                        const struct io_op *work)
 {
-    pthread_mutex_lock(&device->workers.lock);
+    pthread_mutex_lock(&device->workers.lock); /* others look at what each does */
     weft_check(call->state == VERBS_POSTED);
+    call->work = *work;
     call->state = VERBS_WAITING;
     device->workers.n_posted--;
     wake(device);

@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/verbs/bed_testing.h"
 #include "backends/verbs/device.h"
 #include "backends/verbs/fake_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 #define S ((weft_ns)1000000000)
 
@@ -162,17 +162,11 @@ int main(void)
 {
     Suite *suite = suite_create("verbs workers");
     TCase *tcase = tcase_create("workers");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_checked_fixture(tcase, setup, verbs_bed_teardown);
     tcase_add_test(tcase, a_modify_that_stalls_holds_no_other_verb);
     tcase_add_test(tcase, order_is_kept_where_it_matters);
     tcase_add_test(tcase, a_receive_posted_in_error_is_flushed_too);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,8 +2,9 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/suite_testing.h"
 
 static weft_status lose_a_race(struct weft_error *error)
 {
@@ -117,17 +118,11 @@ int main(void)
 {
     Suite *suite = suite_create("base/error");
     TCase *tcase = tcase_create("error");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, the_first_place_that_knows_wins);
     tcase_add_test(tcase, nobody_to_tell_is_fine);
     tcase_add_test(tcase, completions_are_named_as_in_verbs_h);
     tcase_add_test(tcase, long_texts_and_many_values_are_cut);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 #include "base/heap.h"
 
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 
 #define N 500
 
@@ -129,16 +129,10 @@ int main(void)
 {
     Suite *suite = suite_create("base/heap");
     TCase *tcase = tcase_create("heap");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, equal_keys_leave_in_order_of_arrival);
     tcase_add_test(tcase, setting_again_moves_behind_its_equals);
     tcase_add_loop_test(tcase, agrees_with_a_searched_list, 0, 4);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

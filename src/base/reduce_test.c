@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 
 #define N_PAIRS 2000
 
@@ -381,8 +382,6 @@ int main(void)
 {
     Suite *suite = suite_create("base/reduce");
     TCase *tcase = tcase_create("reduce");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, every_dtype_and_op_agrees_with_the_oracle, 0,
@@ -393,9 +392,5 @@ int main(void)
     tcase_add_test(tcase, names_go_both_ways);
     tcase_add_test_raise_signal(tcase, division_by_zero_is_our_bug, 6);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

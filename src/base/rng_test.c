@@ -1,8 +1,9 @@
 #include "base/rng.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/suite_testing.h"
 
 START_TEST(the_generator_is_xoshiro256_star_star)
 {
@@ -96,8 +97,6 @@ int main(void)
 {
     Suite *suite = suite_create("base/rng");
     TCase *tcase = tcase_create("rng");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, the_generator_is_xoshiro256_star_star);
     tcase_add_test(tcase, streams_depend_on_seed_and_name_only);
@@ -105,9 +104,5 @@ int main(void)
     tcase_add_test(tcase, certain_answers_draw_nothing);
     tcase_add_test(tcase, bytes_come_little_end_first_whatever_the_machine);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/suite_testing.h"
 
 START_TEST(text_grows_and_stays_terminated)
 {
@@ -145,8 +146,6 @@ int main(void)
 {
     Suite *suite = suite_create("base/text");
     TCase *tcase = tcase_create("text, log, status, check");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, text_grows_and_stays_terminated);
     tcase_add_test(tcase, a_file_is_read_whole_or_cut_after_what_is_too_much);
@@ -156,9 +155,5 @@ int main(void)
     tcase_add_test(tcase, every_status_has_a_name_of_its_own);
     tcase_add_test_raise_signal(tcase, failed_check_aborts, 6);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

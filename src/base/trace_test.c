@@ -3,10 +3,10 @@
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 static void collect(void *context, const char *line, size_t n_bytes)
@@ -134,8 +134,6 @@ int main(void)
 {
     Suite *suite = suite_create("base/trace");
     TCase *tcase = tcase_create("trace");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, a_story_is_lines_of_integers_and_words);
     tcase_add_test(tcase, nothing_is_written_when_off);
@@ -143,9 +141,5 @@ int main(void)
     tcase_add_test(tcase, long_lines_are_cut_but_stay_lines);
     tcase_add_test_raise_signal(tcase, a_line_within_a_line_is_our_bug, 6);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

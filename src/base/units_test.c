@@ -2,9 +2,9 @@
 
 #include <check.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -228,8 +228,6 @@ int main(void)
 {
     Suite *suite = suite_create("base/units");
     TCase *tcase = tcase_create("units");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_loop_test(tcase, rates_are_exact, 0, N(rates));
     tcase_add_loop_test(tcase, bad_rates_leave_the_value_alone, 0, N(bad_rates));
@@ -241,9 +239,5 @@ int main(void)
     tcase_add_test(tcase, the_shortest_exact_text);
     tcase_add_test(tcase, what_is_formatted_parses_to_the_same);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

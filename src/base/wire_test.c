@@ -1,8 +1,9 @@
 #include "base/wire.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/suite_testing.h"
 
 static const uint8_t all[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
                               0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10,
@@ -90,16 +91,10 @@ int main(void)
 {
     Suite *suite = suite_create("base/wire");
     TCase *tcase = tcase_create("wire");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, written_in_network_order_and_read_back);
     tcase_add_test(tcase, nothing_is_written_past_the_end);
     tcase_add_test(tcase, after_an_overrun_everything_reads_as_zero);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -7,77 +7,17 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
+#include "boot/job_testing.h"
 #include "boot/private.h"
-#include "conn/conn_testing.h"
 
-#define RANKS 3
-#define KIND BED_KIND_TEST
-
-struct job {
-    struct bed bed;
-    struct boot_config config;
-    struct boot *boots[RANKS];
-    weft_status status[RANKS]; /* of the last progress */
-    struct weft_error errors[RANKS];
-};
-
-static void on_task(struct bed *bed, struct io_task *task)
-{
-    struct job *job = bed->user;
-    uint32_t r = task->host;
-    if (job->boots[r] == NULL || task != boot_task(job->boots[r])) {
-        return;
-    }
-    weft_error_clear(&job->errors[r]);
-    job->status[r] = boot_progress(job->boots[r], &job->errors[r]);
-}
-
-static void job_open(struct job *job, const char *chunk, uint64_t seed)
-{
-    *job =
-        (struct job){.config = {.n_ranks = RANKS,
-                                .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
-                                .patience_ns = 60 * BED_S,
-                                .step_ns = 30 * BED_S}};
-    memset(job->config.job_key, 7, sizeof(job->config.job_key));
-    bed_open(&job->bed,
-             &(struct bed_config){.seed = seed, .triangle = true, .tcp_chunk = chunk});
-    job->bed.user = job;
-    job->bed.on_task = on_task;
-}
-
-static weft_status try_open(struct job *job, uint32_t r, struct weft_error *error)
-{
-    weft_error_clear(error);
-    return boot_open(job->bed.hosts[r].env, &job->config, KIND, &job->boots[r], error);
-}
-
-static void rank_open(struct job *job, uint32_t r)
-{
-    job->config.rank = r;
-    job->status[r] = WEFT_AGAIN;
-    ck_assert_int_eq(try_open(job, r, &job->errors[r]), WEFT_OK);
-}
+#define RANKS JOB_RANKS
 
 static void open_all(struct job *job)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        rank_open(job, r);
+        job_open_rank(job, r);
     }
-}
-
-static void rank_close(struct job *job, uint32_t r)
-{
-    boot_close(job->boots[r]);
-    job->boots[r] = NULL;
-}
-
-static void job_close(struct job *job)
-{
-    for (uint32_t r = 0; r < RANKS; r++) {
-        rank_close(job, r);
-    }
-    bed_close(&job->bed);
 }
 
 static void gather(struct job *job, uint32_t r, uint8_t round, size_t n_bytes)
@@ -88,18 +28,6 @@ static void gather(struct job *job, uint32_t r, uint8_t round, size_t n_bytes)
     job->status[r] = WEFT_AGAIN;
     boot_gather(job->boots[r], mine, n_bytes);
     free(mine);
-}
-
-static bool all_there(const struct bed *bed)
-{
-    const struct job *job = bed->user;
-
-    for (uint32_t r = 0; r < RANKS; r++) {
-        if (job->boots[r] != NULL && job->status[r] == WEFT_AGAIN) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static void check_result(const struct job *job, uint32_t r, uint8_t round, size_t n_bytes)
@@ -117,7 +45,7 @@ static void round_of_all(struct job *job, uint8_t round, size_t n_bytes)
     for (uint32_t r = 0; r < RANKS; r++) {
         gather(job, r, round, n_bytes);
     }
-    ck_assert(bed_run(&job->bed, 10 * BED_S, all_there));
+    ck_assert(bed_run(&job->bed, 10 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         check_result(job, r, round, n_bytes);
     }
@@ -128,7 +56,7 @@ START_TEST(ranks_gather_blobs_of_any_size)
     static const size_t sizes[] = {1, 0, 128, 4000, 4017, 65536, 0, 17};
     struct job job;
 
-    job_open(&job, NULL, 60);
+    job_open(&job, 60, NULL);
     open_all(&job);
     for (uint8_t i = 0; i < WEFT_LENGTH(sizes); i++) {
         round_of_all(&job, i, sizes[i]);
@@ -143,7 +71,7 @@ START_TEST(splitting_the_streams_changes_nothing)
                                          "12", "13", "59", "61"};
     struct job job;
 
-    job_open(&job, chunks[_i], 61);
+    job_open(&job, 61, chunks[_i]);
     open_all(&job);
     round_of_all(&job, 1, 100);
     round_of_all(&job, 2, 0);
@@ -156,17 +84,17 @@ START_TEST(the_order_of_coming_does_not_matter)
 {
     struct job job;
 
-    job_open(&job, NULL, 62);
-    rank_open(&job, 2);
+    job_open(&job, 62, NULL);
+    job_open_rank(&job, 2);
     gather(&job, 2, 1, 8);
     bed_run(&job.bed, 10 * BED_S, NULL);
-    rank_open(&job, 1);
+    job_open_rank(&job, 1);
     gather(&job, 1, 1, 8);
     bed_run(&job.bed, 10 * BED_S, NULL);
-    rank_open(&job, 0);
+    job_open_rank(&job, 0);
     bed_run(&job.bed, 5 * BED_S, NULL);
     gather(&job, 0, 1, 8);
-    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         check_result(&job, r, 1, 8);
     }
@@ -174,7 +102,7 @@ START_TEST(the_order_of_coming_does_not_matter)
     gather(&job, 2, 2, 12);
     bed_run(&job.bed, BED_S, NULL);
     gather(&job, 0, 2, 12);
-    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         check_result(&job, r, 2, 12);
     }
@@ -195,13 +123,13 @@ START_TEST(who_does_not_come_is_named_to_all)
     struct job job;
     weft_ns since;
 
-    job_open(&job, NULL, 63);
+    job_open(&job, 63, NULL);
     since = bed_now(&job.bed);
-    rank_open(&job, 0);
-    rank_open(&job, 2);
+    job_open_rank(&job, 0);
+    job_open_rank(&job, 2);
     gather(&job, 0, 1, 8);
     gather(&job, 2, 1, 8);
-    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_le(bed_now(&job.bed) - since, 62 * BED_S);
     ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
@@ -217,10 +145,10 @@ END_TEST
 START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
 {
     struct job job;
-    job_open(&job, NULL, 64);
-    rank_open(&job, 1);
+    job_open(&job, 64, NULL);
+    job_open_rank(&job, 1);
     gather(&job, 1, 1, 8);
-    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
     ck_assert_int_eq(rank_of(&job, 1), 0);
     ck_assert_str_eq(weft_error_value(&job.errors[1], "missing")->text, "0");
@@ -234,13 +162,13 @@ START_TEST(who_is_late_is_named_to_all)
     struct job job;
     weft_ns since;
 
-    job_open(&job, NULL, 65);
+    job_open(&job, 65, NULL);
     open_all(&job);
     round_of_all(&job, 1, 4);
     since = bed_now(&job.bed);
     gather(&job, 0, 2, 4);
     gather(&job, 1, 2, 4);
-    ck_assert(!bed_run(&job.bed, 29 * BED_S, all_there));
+    ck_assert(!bed_run(&job.bed, 29 * BED_S, job_is_settled));
     bed_run(&job.bed, 5 * BED_S, NULL);
     ck_assert_int_le(bed_now(&job.bed) - since, 35 * BED_S);
     ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
@@ -260,7 +188,7 @@ START_TEST(who_goes_is_named_to_all)
     struct job job;
     weft_ns since;
 
-    job_open(&job, NULL, 66);
+    job_open(&job, 66, NULL);
     open_all(&job);
     round_of_all(&job, 1, 4);
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -275,7 +203,7 @@ START_TEST(who_goes_is_named_to_all)
         ck_assert_int_eq(job.bed.world->ops->inject(job.bed.world, &fault), 0);
         job.status[gone] = WEFT_OK;
     } else if (way == 1) {
-        rank_close(&job, gone);
+        job_close_rank(&job, gone);
     } else {
         boot_abort(job.boots[gone], "out of luck");
         ck_assert_int_eq(boot_progress(job.boots[gone], &job.errors[gone]),
@@ -283,7 +211,7 @@ START_TEST(who_goes_is_named_to_all)
         ck_assert_int_eq(rank_of(&job, gone), gone);
         job.status[gone] = WEFT_ERR_CLOSED;
     }
-    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     ck_assert_int_le(bed_now(&job.bed) - since, 61 * BED_S);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (r != gone) {
@@ -306,7 +234,7 @@ START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
     struct job job;
     weft_ns since;
 
-    job_open(&job, NULL, 73);
+    job_open(&job, 73, NULL);
     open_all(&job);
     round_of_all(&job, 1, 4);
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -323,7 +251,7 @@ START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
         frame_close(&job.boots[gone]->client->stream.link, true);
     }
     job.status[gone] = WEFT_ERR_CLOSED;
-    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
     ck_assert_int_lt(bed_now(&job.bed) - since, 10 * BED_MS);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (r != gone) {
@@ -339,13 +267,13 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
 {
     struct job job;
 
-    job_open(&job, NULL, 67);
+    job_open(&job, 67, NULL);
     open_all(&job);
     round_of_all(&job, 1, 4);
-    rank_close(&job, 1);
+    job_close_rank(&job, 1);
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_eq(job.status[0], WEFT_OK);
-    rank_close(&job, 0);
+    job_close_rank(&job, 0);
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_ge(job.status[2], 0);
     job_close(&job);
@@ -356,18 +284,18 @@ START_TEST(another_job_key_does_not_get_in)
 {
     struct job job;
 
-    job_open(&job, NULL, 68);
-    rank_open(&job, 0);
-    rank_open(&job, 1);
+    job_open(&job, 68, NULL);
+    job_open_rank(&job, 0);
+    job_open_rank(&job, 1);
     job.config.job_key[0] ^= 1;
-    rank_open(&job, 2);
+    job_open_rank(&job, 2);
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_eq(job.status[2], WEFT_ERR_AUTH);
     ck_assert_int_eq(rank_of(&job, 2), 0);
     ck_assert_int_eq(job.status[0], WEFT_AGAIN);
-    rank_close(&job, 2);
+    job_close_rank(&job, 2);
     job.config.job_key[0] ^= 1;
-    rank_open(&job, 2);
+    job_open_rank(&job, 2);
     round_of_all(&job, 1, 4);
     job_close(&job);
 }
@@ -377,21 +305,22 @@ START_TEST(a_rank_that_is_wrong_about_the_job_does_not_get_in)
 {
     struct job job;
 
-    job_open(&job, NULL, 69);
-    rank_open(&job, 0);
-    rank_open(&job, 1);
+    job_open(&job, 69, NULL);
+    job_open_rank(&job, 0);
+    job_open_rank(&job, 1);
     if (_i == 0) {
         job.config.n_ranks = 4; /* another job of the same key */
     }
     job.config.rank = 1; /* and a rank that is here already */
     job.status[2] = WEFT_AGAIN;
     ck_assert_int_eq(
-        boot_open(job.bed.hosts[2].env, &job.config, KIND, &job.boots[2], NULL), WEFT_OK);
+        boot_open(job.bed.hosts[2].env, &job.config, BED_KIND_TEST, &job.boots[2], NULL),
+        WEFT_OK);
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_lt(job.status[2], 0);
-    rank_close(&job, 2);
+    job_close_rank(&job, 2);
     job.config.n_ranks = RANKS;
-    rank_open(&job, 2);
+    job_open_rank(&job, 2);
     round_of_all(&job, 1, 4);
     job_close(&job);
 }
@@ -401,12 +330,12 @@ START_TEST(blobs_of_different_sizes_are_told)
 {
     struct job job;
 
-    job_open(&job, NULL, 70);
+    job_open(&job, 70, NULL);
     open_all(&job);
     gather(&job, 0, 1, _i == 0 ? 8 : 4);
     gather(&job, 1, 1, _i == 0 ? 4 : 8);
     gather(&job, 2, 1, _i == 0 ? 8 : 8);
-    ck_assert(bed_run(&job.bed, 100 * BED_S, all_there));
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         ck_assert_int_lt(job.status[r], 0);
     }
@@ -421,10 +350,10 @@ START_TEST(strangers_do_not_disturb)
     struct io_stream *streams[100];
     struct io_task task;
     struct io_env *env;
-    job_open(&job, NULL, 71);
-    rank_open(&job, 0);
+    job_open(&job, 71, NULL);
+    job_open_rank(&job, 0);
     env = job.bed.hosts[1].env;
-    io_task_init(&task, job.bed.loop, 1, KIND);
+    io_task_init(&task, job.bed.loop, 1, BED_KIND_TEST);
     for (size_t i = 0; i < WEFT_LENGTH(streams); i++) {
         size_t n;
 
@@ -435,8 +364,8 @@ START_TEST(strangers_do_not_disturb)
             (void)env->oob->send(streams[i], "GET /", 5, &n);
         }
     }
-    rank_open(&job, 1);
-    rank_open(&job, 2);
+    job_open_rank(&job, 1);
+    job_open_rank(&job, 2);
     round_of_all(&job, 1, 4);
     bed_run(&job.bed, 10 * BED_S, NULL);
     round_of_all(&job, 2, 4);
@@ -453,16 +382,16 @@ START_TEST(one_rank_is_a_job_and_a_bad_rank_is_none)
     struct job job;
     struct weft_error error = {0};
 
-    job_open(&job, NULL, 72);
+    job_open(&job, 72, NULL);
     job.config.n_ranks = 1;
-    rank_open(&job, 0);
+    job_open_rank(&job, 0);
     gather(&job, 0, 3, 5);
-    ck_assert(bed_run(&job.bed, BED_S, all_there));
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
     ck_assert_mem_eq(boot_result(job.boots[0]), "\x30\x30\x30\x30\x30", 5);
     job.config.rank = 1;
-    ck_assert_int_eq(try_open(&job, 1, &error), WEFT_ERR_INPUT);
+    ck_assert_int_eq(job_try_open(&job, 1, &error), WEFT_ERR_INPUT);
     job.config.rank = 0;
-    ck_assert_int_eq(try_open(&job, 1, &error),
+    ck_assert_int_eq(job_try_open(&job, 1, &error),
                      WEFT_ERR_SYSTEM); /* not this host's address */
     ck_assert_int_eq(error.sys_errno, EADDRNOTAVAIL);
     boot_close(NULL);
@@ -474,8 +403,6 @@ int main(void)
 {
     Suite *suite = suite_create("boot");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -493,8 +420,5 @@ int main(void)
     tcase_add_loop_test(tcase, blobs_of_different_sizes_are_told, 0, 2);
     tcase_add_test(tcase, strangers_do_not_disturb);
     tcase_add_test(tcase, one_rank_is_a_job_and_a_bad_rank_is_none);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

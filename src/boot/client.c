@@ -38,6 +38,11 @@ static weft_status retry(struct boot *boot, int error_number)
 
     frame_close(&client->stream.link, true);
     client->last_errno = error_number;
+    client->short_ns = error_number != EMFILE && error_number != ENFILE &&
+                               error_number != ENOBUFS && error_number != ENOMEM
+                           ? 0
+                       : client->short_ns == 0 ? now
+                                               : client->short_ns;
     client->refused_ns = error_number != ECONNREFUSED ? 0
                          : client->refused_ns == 0    ? now
                                                       : client->refused_ns;
@@ -208,6 +213,38 @@ static weft_status take(struct boot *boot, const struct frame *frame)
     return WEFT_ERR_PROTOCOL;
 }
 
+static weft_status died(struct boot *boot)
+{
+    weft_status status = boot_fail(boot, WEFT_ERR_CLOSED, 0, "died: its stream ended");
+
+    weft_error_int(&boot->error, "stream_ended", 1);
+    return status;
+}
+
+/* Rank 0 may still hold the rendezvous before this one, where we are known already (may_miss), or
+ * have lost the stream before it knew whose it was. */
+static weft_status try_again(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+
+    boot->error = (struct weft_error){0};
+    client->sent = 0;
+    client->received = 0;
+    client->blob_sent = false;
+    client->server_left = false;
+    return retry(boot, EPROTO);
+}
+
+/* Whether rank 0, which said nothing yet, may have turned a stranger away: short of memory, or of
+ * places. If it died instead the next connection is refused. */
+static bool may_be_unknown(const struct boot *boot)
+{
+    const struct boot_client *client = boot->client;
+
+    return !boot->config.may_miss && boot->round == 1 && boot->is_active &&
+           client->received == 0 && !client->server_left && client->lost_ns == 0;
+}
+
 static weft_status exchange(struct boot *boot)
 {
     struct boot_client *client = boot->client;
@@ -233,14 +270,17 @@ static weft_status exchange(struct boot *boot)
     if (received == WEFT_ERR_CLOSED && client->server_left && !boot->is_active) {
         return WEFT_AGAIN;
     }
+    boot_own_errno(boot, &why);
+    if (received == WEFT_ERR_CLOSED && boot->error.sys_errno == 0 &&
+        may_be_unknown(boot)) {
+        client->lost_ns = io_now(boot->env);
+        return try_again(boot);
+    }
     if (received == WEFT_ERR_CLOSED) {
-        received = boot_fail(boot, WEFT_ERR_CLOSED, 0,
-                             client->server_left ? "left" : "died: its stream ended");
-        if (!client->server_left) {
-            weft_error_int(&boot->error, "stream_ended", 1);
-            boot_own_errno(boot, &why);
+        if (client->server_left) {
+            return boot_fail(boot, WEFT_ERR_CLOSED, 0, "left");
         }
-        return received;
+        return died(boot);
     }
     if (received < 0) {
         boot->error = why;
@@ -259,7 +299,14 @@ static weft_ns limit(const struct boot *boot)
     if (boot->client->state != BOOT_DIAL_JOINED) {
         weft_ns end = boot->opened_ns + boot->config.patience_ns;
         weft_ns gone = boot->client->refused_ns + BOOT_GONE_NS;
+        weft_ns starved = boot->client->short_ns + boot->config.step_ns;
 
+        end = boot->client->short_ns != 0 && starved < end ? starved : end;
+        if (boot->client->lost_ns != 0) {
+            return boot->client->last_errno == ECONNREFUSED
+                       ? 0
+                       : boot->client->lost_ns + BOOT_GONE_NS;
+        }
         return boot->config.may_miss && boot->client->refused_ns != 0 && gone < end ? gone
                                                                                     : end;
     }
@@ -267,19 +314,6 @@ static weft_ns limit(const struct boot *boot)
         return WEFT_NEVER;
     }
     return boot->round == 1 && patience > step ? patience : step;
-}
-
-/* may_miss: rank 0 may still hold the rendezvous before this one, where we are known already. */
-static weft_status try_again(struct boot *boot)
-{
-    struct boot_client *client = boot->client;
-
-    boot->error = (struct weft_error){0};
-    client->sent = 0;
-    client->received = 0;
-    client->blob_sent = false;
-    client->server_left = false;
-    return retry(boot, EPROTO);
 }
 
 weft_status boot_client_progress(struct boot *boot)
@@ -307,6 +341,10 @@ weft_status boot_client_progress(struct boot *boot)
     }
     if (status < 0 && boot->config.may_miss && boot->round <= 1 && boot->is_active) {
         status = try_again(boot);
+    }
+    if (status == WEFT_AGAIN && client->lost_ns != 0 &&
+        client->state != BOOT_DIAL_JOINED && io_now(boot->env) >= limit(boot)) {
+        return died(boot);
     }
     if (status == WEFT_AGAIN && io_now(boot->env) >= limit(boot)) {
         status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0,

@@ -1,78 +1,23 @@
 /* Members that ended before they came, as whoever started them says: nobody waits for them. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
+#include "boot/job_testing.h"
 #include "boot/mesh_testing.h"
 #include "boot/private.h"
 #include "conn/conn_testing.h"
 
-#define RANKS 3
+#define RANKS JOB_RANKS
 #define PATIENCE_S 60
-
-struct job {
-    struct bed bed;
-    struct boot_config config;
-    struct boot *boots[RANKS]; /* NULL: it has not come */
-    weft_status status[RANKS];
-    struct weft_error errors[RANKS];
-};
-
-static void on_task(struct bed *bed, struct io_task *task)
-{
-    struct job *job = bed->user;
-    uint32_t r = task->host;
-
-    if (job->boots[r] != NULL && task == boot_task(job->boots[r])) {
-        weft_error_clear(&job->errors[r]);
-        job->status[r] = boot_progress(job->boots[r], &job->errors[r]);
-    }
-}
-
-static bool all_over(const struct bed *bed)
-{
-    const struct job *job = bed->user;
-
-    for (uint32_t r = 0; r < RANKS; r++) {
-        if (job->boots[r] != NULL && job->status[r] == WEFT_AGAIN) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void come(struct job *job, uint32_t r)
 {
     const uint32_t mine = r;
 
-    job->config.rank = r;
-    job->status[r] = WEFT_AGAIN;
-    ck_assert_int_eq(boot_open(job->bed.hosts[r].env, &job->config, BED_KIND_TEST,
-                               &job->boots[r], &job->errors[r]),
-                     WEFT_OK);
+    job_open_rank(job, r);
     boot_gather(job->boots[r], &mine, sizeof(mine));
-}
-
-static void job_open(struct job *job)
-{
-    *job =
-        (struct job){.config = {.n_ranks = RANKS,
-                                .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
-                                .patience_ns = PATIENCE_S * BED_S,
-                                .step_ns = 30 * BED_S}};
-    memset(job->config.job_key, 7, sizeof(job->config.job_key));
-    bed_open(&job->bed, &(struct bed_config){.seed = 5, .triangle = true});
-    job->bed.user = job;
-    job->bed.on_task = on_task;
-}
-
-static void job_close(struct job *job)
-{
-    for (uint32_t r = 0; r < RANKS; r++) {
-        boot_close(job->boots[r]);
-    }
-    bed_close(&job->bed);
 }
 
 static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
@@ -92,21 +37,21 @@ START_TEST(who_ended_before_it_came_is_given_up_within_two_seconds)
     struct job job;
     weft_ns told;
 
-    job_open(&job);
+    job_open(&job, 5, NULL);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (r != gone) {
             come(&job, r);
         }
     }
-    ck_assert(!bed_run(&job.bed, 5 * BED_S, all_over));
+    ck_assert(!bed_run(&job.bed, 5 * BED_S, job_is_settled));
     told = bed_now(&job.bed);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (r != gone) {
             boot_ended(job.boots[r], gone);
         }
     }
-    ck_assert(!bed_run(&job.bed, BED_S / 2, all_over)); /* it may be on its way */
-    ck_assert(bed_run(&job.bed, PATIENCE_S * BED_S, all_over));
+    ck_assert(!bed_run(&job.bed, BED_S / 2, job_is_settled)); /* it may be on its way */
+    ck_assert(bed_run(&job.bed, PATIENCE_S * BED_S, job_is_settled));
     ck_assert_int_le(bed_now(&job.bed) - told, 2 * BED_S);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (r != gone) {
@@ -122,7 +67,7 @@ START_TEST(who_has_come_is_waited_for)
 {
     struct job job;
 
-    job_open(&job);
+    job_open(&job, 5, NULL);
     come(&job, 0);
     come(&job, 1);
     bed_run(&job.bed, BED_S, NULL);
@@ -132,9 +77,9 @@ START_TEST(who_has_come_is_waited_for)
         boot_ended(job.boots[r], r);
         boot_ended(job.boots[r], RANKS);
     }
-    ck_assert(!bed_run(&job.bed, 10 * BED_S, all_over));
+    ck_assert(!bed_run(&job.bed, 10 * BED_S, job_is_settled));
     come(&job, 2);
-    ck_assert(bed_run(&job.bed, 10 * BED_S, all_over));
+    ck_assert(bed_run(&job.bed, 10 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         ck_assert_int_eq(job.status[r], WEFT_OK);
         for (uint32_t of = 0; of < RANKS; of++) {
@@ -150,12 +95,12 @@ START_TEST(a_second_end_does_not_hide_the_first)
 {
     struct job job;
 
-    job_open(&job);
+    job_open(&job, 5, NULL);
     come(&job, 0);
     boot_ended(job.boots[0], 2);
     bed_run(&job.bed, BED_S / 2, NULL);
     boot_ended(job.boots[0], 1);
-    ck_assert(bed_run(&job.bed, 2 * BED_S, all_over));
+    ck_assert(bed_run(&job.bed, 2 * BED_S, job_is_settled));
     check_blame(&job, 0, 1);
     job_close(&job);
 }
@@ -202,9 +147,5 @@ int main(void)
     tcase_add_test(tcase, a_second_end_does_not_hide_the_first);
     tcase_add_test(tcase, without_a_rendezvous_it_is_the_same);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

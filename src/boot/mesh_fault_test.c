@@ -1,10 +1,10 @@
 /* Cables and processes that do what they should not. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/sim/backend.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "boot/mesh_testing.h"
 
@@ -363,8 +363,6 @@ int main(void)
 {
     Suite *suite = suite_create("mesh, faults");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -380,8 +378,5 @@ int main(void)
     tcase_add_test(tcase, blobs_of_different_sizes_are_told);
     tcase_add_test(tcase, one_rank_on_two_hosts_is_told);
     tcase_add_test(tcase, a_process_that_is_started_again_is_the_member);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

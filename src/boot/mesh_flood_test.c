@@ -1,8 +1,8 @@
 /* Records and pieces as a neighbour may send them: stale, early, with gaps, of somebody who was. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "boot/mesh_testing.h"
 
@@ -271,8 +271,6 @@ int main(void)
 {
     Suite *suite = suite_create("mesh, flooding");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, older_records_never_replace_newer_ones);
@@ -284,8 +282,5 @@ int main(void)
     tcase_add_test(tcase, what_no_neighbour_may_say_ends_its_stream_only);
     tcase_add_test(tcase, links_are_believed_of_both_ends);
     tcase_add_test(tcase, neighbours_are_limited);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

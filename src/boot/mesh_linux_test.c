@@ -10,6 +10,7 @@
 #include "backends/linux/env.h"
 #include "backends/linux/netns_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "boot/mesh.h"
 
 #define HOSTS 3
@@ -186,9 +187,7 @@ int main(void)
 {
     Suite *suite;
     TCase *tcase;
-    SRunner *runner;
     const char *why;
-    int failed;
 
     if (!netns_testing_available(&why)) {
         printf("SKIP mesh, linux: %s\n", why);
@@ -196,12 +195,8 @@ int main(void)
     }
     suite = suite_create("mesh, linux");
     tcase = tcase_create("all");
-    runner = srunner_create(suite);
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, namespaces_find_each_other);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

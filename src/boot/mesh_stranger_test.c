@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "boot/mesh_testing.h"
 
 static const struct town_cable line[] = {{.a = 0, .b = 1}, {.a = 1, .b = 2}};
@@ -190,16 +191,11 @@ int main(void)
 {
     Suite *suite = suite_create("mesh, strangers");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, lies_change_nothing);
     tcase_add_test(tcase, a_tape_of_a_member_is_dialled_in_vain);
     tcase_add_test(tcase, strangers_at_the_door_do_not_disturb);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* Processes find each other over the cables alone, gather, and know the mesh. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "boot/mesh_testing.h"
 
@@ -288,8 +288,6 @@ int main(void)
 {
     Suite *suite = suite_create("mesh");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -304,8 +302,5 @@ int main(void)
     tcase_add_test(tcase, processes_of_one_host_find_each_other);
     tcase_add_test(tcase, jobs_of_different_keys_do_not_mix);
     tcase_add_test(tcase, a_mesh_file_replaces_announcements);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,69 +1,19 @@
 /* The rendezvous after a job: whoever still can comes and tells, nobody else is waited for. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "boot/boot.h"
+#include "base/suite_testing.h"
+#include "boot/job_testing.h"
 #include "boot/private.h"
-#include "conn/conn_testing.h"
 
-#define RANKS 3
+#define RANKS JOB_RANKS
 
-struct job {
-    struct bed bed;
-    struct boot_config config;
-    struct boot *boots[RANKS];
-    weft_status status[RANKS];
-    struct weft_error errors[RANKS];
-};
-
-static void on_task(struct bed *bed, struct io_task *task)
+/* Whoever does not come is done without. */
+static void miss_open(struct job *job)
 {
-    struct job *job = bed->user;
-    uint32_t r = task->host;
-
-    if (job->boots[r] != NULL && task == boot_task(job->boots[r])) {
-        weft_error_clear(&job->errors[r]);
-        job->status[r] = boot_progress(job->boots[r], &job->errors[r]);
-    }
-}
-
-static void job_open(struct job *job)
-{
-    *job =
-        (struct job){.config = {.n_ranks = RANKS,
-                                .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
-                                .patience_ns = 60 * BED_S,
-                                .step_ns = 30 * BED_S,
-                                .may_miss = true}};
-    memset(job->config.job_key, 9, sizeof(job->config.job_key));
-    bed_open(&job->bed, &(struct bed_config){.seed = 80, .triangle = true});
-    job->bed.user = job;
-    job->bed.on_task = on_task;
-}
-
-static void rank_open(struct job *job, uint32_t r)
-{
-    job->config.rank = r;
-    job->status[r] = WEFT_AGAIN;
-    ck_assert_int_eq(boot_open(job->bed.hosts[r].env, &job->config, BED_KIND_TEST,
-                               &job->boots[r], &job->errors[r]),
-                     WEFT_OK);
-}
-
-static void rank_close(struct job *job, uint32_t r)
-{
-    boot_close(job->boots[r]);
-    job->boots[r] = NULL;
-}
-
-static void job_close(struct job *job)
-{
-    for (uint32_t r = 0; r < RANKS; r++) {
-        rank_close(job, r);
-    }
-    bed_close(&job->bed);
+    job_open(job, 80, NULL);
+    job->config.may_miss = true;
 }
 
 /* n_bytes times 16 * round + r + 1. */
@@ -79,18 +29,6 @@ static void gather(struct job *job, uint32_t r, uint8_t round, size_t n_bytes,
     } else {
         boot_gather(job->boots[r], mine, n_bytes);
     }
-}
-
-static bool all_done(const struct bed *bed)
-{
-    const struct job *job = bed->user;
-
-    for (uint32_t r = 0; r < RANKS; r++) {
-        if (job->boots[r] != NULL && job->status[r] == WEFT_AGAIN) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static void check_at(const struct job *job, uint32_t r, uint8_t round, size_t n_bytes,
@@ -111,13 +49,13 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
     struct job job;
     weft_ns since;
 
-    job_open(&job);
+    miss_open(&job);
     since = bed_now(&job.bed);
     for (uint32_t r = 0; r < 2; r++) {
-        rank_open(&job, r);
+        job_open_rank(&job, r);
         gather(&job, r, 1, 4, false);
     }
-    ck_assert(bed_run(&job.bed, 61 * BED_S, all_done));
+    ck_assert(bed_run(&job.bed, 61 * BED_S, job_is_settled));
     ck_assert_int_ge(bed_now(&job.bed) - since, 60 * BED_S);
     check_at(&job, 0, 1, 4, 2);
     check_at(&job, 1, 1, 4, 2);
@@ -125,7 +63,7 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
     ck_assert(!boot_is_absent(job.boots[0], 1));
     gather(&job, 0, 2, 9, true);
     gather(&job, 1, 2, 9, true);
-    ck_assert(bed_run(&job.bed, BED_S, all_done)); /* without another wait */
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled)); /* without another wait */
     check_at(&job, 0, 2, 9, 2);
     ck_assert_int_eq(job.status[1], WEFT_OK);
     job_close(&job);
@@ -137,12 +75,12 @@ START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 {
     struct job job;
 
-    job_open(&job);
+    miss_open(&job);
     for (uint32_t r = 0; r < RANKS; r++) {
-        rank_open(&job, r);
+        job_open_rank(&job, r);
         gather(&job, r, 1, 4, false);
     }
-    ck_assert(bed_run(&job.bed, 10 * BED_S, all_done));
+    ck_assert(bed_run(&job.bed, 10 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         check_at(&job, r, 1, 4, UINT32_MAX);
     }
@@ -150,14 +88,14 @@ START_TEST(who_goes_between_rounds_is_absent_from_then_on)
         job.bed.hosts[2].env->oob->close(job.boots[2]->client->stream.link.stream, true);
         job.boots[2]->client->stream.link.stream = NULL;
         job.boots[2]->client->state = BOOT_DIAL_IDLE;
-        rank_close(&job, 2);
+        job_close_rank(&job, 2);
     } else if (_i == 1) {
         boot_abort(job.boots[2], "enough");
-        rank_close(&job, 2);
+        job_close_rank(&job, 2);
     }
     gather(&job, 0, 2, 4, false);
     gather(&job, 1, 2, 4, false);
-    ck_assert(bed_run(&job.bed, _i == 2 ? 31 * BED_S : BED_S, all_done));
+    ck_assert(bed_run(&job.bed, _i == 2 ? 31 * BED_S : BED_S, job_is_settled));
     check_at(&job, 0, 2, 4, 2);
     check_at(&job, 1, 2, 4, 2);
     ck_assert(boot_is_absent(job.boots[0], 2));
@@ -169,13 +107,13 @@ START_TEST(who_is_known_to_be_dead_is_not_waited_for)
 {
     struct job job;
 
-    job_open(&job);
+    miss_open(&job);
     for (uint32_t r = 0; r < 2; r++) {
-        rank_open(&job, r);
+        job_open_rank(&job, r);
         gather(&job, r, 1, 4, false);
     }
     boot_ended(job.boots[0], 2);
-    ck_assert(bed_run(&job.bed, 2 * BED_S, all_done));
+    ck_assert(bed_run(&job.bed, 2 * BED_S, job_is_settled));
     check_at(&job, 0, 1, 4, 2);
     check_at(&job, 1, 1, 4, 2);
     job_close(&job);
@@ -187,24 +125,24 @@ START_TEST(coming_too_early_is_no_failure)
 {
     struct job job;
 
-    job_open(&job);
+    miss_open(&job);
     job.config.may_miss = false;
     for (uint32_t r = 0; r < RANKS; r++) {
-        rank_open(&job, r);
+        job_open_rank(&job, r);
         gather(&job, r, 1, 4, false);
     }
-    ck_assert(bed_run(&job.bed, 10 * BED_S, all_done));
+    ck_assert(bed_run(&job.bed, 10 * BED_S, job_is_settled));
     job.config.may_miss = true;
-    rank_close(&job, 1);
-    rank_open(&job, 1);
+    job_close_rank(&job, 1);
+    job_open_rank(&job, 1);
     gather(&job, 1, 2, 8, false);
-    ck_assert(!bed_run(&job.bed, 3 * BED_S, all_done));
+    ck_assert(!bed_run(&job.bed, 3 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r += 2) {
-        rank_close(&job, r);
-        rank_open(&job, r);
+        job_close_rank(&job, r);
+        job_open_rank(&job, r);
         gather(&job, r, 2, 8, false);
     }
-    ck_assert(bed_run(&job.bed, 10 * BED_S, all_done));
+    ck_assert(bed_run(&job.bed, 10 * BED_S, job_is_settled));
     for (uint32_t r = 0; r < RANKS; r++) {
         check_at(&job, r, 2, 8, UINT32_MAX);
     }
@@ -216,11 +154,11 @@ START_TEST(where_nobody_listens_any_more_nobody_waits)
 {
     struct job job;
 
-    job_open(&job);
-    rank_open(&job, 1);
+    miss_open(&job);
+    job_open_rank(&job, 1);
     gather(&job, 1, 1, 4, false);
-    ck_assert(!bed_run(&job.bed, 2 * BED_S, all_done));
-    ck_assert(bed_run(&job.bed, 3 * BED_S, all_done));
+    ck_assert(!bed_run(&job.bed, 2 * BED_S, job_is_settled));
+    ck_assert(bed_run(&job.bed, 3 * BED_S, job_is_settled));
     ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
     job_close(&job);
 }
@@ -230,8 +168,6 @@ int main(void)
 {
     Suite *suite = suite_create("boot, may miss");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
@@ -240,8 +176,5 @@ int main(void)
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
     tcase_add_test(tcase, coming_too_early_is_no_failure);
     tcase_add_test(tcase, where_nobody_listens_any_more_nobody_waits);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "boot/boot.h"
 
 static struct record_identity identity_of(uint8_t seed)
@@ -305,8 +306,6 @@ int main(void)
 {
     Suite *suite = suite_create("record");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, an_announcement_is_these_bytes);
@@ -319,8 +318,5 @@ int main(void)
     tcase_add_loop_test(tcase, pieces_come_back_and_fit_a_frame, 0, 3);
     tcase_add_test(tcase, bad_pieces_are_refused);
     tcase_add_test(tcase, alive_says_a_round);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

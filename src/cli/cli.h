@@ -46,7 +46,7 @@ struct cli_options {
     const char *junit, *html, *pcap, *trace, *events, *observations;
     bool events_packet;
     bool no_trains;
-    const char *backend; /* "sim" */
+    const char *backend; /* "sim"; of plugin-check NULL */
     const char *policy;
     bool has_seed;
     uint64_t seed;
@@ -63,7 +63,9 @@ struct cli_options {
     const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;           /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
+    const char *secret;                                /* likewise */
     const char *save, *netdevs;                        /* of one without a scenario */
+    bool join, qualify;                                /* of doctor */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */

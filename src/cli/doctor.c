@@ -10,29 +10,19 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
-#include "cli/cli.h"
-#include "diag/observations.h"
-#include "diag/preflight.h"
+#include "cli/doctor.h"
 #include "plugin/setting_list.h"
-#include "report/tables.h"
 #include "run/facts.h"
 
 extern char **environ;
 
-enum { SETTINGS_MAX = 256, KNOWN_MAX = 64 };
+enum { SETTINGS_MAX = 256 };
 
 /* NCCL's settings, in the order in which they win. */
 struct settings {
     struct diag_setting items[SETTINGS_MAX];
     uint32_t n;
     char *texts[SETTINGS_MAX]; /* Owned: NAME\0VALUE */
-};
-
-struct examination {
-    struct diag_input input; /* the hosts that were looked at */
-    struct diag_findings findings;
-    struct diag_preflight more;
-    const char *known[KNOWN_MAX];
 };
 
 /* ---- settings ---- */
@@ -147,7 +137,12 @@ static void look_at_host(struct io_env *env, struct diag_host *out)
 
 static int examine_machine(struct cli_options *options, struct examination *all)
 {
-    const struct plain_config config = {.log = &options->log};
+    const struct plain_config config = {
+        .name = options->name,
+        .is_soft = strcmp(options->backend, "soft") == 0,
+        .netdevs = options->netdevs,
+        .log = &options->log,
+    };
     struct settings *settings = weft_calloc(1, sizeof(*settings));
     struct weft_error error = {0};
     struct world *world = NULL;
@@ -232,6 +227,40 @@ static int examine_scenario(struct cli_options *options, const char *path,
 
 /* ---- machines that were looked at before ---- */
 
+static bool is_known(const struct examination *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        if (strcmp(all->input.hosts[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool doctor_add_hosts(struct examination *all, const json_t *document, bool only_new,
+                      struct weft_error *error)
+{
+    struct diag_input input = {.hosts = NULL};
+    struct diag_host *hosts;
+
+    if (diag_observations_decode(document, &input, error) != WEFT_OK) {
+        diag_input_fini(&input);
+        return false;
+    }
+    hosts = weft_realloc(all->input.hosts,
+                         (all->input.n_hosts + input.n_hosts + 1) * sizeof(*hosts));
+    all->input.hosts = hosts;
+    for (uint32_t i = 0; i < input.n_hosts; i++) {
+        if (only_new && is_known(all, input.hosts[i].name)) {
+            diag_host_fini(&input.hosts[i]);
+        } else {
+            hosts[all->input.n_hosts++] = input.hosts[i]; /* what is in it moves */
+        }
+    }
+    free(input.hosts);
+    return true;
+}
+
 /* `--json` of each of them. What they had to say of their settings, they said there. */
 static int examine_files(struct cli_options *options, struct examination *all)
 {
@@ -240,29 +269,19 @@ static int examine_files(struct cli_options *options, struct examination *all)
         const char *path = options->operands[i];
         json_error_t syntax;
         json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &syntax);
-        struct diag_input input = {.hosts = NULL};
         struct weft_error error = {0};
-        struct diag_host *hosts;
 
         if (document == NULL) {
             fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column,
                     syntax.text);
             return CLI_USAGE;
         }
-        if (diag_observations_decode(document, &input, &error) != WEFT_OK) {
+        if (!doctor_add_hosts(all, document, false, &error)) {
             fprintf(stderr, "%s: %s\n", path, error.message);
-            diag_input_fini(&input);
             json_decref(document);
             return CLI_USAGE;
         }
         json_decref(document);
-        hosts = weft_realloc(all->input.hosts,
-                             (all->input.n_hosts + input.n_hosts + 1) * sizeof(*hosts));
-        memcpy(hosts + all->input.n_hosts, input.hosts,
-               input.n_hosts * sizeof(*input.hosts));
-        all->input.hosts = hosts;
-        all->input.n_hosts += input.n_hosts;
-        free(input.hosts); /* what is in them has moved */
     }
     for (uint32_t i = 0; i < all->input.n_hosts; i++) {
         diag_preflight(&all->input.hosts[i], &all->more, &all->findings);
@@ -277,156 +296,61 @@ static bool is_recorded(const char *path)
     return n > 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-/* ---- the answer ---- */
-
-/* Cables of which both ends are known, as `weft diagnose` compares them. */
-static void compare_ends(struct examination *all)
+/* This machine, and with --join all of them. */
+static int examine_here(struct cli_options *options, struct examination *all,
+                        bool *out_tells)
 {
-    struct diag_findings more = {NULL, 0};
+    int code = examine_machine(options, all);
 
-    diag_preflight_ends(&all->input, &all->findings);
-    diag(&all->input, &more);
-    if (more.n > 0) {
-        all->findings.items = weft_realloc(
-            all->findings.items, (all->findings.n + more.n) * sizeof(*more.items));
-        memcpy(all->findings.items + all->findings.n, more.items,
-               more.n * sizeof(*more.items));
-        all->findings.n += more.n;
-    }
-    diag_findings_fini(&more);
+    return code == CLI_OK && (options->join || options->qualify)
+               ? doctor_join(options, all, out_tells)
+               : code;
 }
 
-static void list_ports(const struct examination *all, struct weft_text *out)
+static int examine(struct cli_options *options, struct examination *all)
 {
-    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
-        const struct diag_host *host = &all->input.hosts[i];
-
-        for (uint32_t k = 0; k < host->n_ports; k++) {
-            const struct diag_port *port = &host->ports[k];
-            const char *separator = "  ";
-
-            weft_text_add(out, "%s  %-16s %-4s mtu %lld", host->name, port->name,
-                          port->is_up == DIAG_YES ? "up" : "down",
-                          (long long)port->netdev_mtu);
-            for (uint32_t g = 0; g < port->n_gids; g++) {
-                char text[IO_IP_TEXT_BYTES];
-
-                if (port->gids[g].type == 2 && port->gids[g].prefix_len > 0) {
-                    weft_text_add(out, "%s%s/%d (GID %d)", separator,
-                                  io_ip_format(&port->gids[g].ip, text, sizeof(text)),
-                                  port->gids[g].prefix_len, port->gids[g].index);
-                    separator = ", ";
-                }
-            }
-            weft_text_add(out, "\n");
-        }
-    }
-}
-
-/* Calls `add` for every two ports that face each other. */
-static void each_cable(const struct examination *all,
-                       void (*add)(void *to, const struct diag_host *a,
-                                   const struct diag_port *pa, const struct diag_host *b,
-                                   const struct diag_port *pb),
-                       void *to)
-{
-    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
-        for (uint32_t j = i + 1; j < all->input.n_hosts; j++) {
-            const struct diag_host *a = &all->input.hosts[i], *b = &all->input.hosts[j];
-
-            for (uint32_t k = 0; k < a->n_ports; k++) {
-                for (uint32_t l = 0; l < b->n_ports; l++) {
-                    if (diag_preflight_faces(&a->ports[k], &b->ports[l])) {
-                        add(to, a, &a->ports[k], b, &b->ports[l]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void add_line(void *to, const struct diag_host *a, const struct diag_port *pa,
-                     const struct diag_host *b, const struct diag_port *pb)
-{
-    weft_text_add(to, "cable  %s %s to %s %s\n", a->name, pa->name, b->name, pb->name);
-}
-
-static void add_member(void *to, const struct diag_host *a, const struct diag_port *pa,
-                       const struct diag_host *b, const struct diag_port *pb)
-{
-    json_array_append_new(to,
-                          json_pack("{s:s, s:s, s:s, s:s}", "from", a->name, "from_port",
-                                    pa->name, "to", b->name, "to_port", pb->name));
-}
-
-static bool tell(const struct cli_options *options, const struct examination *all)
-{
-    json_t *findings = diag_findings_encode(&all->findings);
-    json_t *document =
-        json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "weft", WEFT_VERSION,
-                  "hosts", json_array(), "cables", json_array(), "findings", findings);
-    struct weft_text text = {0};
-    bool ok;
-
-    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
-        json_array_append_new(json_object_get(document, "hosts"),
-                              diag_host_encode(&all->input.hosts[i]));
-    }
-    each_cable(all, add_member, json_object_get(document, "cables"));
-    if (options->json != NULL) {
-        char *dump = json_dumps(document, JSON_INDENT(2));
-
-        weft_text_add(&text, "%s\n", dump);
-        free(dump);
-        ok = cli_write_file(options->json, text.bytes, text.n);
-    } else {
-        list_ports(all, &text);
-        each_cable(all, add_line, &text);
-        report_findings(document, &options->style, &text);
-        if (all->findings.n == 0) {
-            weft_text_add(&text, "no findings\n");
-        }
-        ok = cli_print(text.bytes, text.n);
-    }
-    weft_text_fini(&text);
-    json_decref(document);
-    return ok;
-}
-
-int cli_doctor(struct cli_options *options)
-{
-    struct examination *all = weft_calloc(1, sizeof(*all));
+    bool tells = true;
     int code;
 
-    if (options->n_operands > 1 && !is_recorded(options->operands[0])) {
-        fprintf(stderr, "usage: weft doctor [SCENARIO | HOST.json...] [flags]\n");
-        free(all);
-        return CLI_USAGE;
-    }
-    all->more.known = all->known;
-    while (all->more.n_known < KNOWN_MAX &&
-           plugin_setting_at(all->more.n_known) != NULL) {
-        all->known[all->more.n_known] = plugin_setting_at(all->more.n_known)->name;
-        all->more.n_known++;
-    }
     if (options->n_operands == 0) {
-        code = examine_machine(options, all);
+        code = examine_here(options, all, &tells);
     } else if (is_recorded(options->operands[0])) {
         code = examine_files(options, all);
     } else {
         code = examine_scenario(options, options->operands[0], all);
     }
-    if (code == CLI_OK) {
-        compare_ends(all);
-        code = tell(options, all) ? CLI_OK : CLI_USAGE;
-        for (uint32_t i = 0; i < all->findings.n; i++) {
-            if (all->findings.items[i].severity == DIAG_ERROR) {
-                code = cli_worse(code, CLI_FAILED);
-            }
-        }
+    if (code != CLI_OK) {
+        return code;
     }
+    doctor_compare_ends(all);
+    code = doctor_verdict(all);
+    return tells && !doctor_tell(options, all) ? CLI_USAGE : code;
+}
+
+int cli_doctor(struct cli_options *options)
+{
+    bool joins = options->join || options->qualify;
+    struct examination *all;
+    int code;
+
+    if ((options->n_operands > 1 && !is_recorded(options->operands[0])) ||
+        (options->n_operands > 0 && joins)) {
+        fprintf(stderr, "usage: weft doctor [SCENARIO | HOST.json...] [flags]\n"
+                        "       weft doctor --join | --qualify [flags]\n");
+        return CLI_USAGE;
+    }
+    all = weft_calloc(1, sizeof(*all));
+    all->more.known = all->known;
+    while (all->more.n_known < DOCTOR_KNOWN_MAX &&
+           plugin_setting_at(all->more.n_known) != NULL) {
+        all->known[all->more.n_known] = plugin_setting_at(all->more.n_known)->name;
+        all->more.n_known++;
+    }
+    code = examine(options, all);
+    json_decref(all->told);
     diag_findings_fini(&all->findings);
     diag_input_fini(&all->input);
     free(all);
-    return code;
+    /* Cables that do not fit would only be found once more. */
+    return code == CLI_OK && options->qualify ? cli_node(options) : code;
 }

@@ -217,6 +217,10 @@ bool cli_member_find(const struct cli_options *options, bool is_relay,
     if (!take_backend(options->backend, out)) {
         return false;
     }
+    out->has_secret = options->secret != NULL;
+    if (out->has_secret && !cli_secret_read(options->secret, out->secret)) {
+        return false;
+    }
     if (options->name != NULL) {
         weft_format(out->name, sizeof(out->name), "%s", options->name);
     }

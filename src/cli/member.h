@@ -4,6 +4,7 @@
 #define WEFT_CLI_MEMBER_H
 
 #include "cli/cli.h"
+#include "cli/secret.h"
 #include "io/oob.h"
 
 struct cli_member {
@@ -16,6 +17,8 @@ struct cli_member {
     char name[96];       /* of the host in the scenario, or "HOST/1"; "": rank tells */
     bool has_rendezvous;
     struct io_endpoint rendezvous; /* at rank 0, where it listens */
+    bool has_secret;
+    uint8_t secret[CLI_SECRET_BYTES];
 };
 
 /* False after a message on stderr. */

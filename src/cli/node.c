@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/registry.h"
 #include "cli/cli.h"
@@ -45,7 +46,7 @@ static bool write_record(const char *path, json_t *record)
 /* A line at a time: a host may be killed, and what it told until then is worth reading. */
 static bool open_events(const char *path, FILE **out)
 {
-    *out = path == NULL ? NULL : fopen(path, "wb");
+    *out = path == NULL ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
     if (path != NULL && *out == NULL) {
         fprintf(stderr, "weft node: %s: %s\n", path, strerror(errno));
         return false;
@@ -62,6 +63,10 @@ static bool close_events(const char *path, FILE *events)
 {
     bool is_whole = events == NULL || ferror(events) == 0;
 
+    if (events == stdout) {
+        is_whole = fflush(events) == 0 && is_whole;
+        events = NULL;
+    }
     if ((events != NULL && fclose(events) != 0) || !is_whole) {
         fprintf(stderr, "weft node: %s: the event story is incomplete\n", path);
         return false;
@@ -125,12 +130,14 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
                                     .patience_ns = options->patience_s * 1000000000,
                                     .has_seed = options->has_seed,
                                     .seed = options->seed,
+                                    .secret = member->has_secret ? member->secret : NULL,
                                     .log = &log};
     struct run_node_outcome outcome;
     struct weft_error error;
     FILE *events = NULL;
     weft_status status;
     char text[512];
+    bool told;
     int code;
 
     if (options->policy != NULL) {
@@ -150,13 +157,43 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft: %s: %s\n", member->name, text);
     }
+    told = close_events(options->events, events);
     code = exit_of(options, status, &outcome);
-    if (!close_events(options->events, events)) {
-        code = cli_worse(code, CLI_USAGE);
-    }
+    code = told ? code : cli_worse(code, CLI_USAGE);
     run_node_outcome_fini(&outcome);
     weft_text_fini(&replay);
     return code;
+}
+
+/* A scenario of standard input, up to its end or a line "...": what comes after that is for others,
+ * so nothing is read ahead. */
+static struct scenario *read_scenario(struct cli_options *options)
+{
+    struct weft_text text = {NULL, 0, 0};
+    struct scenario *scenario;
+    size_t line = 0; /* where the last one begins */
+    char byte;
+
+    while (read(STDIN_FILENO, &byte, 1) == 1) {
+        weft_text_add_bytes(&text, &byte, 1);
+        if (byte != '\n') {
+            continue;
+        }
+        if (text.n - line == 4 && memcmp(text.bytes + line, "...\n", 4) == 0) {
+            text.n = line;
+            break;
+        }
+        line = text.n;
+    }
+    scenario = cli_load_bytes(options, "-", text.bytes, text.n);
+    weft_text_fini(&text);
+    return scenario;
+}
+
+static struct scenario *load_scenario(struct cli_options *options)
+{
+    return strcmp(options->scenario, "-") == 0 ? read_scenario(options)
+                                               : cli_load(options, options->scenario);
 }
 
 /* A scenario of what all ranks have, and how it looks; NULL with an exit code. */
@@ -203,7 +240,7 @@ static int run_process(struct cli_options *options, bool is_relay)
         return CLI_USAGE;
     }
     signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
-    scenario = options->scenario != NULL ? cli_load(options, options->scenario)
+    scenario = options->scenario != NULL ? load_scenario(options)
                                          : find_site(options, &member, &code);
     if (scenario == NULL) {
         return code;

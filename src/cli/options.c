@@ -127,8 +127,9 @@ static bool add_set(struct cli_options *options, const char *verb, const char *v
 }
 
 static const struct flag_spec specs[] = {
-    {"backend", "NAME", 0, "run show node relayd",
-     "sim (default), soft, rxe or verbs; of a node verbs (default) or soft",
+    {"backend", "NAME", 0, "run show node relayd doctor plugin-check",
+     "sim (default), soft, rxe or verbs; of a node verbs (default) or soft; a plugin's: "
+     "sim, soft or verbs (default: NCCL_MESH_BACKEND)",
      .choices = "sim soft rxe verbs", TEXT(backend)},
     {"policy", "NAME", 0, "run swarm show node relayd",
      "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01",
@@ -162,7 +163,7 @@ static const struct flag_spec specs[] = {
     {"nic", "HOST:PORT", 0, "show", "what happened inside that NIC in a run", TEXT(nic)},
     {"plan", NULL, 0, "show", "how the jobs will run: choices and steps", SWITCH(plan)},
     {"job", "N", 0, "show", "--plan of one job, from 0", TEXT(job)},
-    {"rank", "R", 0, "show paths node",
+    {"rank", "R", 0, "show paths node doctor",
      "--plan of one rank, from 0; or the own rank (torchrun, mpirun, srun tell)",
      TEXT(rank)},
     {"list", NULL, 0, "bench plugin-check", "the names of the benchmarks; the clauses",
@@ -170,17 +171,24 @@ static const struct flag_spec specs[] = {
     {"scenario", "FILE", 0, "node relayd",
      "the scenario all ranks run; a node without one makes it of what is there",
      TEXT(scenario)},
-    {"save", "FILE", 0, "node", "rank 0 writes the scenario that was made", TEXT(save)},
-    {"netdevs", "A,B", 0, "node", "without a scenario: only ports on these",
+    {"save", "FILE", 0, "node doctor", "rank 0 writes the scenario that was made",
+     TEXT(save)},
+    {"netdevs", "A,B", 0, "node doctor", "without a scenario: only ports on these",
      TEXT(netdevs)},
-    {"name", "HOST", 0, "node relayd", "the host of it that this process is", TEXT(name)},
-    {"rendezvous", "HOST:PORT", 0, "node relayd",
+    {"name", "HOST", 0, "node relayd doctor", "the host of it that this process is",
+     TEXT(name)},
+    {"rendezvous", "HOST:PORT", 0, "run node relayd doctor",
      "where rank 0 is; default: as a launcher tells, or the file's management",
      TEXT(rendezvous)},
+    {"secret", "FILE", 0, "node relayd doctor",
+     "64 hexadecimal digits, the same for all: nobody else joins", TEXT(secret)},
+    {"join", NULL, 0, "doctor",
+     "as one of several machines, which compare what they found", SWITCH(join)},
+    {"qualify", NULL, 0, "doctor", "the same, and then with traffic", SWITCH(qualify)},
     {"result", "FILE", 0, "node relayd",
      "this rank's record, for whoever gathers them: rank 0 then judges nothing",
      TEXT(result)},
-    {"patience", "SECONDS", 0, "node relayd plugin-check",
+    {"patience", "SECONDS", 0, "node relayd doctor plugin-check",
      "for ranks not started (900); for one call of a plugin (20)", SET_BY(set_patience)},
     {"sequences", "N", 0, "plugin-check",
      "of random calls, with each version; default 20", TEXT(sequences)},
@@ -196,7 +204,7 @@ static const struct flag_spec specs[] = {
      "make a file's first failure small and save it as a scenario", SWITCH(shrink)},
     {"nccl", "2.25|2.28", 0, "paths", "the rules of that release; default 2.25",
      .choices = "2.25 2.28", TEXT(nccl)},
-    {"nranks", "N", 0, "paths node", "ranks in all; default: those of the file",
+    {"nranks", "N", 0, "paths node doctor", "ranks in all; default: those of the file",
      TEXT(nranks)},
     {"shmdev", "R=0x..", 0, "paths", "that rank sees another /dev/shm", LIST(shmdev)},
     {"hosthash", "R=0x..", 0, "paths", "that rank is another host to NCCL",
@@ -386,7 +394,7 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
 
     memset(options, 0, sizeof(*options));
     memset(longs, 0, sizeof(longs));
-    options->backend = "sim";
+    options->backend = strcmp(verb, "plugin-check") == 0 ? NULL : "sim";
     if (!apply_environment(options, verb)) {
         return false;
     }

@@ -115,24 +115,44 @@ static bool take_number(const char *text, const char *flag, long least, uint32_t
     return true;
 }
 
+/* "11", or "8,12" for ranks by turns. False: it is neither. */
+static bool take_versions(const char *text, uint32_t *out_versions,
+                          struct plugin_check_options *check)
+{
+    *out_versions = 0;
+    check->n_mixed = 0;
+    while (text != NULL) {
+        char *end = NULL;
+        long version = strtol(text, &end, 10);
+
+        if (end == text || (*end != '\0' && *end != ',') ||
+            version < PLUGIN_CHECK_VERSION_MIN || version > PLUGIN_CHECK_VERSION_MAX ||
+            check->n_mixed == PLUGIN_CHECK_RANKS_MAX) {
+            return false;
+        }
+        *out_versions |= 1u << version;
+        check->mixed[check->n_mixed++] = (unsigned)version;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    check->n_mixed = check->n_mixed > 1 ? check->n_mixed : 0;
+    return true;
+}
+
 /* False after a message. */
 static bool check_usage(const struct cli_options *options, uint32_t *out_versions,
                         struct plugin_check_options *check)
 {
-    char *end = NULL;
-    long version =
-        options->netversion == NULL ? 0 : strtol(options->netversion, &end, 10);
-
-    *out_versions = 0;
-    if (options->netversion != NULL &&
-        (*end != '\0' || version < PLUGIN_CHECK_VERSION_MIN ||
-         version > PLUGIN_CHECK_VERSION_MAX)) {
-        fprintf(stderr, "weft plugin-check: --netversion: %d to %d\n",
-                PLUGIN_CHECK_VERSION_MIN, PLUGIN_CHECK_VERSION_MAX);
+    if (!take_versions(options->netversion, out_versions, check)) {
+        fprintf(
+            stderr, "weft plugin-check: --netversion: %d to %d, or up to %d of them\n",
+            PLUGIN_CHECK_VERSION_MIN, PLUGIN_CHECK_VERSION_MAX, PLUGIN_CHECK_RANKS_MAX);
         return false;
     }
-    if (options->netversion != NULL) {
-        *out_versions = 1u << version;
+    if (check->n_mixed > 0 && options->backend != NULL &&
+        strcmp(options->backend, "sim") == 0) {
+        fprintf(stderr, "weft plugin-check: --netversion: ranks of several versions are "
+                        "processes, and --backend sim is in one\n");
+        return false;
     }
     if (!take_number(options->messages, "messages", 1, &check->n_messages) ||
         !take_number(options->sequences, "sequences", 0, &check->n_sequences)) {
@@ -141,6 +161,10 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
     if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
         fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
                 PLUGIN_CHECK_RANKS_MAX);
+        return false;
+    }
+    if (options->backend != NULL && strcmp(options->backend, "rxe") == 0) {
+        fprintf(stderr, "weft plugin-check: --backend: soft-RoCE's devices are verbs\n");
         return false;
     }
     if (options->n_operands == 0) {
@@ -170,6 +194,7 @@ int cli_plugin_check(struct cli_options *options)
         struct plugin_check_result result;
 
         check.path = options->operands[i];
+        check.backend = options->backend;
         check.seed = options->has_seed ? options->seed : check.seed;
         check.progress = options->quiet ? NULL : stderr;
         for (size_t n = 0; n < options->netns.n; n++) {

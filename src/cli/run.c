@@ -147,6 +147,7 @@ static int run_loaded(struct session *session, const char *path,
         .events_context = session,
         .progress = progress_line_update,
         .progress_context = &progress,
+        .rendezvous = options->rendezvous,
         .log = &options->log};
     struct weft_error error;
     json_t *document = NULL;
@@ -301,15 +302,10 @@ static bool find_backend(struct session *session)
     const char *name = session->options->backend;
 
     session->backend = backend_find(name);
-    if (session->backend != NULL) {
-        return true;
-    }
-    if (backend_is_known(name)) {
-        fprintf(stderr, "weft run: not implemented yet: --backend %s\n", name);
-    } else {
+    if (session->backend == NULL) {
         fprintf(stderr, "weft run: --backend: no such backend: %s\n", name);
     }
-    return false;
+    return session->backend != NULL;
 }
 
 int cli_run(struct cli_options *options)
@@ -322,7 +318,7 @@ int cli_run(struct cli_options *options)
         return CLI_USAGE;
     }
     if (!find_backend(&session)) {
-        return backend_is_known(options->backend) ? CLI_ENVIRONMENT : CLI_USAGE;
+        return CLI_USAGE;
     }
     if (backend_runs_elsewhere(options->backend, &code)) {
         return code;

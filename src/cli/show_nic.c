@@ -251,7 +251,7 @@ int cli_show_nic(const struct cli_options *options, const struct scenario *scena
     if (run.backend == NULL || run.backend->watch_nic == NULL) {
         fprintf(stderr, "weft show: --nic: backend %s cannot look into a NIC; sim can\n",
                 options->backend);
-        return backend_is_known(options->backend) ? CLI_ENVIRONMENT : CLI_USAGE;
+        return run.backend != NULL ? CLI_ENVIRONMENT : CLI_USAGE;
     }
     run.has_policy = options->policy != NULL;
     if (run.has_policy && !rdma_policy_parse(options->policy, &run.policy)) {

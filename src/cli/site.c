@@ -17,6 +17,7 @@ static weft_status look(const struct cli_options *options,
         .rendezvous = member->rendezvous,
         .patience_ns = options->patience_s * 1000000000,
         .seed = options->has_seed ? options->seed : 1,
+        .secret = member->has_secret ? member->secret : NULL,
         .netdevs = options->netdevs,
     };
     struct world *world = NULL;

@@ -2,9 +2,9 @@
  * the physical bound. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 
 #define RATE UINT64_C(100000000000)
@@ -208,8 +208,6 @@ int main(void)
 {
     Suite *suite = suite_create("coll/cost");
     TCase *tcase = tcase_create("cost");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, twice_the_delay_moves_the_crossover);
@@ -217,9 +215,5 @@ int main(void)
     tcase_add_loop_test(tcase, meshes_are_predicted_near_their_bound, 0,
                         (int)WEFT_LENGTH(rows));
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

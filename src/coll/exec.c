@@ -8,7 +8,7 @@ static void enter(struct coll_exec *exec, enum exec_state next)
 {
     static const unsigned predecessors[] = {
         [EXEC_IDLE] = 0,
-        [EXEC_PREPARING] = 1u << EXEC_IDLE | 1u << EXEC_ENDED,
+        [EXEC_PREPARING] = 1u << EXEC_IDLE | 1u << EXEC_ENDED | 1u << EXEC_REGISTERING,
         [EXEC_REGISTERING] = 1u << EXEC_PREPARING,
         [EXEC_RUNNING] = 1u << EXEC_REGISTERING,
         [EXEC_ENDED] = 1u << EXEC_RUNNING,
@@ -27,6 +27,7 @@ static struct exec_queue *add_queue(struct coll_exec *exec, enum exec_queue_kind
 
     queue->kind = kind;
     queue->link = link;
+    queue->is_staged = exec->is_staged && link != NULL && transport_needs_flush(link);
     if (exec->n_queues == exec->cap_queues) {
         exec->cap_queues = exec->cap_queues == 0 ? 8 : 2 * exec->cap_queues;
         exec->queues =
@@ -36,6 +37,14 @@ static struct exec_queue *add_queue(struct coll_exec *exec, enum exec_queue_kind
     }
     exec->queues[exec->n_queues++] = queue;
     return queue;
+}
+
+/* No NIC reaches the GPU's memory, or none is to: WEFT_GPU_DIRECT=0. */
+static bool is_to_be_staged(struct io_env *env)
+{
+    const char *direct = env->ops->setting(env, "WEFT_GPU_DIRECT");
+
+    return !env->gpu->rdma_direct || (direct != NULL && strcmp(direct, "0") == 0);
 }
 
 weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
@@ -53,6 +62,7 @@ weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
     exec->links = *links;
     exec->rank = links->rank;
     exec->n_ranks = links->n_ranks;
+    exec->is_staged = is_to_be_staged(env);
     exec->links.n_channels = links->n_channels == 0 ? 1 : links->n_channels;
     for (int i = 0; i < 2; i++) {
         exec->of_peer[i] = weft_calloc((size_t)links->n_ranks * exec->links.n_channels,
@@ -126,13 +136,13 @@ static struct exec_queue *queue_of(struct coll_exec *exec, const struct coll_ste
     return *queue;
 }
 
-static unsigned use_of(const struct coll_step *step)
+static unsigned use_of(const struct exec_queue *queue, const struct coll_step *step)
 {
     switch (step->kind) {
     case COLL_SEND:
-        return 1u << step->from;
+        return 1u << (queue->is_staged ? EXEC_HOLD_STAGING : (enum exec_hold)step->from);
     case COLL_RECV:
-        return 1u << step->to;
+        return 1u << (queue->is_staged ? EXEC_HOLD_STAGING : (enum exec_hold)step->to);
     case COLL_RECV_REDUCE:
         return 1u << EXEC_HOLD_STAGING;
     case COLL_COPY:
@@ -140,6 +150,21 @@ static unsigned use_of(const struct coll_step *step)
         break;
     }
     return 0;
+}
+
+void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue)
+{
+    queue->uses = 0;
+    queue->n_largest = 0;
+    for (uint32_t i = 0; i < queue->n_steps; i++) {
+        const struct coll_step *step = &exec->plan->steps[queue->steps[i]];
+        unsigned use = use_of(queue, step);
+
+        queue->uses |= use;
+        if ((use >> EXEC_HOLD_STAGING & 1) != 0 && step->count > queue->n_largest) {
+            queue->n_largest = step->count;
+        }
+    }
 }
 
 static void queue_step(struct coll_exec *exec, struct exec_queue *queue, uint32_t index)
@@ -154,7 +179,6 @@ static void queue_step(struct coll_exec *exec, struct exec_queue *queue, uint32_
         exec->active[exec->n_active++] = queue;
     }
     queue->steps[queue->n_steps++] = index;
-    queue->uses |= use_of(step);
     exec->n_awaited += exec_is_awaited(exec, step);
 }
 
@@ -167,7 +191,7 @@ static void queue_up(struct coll_exec *exec)
         queue->n_steps = 0;
         queue->at = 0;
         queue->iteration = 0;
-        queue->uses = 0;
+        queue->n_posted = queue->n_started;
     }
     exec->n_active = 0;
     exec->n_changes++;
@@ -184,6 +208,9 @@ static void queue_up(struct coll_exec *exec)
         } else {
             queue_step(exec, queue, i);
         }
+    }
+    for (uint32_t i = 0; i < exec->n_active; i++) {
+        exec_find_uses(exec, exec->active[i]);
     }
 }
 
@@ -272,23 +299,40 @@ static weft_status run(struct coll_exec *exec, struct weft_error *error)
     return exec->iteration == exec->n_iterations ? WEFT_OK : WEFT_AGAIN;
 }
 
-weft_status coll_exec_progress(struct coll_exec *exec, struct weft_error *error)
+/* Memory is found and the NICs have it: the run begins. */
+static weft_status get_ready(struct coll_exec *exec, struct weft_error *error)
 {
-    struct weft_error local = {0};
     weft_status status = WEFT_OK;
 
-    weft_check(exec->state != EXEC_FAILED && exec->state != EXEC_IDLE);
     if (exec->state == EXEC_PREPARING) {
-        status = prepare(exec, &local);
+        status = prepare(exec, error);
         if (status == WEFT_OK) {
             enter(exec, EXEC_REGISTERING);
         }
     }
     if (exec->state == EXEC_REGISTERING) {
-        status = exec_memory_ready(exec, &local);
+        status = exec_memory_ready(exec, error);
         if (status == WEFT_OK) {
             enter(exec, EXEC_RUNNING);
         }
+    }
+    return status;
+}
+
+weft_status coll_exec_progress(struct coll_exec *exec, struct weft_error *error)
+{
+    struct weft_error local = {0};
+    weft_status status;
+
+    weft_check(exec->state != EXEC_FAILED && exec->state != EXEC_IDLE);
+    status = get_ready(exec, &local);
+    if (status < 0 && exec_memory_may_stage(exec, &local)) {
+        exec_memory_stage(exec);
+        if (exec->state == EXEC_REGISTERING) {
+            enter(exec, EXEC_PREPARING);
+        }
+        weft_error_clear(&local);
+        status = get_ready(exec, &local);
     }
     if (exec->state == EXEC_RUNNING) {
         status = run(exec, &local);

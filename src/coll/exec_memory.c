@@ -1,5 +1,6 @@
 /* Memory of the executor, and its holds on memory: what a plan's queues use and no more.
  * Both stay until something larger is needed. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -23,34 +24,41 @@ void exec_memory_let_go(struct coll_exec *exec)
     }
 }
 
-/* Our memory is about to be freed: nobody keeps a registration of it. */
-static void forget_staging(struct exec_queue *queue)
+/* Our memory is about to be freed: nobody keeps a registration of it, or has it open. AGAIN:
+ * somebody still has. */
+static weft_status forget_staging(struct exec_queue *queue)
 {
     let_go(queue, EXEC_HOLD_STAGING);
-    if (queue->staging != NULL) {
-        transport_invalidate(queue->link, queue->staging,
-                             EXEC_WINDOW * queue->slice_bytes);
-    }
+    return queue->staging == NULL
+               ? WEFT_OK
+               : transport_invalidate(queue->link, queue->staging,
+                                      EXEC_WINDOW * queue->slice_bytes);
 }
 
-static void forget_scratch(struct coll_exec *exec)
+static weft_status forget_scratch(struct coll_exec *exec)
 {
+    weft_status result = WEFT_OK;
+
     for (uint32_t i = 1; i < exec->n_queues; i++) {
         struct exec_queue *queue = exec->queues[i];
 
         let_go(queue, EXEC_HOLD_SCRATCH);
-        if (exec->scratch != NULL) {
-            transport_invalidate(queue->link, exec->scratch, exec->scratch_bytes);
+        if (exec->scratch != NULL &&
+            transport_invalidate(queue->link, exec->scratch, exec->scratch_bytes) !=
+                WEFT_OK) {
+            result = WEFT_AGAIN;
         }
     }
+    return result;
 }
 
+/* Whoever has memory open closes it before its end of the connection is closed. */
 void exec_memory_stop(struct coll_exec *exec)
 {
     exec_memory_let_go(exec);
-    forget_scratch(exec);
+    (void)(forget_scratch(exec) == WEFT_OK);
     for (uint32_t i = 1; i < exec->n_queues; i++) {
-        forget_staging(exec->queues[i]);
+        (void)(forget_staging(exec->queues[i]) == WEFT_OK);
     }
 }
 
@@ -66,13 +74,12 @@ void exec_memory_free(struct coll_exec *exec)
 
 /* ---- for a run ---- */
 
-static weft_status allocate(struct coll_exec *exec, size_t n_bytes, const char *what,
-                            uint8_t **out, struct weft_error *error)
+static weft_status allocate(struct coll_exec *exec, enum io_memory where, size_t n_bytes,
+                            const char *what, uint8_t **out, struct weft_error *error)
 {
     struct io_gpu *gpu = exec->env->gpu;
     void *memory = NULL;
-    int sys_errno = gpu->ops->alloc(
-        gpu, gpu->rdma_direct ? IO_MEMORY_DEVICE : IO_MEMORY_HOST, n_bytes, &memory);
+    int sys_errno = gpu->ops->alloc(gpu, where, n_bytes, &memory);
 
     *out = memory;
     return sys_errno == 0 ? WEFT_OK
@@ -84,18 +91,21 @@ static weft_status allocate(struct coll_exec *exec, size_t n_bytes, const char *
 static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue,
                                 struct weft_error *error)
 {
-    size_t n_bytes = (size_t)exec->plan->slice_count * exec->element_bytes;
+    size_t n_bytes = (size_t)queue->n_largest * exec->element_bytes;
     size_t slice = (n_bytes + EXEC_ALIGN - 1) / EXEC_ALIGN * EXEC_ALIGN;
     struct io_gpu *gpu = exec->env->gpu;
 
     if ((queue->uses >> EXEC_HOLD_STAGING & 1) == 0 || slice <= queue->slice_bytes) {
         return WEFT_OK;
     }
-    forget_staging(queue);
+    if (forget_staging(queue) != WEFT_OK) {
+        return WEFT_AGAIN;
+    }
     gpu->ops->free(gpu, queue->staging);
     queue->staging = NULL;
     queue->slice_bytes = slice;
-    return allocate(exec, EXEC_WINDOW * slice, "staging", &queue->staging, error);
+    return allocate(exec, queue->is_staged ? IO_MEMORY_HOST : IO_MEMORY_DEVICE,
+                    EXEC_WINDOW * slice, "staging", &queue->staging, error);
 }
 
 static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error)
@@ -104,13 +114,41 @@ static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error
     weft_status status = WEFT_OK;
 
     if (n_bytes > exec->scratch_bytes) {
-        forget_scratch(exec);
+        if (forget_scratch(exec) != WEFT_OK) {
+            return WEFT_AGAIN;
+        }
         exec->env->gpu->ops->free(exec->env->gpu, exec->scratch);
         exec->scratch = NULL;
         exec->scratch_bytes = n_bytes;
-        status = allocate(exec, n_bytes, "scratch", &exec->scratch, error);
+        status =
+            allocate(exec, IO_MEMORY_DEVICE, n_bytes, "scratch", &exec->scratch, error);
     }
     exec->places[COLL_SCRATCH] = exec->scratch;
+    return status;
+}
+
+/* The GPU's memory, by the ways there are; it is a NIC's affair whether it takes it. */
+static weft_status register_gpu(struct coll_exec *exec, struct exec_queue *queue,
+                                void *memory, size_t n_bytes, struct xfer_memory *out,
+                                struct weft_error *error)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+    weft_status status = WEFT_ERR_UNSUPPORTED;
+    struct weft_error local = {0};
+    uint64_t offset = 0;
+    int fd = -1;
+
+    if (gpu->ops->dma_buf != NULL &&
+        gpu->ops->dma_buf(gpu, memory, n_bytes, &fd, &offset) == 0) {
+        status = transport_register_dmabuf(queue->link, memory, n_bytes, fd, offset, out,
+                                           &local);
+    }
+    if (status == WEFT_ERR_UNSUPPORTED) {
+        status = transport_register(queue->link, memory, n_bytes, out, error);
+        out->is_gpu = true;
+    } else if (status < 0) {
+        *error = local;
+    }
     return status;
 }
 
@@ -141,7 +179,42 @@ static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
     if (n_bytes == 0 || queue->holds[which].n > 0) {
         return WEFT_OK;
     }
+    if (!exec->env->gpu->is_host_memory && !queue->is_staged) {
+        return register_gpu(exec, queue, memory, n_bytes, &queue->holds[which], error);
+    }
     return transport_register(queue->link, memory, n_bytes, &queue->holds[which], error);
+}
+
+/* What a NIC says to memory that it cannot reach; for want of anything else staging would not
+ * help. */
+bool exec_memory_may_stage(const struct coll_exec *exec, const struct weft_error *error)
+{
+    return !exec->is_staged && !exec->env->gpu->is_host_memory &&
+           (error->status == WEFT_ERR_UNSUPPORTED || error->sys_errno == EFAULT ||
+            error->sys_errno == EINVAL || error->sys_errno == EOPNOTSUPP);
+}
+
+void exec_memory_stage(struct coll_exec *exec)
+{
+    struct io_gpu *gpu = exec->env->gpu;
+
+    weft_log(exec->env->log, WEFT_LOG_WARN,
+             "%s: the NICs do not take the memory of %s: messages go through the host",
+             exec->env->name, gpu->name);
+    exec_memory_stop(exec);
+    exec->is_staged = true;
+    for (uint32_t i = 1; i < exec->n_queues; i++) {
+        struct exec_queue *queue = exec->queues[i];
+
+        if (!transport_needs_flush(queue->link)) {
+            continue;
+        }
+        gpu->ops->free(gpu, queue->staging);
+        queue->staging = NULL;
+        queue->slice_bytes = 0;
+        queue->is_staged = true;
+        exec_find_uses(exec, queue);
+    }
 }
 
 weft_status exec_memory_prepare(struct coll_exec *exec, struct weft_error *error)

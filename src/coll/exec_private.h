@@ -11,10 +11,12 @@
 
 enum exec_slot_state {
     EXEC_SLOT_FREE,
-    EXEC_SLOT_MOVING, /* the transfer is under way */
-    EXEC_SLOT_FLUSH,  /* arrived; to be made visible to the GPU */
+    EXEC_SLOT_COPYING, /* staged, to be sent: the GPU copies it to the host */
+    EXEC_SLOT_COPIED,  /* ... has; it is sent after those before it */
+    EXEC_SLOT_MOVING,  /* the transfer is under way */
+    EXEC_SLOT_FLUSH,   /* arrived; to be made visible to the GPU */
     EXEC_SLOT_FLUSHING,
-    EXEC_SLOT_ARRIVED, /* visible; a reduction may still have to wait */
+    EXEC_SLOT_ARRIVED, /* visible; a reduction, or a copy, may still have to wait */
     EXEC_SLOT_REDUCING /* the GPU works on it (or copies) */
 };
 
@@ -54,17 +56,22 @@ struct exec_queue {
     /* There is nothing to do for it while these stay, unless the GPU works for it. */
     uint64_t seen_looks;   /* of the connector, when it was looked at last ... */
     uint64_t seen_changes; /* ... and of the executor, or EXEC_UNSEEN */
-    uint32_t n_on_gpu;     /* slots REDUCING */
+    uint32_t n_on_gpu;     /* slots REDUCING or COPYING */
     uint32_t *steps;       /* Owned [cap] */
     uint32_t n_steps, cap;
     uint32_t at, iteration; /* the next to start */
     /* a ring: step number n_started % EXEC_WINDOW next */
     struct exec_slot slots[EXEC_WINDOW];
     uint64_t n_started, n_ended;
-    uint8_t *staging; /* Owned by the GPU; EXEC_RECEIVES with reductions; slot i's is
-                       * at i * slice_bytes */
+    uint64_t n_posted; /* staged sends that the connector has */
+    /* A NIC moves it that does not reach the GPU's memory: messages go through pieces of host
+     * memory, one a slot, so that copies, wire and reductions of several overlap. */
+    bool is_staged;
+    uint8_t *staging; /* Owned by the GPU; of the host if is_staged, else the GPU's, for
+                       * EXEC_RECEIVES with reductions; slot i's is at i * slice_bytes */
     size_t slice_bytes;
-    unsigned uses;                          /* bit h: this plan's steps use hold h */
+    uint64_t n_largest; /* elements of this plan's largest step that uses staging */
+    unsigned uses;      /* bit h: this plan's steps use hold h */
     struct xfer_memory holds[EXEC_N_HOLDS]; /* n 0: not registered */
 };
 
@@ -92,6 +99,7 @@ struct coll_exec {
     size_t scratch_bytes;
     struct coll_buffers buffers;
     bool is_stopped;
+    bool is_staged; /* the NICs do not reach the GPU's memory, or were not to */
 
     const struct coll_plan *plan; /* Not owned. */
     struct coll_job job;
@@ -113,6 +121,10 @@ weft_status exec_memory_prepare(struct coll_exec *exec,
                                 struct weft_error *error) WEFT_MUST_CHECK;
 weft_status exec_memory_ready(struct coll_exec *exec,
                               struct weft_error *error) WEFT_MUST_CHECK;
+/* Whether NICs that refused memory like this may still take that of the host. */
+bool exec_memory_may_stage(const struct coll_exec *exec, const struct weft_error *error);
+/* From now on messages go through the host. */
+void exec_memory_stage(struct coll_exec *exec);
 /* Gives up the hold on the caller's buffers. */
 void exec_memory_let_go(struct coll_exec *exec);
 /* Gives up all holds; the memory stays. */
@@ -126,5 +138,7 @@ weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue
  * writes may end in the next iteration. */
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step);
 bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue);
+/* exec.c: finds what of this plan's memory the queue's steps use. */
+void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue);
 
 #endif

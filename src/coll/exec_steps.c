@@ -17,15 +17,27 @@ static uint8_t *place_of(const struct coll_exec *exec, enum coll_buffer buffer,
     return base == NULL ? NULL : base + offset * exec->element_bytes;
 }
 
+static uint8_t *staging_of(struct exec_queue *queue, const struct exec_slot *slot)
+{
+    return queue->staging == NULL
+               ? NULL
+               : queue->staging + (size_t)(slot - queue->slots) * queue->slice_bytes;
+}
+
+static bool lands_in_staging(const struct exec_queue *queue, const struct coll_step *step)
+{
+    return step->kind == COLL_RECV_REDUCE ||
+           (step->kind == COLL_RECV && queue->is_staged);
+}
+
 /* Where the slot's message lands. */
 static uint8_t *landing_of(const struct coll_exec *exec, struct exec_queue *queue,
                            const struct exec_slot *slot)
 {
     const struct coll_step *step = step_of(exec, slot);
 
-    return step->kind == COLL_RECV_REDUCE
-               ? queue->staging + (size_t)(slot - queue->slots) * queue->slice_bytes
-               : place_of(exec, step->to, step->to_at);
+    return lands_in_staging(queue, step) ? staging_of(queue, slot)
+                                         : place_of(exec, step->to, step->to_at);
 }
 
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step)
@@ -84,34 +96,56 @@ static weft_status fail_as(const struct exec_queue *queue, weft_status status,
 
 /* ---- starting ---- */
 
-static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
-                             struct exec_slot *slot, void *staging,
-                             struct weft_error *error)
+/* What the GPU has to do for a step: one operand of a reduction, and what is copied of a staged
+ * message, is in staging. */
+static struct io_gpu_op work_of(const struct coll_exec *exec, struct exec_queue *queue,
+                                const struct exec_slot *slot)
 {
     const struct coll_step *step = step_of(exec, slot);
+    uint8_t *staging = staging_of(queue, slot);
+    struct io_gpu_op op = {.kind = IO_GPU_COPY,
+                           .task = exec->task,
+                           .out = place_of(exec, step->to, step->to_at),
+                           .a = place_of(exec, step->from, step->from_at),
+                           .count = step->count * exec->element_bytes};
+
+    switch (step->kind) {
+    case COLL_SEND:
+        op.out = staging;
+        break;
+    case COLL_RECV:
+        op.a = staging;
+        break;
+    case COLL_RECV_REDUCE:
+        op.kind = IO_GPU_REDUCE;
+        op.b = staging;
+        op.count = step->count;
+        op.dtype = exec->job.dtype;
+        op.redop = exec->job.op;
+        op.divisor = step->divides ? (int)exec->n_ranks : 1;
+        break;
+    case COLL_COPY:
+    case COLL_JOIN:
+        break;
+    }
+    return op;
+}
+
+static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
+                             struct exec_slot *slot, enum exec_slot_state next,
+                             struct weft_error *error)
+{
     struct io_gpu *gpu = exec->env->gpu;
     int sys_errno;
 
-    slot->op = (struct io_gpu_op){.kind = IO_GPU_REDUCE,
-                                  .task = exec->task,
-                                  .out = place_of(exec, step->to, step->to_at),
-                                  .a = place_of(exec, step->from, step->from_at),
-                                  .b = staging,
-                                  .count = step->count,
-                                  .dtype = exec->job.dtype,
-                                  .redop = exec->job.op,
-                                  .divisor = step->divides ? (int)exec->n_ranks : 1};
-    if (step->kind == COLL_COPY) {
-        slot->op.kind = IO_GPU_COPY;
-        slot->op.count = step->count * exec->element_bytes;
-    }
-    slot->state = EXEC_SLOT_REDUCING;
+    slot->op = work_of(exec, queue, slot);
+    slot->state = next;
     sys_errno = gpu->ops->start(gpu, &slot->op);
     if (sys_errno != 0) {
         slot->state = EXEC_SLOT_FREE;
         return weft_fail_errno(error, sys_errno, "reduce",
                                "the GPU refused %llu elements",
-                               (unsigned long long)step->count);
+                               (unsigned long long)step_of(exec, slot)->count);
     }
     queue->n_on_gpu++;
     return WEFT_OK;
@@ -121,8 +155,8 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
 static const struct xfer_memory *memory_of(const struct exec_queue *queue,
                                            const struct coll_step *step)
 {
-    return &queue->holds[step->kind == COLL_RECV_REDUCE ? EXEC_HOLD_STAGING
-                                                        : (enum exec_hold)step->to];
+    return &queue->holds[lands_in_staging(queue, step) ? EXEC_HOLD_STAGING
+                                                       : (enum exec_hold)step->to];
 }
 
 static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *queue,
@@ -133,6 +167,10 @@ static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *que
     const struct xfer_memory *memory;
     void *landing;
 
+    if (queue->kind == EXEC_SENDS && queue->is_staged) {
+        return transport_isend(queue->link, staging_of(queue, slot), n_bytes,
+                               &queue->holds[EXEC_HOLD_STAGING], &slot->request);
+    }
     if (queue->kind == EXEC_SENDS) {
         return transport_isend(queue->link, place_of(exec, step->from, step->from_at),
                                n_bytes, &queue->holds[step->from], &slot->request);
@@ -159,11 +197,15 @@ static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
     slot->iteration = queue->iteration;
     step = step_of(exec, slot);
     /* A message that lands in staging may come before its iteration. */
-    if (step->kind != COLL_RECV_REDUCE && !is_free(exec, step, slot->iteration)) {
+    if (!lands_in_staging(queue, step) && !is_free(exec, step, slot->iteration)) {
         return WEFT_AGAIN;
     }
     if (step->kind == COLL_COPY) {
-        status = start_gpu(exec, queue, slot, NULL, error);
+        status = start_gpu(exec, queue, slot, EXEC_SLOT_REDUCING, error);
+    } else if (step->kind == COLL_SEND && queue->is_staged && step->count > 0) {
+        status = start_gpu(exec, queue, slot, EXEC_SLOT_COPYING, error);
+    } else if (step->kind == COLL_SEND && queue->is_staged) {
+        slot->state = EXEC_SLOT_COPIED;
     } else if (step->kind == COLL_JOIN) {
         slot->state = EXEC_SLOT_ARRIVED;
     } else {
@@ -218,7 +260,8 @@ static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue
     void *landing = landing_of(exec, queue, slot);
     weft_status status;
 
-    if (n_bytes == 0 || gpu->is_host_memory || !transport_needs_flush(queue->link) ||
+    if (n_bytes == 0 || gpu->is_host_memory || queue->is_staged ||
+        !transport_needs_flush(queue->link) ||
         gpu->ops->fence(gpu, landing, n_bytes) == 0) {
         slot->state = EXEC_SLOT_ARRIVED;
         return WEFT_OK;
@@ -243,8 +286,9 @@ static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
     return fail_as(queue, status, error);
 }
 
-static weft_status take_result(struct coll_exec *exec, struct exec_queue *queue,
-                               struct exec_slot *slot, struct weft_error *error)
+/* WEFT_OK: the GPU is done with the slot. */
+static weft_status await_gpu(struct coll_exec *exec, struct exec_queue *queue,
+                             struct exec_slot *slot, struct weft_error *error)
 {
     struct io_gpu *gpu = exec->env->gpu;
     int sys_errno = gpu->ops->poll(gpu, &slot->op);
@@ -256,6 +300,38 @@ static weft_status take_result(struct coll_exec *exec, struct exec_queue *queue,
         return weft_fail_errno(error, sys_errno, "reduce", "the GPU failed");
     }
     queue->n_on_gpu--;
+    return WEFT_OK;
+}
+
+/* Staged messages go in the order of their steps, though their copies may end in any. */
+static weft_status send_staged(struct coll_exec *exec, struct exec_queue *queue,
+                               struct exec_slot *slot, struct weft_error *error)
+{
+    weft_status status = WEFT_AGAIN;
+
+    if (slot == &queue->slots[queue->n_posted % EXEC_WINDOW]) {
+        status = fail_as(queue, start_transfer(exec, queue, slot), error);
+    }
+    if (status == WEFT_OK) {
+        slot->state = EXEC_SLOT_MOVING;
+        queue->n_posted++;
+    }
+    return status;
+}
+
+/* What is visible is reduced, copied to its place, or there already. */
+static weft_status use_arrival(struct coll_exec *exec, struct exec_queue *queue,
+                               struct exec_slot *slot, struct weft_error *error)
+{
+    const struct coll_step *step = step_of(exec, slot);
+
+    if (lands_in_staging(queue, step) && !is_free(exec, step, slot->iteration)) {
+        return WEFT_AGAIN;
+    }
+    if (step->kind == COLL_RECV_REDUCE ||
+        (lands_in_staging(queue, step) && step->count > 0)) {
+        return start_gpu(exec, queue, slot, EXEC_SLOT_REDUCING, error);
+    }
     end(exec, slot);
     return WEFT_OK;
 }
@@ -264,7 +340,17 @@ static weft_status take_result(struct coll_exec *exec, struct exec_queue *queue,
 static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queue,
                                  struct exec_slot *slot, struct weft_error *error)
 {
+    weft_status status;
+
     switch (slot->state) {
+    case EXEC_SLOT_COPYING:
+        status = await_gpu(exec, queue, slot, error);
+        if (status == WEFT_OK) {
+            slot->state = EXEC_SLOT_COPIED;
+        }
+        return status;
+    case EXEC_SLOT_COPIED:
+        return send_staged(exec, queue, slot, error);
     case EXEC_SLOT_MOVING:
         /* Messages travel on several queue pairs: with a loss on one, a step's next iteration
          * may arrive before this one, and has to wait its turn. */
@@ -277,16 +363,13 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
     case EXEC_SLOT_FLUSHING:
         return take_flush(queue, slot, error);
     case EXEC_SLOT_ARRIVED:
-        if (step_of(exec, slot)->kind != COLL_RECV_REDUCE) {
-            end(exec, slot);
-            return WEFT_OK;
-        }
-        if (!is_free(exec, step_of(exec, slot), slot->iteration)) {
-            return WEFT_AGAIN;
-        }
-        return start_gpu(exec, queue, slot, landing_of(exec, queue, slot), error);
+        return use_arrival(exec, queue, slot, error);
     case EXEC_SLOT_REDUCING:
-        return take_result(exec, queue, slot, error);
+        status = await_gpu(exec, queue, slot, error);
+        if (status == WEFT_OK) {
+            end(exec, slot);
+        }
+        return status;
     case EXEC_SLOT_FREE:
         break;
     }

@@ -48,7 +48,7 @@ static uint64_t use_way(struct furnishing *furnishing, struct mesh_lane *lane,
     const struct world_ways *ways = &furnishing->inside->ways;
     struct mesh_overlay *overlay = furnishing->overlay;
     uint32_t at = from * 2 * furnishing->inside->n + to;
-    uint64_t rate = MEMORY_BPS;
+    uint64_t rate = UINT64_MAX;
 
     for (uint32_t i = ways->n_links == 0 ? 0 : ways->first[at];
          ways->n_links > 0 && i < ways->first[at + 1]; i++) {
@@ -61,11 +61,11 @@ static uint64_t use_way(struct furnishing *furnishing, struct mesh_lane *lane,
         lane->n_uses++;
         rate = link < rate ? link : rate;
     }
-    return rate;
+    return rate == UINT64_MAX ? MEMORY_BPS : rate;
 }
 
-/* p2p: a copy over the links, and one within the memory of whoever has the steps. shm: one into
- * memory near the receiver, and one out of it. */
+/* p2p: a copy over the links, and, unless it is direct, one within the memory of whoever has the
+ * steps. shm: one into memory near the receiver, and one out of it. */
 static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, uint32_t to)
 {
     const struct coll_inside *inside = furnishing->inside;
@@ -80,6 +80,11 @@ static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, ui
 
     if (hop->kind == TRANSPORT_P2P) {
         in = use_way(furnishing, &lane, from, to);
+        if (hop->is_direct) {
+            lane.rate_bps = in;
+            lane.slice_bps = in;
+            return lane;
+        }
         lane.copier = hop->reads ? lane.from : lane.to;
     } else if (hop->kind == TRANSPORT_SHM) {
         in = use_way(furnishing, &lane, from, n + to);

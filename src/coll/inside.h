@@ -9,7 +9,8 @@
 
 struct coll_inside_hop {
     enum transport_kind kind;
-    bool reads; /* p2p: the receiver reads, instead of the sender writing */
+    bool reads;     /* p2p: the receiver reads, instead of the sender writing */
+    bool is_direct; /* p2p: without steps in between, but for short messages */
 };
 
 struct coll_inside {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 #include "coll/plan_private.h"
 
@@ -278,17 +279,11 @@ int main(void)
 {
     Suite *suite = suite_create("coll/inside");
     TCase *tcase = tcase_create("inside");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, plans_through_hosts_are_proven, 0, MESHES);
     tcase_add_test(tcase, rings_follow_the_channels);
     tcase_add_test(tcase, links_inside_cost_time);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

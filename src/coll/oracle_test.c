@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "coll/oracle.h"
 #include "coll/oracle_value.h"
 
@@ -354,8 +355,6 @@ int main(void)
 {
     Suite *suite = suite_create("coll/oracle");
     TCase *tcase = tcase_create("oracle");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, numbers_as_elements);
     tcase_add_test(tcase, inputs_are_all_different);
@@ -366,9 +365,5 @@ int main(void)
     tcase_add_test(tcase, values_do_not_depend_on_blocks);
     tcase_add_test(tcase, a_memo_tells_the_same);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

@@ -1,10 +1,10 @@
 /* Plans are proven for every number of ranks, size and algorithm; a broken one is not. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 
 #define RANKS 9
@@ -367,8 +367,6 @@ int main(void)
 {
     Suite *suite = suite_create("coll/plan");
     TCase *tcase = tcase_create("plan");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, every_plan_is_proven, 1, RANKS + 1);
@@ -378,9 +376,5 @@ int main(void)
     tcase_add_test(tcase, large_plans_load_every_direction_alike);
     tcase_add_test(tcase, names);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

@@ -6,10 +6,14 @@
 
 #include "base/check.h"
 
+#define GPU_STEP_NS 200
+
 struct grid grid;
 struct rank ranks[FABRIC_HOSTS_MAX];
 uint32_t n_ranks;
+struct ranks_gpus ranks_gpus;
 static size_t room;
+static uint8_t *shadow; /* [room] what is in memory that the CPU does not reach */
 
 static struct coll_mesh mesh;
 
@@ -37,6 +41,7 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
     wanted.n_hosts = n_ranks == 1 ? 2 : n_ranks;
     grid_open(&grid, &wanted);
     connect_all();
+    shadow = weft_alloc(room);
     coll_mesh_full(n_ranks, UINT64_C(100000000000), grid.fabric.config.delay_ps, &mesh);
     for (uint32_t r = 0; r < n_ranks; r++) {
         struct rank *rank = &ranks[r];
@@ -44,9 +49,13 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
                                    .n_ranks = n_ranks,
                                    .send_to = rank->send_to,
                                    .receive_from = rank->receive_from};
-        struct io_gpu *gpu = grid.fabric.hosts[r].env->gpu;
+        struct io_gpu *gpu;
         void *memory;
 
+        if (ranks_gpus.open != NULL) {
+            ranks_gpus.open(grid.fabric.hosts[r].env);
+        }
+        gpu = grid.fabric.hosts[r].env->gpu;
         for (uint32_t peer = 0; peer < n_ranks; peer++) {
             for (uint32_t i = 0; i < grid.n_flows; i++) {
                 const struct grid_flow *flow = &grid.flows[i];
@@ -89,9 +98,38 @@ void ranks_close(void)
         coll_exec_close(ranks[r].exec);
         gpu->ops->free(gpu, ranks[r].input);
         gpu->ops->free(gpu, ranks[r].output);
+        if (ranks_gpus.close != NULL) {
+            ranks_gpus.close(grid.fabric.hosts[r].env);
+        }
     }
+    free(shadow);
     grid_close(&grid);
     coll_mesh_fini(&mesh);
+}
+
+static void upload(uint32_t rank, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+    struct io_gpu *gpu = grid.fabric.hosts[rank].env->gpu;
+
+    if (from != to && n_bytes > 0) {
+        ck_assert_int_eq(gpu->ops->upload(gpu, to, from, n_bytes), 0);
+    }
+}
+
+static void fill(const struct coll_job *job, uint64_t seed, uint32_t r,
+                 const struct coll_buffers *buffers)
+{
+    bool is_near = grid.fabric.hosts[r].env->gpu->is_host_memory;
+    struct coll_extent extent = coll_extent_of(job, r, n_ranks);
+    uint8_t *input =
+        (uint8_t *)buffers->input + extent.input_at * weft_dtype_bytes(job->dtype);
+    uint8_t *at = is_near ? ranks[r].output : shadow;
+
+    memset(at, 0xa5, room);
+    upload(r, ranks[r].output, at, room);
+    at = is_near ? input : shadow;
+    oracle_fill(job, seed, r, n_ranks, at, buffers->input_bytes);
+    upload(r, input, at, buffers->input_bytes);
 }
 
 void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
@@ -103,16 +141,10 @@ void ranks_start(const struct coll_job *job, uint64_t seed, uint32_t iterations)
         struct coll_buffers buffers = {
             .input = job->in_place ? rank->output : rank->input, .output = rank->output};
 
-        struct coll_extent extent = coll_extent_of(job, r, n_ranks);
-        size_t width = weft_dtype_bytes(job->dtype);
-
         oracle_buffer_bytes(job, n_ranks, &buffers.input_bytes, &buffers.output_bytes);
         ck_assert_uint_le(buffers.output_bytes, room);
         ck_assert_uint_le(buffers.input_bytes, room);
-        memset(rank->output, 0xa5, room);
-        oracle_fill(job, seed, r, n_ranks,
-                    (uint8_t *)buffers.input + extent.input_at * width,
-                    buffers.input_bytes);
+        fill(job, seed, r, &buffers);
         if (job->in_place) {
             buffers.input_bytes = buffers.output_bytes = room;
         }
@@ -144,7 +176,9 @@ weft_status ranks_run(weft_ns for_ns, struct weft_error *error)
             n_done += status == WEFT_OK;
         }
         grid.fabric.woken = 0;
-        if (n_done < n_ranks && !fabric_step(&grid.fabric, until)) {
+        if (n_done < n_ranks && ranks_gpus.step != NULL && ranks_gpus.step()) {
+            (void)fabric_step(&grid.fabric, fabric_now(&grid.fabric) + GPU_STEP_NS);
+        } else if (n_done < n_ranks && !fabric_step(&grid.fabric, until)) {
             return WEFT_ERR_TIMEOUT;
         }
     }
@@ -158,11 +192,17 @@ void ranks_verify(const struct coll_job *job, uint64_t seed)
 
     oracle_buffer_bytes(job, n_ranks, &input_bytes, &output_bytes);
     for (uint32_t r = 0; r < n_ranks; r++) {
+        struct io_gpu *gpu = grid.fabric.hosts[r].env->gpu;
         struct coll_extent extent = coll_extent_of(job, r, n_ranks);
         const uint8_t *output =
             ranks[r].output + extent.output_at * weft_dtype_bytes(job->dtype);
-        uint64_t n_wrong =
-            oracle_check(job, seed, r, n_ranks, output, output_bytes, &first);
+        uint64_t n_wrong;
+
+        if (!gpu->is_host_memory && output_bytes > 0) {
+            ck_assert_int_eq(gpu->ops->download(gpu, shadow, output, output_bytes), 0);
+            output = shadow;
+        }
+        n_wrong = oracle_check(job, seed, r, n_ranks, output, output_bytes, &first);
 
         ck_assert_msg(n_wrong == 0,
                       "%s %s %s %s count %llu in_place %d: rank %u: %llu wrong from %llu",

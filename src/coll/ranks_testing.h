@@ -22,6 +22,14 @@ extern struct grid grid;
 extern struct rank ranks[FABRIC_HOSTS_MAX];
 extern uint32_t n_ranks;
 
+/* Set before ranks_open, or NULL: gives a rank's host another GPU; lets that go on, and tells
+ * whether it did; takes it away. */
+extern struct ranks_gpus {
+    void (*open)(struct io_env *env);
+    bool (*step)(void);
+    void (*close)(struct io_env *env);
+} ranks_gpus;
+
 /* A rank on every host, buffers of n_bytes; a single rank has the host next to it for
  * company. */
 void ranks_open(const struct fabric_config *config, size_t n_bytes);

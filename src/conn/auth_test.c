@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 static void from_hex(const char *hex, uint8_t *out)
 {
@@ -115,8 +116,6 @@ int main(void)
 {
     Suite *suite = suite_create("auth");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, hkdf_gives_the_published_keys);
@@ -124,8 +123,5 @@ int main(void)
     tcase_add_test(tcase, a_proof_is_one_hmac);
     tcase_add_test(tcase, a_seal_is_of_its_author_place_session_and_bytes);
     tcase_add_test(tcase, one_bit_makes_a_difference);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -46,6 +46,8 @@ const char *codec_type_name(uint32_t type)
         return "call";
     case CODEC_ANSWER:
         return "answer";
+    case CODEC_IPC:
+        return "ipc";
     default:
         return NULL;
     }

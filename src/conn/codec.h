@@ -44,7 +44,8 @@ enum codec_type {
     CODEC_ALIVE = 23,
     /* transport/ */
     CODEC_CALL = 32,
-    CODEC_ANSWER = 33
+    CODEC_ANSWER = 33,
+    CODEC_IPC = 34
 };
 
 /* "hello"; NULL for a type that the protocol does not have. */

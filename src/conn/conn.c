@@ -276,6 +276,11 @@ static void tell_abort(struct conn *conn)
         return;
     }
     weft_format(abort.phase, sizeof(abort.phase), "%s", conn->error.phase);
+    if (strcmp(conn->error.phase, "rtr") == 0 && conn->n_rails > 1 &&
+        conn->stuck_rail < conn->n_rails) {
+        /* The peer's end of that rail may be through: it could not know which it was. */
+        weft_format(abort.phase, sizeof(abort.phase), "rtr.%u", conn->stuck_rail);
+    }
     if (frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body)) &&
         frame_flush(link, NULL) < 0) {
         return; /* the peer is gone: nobody is left to tell */

@@ -36,6 +36,7 @@ struct conn_config {
     uint32_t window_bytes; /* registered memory that the peer may write: xfer's CTS */
     uint8_t timeout;       /* ACK timeout code; with retry_cnt the detection time */
     uint8_t retry_cnt;
+    uint8_t traffic_class; /* of this end's packets: TOS byte, ECN bits included; 0 */
     bool has_secret;
     uint8_t secret[CONN_SECRET_BYTES]; /* job key: mixed into every connection's key */
     weft_ns authenticate_ns;           /* limit for a client to authenticate: 5 s */
@@ -131,7 +132,7 @@ struct conn {
     weft_ns probe_rtt_ns;      /* of the last probe */
     struct weft_error error;   /* when FAILED */
     uint32_t
-        stuck_rail; /* ... that was not through when the peer gave up, or UINT32_MAX */
+        stuck_rail; /* ... by which it or the peer failed to connect, or UINT32_MAX */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                         /* the owner's; never touched */
     /* Set by whoever uses the queues: completions that come as often as time will have it, and
@@ -192,6 +193,10 @@ void conn_answer(struct conn *conn, const uint8_t answer[CONN_PURPOSE_BYTES]);
 /* Ends a connection that is not closing, from either end, telling the peer `why` (status,
  * phase, errno): FAILED, unless it is already. */
 void conn_refuse(struct conn *conn, const struct weft_error *why);
+
+/* A path was asked, whether it takes full frames, and `why` is what came of it: the same ports
+ * are worth another attempt, with a lower path MTU, or the same after RDMA_PATH_PAUSE_NS. */
+bool conn_path_is_judged(const struct weft_error *why);
 
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */

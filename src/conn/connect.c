@@ -189,6 +189,20 @@ static bool may_pass(int error_number)
            error_number == EMFILE || error_number == ENOBUFS;
 }
 
+/* Nobody's coming helps an end that has no descriptor: it has as long as for a set-up. */
+static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
+{
+    struct conn_dial *dial = &conn->private->dial;
+
+    if (error_number != EMFILE && error_number != ENOBUFS) {
+        dial->short_ns = 0;
+    } else if (dial->short_ns == 0) {
+        dial->short_ns = now;
+    }
+    return now >= dial->patience_ns ||
+           (dial->short_ns != 0 && now - dial->short_ns >= conn->config.total_ns);
+}
+
 /* This way failed: go to the next, and after the last, pause or give up. */
 static weft_status next_way(struct conn *conn, int error_number, const char *what)
 {
@@ -198,6 +212,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     const struct conn_way *way = &dial->ways[dial->way];
     char ip[IO_IP_TEXT_BYTES];
     weft_ns now = io_now(env);
+    bool is_over = is_out_of_patience(conn, error_number, now);
 
     frame_close(&private->link, true);
     weft_error_clear(&dial->why);
@@ -213,7 +228,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     if (dial->way < dial->n_ways) {
         return WEFT_OK;
     }
-    if (!dial->retry_round || now >= dial->patience_ns) {
+    if (!dial->retry_round || is_over) {
         conn->error = dial->why;
         weft_error_int(&conn->error, "ways", dial->n_ways);
         weft_error_int(&conn->error, "attempts", dial->attempt);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
 
@@ -420,8 +421,6 @@ int main(void)
 {
     Suite *suite = suite_create("connect");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -441,8 +440,5 @@ int main(void)
         tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable, 0, 2);
     tcase_add_test(tcase, a_peer_that_goes_is_noticed_by_its_stream);
     tcase_add_test(tcase, names_and_defaults);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

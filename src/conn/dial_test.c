@@ -1,10 +1,10 @@
 /* The connector's side of what can go wrong before a listener is authenticated. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
 
@@ -153,6 +153,39 @@ static int failing_accept(struct io_listener *listener, struct io_task *task,
     return real_oob->accept(listener, task, out);
 }
 
+static int failing_connect(struct io_env *env, const struct io_endpoint *from,
+                           const struct io_endpoint *to, struct io_task *task,
+                           struct io_stream **out)
+{
+    (void)env;
+    (void)from;
+    (void)to;
+    (void)task;
+    (void)out;
+    return EMFILE;
+}
+
+/* Its own want, which no peer's coming ends: 30 s, where a peer that is not there has 900. */
+START_TEST(without_a_descriptor_patience_is_short)
+{
+    struct io_oob_ops ops;
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 57});
+    ops = *bed.hosts[0].env->oob;
+    ops.connect = failing_connect;
+    bed.hosts[0].env->oob = &ops;
+    bed_listen(&bed, 1);
+    bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    ck_assert_int_ge(bed_now(&bed), 30 * BED_S);
+    ck_assert_int_eq(bed.hosts[0].conns[0]->state, CONN_FAILED);
+    ck_assert_int_eq(bed.hosts[0].conns[0]->error.status, WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(bed.hosts[0].conns[0]->error.sys_errno, EMFILE);
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(accept_may_fail_for_a_while)
 {
     static const int errors[] = {EMFILE, ENOBUFS, ECONNABORTED, EINTR, ENOMEM};
@@ -283,8 +316,6 @@ int main(void)
 {
     Suite *suite = suite_create("dial");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -293,13 +324,11 @@ int main(void)
     tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
     tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 6);
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
+    tcase_add_test(tcase, without_a_descriptor_patience_is_short);
     tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
                         (int)WEFT_LENGTH(foreign_cases));
     tcase_add_test(tcase, a_cable_that_is_down_is_gone_around);
     tcase_add_test(tcase, a_host_without_addresses_cannot_listen);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,10 +2,10 @@
  * deadlines, everything is given back, and the next connection works. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
 
@@ -165,6 +165,35 @@ START_TEST(a_gid_that_vanishes_before_rtr_is_named)
 }
 END_TEST
 
+/* Nothing that the connector sends on its second cable arrives: the acceptor cannot resolve its
+ * neighbour there, and says so of that rail, with which the connector is through. */
+START_TEST(who_cannot_connect_says_by_which_rail)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_LOSS,
+                                .has_port = true,
+                                .port = 1,
+                                .direction = WORLD_OUTWARDS,
+                                .share_ppb = 1000000000};
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 28, .n_cables = 2});
+    bed.conn.over_management = true;
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    bed_run(&bed, BED_S, NULL);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_str_eq(conn->error.message, "peer failed in rtr: errno 110");
+    ck_assert_str_eq(text_of(conn, "peer_phase"), "rtr");
+    ck_assert_str_eq(text_of(conn, "local_port"), "p1");
+    ck_assert_uint_eq(conn->stuck_rail, 1);
+    ck_assert_str_eq(bed_conn(&bed, 1)->error.phase, "rtr");
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
 {
     struct bed bed;
@@ -194,6 +223,36 @@ START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
     }
     ck_assert(strcmp(bed_conn(&bed, 0)->error.phase, "probe") == 0 ||
               strcmp(bed_conn(&bed, 1)->error.phase, "probe") == 0);
+    bed_close(&bed);
+}
+END_TEST
+
+/* A cable that is slow enough for full probes to take a third of a second; an end that is not
+ * scheduled meanwhile finds three tries over at once, and has looked at none. */
+START_TEST(who_was_not_running_did_not_wait)
+{
+    struct world_fault slow = {
+        .kind = WORLD_FAULT_RATE, .has_port = true, .rate_bps = 400000};
+    struct world_fault stop = {.kind = WORLD_FAULT_STOP, .for_ns = 320 * BED_MS};
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 27});
+    bed.conn.over_management = true;
+    bed.conn.probe_tries = 10; /* the other end is patient */
+    bed_listen(&bed, 1);
+    bed.conn.probe_tries = 3;
+    conn = bed_connect(&bed, 0, 1);
+    run_until(&bed, conn, CONN_READY);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &slow), 0);
+    for (int i = 0; i < 100000 && conn->private->probes[1].stage != CONN_PROBE_FULL_SENT;
+         i++) {
+        bed_run(&bed, 1000, NULL);
+    }
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &stop), 0);
+    ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
+    ck_assert(bed_all_up(&bed));
+    ck_assert_uint_eq(conn->private->probes[0].tries, 1);
     bed_close(&bed);
 }
 END_TEST
@@ -342,8 +401,6 @@ int main(void)
 {
     Suite *suite = suite_create("fault");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -351,13 +408,12 @@ int main(void)
     tcase_add_test(tcase, a_gid_that_vanishes_before_rtr_is_named);
     tcase_add_loop_test(
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
+    tcase_add_test(tcase, who_cannot_connect_says_by_which_rail);
+    tcase_add_test(tcase, who_was_not_running_did_not_wait);
     tcase_add_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing);
     tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
     tcase_add_loop_test(tcase, either_end_may_be_slow_at_any_time, 0, 60);
     tcase_add_loop_test(tcase, either_end_may_give_up_at_any_time, 0, 40);
     tcase_add_test(tcase, no_shared_subnet_is_told_with_both_ends_addresses);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

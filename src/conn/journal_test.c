@@ -3,9 +3,9 @@
 
 #include <check.h>
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 
 /* A probe as docs/cli.md tells it: small WRITE and READ, then full ones. Items of 11 bytes:
@@ -196,17 +196,11 @@ int main(void)
 {
     Suite *suite = suite_create("conn/journal");
     TCase *tcase = tcase_create("journal");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, a_connection_leaves_its_probes_when_it_goes);
     tcase_add_test(tcase, what_is_chance_is_left_out);
     tcase_add_test(tcase, what_comes_by_the_clock_is_left_out);
     tcase_add_test(tcase, connections_with_the_same_peer_are_counted);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -97,8 +97,12 @@ static void listen_on(struct conn_listener *listener, bool management, bool v4,
         bool wanted = management && netdev->is_management;
 
         for (uint32_t p = 0; p < rdma->n_ports && !management; p++) {
-            wanted = wanted || (!netdev->is_management &&
-                                rdma->ports[p].ifindex == netdev->ifindex);
+            const struct rdma_port *port = &rdma->ports[p];
+
+            wanted =
+                wanted || (!netdev->is_management && port->ifindex == netdev->ifindex &&
+                           !conn_excludes(&listener->private->config, port->device_index,
+                                          port->port));
         }
         for (uint32_t a = 0; a < netdev->n_addresses && wanted; a++) {
             const struct io_prefix *prefix = &netdev->addresses[a];

@@ -2,10 +2,10 @@
  * counters balance, and members are served meanwhile. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/hand_testing.h"
 
 START_TEST(silence_costs_a_slot_for_five_seconds)
@@ -337,8 +337,6 @@ int main(void)
 {
     Suite *suite = suite_create("listener");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -355,8 +353,5 @@ int main(void)
     tcase_add_test(tcase, a_connection_is_accepted_once);
     tcase_add_loop_test(tcase, a_broken_seal_is_refused, 0, 3);
     tcase_add_loop_test(tcase, facts_that_do_not_suit_are_refused, 0, 2);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

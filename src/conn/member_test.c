@@ -1,9 +1,9 @@
 /* What a client that has authenticated must not send. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/hand_testing.h"
 
 static struct codec_meta hand_meta(const struct hand *hand)
@@ -124,8 +124,6 @@ int main(void)
 {
     Suite *suite = suite_create("member");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
@@ -133,8 +131,5 @@ int main(void)
                         0, 6);
     tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
     tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

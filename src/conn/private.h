@@ -36,8 +36,10 @@ struct conn_dial {
     uint32_t n_ways, way;
     bool retry_round;    /* some way of this round may work later */
     weft_ns patience_ns; /* until when, absolute */
-    weft_ns way_ns;      /* limit of the present way, absolute */
-    weft_ns resume_ns;   /* end of the pause between rounds; 0: no pause */
+    weft_ns
+        short_ns; /* since when this end has no descriptor or buffer for it; 0: it has */
+    weft_ns way_ns;    /* limit of the present way, absolute */
+    weft_ns resume_ns; /* end of the pause between rounds; 0: no pause */
     weft_ns backoff_ns;
     uint32_t attempt;
     struct weft_error why; /* how the last way failed */
@@ -62,6 +64,7 @@ enum conn_probe_stage {
 struct conn_probe_qp {
     enum conn_probe_stage stage;
     weft_ns started_ns; /* of the present stage */
+    weft_ns try_ns;     /* when its present try began */
     uint32_t tries;     /* deadlines that passed */
 };
 

@@ -56,37 +56,68 @@ static bool is_black_hole(const struct conn *conn, uint32_t rail)
     return true;
 }
 
-static void trace_lowered(const struct conn *conn, const struct conn_rail *rail,
-                          uint32_t next)
+static void trace_verdict(const struct conn *conn, const struct conn_rail *rail,
+                          enum rdma_path_verdict verdict, uint32_t next)
 {
     struct io_env *env = conn_env(conn);
     char object[48];
 
-    if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
-        weft_format(object, sizeof(object), "path:%s", rail->port->name);
+    if (!weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+        return;
+    }
+    weft_format(object, sizeof(object), "path:%s", rail->port->name);
+    if (verdict == RDMA_PATH_AGAIN) {
+        weft_trace_event(env->trace, io_now(env), env->name, object, "mtu_suspected",
+                         "peer=%s late=%u pause_ns=%lld", conn->peer.host, rail->path_mtu,
+                         (long long)RDMA_PATH_PAUSE_NS);
+    } else {
         weft_trace_event(env->trace, io_now(env), env->name, object, "mtu_lowered",
                          "peer=%s vanished=%u next=%u", conn->peer.host, rail->path_mtu,
                          next);
     }
 }
 
+/* When the last of the rail's full probes was sent. */
+static weft_ns full_since(const struct conn *conn, uint32_t rail)
+{
+    weft_ns latest = 0;
+
+    for (uint32_t i = rail; i < conn->n_qps; i += conn->n_rails) {
+        weft_ns started_ns = conn->private->probes[i].started_ns;
+
+        latest = started_ns > latest ? started_ns : latest;
+    }
+    return latest;
+}
+
 /* What the next attempt may do better: tells it, and whoever decides whether there is one. */
-static void lower_mtus(struct conn *conn)
+static void judge_paths(struct conn *conn)
 {
     for (uint32_t r = 0; conn->config.policy == RDMA_POLICY_WEFT && r < conn->n_rails;
          r++) {
         const struct conn_rail *rail = &conn->rails[r];
+        enum rdma_path_verdict verdict = RDMA_PATH_OTHER;
         uint32_t next = 0;
 
         if (is_black_hole(conn, r)) {
-            next = rdma_path_lower(conn->rdma, rail->port, conn_peer_id(conn),
-                                   rail->path_mtu);
+            verdict = rdma_path_lost(conn->rdma, rail->port, conn_peer_id(conn),
+                                     rail->path_mtu, full_since(conn, r), &next);
         }
-        if (next != 0) {
+        if (verdict == RDMA_PATH_AGAIN) {
+            weft_error_int(&conn->error, "suspected_mtu", rail->path_mtu);
+        } else if (verdict == RDMA_PATH_LOWERED) {
             weft_error_int(&conn->error, "lowered_mtu", next);
-            trace_lowered(conn, rail, next);
+        }
+        if (verdict != RDMA_PATH_OTHER) {
+            trace_verdict(conn, rail, verdict, next);
         }
     }
+}
+
+bool conn_path_is_judged(const struct weft_error *why)
+{
+    return weft_error_value(why, "suspected_mtu") != NULL ||
+           weft_error_value(why, "lowered_mtu") != NULL;
 }
 
 void conn_probe_heard(struct conn *conn)
@@ -99,7 +130,7 @@ void conn_probe_heard(struct conn *conn)
     if (conn->stuck_rail < conn->n_rails && is_black_hole(conn, conn->stuck_rail)) {
         weft_error_int(&conn->error, "small_passed", 1);
     }
-    lower_mtus(conn);
+    judge_paths(conn);
 }
 
 /* ---- probing ---- */
@@ -137,6 +168,7 @@ static weft_status post(struct conn *conn, uint32_t qp)
         wr[i].wr.rdma.rkey = remote->probe_rkey;
     }
     private->probes[qp].started_ns = io_now(env);
+    private->probes[qp].try_ns = io_now(env);
     private->probes[qp].tries = 0;
     result = device->ops->post_send(conn->qps[qp].qp, wr, &bad);
     if (result != 0) {
@@ -190,7 +222,7 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
         weft_fail_completion(&conn->error, (int)wc->status, "probe", "%s",
                              verdict(conn, failed));
         add_probe_values(conn, failed);
-        lower_mtus(conn);
+        judge_paths(conn);
         return WEFT_ERR_COMPLETION;
     }
     if ((kind != WR_WRITE && kind != WR_READ) || qp >= conn->n_qps) {
@@ -255,7 +287,7 @@ static weft_ns try_ends(const struct conn *conn, uint32_t qp)
 {
     const struct conn_probe_qp *probe = &conn->private->probes[qp];
 
-    return probe->started_ns + conn->config.probe_ns * (weft_ns)(probe->tries + 1);
+    return probe->try_ns + conn->config.probe_ns;
 }
 
 static void trace_try(const struct conn *conn, uint32_t qp)
@@ -271,7 +303,8 @@ static void trace_try(const struct conn *conn, uint32_t qp)
     }
 }
 
-/* The NIC repeats lost frames by itself; a try is a stretch of time in which it may. */
+/* The NIC repeats lost frames by itself; a try is a stretch of time in which it may. Who looks
+ * late was not running, and the host's NIC may not have been either: that is one try, not all. */
 static weft_status check_tries(struct conn *conn)
 {
     weft_ns now = io_now(conn_env(conn));
@@ -279,8 +312,9 @@ static weft_status check_tries(struct conn *conn)
     for (uint32_t i = 0; i < conn->n_qps; i++) {
         struct conn_probe_qp *probe = &conn->private->probes[i];
 
-        while (probe->stage != CONN_PROBE_PASSED && now >= try_ends(conn, i)) {
+        if (probe->stage != CONN_PROBE_PASSED && now >= try_ends(conn, i)) {
             probe->tries++;
+            probe->try_ns = now;
             trace_try(conn, i);
             if (probe->tries >= conn->config.probe_tries) {
                 weft_fail(&conn->error, WEFT_ERR_TIMEOUT, "probe",
@@ -288,7 +322,7 @@ static weft_status check_tries(struct conn *conn)
                           stage_bytes(conn, i), probe->tries,
                           (long long)(conn->config.probe_ns / 1000000));
                 add_probe_values(conn, i);
-                lower_mtus(conn);
+                judge_paths(conn);
                 return WEFT_ERR_TIMEOUT;
             }
         }

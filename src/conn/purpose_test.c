@@ -1,9 +1,9 @@
 /* What a connection is for, what its acceptor's owner answers, and ports that stay out of it. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 
 static struct bed bed;
@@ -141,8 +141,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("conn/purpose");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, the_acceptor_reads_the_purpose);
     tcase_add_test(tcase, a_wanted_answer_is_waited_for);
@@ -151,9 +149,5 @@ int main(void)
     tcase_add_loop_test(tcase, excluded_ports_stay_out, 0, 2);
     tcase_add_test(tcase, nothing_but_excluded_ports_is_no_route);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

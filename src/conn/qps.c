@@ -172,6 +172,7 @@ static void init_qps(struct conn *conn)
             .retry_cnt_is_raw = conn->config.policy != RDMA_POLICY_WEFT,
             .rnr_retry = RNR_RETRY_FOR_EVER,
             .min_rnr_timer = MIN_RNR_TIMER,
+            .traffic_class = conn->config.traffic_class,
         };
         uint8_t psn[3];
 
@@ -225,7 +226,8 @@ static weft_status progress_qps(struct conn *conn, struct weft_error *error)
         weft_status status = rdma_qp_progress(&conn->qps[i], error);
 
         if (status < 0) {
-            conn_add_values(conn, i % conn->n_rails);
+            conn->stuck_rail = i % conn->n_rails;
+            conn_add_values(conn, conn->stuck_rail);
             return status;
         }
         if (status == WEFT_AGAIN) {

@@ -1,4 +1,5 @@
 /* What comes and goes on the stream of a connection whose ends have proved themselves. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -24,6 +25,18 @@ static weft_status out_of_order(struct conn *conn, enum codec_type type)
                      conn_state_name(conn->state));
 }
 
+/* "rtr.1" is phase "rtr" on rail 1, which this end may be through with. */
+static void take_rail(struct conn *conn, struct codec_abort *abort)
+{
+    const char *digit = abort->phase + 4;
+
+    if (strncmp(abort->phase, "rtr.", 4) == 0 && digit[0] >= '0' && digit[0] <= '9' &&
+        digit[1] == '\0' && (uint32_t)(digit[0] - '0') < conn->n_rails) {
+        conn->stuck_rail = (uint32_t)(digit[0] - '0');
+        abort->phase[3] = '\0';
+    }
+}
+
 /* "peer failed in rtr: errno 110". */
 static weft_status peer_failed(struct conn *conn, const struct frame *frame)
 {
@@ -36,6 +49,7 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
         return status;
     }
     conn->private->peer_gave_up = true;
+    take_rail(conn, &abort);
     if (abort.sys_errno != 0) {
         weft_format(reason, sizeof(reason), "errno %u", abort.sys_errno);
     } else if (abort.wc_status != 0) {
@@ -98,6 +112,7 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_ALIVE:
     case CODEC_CALL:
     case CODEC_ANSWER:
+    case CODEC_IPC:
         break;
     }
     return false;
@@ -157,6 +172,13 @@ static weft_status take(struct conn *conn, const struct frame *frame)
     return status;
 }
 
+/* Whether it was this end that could not go on. The peer then sees a stream that broke, which at a
+ * connection that is up is a death. */
+static bool is_own_want(int error_number)
+{
+    return error_number == ENOMEM || error_number == ENOBUFS;
+}
+
 /* The stream ended. After READY the queue pairs are all that is needed: the probe decides. The
  * peer's own probes may still be under way and must not meet this end's first data. */
 static weft_status lost(struct conn *conn, const struct weft_error *why)
@@ -166,7 +188,7 @@ static weft_status lost(struct conn *conn, const struct weft_error *why)
     if (is_before_facts(conn)) {
         return conn_turned_away(conn, why->sys_errno);
     }
-    if (conn->state == CONN_PROBE) {
+    if (conn->state == CONN_PROBE && !is_own_want(why->sys_errno)) {
         frame_close(&private->link, true);
         private->is_alone = true;
         private->alone_ns = io_now(conn_env(conn)) +

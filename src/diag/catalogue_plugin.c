@@ -1,4 +1,4 @@
-/* Findings about the settings under which NCCL would start. */
+/* Findings about the settings under which NCCL would start, and about GPUs. */
 #include "base/check.h"
 #include "diag/catalogue_entries.h"
 
@@ -54,6 +54,39 @@ static const struct diag_entry entries[] = {
                        "NCCL_MESH_FAST_FAIL, ...). What this one does not know it "
                        "ignores, as NCCL does with "
                        "its own: a mistyped name has no effect, and nobody says so.",
+    },
+    {
+        .id = DIAG_HOST_NO_GPU,
+        .code = "host.no_gpu",
+        .severity = DIAG_ERROR,
+        .cause =
+            "the host was to work on a GPU (WEFT_GPU), and this process can use none",
+        .remedy = "install NVIDIA's driver, pass the GPU into the container, check "
+                  "CUDA_VISIBLE_DEVICES and what WEFT_GPU names; or work on host memory: "
+                  "WEFT_GPU=host",
+        .reference = "docs/gpu.md",
+        .decide = "nvidia-smi -L; ls /dev/nvidia*",
+        .explanation =
+            "Asked for a GPU, weft never takes host memory instead: what was "
+            "measured or checked would not be what was asked for. The evidence "
+            "has the call of CUDA's driver that failed and its result: 100 is "
+            "no device, 803 a library that does not fit the kernel's driver, "
+            "as after an update without a restart or in a container.",
+    },
+    {
+        .id = DIAG_CONN_VERSION,
+        .code = "conn.version",
+        .severity = DIAG_ERROR,
+        .cause = "the other end speaks another version of the protocol",
+        .remedy = "install the same version of weft, and of libnccl-net-mesh.so, on all "
+                  "hosts and in all images of the job",
+        .reference = "docs/wire.md",
+        .decide = "weft --version, on both hosts and in both images",
+        .explanation =
+            "Handles and handshakes tell the version of the protocol that wrote them, "
+            "and another one is refused before anything of it is used. It is not the "
+            "version of NCCL's interface: ranks whose NCCL looks up ncclNetPlugin_v8 "
+            "and ranks whose NCCL looks up v12 work together.",
     },
 };
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
+
 START_TEST(the_catalogue_is_complete)
 {
     for (int i = 0; i < DIAG_N_CODES; i++) {
@@ -71,8 +73,6 @@ int main(int argc, char **argv)
 {
     Suite *suite;
     TCase *tests;
-    SRunner *runner;
-    int failed;
 
     (void)argv;
     /* How docs/findings.md is made: catalogue_test print > docs/findings.md. */
@@ -91,9 +91,5 @@ int main(int argc, char **argv)
     tcase_add_test(tests, every_example_shows_its_code);
     tcase_add_test(tests, the_document_is_the_catalogue);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

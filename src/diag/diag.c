@@ -16,6 +16,7 @@ void diag_host_fini(struct diag_host *host)
     free(host->ports);
     free(host->uses);
     free(host->errors);
+    free(host->left_out);
     free(host->events);
     *host = (struct diag_host){.name = ""};
 }
@@ -49,7 +50,11 @@ void diag_port_init(struct diag_port *port)
                                .rate_bps = IO_UNKNOWN,
                                .device = IO_UNKNOWN,
                                .rp_filter = IO_UNKNOWN,
-                               .arp_ignore = IO_UNKNOWN};
+                               .arp_ignore = IO_UNKNOWN,
+                               .pcie_lanes = IO_UNKNOWN,
+                               .pcie_lanes_max = IO_UNKNOWN,
+                               .pcie_mts = IO_UNKNOWN,
+                               .pcie_mts_max = IO_UNKNOWN};
     for (int i = 0; i < DIAG_N_COUNTERS; i++) {
         port->counters[i] = IO_UNKNOWN;
     }
@@ -145,23 +150,17 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
     return is_found;
 }
 
-/* Whom to ask first: who met a failure, then who may have, then who heard of one. */
-enum source { OWN, MAYBE_OWN, HEARSAY };
-
 /* Another gave up first: it said so itself, or a relay did for it. */
-static enum source source_of(const struct diag_error *failure)
+static enum diag_source source_of(const struct diag_error *failure)
 {
     if (failure->error.status == WEFT_ERR_ROUTE &&
         strcmp(failure->error.phase, "relay") == 0) {
-        return HEARSAY;
+        return DIAG_HEARSAY;
     }
-    if (failure->may_be_own) {
-        return MAYBE_OWN;
-    }
-    return failure->is_hearsay ? HEARSAY : OWN;
+    return failure->source;
 }
 
-static void judge_failures(const struct diag_input *input, enum source source,
+static void judge_failures(const struct diag_input *input, enum diag_source source,
                            struct diag_findings *out)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
@@ -188,7 +187,7 @@ static void judge_failures(const struct diag_input *input, enum source source,
 /* The first failure of the best source. False: none. */
 static bool find_failure(const struct diag_input *input, struct diag_case *out)
 {
-    for (enum source source = OWN; source <= HEARSAY; source++) {
+    for (enum diag_source source = DIAG_OWN; source <= DIAG_HEARSAY; source++) {
         for (uint32_t i = 0; i < input->n_hosts; i++) {
             const struct diag_host *host = &input->hosts[i];
 
@@ -378,14 +377,17 @@ void diag(const struct diag_input *input, struct diag_findings *out)
 {
     *out = (struct diag_findings){NULL, 0};
     name_hanging(input, out);
-    judge_failures(input, OWN, out);
-    for (enum source source = MAYBE_OWN; source <= HEARSAY && out->n == 0; source++) {
+    judge_failures(input, DIAG_OWN, out);
+    for (enum diag_source source = DIAG_MAYBE_OWN; source <= DIAG_HEARSAY && out->n == 0;
+         source++) {
         judge_failures(input, source, out);
     }
     drop_decided(out);
     inspect_cables(input, out);
     inspect_uses(input, out);
     diag_inspect_survived(input, out);
+    diag_inspect_slots(input, out);
+    diag_inspect_left_out(input, out);
     inspect_order(input, out);
     sort_by_severity(out);
 }

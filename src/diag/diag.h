@@ -63,6 +63,9 @@ struct diag_port {
     int64_t device;                /* ports of one NIC share it */
     enum diag_known is_software;   /* its packets pass the host's IP stack */
     int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
+    /* Lanes and millions of transfers a second of its card's PCIe link: as it runs, and as the
+     * card and its slot could. */
+    int64_t pcie_lanes, pcie_lanes_max, pcie_mts, pcie_mts_max;
     int64_t counters[DIAG_N_COUNTERS];
 };
 
@@ -78,15 +81,19 @@ struct diag_use {
     int64_t vanished_mtu; /* a larger one, whose packets vanished in probes; 0: none */
 };
 
+/* Who met a failure is asked first, then who may have, then who heard of one. */
+enum diag_source {
+    DIAG_OWN,       /* this host met it */
+    DIAG_MAYBE_OWN, /* nobody says whether it did */
+    DIAG_HEARSAY    /* another host gave up first and said so */
+};
+
 /* Something failed. `peer` is the host it happened with, "" if it concerns none. */
 struct diag_error {
     struct weft_error error;
     char peer[DIAG_NAME_BYTES];
     weft_ns at_ns;
-    bool is_hearsay; /* another host gave up first and said so */
-    /* Nobody says whether it is: `is_hearsay` is set, and this one is asked before those that
-     * are known to be. */
-    bool may_be_own;
+    enum diag_source source;
 };
 
 /* An async event of a device. */
@@ -120,6 +127,9 @@ struct diag_host {
     uint32_t n_ports;
     struct diag_error *errors; /* Owned [n_errors], in order of time */
     uint32_t n_errors;
+    /* Owned [n_left_out]; of rails that were left out, where others carried the job */
+    struct diag_error *left_out;
+    uint32_t n_left_out;
     bool has_events;           /* false: async events were not recorded */
     struct diag_event *events; /* Owned [n_events], in order of time */
     uint32_t n_events;

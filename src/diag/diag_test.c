@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "diag/diag_testing.h"
 
@@ -116,7 +117,7 @@ static bool forget_of_error(struct diag_error *error, unsigned *k)
         return true;
     }
     if ((*k)-- == 0) {
-        error->is_hearsay = error->may_be_own = true;
+        error->source = DIAG_MAYBE_OWN;
         return true;
     }
     return false;
@@ -341,7 +342,7 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
     heard = &s.b->errors[s.b->n_errors++];
     weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "peer failed in data");
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
-    heard->is_hearsay = true;
+    heard->source = DIAG_HEARSAY;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "link.down");
@@ -365,19 +366,19 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
 
     scene_set(&s);
     scene_forbidden(&s);
-    s.failure->is_hearsay = s.failure->may_be_own = true;
+    s.failure->source = DIAG_MAYBE_OWN;
     s.failure->at_ns = 5000;
     waited = &s.b->errors[s.b->n_errors++];
     weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 did not come");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     waited->at_ns = 900000005000;
-    waited->is_hearsay = true;
+    waited->source = DIAG_HEARSAY;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "host.permission");
     ck_assert_str_eq(findings.items[0].host, "titanic");
     diag_findings_fini(&findings);
-    waited->is_hearsay = false; /* who met something counts more than who may have */
+    waited->source = DIAG_OWN; /* who met something counts more than who may have */
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "conn.timeout");
@@ -403,7 +404,7 @@ START_TEST(what_a_relay_gave_up_for_decides)
     weft_error_text(&heard->error, "peer_status", "system");
     weft_error_int(&heard->error, "peer_errno", EIO);
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
-    heard->is_hearsay = true;
+    heard->source = DIAG_HEARSAY;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "device.failed");
@@ -455,8 +456,6 @@ int main(void)
 {
     Suite *suite = suite_create("diag");
     TCase *tests = tcase_create("diag");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tests, each_case_has_its_code, 0, n_scene_cases);
     tcase_add_loop_test(tests, missing_evidence_never_names_another_cause, 0,
@@ -471,9 +470,5 @@ int main(void)
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -49,6 +49,7 @@ static void init_host(struct diag_host *host, const char *name)
     weft_format(host->state, sizeof(host->state), "connect");
     host->ports = weft_calloc(4, sizeof(*host->ports));
     host->errors = weft_calloc(4, sizeof(*host->errors));
+    host->left_out = weft_calloc(2, sizeof(*host->left_out));
     host->events = weft_calloc(4, sizeof(*host->events));
     host->uses = weft_calloc(2, sizeof(*host->uses));
     host->told = weft_calloc(2, sizeof(*host->told));
@@ -294,7 +295,7 @@ void scene_hears_of_it(struct scene *s)
     struct diag_error *heard = &s->b->errors[s->b->n_errors++];
 
     weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "the peer closed the connection");
-    heard->is_hearsay = true;
+    heard->source = DIAG_HEARSAY;
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
 }
 
@@ -315,6 +316,12 @@ static void no_device(struct scene *s)
 {
     s->failure->peer[0] = '\0';
     fails(s, WEFT_ERR_ENVIRONMENT, "discover");
+}
+
+static void no_gpu(struct scene *s)
+{
+    s->failure->peer[0] = '\0';
+    fails(s, WEFT_ERR_ENVIRONMENT, "cuda");
 }
 
 static void wrong_data(struct scene *s)
@@ -364,6 +371,7 @@ const struct scene_case scene_cases[] = {
     {no_answer, "conn.timeout", "titanic -> iceberg"},
     {limit_reached, "host.memlock", "titanic"},
     {no_device, "host.no_device", "titanic"},
+    {no_gpu, "host.no_gpu", "titanic"},
     {wrong_data, "data.wrong", "titanic"},
     {bad_order, "mesh.rank_order", ""},
     {scene_merged, "route.merged_nic", "titanic:p0 -> iceberg"},

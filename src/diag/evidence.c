@@ -162,8 +162,9 @@ static void turn_round(struct diag_case *c)
     const struct diag_host *host = c->host;
     int64_t number;
 
-    if (!c->failure->is_hearsay || phase == NULL || phase->kind != WEFT_VALUE_TEXT ||
-        c->peer == NULL || strcmp(phase->text, "peer") == 0) {
+    if (c->failure->source == DIAG_OWN || phase == NULL ||
+        phase->kind != WEFT_VALUE_TEXT || c->peer == NULL ||
+        strcmp(phase->text, "peer") == 0) {
         return;
     }
     c->phase = phase->text;
@@ -305,7 +306,7 @@ static bool is_cut_off(const struct diag_error *error)
     if (ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1) {
         return true; /* the rendezvous' stream, which those who leave say goodbye on */
     }
-    return !error->is_hearsay &&
+    return error->source == DIAG_OWN &&
            (error->error.status == WEFT_ERR_CLOSED ||
             error->error.sys_errno == ECONNRESET || error->error.sys_errno == EPIPE);
 }

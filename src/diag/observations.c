@@ -83,6 +83,10 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_known(object, "software", port->is_software);
         put_int(object, "rp_filter", port->rp_filter);
         put_int(object, "arp_ignore", port->arp_ignore);
+        put_int(object, "pcie_lanes", port->pcie_lanes);
+        put_int(object, "pcie_lanes_max", port->pcie_lanes_max);
+        put_int(object, "pcie_mts", port->pcie_mts);
+        put_int(object, "pcie_mts_max", port->pcie_mts_max);
         if (port->has_gids) {
             put_gids(object, port);
         }
@@ -127,9 +131,9 @@ static json_t *encode_error(const struct diag_error *failure)
     put_text(object, "peer", failure->peer);
     put_int(object, "at_ns", failure->at_ns);
     put_known(object, "hearsay",
-              failure->may_be_own   ? DIAG_UNKNOWN
-              : failure->is_hearsay ? DIAG_YES
-                                    : DIAG_NO);
+              failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
+              : failure->source == DIAG_HEARSAY ? DIAG_YES
+                                                : DIAG_NO);
     json_object_set_new(object, "values", encode_values(error->values, error->n_values));
     return object;
 }
@@ -192,6 +196,14 @@ json_t *diag_host_encode(const struct diag_host *host)
         json_array_append_new(errors, encode_error(&host->errors[i]));
     }
     json_object_set_new(object, "errors", errors);
+    if (host->n_left_out > 0) {
+        json_t *left_out = json_array();
+
+        for (uint32_t i = 0; i < host->n_left_out; i++) {
+            json_array_append_new(left_out, encode_error(&host->left_out[i]));
+        }
+        json_object_set_new(object, "left_out", left_out);
+    }
     if (host->has_events) {
         json_object_set_new(object, "events", encode_events(host));
     }

@@ -161,6 +161,10 @@ static void decode_port(struct cursor *at, const json_t *object, struct diag_por
     out->is_software = get_known(at, object, "software");
     out->rp_filter = get_int(at, object, "rp_filter", IO_UNKNOWN);
     out->arp_ignore = get_int(at, object, "arp_ignore", IO_UNKNOWN);
+    out->pcie_lanes = get_int(at, object, "pcie_lanes", IO_UNKNOWN);
+    out->pcie_lanes_max = get_int(at, object, "pcie_lanes_max", IO_UNKNOWN);
+    out->pcie_mts = get_int(at, object, "pcie_mts", IO_UNKNOWN);
+    out->pcie_mts_max = get_int(at, object, "pcie_mts_max", IO_UNKNOWN);
     decode_counters(at, json_object_get(object, "counters"), out);
     out->has_gids = gids != NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -220,10 +224,10 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     error->wc_status = (int)get_int(at, object, "wc_status", 0);
     get_text(at, object, "peer", out->peer, sizeof(out->peer));
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
-    /* What nobody says he met himself counts as heard of, but before what surely was. */
     hearsay = get_known(at, object, "hearsay");
-    out->is_hearsay = hearsay != DIAG_NO;
-    out->may_be_own = hearsay == DIAG_UNKNOWN;
+    out->source = hearsay == DIAG_NO    ? DIAG_OWN
+                  : hearsay == DIAG_YES ? DIAG_HEARSAY
+                                        : DIAG_MAYBE_OWN;
     json_object_foreach(values, name, value)
     {
         if (json_is_integer(value)) {
@@ -269,6 +273,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
 {
     uint32_t n_told;
     const json_t *errors = get_list(at, object, "errors", LIST_MAX, &out->n_errors);
+    const json_t *left_out = get_list(at, object, "left_out", LIST_MAX, &out->n_left_out);
     const json_t *events = get_list(at, object, "events", LIST_MAX, &out->n_events);
     const json_t *told = get_list(at, object, "told", LIST_MAX, &n_told);
     size_t mark;
@@ -287,6 +292,11 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     out->errors = weft_calloc(out->n_errors + 1, sizeof(*out->errors));
     for (uint32_t i = 0; i < out->n_errors; i++) {
         decode_error(at, go_into(at, errors, "errors", i, &mark), &out->errors[i]);
+        leave(at, mark);
+    }
+    out->left_out = weft_calloc(out->n_left_out + 1, sizeof(*out->left_out));
+    for (uint32_t i = 0; i < out->n_left_out; i++) {
+        decode_error(at, go_into(at, left_out, "left_out", i, &mark), &out->left_out[i]);
         leave(at, mark);
     }
     out->has_events = events != NULL;

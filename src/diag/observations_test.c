@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "diag/diag_testing.h"
 
@@ -52,7 +54,9 @@ END_TEST
 /* Whether a failure was heard of may be unknown, which is neither. */
 START_TEST(whether_a_failure_is_hearsay_has_three_values)
 {
-    for (int i = 0; i < 3; i++) {
+    static const enum diag_source sources[] = {DIAG_OWN, DIAG_MAYBE_OWN, DIAG_HEARSAY};
+
+    for (size_t i = 0; i < WEFT_LENGTH(sources); i++) {
         struct scene s;
         struct diag_input read;
         struct weft_error error = {0};
@@ -60,13 +64,11 @@ START_TEST(whether_a_failure_is_hearsay_has_three_values)
 
         scene_set(&s);
         scene_forbidden(&s);
-        s.failure->is_hearsay = i > 0;
-        s.failure->may_be_own = i == 2;
+        s.failure->source = sources[i];
         document = diag_observations_encode(&s.input);
         ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
         ck_assert_uint_eq(read.hosts[0].n_errors, 1);
-        ck_assert(read.hosts[0].errors[0].is_hearsay == (i > 0));
-        ck_assert(read.hosts[0].errors[0].may_be_own == (i == 2));
+        ck_assert_int_eq(read.hosts[0].errors[0].source, sources[i]);
         json_decref(document);
         diag_input_fini(&read);
         diag_input_fini(&s.input);
@@ -117,8 +119,6 @@ int main(void)
 {
     Suite *suite = suite_create("observations");
     TCase *tests = tcase_create("observations");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
@@ -126,9 +126,5 @@ int main(void)
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

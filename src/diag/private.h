@@ -143,6 +143,16 @@ void diag_say(struct diag_findings *out, const struct diag_finding *finding);
 /* Warnings of what a job lived through; none where something failed. */
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
 
+/* ---- slots.c ---- */
+
+/* Cards whose PCIe link is narrower or slower than it could be, and than their ports. */
+void diag_inspect_slots(const struct diag_input *input, struct diag_findings *out);
+
+/* ---- left_out.c ---- */
+
+/* Rails that were left out; none where something failed. */
+void diag_inspect_left_out(const struct diag_input *input, struct diag_findings *out);
+
 /* ---- rules.c ---- */
 
 /* What `c` was caused by: a code, or `undetermined` with its candidates. */

@@ -140,6 +140,7 @@ static const struct hypothesis unanswered[] = {
     {DIAG_CONN_TIMEOUT, diag_is_certain}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
+static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
 static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
 struct symptom {
@@ -163,7 +164,7 @@ static bool is_about_queues(const struct diag_case *c)
 static bool is_verb(const struct diag_case *c)
 {
     return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
-           phase_is(c, "discover") || phase_is(c, "start");
+           phase_is(c, "discover") || phase_is(c, "start") || phase_is(c, "device");
 }
 
 /* What a control verb was refused with. */
@@ -247,6 +248,9 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
     case WEFT_ERR_ENVIRONMENT:
+        if (phase_is(c, "cuda")) {
+            return SYMPTOM(no_gpu);
+        }
         return phase_is(c, "discover") || phase_is(c, "start") ? SYMPTOM(no_device)
                                                                : UNHEARD_OF;
     case WEFT_OK:

@@ -280,7 +280,7 @@ void scene_hearsay(struct scene *s)
     struct weft_error *error = &s->failure->error;
 
     weft_fail(error, WEFT_ERR_CLOSED, "peer", "peer failed in rtr: errno 110");
-    s->failure->is_hearsay = true;
+    s->failure->source = DIAG_HEARSAY;
     weft_error_text(error, "peer_phase", "rtr");
     weft_error_text(error, "peer_status", "system");
     weft_error_int(error, "peer_errno", ETIMEDOUT);

@@ -1,7 +1,9 @@
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "diag/diag.h"
 #include "diag/diag_testing.h"
@@ -140,22 +142,117 @@ START_TEST(nothing_is_told_where_something_is_not_known)
 }
 END_TEST
 
+/* Lanes and speed as they are, and as card and slot could. */
+static void put_slot(struct diag_port *port, int64_t lanes, int64_t lanes_max,
+                     int64_t mts, int64_t mts_max)
+{
+    port->rate_bps = 100000000000;
+    port->pcie_lanes = lanes;
+    port->pcie_lanes_max = lanes_max;
+    port->pcie_mts = mts;
+    port->pcie_mts_max = mts_max;
+}
+
+static uint32_t count_findings(void)
+{
+    diag_findings_fini(&findings);
+    diag(&scene.input, &findings);
+    return findings.n;
+}
+
+START_TEST(a_slot_is_narrow_by_what_it_could_and_should)
+{
+    struct diag_port *other = &scene.a->ports[1];
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    put_slot(p0, 4, 4, 32000, 32000);
+    put_slot(other, 8, 8, 16000, 16000);
+    ck_assert_uint_eq(count_findings(), 0);
+    put_slot(p0, 2, 4, 32000, 32000);
+    put_slot(other, 8, 16, 8000, 16000);
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "host.pcie_narrow");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].port, "p0");
+    ck_assert_str_eq(findings.items[0].evidence[0].text, "p0 p1");
+    ck_assert_str_eq(findings.items[0].evidence[5].name, "pcie_rate_bps");
+    ck_assert_int_eq(findings.items[0].evidence[5].number, 63015384615);
+    put_slot(other, 16, 16, 5000, 5000); /* as it was built, too slow as it may be */
+    put_slot(p0, 4, 16, 32000, 32000);   /* 126 Gbit/s: it does not matter */
+    ck_assert_uint_eq(count_findings(), 0);
+    put_slot(p0, 16, 16, 5000, 8000); /* 8 of 10 bits are data: 64 Gbit/s */
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_int_eq(findings.items[0].evidence[5].number, 64000000000);
+}
+END_TEST
+
+START_TEST(a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of)
+{
+    int64_t *const numbers[] = {&p0->rate_bps, &p0->pcie_lanes, &p0->pcie_lanes_max,
+                                &p0->pcie_mts, &p0->pcie_mts_max};
+    static const int64_t absurd[] = {IO_UNKNOWN, 0, INT64_MIN, INT64_MAX};
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    put_slot(p0, 2, 4, 32000, 32000);
+    ck_assert_uint_eq(count_findings(), 1);
+    for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
+        for (size_t k = 0; k < WEFT_LENGTH(absurd); k++) {
+            int64_t kept = *numbers[i];
+
+            *numbers[i] = absurd[k];
+            ck_assert_uint_eq(count_findings(), i == 0 && absurd[k] == INT64_MAX);
+            *numbers[i] = kept;
+        }
+    }
+}
+END_TEST
+
+/* A probe over titanic's other port had no answer, and the job went over p0. */
+START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
+{
+    struct diag_error *why = &scene.a->left_out[0];
+    const struct weft_value *because;
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    weft_fail_errno(&why->error, ENOMEM, "rtr", "no memory");
+    weft_format(why->peer, sizeof(why->peer), "iceberg");
+    scene.a->memlock_bytes = INT64_MAX;
+    ck_assert_uint_eq(count_findings(), 0);
+    scene.a->n_left_out = 1;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.left_out");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert(findings.items[0].is_survived);
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].peer, "iceberg");
+    because = &findings.items[0].evidence[findings.items[0].n_evidence - 1];
+    ck_assert_str_eq(because->name, "because");
+    ck_assert_str_eq(because->text, "host.kernel_memory");
+    /* A failure is told alone. */
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
+              "wrong");
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("diag/survived");
     TCase *tests = tcase_create("survived");
-    SRunner *runner;
-    int failed;
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, frames_that_were_repeated_are_a_warning);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
     tcase_add_test(tests, where_something_failed_only_that_is_told);
     tcase_add_test(tests, nothing_is_told_where_something_is_not_known);
+    tcase_add_test(tests, a_slot_is_narrow_by_what_it_could_and_should);
+    tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
+    tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

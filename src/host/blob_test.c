@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "host/private.h"
 
@@ -120,17 +121,11 @@ int main(void)
 {
     Suite *suite = suite_create("blob");
     TCase *tests = tcase_create("blob");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tests, what_is_told_is_what_is_heard);
     tcase_add_test(tests, a_short_blob_tells_no_ports);
     tcase_add_loop_test(tests, a_malformed_blob_is_refused, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -294,24 +294,41 @@ uint32_t host_trouble(struct host *host, uint32_t first)
     return rank;
 }
 
-void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up)
+static void tell_flow(struct flow *flow, uint32_t device,
+                      const struct io_async_event *event)
 {
+    if (flow == NULL) {
+        return;
+    }
+    if (event->type == IBV_EVENT_DEVICE_FATAL) {
+        flow_device_lost(flow, device);
+    } else {
+        flow_port_event(flow, device, event->port, event->type == IBV_EVENT_PORT_ACTIVE);
+    }
+}
+
+void host_device_event(struct host *host, uint32_t device,
+                       const struct io_async_event *event)
+{
+    bool is_lost = event->type == IBV_EVENT_DEVICE_FATAL;
     struct weft_error ignored = {0};
 
-    /* Who routes chooses by what is known of the ports, also if that was read before discovery's
-     * end; one that cannot be read now is as before. */
-    if (host->rdma != NULL) {
+    if (host->rdma == NULL || (!is_lost && event->type != IBV_EVENT_PORT_ERR &&
+                               event->type != IBV_EVENT_PORT_ACTIVE)) {
+        return;
+    }
+    if (is_lost) {
+        rdma_lose_device(host->rdma, device);
+    } else {
+        /* Who routes chooses by what is known of the ports, also if that was read before
+         * discovery's end; one that cannot be read now is as before. */
         (void)(rdma_refresh(host->rdma, &ignored) == WEFT_OK);
     }
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
         struct host_peer *peer = &host->peers[host->private->flows[i]];
 
-        if (peer->send != NULL) {
-            flow_port_event(peer->send, device, port, is_up);
-        }
-        if (peer->receive != NULL) {
-            flow_port_event(peer->receive, device, port, is_up);
-        }
+        tell_flow(peer->send, device, event);
+        tell_flow(peer->receive, device, event);
     }
 }
 
@@ -367,10 +384,23 @@ static void count_flow(struct host *host, const struct flow *flow)
     sum->without_lane_ns += one.without_lane_ns;
 }
 
+static void note_left_out(struct host *host, const struct flow *flow)
+{
+    const struct weft_error *why = flow_left_out(flow);
+
+    if (why != NULL) {
+        host->left_out = weft_realloc(host->left_out, ((size_t)host->n_left_out + 1) *
+                                                          sizeof(*host->left_out));
+        host->left_out[host->n_left_out++] =
+            (struct host_left_out){.why = *why, .peer = flow_peer(flow)};
+    }
+}
+
 static void destroy_flow(struct host *host, struct flow **flow)
 {
     if (*flow != NULL) {
         count_flow(host, *flow);
+        note_left_out(host, *flow);
     }
     flow_destroy(*flow);
     *flow = NULL;

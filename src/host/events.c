@@ -1,4 +1,6 @@
 /* What comes unasked: async events of the devices, and ends of other members. */
+#include <errno.h>
+
 #include "base/text.h"
 #include "host/private.h"
 
@@ -22,9 +24,42 @@ static const char *name_of(const struct host *host, uint32_t device, uint8_t por
     return "";
 }
 
-void host_take_events(struct host *host)
+/* A rank that has to reach others and has no device left need not wait for its queue pairs, if it
+ * has any yet, to say so. */
+static weft_status check_devices(struct host *host, uint32_t lost)
+{
+    for (uint32_t i = 0; i < host->env->n_devices; i++) {
+        if (host->rdma == NULL || !host->rdma->is_lost[i]) {
+            return WEFT_OK;
+        }
+    }
+    if (host->state == HOST_CLOSE || host_is_alone(host)) {
+        return WEFT_OK;
+    }
+    host->error_peer = host_trouble(host, HOST_NOBODY);
+    return host->error_peer != HOST_NOBODY
+               ? host->error.status
+               : weft_fail_errno(&host->error, EIO, "device", "%s is gone",
+                                 host->env->devices[lost]->name);
+}
+
+static void keep(struct host *host, uint32_t device, const struct io_async_event *event)
+{
+    if (host->n_events < HOST_EVENTS_MAX) {
+        struct host_event *to = &host->events[host->n_events++];
+
+        *to = (struct host_event){.type = event->type,
+                                  .device = device,
+                                  .port = event->port,
+                                  .at_ns = io_now(host->env)};
+        weft_format(to->name, sizeof(to->name), "%s", name_of(host, device, event->port));
+    }
+}
+
+weft_status host_take_events(struct host *host)
 {
     struct io_env *env = host->env;
+    weft_status status = WEFT_OK;
 
     for (uint32_t i = 0; i < env->n_devices; i++) {
         struct io_device *device = env->devices[i];
@@ -33,19 +68,12 @@ void host_take_events(struct host *host)
         while (device->ops->async_event(device, &event) == 0) {
             weft_trace_event(env->trace, io_now(env), env->name, device->name, "async",
                              "type=%d port=%d", (int)event.type, (int)event.port);
-            if (event.type == IBV_EVENT_PORT_ERR || event.type == IBV_EVENT_PORT_ACTIVE) {
-                host_port_event(host, i, event.port, event.type == IBV_EVENT_PORT_ACTIVE);
-            }
-            if (host->n_events < HOST_EVENTS_MAX) {
-                struct host_event *to = &host->events[host->n_events++];
-
-                *to = (struct host_event){.type = event.type,
-                                          .device = i,
-                                          .port = event.port,
-                                          .at_ns = io_now(env)};
-                weft_format(to->name, sizeof(to->name), "%s",
-                            name_of(host, i, event.port));
+            host_device_event(host, i, &event);
+            keep(host, i, &event);
+            if (event.type == IBV_EVENT_DEVICE_FATAL && status == WEFT_OK) {
+                status = check_devices(host, i);
             }
         }
     }
+    return status;
 }

@@ -155,10 +155,12 @@ static weft_status listen_and_boot(struct host *host)
     return WEFT_OK;
 }
 
-/* What this rank is trying to overcome tells more than the news that another gave up. */
+/* What this rank is trying to overcome tells more than the news that another gave up. Connections
+ * that end while all close are no trouble. */
 static void own_trouble(struct host *host)
 {
-    uint32_t rank = host_trouble(host, host->error_peer);
+    uint32_t rank =
+        host->state == HOST_CLOSE ? HOST_NOBODY : host_trouble(host, host->error_peer);
 
     if (rank != HOST_NOBODY) {
         host->error_peer = rank;
@@ -366,7 +368,11 @@ static weft_status serve_connection(struct host *host, struct conn *conn)
 {
     weft_status status = host_connection_progress(host, conn);
 
-    return host->state == HOST_CLOSE ? WEFT_OK : status;
+    if (status < 0 && host->state == HOST_CLOSE) {
+        weft_error_clear(&host->error); /* the next failure is another one */
+        return WEFT_OK;
+    }
+    return status;
 }
 
 static weft_status serve(struct host *host, struct io_task *task)
@@ -386,8 +392,7 @@ static weft_status serve(struct host *host, struct io_task *task)
     case HOST_TASK_INSIDE:
         return host_inside_progress(host, task);
     case HOST_TASK_ASYNC:
-        host_take_events(host);
-        return WEFT_OK;
+        return host_take_events(host);
     }
     weft_check(task == NULL); /* every task of a host has one of the kinds above */
     return WEFT_OK;
@@ -478,6 +483,7 @@ void host_destroy(struct host *host)
     }
     free(host->results);
     free(host->connections);
+    free(host->left_out);
     conn_journal_fini(&host->journal);
     for (uint32_t i = 0; i < host->config.n_members; i++) {
         free(host->peers[i].ports);

@@ -96,6 +96,12 @@ struct host_peer {
     bool send_up, receive_up;            /* were so once */
 };
 
+/* Why a port was left out of a flow that worked without it. */
+struct host_left_out {
+    struct weft_error why;
+    uint32_t peer; /* rank */
+};
+
 /* What every member knows of the mesh beforehand: a description of it, as a scenario or a
  * file of the cluster gives it. */
 struct host_map {
@@ -173,6 +179,8 @@ struct host {
     uint32_t row;                        /* being run; n_rows when all are done */
     struct host_connection *connections; /* [n_connections] */
     uint32_t n_connections;
+    struct host_left_out *left_out; /* [n_left_out], one a flow at most */
+    uint32_t n_left_out;
     struct flow_counters flows;    /* of all flows that are gone, summed */
     struct relay_counters relayed; /* of the relay, once it is gone */
     /* what the queues of its connections completed */

@@ -107,6 +107,13 @@ void mesh_test_init(struct mesh_test *test, uint32_t n_hosts)
         .ip = test->machines[0].management_ip, .port = RENDEZVOUS_PORT};
 }
 
+void mesh_test_twin(struct mesh_test *test)
+{
+    ck_assert_uint_eq(test->spec.n_hosts, 2);
+    cable_up(test, 1, 2);
+    test->spec.n_cables = 2;
+}
+
 struct world_fault *mesh_test_fault(struct mesh_test *test, weft_ns at_ns,
                                     enum world_fault_kind kind, uint32_t host)
 {

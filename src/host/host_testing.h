@@ -31,6 +31,8 @@ struct mesh_test {
 /* Fills everything in; change what the test is about before mesh_test_start. One row:
  * 64 KiB of float32, summed. */
 void mesh_test_init(struct mesh_test *test, uint32_t n_hosts);
+/* Two hosts get a second cable: b:p0-a:p1. */
+void mesh_test_twin(struct mesh_test *test);
 struct world_fault *mesh_test_fault(struct mesh_test *test, weft_ns at_ns,
                                     enum world_fault_kind kind, uint32_t host);
 /* Makes the world and the hosts. */

@@ -42,8 +42,7 @@ static weft_status allocate(struct host *host, size_t n_bytes, void **out)
     if (n_bytes == 0) {
         return WEFT_OK;
     }
-    error = gpu->ops->alloc(gpu, gpu->rdma_direct ? IO_MEMORY_DEVICE : IO_MEMORY_HOST,
-                            n_bytes, out);
+    error = gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, n_bytes, out);
     return error == 0 ? WEFT_OK : fail_gpu(host, error, "allocation", n_bytes);
 }
 

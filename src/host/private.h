@@ -56,8 +56,9 @@ bool host_is_hearsay(const struct weft_error *error);
 uint32_t host_trouble(struct host *host, uint32_t first);
 /* Appends to what the host made, for the report. */
 struct host_connection *host_note(struct host *host, const struct host_connection *of);
-/* An async event of a port. */
-void host_port_event(struct host *host, uint32_t device, uint8_t port, bool is_up);
+/* An async event of a device: ports and devices that come and go are the flows' business. */
+void host_device_event(struct host *host, uint32_t device,
+                       const struct io_async_event *event);
 bool host_all_connected(const struct host *host);
 /* Starts closing all flows in order. */
 void host_close_all(struct host *host);
@@ -89,8 +90,9 @@ void host_inside_stop(struct host *host);
 
 /* ---- events.c ---- */
 
-/* Takes what the devices have to say: into host->events, and to the flows. */
-void host_take_events(struct host *host);
+/* Takes what the devices have to say: into host->events, and to the flows. An error: no device is
+ * left, and host->error says so. */
+weft_status host_take_events(struct host *host);
 /* Members that ended, as whoever started them says: kept until there is a boot to tell. */
 void host_hear_of_ends(struct host *host);
 

@@ -1,8 +1,8 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "io/addr.h"
 #include "io/hostinfo.h"
 #include "io/verbs.h"
@@ -217,9 +217,5 @@ int main(void)
     tcase_add_test(tcase, netdevs_are_found_by_ifindex);
     tcase_add_test(tcase, names_are_the_manuals);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

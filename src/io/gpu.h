@@ -65,18 +65,15 @@ struct io_gpu_ops {
     /* Fills or reads device memory from the host, for verification; slow is fine. */
     int (*upload)(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes);
     int (*download)(struct io_gpu *gpu, void *to, const void *from, size_t n_bytes);
+    /* A dma-buf that [memory, +n) lies in, and where in it, for NICs that reach the GPU's memory
+     * so. The descriptor stays the GPU's, until the memory is freed. EOPNOTSUPP: there is none, it
+     * is registered by its address. NULL: always so. */
+    int (*dma_buf)(struct io_gpu *gpu, const void *memory, size_t n_bytes, int *out_fd,
+                   uint64_t *out_offset);
 
-    /* Peer access, all NULL where memory of a GPU is its process's alone. */
-    /* Whether copies of this GPU reach memory of the one called `peer_uuid`, of this host. */
+    /* Whether copies of this GPU reach memory of the one called `peer_uuid`, of this host; NULL:
+     * they do not. */
     bool (*can_access)(struct io_gpu *gpu, const char *peer_uuid);
-    /* A handle of an allocation of this process, from its start. EINVAL: it is none. */
-    int (*share)(struct io_gpu *gpu, void *memory, struct io_gpu_handle *out);
-    /* Memory that another process shared, for copies of this GPU, until `close_peer`. ENOENT: it
-     * is not there, EACCES: out of reach, EINVAL: not of `n_bytes`. */
-    int (*open_peer)(struct io_gpu *gpu, const struct io_gpu_handle *handle,
-                     size_t n_bytes, void **out);
-    /* NULL is ignored. */
-    void (*close_peer)(struct io_gpu *gpu, void *memory);
 };
 
 /* How memory is made known to another process: cuIpcGetMemHandle; a descriptor; a handle of the

@@ -71,6 +71,7 @@ START_TEST(memory_is_zeroed_aligned_and_as_large_as_asked)
     ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_HOST, sizeof(got), &host), 0);
     device = alloc(gpu, sizeof(got));
     ck_assert_uint_eq((uintptr_t)host % 4096, 0);
+    ck_assert_uint_eq((uintptr_t)device % 4096, 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(
             gpu->ops->download(gpu, got, i == 0 ? host : device, sizeof(got)), 0);

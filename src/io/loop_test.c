@@ -1,6 +1,6 @@
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "io/loop.h"
 
 #define N_HOSTS 130 /* three words of the bitmaps */
@@ -140,9 +140,5 @@ int main(void)
     tcase_add_test(tcase, fini_takes_a_task_out_of_everything);
     tcase_add_test(tcase, paused_hosts_keep_their_tasks);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

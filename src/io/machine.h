@@ -29,6 +29,8 @@ struct io_pci {
         subsystem_device[12]; /* "0x15b3" */
     char max_link_speed[24];  /* "32.0 GT/s PCIe" */
     uint32_t max_link_width;  /* 0: unknown */
+    char link_speed[24];      /* as it runs now */
+    uint32_t link_width;
 };
 
 /* NVLinks of a GPU to one other end. */

@@ -50,8 +50,10 @@ static struct io_pci *add_pci(struct io_machine *machine, uint32_t parent,
     pci->parent = parent;
     pci->numa = 0;
     pci->max_link_width = width;
+    pci->link_width = width;
     weft_format(pci->class, sizeof(pci->class), "%s", class);
     weft_format(pci->max_link_speed, sizeof(pci->max_link_speed), "%s", speed);
+    weft_format(pci->link_speed, sizeof(pci->link_speed), "%s", speed);
     return pci;
 }
 
@@ -132,6 +134,10 @@ static void add_net(struct io_machine *machine, const struct world_host *host,
                     "0x15b3");
         weft_format(machine->pcis[pci].device, sizeof(machine->pcis[pci].device),
                     "0x1021");
+        /* A Spark's root port has four lanes; at a lower rate fewer of them came up. */
+        if (self->is_cage && root_bps != 0 && width_for(root_bps) < width) {
+            machine->pcis[pci].link_width = width_for(root_bps);
+        }
     }
     net = io_machine_add_net(machine);
     net->pci = pci;

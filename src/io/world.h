@@ -327,6 +327,14 @@ struct world_cable_stats {
 #define WORLD_STORY_FD 4
 #define WORLD_NOTICES_FD 5
 
+/* What a process of a host runs. */
+struct world_process {
+    char *const *argv; /* this program's; ends with NULL */
+    /* [n_input] for its standard input; only of worlds that are elsewhere */
+    const char *input;
+    size_t n_input;
+};
+
 /* How the process of a host ended, and what it left. */
 struct world_ending {
     bool is_over;
@@ -345,6 +353,10 @@ struct world_ops {
     /* Cables are as fast as this machine makes them, not as the scenario says: bounds on
      * bandwidth and time mean nothing here. */
     bool is_unpaced;
+    /* Its hosts are machines of their own: processes share no file and no clock with this one. They
+     * read their scenario, and which members ended, from their standard input, and write their
+     * part of the story and then their record, a line, to their standard output. */
+    bool is_elsewhere;
     /* WEFT_ERR_ENVIRONMENT if this machine cannot; WEFT_ERR_UNSUPPORTED names what the
      * backend cannot express. `spec` outlives the world. */
     weft_status (*create)(const struct world_spec *spec, struct world **out,
@@ -380,13 +392,13 @@ struct world_ops {
     bool (*counter)(const struct world *world, uint32_t index, const char **out_name,
                     uint64_t *out_value);
     /* Worlds whose hosts are processes of their own have these three, and neither host_env
-     * nor loop; others have NULL. `launch` runs this very program with `argv` (ends with
-     * NULL) as a process (from 0) of `host`, whose devices and management netdev it finds
-     * in WEFT_DEVICES ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`.
+     * nor loop; others have NULL. `launch` runs this very program as a process (from 0) of
+     * `host`, whose devices and management netdev it finds in WEFT_DEVICES
+     * ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`.
      * `tell_ended` gives every process that runs or will, through WEFT_NOTICES, the number
      * of a member that ended before the job did. */
     weft_status (*launch)(struct world *world, uint32_t host, uint32_t process,
-                          char *const *argv, struct weft_error *error);
+                          const struct world_process *what, struct weft_error *error);
     void (*ending)(struct world *world, uint32_t host, uint32_t process,
                    struct world_ending *out);
     void (*tell_ended)(struct world *world, uint32_t member);

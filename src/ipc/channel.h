@@ -17,7 +17,7 @@
 #ifndef WEFT_IPC_CHANNEL_H
 #define WEFT_IPC_CHANNEL_H
 
-#include "ipc/link.h"
+#include "ipc/peer.h"
 
 #define IPC_REQUESTS_MAX 64u /* open in a direction */
 /* Posted receives are at most as many, and what was announced is at most as far ahead of them. */
@@ -92,26 +92,16 @@ struct ipc_channel_config {
     uint32_t n_stages; /* 0: 4; at most IPC_STAGES_MAX */
 };
 
-struct ipc_peer_event {
-    struct io_gpu_handle handle;
-    struct io_gpu_event *event; /* Owned. */
-};
-
-struct ipc_offered_buffer {
-    uint64_t buffer_id;
-    bool is_going; /* INVALIDATE was said */
-};
-
 /* Small things that are to be said, in order. */
 struct ipc_word {
-    enum ipc_type type; /* DONE, RETRY, GO, INVALIDATE, INVALIDATED */
+    enum ipc_type type; /* DONE, RETRY, GO */
     enum ipc_reason reason;
-    uint64_t transfer, buffer_id, generation;
+    uint64_t transfer;
 };
 
 /* Fields are for reading. */
 struct ipc_channel {
-    struct ipc_link link;
+    struct ipc_peer peer;
     uint32_t chunk_bytes, n_stages;
     struct ipc_send sends[IPC_REQUESTS_MAX];    /* by number, modulo */
     struct ipc_receive receives[IPC_SLOTS_MAX]; /* likewise */
@@ -120,14 +110,6 @@ struct ipc_channel {
     struct ipc_stage stages[IPC_STAGES_MAX];
     struct ipc_word words[IPC_WORDS_MAX]; /* a ring */
     uint32_t first_word, n_words;
-    struct ipc_peer_event events[IPC_EVENTS_MAX]; /* of the peer, open */
-    uint32_t n_events;
-    struct ipc_offered_buffer
-        *offered; /* Owned [n_offered]: what the peer may have open */
-    uint32_t n_offered, cap_offered;
-    struct ipc_word
-        *closing; /* Owned [n_closing]: INVALIDATED is owed when nobody copies */
-    uint32_t n_closing, cap_closing;
     struct weft_error error; /* status WEFT_OK: none; of the channel, for good */
     uint64_t n_direct, n_staged, n_retried;
 };

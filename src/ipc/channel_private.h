@@ -6,7 +6,7 @@
 
 static inline struct ipc_node *ipc_channel_node(const struct ipc_channel *channel)
 {
-    return channel->link.config.node;
+    return channel->peer.link.config.node;
 }
 
 static inline struct io_gpu *ipc_channel_gpu(const struct ipc_channel *channel)

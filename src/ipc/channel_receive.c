@@ -47,66 +47,6 @@ weft_status ipc_channel_receive(struct ipc_channel *channel, void *memory,
 
 /* ---- from the sender's memory ---- */
 
-/* Events come again and again: as many as the peer has. */
-static int event_of(struct ipc_channel *channel, const struct io_gpu_handle *handle,
-                    struct io_gpu_event **out)
-{
-    struct io_gpu *gpu = ipc_channel_gpu(channel);
-    int sys_errno;
-
-    for (uint32_t i = 0; i < channel->n_events; i++) {
-        if (memcmp(&channel->events[i].handle, handle, sizeof(*handle)) == 0) {
-            *out = channel->events[i].event;
-            return 0;
-        }
-    }
-    if (channel->n_events == IPC_EVENTS_MAX) {
-        gpu->sharing->event_destroy(gpu, channel->events[0].event);
-        channel->events[0] = channel->events[--channel->n_events];
-    }
-    sys_errno = gpu->sharing->import_event(gpu, handle, out);
-    if (sys_errno == 0) {
-        channel->events[channel->n_events++] = (struct ipc_peer_event){*handle, *out};
-    }
-    return sys_errno;
-}
-
-/* The copy comes after the event: on the stream that copies, or not at all. */
-static int start_copy(struct ipc_channel *channel, struct ipc_receive *receive)
-{
-    struct ipc_node *node = ipc_channel_node(channel);
-    struct io_gpu *gpu = node->env->gpu;
-    const struct ipc_offer *offer = &receive->offer;
-    struct io_gpu_event *event;
-    int sys_errno =
-        ipc_cache_acquire(&node->cache, channel->link.peer.nonce, &offer->memory,
-                          offer->generation, io_now(node->env), &receive->mapping);
-
-    if (sys_errno != 0) {
-        receive->mapping = NULL;
-        return sys_errno;
-    }
-    sys_errno = event_of(channel, &offer->event, &event);
-    if (sys_errno == 0) {
-        sys_errno = gpu->sharing->wait(gpu, event, node->stream);
-    }
-    if (sys_errno == 0) {
-        receive->op =
-            (struct io_gpu_op){.kind = IO_GPU_COPY,
-                               .task = node->task,
-                               .stream = node->stream,
-                               .out = receive->memory,
-                               .a = (uint8_t *)receive->mapping->at + offer->offset,
-                               .count = offer->n_bytes};
-        sys_errno = gpu->ops->start(gpu, &receive->op);
-    }
-    if (sys_errno != 0) {
-        ipc_cache_release(&node->cache, receive->mapping);
-        receive->mapping = NULL;
-    }
-    return sys_errno;
-}
-
 static void refuse_offer(struct ipc_channel *channel, struct ipc_receive *receive,
                          uint64_t transfer)
 {
@@ -214,7 +154,10 @@ static weft_status begin(struct ipc_channel *channel, struct ipc_receive *receiv
             channel, WEFT_ERR_PROTOCOL, "a message of %llu bytes, a receive of %llu",
             (unsigned long long)receive->n_bytes, (unsigned long long)receive->n_max);
     }
-    if (receive->is_offered && start_copy(channel, receive) == 0) {
+    if (receive->is_offered &&
+        ipc_peer_copy(&channel->peer, &receive->offer, receive->memory,
+                      ipc_channel_node(channel)->task, &receive->op,
+                      &receive->mapping) == 0) {
         receive->path = IPC_PATH_DIRECT;
         enter(receive, IPC_RECEIVE_COPYING);
     } else if (receive->is_offered) {

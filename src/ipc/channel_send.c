@@ -35,93 +35,19 @@ static void give_event_back(struct ipc_channel *channel, struct ipc_send *send)
 
 /* ---- offering ---- */
 
-static void remember_offered(struct ipc_channel *channel, uint64_t buffer_id)
-{
-    for (uint32_t i = 0; i < channel->n_offered; i++) {
-        if (channel->offered[i].buffer_id == buffer_id) {
-            return;
-        }
-    }
-    if (channel->n_offered == channel->cap_offered) {
-        channel->cap_offered = channel->cap_offered == 0 ? 8 : 2 * channel->cap_offered;
-        channel->offered = weft_realloc(channel->offered,
-                                        channel->cap_offered * sizeof(*channel->offered));
-    }
-    channel->offered[channel->n_offered++] =
-        (struct ipc_offered_buffer){.buffer_id = buffer_id};
-}
-
-/* Nobody gets at memory that is being taken away. */
-static bool is_going(const struct ipc_channel *channel, uint64_t buffer_id)
-{
-    for (uint32_t i = 0; i < channel->n_offered; i++) {
-        if (channel->offered[i].buffer_id == buffer_id) {
-            return channel->offered[i].is_going;
-        }
-    }
-    return false;
-}
-
-static uint32_t kinds_for(const struct ipc_channel *channel)
-{
-    const struct io_gpu_identity *own = &ipc_channel_node(channel)->identity.gpu;
-    const struct io_gpu_identity *peer = &channel->link.peer.gpu;
-    uint32_t kinds = own->kinds & peer->kinds;
-
-    return own->pid_ns == peer->pid_ns ? kinds : kinds & ~(1u << IO_GPU_HANDLE_FD);
-}
-
-/* What tells the peer where the message is and when it is there. EOPNOTSUPP and the like: it
- * cannot be told. */
-static int make_offer(struct ipc_channel *channel, struct ipc_send *send)
-{
-    struct ipc_node *node = ipc_channel_node(channel);
-    struct io_gpu *gpu = node->env->gpu;
-    struct ipc_offer *offer = &send->offer;
-    struct io_gpu_event *event = node->events[send->event];
-    int sys_errno = gpu->sharing->export_memory(gpu, send->memory, kinds_for(channel),
-                                                &offer->memory);
-
-    if (sys_errno == 0 && is_going(channel, offer->memory.buffer_id)) {
-        sys_errno = EBUSY;
-    }
-    if (sys_errno == 0) {
-        offer->offset = (uint64_t)(uintptr_t)send->memory - offer->memory.base;
-        offer->n_bytes = send->n_bytes;
-        sys_errno = offer->offset + offer->n_bytes > offer->memory.n_bytes ? EINVAL : 0;
-    }
-    if (sys_errno == 0) {
-        sys_errno = gpu->sharing->record(gpu, event, send->stream);
-    }
-    if (sys_errno == 0) {
-        sys_errno = gpu->sharing->export_event(gpu, event, &offer->event);
-    }
-    return sys_errno;
-}
-
 /* All events lent is back-pressure: offers end soon, and staging would be slower. Without any
  * event there is nothing to wait for. */
 static weft_status choose_path(struct ipc_channel *channel, struct ipc_send *send)
 {
-    struct ipc_node *node = ipc_channel_node(channel);
+    weft_status status = ipc_peer_offer(&channel->peer, send->memory, send->n_bytes,
+                                        send->stream, &send->offer, &send->event);
 
-    send->state = IPC_SEND_STAGING;
-    send->path = IPC_PATH_STAGED;
-    if (!ipc_link_is_up(&channel->link) || send->n_bytes == 0) {
-        return WEFT_OK;
+    if (status == WEFT_AGAIN) {
+        return WEFT_AGAIN;
     }
-    if (!ipc_node_lend(node, &send->event)) {
-        return ipc_node_lends(node) ? WEFT_AGAIN : WEFT_OK;
-    }
-    send->has_event = true;
-    if (make_offer(channel, send) != 0) {
-        give_event_back(channel, send);
-        return WEFT_OK;
-    }
-    send->offer.generation = ++node->generation;
-    remember_offered(channel, send->offer.memory.buffer_id);
-    send->state = IPC_SEND_OFFERING;
-    send->path = IPC_PATH_DIRECT;
+    send->has_event = status == WEFT_OK;
+    send->state = status == WEFT_OK ? IPC_SEND_OFFERING : IPC_SEND_STAGING;
+    send->path = status == WEFT_OK ? IPC_PATH_DIRECT : IPC_PATH_STAGED;
     return WEFT_OK;
 }
 
@@ -135,8 +61,8 @@ weft_status ipc_channel_send(struct ipc_channel *channel, const void *memory,
     if (channel->n_sends - channel->n_sends_ended == IPC_REQUESTS_MAX) {
         return WEFT_AGAIN;
     }
-    ipc_link_touch(&channel->link);
-    ipc_link_progress(&channel->link);
+    ipc_link_touch(&channel->peer.link);
+    ipc_link_progress(&channel->peer.link);
     *send = (struct ipc_send){.memory = memory, .n_bytes = n_bytes, .stream = stream};
     status = channel->error.status == WEFT_OK ? choose_path(channel, send) : WEFT_OK;
     if (status != WEFT_OK) {

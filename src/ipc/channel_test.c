@@ -4,10 +4,10 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "ipc/world_testing.h"
 
 #define A "GPU-a"
@@ -36,7 +36,7 @@ static void finish(void)
 
 static enum ipc_state state_of(int i)
 {
-    return ipc_link_state(&world.sides[i].channel.link);
+    return ipc_link_state(&world.sides[i].channel.peer.link);
 }
 
 static void assert_states(enum ipc_state left, enum ipc_state right)
@@ -48,7 +48,7 @@ static void assert_states(enum ipc_state left, enum ipc_state right)
 
 static void assert_reason(int i, enum ipc_reason reason)
 {
-    ck_assert_str_eq(ipc_reason_name(ipc_link_reason(&world.sides[i].channel.link)),
+    ck_assert_str_eq(ipc_reason_name(ipc_link_reason(&world.sides[i].channel.peer.link)),
                      ipc_reason_name(reason));
 }
 
@@ -62,19 +62,19 @@ START_TEST(both_initiate_and_the_story_is_that_of_the_document)
 {
     start(&(struct ipc_world_config){.seed = 1, .processes = {{.uuid = A}, {.uuid = B}}});
     for (int i = 0; i < 2; i++) {
-        ipc_link_touch(&world.sides[i].channel.link);
+        ipc_link_touch(&world.sides[i].channel.peer.link);
     }
     assert_states(IPC_OK, IPC_OK);
     ck_assert_str_eq(world.sides[0].story.bytes,
-                     "0 left ipc1 state from=INIT to=SENT epoch=1\n"
-                     "0 left ipc1 state from=SENT to=ACKING epoch=1\n"
-                     "0 left ipc1 state from=ACKING to=ACKED epoch=1\n"
-                     "0 left ipc1 state from=ACKED to=OK epoch=1\n");
+                     "0 left ipc1 state rank=0 from=INIT to=SENT epoch=1\n"
+                     "0 left ipc1 state rank=0 from=SENT to=ACKING epoch=1\n"
+                     "0 left ipc1 state rank=0 from=ACKING to=ACKED epoch=1\n"
+                     "0 left ipc1 state rank=0 from=ACKED to=OK epoch=1\n");
     ck_assert_str_eq(world.sides[1].story.bytes,
-                     "0 right ipc0 state from=INIT to=SENT epoch=1\n"
-                     "0 right ipc0 state from=SENT to=ACKING epoch=1\n"
-                     "0 right ipc0 state from=ACKING to=ACKED epoch=1\n"
-                     "0 right ipc0 state from=ACKED to=OK epoch=1\n");
+                     "0 right ipc0 state rank=1 from=INIT to=SENT epoch=1\n"
+                     "0 right ipc0 state rank=1 from=SENT to=ACKING epoch=1\n"
+                     "0 right ipc0 state rank=1 from=ACKING to=ACKED epoch=1\n"
+                     "0 right ipc0 state rank=1 from=ACKED to=OK epoch=1\n");
     run(40, 40);
     ck_assert_uint_gt(world.sides[0].n_direct, 30);
     ck_assert_uint_gt(world.sides[1].n_direct, 30);
@@ -88,7 +88,7 @@ START_TEST(nothing_is_said_before_the_first_gpu_buffer)
     assert_states(IPC_INIT, IPC_INIT);
     ck_assert_uint_eq(world.sides[0].story.n + world.sides[1].story.n, 0);
     /* One end has a buffer: the other answers, though it has none. */
-    ipc_link_touch(&world.sides[1].channel.link);
+    ipc_link_touch(&world.sides[1].channel.peer.link);
     assert_states(IPC_OK, IPC_OK);
     finish();
 }
@@ -104,7 +104,7 @@ START_TEST(one_side_is_late_by_k_messages)
     ck_assert_uint_eq(world.sides[1].n_direct, 0);
     hostmem_context(world.sides[1].gpu, true);
     if (_i == 0) {
-        ipc_link_touch(&world.sides[0].channel.link);
+        ipc_link_touch(&world.sides[0].channel.peer.link);
     }
     assert_states(IPC_OK, IPC_OK);
     run(20, 20);
@@ -125,11 +125,11 @@ START_TEST(the_original_gives_up_after_five_messages)
         .processes = {{.uuid = A}, {.uuid = B, .ordinal = 1, .has_no_context = true}},
         .settings = {original, original}});
     for (uint64_t i = 0; i < k; i++) {
-        ipc_link_touch(&world.sides[0].channel.link);
+        ipc_link_touch(&world.sides[0].channel.peer.link);
         ipc_world_settle(&world);
     }
     hostmem_context(world.sides[1].gpu, true);
-    ipc_link_touch(&world.sides[0].channel.link);
+    ipc_link_touch(&world.sides[0].channel.peer.link);
     assert_states(k < 5 ? IPC_ACKED : IPC_BAD, k < 5 ? IPC_ACKED : IPC_INIT);
     run(20, 0);
     ck_assert_uint_eq(world.sides[1].n_direct > 0, k < 5);
@@ -147,7 +147,7 @@ START_TEST(the_original_compares_ordinals_of_two_processes)
         .seed = 5,
         .processes = {{.uuid = A, .reachable = A}, {.uuid = B, .reachable = B}},
         .settings = {original, original}});
-    ipc_link_touch(&world.sides[0].channel.link);
+    ipc_link_touch(&world.sides[0].channel.peer.link);
     if (_i == 1) {
         assert_states(IPC_ACKED, IPC_ACKED);
     } else {
@@ -240,7 +240,7 @@ START_TEST(what_the_system_forbids_is_staged)
                                      .processes = {{.uuid = A}, {.uuid = B}}});
     gpu = world.sides[0].gpu;
     if (_i >= n) { /* only once it is agreed on */
-        ipc_link_touch(&world.sides[0].channel.link);
+        ipc_link_touch(&world.sides[0].channel.peer.link);
         assert_states(IPC_OK, IPC_OK);
     }
     hostmem_fail(gpu, cases[_i % n].call, cases[_i % n].sys_errno, UINT32_MAX);
@@ -287,7 +287,7 @@ START_TEST(a_refusal_expires)
     right->now += 31 * (weft_ns)1000000000;
     run(0, 1);
     assert_states(IPC_OK, IPC_OK);
-    ck_assert_uint_eq(right->channel.link.machine.epoch, 2);
+    ck_assert_uint_eq(right->channel.peer.link.machine.epoch, 2);
     run(20, 20);
     ck_assert_uint_gt(left->n_direct, 10);
     finish();
@@ -339,15 +339,15 @@ START_TEST(a_verdict_crosses_a_change_of_device)
 {
     start(
         &(struct ipc_world_config){.seed = 33, .processes = {{.uuid = A}, {.uuid = B}}});
-    ipc_link_touch(&world.sides[0].channel.link);
+    ipc_link_touch(&world.sides[0].channel.peer.link);
     while (!has_said(&world.sides[1], "to=ACKED")) {
         ipc_world_step(&world);
     }
     ipc_node_device_changed(&world.sides[0].node);
-    ipc_link_renew(&world.sides[0].channel.link);
+    ipc_link_renew(&world.sides[0].channel.peer.link);
     assert_states(IPC_OK, IPC_OK);
-    ck_assert_uint_eq(world.sides[0].channel.link.machine.epoch, 2);
-    ck_assert_uint_eq(world.sides[1].channel.link.machine.epoch, 1);
+    ck_assert_uint_eq(world.sides[0].channel.peer.link.machine.epoch, 2);
+    ck_assert_uint_eq(world.sides[1].channel.peer.link.machine.epoch, 1);
     run(20, 20);
     finish();
 }
@@ -416,7 +416,7 @@ START_TEST(a_copy_that_fails_is_staged)
     start(
         &(struct ipc_world_config){.seed = 37, .processes = {{.uuid = A}, {.uuid = B}}});
     world.keeps_buffers = true;
-    ipc_link_touch(&world.sides[0].channel.link);
+    ipc_link_touch(&world.sides[0].channel.peer.link);
     assert_states(IPC_OK, IPC_OK);
     ipc_world_send(&world, 10, 0);
     while (world.sides[1].channel.receives[0].state != IPC_RECEIVE_COPYING) {
@@ -465,8 +465,6 @@ int main(void)
 {
     Suite *suite = suite_create("ipc channel");
     TCase *tcase = tcase_create("races");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, both_initiate_and_the_story_is_that_of_the_document);
@@ -492,8 +490,5 @@ int main(void)
     tcase_add_test(tcase, another_version_is_staged_by_nobody_and_hurts_nobody);
     tcase_add_loop_test(tcase, a_peer_that_breaks_the_rules_is_told_apart, 0, 4);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -38,13 +38,15 @@ static void trace_state(struct ipc_link *link, enum ipc_state before)
 {
     struct io_env *env = node_of(link)->env;
     enum ipc_state now = ipc_link_state(link);
+    bool was_nothing = before == IPC_INIT && link->reason == IPC_PEER_GONE;
     char object[32];
 
-    if (before == now || !weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+    if (before == now || was_nothing || !weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
         return;
     }
     weft_format(object, sizeof(object), "ipc%u", link->config.peer);
     weft_trace_begin(env->trace, io_now(env), env->name, object, "state");
+    weft_trace_int(env->trace, "rank", link->config.self);
     weft_trace_text(env->trace, "from", ipc_state_name(before));
     weft_trace_text(env->trace, "to", ipc_state_name(now));
     weft_trace_int(env->trace, "epoch", link->machine.epoch);
@@ -133,7 +135,7 @@ static enum ipc_reason open_probe(struct ipc_link *link)
         return IPC_NO_ACCESS;
     }
     if (link->probe_landing == NULL &&
-        gpu->ops->alloc(gpu, IO_MEMORY_HOST, IPC_NONCE_BYTES, &link->probe_landing) !=
+        gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, IPC_NONCE_BYTES, &link->probe_landing) !=
             0) {
         link->probe_landing = NULL;
     }
@@ -293,9 +295,14 @@ static void end(struct ipc_link *link, enum ipc_reason reason)
     }
     link->reason = reason;
     link->expires_ns = WEFT_NEVER;
-    simply(link, IPC_GONE);
     if (is_original(link)) {
+        enum ipc_state before = link->original.state;
+
+        link->machine.is_gone = true;
         link->original.state = IPC_BAD;
+        trace_state(link, before);
+    } else {
+        simply(link, IPC_GONE);
     }
 }
 
@@ -366,6 +373,14 @@ bool ipc_link_next(struct ipc_link *link, struct ipc_message *out)
     }
     link->is_again = false;
     return false;
+}
+
+void ipc_link_drop_probe(struct ipc_link *link)
+{
+    if (link->probe != IPC_PROBE_IDLE) {
+        ipc_cache_release(&node_of(link)->cache, link->probe_mapping);
+        link->probe = IPC_PROBE_IDLE;
+    }
 }
 
 bool ipc_link_fini(struct ipc_link *link)

@@ -9,6 +9,7 @@
 
 struct ipc_link_config {
     struct ipc_node *node; /* Not owned; outlives the link */
+    uint32_t self;         /* the own number, for the trace */
     uint32_t peer;         /* its number, for trace and errors */
     bool is_higher;        /* than the peer's number: the original decides by it */
 };
@@ -45,6 +46,9 @@ struct ipc_link {
 void ipc_link_init(struct ipc_link *link, const struct ipc_link_config *config);
 /* Waits for nothing: false while the GPU still copies; then again. */
 bool ipc_link_fini(struct ipc_link *link);
+
+/* A probe that is being read is given up: nobody looks at the GPU any more. */
+void ipc_link_drop_probe(struct ipc_link *link);
 
 /* A GPU buffer is to go to the peer. */
 void ipc_link_touch(struct ipc_link *link);

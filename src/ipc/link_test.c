@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "ipc/world_testing.h"
 
 static struct ipc_world world;
@@ -23,11 +24,11 @@ START_TEST(a_handle_that_opens_other_memory_is_not_believed)
     ck_assert(ipc_node_ready(&left->node));
     ck_assert_int_eq(left->gpu->ops->upload(left->gpu, left->node.probe, left->junk, 16),
                      0);
-    ipc_link_touch(&right->channel.link);
+    ipc_link_touch(&right->channel.peer.link);
     ipc_world_settle(&world);
-    ck_assert_int_eq(ipc_link_state(&right->channel.link), IPC_BAD);
-    ck_assert_int_eq(ipc_link_reason(&right->channel.link), IPC_OTHER_MEMORY);
-    ck_assert_int_eq(ipc_link_reason(&left->channel.link), IPC_OTHER_MEMORY);
+    ck_assert_int_eq(ipc_link_state(&right->channel.peer.link), IPC_BAD);
+    ck_assert_int_eq(ipc_link_reason(&right->channel.peer.link), IPC_OTHER_MEMORY);
+    ck_assert_int_eq(ipc_link_reason(&left->channel.peer.link), IPC_OTHER_MEMORY);
     ipc_world_send(&world, 10, 10);
     ipc_world_run(&world);
     ck_assert_uint_eq(left->n_wrong + right->n_wrong, 0);
@@ -49,15 +50,15 @@ START_TEST(a_carrier_that_loses_messages_settles_too)
     }
     ipc_world_init(&world, &config);
     weft_rng_init(&rng, config.seed, "loss");
-    ipc_link_touch(&world.sides[_i % 2].channel.link);
+    ipc_link_touch(&world.sides[_i % 2].channel.peer.link);
     for (int round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < 2; i++) {
-            struct ipc_link *from = &world.sides[i].channel.link;
+            struct ipc_link *from = &world.sides[i].channel.peer.link;
             struct ipc_message message;
 
             while (ipc_link_next(from, &message)) {
                 if (weft_rng_below(&rng, 2) == 0) {
-                    ipc_link_take(&world.sides[1 - i].channel.link, &message);
+                    ipc_link_take(&world.sides[1 - i].channel.peer.link, &message);
                 }
             }
             while (hostmem_step(world.machine)) {
@@ -67,7 +68,7 @@ START_TEST(a_carrier_that_loses_messages_settles_too)
         }
     }
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(ipc_link_state(&world.sides[i].channel.link), IPC_OK);
+        ck_assert_int_eq(ipc_link_state(&world.sides[i].channel.peer.link), IPC_OK);
         ck_assert_int_eq(ipc_channel_deadline(&world.sides[i].channel), WEFT_NEVER);
     }
     ipc_world_fini(&world);
@@ -199,8 +200,6 @@ int main(void)
 {
     Suite *suite = suite_create("ipc link");
     TCase *tcase = tcase_create("link");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_add_test(tcase, a_handle_that_opens_other_memory_is_not_believed);
     tcase_add_loop_test(tcase, a_carrier_that_loses_messages_settles_too, 0, 20);
@@ -208,8 +207,5 @@ int main(void)
     tcase_add_test(tcase, the_least_recently_used_goes_first);
     tcase_add_test(tcase, the_same_address_is_not_the_same_memory);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

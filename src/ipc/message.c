@@ -75,7 +75,7 @@ static enum ipc_reason get_reason(struct wire_reader *reader)
     return reader->bad ? IPC_FINE : (enum ipc_reason)value;
 }
 
-static void put_export(struct wire_writer *writer, const struct io_gpu_export *exported)
+void ipc_put_export(struct wire_writer *writer, const struct io_gpu_export *exported)
 {
     wire_put_u8(writer, (uint8_t)exported->kind);
     wire_put_bytes(writer, exported->handle.bytes, IO_GPU_HANDLE_BYTES);
@@ -84,7 +84,7 @@ static void put_export(struct wire_writer *writer, const struct io_gpu_export *e
     wire_put_u64(writer, exported->buffer_id);
 }
 
-static void get_export(struct wire_reader *reader, struct io_gpu_export *out)
+void ipc_get_export(struct wire_reader *reader, struct io_gpu_export *out)
 {
     uint8_t kind = wire_get_u8(reader);
 
@@ -114,7 +114,7 @@ static void put_identity(struct wire_writer *writer, const struct ipc_identity *
     wire_put_u64(writer, gpu->pid_ns);
     wire_put_u8(writer, identity->has_probe);
     if (identity->has_probe) {
-        put_export(writer, &identity->probe);
+        ipc_put_export(writer, &identity->probe);
     }
 }
 
@@ -135,7 +135,7 @@ static void get_identity(struct wire_reader *reader, struct ipc_identity *out)
     gpu->pid_ns = wire_get_u64(reader);
     out->has_probe = get_bool(reader);
     if (out->has_probe) {
-        get_export(reader, &out->probe);
+        ipc_get_export(reader, &out->probe);
         reader->bad |= out->probe.n_bytes < IPC_NONCE_BYTES;
     }
 }
@@ -143,7 +143,7 @@ static void get_identity(struct wire_reader *reader, struct ipc_identity *out)
 static void put_offer(struct wire_writer *writer, const struct ipc_offer *offer)
 {
     wire_put_u64(writer, offer->generation);
-    put_export(writer, &offer->memory);
+    ipc_put_export(writer, &offer->memory);
     wire_put_u64(writer, offer->offset);
     wire_put_u64(writer, offer->n_bytes);
     wire_put_bytes(writer, offer->event.bytes, IO_GPU_HANDLE_BYTES);
@@ -153,12 +153,29 @@ static void put_offer(struct wire_writer *writer, const struct ipc_offer *offer)
 static void get_offer(struct wire_reader *reader, struct ipc_offer *out)
 {
     out->generation = wire_get_u64(reader);
-    get_export(reader, &out->memory);
+    ipc_get_export(reader, &out->memory);
     out->offset = wire_get_u64(reader);
     out->n_bytes = wire_get_u64(reader);
     wire_get_bytes(reader, out->event.bytes, IO_GPU_HANDLE_BYTES);
     reader->bad |= out->offset > out->memory.n_bytes ||
                    out->n_bytes > out->memory.n_bytes - out->offset;
+}
+
+void ipc_encode_offer(const struct ipc_offer *offer, uint8_t out[IPC_OFFER_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, IPC_OFFER_BYTES);
+
+    put_offer(&writer, offer);
+    weft_check(!writer.bad && wire_written(&writer, out) == IPC_OFFER_BYTES);
+}
+
+bool ipc_decode_offer(const uint8_t bytes[IPC_OFFER_BYTES], struct ipc_offer *out)
+{
+    struct wire_reader reader = wire_reader_init(bytes, IPC_OFFER_BYTES);
+
+    memset(out, 0, sizeof(*out));
+    get_offer(&reader, out);
+    return !reader.bad;
 }
 
 /* ---- messages ---- */

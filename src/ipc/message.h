@@ -77,6 +77,19 @@ struct ipc_message {
     uint32_t original;              /* ORIGINAL: smcuda's number */
 };
 
+/* One export of IPC_EXPORT_BYTES; the reader is bad if it is none. */
+#define IPC_EXPORT_BYTES (1u + IO_GPU_HANDLE_BYTES + 24u)
+struct wire_reader;
+struct wire_writer;
+void ipc_put_export(struct wire_writer *writer, const struct io_gpu_export *exported);
+void ipc_get_export(struct wire_reader *reader, struct io_gpu_export *out);
+
+/* An offer alone, where it is not carried as a message. */
+#define IPC_OFFER_BYTES (8u + IPC_EXPORT_BYTES + 16u + IO_GPU_HANDLE_BYTES)
+void ipc_encode_offer(const struct ipc_offer *offer, uint8_t out[IPC_OFFER_BYTES]);
+/* False: it is none. */
+bool ipc_decode_offer(const uint8_t bytes[IPC_OFFER_BYTES], struct ipc_offer *out);
+
 /* Returns the bytes written to `out`. */
 size_t ipc_encode(const struct ipc_message *message, uint8_t out[IPC_MESSAGE_MAX]);
 /* WEFT_ERR_PROTOCOL: it is none; WEFT_ERR_UNSUPPORTED: of another version. */

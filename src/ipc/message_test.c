@@ -2,10 +2,10 @@
 #include "ipc/message.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 
 static struct io_gpu_export an_export(void)
 {
@@ -115,15 +115,10 @@ int main(void)
 {
     Suite *suite = suite_create("ipc message");
     TCase *tcase = tcase_create("message");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_add_loop_test(tcase, each_comes_back_as_it_was, IPC_HELLO, IPC_GO + 1);
     tcase_add_test(tcase, what_an_offer_says_must_lie_in_its_allocation);
     tcase_add_test(tcase, names_are_there_for_all);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "ipc/machine.h"
 #include "ipc/walk_testing.h"
 
@@ -393,16 +394,10 @@ int main(int argc, char **argv)
 {
     Suite *suite = suite_create("ipc model");
     TCase *tcase = tcase_create("model");
-    SRunner *runner;
-    int n_failed;
 
     is_deep = argc > 1 && strcmp(argv[1], "deep") == 0;
     tcase_set_timeout(tcase, is_deep ? 0 : 60);
     tcase_add_test(tcase, ours_settles_whatever_happens);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

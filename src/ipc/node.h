@@ -6,7 +6,7 @@
 #include "io/env.h"
 #include "ipc/cache.h"
 
-#define IPC_EVENTS_MAX 64u
+#define IPC_EVENTS_MAX 256u
 
 struct ipc_settings {
     bool is_off;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "ipc/walk_testing.h"
 
@@ -259,16 +260,11 @@ int main(void)
 {
     Suite *suite = suite_create("smcuda");
     TCase *tcase = tcase_create("smcuda");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_add_test(tcase, where_it_gets_stuck_is_as_the_document_says);
     tcase_add_test(tcase, crossing_requests_are_answered_by_the_higher_rank);
     tcase_add_test(tcase, the_sixth_try_is_never_made);
     tcase_add_test(tcase, who_refuses_does_not_answer);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

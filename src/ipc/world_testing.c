@@ -158,9 +158,11 @@ static void init_side(struct ipc_world *world, uint32_t index,
 {
     struct ipc_side *side = &world->sides[index];
     struct ipc_settings settings = config->settings[index];
-    struct ipc_channel_config channel = {
-        .link = {.node = &side->node, .peer = 1 - index, .is_higher = index == 1},
-        .chunk_bytes = 1024};
+    struct ipc_channel_config channel = {.link = {.node = &side->node,
+                                                  .self = index,
+                                                  .peer = 1 - index,
+                                                  .is_higher = index == 1},
+                                         .chunk_bytes = 1024};
 
     side->world = world;
     side->index = index;
@@ -282,8 +284,8 @@ static void fini_side(struct ipc_side *side)
             side->node.cache.newest = mapping->older;
             free(mapping);
         }
-        free(side->channel.offered);
-        free(side->channel.closing);
+        free(side->channel.peer.offered);
+        free(side->channel.peer.closing);
         return;
     }
     while (!ipc_channel_fini(&side->channel)) {

@@ -1,7 +1,7 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "mesh/discover.h"
 
@@ -189,9 +189,5 @@ int main(void)
     tcase_add_test(tests, what_is_not_known_is_not_joined);
     tcase_add_test(tests, a_description_adds_what_cannot_be_seen);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

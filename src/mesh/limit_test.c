@@ -1,8 +1,8 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "mesh/flow.h"
 #include "mesh/mesh.h"
 
@@ -487,9 +487,5 @@ int main(void)
     tcase_add_loop_test(tests, the_least_cut_is_least, 0, 200);
     tcase_add_test(tests, flow_is_taken_back);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "mesh/mesh.h"
 
 /* ---- facing addresses ---- */
@@ -204,9 +205,5 @@ int main(void)
     tcase_add_test(tests, bytes_on_the_wire);
     tcase_add_test(tests, bus_factors_are_nccl_tests);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

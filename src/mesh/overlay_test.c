@@ -1,7 +1,7 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "mesh/overlay.h"
 
 #define G UINT64_C(1000000000)
@@ -181,9 +181,5 @@ int main(void)
     tcase_add_test(tests, a_host_without_a_rank_relays);
     tcase_add_test(tests, ranks_of_a_host_hang_on_the_first);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

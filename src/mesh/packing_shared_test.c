@@ -1,7 +1,7 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "mesh/packing_testing.h"
 
 static void cable(struct packing_mesh *mesh, uint32_t a, uint32_t b)
@@ -179,9 +179,5 @@ int main(void)
     tcase_add_test(tests, a_root_is_shared_by_lanes);
     tcase_add_test(tests, slow_cables_get_little);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

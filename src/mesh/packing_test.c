@@ -1,8 +1,8 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "mesh/packing_testing.h"
 
 static void cable(struct packing_mesh *mesh, uint32_t a, uint32_t b)
@@ -432,9 +432,5 @@ int main(void)
                         (int)(sizeof(known) / sizeof(known[0])));
     tcase_add_loop_test(tests, random_meshes_are_packed_well, 0, 20);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "mesh/ring.h"
 
 struct mesh {
@@ -133,9 +133,5 @@ int main(void)
     tcase_add_test(tests, small_and_broken_meshes);
     tcase_add_test(tests, many_hosts_are_ordered_greedily);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "mesh/routes.h"
 
 #define RATE UINT64_C(100000000000)
@@ -283,9 +283,5 @@ int main(void)
     tcase_add_test(tests, a_switch_is_no_hop);
     tcase_add_loop_test(tests, random_meshes_get_shortest_routes, 0, 200);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "conn/codec.h"
 #include "plugin/beacon.h"
 
@@ -141,8 +142,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/beacon");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_loop_test(tcase, what_is_told_is_heard, 0, 3);
     tcase_add_test(tcase, another_secret_is_another_job);
@@ -151,9 +150,5 @@ int main(void)
     tcase_add_test(tcase, nonsense_is_refused_even_if_sealed);
     tcase_add_test(tcase, noise_is_nothing);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

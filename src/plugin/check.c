@@ -229,6 +229,12 @@ static bool run_part(struct check *check, const char *part,
     shared->n_devices = check->n_devices = n_devices;
     shared->max_recvs = check->max_recvs = max_recvs;
     check->part = part;
+    check->oldest = check->version;
+    for (uint32_t i = 0; i < check->options->n_mixed; i++) {
+        unsigned version = check->options->mixed[i];
+
+        check->oldest = version < check->oldest ? version : check->oldest;
+    }
     is_kept = check_watch(check, body);
     take_counts(shared, out);
     if (!is_kept) {
@@ -267,6 +273,48 @@ static void body_versions(struct check *check)
     }
 }
 
+/* Peers whose NCCLs are of different ages. */
+static void check_mixed(struct check *check, struct plugin_check_result *out)
+{
+    uint32_t versions = 0;
+
+    for (uint32_t i = 0; i < check->options->n_mixed; i++) {
+        check->version = check->options->mixed[i];
+        versions |= 1u << check->version;
+        if ((versions & ~out->versions) != 0 && run_part(check, "load", body_load, out)) {
+            out->versions = versions;
+        }
+        if (out->is_broken) {
+            return;
+        }
+    }
+    if (!run_part(check, "processes", body_processes, out)) {
+        out->versions = 0;
+    }
+}
+
+static void check_each(struct check *check, uint32_t versions,
+                       struct plugin_check_result *out)
+{
+    bool in_namespaces = check->options->namespaces[0] != NULL;
+
+    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
+        check->version = v;
+        if ((versions & 1u << v) == 0 || out->is_broken) {
+            continue;
+        }
+        if (run_part(check, "load", body_load, out) &&
+            /* One process cannot be in several namespaces. */
+            (in_namespaces || run_part(check, "threads", body_threads, out)) &&
+            (check->in_one_process ||
+             run_part(check, "processes", body_processes, out)) &&
+            (in_namespaces || check->options->n_sequences == 0 ||
+             run_part(check, "random", body_random, out))) {
+            out->versions |= 1u << v;
+        }
+    }
+}
+
 bool plugin_check(const struct plugin_check_options *options,
                   struct plugin_check_result *out)
 {
@@ -278,6 +326,8 @@ bool plugin_check(const struct plugin_check_options *options,
 
     memset(out, 0, sizeof(*out));
     weft_check(shared != MAP_FAILED);
+    check.in_one_process =
+        options->backend != NULL && strcmp(options->backend, "sim") == 0;
     weft_check(options->n_ranks >= 2 && options->n_ranks <= CHECK_RANKS);
     check.part = "load";
     if (!check_watch(&check, body_versions)) {
@@ -288,20 +338,10 @@ bool plugin_check(const struct plugin_check_options *options,
     } else {
         versions = options->versions == 0 ? shared->versions : options->versions;
     }
-    for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
-        check.version = v;
-        if ((versions & 1u << v) == 0 || out->is_broken) {
-            continue;
-        }
-        if (run_part(&check, "load", body_load, out) &&
-            /* One process cannot be in several namespaces. */
-            (options->namespaces[0] != NULL ||
-             run_part(&check, "threads", body_threads, out)) &&
-            run_part(&check, "processes", body_processes, out) &&
-            (options->namespaces[0] != NULL || options->n_sequences == 0 ||
-             run_part(&check, "random", body_random, out))) {
-            out->versions |= 1u << v;
-        }
+    if (options->n_mixed > 0 && !out->is_broken) {
+        check_mixed(&check, out);
+    } else {
+        check_each(&check, versions, out);
     }
     munmap(shared, sizeof(*shared));
     return !out->is_broken;

@@ -23,8 +23,12 @@ const struct plugin_clause *plugin_clause_at(unsigned index);
 const struct plugin_clause *plugin_clause_find(const char *id);
 
 struct plugin_check_options {
-    const char *path;     /* of the shared object; dlopen(3)'s rules */
-    uint32_t versions;    /* bit v: version v, if it has it; 0: all that it has */
+    const char *path;  /* of the shared object; dlopen(3)'s rules */
+    uint32_t versions; /* bit v: version v, if it has it; 0: all that it has */
+    /* Rank i is a process with this version of the interface, by turns; nothing else is done then.
+     * [n_mixed]; n_mixed 0: every version by itself. */
+    unsigned mixed[PLUGIN_CHECK_RANKS_MAX];
+    uint32_t n_mixed;
     uint32_t n_ranks;     /* 2..PLUGIN_CHECK_RANKS_MAX */
     uint32_t n_messages;  /* per connection and communicator */
     uint32_t n_sequences; /* of random calls, with each version */
@@ -32,8 +36,9 @@ struct plugin_check_options {
     /* Rank i lives in the network namespace of this file, as under /proc/PID/ns/net; then ranks are
      * processes only. [n_ranks], or all NULL: where the caller is. */
     const char *namespaces[PLUGIN_CHECK_RANKS_MAX];
-    int patience_ms; /* longest call, and longest time in which nothing moves */
-    FILE *progress;  /* a line per part; NULL: none */
+    const char *backend; /* "sim": all in one process; NULL: as the environment says */
+    int patience_ms;     /* longest call, and longest time in which nothing moves */
+    FILE *progress;      /* a line per part; NULL: none */
 };
 void plugin_check_options_default(struct plugin_check_options *options);
 

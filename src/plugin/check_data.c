@@ -58,7 +58,7 @@ void check_group_make(const struct check_stream *stream, uint64_t number,
     memset(out, 0, sizeof(*out));
     out->n = random % 4 == 0 ? 1 + (int)((random >> 4) % most) : 1;
     out->is_optional =
-        out->n == 1 && stream->check->net->version >= 9 && (random >> 12) % 8 == 0;
+        out->n == 1 && stream->check->oldest >= 9 && (random >> 12) % 8 == 0;
     out->is_flushed = !out->is_optional && (random >> 16) % 8 == 0;
     for (int i = 0; i < out->n; i++) {
         uint64_t own = key_of(stream, number, 1000 + (uint32_t)i);

@@ -49,9 +49,11 @@ struct check_thread {
 };
 #define CHECK_THREADS (2 * CHECK_RANKS)
 
+enum check_verdict { VERDICT_NONE, VERDICT_BEGUN, VERDICT_WRITTEN };
+
 /* Shared by all processes of one check. */
 struct check_shared {
-    _Atomic int verdict; /* 0: none, 1: being written, 2: written */
+    _Atomic int verdict; /* enum check_verdict */
     uint32_t versions;   /* bit v: there is a table */
     int n_devices, max_recvs;
     char clause[32], part[16], detail[400];
@@ -75,8 +77,10 @@ struct check {
     struct check_shared *shared;
     const struct check_net *net;
     unsigned version;
+    unsigned oldest; /* of all ranks: what both ends of a connection know */
     const char *part;
     uint32_t n_ranks;
+    bool in_one_process; /* a simulated mesh is in no other one */
     int n_devices;
     int max_recvs; /* the least of all devices, at most CHECK_GROUP_MAX */
 };

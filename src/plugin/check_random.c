@@ -23,6 +23,7 @@ struct line {
     struct check_stream out, in; /* `in` has the listener */
     uint8_t handle[CHECK_HANDLE_BYTES];
     bool is_connecting; /* connect has been called: somebody has to accept */
+    int device;         /* with this one */
     void *extra;        /* a second registration of `in`'s buffer */
 };
 
@@ -83,15 +84,17 @@ static void close_listener(struct line *line)
 static void connect_it(struct sequence *sequence, struct line *line)
 {
     const struct check *check = sequence->check;
-    int device = (int)below(sequence, (uint32_t)check->n_devices);
     abi_status check_call_status;
 
     if (line->out.comm == NULL) {
-        line->is_connecting = true;
+        if (!line->is_connecting) { /* NCCL stays with the device that it began with */
+            line->device = (int)below(sequence, (uint32_t)check->n_devices);
+            line->is_connecting = true;
+        }
         expect(check,
                CHECK_CALL(check, 0, CALL_CONNECT,
                           check_net_connect(check->net, sequence->contexts[line->context],
-                                            device, line->handle, &line->out.comm)),
+                                            line->device, line->handle, &line->out.comm)),
                "connect.result", "connect");
     }
 }

@@ -209,6 +209,9 @@ void check_ranks_as_processes(struct check *check)
             struct rank rank = {.check = check, .number = i};
             struct check_net net;
 
+            if (check->options->n_mixed > 0) {
+                check->version = check->options->mixed[i % check->options->n_mixed];
+            }
             check_enter(check, i);
             check_load(check, &net);
             run_rank(&rank);

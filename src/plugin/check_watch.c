@@ -17,6 +17,7 @@
 
 #define BROKEN_EXIT 41
 #define LOOK_NS 5000000
+#define VERDICT_LOOKS 40
 
 static const char *const call_names[] = {
     "nothing", "init",      "devices",   "getProperties", "listen",  "connect",
@@ -50,10 +51,10 @@ void check_pause(const struct check *check, struct check_patience *patience)
 static void tell(const struct check *check, const char *clause, const char *text)
 {
     struct check_shared *shared = check->shared;
-    int none = 0;
+    int none = VERDICT_NONE;
 
     weft_check(plugin_clause_find(clause) != NULL);
-    if (atomic_compare_exchange_strong(&shared->verdict, &none, 1)) {
+    if (atomic_compare_exchange_strong(&shared->verdict, &none, VERDICT_BEGUN)) {
         weft_format(shared->clause, sizeof(shared->clause), "%s", clause);
         weft_format(shared->part, sizeof(shared->part), "%s", check->part);
         if (atomic_load(&shared->sequence) != 0) {
@@ -64,7 +65,16 @@ static void tell(const struct check *check, const char *clause, const char *text
         } else {
             weft_format(shared->detail, sizeof(shared->detail), "%s", text);
         }
-        atomic_store(&shared->verdict, 2);
+        atomic_store(&shared->verdict, VERDICT_WRITTEN);
+        return;
+    }
+    /* Somebody else saw something first, and may be a thread of this very process, which ends
+     * when this returns: not before it is written. */
+    for (int i = 0; i < VERDICT_LOOKS && atomic_load(&shared->verdict) != VERDICT_WRITTEN;
+         i++) {
+        static const struct timespec pause = {.tv_nsec = LOOK_NS};
+
+        nanosleep(&pause, NULL);
     }
 }
 
@@ -219,6 +229,9 @@ static void run_body(struct check *check, void (*body)(struct check *check))
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (check->options->backend != NULL) {
+        setenv("NCCL_MESH_BACKEND", check->options->backend, 1);
+    }
     body(check);
     _exit(0);
 }
@@ -229,6 +242,7 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
     struct check_shared *shared = check->shared;
     pid_t pid, ended;
     int status = 0;
+    bool is_unsaid = false;
 
     check_moved(check);
     fflush(NULL);
@@ -248,8 +262,14 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
     kill(-pid, SIGKILL);
     if (ended == 0) {
         waitpid(pid, NULL, 0);
-    } else if (status != 0) {
+    }
+    if (atomic_load(&shared->verdict) == VERDICT_BEGUN) {
+        atomic_store(&shared->verdict, VERDICT_NONE); /* whoever wrote it is gone */
+        is_unsaid = true;
+    }
+    if (ended != 0 ? status != 0 || is_unsaid
+                   : is_unsaid && !is_stuck(check) && !is_still(check)) {
         tell_crash(check, status);
     }
-    return atomic_load(&shared->verdict) == 0;
+    return atomic_load(&shared->verdict) == VERDICT_NONE;
 }

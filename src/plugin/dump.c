@@ -19,6 +19,7 @@ static struct {
     atomic_bool is_wanted;
     uint64_t n_failed; /* comms, when last looked */
     void (*wake)(void *context);
+    void *context;
 } dump;
 
 static void handle(int signal_number)
@@ -34,7 +35,7 @@ static void *wait_for_signals(void *context)
     for (;;) {
         if (sem_wait(&dump.asked) == 0) {
             atomic_store(&dump.is_wanted, true);
-            dump.wake(NULL);
+            dump.wake(dump.context);
         }
     }
     return NULL;
@@ -64,14 +65,16 @@ static bool listen_for(int signal_number)
     return ok && sigaction(signal_number, &action, NULL) == 0;
 }
 
-bool dump_start(const char *path, int signal_number, void (*wake)(void *context))
+bool dump_start(const char *path, int signal_number, void (*wake)(void *context),
+                void *context)
 {
     weft_format(dump.path, sizeof(dump.path), "%s.%d", path, (int)getpid());
     dump.wake = wake;
+    dump.context = context;
     return signal_number == 0 || listen_for(signal_number);
 }
 
-static void write_state(struct engine *engine, const char *why)
+static void write_state(struct engine *const *engines, uint32_t n, const char *why)
 {
     struct weft_text text = {0};
     char now[32] = "";
@@ -84,7 +87,9 @@ static void write_state(struct engine *engine, const char *why)
     }
     weft_text_add(&text, "--- weft %s, process %d, %s: %s\n", WEFT_VERSION, (int)getpid(),
                   now, why);
-    engine_dump(engine, &text);
+    for (uint32_t i = 0; i < n; i++) {
+        engine_dump(engines[i], &text);
+    }
     file = fopen(dump.path, "a");
     if (file == NULL || fwrite(text.bytes, 1, text.n, file) != text.n) {
         process_log(ABI_LOG_WARN, "NCCL_MESH_DUMP: cannot write %s", dump.path);
@@ -97,19 +102,24 @@ static void write_state(struct engine *engine, const char *why)
     weft_text_fini(&text);
 }
 
-void dump_look(struct engine *engine)
+void dump_look(struct engine *const *engines, uint32_t n)
 {
-    struct engine_counters counters;
+    uint64_t n_failed = 0;
 
     if (dump.path[0] == '\0') {
         return;
     }
     if (atomic_exchange(&dump.is_wanted, false)) {
-        write_state(engine, "a signal asked for it");
+        write_state(engines, n, "a signal asked for it");
     }
-    engine_counters(engine, &counters);
-    if (counters.n_failed > dump.n_failed) {
-        dump.n_failed = counters.n_failed;
-        write_state(engine, "a connection failed");
+    for (uint32_t i = 0; i < n; i++) {
+        struct engine_counters counters;
+
+        engine_counters(engines[i], &counters);
+        n_failed += counters.n_failed;
+    }
+    if (n_failed > dump.n_failed) {
+        dump.n_failed = n_failed;
+        write_state(engines, n, "a connection failed");
     }
 }

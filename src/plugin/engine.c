@@ -32,35 +32,6 @@ void engine_config_default(struct engine_config *config)
 
 /* ---- start ---- */
 
-static void describe_ports(struct engine *engine)
-{
-    const struct io_hostinfo *info = engine->env->ops->hostinfo(engine->env);
-
-    engine->ports = weft_calloc(engine->rdma->n_ports + 1, sizeof(*engine->ports));
-    for (uint32_t i = 0; i < engine->rdma->n_ports; i++) {
-        const struct rdma_port *port = &engine->rdma->ports[i];
-        struct engine_port *out = &engine->ports[engine->n_ports];
-        const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
-        uint64_t speed = netdev == NULL ? 0 : netdev->speed_bps;
-
-        if (!port->is_active || port->n_gids == 0) {
-            weft_log(engine->env->log, WEFT_LOG_INFO, "port %s is left out: %s",
-                     port->name, port->is_active ? "no address" : "no link");
-            continue;
-        }
-        weft_format(out->name, sizeof(out->name), "%s", port->name);
-        weft_format(out->pci_path, sizeof(out->pci_path), "%s", port->device->pci_path);
-        speed = speed == 0 ? port->rate_bps : speed;
-        out->speed_mbps = speed == 0 ? 10000 : (uint32_t)(speed / 1000000);
-        out->port = port->port;
-        out->guid = port->device->guid ^ ((uint64_t)port->port << 56);
-        weft_log(engine->env->log, WEFT_LOG_INFO, "port %s, netdev %s, %u Mb/s, %s",
-                 out->name, port->netdev, out->speed_mbps,
-                 out->pci_path[0] == '\0' ? "no PCI path" : out->pci_path);
-        engine->n_ports++;
-    }
-}
-
 static weft_status open_relay(struct engine *engine)
 {
     const struct relay_config config = {.conn = engine->config.conn,
@@ -80,6 +51,9 @@ static void get_ready(struct engine *engine)
     weft_status status = rdma_progress(engine->rdma, &engine->error);
 
     if (status == WEFT_OK) {
+        status = engine_ports_exclude(engine);
+    }
+    if (status == WEFT_OK) {
         status = conn_listen(engine->rdma, &engine->config.conn, ENGINE_TASK_LISTENER,
                              ENGINE_TASK_ACCEPTED, engine->handle, &engine->listener,
                              &engine->error);
@@ -92,7 +66,7 @@ static void get_ready(struct engine *engine)
         status = engine_handle_trim(engine->handle, &engine->error);
     }
     if (status == WEFT_OK) {
-        describe_ports(engine);
+        engine_ports_describe(engine);
     }
     if (status != WEFT_AGAIN) {
         atomic_store(&engine->progress, status == WEFT_OK ? ENGINE_READY : ENGINE_BROKEN);
@@ -178,16 +152,6 @@ const struct weft_error *engine_error(const struct engine *engine)
     return &engine->error;
 }
 
-uint32_t engine_n_ports(const struct engine *engine)
-{
-    return engine->n_ports;
-}
-
-const struct engine_port *engine_port(const struct engine *engine, uint32_t port)
-{
-    return port < engine->n_ports ? &engine->ports[port] : NULL;
-}
-
 void engine_counters(struct engine *engine, struct engine_counters *out)
 {
     pthread_mutex_lock(&engine->lock);
@@ -270,21 +234,32 @@ static void take_closing(struct engine *engine)
     }
 }
 
-/* Those that are closing have a limit. */
-static void close_late(struct engine *engine)
+/* When it has to be looked at again if nothing happens to it. */
+static weft_ns limit_of(struct engine_comm *comm)
+{
+    switch (atomic_load(&comm->state)) {
+    case ENGINE_COMM_CLOSING:
+        return comm->close_by_ns;
+    case ENGINE_COMM_CONNECTING:
+        return comm->some_up_ns != 0 ? comm->with_some_ns : WEFT_NEVER;
+    default:
+        return WEFT_NEVER;
+    }
+}
+
+/* Those that are closing have a limit, and those that wait for the last of their lanes. */
+static void look_at_late(struct engine *engine)
 {
     struct engine_comm *comm = engine->comms, *next;
-    weft_ns now = io_now(engine->env), first = WEFT_NEVER;
+    weft_ns now = io_now(engine->env), first = WEFT_NEVER, limit;
 
     for (; comm != NULL; comm = next) {
         next = comm->next;
-        if (atomic_load(&comm->state) != ENGINE_COMM_CLOSING) {
-            continue;
-        }
-        if (comm->close_by_ns <= now) {
+        limit = limit_of(comm);
+        if (limit <= now) {
             progress_comm(engine, comm);
-        } else if (comm->close_by_ns < first) {
-            first = comm->close_by_ns;
+        } else if (limit < first) {
+            first = limit;
         }
     }
     io_task_deadline(&engine->task, first);
@@ -400,31 +375,43 @@ static void progress_conn(struct engine *engine, struct conn *conn)
     }
 }
 
-static void take_events(struct engine *engine)
+static void take_event(struct engine *engine, uint32_t device,
+                       const struct io_async_event *event)
 {
+    const char *name = engine->env->devices[device]->name;
+    bool is_up = event->type == IBV_EVENT_PORT_ACTIVE;
+    bool is_lost = event->type == IBV_EVENT_DEVICE_FATAL;
     struct weft_error ignored = {0};
 
+    if (is_lost) {
+        weft_log(engine->env->log, WEFT_LOG_WARN, "%s is gone", name);
+        rdma_lose_device(engine->rdma, device);
+    } else if (is_up || event->type == IBV_EVENT_PORT_ERR) {
+        weft_log(engine->env->log, WEFT_LOG_WARN, "%s port %d %s", name, event->port,
+                 is_up ? "is up" : "went down");
+    } else {
+        return;
+    }
+    if (!is_lost && atomic_load(&engine->progress) == ENGINE_READY) {
+        (void)(rdma_refresh(engine->rdma, &ignored) == WEFT_OK);
+    }
+    for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
+        if (comm->flow != NULL && is_lost) {
+            flow_device_lost(comm->flow, device);
+        } else if (comm->flow != NULL) {
+            flow_port_event(comm->flow, device, event->port, is_up);
+        }
+    }
+}
+
+static void take_events(struct engine *engine)
+{
     for (uint32_t i = 0; i < engine->env->n_devices; i++) {
         struct io_device *device = engine->env->devices[i];
         struct io_async_event event;
 
         while (device->ops->async_event(device, &event) == 0) {
-            bool is_up = event.type == IBV_EVENT_PORT_ACTIVE;
-
-            if (!is_up && event.type != IBV_EVENT_PORT_ERR) {
-                continue;
-            }
-            weft_log(engine->env->log, WEFT_LOG_WARN, "%s port %d %s", device->name,
-                     event.port, is_up ? "is up" : "went down");
-            if (atomic_load(&engine->progress) == ENGINE_READY) {
-                (void)(rdma_refresh(engine->rdma, &ignored) == WEFT_OK);
-            }
-            for (struct engine_comm *comm = engine->comms; comm != NULL;
-                 comm = comm->next) {
-                if (comm->flow != NULL) {
-                    flow_port_event(comm->flow, i, event.port, is_up);
-                }
-            }
+            take_event(engine, i, &event);
         }
     }
 }
@@ -440,7 +427,7 @@ void engine_dispatch(struct engine *engine, struct io_task *task)
         take_kicked(engine);
         take_closing(engine);
         engine_calls_progress(engine);
-        close_late(engine);
+        look_at_late(engine);
         break;
     case ENGINE_TASK_LISTENER:
         accept_all(engine);

@@ -36,7 +36,10 @@ struct engine_request; /* of one comm */
 struct engine_config {
     struct world *world; /* Not owned; its host 0 unless told */
     uint32_t host;
+    const char *hca; /* ports to be used, hca.h; NULL: all */
+    bool names_host; /* in its ports' names: there are others in this process */
     struct conn_config conn;
+    bool class_is_fixed; /* conn.traffic_class, whatever a connection asks for */
     struct flow_config
         flow;         /* what is the same for all: buffers, failover and their times */
     weft_ns close_ns; /* how long an orderly end may take: 5 s */
@@ -93,7 +96,14 @@ weft_status engine_accept(struct engine_listen *listen, struct engine_comm **out
                           struct weft_error *error) WEFT_MUST_CHECK;
 void engine_close_listen(struct engine_listen *listen);
 /* Starts a connection at the first call with this handle, and tells at each what became of it:
- * WEFT_OK once, AGAIN, or why not, after which the handle is forgotten. */
+ * WEFT_OK once, AGAIN, or why not, after which the handle is forgotten. `traffic_class`: of what it
+ * sends; ENGINE_CLASS_USUAL: that of the configuration. */
+#define ENGINE_CLASS_USUAL (-1)
+weft_status engine_connect_as(struct engine *engine,
+                              const uint8_t handle[CONN_HANDLE_BYTES], int traffic_class,
+                              struct engine_comm **out,
+                              struct weft_error *error) WEFT_MUST_CHECK;
+/* The same, as usual. */
 weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                            struct engine_comm **out,
                            struct weft_error *error) WEFT_MUST_CHECK;

@@ -8,6 +8,8 @@
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
+#define SOME_LANES_NS INT64_C(5000000000) /* until the others are not waited for */
+
 /* Takes out `request`, which follows `before` (NULL: the first). */
 static void take_out(struct engine_queue *queue, struct engine_request *before,
                      const struct engine_request *request)
@@ -31,6 +33,7 @@ struct engine_comm *engine_comm_create(struct engine *engine, bool is_sender,
     comm->is_sender = is_sender;
     comm->from = from;
     comm->to = to;
+    comm->traffic_class = engine->config.conn.traffic_class;
     pthread_mutex_init(&comm->lock, NULL);
     for (uint32_t i = ENGINE_REQUESTS; i-- > 0;) {
         comm->requests[i].comm = comm;
@@ -176,6 +179,7 @@ static weft_status choose_way(struct engine_comm *comm, struct flow_config *conf
     }
     comm->from = engine_route_number(comm->from, config);
     comm->from ^= comm->from == comm->to ? UINT32_C(8) : 0;
+    engine_route_note(comm, config);
     if (config->lanes[0].n_via > 0) {
         pthread_mutex_lock(&engine->lock);
         engine->counters.n_relayed++;
@@ -198,8 +202,10 @@ void engine_comm_open(struct engine_comm *comm)
     config.to = comm->to;
     config.is_sender = comm->is_sender;
     config.conn = engine->config.conn;
+    config.conn.traffic_class = comm->traffic_class;
     config.task_kind = ENGINE_TASK_FLOW;
     config.user = comm;
+    config.reroute = engine_reroute;
     if (comm->is_sender) {
         status = choose_way(comm, &config, via, &error);
     } else {
@@ -332,6 +338,28 @@ static bool close_progress(struct engine_comm *comm)
     return flow_progress(comm->flow) < 0 || flow_is_closed(comm->flow);
 }
 
+/* With all its lanes, or, where relays that were to be used are gone, with what there is. */
+static bool is_up(struct engine_comm *comm)
+{
+    weft_ns now = io_now(comm->engine->env);
+    bool any = false;
+
+    if (flow_is_up(comm->flow)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < flow_n_lanes(comm->flow); i++) {
+        any = any || flow_lane_conn(comm->flow, i) != NULL;
+    }
+    if (!any) {
+        comm->some_up_ns = 0;
+    } else if (comm->some_up_ns == 0) {
+        comm->some_up_ns = now;
+        comm->with_some_ns = now + SOME_LANES_NS;
+        io_task_wake(&comm->engine->task); /* for its deadline */
+    }
+    return any && now >= comm->with_some_ns;
+}
+
 bool engine_comm_progress(struct engine_comm *comm)
 {
     weft_status status = WEFT_OK;
@@ -354,8 +382,7 @@ bool engine_comm_progress(struct engine_comm *comm)
     }
     if (status < 0) {
         engine_comm_fail(comm, flow_error(comm->flow));
-    } else if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING &&
-               flow_is_up(comm->flow)) {
+    } else if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING && is_up(comm)) {
         set_state(comm, ENGINE_COMM_UP);
     }
     return true;

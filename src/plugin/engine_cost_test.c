@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
@@ -176,15 +177,9 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_cost");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, nothing_is_allocated_after_connect, 0, 3);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

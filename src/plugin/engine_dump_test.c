@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
@@ -108,14 +109,9 @@ int main(void)
 {
     Suite *suite = suite_create("engine dump");
     TCase *tcase = tcase_create("dump");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_add_test(tcase, ports_and_listens_are_there);
     tcase_add_test(tcase, it_says_what_each_request_waits_for);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

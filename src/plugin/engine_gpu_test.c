@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/sim/sim_world.h"
+#include "base/suite_testing.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 #include "sim/dmabuf.h"
@@ -216,8 +217,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_gpu");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, what_is_flushed_is_there);
@@ -225,9 +224,5 @@ int main(void)
     tcase_add_test(tcase, what_cannot_be_registered_is_told);
     tcase_add_test(tcase, devices_that_cannot_do_not_say_that_they_can);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

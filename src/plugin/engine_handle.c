@@ -55,6 +55,7 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
     struct wire_reader reader = wire_reader_init(handle + ROOM_AT, ENGINE_HANDLE_ROOM);
     uint32_t magic = wire_get_u24(&reader);
     uint32_t version = wire_get_u8(&reader);
+    struct codec_handle parts;
 
     *out_number = wire_get_u32(&reader);
     memcpy(out, handle, CONN_HANDLE_BYTES);
@@ -63,11 +64,14 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
         return weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
     }
     if (version != NUMBER_VERSION) {
-        return weft_fail(
-            error, WEFT_ERR_UNSUPPORTED, "connect",
-            "the peer's plugin is of version %u, this one of %u: install the "
-            "same weft on all hosts",
-            version == NUMBER_FIRST ? 1 : version, NUMBER_VERSION);
+        weft_status status =
+            weft_fail(error, WEFT_ERR_UNSUPPORTED, "connect",
+                      "the peer's plugin is of version %u, this one of %u: install the "
+                      "same weft on all hosts",
+                      version == NUMBER_FIRST ? 1 : version, NUMBER_VERSION);
+
+        weft_error_text(error, "field", "version");
+        return status;
     }
-    return WEFT_OK;
+    return codec_decode_handle(out, &parts, error);
 }

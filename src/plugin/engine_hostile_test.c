@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "conn/codec.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
+#include "plugin/finding.h"
 
 #define SECOND INT64_C(1000000000)
 #define BYTES 65536u
@@ -59,6 +61,7 @@ START_TEST(another_version_is_refused_by_number)
         uint8_t byte;
         const char *text;
     } versions[] = {{'T', "version 1,"}, {3, "version 3,"}};
+    char line[400];
     struct engine_listen *listen;
     struct engine_comm *comm;
     struct weft_error error = {0};
@@ -70,6 +73,8 @@ START_TEST(another_version_is_refused_by_number)
     ck_assert_int_eq(engine_connect(harness.engines[0], handle, &comm, &error),
                      WEFT_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, versions[_i].text));
+    finding_format(&error, line, sizeof(line));
+    ck_assert_ptr_nonnull(strstr(line, "[conn.version: weft explain conn.version]"));
     engine_close_listen(listen);
     harness_close(&harness);
 }
@@ -299,8 +304,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_hostile");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, another_secret_is_refused);
@@ -311,9 +314,5 @@ int main(void)
     tcase_add_test(tcase, strangers_do_not_keep_others_out);
     tcase_add_test(tcase, noise_among_beacons_is_ignored);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -59,8 +59,10 @@ void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BY
     beacon_key(conn->has_secret ? conn->secret : NULL, mesh->key);
     mesh->processes = weft_calloc(MESH_PROCESSES_MAX, sizeof(*mesh->processes));
     for (uint32_t i = 0; i < engine->rdma->n_ports; i++) {
-        if (engine->rdma->ports[i].ifindex != 0) {
-            add_port(mesh, engine->rdma->ports[i].ifindex);
+        const struct rdma_port *port = &engine->rdma->ports[i];
+
+        if (port->ifindex != 0 && !conn_excludes(conn, port->device_index, port->port)) {
+            add_port(mesh, port->ifindex);
         }
     }
     add_port(mesh, 0);

@@ -57,6 +57,7 @@ struct engine_comm {
     struct engine *engine;
     bool is_sender;
     uint32_t from, to; /* of its flow */
+    uint8_t traffic_class;
     _Atomic int
         state; /* enum engine_comm_state; the engine's thread's to set but CLOSING */
     struct engine_comm *next; /* in the engine's list; its thread's */
@@ -77,8 +78,13 @@ struct engine_comm {
     weft_ns close_by_ns;
     weft_ns route_by_ns; /* connectors: until when a way may be unknown; 0: not asked */
     uint8_t handle[CONN_HANDLE_BYTES]; /* connectors: as NCCL gave it */
-    struct engine_comm *next_pending;  /* in engine->pending */
-    struct engine_comm *next_closing;  /* in engine->closing */
+    uint8_t relays[FLOW_LANES_MAX]
+                  [16]; /* [n_relays] connectors: hosts its lanes begin at */
+    uint32_t n_relays;
+    weft_ns some_up_ns;   /* since when a lane was up, while not all were; 0: none */
+    weft_ns with_some_ns; /* then these have to do */
+    struct engine_comm *next_pending; /* in engine->pending */
+    struct engine_comm *next_closing; /* in engine->closing */
 };
 
 struct engine_listen {
@@ -168,6 +174,11 @@ struct engine {
     struct engine_counters counters;
 };
 
+/* ---- engine_ports.c ---- */
+/* Those that the user does not want: of no connection, and heard of by nobody. */
+weft_status engine_ports_exclude(struct engine *engine) WEFT_MUST_CHECK;
+void engine_ports_describe(struct engine *engine);
+
 /* ---- engine_comm.c ---- */
 struct engine_comm *engine_comm_create(struct engine *engine, bool is_sender,
                                        uint32_t from, uint32_t to);
@@ -211,6 +222,11 @@ const uint8_t *engine_mesh_handle_of(void *context, uint32_t place);
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
                          uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]) WEFT_MUST_CHECK;
+/* Remembers at which hosts the lanes of a connector begin. */
+void engine_route_note(struct engine_comm *comm, const struct flow_config *lanes);
+/* flow_config.reroute; `user` is the comm. The same host's relay, or one that no other lane has. */
+weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
+                           uint32_t *via, uint32_t *out_n_via) WEFT_MUST_CHECK;
 /* What the receiver has to know of the sender's lanes is in the sender's number. */
 uint32_t engine_route_number(uint32_t random, const struct flow_config *lanes);
 void engine_route_of_number(uint32_t number, struct flow_config *out,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 
@@ -248,8 +249,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_relay");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, the_middle_forwards_while_its_rank_is_idle);
@@ -259,9 +258,5 @@ int main(void)
     tcase_add_test(tcase, relays_behind_each_other);
     tcase_add_test(tcase, no_way_is_told);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "conn/codec.h"
 #include "plugin/engine_private.h"
 
 #define LANES_MASK 3u /* of a number: lanes, less one */
@@ -189,6 +190,71 @@ weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE
     }
     go_direct(handle, out);
     return WEFT_AGAIN;
+}
+
+/* ---- relays that come back ---- */
+
+static void host_of_handle(const uint8_t handle[CONN_HANDLE_BYTES], uint8_t out[16])
+{
+    struct codec_handle parts;
+    struct weft_error ignored = {0};
+
+    memset(out, 0, 16);
+    if (codec_decode_handle(handle, &parts, &ignored) == WEFT_OK) {
+        memcpy(out, parts.host_id, 16);
+    }
+}
+
+void engine_route_note(struct engine_comm *comm, const struct flow_config *lanes)
+{
+    comm->n_relays = lanes->lanes[0].n_via > 0 ? lanes->n_lanes : 0;
+    for (uint32_t i = 0; i < comm->n_relays; i++) {
+        host_of_handle(lanes->lanes[i].handle, comm->relays[i]);
+    }
+}
+
+/* Whether a lane may begin at `host`: at its own again, or at one that no other begins at. */
+static bool is_free_for(const struct engine_comm *comm, uint32_t lane,
+                        const uint8_t host[16])
+{
+    for (uint32_t i = 0; i < comm->n_relays; i++) {
+        if (i != lane && memcmp(comm->relays[i], host, 16) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
+                           uint32_t *via, uint32_t *out_n_via)
+{
+    struct engine_comm *comm = user;
+    struct flow_config ways = {0};
+    uint32_t vias[FLOW_LANES_MAX][FLOW_VIA_MAX] = {{0}};
+    uint8_t target[CONN_HANDLE_BYTES], host[16];
+    struct weft_error ignored = {0};
+    uint32_t number, chosen = UINT32_MAX;
+
+    if (engine_handle_split(comm->handle, target, &number, &ignored) != WEFT_OK ||
+        engine_route(comm->engine, target, &ways, vias) != WEFT_OK ||
+        ways.lanes[0].n_via == 0) {
+        return WEFT_AGAIN;
+    }
+    for (uint32_t i = 0; i < ways.n_lanes; i++) {
+        host_of_handle(ways.lanes[i].handle, host);
+        if (memcmp(host, comm->relays[lane], sizeof(host)) == 0 ||
+            (chosen == UINT32_MAX && is_free_for(comm, lane, host))) {
+            chosen = i;
+        }
+    }
+    if (chosen == UINT32_MAX) {
+        return WEFT_AGAIN;
+    }
+    host_of_handle(ways.lanes[chosen].handle, comm->relays[lane]);
+    memcpy(handle, ways.lanes[chosen].handle, CONN_HANDLE_BYTES);
+    *out_n_via = ways.lanes[chosen].n_via;
+    memcpy(via, vias[chosen], *out_n_via * sizeof(*via));
+    return WEFT_OK;
 }
 
 /* ---- what the receiver knows of it ---- */

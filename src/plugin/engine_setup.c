@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "plugin/engine_private.h"
+#include "plugin/finding.h"
 
 /* A number that no flow between these processes has: for the ends of a flow. */
 static uint32_t new_number(struct engine *engine)
@@ -131,12 +132,15 @@ static void forget_pending(struct engine *engine, const struct engine_comm *comm
 
 /* With the lock. */
 static struct engine_comm *new_connector(struct engine *engine, const uint8_t *handle,
-                                         uint32_t to)
+                                         uint32_t to, int traffic_class)
 {
     uint32_t from = new_number(engine);
     struct engine_comm *comm =
         engine_comm_create(engine, true, from == to ? from ^ 1u : from, to);
 
+    if (traffic_class != ENGINE_CLASS_USUAL && !engine->config.class_is_fixed) {
+        comm->traffic_class = (uint8_t)traffic_class;
+    }
     memcpy(comm->handle, handle, CONN_HANDLE_BYTES);
     comm->next_pending = engine->pending;
     engine->pending = comm;
@@ -148,6 +152,13 @@ static struct engine_comm *new_connector(struct engine *engine, const uint8_t *h
 weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                            struct engine_comm **out, struct weft_error *error)
 {
+    return engine_connect_as(engine, handle, ENGINE_CLASS_USUAL, out, error);
+}
+
+weft_status engine_connect_as(struct engine *engine,
+                              const uint8_t handle[CONN_HANDLE_BYTES], int traffic_class,
+                              struct engine_comm **out, struct weft_error *error)
+{
     weft_status status = WEFT_AGAIN;
     struct engine_comm *comm;
     uint8_t ignored[CONN_HANDLE_BYTES];
@@ -157,13 +168,14 @@ weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HAND
     *out = NULL;
     status = engine_handle_split(handle, ignored, &to, error);
     if (status != WEFT_OK) {
+        finding_name(engine->rdma, error);
         return status;
     }
     status = WEFT_AGAIN;
     pthread_mutex_lock(&engine->lock);
     comm = find_pending(engine, handle);
     if (comm == NULL) {
-        comm = new_connector(engine, handle, to);
+        comm = new_connector(engine, handle, to, traffic_class);
         is_new = true;
     } else {
         status = look_at(comm, error);

@@ -1,9 +1,9 @@
 /* Handles and listeners of the plugin's engine, over simulated NICs. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 
@@ -97,17 +97,11 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_setup");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_handle_that_is_none_is_refused);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
     tcase_add_test(tcase, ports_tell_the_truth);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "plugin/engine_testing.h"
 
@@ -412,8 +413,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all"), *small = tcase_create("small");
     Suite *suite = suite_create("plugin/engine");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, ten_thousand_random_legal_calls_keep_the_contract, 0, 20);
@@ -424,9 +423,5 @@ int main(void)
     tcase_add_test(small, small_messages_one_after_the_other);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, small);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -163,6 +163,7 @@ static void open_engines(struct harness *harness, const bool *relays_only)
         if (change != NULL) {
             change(h, &harness->hosts[h], &config);
         }
+        harness->configs[h] = config;
         ck_assert_int_eq(engine_create(&config, &harness->engines[h], &error), WEFT_OK);
     }
     for (uint32_t h = 0; h < n_hosts; h++) {
@@ -192,6 +193,22 @@ void harness_open_cables(struct harness *harness, uint32_t n_hosts,
     open_engines(harness, relays_only);
 }
 
+void harness_kill(struct harness *harness, uint32_t host)
+{
+    engine_destroy(harness->engines[host]);
+    harness->engines[host] = NULL;
+}
+
+void harness_restart(struct harness *harness, uint32_t host)
+{
+    struct weft_error error = {0};
+
+    ck_assert_int_eq(
+        engine_create(&harness->configs[host], &harness->engines[host], &error), WEFT_OK);
+    wait_for(NULL, engine_progress(harness->engines[host]));
+    ck_assert_int_eq(*engine_progress(harness->engines[host]), ENGINE_READY);
+}
+
 weft_ns harness_now(const struct harness *harness)
 {
     return harness->world->ops->now(harness->world);
@@ -205,7 +222,9 @@ bool harness_step(struct harness *harness, weft_ns until)
         return harness->world->ops->step(harness->world, until) == WEFT_OK;
     }
     for (; task != NULL; task = io_loop_pop(harness->loop)) {
-        engine_dispatch(harness->engines[task->host], task);
+        if (harness->engines[task->host] != NULL) {
+            engine_dispatch(harness->engines[task->host], task);
+        }
     }
     return true;
 }

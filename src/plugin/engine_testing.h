@@ -13,6 +13,7 @@ struct harness {
     struct world *world;
     struct io_loop *loop;
     struct engine *engines[HARNESS_HOSTS];
+    struct engine_config configs[HARNESS_HOSTS];
     uint32_t n_hosts;
     uint32_t idle_objects[HARNESS_HOSTS]; /* of the NICs, when nothing was connected */
     struct world_spec spec;
@@ -39,6 +40,10 @@ void harness_open_cables(struct harness *harness, uint32_t n_hosts,
 /* Every pair has `n_rails` cables (not more than fit), each a subnet of its own, and a
  * management network; ends when all engines are ready. */
 void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails);
+/* The process of a host ends without a word ... */
+void harness_kill(struct harness *harness, uint32_t host);
+/* ... and is started again. */
+void harness_restart(struct harness *harness, uint32_t host);
 /* Lets every ready task run and, if none was, time pass, up to `until`; false there. */
 bool harness_step(struct harness *harness, weft_ns until);
 void harness_run(struct harness *harness, weft_ns for_ns);

@@ -6,29 +6,9 @@
 #include "base/text.h"
 #include "conn/conn.h"
 #include "diag/diag.h"
+#include "host/observe.h"
 
 enum { PORTS_MAX = 16 };
-
-static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
-{
-    diag_port_init(out);
-    weft_format(out->name, sizeof(out->name), "%s", facts->name);
-    out->is_up = facts->is_active ? DIAG_YES : DIAG_NO;
-    out->netdev_mtu = facts->netdev_mtu;
-    out->active_mtu = facts->active_mtu;
-    out->rate_bps = (int64_t)facts->rate_bps;
-    out->device = facts->device;
-    out->has_gids = true;
-    for (uint32_t i = 0; i < facts->n_gids; i++) {
-        struct diag_gid *gid = &out->gids[out->n_gids++];
-
-        memcpy(gid->ip.bytes, facts->gids[i].gid.raw, sizeof(gid->ip.bytes));
-        gid->type = facts->gids[i].type;
-        gid->prefix_len = facts->gids[i].prefix_len;
-        gid->index = (int)facts->gids[i].index;
-        gid->vlan_id = IO_UNKNOWN;
-    }
-}
 
 static void observe(const struct rdma *rdma, const struct weft_error *error,
                     struct diag_host *out)
@@ -68,6 +48,18 @@ static bool is_port_down(const struct weft_error *error, const struct diag_host 
     return false;
 }
 
+/* Of a handle, or of the header of a message. */
+static bool is_other_version(const struct weft_error *error)
+{
+    for (unsigned i = 0; i < error->n_values; i++) {
+        if (strcmp(error->values[i].name, "field") == 0 &&
+            strcmp(error->values[i].text, "version") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What this process is sure of, though one end alone could not exclude all else. */
 static const struct diag_entry *certain(const struct weft_error *error,
                                         const struct diag_host *host)
@@ -75,6 +67,9 @@ static const struct diag_entry *certain(const struct weft_error *error,
     /* A handle has all addresses of its host. */
     if (error->status == WEFT_ERR_ROUTE && strcmp(error->phase, "route") == 0) {
         return diag_entry(DIAG_ROUTE_NO_FACING_PORT);
+    }
+    if (is_other_version(error)) {
+        return diag_entry(DIAG_CONN_VERSION);
     }
     return is_port_down(error, host) ? diag_entry(DIAG_LINK_DOWN) : NULL;
 }

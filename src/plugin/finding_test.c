@@ -1,9 +1,9 @@
 /* Failures have the code of a finding in NCCL's log. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 #include "plugin/finding.h"
@@ -88,15 +88,10 @@ int main(void)
 {
     Suite *suite = suite_create("plugin/finding");
     TCase *tcase = tcase_create("finding");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_add_test(tcase, what_is_certain_is_named);
     tcase_add_test(tcase, what_is_not_is_told_as_it_is);
     tcase_add_test(tcase, a_cable_that_is_gone_has_its_name);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -50,12 +50,22 @@ abi_status plugin_init(void **context, uint64_t comm_id, struct abi_config *conf
 {
     (void)comm_id;
     (void)profiler;
-    *context = NULL;
-    if (config != NULL && config->traffic_class != ABI_UNDEFINED &&
-        config->traffic_class != 0) {
-        process_log(ABI_LOG_WARN, "traffic class %d: it is 0", config->traffic_class);
-    }
+    *context = plugin_context(config);
     return process_start(logger);
+}
+
+/* A communicator's context is nothing but its traffic class, so there is nothing to free. */
+void *plugin_context(const struct abi_config *config)
+{
+    if (config == NULL || config->traffic_class < 0 || config->traffic_class > 255) {
+        return NULL;
+    }
+    return (void *)(uintptr_t)(config->traffic_class + 1);
+}
+
+static int class_of(const void *context)
+{
+    return context == NULL ? ENGINE_CLASS_USUAL : (int)(uintptr_t)context - 1;
 }
 
 /* Communicators share the engine, which lives as long as the process: the next one finds its
@@ -68,12 +78,10 @@ abi_status plugin_finalize(void *context)
 
 abi_status plugin_devices(int *n)
 {
-    struct engine *engine = process_engine();
-
-    if (engine == NULL) {
+    if (!process_is_up()) {
         return ABI_INVALID_USAGE;
     }
-    *n = (int)engine_n_ports(engine);
+    *n = process_n_devices();
     if (*n == 0) {
         process_log(ABI_LOG_WARN, "no RDMA port has a link and an address");
     }
@@ -82,14 +90,16 @@ abi_status plugin_devices(int *n)
 
 abi_status plugin_properties(int device, struct abi_properties_v12 *out)
 {
-    struct engine *engine = process_engine();
+    struct engine *engine;
     const struct engine_port *port;
+    uint32_t number;
 
     memset(out, 0, sizeof(*out));
-    port = engine == NULL || device < 0 ? NULL : engine_port(engine, (uint32_t)device);
-    if (port == NULL) {
+    engine = process_is_up() ? process_device(device, &number) : NULL;
+    if (engine == NULL) {
         return ABI_INVALID_ARGUMENT;
     }
+    port = engine_port(engine, number);
     out->name = (char *)(uintptr_t)port->name;
     out->pci_path = port->pci_path[0] == '\0' ? NULL : (char *)(uintptr_t)port->pci_path;
     out->guid = port->guid;
@@ -113,19 +123,25 @@ abi_status plugin_properties(int device, struct abi_properties_v12 *out)
 
 _Static_assert(CONN_HANDLE_BYTES == ABI_HANDLE_BYTES, "a handle is as large as NCCL's");
 
-/* The device is NCCL's guess: the ports are those whose cables lead to the peer. */
+/* The device is NCCL's guess: the ports are those whose cables lead to the peer. It tells whose
+ * port it is where hosts are simulated. */
 abi_status plugin_listen(void *context, int device, void *handle, void **comm)
 {
-    struct engine *engine = process_engine();
+    uint32_t ignored;
+    struct engine *engine = process_is_up() ? process_device(device, &ignored) : NULL;
     struct engine_listen *listen = NULL;
     struct weft_error error = {0};
+    weft_status status;
 
     (void)context;
     *comm = NULL;
-    if (engine == NULL || device < 0 || (uint32_t)device >= engine_n_ports(engine)) {
+    if (engine == NULL) {
         return ABI_INVALID_ARGUMENT;
     }
-    if (engine_listen(engine, handle, &listen, &error) != WEFT_OK) {
+    process_enter();
+    status = engine_listen(engine, handle, &listen, &error);
+    process_leave();
+    if (status != WEFT_OK) {
         return failed("listen", &error);
     }
     *comm = listen;
@@ -135,19 +151,25 @@ abi_status plugin_listen(void *context, int device, void *handle, void **comm)
 abi_status plugin_connect(void *context, int device, void *handle, void **comm,
                           struct abi_device_handle **offload)
 {
-    struct engine *engine = process_engine();
+    uint32_t ignored;
+    struct engine *engine = process_is_up() ? process_device(device, &ignored) : NULL;
     struct engine_comm *connected = NULL;
     struct weft_error error = {0};
+    weft_status status;
 
-    (void)context;
-    (void)device;
     (void)offload;
     *comm = NULL;
     if (engine == NULL) {
         return ABI_INVALID_USAGE;
     }
-    if (engine_connect(engine, handle, &connected, &error) < 0) {
+    process_enter();
+    status = engine_connect_as(engine, handle, class_of(context), &connected, &error);
+    process_leave();
+    if (status < 0) {
         return failed("connect", &error);
+    }
+    if (status == WEFT_AGAIN) {
+        process_polled();
     }
     *comm = connected;
     return ABI_SUCCESS;
@@ -157,14 +179,19 @@ abi_status plugin_accept(void *listener, void **comm, struct abi_device_handle *
 {
     struct engine_comm *accepted = NULL;
     struct weft_error error = {0};
+    weft_status status;
 
     (void)offload;
     *comm = NULL;
-    if (process_engine() == NULL) {
+    if (!process_is_up()) {
         return ABI_INVALID_USAGE;
     }
-    if (engine_accept(listener, &accepted, &error) < 0) {
+    status = engine_accept(listener, &accepted, &error);
+    if (status < 0) {
         return failed("accept", &error);
+    }
+    if (status == WEFT_AGAIN) {
+        process_polled();
     }
     *comm = accepted;
     return ABI_SUCCESS;
@@ -172,7 +199,7 @@ abi_status plugin_accept(void *listener, void **comm, struct abi_device_handle *
 
 abi_status plugin_close(void *comm)
 {
-    if (comm != NULL && process_engine() != NULL) {
+    if (comm != NULL && process_is_up()) {
         engine_close(comm);
     }
     return ABI_SUCCESS;
@@ -180,7 +207,7 @@ abi_status plugin_close(void *comm)
 
 abi_status plugin_close_listen(void *listener)
 {
-    if (listener != NULL && process_engine() != NULL) {
+    if (listener != NULL && process_is_up()) {
         engine_close_listen(listener);
     }
     return ABI_SUCCESS;
@@ -195,7 +222,7 @@ static abi_status register_region(const char *call, void *comm,
     struct weft_error error = {0};
 
     *mhandle = NULL;
-    if (region->addr == NULL || region->length == 0 || process_engine() == NULL) {
+    if (region->addr == NULL || region->length == 0 || !process_is_up()) {
         return ABI_INVALID_ARGUMENT;
     }
     if (engine_register(comm, region, &memory, &error) != WEFT_OK) {
@@ -236,7 +263,7 @@ abi_status plugin_reg_mr_dmabuf(void *comm, void *data, size_t size, int type,
 
 abi_status plugin_dereg_mr(void *comm, void *mhandle)
 {
-    if (mhandle != NULL && process_engine() != NULL) {
+    if (mhandle != NULL && process_is_up()) {
         engine_deregister(comm, mhandle);
     }
     return ABI_SUCCESS;
@@ -355,6 +382,9 @@ abi_status plugin_test(void *request, int *done, int *sizes)
     *done = status == WEFT_OK;
     for (uint32_t i = 0; i < n && sizes != NULL; i++) {
         sizes[i] = (int)as_size[i];
+    }
+    if (status == WEFT_AGAIN) {
+        process_polled();
     }
     return status < 0 ? comm_failed(comm) : ABI_SUCCESS;
 }

@@ -8,6 +8,8 @@
 
 abi_status plugin_init(void **context, uint64_t comm_id, struct abi_config *config,
                        abi_logger logger, abi_profiler profiler);
+/* What init gives for a communicator. */
+void *plugin_context(const struct abi_config *config);
 abi_status plugin_finalize(void *context);
 abi_status plugin_devices(int *n);
 abi_status plugin_properties(int device, struct abi_properties_v12 *out);

@@ -1,30 +1,35 @@
 #include "plugin/process.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/text.h"
+#include "plugin/driver.h"
 #include "plugin/dump.h"
 #include "plugin/finding.h"
 #include "plugin/settings.h"
 
+#define DEVICES_MAX 256u
+
 /* One of each, as there is one process. Set under `lock`, or before the thread starts. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* something that is waited for */
     _Atomic(abi_logger) logger;
     bool is_started, is_broken;
     atomic_bool is_child; /* of a fork: the thread did not come along */
     bool knows_forks;
     struct plugin_settings settings;
     struct weft_log log;
-    struct world *world;
-    struct engine *engine;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    uint32_t n_devices;
+    struct {
+        struct engine *engine;
+        uint32_t port;
+    } devices[DEVICES_MAX]; /* when all engines are ready */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the log ---- */
 
@@ -60,72 +65,12 @@ static const char *get_setting(const char *name)
     return getenv(name);
 }
 
-/* ---- the thread ---- */
-
-static void wake(void *context)
-{
-    (void)context;
-    plain_world_wake(process.world);
-}
-
-static void wait_for(void *context, const _Atomic int *is_done)
-{
-    (void)context;
-    pthread_mutex_lock(&process.lock);
-    while (atomic_load(is_done) == 0) {
-        pthread_cond_wait(&process.changed, &process.lock);
-    }
-    pthread_mutex_unlock(&process.lock);
-}
-
-static void done(void *context)
-{
-    (void)context;
-    pthread_mutex_lock(&process.lock);
-    pthread_cond_broadcast(&process.changed);
-    pthread_mutex_unlock(&process.lock);
-}
-
-static void *run(void *context)
-{
-    const struct world_ops *ops = process.world->ops;
-    struct io_loop *loop = ops->loop(process.world);
-    struct io_task *task;
-
-    (void)context;
-    for (;;) {
-        while ((task = io_loop_pop(loop)) != NULL) {
-            engine_dispatch(process.engine, task);
-        }
-        dump_look(process.engine);
-        (void)ops->step(process.world, WEFT_NEVER);
-    }
-    return NULL;
-}
-
-static bool start_thread(void)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    int result;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
-    result = pthread_create(&thread, &attributes, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return result == 0;
-}
+/* ---- start ---- */
 
 static void forked(void)
 {
     atomic_store(&process.is_child, true);
 }
-
-/* ---- start ---- */
 
 static void tell_failure(const struct weft_error *error)
 {
@@ -141,8 +86,8 @@ static void start_dump(void)
 {
     const struct plugin_settings *settings = &process.settings;
 
-    if (settings->dump[0] != '\0' &&
-        !dump_start(settings->dump, settings->dump_signal, wake)) {
+    if (settings->dump[0] != '\0' && !dump_start(settings->dump, settings->dump_signal,
+                                                 driver.ops->wake, driver_context(0))) {
         process_log(
             ABI_LOG_WARN,
             "NCCL_MESH_DUMP_SIGNAL: signal %d has a handler already; only failures "
@@ -151,10 +96,30 @@ static void start_dump(void)
     }
 }
 
+static bool start_engine(uint32_t host, struct engine_config *config)
+{
+    struct weft_error error = {0};
+
+    config->world = driver.world;
+    config->host = host;
+    config->names_host = plain_world_hosts(driver.world) > 1;
+    config->wake = driver.ops->wake;
+    config->wait = driver.ops->wait;
+    config->done = driver.ops->done;
+    config->context = driver_context(host);
+    if (engine_create(config, &driver.engines[host], &error) < 0) {
+        tell_failure(&error);
+        return false;
+    }
+    driver.n_engines = host + 1;
+    return true;
+}
+
 static bool start(void)
 {
     struct weft_error error = {0};
     struct engine_config config;
+    uint32_t n_hosts;
 
     process_log(ABI_LOG_INFO, "weft %s", WEFT_VERSION);
     if (!process.knows_forks) {
@@ -166,30 +131,64 @@ static bool start(void)
     process.log.level = process.settings.is_debug ? WEFT_LOG_DEBUG : WEFT_LOG_INFO;
     process.log.write = write_line;
     process.settings.plain.log = &process.log;
-    if (plain_world_create(&process.settings.plain, &process.world, &error) != WEFT_OK) {
+    if (plain_world_create(&process.settings.plain, &driver.world, &error) != WEFT_OK) {
         tell_failure(&error);
         return false;
     }
-    config.world = process.world;
-    config.wake = wake;
-    config.wait = wait_for;
-    config.done = done;
-    if (engine_create(&config, &process.engine, &error) < 0) {
-        tell_failure(&error);
-        return false;
+    driver.ops =
+        process.settings.plain.simulated != NULL ? &driver_stepped : &driver_thread;
+    n_hosts = plain_world_hosts(driver.world);
+    weft_check(n_hosts <= DRIVER_ENGINES_MAX);
+    for (uint32_t host = 0; host < n_hosts; host++) {
+        if (!start_engine(host, &config)) {
+            return false;
+        }
     }
-    plain_world_wakes(process.world, engine_task(process.engine));
     start_dump();
-    if (!start_thread()) {
+    if (!driver.ops->start()) {
         process_log(ABI_LOG_WARN, "cannot start: no thread");
         return false;
     }
     return true;
 }
 
+/* ---- when it has started ---- */
+
+/* Waits for all; false after a line in the log. */
+static bool all_are_ready(void)
+{
+    for (uint32_t host = 0; host < driver.n_engines; host++) {
+        const _Atomic int *progress = engine_progress(driver.engines[host]);
+
+        driver.ops->wait(NULL, progress);
+        if (atomic_load(progress) != ENGINE_READY) {
+            tell_failure(engine_error(driver.engines[host]));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void number_devices(void)
+{
+    bool any = true;
+
+    for (uint32_t port = 0; any; port++) {
+        any = false;
+        for (uint32_t host = 0; host < driver.n_engines; host++) {
+            struct engine *engine = driver.engines[host];
+
+            if (port < engine_n_ports(engine) && process.n_devices < DEVICES_MAX) {
+                process.devices[process.n_devices].engine = engine;
+                process.devices[process.n_devices++].port = port;
+                any = true;
+            }
+        }
+    }
+}
+
 abi_status process_start(abi_logger logger)
 {
-    const _Atomic int *progress;
     bool is_broken;
 
     if (logger != NULL) {
@@ -205,20 +204,45 @@ abi_status process_start(abi_logger logger)
         process.is_broken = !start();
     }
     is_broken = process.is_broken;
+    if (!is_broken && !all_are_ready()) {
+        is_broken = true;
+    } else if (!is_broken && process.n_devices == 0) {
+        number_devices();
+    }
     pthread_mutex_unlock(&process.lock);
-    if (is_broken) {
-        return ABI_SYSTEM_ERROR;
-    }
-    progress = engine_progress(process.engine);
-    wait_for(NULL, progress);
-    if (atomic_load(progress) != ENGINE_READY) {
-        tell_failure(engine_error(process.engine));
-        return ABI_SYSTEM_ERROR;
-    }
-    return ABI_SUCCESS;
+    return is_broken ? ABI_SYSTEM_ERROR : ABI_SUCCESS;
 }
 
-struct engine *process_engine(void)
+bool process_is_up(void)
 {
-    return atomic_load(&process.is_child) ? NULL : process.engine;
+    return driver.n_engines > 0 && !atomic_load(&process.is_child);
+}
+
+int process_n_devices(void)
+{
+    return (int)process.n_devices;
+}
+
+struct engine *process_device(int device, uint32_t *out_port)
+{
+    if (device < 0 || (uint32_t)device >= process.n_devices) {
+        return NULL;
+    }
+    *out_port = process.devices[device].port;
+    return process.devices[device].engine;
+}
+
+void process_enter(void)
+{
+    driver.ops->enter();
+}
+
+void process_leave(void)
+{
+    driver.ops->leave();
+}
+
+void process_polled(void)
+{
+    driver.ops->polled();
 }

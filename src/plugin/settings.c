@@ -9,7 +9,8 @@
 /* By name. */
 static const struct plugin_setting settings[] = {
     {"NCCL_MESH_BACKEND", "verbs",
-     "`verbs`: RDMA devices by libibverbs; `soft`: simulated NICs over UDP on netdevs"},
+     "`verbs`: RDMA devices by libibverbs; `soft`: simulated NICs over UDP on netdevs; "
+     "`sim`: a whole mesh simulated in this process, NCCL_MESH_SIMULATED"},
     {"NCCL_MESH_DEBUG", "0", "1: log at NCCL's level INFO what is otherwise left out"},
     {"NCCL_MESH_DEVICES", "all",
      "netdevs of backend `soft`, separated by commas; with `verbs` WEFT_DEVICES"},
@@ -35,6 +36,9 @@ static const struct plugin_setting settings[] = {
      "transport retries, 1 to 7; NCCL_IB_RETRY_CNT otherwise"},
     {"NCCL_MESH_SECRET", "none",
      "64 hexadecimal digits, the same for all processes: a job key for handshakes"},
+    {"NCCL_MESH_SIMULATED", "0-1 1-2 0-2",
+     "`A-B B-C ...`: cables of the mesh of backend `sim`; devices are the ports of all "
+     "its hosts, by turns"},
     {"NCCL_MESH_TIMEOUT", "14",
      "ACK timeout code, 4.096 us x 2^N, 1 to 22; NCCL_IB_TIMEOUT otherwise"},
 };
@@ -72,7 +76,7 @@ static long number(const char *(*get)(const char *name), void (*warn)(const char
     if (value == NULL) {
         return otherwise;
     }
-    result = strtol(value, &end, 10);
+    result = strtol(value, &end, 0); /* hexadecimal, too, as NCCL does */
     if (*end != '\0' || result < least || result > most) {
         weft_format(why, sizeof(why), "not a number from %ld to %ld; it is ignored",
                     least, most);
@@ -109,6 +113,28 @@ static void read_secret(const char *(*get)(const char *name),
     memcpy(conn->secret, secret, sizeof(secret));
 }
 
+/* A traffic class of NCCL_IB_TC is for all; else communicators may have theirs. */
+static void read_nccl_ib(const char *(*get)(const char *name),
+                         void (*warn)(const char *text), struct plugin_settings *out,
+                         struct engine_config *config)
+{
+    const char *hca = look(get, "NCCL_IB_HCA");
+    long traffic_class = number(get, warn, "NCCL_IB_TC", 0, 255, -1);
+    struct conn_config *conn = &config->conn;
+
+    if (hca != NULL) {
+        weft_format(out->hca, sizeof(out->hca), "%s", hca);
+        config->hca = out->hca;
+    }
+    if (traffic_class >= 0) {
+        conn->traffic_class = (uint8_t)traffic_class;
+        config->class_is_fixed = true;
+    }
+    conn->timeout = (uint8_t)number(get, warn, "NCCL_IB_TIMEOUT", 1, 22, conn->timeout);
+    conn->retry_cnt =
+        (uint8_t)number(get, warn, "NCCL_IB_RETRY_CNT", 1, 7, conn->retry_cnt);
+}
+
 /* Those of NCCL's own network that mean nothing here: whoever set them should know. */
 static void warn_of_others(const char *(*get)(const char *name),
                            void (*warn)(const char *text))
@@ -116,11 +142,8 @@ static void warn_of_others(const char *(*get)(const char *name),
     static const struct {
         const char *name, *why;
     } others[] = {
-        {"NCCL_IB_HCA", "ports are chosen by who is at the other end of their cables; to "
-                        "leave some out set WEFT_DEVICES"},
         {"NCCL_IB_GID_INDEX", "GIDs are chosen by subnet and type, for each cable"},
         {"NCCL_MESH_GID_INDEX", "GIDs are chosen by subnet and type, for each cable"},
-        {"NCCL_IB_TC", "the traffic class is 0"},
     };
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -171,22 +194,34 @@ static void read_management(const char *(*get)(const char *name),
     }
 }
 
+static void read_backend(const char *(*get)(const char *name),
+                         void (*warn)(const char *text), struct plugin_settings *out)
+{
+    const char *backend = look(get, "NCCL_MESH_BACKEND");
+    const char *mesh = look(get, "NCCL_MESH_SIMULATED");
+
+    if (backend != NULL && strcmp(backend, "sim") == 0) {
+        weft_format(out->simulated, sizeof(out->simulated), "%s",
+                    mesh != NULL ? mesh : "0-1 1-2 0-2");
+        out->plain.simulated = out->simulated;
+    } else if (backend != NULL && strcmp(backend, "soft") == 0) {
+        out->plain.is_soft = true;
+    } else if (backend != NULL && strcmp(backend, "verbs") != 0) {
+        complain(warn, "NCCL_MESH_BACKEND", backend,
+                 "neither verbs nor soft nor sim; it is verbs");
+    }
+}
+
 void plugin_settings_read(const char *(*get)(const char *name),
                           void (*warn)(const char *text), struct plugin_settings *out,
                           struct engine_config *config)
 {
-    const char *backend = look(get, "NCCL_MESH_BACKEND");
     const char *netdevs = look(get, "NCCL_MESH_DEVICES");
     const char *mesh = look(get, "NCCL_MESH_LOOPBACK");
     struct conn_config *conn = &config->conn;
 
     memset(out, 0, sizeof(*out));
-    if (backend != NULL && strcmp(backend, "soft") == 0) {
-        out->plain.is_soft = true;
-    } else if (backend != NULL && strcmp(backend, "verbs") != 0) {
-        complain(warn, "NCCL_MESH_BACKEND", backend,
-                 "neither verbs nor soft; it is verbs");
-    }
+    read_backend(get, warn, out);
     if (netdevs != NULL) {
         weft_format(out->netdevs, sizeof(out->netdevs), "%s", netdevs);
         out->plain.netdevs = out->netdevs;
@@ -200,10 +235,8 @@ void plugin_settings_read(const char *(*get)(const char *name),
     read_dump(get, warn, out);
     out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
     config->relays = number(get, warn, "NCCL_MESH_RELAY", 0, 1, 1) != 0;
-    conn->timeout = (uint8_t)number(get, warn, "NCCL_IB_TIMEOUT", 1, 22, conn->timeout);
+    read_nccl_ib(get, warn, out, config);
     conn->timeout = (uint8_t)number(get, warn, "NCCL_MESH_TIMEOUT", 1, 22, conn->timeout);
-    conn->retry_cnt =
-        (uint8_t)number(get, warn, "NCCL_IB_RETRY_CNT", 1, 7, conn->retry_cnt);
     conn->retry_cnt =
         (uint8_t)number(get, warn, "NCCL_MESH_RETRY_COUNT", 1, 7, conn->retry_cnt);
     conn->qps_per_rail =

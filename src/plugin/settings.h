@@ -13,7 +13,7 @@ struct plugin_settings {
     struct plain_config plain;
     bool is_debug;
     /* Storage of what `plain` points to. */
-    char netdevs[256], management[64], loopback[512];
+    char netdevs[256], management[64], loopback[512], simulated[512], hca[512];
     char dump[200];  /* file for the state, ".PID" to be added; "": none is wanted */
     int dump_signal; /* that asks for it; 0: none does */
 };

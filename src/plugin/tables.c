@@ -84,8 +84,7 @@ static abi_status listen_v8(int device, void *handle, void **comm)
 static abi_status connect_v10(int device, struct abi_config *config, void *handle,
                               void **comm, struct abi_device_handle **offload)
 {
-    (void)config;
-    return plugin_connect(NULL, device, handle, comm, offload);
+    return plugin_connect(plugin_context(config), device, handle, comm, offload);
 }
 
 static abi_status connect_v8(int device, void *handle, void **comm,

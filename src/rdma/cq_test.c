@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "rdma/async.h"
 #include "rdma/cq.h"
 #include "rdma/rdma_testing.h"
@@ -295,9 +295,5 @@ int main(void)
     tcase_add_test(tests, events_are_told_apart);
     tcase_add_test(tests, events_are_silent_without_a_story);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

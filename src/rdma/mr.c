@@ -148,6 +148,9 @@ static weft_status start(struct rdma_mr_cache *cache, const struct rdma_mr_entry
 {
     struct rdma *rdma = cache->rdma;
     struct io_device *device = rdma->env->devices[wanted->device_index];
+    if (rdma->is_lost[wanted->device_index]) {
+        return fail(cache, wanted, EIO, error);
+    }
     struct rdma_mr_entry *entry = weft_alloc(sizeof(*entry));
     *entry = *wanted;
     entry->op.kind = IO_OP_REG_MR;
@@ -177,7 +180,8 @@ weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void
 {
     memset(out, 0, sizeof(*out));
     weft_check(device_index < cache->rdma->env->n_devices);
-    weft_check(cache->rdma->pds[device_index] != NULL);
+    weft_check(cache->rdma->pds[device_index] != NULL ||
+               cache->rdma->is_lost[device_index]);
     uintptr_t start_at = (uintptr_t)addr;
     if (length == 0 || start_at > UINTPTR_MAX - PAGE_BYTES ||
         length > UINTPTR_MAX - PAGE_BYTES - start_at) {

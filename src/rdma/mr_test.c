@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "rdma/mr.h"
 #include "rdma/rdma_testing.h"
 
@@ -254,9 +254,5 @@ int main(void)
     tcase_add_loop_test(tests, enomem_is_the_memlock_limit, 0, 2);
     tcase_add_test(tests, impossible_ranges_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -52,18 +52,29 @@ uint32_t rdma_path_mtu(const struct rdma *rdma, const struct rdma_port *port,
     return vanished != 0 && vanished <= mtu ? vanished / 2 : mtu;
 }
 
-uint32_t rdma_path_lower(struct rdma *rdma, const struct rdma_port *port,
-                         const uint8_t peer[16], uint32_t mtu)
+enum rdma_path_verdict rdma_path_lost(struct rdma *rdma, const struct rdma_port *port,
+                                      const uint8_t peer[16], uint32_t mtu,
+                                      weft_ns began_ns, uint32_t *out_next)
 {
     struct rdma_path *path = find_or_add(rdma, port, peer);
+    bool is_known = path->vanished != 0 && mtu >= path->vanished;
 
-    if (mtu <= LEAST_MTU || path->proven >= mtu) {
-        return 0;
+    if (!is_known && path->suspected != mtu) {
+        path->suspected = mtu;
+        path->suspected_ns = io_now(rdma->env);
+        return RDMA_PATH_AGAIN;
     }
-    if (path->vanished == 0 || mtu < path->vanished) {
+    if (!is_known && began_ns < path->suspected_ns + RDMA_PATH_PAUSE_NS) {
+        return RDMA_PATH_AGAIN; /* the same bad moment, seen by another connection */
+    }
+    if (mtu <= LEAST_MTU || path->proven >= mtu) {
+        return RDMA_PATH_OTHER;
+    }
+    if (!is_known) {
         path->vanished = mtu;
     }
-    return path->vanished / 2;
+    *out_next = path->vanished / 2;
+    return RDMA_PATH_LOWERED;
 }
 
 void rdma_path_prove(struct rdma *rdma, const struct rdma_port *port,
@@ -72,4 +83,7 @@ void rdma_path_prove(struct rdma *rdma, const struct rdma_port *port,
     struct rdma_path *path = find_or_add(rdma, port, peer);
 
     path->proven = mtu > path->proven ? mtu : path->proven;
+    if (path->suspected <= mtu) {
+        path->suspected = 0;
+    }
 }

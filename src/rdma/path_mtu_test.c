@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "rdma/rdma_testing.h"
 
 static struct fake_host host;
@@ -28,45 +29,107 @@ static uint32_t mtu_to(uint32_t port, const uint8_t *peer)
     return rdma_path_mtu(rdma, &rdma->ports[port], peer, 4096);
 }
 
+/* Full packets of `mtu`, sent now, are lost: told 300 ms later. */
+static enum rdma_path_verdict lose(uint32_t port, const uint8_t *peer, uint32_t mtu,
+                                   uint32_t *next)
+{
+    weft_ns began_ns = host.now;
+
+    host.now += 300000000;
+    return rdma_path_lost(rdma, &rdma->ports[port], peer, mtu, began_ns, next);
+}
+
+/* Lost, asked again after the pause, and lost again. */
+static enum rdma_path_verdict lose_twice(uint32_t port, const uint8_t *peer, uint32_t mtu,
+                                         uint32_t *next)
+{
+    ck_assert_int_eq(lose(port, peer, mtu, next), RDMA_PATH_AGAIN);
+    host.now += RDMA_PATH_PAUSE_NS;
+    return lose(port, peer, mtu, next);
+}
+
 START_TEST(each_failure_halves_what_is_tried_down_to_256)
 {
     const struct rdma_port *p0 = &rdma->ports[0];
-    uint32_t mtu = 4096, n = 0;
+    uint32_t mtu = 4096, next = 4096, n = 0;
 
     ck_assert_uint_eq(mtu_to(0, iceberg), 4096);
-    for (uint32_t next = mtu; next != 0; n++) {
+    while (lose_twice(0, iceberg, mtu, &next) == RDMA_PATH_LOWERED) {
+        ck_assert_uint_eq(next, mtu / 2);
+        ck_assert_uint_eq(mtu_to(0, iceberg), next);
         mtu = next;
-        next = rdma_path_lower(rdma, p0, iceberg, mtu);
-        ck_assert_uint_eq(mtu_to(0, iceberg), next != 0 ? next : 256);
+        n++;
     }
     ck_assert_uint_eq(mtu, 256); /* which is tried, and not left behind */
-    ck_assert_uint_eq(n, 5);
+    ck_assert_uint_eq(n, 4);
     ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 512);
     /* The other end may have found it first, and a port may allow less anyway. */
-    ck_assert_uint_eq(rdma_path_lower(rdma, p0, iceberg, 4096), 256);
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
+    ck_assert_uint_eq(next, 256);
     ck_assert_uint_eq(rdma_path_mtu(rdma, p0, iceberg, 256), 256);
+}
+END_TEST
+
+START_TEST(late_once_is_no_verdict)
+{
+    const struct rdma_port *p0 = &rdma->ports[0];
+    uint32_t next = 0;
+    weft_ns first;
+
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
+    first = host.now;
+    /* Another connection of the same bad moment, and one that was too quick, add nothing. */
+    ck_assert_int_eq(rdma_path_lost(rdma, p0, iceberg, 4096, first - 100000000, &next),
+                     RDMA_PATH_AGAIN);
+    host.now += 100000000;
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
+    ck_assert_uint_eq(mtu_to(0, iceberg), 4096);
+    ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 0);
+    /* What crosses then begins anew: the next loss is a first one. */
+    rdma_path_prove(rdma, p0, carpathia, 4096);
+    rdma_path_prove(rdma, p0, iceberg, 4096);
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
+    ck_assert_uint_eq(next, 0);
+}
+END_TEST
+
+START_TEST(a_loss_is_counted_from_the_first_one)
+{
+    uint32_t next = 0;
+
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
+    host.now += RDMA_PATH_PAUSE_NS - 1;
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
+    ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
+    ck_assert_uint_eq(next, 2048);
 }
 END_TEST
 
 START_TEST(other_ports_and_other_hosts_are_other_paths)
 {
-    ck_assert_uint_eq(rdma_path_lower(rdma, &rdma->ports[0], iceberg, 4096), 2048);
+    uint32_t next = 0;
+
+    ck_assert_int_eq(lose_twice(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
     ck_assert_uint_eq(mtu_to(0, iceberg), 2048);
     ck_assert_uint_eq(mtu_to(0, carpathia), 4096);
     ck_assert_uint_eq(mtu_to(1, iceberg), 4096);
     ck_assert_uint_eq(rdma_path_vanished(rdma, &rdma->ports[0], carpathia), 0);
-    ck_assert_uint_eq(rdma_path_lower(rdma, &rdma->ports[1], carpathia, 1024), 512);
+    ck_assert_int_eq(lose_twice(1, carpathia, 1024, &next), RDMA_PATH_LOWERED);
+    ck_assert_uint_eq(next, 512);
     ck_assert_uint_eq(rdma_path_mtu(rdma, &rdma->ports[1], carpathia, 512), 512);
 }
 END_TEST
 
 START_TEST(what_crossed_once_is_not_the_paths_fault)
 {
+    uint32_t next = 0;
+
     rdma_path_prove(rdma, &rdma->ports[0], iceberg, 2048);
     rdma_path_prove(rdma, &rdma->ports[0], iceberg, 1024);
-    ck_assert_uint_eq(rdma_path_lower(rdma, &rdma->ports[0], iceberg, 2048), 0);
+    ck_assert_int_eq(lose_twice(0, iceberg, 2048, &next), RDMA_PATH_OTHER);
     ck_assert_uint_eq(mtu_to(0, iceberg), 4096);
-    ck_assert_uint_eq(rdma_path_lower(rdma, &rdma->ports[0], iceberg, 4096), 2048);
+    ck_assert_int_eq(lose_twice(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
+    ck_assert_uint_eq(next, 2048);
 }
 END_TEST
 
@@ -74,17 +137,13 @@ int main(void)
 {
     Suite *suite = suite_create("rdma/path_mtu");
     TCase *tests = tcase_create("path_mtu");
-    SRunner *runner;
-    int failed;
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, each_failure_halves_what_is_tried_down_to_256);
+    tcase_add_test(tests, late_once_is_no_verdict);
+    tcase_add_test(tests, a_loss_is_counted_from_the_first_one);
     tcase_add_test(tests, other_ports_and_other_hosts_are_other_paths);
     tcase_add_test(tests, what_crossed_once_is_not_the_paths_fault);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

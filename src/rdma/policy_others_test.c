@@ -1,7 +1,7 @@
 /* The policies that other programs follow, mistakes included. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "rdma/policy_testing.h"
 
 /* Channel 0 takes device 0 of both ends: titanic p0 (to iceberg) and carpathia p0 (to
@@ -229,9 +229,5 @@ int main(void)
     tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
     tcase_add_test(others, the_plugin_falls_to_nic_0);
     suite_add_tcase(suite, others);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "rdma/policy_testing.h"
 
 /* ---- names ---- */
@@ -342,9 +342,5 @@ int main(void)
     tcase_add_test(weft, weft_prefers_ipv4_and_uses_link_local_only_without_a_choice);
     tcase_add_test(weft, weft_asks_169_254_only_when_nothing_else_answers);
     suite_add_tcase(suite, weft);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "rdma/qp.h"
 #include "rdma/rdma_testing.h"
 
@@ -404,9 +404,5 @@ int main(void)
     tcase_add_loop_test(tests, abandon_leaks_nothing, 0, 9);
     tcase_add_test(tests, names_of_states);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

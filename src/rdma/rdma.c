@@ -108,6 +108,9 @@ static weft_status read_port(struct rdma *rdma, struct rdma_port *port,
 {
     struct io_device *device = port->device;
     struct ibv_port_attr attr;
+    if (rdma->is_lost[port->device_index]) {
+        return WEFT_OK; /* as it was last seen, and inactive */
+    }
     memset(&attr, 0, sizeof(attr));
     int failure = device->ops->query_port(device, port->port, &attr);
     if (failure != 0) {
@@ -218,6 +221,7 @@ static struct rdma *create(struct io_env *env, struct io_task *task)
     rdma->attrs = weft_calloc((size_t)env->n_devices + 1, sizeof(*rdma->attrs));
     rdma->pds = weft_calloc((size_t)env->n_devices + 1, sizeof(struct ibv_pd *));
     rdma->pd_ops = weft_calloc((size_t)env->n_devices + 1, sizeof(*rdma->pd_ops));
+    rdma->is_lost = weft_calloc((size_t)env->n_devices + 1, sizeof(*rdma->is_lost));
     rdma->mrs = rdma_mr_cache_create(rdma);
     return rdma;
 }
@@ -248,12 +252,36 @@ weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **ou
     return WEFT_OK;
 }
 
+static bool is_any_left(const struct rdma *rdma)
+{
+    for (uint32_t d = 0; d < rdma->env->n_devices; d++) {
+        if (!rdma->is_lost[d]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void rdma_lose_device(struct rdma *rdma, uint32_t device_index)
+{
+    weft_check(device_index < rdma->env->n_devices);
+    rdma->is_lost[device_index] = true;
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        if (rdma->ports[i].device_index == device_index) {
+            rdma->ports[i].is_active = false;
+        }
+    }
+}
+
 weft_status rdma_progress(struct rdma *rdma, struct weft_error *error)
 {
     struct io_env *env = rdma->env;
     bool all = true;
+    if (env->n_devices > 0 && !is_any_left(rdma)) {
+        return fail_device(rdma, 0, ENODEV, "every device is gone", error);
+    }
     for (uint32_t d = 0; d < env->n_devices; d++) {
-        if (rdma->pds[d] != NULL) {
+        if (rdma->pds[d] != NULL || rdma->is_lost[d]) {
             continue;
         }
         struct io_device *device = env->devices[d];
@@ -304,6 +332,7 @@ void rdma_close(struct rdma *rdma)
     free(rdma->attrs);
     free(rdma->pds);
     free(rdma->pd_ops);
+    free(rdma->is_lost);
     free(rdma);
 }
 

@@ -42,6 +42,7 @@ struct rdma {
     uint32_t n_ports;
     struct ibv_pd **pds;  /* Owned [env->n_devices]; NULL until rdma_progress made it */
     struct io_op *pd_ops; /* Owned [env->n_devices] */
+    bool *is_lost;        /* Owned [env->n_devices]; rdma_lose_device */
     struct rdma_mr_cache *mrs; /* Owned; rdma/mr.h */
     struct rdma_path *paths;   /* Owned [n_paths]; rdma/path_mtu.h */
     uint32_t n_paths;
@@ -55,10 +56,15 @@ struct rdma *rdma_open_none(struct io_env *env, struct io_task *task);
  * rdma_progress returns WEFT_OK. WEFT_ERR_ENVIRONMENT: the host has no RDMA device. */
 weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **out,
                       struct weft_error *error) WEFT_MUST_CHECK;
-/* AGAIN until every PD exists. */
+/* AGAIN until every PD exists, but those of devices that were lost. WEFT_ERR_SYSTEM, errno 19 if
+ * all were. */
 weft_status rdma_progress(struct rdma *rdma, struct weft_error *error) WEFT_MUST_CHECK;
 /* Re-reads ports and GIDs (after GID_CHANGE, PORT_*). */
 weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error) WEFT_MUST_CHECK;
+/* The device is gone for good (DEVICE_FATAL): its ports are inactive from now on, it is asked
+ * nothing any more, and what is not there yet is not waited for. What was made on it is its
+ * owners' to give back. */
+void rdma_lose_device(struct rdma *rdma, uint32_t device_index);
 /* Gives everything back; what is still under way is abandoned. NULL is ignored. */
 void rdma_close(struct rdma *rdma);
 

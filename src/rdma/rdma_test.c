@@ -1,8 +1,9 @@
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
+#include "rdma/mr.h"
 #include "rdma/rdma_testing.h"
 
 static struct fake_host host;
@@ -152,6 +153,47 @@ START_TEST(refresh_sees_what_changed_and_keeps_ports_in_place)
 }
 END_TEST
 
+/* It is asked nothing any more, which would fail; the other device goes on. */
+START_TEST(a_lost_device_is_left_alone)
+{
+    struct weft_error error_now = {0};
+    struct rdma_mr mr;
+    char page[16];
+
+    rdma = fake_open(&host);
+    rdma_lose_device(rdma, 1);
+    p1->query_failure = EIO;
+    p0->ports[0].active_mtu = IBV_MTU_1024;
+    ck_assert_int_eq(rdma_refresh(rdma, &error), WEFT_OK);
+    ck_assert(rdma->ports[0].is_active);
+    ck_assert_uint_eq(rdma->ports[0].active_mtu, 1024);
+    ck_assert(!rdma->ports[1].is_active && !rdma->ports[2].is_active);
+    ck_assert_uint_gt(rdma->ports[2].n_gids, 0); /* for those who tell what it was */
+    ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_OK);
+    ck_assert_int_eq(
+        rdma_mr_get(rdma->mrs, 1, page, sizeof(page), 0, NULL, &mr, &error_now),
+        WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(error_now.sys_errno, EIO);
+    ck_assert_uint_eq(host.n_ops[IO_OP_REG_MR], 0);
+}
+END_TEST
+
+/* Before its protection domain was there: it is not waited for; with none left that is an error. */
+START_TEST(a_device_may_go_before_it_is_ready)
+{
+    fake_rule_add(&host, IO_OP_ALLOC_PD, 2, 0, false, 1000);
+    ck_assert_int_eq(rdma_open(&host.env, NULL, &rdma, &error), WEFT_OK);
+    ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_AGAIN);
+    rdma_lose_device(rdma, 1);
+    ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_OK);
+    ck_assert_ptr_nonnull(rdma->pds[0]);
+    ck_assert_ptr_null(rdma->pds[1]);
+    rdma_lose_device(rdma, 0);
+    ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(error.sys_errno, ENODEV);
+}
+END_TEST
+
 START_TEST(gids_are_found_by_value_and_type_as_the_table_is_now)
 {
     rdma = fake_open(&host);
@@ -242,13 +284,11 @@ int main(void)
     tcase_add_loop_test(tests, discovery_may_fail_at_any_query, 0, 2);
     tcase_add_test(tests, protection_domains_may_be_slow_fail_or_be_given_up);
     tcase_add_test(tests, refresh_sees_what_changed_and_keeps_ports_in_place);
+    tcase_add_test(tests, a_lost_device_is_left_alone);
+    tcase_add_test(tests, a_device_may_go_before_it_is_ready);
     tcase_add_test(tests, gids_are_found_by_value_and_type_as_the_table_is_now);
     tcase_add_loop_test(tests, functions_of_one_card_are_one_nic, 0, 6);
     tcase_add_test(tests, mtus_types_and_gids_as_text);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

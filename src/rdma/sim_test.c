@@ -1,10 +1,10 @@
 /* rdma/ on the simulated fabric: what the scripted devices cannot show. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/sim/backend.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "rdma/async.h"
 #include "rdma/cq.h"
@@ -337,9 +337,5 @@ int main(void)
     tcase_add_test(tests, gids_that_move_are_followed);
     tcase_add_test(tests, giving_up_while_resolving);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* What people see: tables, drawings, verdicts, JUnit, captures, from literal documents.
  */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "report/canvas.h"
 #include "report/columns.h"
 #include "report/draw.h"
@@ -369,8 +369,6 @@ int main(void)
 {
     Suite *suite = suite_create("report");
     TCase *cases = tcase_create("report");
-    SRunner *runner;
-    int failures;
 
     tcase_add_test(cases, a_passed_run_reads_from_connections_to_verdict);
     tcase_add_test(cases, a_failed_run_says_what_where_why_and_what_to_type);
@@ -385,9 +383,5 @@ int main(void)
     tcase_add_test(cases, a_capture_names_ports_stamps_nanoseconds_and_comments_on_drops);
     tcase_add_test(cases, a_capture_on_a_full_disk_says_so);
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 /* What NCCL would ask of NICs, of meshes small enough to know the answer. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "run/asks.h"
 
 #define TRIANGLE                                                                         \
@@ -179,7 +179,6 @@ int main(void)
 {
     Suite *suite = suite_create("asks");
     TCase *tests = tcase_create("asks");
-    int n_failed;
 
     tcase_add_checked_fixture(tests, NULL, tear_down);
     tcase_add_test(tests, a_channel_of_a_ring_uses_one_nic_everywhere);
@@ -189,9 +188,5 @@ int main(void)
     tcase_add_test(tests, without_a_network_nccl_gives_up);
     tcase_add_test(tests, cables_and_switches_lead_somewhere);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

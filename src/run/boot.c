@@ -4,10 +4,9 @@
 #include "base/text.h"
 #include "run/private.h"
 
-/* Where rank 0 serves the rendezvous, and from where on the processes of a host listen for
- * neighbours that were told where they are. */
-#define RENDEZVOUS_PORT 29500
-#define CONTROL_PORT 22342
+/* From where on members listen for neighbours that were told where they are. Each has a port of its
+ * own: hosts may share a network, as all of them do on loopback. */
+#define CONTROL_PORT 22342u
 
 enum boot_mode run_boot_mode(const struct run *run)
 {
@@ -42,9 +41,9 @@ weft_status run_boot_check(const struct run *run, struct weft_error *error)
     return WEFT_OK;
 }
 
-static uint16_t control_port(const struct run *run, uint32_t member)
+static uint16_t control_port(uint32_t member)
 {
-    return (uint16_t)(CONTROL_PORT + run->member_processes[member]);
+    return (uint16_t)(CONTROL_PORT + member % (UINT16_MAX - CONTROL_PORT + 1u));
 }
 
 /* The ways to `member` from `host`: its addresses on every cable between the two. */
@@ -69,7 +68,7 @@ static void add_ways(struct run *run, uint32_t host, uint32_t member,
                 endpoints = weft_realloc(endpoints, (out->n_endpoints + (size_t)1) *
                                                         sizeof(*endpoints));
                 endpoints[out->n_endpoints++] = (struct io_endpoint){
-                    .ip = port->addresses[k].ip, .port = control_port(run, member)};
+                    .ip = port->addresses[k].ip, .port = control_port(member)};
             }
         }
     }
@@ -122,11 +121,11 @@ void run_boot_configure(const struct run *run, uint32_t member,
     config->mode = run_boot_mode(run);
     config->rendezvous = (struct io_endpoint){
         .ip = run->plan->spec.hosts[run->member_hosts[0]].management_ip,
-        .port = RENDEZVOUS_PORT,
+        .port = RUN_RENDEZVOUS_PORT,
     };
     config->control = (struct io_endpoint){.port = 0};
     if (config->mode == BOOT_STATIC) {
-        config->control.port = control_port(run, member);
+        config->control.port = control_port(member);
         config->neighbours = run->neighbours[member].items;
         config->n_neighbours = run->neighbours[member].n;
     }

@@ -11,7 +11,5 @@
 void run_facts(const struct host *host, struct diag_host *out);
 /* The same of a host on which nothing ran, by what its devices tell. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);
-/* The part of it that peers are told. */
-void run_facts_port(const struct rdma_port_facts *facts, struct diag_port *out);
 
 #endif

@@ -11,6 +11,8 @@
 #define SECOND INT64_C(1000000000)
 /* All start together: one that has not come to the rendezvous by then does not come. */
 #define PATIENCE_S 15
+#define EXIT_LACKS 3       /* a member's whose machine lacks something (docs/cli.md) */
+#define EXIT_UNREACHED 255 /* ssh(1)'s own; else a signal ended what exits from 128 on */
 
 struct gathering {
     struct run *run;
@@ -19,13 +21,14 @@ struct gathering {
     bool *ended;           /* Owned [n_members] */
     bool *hung;            /* Owned [n_members]: killed because it did nothing any more */
     uint32_t n_ended;
+    struct weft_error absent; /* the first machine that could not take part */
     struct host_config config;
 };
 
 /* ---- starting ---- */
 
 struct arguments {
-    char *items[64];
+    char *items[72];
     uint32_t n;
 };
 
@@ -62,49 +65,97 @@ static weft_ns hang_ns(const struct gathering *g)
     return latest_start(g->run) + RUN_HANG_NS;
 }
 
+/* Which files it reads and writes: ours, or of a member elsewhere its standard streams. */
+static void add_files(const struct run *run, struct arguments *arguments)
+{
+    bool is_elsewhere = run->world->ops->is_elsewhere;
+    char result[32] = "-";
+    char story[32] = "-";
+
+    if (!is_elsewhere) {
+        weft_format(result, sizeof(result), "/proc/self/fd/%d", WORLD_RESULT_FD);
+        weft_format(story, sizeof(story), "/proc/self/fd/%d", WORLD_STORY_FD);
+    }
+    add(arguments, "--scenario");
+    add(arguments, is_elsewhere ? "-" : run->scenario->file);
+    add(arguments, "--result");
+    add(arguments, result);
+    if (run->story.sink != NULL) {
+        add(arguments, "--events");
+        add(arguments, story);
+    }
+}
+
+/* Machines know each other by the names by which they are reached from here, unless the user
+ * says better. Rank 0 may know its own name as an address that is only its own: it listens on
+ * all. */
+static void add_rendezvous(const struct run *run, uint32_t member,
+                           struct arguments *arguments)
+{
+    const char *given = run->options->rendezvous;
+    const char *host = run->plan->spec.hosts[run->member_hosts[0]].name;
+    const char *port = given == NULL ? NULL : strrchr(given, ':');
+    char own[8];
+    char text[300];
+
+    if (!run->world->ops->is_elsewhere || run_boot_mode(run) != BOOT_RENDEZVOUS) {
+        return;
+    }
+    weft_format(own, sizeof(own), ":%u", RUN_RENDEZVOUS_PORT);
+    if (member == 0) {
+        weft_format(text, sizeof(text), "0.0.0.0%s", port != NULL ? port : own);
+    } else if (given != NULL) {
+        weft_format(text, sizeof(text), "%s", given);
+    } else {
+        weft_format(text, sizeof(text), "%s%s", host, own);
+    }
+    add(arguments, "--rendezvous");
+    add(arguments, text);
+}
+
 /* The command line of a member: weft node or relayd, with everything that made this run what
  * it is. */
+static void make_arguments(const struct gathering *g, uint32_t member,
+                           struct arguments *out)
+{
+    const struct run *run = g->run;
+    const struct scenario *scenario = run->scenario;
+    uint32_t process = run->member_processes[member];
+    char name[96];
+
+    add(out, "weft");
+    add(out, member < run->n_ranks ? "node" : "relayd");
+    add_files(run, out);
+    weft_format(name, sizeof(name), process == 0 ? "%s" : "%s/%u",
+                run->plan->spec.hosts[run->member_hosts[member]].name, process);
+    add(out, "--name");
+    add(out, name);
+    add(out, "--policy");
+    add(out, rdma_policy_name(run->policy));
+    add_number(out, "--seed", run->seed);
+    add_number(out, "--patience", PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
+    add_rendezvous(run, member, out);
+    for (size_t i = 0; i < scenario->n_sets; i++) {
+        add(out, "--set");
+        add(out, scenario->sets[i].text);
+    }
+}
+
 static weft_status launch(struct gathering *g, uint32_t member, struct weft_error *error)
 {
     struct run *run = g->run;
     const struct scenario *scenario = run->scenario;
-    uint32_t index = run->member_hosts[member];
     struct arguments arguments = {.n = 0};
-    uint32_t process = run->member_processes[member];
-    char result[32];
-    char story[32];
-    char name[96];
+    struct world_process what = {
+        .argv = arguments.items, .input = scenario->text, .n_input = scenario->n_text};
     weft_status status;
 
     if (scenario->n_sets > 16) {
         return weft_fail(error, WEFT_ERR_LIMIT, "launch", "more than 16 --set");
     }
-    weft_format(result, sizeof(result), "/proc/self/fd/%d", WORLD_RESULT_FD);
-    add(&arguments, "weft");
-    add(&arguments, member < run->n_ranks ? "node" : "relayd");
-    add(&arguments, "--scenario");
-    add(&arguments, scenario->file);
-    weft_format(name, sizeof(name), process == 0 ? "%s" : "%s/%u",
-                run->plan->spec.hosts[index].name, process);
-    add(&arguments, "--name");
-    add(&arguments, name);
-    add(&arguments, "--result");
-    add(&arguments, result);
-    add(&arguments, "--policy");
-    add(&arguments, rdma_policy_name(run->policy));
-    add_number(&arguments, "--seed", run->seed);
-    if (run->story.sink != NULL) {
-        weft_format(story, sizeof(story), "/proc/self/fd/%d", WORLD_STORY_FD);
-        add(&arguments, "--events");
-        add(&arguments, story);
-    }
-    add_number(&arguments, "--patience",
-               PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
-    for (size_t i = 0; i < scenario->n_sets; i++) {
-        add(&arguments, "--set");
-        add(&arguments, scenario->sets[i].text);
-    }
-    status = run->world->ops->launch(run->world, index, process, arguments.items, error);
+    make_arguments(g, member, &arguments);
+    status = run->world->ops->launch(run->world, run->member_hosts[member],
+                                     run->member_processes[member], &what, error);
     for (uint32_t i = 0; i < arguments.n; i++) {
         free(arguments.items[i]);
     }
@@ -137,6 +188,40 @@ static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_nex
 
 /* ---- ending ---- */
 
+/* Where a member's clock was when this world began: of a machine with a clock of its own, as far
+ * as its end is known here at once. */
+static weft_ns origin_of(const struct run *run, const json_t *record)
+{
+    const json_t *clock = json_object_get(record, "clock_ns");
+
+    return run->world->ops->is_elsewhere && json_is_integer(clock)
+               ? json_integer_value(clock) -
+                     (run->world->ops->now(run->world) - run->origin_ns)
+               : run->origin_ns;
+}
+
+/* Without it there is no verdict on the mesh. */
+static void note_absent(struct gathering *g, const char *name,
+                        const struct world_ending *ending)
+{
+    int code = ending->exit_code;
+    bool is_unreached =
+        ending->n_bytes == 0 && code > 0 && (code < 128 || code == EXIT_UNREACHED);
+
+    if (!g->run->world->ops->is_elsewhere || g->absent.status != WEFT_OK) {
+        return;
+    }
+    if (is_unreached && code != EXIT_LACKS) {
+        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
+                  "%s cannot be reached, or has no weft (exit status %d): WEFT_LAUNCH "
+                  "says how",
+                  name, code);
+    } else if (code == EXIT_LACKS) {
+        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
+                  "%s lacks what it needs (exit status %d)", name, code);
+    }
+}
+
 static void collect(struct gathering *g, uint32_t member,
                     const struct world_ending *ending)
 {
@@ -150,11 +235,14 @@ static void collect(struct gathering *g, uint32_t member,
                          ? json_loadb(ending->result, ending->n_bytes, 0, &ignored)
                          : NULL;
 
+    weft_ns origin_ns = origin_of(run, record);
+
     run_configure_member(run, member, &g->config);
-    run->hosts[member] =
-        run_record_decode(record, name, &g->config, g->run->origin_ns, &error);
+    run->hosts[member] = run_record_decode(record, name, &g->config, origin_ns, &error);
     json_decref(record);
-    run_story_add(&run->story, member + 1, ending->story, ending->n_story);
+    run_story_add(&run->story, member + 1, origin_ns - run->origin_ns, ending->story,
+                  ending->n_story);
+    note_absent(g, name, ending);
     run->hosts[member]->has_hung = g->hung[member];
     if (run->hosts[member]->state == HOST_DEAD) {
         weft_log(run->options->log, WEFT_LOG_WARN,
@@ -226,6 +314,10 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
         weft_status status = launch_due(g, now, &until, error);
 
         collect_ended(g, now);
+        if (g->absent.status != WEFT_OK) {
+            *error = g->absent;
+            return error->status;
+        }
         if (status != WEFT_OK || g->n_ended == g->run->n_members) {
             return status;
         }

@@ -1,5 +1,5 @@
 /* A story that several processes told, each its own part: kept until all have ended, then told
- * in the order of time. Their clock is one, but who was first within a nanosecond is chance: the
+ * in the order of time. Who was first within a nanosecond is chance: the
  * bytes are not the same from run to run, and have no hash. */
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static bool parse_time(const char *line, size_t n_bytes, weft_ns *out_at, size_t
     return n > 0 && n < n_bytes && line[n] == ' ';
 }
 
-static void add_line(struct story_parts *parts, uint32_t teller, const char *line,
-                     size_t n_bytes)
+static void add_line(struct story_parts *parts, uint32_t teller, weft_ns ahead_ns,
+                     const char *line, size_t n_bytes)
 {
     struct line *out;
     weft_ns at;
@@ -57,15 +57,15 @@ static void add_line(struct story_parts *parts, uint32_t teller, const char *lin
         parts->lines = weft_realloc(parts->lines, parts->n_max * sizeof(*parts->lines));
     }
     out = &parts->lines[parts->n++];
-    *out = (struct line){.at_ns = at,
+    *out = (struct line){.at_ns = at - ahead_ns,
                          .teller = teller,
                          .begin = parts->text.n,
                          .n_bytes = n_bytes - n_time};
     weft_text_add_bytes(&parts->text, line + n_time, n_bytes - n_time);
 }
 
-void run_story_add(struct run_story *story, uint32_t teller, const char *lines,
-                   size_t n_bytes)
+void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
+                   const char *lines, size_t n_bytes)
 {
     const char *end = lines + n_bytes;
 
@@ -75,7 +75,7 @@ void run_story_add(struct run_story *story, uint32_t teller, const char *lines,
         if (newline == NULL) {
             return;
         }
-        add_line(story->parts, teller, lines, (size_t)(newline + 1 - lines));
+        add_line(story->parts, teller, ahead_ns, lines, (size_t)(newline + 1 - lines));
         lines = newline + 1;
     }
 }

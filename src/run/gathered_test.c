@@ -1,8 +1,8 @@
 /* A story in parts: told in the order of time, whole lines only. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "run/private.h"
 
@@ -13,7 +13,7 @@ static void take_line(void *context, const char *line, size_t n_bytes)
 
 static void add(struct run_story *story, uint32_t teller, const char *lines)
 {
-    run_story_add(story, teller, lines, strlen(lines));
+    run_story_add(story, teller, 0, lines, strlen(lines));
 }
 
 START_TEST(parts_are_told_in_the_order_of_time)
@@ -101,16 +101,10 @@ int main(void)
 {
     Suite *suite = suite_create("run/gathered");
     TCase *tcase = tcase_create("gathered");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, parts_are_told_in_the_order_of_time);
     tcase_add_test(tcase, without_a_listener_nothing_is_kept);
     tcase_add_test(tcase, any_number_of_lines_is_told);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "run/graph.h"
 
 #define G UINT64_C(1000000000)
@@ -85,9 +85,5 @@ int main(void)
     TCase *tests = tcase_create("graph");
     tcase_add_test(tests, cables_switches_and_roots_become_a_graph);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -211,8 +211,28 @@ static void find_ways(const struct scenario_world *world, uint32_t host,
 
 /* ---- transports and channels ---- */
 
-static void find_hops(const struct run_seeing *seeing, struct coll_inside *inside)
+/* As transport/inside_ipc.c and ipc/node.c have it. */
+static bool goes_directly(const struct world_host *host)
 {
+    bool is_direct = true;
+
+    for (uint32_t i = 0; i < host->n_settings; i++) {
+        const struct world_setting *setting = &host->settings[i];
+
+        if (strcmp(setting->name, "NCCL_P2P_DIRECT_DISABLE") == 0) {
+            is_direct = is_direct && strtol(setting->value, NULL, 0) == 0;
+        } else if (strcmp(setting->name, "WEFT_IPC") == 0) {
+            is_direct = is_direct && strcmp(setting->value, "off") != 0;
+        }
+    }
+    return is_direct;
+}
+
+static void find_hops(const struct run_seeing *seeing, const struct world_host *host,
+                      struct coll_inside *inside)
+{
+    bool is_direct = goes_directly(host);
+
     for (uint32_t i = 0; i < inside->n; i++) {
         for (uint32_t k = 0; k < inside->n; k++) {
             struct coll_inside_hop *hop = &inside->hops[i * inside->n + k];
@@ -225,7 +245,8 @@ static void find_hops(const struct run_seeing *seeing, struct coll_inside *insid
 
             if (i != k && transport_choose(&question, &choice, &ignored) == WEFT_OK &&
                 choice.is_made) {
-                *hop = (struct coll_inside_hop){choice.kind, choice.reads};
+                *hop = (struct coll_inside_hop){
+                    choice.kind, choice.reads, is_direct && choice.kind == TRANSPORT_P2P};
             }
         }
     }
@@ -253,7 +274,8 @@ static void look_inside(const struct scenario_world *world, struct coll_inside *
     struct run_seeing seeing;
 
     if (run_see(world, inside->ranks[0], false, &seeing, &ignored) == WEFT_OK) {
-        find_hops(&seeing, inside);
+        find_hops(&seeing, &world->spec.hosts[world->ranks[inside->ranks[0]].host],
+                  inside);
         inside->n_rings = take_channels(&seeing, seeing.ring, inside, &inside->rings);
         if (topo_graph_tree(&seeing.view, seeing.ring, tree, &ignored) == WEFT_OK) {
             inside->n_trees = take_channels(&seeing, tree, inside, &inside->trees);

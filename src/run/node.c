@@ -95,6 +95,9 @@ static weft_status run_member(struct run *run, uint32_t member,
     run_options->backend = run->world->ops;
     run->origin_ns = run->world->ops->now(run->world);
     status = live(run, &config, &out->record, error);
+    /* For whoever has another clock. */
+    json_object_set_new(out->record, "clock_ns",
+                        json_integer(run->world->ops->now(run->world)));
     if (options->collects) {
         collect(run, member, &config, error, out);
     }
@@ -143,6 +146,7 @@ weft_status run_node(const struct scenario *scenario,
                                       .events = options->events,
                                       .events_context = options->events_context,
                                       .replay = options->replay,
+                                      .secret = options->secret,
                                       .log = options->log};
     struct run run;
     weft_status status;

@@ -28,7 +28,8 @@ struct run_node_options {
     bool has_policy;
     enum rdma_policy policy; /* overrides the file's */
     bool has_seed;
-    uint64_t seed; /* overrides the file's */
+    uint64_t seed;         /* overrides the file's */
+    const uint8_t *secret; /* run_options.secret */
     struct weft_log *log;
     weft_trace_sink
         events; /* receives this rank's part of the story; NULL: none is told */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "host/observe.h"
 #include "mesh/ring.h"
 #include "run/facts.h"
 #include "run/private.h"
@@ -12,7 +13,7 @@ static struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint
     struct diag_port *ports = weft_calloc(n + 1, sizeof(*ports));
 
     for (uint32_t i = 0; i < n; i++) {
-        run_facts_port(&facts[i], &ports[i]);
+        observe_port(&facts[i], &ports[i]);
     }
     return ports;
 }
@@ -155,7 +156,7 @@ static void observe_host(const struct run *run, const struct host *host,
 
         error->error = host->error;
         error->at_ns = host->error_ns;
-        error->is_hearsay = host->error_is_hearsay;
+        error->source = host->error_is_hearsay ? DIAG_HEARSAY : DIAG_OWN;
         name_member(run, host->error_peer, error->peer);
     }
     observe_events(host, out);

@@ -33,10 +33,10 @@ void run_story_hash(const struct run_story *story, char out[65]);
 /* From now on everything told is kept, until run_story_tell_gathered. Nothing if nobody
  * listens. */
 void run_story_gather(struct run_story *story);
-/* Whole lines of process `teller` (from 1; 0 is this process); a last one without its newline
- * is left out, and so are lines without a time. */
-void run_story_add(struct run_story *story, uint32_t teller, const char *lines,
-                   size_t n_bytes);
+/* Whole lines of process `teller` (from 1; 0 is this process), whose clock is `ahead_ns` ahead of
+ * this one's; a last one without its newline is left out, and so are lines without a time. */
+void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
+                   const char *lines, size_t n_bytes);
 /* Tells all that was kept in the order of time, then of tellers, then as each told it; times
  * are counted from `origin_ns`. */
 void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns);
@@ -144,6 +144,8 @@ weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
                         struct weft_error *error) WEFT_MUST_CHECK;
 
 /* ---- boot.c ---- */
+
+#define RUN_RENDEZVOUS_PORT 29500 /* torchrun's and others' habit */
 
 enum boot_mode run_boot_mode(const struct run *run);
 /* Whether members can meet at all. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
@@ -196,17 +197,11 @@ int main(void)
 {
     Suite *suite = suite_create("run/record");
     TCase *tcase = tcase_create("record");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, what_is_written_is_read_back);
     tcase_add_test(tcase, times_are_counted_from_the_origin);
     tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
     tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

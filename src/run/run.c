@@ -6,10 +6,10 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
-#include "base/rng.h"
 #include "base/text.h"
 #include "diag/observations.h"
 #include "host/loop.h"
+#include "run/job_key.h"
 #include "run/private.h"
 #include "run/record.h"
 
@@ -158,8 +158,6 @@ void run_configure_member(const struct run *run, uint32_t member,
 
 void run_configure(const struct run *run, struct host_config *config)
 {
-    struct weft_rng rng;
-
     host_config_default(config);
     config->n_ranks = run->n_ranks;
     config->n_members = run->n_members;
@@ -172,8 +170,7 @@ void run_configure(const struct run *run, struct host_config *config)
     config->conn.policy = run->policy;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
-    weft_rng_init(&rng, run->seed, "job-key");
-    weft_rng_bytes(&rng, config->boot.job_key, sizeof(config->boot.job_key));
+    run_job_key(run->seed, run->options->secret, config->boot.job_key);
     config->conn.has_secret = true;
     memcpy(config->conn.secret, config->boot.job_key, sizeof(config->conn.secret));
     config->mesh = &run->mesh;
@@ -341,6 +338,12 @@ enum run_result run_scenario(const struct scenario *scenario,
     run.are_records = run.world->ops->launch != NULL;
     if (run.are_records) {
         run.loop_status = run_gather(&run, &run.loop_error);
+        if (run.loop_status == WEFT_ERR_ENVIRONMENT) {
+            *error = run.loop_error;
+            run_story_end(&run.story);
+            run_fini(&run);
+            return RUN_ENVIRONMENT;
+        }
     } else {
         run_loop(&run);
     }

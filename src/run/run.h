@@ -39,8 +39,12 @@ struct run_options {
     uint32_t nic_host, nic_port;
     void (*progress)(void *context, const struct run_progress *progress); /* or NULL */
     void *progress_context;
+    /* "HOST:PORT": where machines of their own find rank 0; NULL: as its host's name says */
+    const char *rendezvous;
     struct weft_log *log; /* or NULL */
-    const char *replay;   /* the command line that replays this, for the document */
+    /* [32], of processes that are started one by one; NULL: whoever knows the seed may join */
+    const uint8_t *secret;
+    const char *replay; /* the command line that replays this, for the document */
 };
 
 /* The verdict, beside the document; exit codes are the cli's. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/registry.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "diag/diag.h"
 #include "diag/observations.h"
@@ -380,8 +381,6 @@ int main(void)
 {
     Suite *suite = suite_create("run");
     TCase *tests = tcase_create("run");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, the_document_has_every_key);
@@ -396,9 +395,5 @@ int main(void)
                         (int)(sizeof(judged) / sizeof(judged[0])));
     tcase_add_loop_test(tests, bounds_that_cannot_be_met_are_not, 0, 4);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

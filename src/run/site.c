@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/rng.h"
 #include "host/host.h"
 #include "host/meeting.h"
+#include "run/job_key.h"
 
 static bool is_listed(const char *list, const char *name)
 {
@@ -133,7 +133,6 @@ static char *facts_of(struct io_env *env, const struct run_site_options *options
 static void configure(const struct run_site_options *options, struct boot_config *out)
 {
     struct host_config defaults;
-    struct weft_rng rng;
 
     host_config_default(&defaults);
     *out = defaults.boot;
@@ -143,32 +142,42 @@ static void configure(const struct run_site_options *options, struct boot_config
     out->rendezvous = options->rendezvous;
     out->patience_ns =
         options->patience_ns != 0 ? options->patience_ns : out->patience_ns;
-    weft_rng_init(&rng, options->seed, "job-key");
-    weft_rng_bytes(&rng, out->job_key, sizeof(out->job_key));
+    run_job_key(options->seed, options->secret, out->job_key);
 }
 
-weft_status run_site(struct world *world, const struct run_site_options *options,
-                     struct weft_text *out, struct weft_error *error)
+weft_status run_site_gather(struct world *world, const struct run_site_options *options,
+                            const struct weft_text *mine, struct weft_text *all,
+                            struct weft_error *error)
 {
-    struct io_env *env = world->ops->host_env(world, 0, 0);
-    struct weft_text *facts = weft_calloc(options->n_ranks, sizeof(*facts));
-    char *text = facts_of(env, options);
-    struct weft_text mine = {.bytes = text, .n = text == NULL ? 0 : strlen(text)};
     struct boot_config config;
     struct meeting *meeting = NULL;
     weft_ns told_ns;
     weft_status status;
 
     configure(options, &config);
-    status = meeting_open(world, env, &config, &meeting, error);
+    status =
+        meeting_open(world, world->ops->host_env(world, 0, 0), &config, &meeting, error);
     if (status == WEFT_OK) {
-        status = meeting_gather_texts(meeting, &mine, false, facts, &told_ns, error);
+        status = meeting_gather_texts(meeting, mine, false, all, &told_ns, error);
     }
     if (status == WEFT_OK) {
-        meeting_part(meeting); /* the run's rendezvous is at the same place */
-        status = run_site_file(facts, options->n_ranks, out, error);
+        meeting_part(meeting);
     }
     meeting_close(meeting);
+    return status;
+}
+
+weft_status run_site(struct world *world, const struct run_site_options *options,
+                     struct weft_text *out, struct weft_error *error)
+{
+    struct weft_text *facts = weft_calloc(options->n_ranks, sizeof(*facts));
+    char *text = facts_of(world->ops->host_env(world, 0, 0), options);
+    const struct weft_text mine = {.bytes = text, .n = text == NULL ? 0 : strlen(text)};
+    weft_status status = run_site_gather(world, options, &mine, facts, error);
+
+    if (status == WEFT_OK) {
+        status = run_site_file(facts, options->n_ranks, out, error);
+    }
     for (uint32_t i = 0; i < options->n_ranks; i++) {
         weft_text_fini(&facts[i]);
     }

@@ -12,9 +12,10 @@ struct run_site_options {
     uint32_t rank, n_ranks;
     const char *name; /* of this host; NULL or "": the machine's */
     struct io_endpoint rendezvous;
-    weft_ns patience_ns; /* for ranks that have not started yet; 0: default */
-    uint64_t seed;       /* of the job's key, as in the run */
-    const char *netdevs; /* only ports on these, separated by commas; NULL: all */
+    weft_ns patience_ns;   /* for ranks that have not started yet; 0: default */
+    uint64_t seed;         /* of the job's key, as in the run */
+    const uint8_t *secret; /* run_options.secret */
+    const char *netdevs;   /* only ports on these, separated by commas; NULL: all */
 };
 
 /* `world` has one host, this process, on its machine as it is: ports are those of its devices, or
@@ -22,6 +23,12 @@ struct run_site_options {
  * port, or several hosts that no cable joins. */
 weft_status run_site(struct world *world, const struct run_site_options *options,
                      struct weft_text *out, struct weft_error *error) WEFT_MUST_CHECK;
+
+/* Every rank's text to every rank, before there is a job: `mine`, and all[n_ranks], each empty at
+ * first and the caller's. Another gather, or a run, may follow at the same place. */
+weft_status run_site_gather(struct world *world, const struct run_site_options *options,
+                            const struct weft_text *mine, struct weft_text *all,
+                            struct weft_error *error) WEFT_MUST_CHECK;
 
 /* ---- site_file.c ---- */
 

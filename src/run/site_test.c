@@ -2,10 +2,10 @@
 #include "run/site.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "scenario/scenario.h"
 
 #define PORT(name, leads, addresses)                                                     \
@@ -177,8 +177,6 @@ int main(void)
 {
     Suite *suite = suite_create("site");
     TCase *tcase = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase,
@@ -188,8 +186,5 @@ int main(void)
     tcase_add_test(tcase, ranks_of_one_machine_are_one_host_and_namesakes_are_two);
     tcase_add_test(tcase, one_machine_needs_no_cable_and_two_do);
     tcase_add_loop_test(tcase, what_is_no_description_is_refused, 0, 6);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

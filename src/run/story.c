@@ -22,7 +22,7 @@ static void take(void *context, const char *line, size_t n_bytes)
     struct run_story *story = context;
 
     if (story->parts != NULL) {
-        run_story_add(story, 0, line, n_bytes);
+        run_story_add(story, 0, 0, line, n_bytes);
         return;
     }
     if (story->trace.level < WEFT_TRACE_PACKET || !is_frame(line, n_bytes)) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "scenario/scenario.h"
 
@@ -105,15 +106,10 @@ int main(void)
 {
     Suite *suite = suite_create("documents");
     TCase *tests = tcase_create("documents");
-    int n_failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_document_is_read_beside_the_file_and_outlives_the_scenario);
     tcase_add_test(tests, a_document_that_is_not_there_is_told_where_it_was_named);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

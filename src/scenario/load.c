@@ -99,6 +99,8 @@ weft_status scenario_load_text(const char *name, const void *text, size_t n_byte
     struct scenario *scenario = arena_calloc(arena, 1, sizeof(*scenario));
     scenario->arena = arena;
     scenario->file = arena_strdup(arena, name);
+    scenario->text = arena_dup(arena, text, n_bytes, 1);
+    scenario->n_text = n_bytes;
     struct scenario_set *own_sets = arena_dup(arena, sets, n_sets, sizeof(sets[0]));
     for (size_t i = 0; i < n_sets; i++) {
         own_sets[i].text = arena_strdup(arena, sets[i].text);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "scenario/scenario_testing.h"
 
 static const char three[] =
@@ -216,7 +217,6 @@ int main(void)
 {
     Suite *suite = suite_create("reduce");
     TCase *tests = tcase_create("reduce");
-    int failed;
 
     tcase_add_test(tests, one_thing_less_at_a_time);
     tcase_add_test(tests, sizes_are_halved);
@@ -225,9 +225,5 @@ int main(void)
     tcase_add_test(tests, what_cannot_be_flattened);
     tcase_add_test(tests, quoted_text_stays_text);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

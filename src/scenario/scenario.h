@@ -300,7 +300,9 @@ struct scenario_set {
 };
 
 struct scenario {
-    const char *file;                /* as given to the loader */
+    const char *file; /* as given to the loader */
+    const char *text; /* [n_text]: what is in it, without the sets */
+    size_t n_text;
     const struct scenario_set *sets; /* likewise; [n_sets] */
     size_t n_sets;
     const char *name;

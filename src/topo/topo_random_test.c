@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "topo/dump.h"
 #include "topo/graphs.h"
@@ -311,14 +312,9 @@ int main(void)
 {
     Suite *suite = suite_create("topo random");
     TCase *tests = tcase_create("random");
-    int n_failed;
 
     tcase_add_loop_test(tests, ten_thousand_topologies, 0, N_BATCHES);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define CPU                                                                              \
@@ -173,15 +174,9 @@ int main(void)
 {
     Suite *suite = suite_create("transport/choice");
     TCase *tests = tcase_create("choice");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_loop_test(tests, ranks_are_connected_as_nccl_connects_them, 0,
                         (int)(sizeof(cases) / sizeof(cases[0])));
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

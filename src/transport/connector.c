@@ -31,6 +31,9 @@ static weft_status post(struct inside_link *link, uint8_t *data, size_t n_bytes,
     weft_status status = steps_post(&link->steps, data, n_bytes, &out->steps);
 
     inside_link_ring(link);
+    if (link->steps.config.ipc != NULL) { /* it may have been the first */
+        inside_ipc_say(link->inside, inside_place(link->inside, link->peer));
+    }
     return status;
 }
 
@@ -42,6 +45,16 @@ weft_status transport_register(struct transport_connector *connector, void *addr
         return WEFT_OK; /* any memory will do */
     }
     return flow_register(connector->flow, addr, length, out, error);
+}
+
+weft_status transport_register_dmabuf(struct transport_connector *connector, void *addr,
+                                      size_t length, int fd, uint64_t offset,
+                                      struct xfer_memory *out, struct weft_error *error)
+{
+    if (connector->flow == NULL) {
+        return WEFT_OK; /* any memory will do */
+    }
+    return flow_register_dmabuf(connector->flow, addr, length, fd, offset, out, error);
 }
 
 weft_status transport_register_progress(struct transport_connector *connector,
@@ -63,13 +76,28 @@ void transport_deregister(struct transport_connector *connector,
     flow_deregister(connector->flow, memory);
 }
 
-void transport_invalidate(struct transport_connector *connector, const void *addr,
-                          size_t length)
+/* Of a connector inside the host, with a peer that may have opened it. */
+static bool take_back(struct inside_link *link, const void *addr)
+{
+    struct ipc_peer *peer = link->steps.config.ipc;
+    uint64_t buffer_id;
+
+    if (peer == NULL) {
+        return true;
+    }
+    buffer_id = ipc_peer_invalidate(peer, addr);
+    inside_ipc_say(link->inside, inside_place(link->inside, link->peer));
+    return ipc_peer_is_closed(peer, buffer_id);
+}
+
+weft_status transport_invalidate(struct transport_connector *connector, const void *addr,
+                                 size_t length)
 {
     if (connector->flow == NULL) {
-        return;
+        return take_back(connector->inside, addr) ? WEFT_OK : WEFT_AGAIN;
     }
     flow_invalidate(connector->flow, addr, length);
+    return WEFT_OK;
 }
 
 weft_status transport_isend(struct transport_connector *connector, const void *data,

@@ -3,8 +3,8 @@
  * the model has loads pass older stores, and nothing else). One end moves its counter once, the
  * other goes to sleep: whatever happens, either it sees the counter or it is rung. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "base/suite_testing.h"
 #include "transport/doorbell.h"
 
 enum { COUNTER, SLEEPS, N_WORDS };
@@ -175,16 +175,10 @@ int main(void)
 {
     Suite *suite = suite_create("transport/doorbell");
     TCase *tests = tcase_create("doorbell");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tests, no_interleaving_loses_a_wake_up);
     tcase_add_test(tests, neither_fence_and_no_order_can_go);
     tcase_add_test(tests, one_sleep_is_rung_once);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -156,6 +156,7 @@ static void open_tables(struct inside *inside)
         weft_calloc((size_t)inside->config.n_members + 1, sizeof(*inside->peers));
     inside->links = weft_calloc(n_links + 1, sizeof(struct inside_link *));
     inside->order = weft_calloc(n_links + 1, sizeof(*inside->order));
+    inside->peers_ipc = weft_calloc((size_t)n + 1, sizeof(struct inside_ipc *));
     inside->streams = weft_calloc(2 * (size_t)n + 1, sizeof(struct inside_stream *));
     io_task_init(&inside->door, env->loop, env->host, inside->config.task_kind);
 }
@@ -177,7 +178,8 @@ weft_status inside_open(struct io_env *env, const struct inside_config *config,
               inside->identity.key);
     open_tables(inside);
     inside->proxy = proxy_create(env, config->rank);
-    if (inside->n_locals > 1) {
+    status = inside_ipc_open(inside, error);
+    if (status == WEFT_OK && inside->n_locals > 1) {
         status = inside_listen(inside, error);
     }
     *out = inside;
@@ -196,6 +198,7 @@ void inside_destroy(struct inside *inside)
     if (inside->state != INSIDE_CLOSED && inside->state != INSIDE_FAILED) {
         inside_stop(inside, NULL);
     }
+    inside_ipc_fini(inside);
     proxy_destroy(inside->proxy);
     topo_free(inside->system);
     free(inside->host_of);
@@ -281,6 +284,7 @@ weft_status inside_progress(struct inside *inside, struct io_task *task,
     }
     if (status == WEFT_OK && inside->state < INSIDE_CLOSING) {
         inside_serve_pending(inside);
+        inside_ipc_progress(inside);
     }
     if (status == WEFT_OK && inside->state == INSIDE_CONNECT && links_are_up(inside)) {
         inside_enter(inside, INSIDE_UP);
@@ -364,6 +368,7 @@ void inside_close(struct inside *inside)
         return;
     }
     inside_enter(inside, INSIDE_CLOSING);
+    inside_ipc_stop(inside);
     for (uint32_t i = 0; i < inside->n_links; i++) {
         struct inside_link *link = inside_link_at(inside, i);
 
@@ -401,6 +406,7 @@ void inside_stop(struct inside *inside, const char *reason)
         }
         tell_all(inside, &call);
     }
+    inside_ipc_stop(inside);
     inside_streams_close(inside, false);
     io_task_fini(&inside->door);
     inside_enter(inside, INSIDE_FAILED);

@@ -171,7 +171,7 @@ static weft_status connect(struct inside_link *link)
 
     if (!link->is_owner) {
         memcpy(call.name, link->answer.name, sizeof(call.name));
-        call.handle = link->answer.handle;
+        call.memory = link->answer.memory;
     }
     status = ask_own(link, &call, &answer);
     auth_forget(call.name, sizeof(call.name));
@@ -189,12 +189,16 @@ static weft_status come_up(struct inside_link *link)
                                   .task = inside->task,
                                   .step_bytes = inside->step_bytes,
                                   .peer = link->peer,
-                                  .is_sender = link->is_sender};
+                                  .is_sender = link->is_sender,
+                                  .direct_bytes = inside->direct_bytes};
     char object[48];
     bool is_there =
         proxy_region(inside->proxy, link->connection, &config.control, &config.memory);
 
     weft_check(is_there);
+    if (link->choice.kind == TRANSPORT_P2P) {
+        config.ipc = inside_ipc_with(inside, inside_place(inside, link->peer));
+    }
     steps_init(&link->steps, &config);
     link->connector = (struct transport_connector){.kind = link->choice.kind,
                                                    .is_sender = link->is_sender,

@@ -5,6 +5,7 @@
 #include "conn/client.h"
 #include "conn/frame.h"
 #include "conn/prove.h"
+#include "ipc/peer.h"
 #include "transport/inside.h"
 #include "transport/proxy.h"
 
@@ -82,6 +83,13 @@ enum inside_state {
     INSIDE_FAILED
 };
 
+/* What a rank has of CUDA IPC with another of its host, and what is to be said to it next. */
+struct inside_ipc {
+    struct ipc_peer peer;
+    uint8_t said[IPC_MESSAGE_MAX];
+    size_t n_said; /* of a message that did not fit into the stream yet; 0: none */
+};
+
 struct inside {
     enum inside_state state;
     struct io_env *env;   /* Not owned. */
@@ -99,6 +107,11 @@ struct inside {
     struct topo_view view;      /* system NULL: nobody knows */
     struct topo_system *system; /* Owned; of view */
     uint32_t step_bytes;
+
+    struct ipc_node ipc; /* has_ipc */
+    bool has_ipc;        /* CUDA IPC is not switched off, and the GPU knows it */
+    struct inside_ipc **peers_ipc; /* Owned [n_locals], and they; NULL: no p2p with it */
+    size_t direct_bytes;           /* of the shortest message that goes directly */
 
     struct proxy *proxy; /* Owned */
     struct io_listener *listener;
@@ -158,6 +171,18 @@ uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
 /* All of them, as far as they go. */
 weft_status inside_links_progress(struct inside *inside) WEFT_MUST_CHECK;
+/* inside_ipc.c: CUDA IPC with the ranks that p2p leads to, carried by the streams. */
+weft_status inside_ipc_open(struct inside *inside, struct weft_error *error);
+/* Made if it is not there yet; NULL: switched off. */
+struct ipc_peer *inside_ipc_with(struct inside *inside, uint32_t place);
+/* Says what is to be said, as far as there is room. */
+void inside_ipc_say(struct inside *inside, uint32_t place);
+void inside_ipc_progress(struct inside *inside);
+weft_status inside_ipc_take(struct inside *inside, uint32_t place, const uint8_t *bytes,
+                            size_t n_bytes, struct weft_error *error);
+/* No copy is under way any more, or nobody looks at one: what is open is closed. */
+void inside_ipc_stop(struct inside *inside);
+void inside_ipc_fini(struct inside *inside);
 void inside_enter(struct inside *inside, enum inside_state next);
 /* inside_topology.c: what is inside the host, if anybody knows, for inside->view. */
 void inside_find_topology(struct inside *inside);

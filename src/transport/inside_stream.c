@@ -367,6 +367,11 @@ static weft_status take(struct inside_stream *stream, const struct frame *frame)
         }
         return status == WEFT_OK ? WEFT_OK : broken(stream, &why);
     }
+    if (frame->type == CODEC_IPC && !stream->is_ours && stream->rank != UINT32_MAX) {
+        status = inside_ipc_take(inside, inside_place(inside, stream->rank), frame->body,
+                                 frame->n_bytes, &why);
+        return status == WEFT_OK ? WEFT_OK : broken(stream, &why);
+    }
     weft_fail(&why, WEFT_ERR_PROTOCOL, "inside", "a %s message",
               codec_type_name(frame->type));
     return broken(stream, &why);

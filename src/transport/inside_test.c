@@ -9,6 +9,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 #include "transport/inside_private.h"
 
@@ -408,8 +409,6 @@ int main(void)
 {
     Suite *suite = suite_create("transport/inside");
     TCase *tests = tcase_create("inside");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, start, stop);
@@ -421,9 +420,5 @@ int main(void)
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

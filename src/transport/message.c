@@ -114,6 +114,33 @@ static bool all_zero(struct wire_reader *reader)
     return zero;
 }
 
+/* An export, or as many zeroes. */
+static void put_memory(struct wire_writer *writer, const struct io_gpu_export *memory)
+{
+    wire_put_u8(writer, memory->n_bytes > 0);
+    if (memory->n_bytes > 0) {
+        ipc_put_export(writer, memory);
+        return;
+    }
+    for (unsigned i = 0; i < IPC_EXPORT_BYTES; i++) {
+        wire_put_u8(writer, 0);
+    }
+}
+
+static bool get_memory(struct wire_reader *reader, struct io_gpu_export *out)
+{
+    bool is_there = false, ok = get_bool(reader, &is_there);
+
+    if (is_there) {
+        ipc_get_export(reader, out);
+        return ok;
+    }
+    for (unsigned i = 0; i < IPC_EXPORT_BYTES; i++) {
+        ok = wire_get_u8(reader) == 0 && ok;
+    }
+    return ok;
+}
+
 /* ---- requests ---- */
 
 size_t proxy_encode_call(const struct proxy_call *call, uint8_t *out)
@@ -136,7 +163,7 @@ size_t proxy_encode_call(const struct proxy_call *call, uint8_t *out)
         break;
     case PROXY_CONNECT:
         put_text(&writer, call->name, sizeof(call->name));
-        wire_put_bytes(&writer, call->handle.bytes, sizeof(call->handle.bytes));
+        put_memory(&writer, &call->memory);
         break;
     case PROXY_REGISTER:
     case PROXY_DEREGISTER:
@@ -180,8 +207,7 @@ static bool get_fields(struct wire_reader *reader, struct proxy_call *out)
         return is_step(out->step_bytes);
     case PROXY_CONNECT:
         ok = get_text(reader, out->name, sizeof(out->name));
-        wire_get_bytes(reader, out->handle.bytes, sizeof(out->handle.bytes));
-        return ok;
+        return get_memory(reader, &out->memory) && ok;
     case PROXY_REGISTER:
     case PROXY_DEREGISTER:
         out->address = wire_get_u64(reader);
@@ -234,7 +260,7 @@ size_t proxy_encode_answer(const struct proxy_answer *answer, uint8_t *out)
     wire_put_u32(&writer, (uint32_t)answer->sys_errno);
     wire_put_u32(&writer, answer->connection);
     put_text(&writer, answer->name, sizeof(answer->name));
-    wire_put_bytes(&writer, answer->handle.bytes, sizeof(answer->handle.bytes));
+    put_memory(&writer, &answer->memory);
     weft_check(!writer.bad && wire_written(&writer, out) == PROXY_ANSWER_BYTES);
     return PROXY_ANSWER_BYTES;
 }
@@ -254,7 +280,7 @@ weft_status proxy_decode_answer(const uint8_t *bytes, size_t n_bytes,
     number = wire_get_u32(&reader);
     out->connection = wire_get_u32(&reader);
     ok = get_text(&reader, out->name, sizeof(out->name));
-    wire_get_bytes(&reader, out->handle.bytes, sizeof(out->handle.bytes));
+    ok = get_memory(&reader, &out->memory) && ok;
     if (number > 4095 || !ok) {
         return bad(error, "answer", "errno", number, "no number of an error, or a name");
     }

@@ -8,6 +8,7 @@
 #include "io/addr.h"
 #include "io/gpu.h"
 #include "io/shm.h"
+#include "ipc/message.h"
 #include "transport/transport.h"
 
 /* NCCL's numbers; the last two are ours, and are not answered. */
@@ -43,7 +44,7 @@ struct proxy_call {
     uint32_t step_bytes; /* SHARED_INIT */
     /* CONNECT of an end that does not own the steps: what GET_FD brought */
     char name[IO_SHM_NAME_BYTES];
-    struct io_gpu_handle handle;
+    struct io_gpu_export memory;     /* n_bytes 0: none */
     uint64_t address, n_bytes;       /* REGISTER; DEREGISTER: n_bytes 0 */
     uint32_t rank;                   /* JOIN, ABORT */
     char reason[PROXY_REASON_BYTES]; /* ABORT */
@@ -54,11 +55,11 @@ struct proxy_answer {
     int sys_errno;       /* positive, or 0: done */
     uint32_t connection; /* INIT; of REGISTER: the registration */
     char name[IO_SHM_NAME_BYTES];
-    struct io_gpu_handle handle; /* GET_FD, REGISTER */
+    struct io_gpu_export memory; /* GET_FD, REGISTER; n_bytes 0: none */
 };
 
 #define PROXY_CALL_MAX 256u
-#define PROXY_ANSWER_BYTES (4u + 4u + 4u + IO_SHM_NAME_BYTES + IO_GPU_HANDLE_BYTES)
+#define PROXY_ANSWER_BYTES (4u + 4u + 4u + IO_SHM_NAME_BYTES + 1u + IPC_EXPORT_BYTES)
 
 /* Returns the bytes written to `out`, at most PROXY_CALL_MAX. */
 size_t proxy_encode_call(const struct proxy_call *call, uint8_t *out);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "transport/steps.h"
 
 /* Typed from docs/transports.md: request, number, bytes. */
@@ -17,7 +18,7 @@ static const struct {
     {"init", 1, 9 + 11},
     {"shared_init", 2, 9 + 4},
     {"setup", 3, 9},
-    {"connect", 4, 9 + 48 + 64},
+    {"connect", 4, 9 + 48 + 1 + 89},
     {"start", 5, 9},
     {"close", 6, 9},
     {"abort", 7, 9 + 4 + 96},
@@ -31,20 +32,21 @@ static const struct {
 
 static struct proxy_call some_call(unsigned type)
 {
-    struct proxy_call call = {.type = (enum proxy_type)type,
-                              .op = 0x01020304,
-                              .connection = 7,
-                              .kind = TRANSPORT_SHM,
-                              .is_sender = true,
-                              .peer = 3,
-                              .channel = 2,
-                              .step_bytes = 512u << 10,
-                              .name = "weft-0123456789abcdef0123456789abcdef",
-                              .handle = {{9, 8, 7}},
-                              .address = 0x7f0000001000,
-                              .n_bytes = 4096,
-                              .rank = 5,
-                              .reason = "jobs: the GPU failed"};
+    struct proxy_call call = {
+        .type = (enum proxy_type)type,
+        .op = 0x01020304,
+        .connection = 7,
+        .kind = TRANSPORT_SHM,
+        .is_sender = true,
+        .peer = 3,
+        .channel = 2,
+        .step_bytes = 512u << 10,
+        .name = "weft-0123456789abcdef0123456789abcdef",
+        .memory = {.handle = {{9, 8, 7}}, .base = 4096, .n_bytes = 1, .buffer_id = 5},
+        .address = 0x7f0000001000,
+        .n_bytes = 4096,
+        .rank = 5,
+        .reason = "jobs: the GPU failed"};
 
     return call;
 }
@@ -115,17 +117,17 @@ START_TEST(an_answer_comes_back)
                                   .sys_errno = 28,
                                   .connection = 3,
                                   .name = "weft-1",
-                                  .handle = {{1, 2}}},
+                                  .memory = {.handle = {{1, 2}}, .n_bytes = 8}},
                         back;
     uint8_t bytes[PROXY_ANSWER_BYTES], again[PROXY_ANSWER_BYTES];
 
-    ck_assert_uint_eq(proxy_encode_answer(&answer, bytes), 124);
-    ck_assert_int_eq(proxy_decode_answer(bytes, 124, &back, NULL), WEFT_OK);
-    ck_assert_uint_eq(proxy_encode_answer(&back, again), 124);
-    ck_assert_mem_eq(bytes, again, 124);
-    ck_assert_int_eq(proxy_decode_answer(bytes, 123, &back, NULL), WEFT_ERR_PROTOCOL);
+    ck_assert_uint_eq(proxy_encode_answer(&answer, bytes), 150);
+    ck_assert_int_eq(proxy_decode_answer(bytes, 150, &back, NULL), WEFT_OK);
+    ck_assert_uint_eq(proxy_encode_answer(&back, again), 150);
+    ck_assert_mem_eq(bytes, again, 150);
+    ck_assert_int_eq(proxy_decode_answer(bytes, 149, &back, NULL), WEFT_ERR_PROTOCOL);
     bytes[4] = 0x80; /* a negative errno */
-    ck_assert_int_eq(proxy_decode_answer(bytes, 124, &back, NULL), WEFT_ERR_PROTOCOL);
+    ck_assert_int_eq(proxy_decode_answer(bytes, 150, &back, NULL), WEFT_ERR_PROTOCOL);
 }
 END_TEST
 
@@ -199,8 +201,6 @@ int main(void)
 {
     Suite *suite = suite_create("transport/message");
     TCase *tests = tcase_create("message");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tests, every_request_comes_back);
     tcase_add_test(tests, fields_are_what_they_may_be);
@@ -208,9 +208,5 @@ int main(void)
     tcase_add_test(tests, facts_and_blobs_come_back);
     tcase_add_test(tests, any_bytes_are_refused_or_come_back);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -20,7 +20,7 @@ struct proxy_connection {
     struct io_shm *segment; /* Owned: control words, and the steps of SHM */
     char name[IO_SHM_NAME_BYTES];
     void *steps; /* P2P: Owned by the GPU if is_owner, else opened */
-    struct io_gpu_handle handle;
+    struct io_gpu_export exported;
     bool is_attached; /* the other end has it */
 };
 
@@ -93,10 +93,13 @@ static void release(struct proxy *proxy, struct proxy_connection *connection)
 {
     struct io_gpu *gpu = proxy->env->gpu;
 
+    if (connection->exported.n_bytes > 0) {
+        gpu->sharing->unexport(gpu, &connection->exported);
+    }
     if (connection->steps != NULL && connection->is_owner) {
         gpu->ops->free(gpu, connection->steps);
     } else if (connection->steps != NULL) {
-        gpu->ops->close_peer(gpu, connection->steps);
+        gpu->sharing->unimport(gpu, connection->steps);
     }
     if (connection->segment != NULL) {
         proxy->env->shm->close(connection->segment);
@@ -179,6 +182,21 @@ static int shared_init(struct proxy *proxy, struct proxy_connection *connection,
     return sys_errno;
 }
 
+/* Of memory that begins there. */
+static int export_whole(struct io_gpu *gpu, const void *memory, struct io_gpu_export *out)
+{
+    struct io_gpu_identity identity;
+    int sys_errno = gpu->sharing->identify(gpu, &identity);
+
+    if (sys_errno == 0) {
+        sys_errno = gpu->sharing->export_memory(gpu, memory, identity.kinds, out);
+    }
+    if (sys_errno != 0) {
+        *out = (struct io_gpu_export){0};
+    }
+    return sys_errno;
+}
+
 static int setup(struct proxy *proxy, struct proxy_connection *connection)
 {
     struct io_gpu *gpu = proxy->env->gpu;
@@ -187,14 +205,14 @@ static int setup(struct proxy *proxy, struct proxy_connection *connection)
     if (connection->state != PROXY_SHARED_INITIALIZED) {
         return EINVAL;
     }
-    if (connection->kind == TRANSPORT_P2P && gpu->ops->share == NULL) {
+    if (connection->kind == TRANSPORT_P2P && gpu->sharing == NULL) {
         return EOPNOTSUPP;
     }
     if (connection->kind == TRANSPORT_P2P && connection->is_owner) {
         sys_errno = gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, steps_bytes(connection),
                                     &connection->steps);
         if (sys_errno == 0) {
-            sys_errno = gpu->ops->share(gpu, connection->steps, &connection->handle);
+            sys_errno = export_whole(gpu, connection->steps, &connection->exported);
         }
     }
     if (sys_errno == 0) {
@@ -211,8 +229,10 @@ static int attach(struct proxy *proxy, struct proxy_connection *connection,
         proxy->env, call->name, segment_bytes(connection), &connection->segment);
 
     if (sys_errno == 0 && connection->kind == TRANSPORT_P2P) {
-        sys_errno = gpu->ops->open_peer(gpu, &call->handle, steps_bytes(connection),
-                                        &connection->steps);
+        sys_errno =
+            call->memory.n_bytes < steps_bytes(connection)
+                ? EINVAL
+                : gpu->sharing->import_memory(gpu, &call->memory, &connection->steps);
     }
     return sys_errno;
 }
@@ -244,10 +264,10 @@ static int register_memory(struct proxy *proxy, const struct proxy_call *call,
     uint32_t at = 0;
     int sys_errno;
 
-    if (gpu->ops->share == NULL) {
+    if (gpu->sharing == NULL) {
         return EOPNOTSUPP;
     }
-    sys_errno = gpu->ops->share(gpu, (void *)(uintptr_t)call->address, &out->handle);
+    sys_errno = export_whole(gpu, (void *)(uintptr_t)call->address, &out->memory);
     if (sys_errno != 0) {
         return sys_errno;
     }
@@ -292,7 +312,7 @@ static int get_fd(const struct proxy_connection *connection, struct proxy_answer
         return EAGAIN;
     }
     weft_format(out->name, sizeof(out->name), "%s", connection->name);
-    out->handle = connection->handle;
+    out->memory = connection->exported;
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "backends/sim/backend.h"
 #include "backends/sim/bed_testing.h"
+#include "base/suite_testing.h"
 #include "base/text.h"
 
 #define STEP 4096u
@@ -86,7 +87,7 @@ static void connect_both(enum transport_kind kind, uint32_t *out_other,
     ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EAGAIN); /* nobody attached */
     ck_assert_int_eq(ask(1, 0, &call, &key), 0);
     call = (struct proxy_call){
-        .type = PROXY_CONNECT, .connection = other, .handle = key.handle};
+        .type = PROXY_CONNECT, .connection = other, .memory = key.memory};
     weft_format(call.name, sizeof(call.name), "%s", key.name);
     ck_assert(!proxy_region(proxies[0], other, &controls[0], &steps[0]));
     ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
@@ -188,8 +189,8 @@ START_TEST(memory_is_registered_and_forgotten)
     ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
     ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
     gpu = envs[1]->gpu;
-    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4097, &seen), EINVAL);
-    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4096, &seen), 0);
+    ck_assert_uint_eq(answer.memory.n_bytes, 4096);
+    ck_assert_int_eq(gpu->sharing->import_memory(gpu, &answer.memory, &seen), 0);
     ck_assert_ptr_eq(seen, memory);
     call.type = PROXY_DEREGISTER;
     call.connection = answer.connection;
@@ -198,8 +199,8 @@ START_TEST(memory_is_registered_and_forgotten)
     /* Freed while it is open elsewhere: it stays for who has it, and nobody else comes. */
     envs[0]->gpu->ops->free(envs[0]->gpu, memory);
     memset(seen, 1, 4096);
-    ck_assert_int_eq(gpu->ops->open_peer(gpu, &answer.handle, 4096, &memory), ENOENT);
-    gpu->ops->close_peer(gpu, seen);
+    ck_assert_int_eq(gpu->sharing->import_memory(gpu, &answer.memory, &memory), ENOENT);
+    gpu->sharing->unimport(gpu, seen);
 }
 END_TEST
 
@@ -207,8 +208,6 @@ int main(void)
 {
     Suite *suite = suite_create("transport/proxy");
     TCase *tests = tcase_create("proxy");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, two_ends_come_to_share_their_steps, 0, 2);
@@ -217,9 +216,5 @@ int main(void)
     tcase_add_test(tests, nobody_asks_what_is_not_his);
     tcase_add_test(tests, memory_is_registered_and_forgotten);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -23,10 +23,15 @@ weft_status steps_post(struct steps *steps, void *data, size_t n_bytes,
     if (request->state != STEPS_FREE) {
         return WEFT_AGAIN;
     }
-    *request =
-        (struct steps_request){.state = STEPS_OPEN, .data = data, .n_bytes = n_bytes};
-    steps->n_posted++;
+    *request = (struct steps_request){.state = STEPS_OPEN,
+                                      .number = steps->n_posted++,
+                                      .data = data,
+                                      .n_bytes = n_bytes};
     *out = request;
+    if (steps->config.is_sender && steps->config.ipc != NULL &&
+        n_bytes >= steps->config.direct_bytes) {
+        ipc_link_touch(&steps->config.ipc->link);
+    }
     steps_progress(steps);
     return WEFT_OK;
 }
@@ -59,13 +64,23 @@ bool steps_is_copying(const struct steps *steps)
     return steps->n_moved < steps->n_started;
 }
 
-static void fail(struct steps *steps, const char *what, uint64_t value)
+void steps_break(struct steps *steps, const char *what, uint64_t value)
 {
     struct weft_error error = {0};
 
     weft_fail(&error, WEFT_ERR_PROTOCOL, "steps", "rank %u: %s %llu", steps->config.peer,
               what, (unsigned long long)value);
     steps_fail(steps, &error);
+}
+
+void steps_end_of_step(struct steps *steps, struct steps_request *request)
+{
+    request->n_steps--;
+    if (request->is_whole && request->n_steps == 0) {
+        request->state = STEPS_DONE;
+        steps->n_messages++;
+        steps->n_bytes += request->n_copied;
+    }
 }
 
 /* ---- what the other end did ---- */
@@ -78,16 +93,17 @@ static struct doorbell_counter *theirs(struct steps *steps)
 }
 
 /* A counter that goes back, or on beyond what can be, is no counter. */
-static void look(struct steps *steps)
+static bool look(struct steps *steps)
 {
     uint64_t seen = doorbell_read(theirs(steps));
     uint64_t most = steps->config.is_sender ? steps->n_moved : steps->n_moved + STEPS_N;
 
     if (seen < steps->n_seen || seen > most) {
-        fail(steps, "its counter of steps jumped to", seen);
-        return;
+        steps_break(steps, "its counter of steps jumped to", seen);
+        return false;
     }
     steps->n_seen = seen;
+    return steps->config.is_sender && steps_take_answers(steps);
 }
 
 /* Steps that can be worked on. */
@@ -105,18 +121,18 @@ static void start_copy(struct steps *steps, struct steps_request *request,
     uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
     uint8_t *step = steps->config.memory + (size_t)at * steps->config.step_bytes;
     uint8_t *data = n_bytes == 0 ? NULL : request->data + request->n_copied;
+    struct steps_slot *slot = &steps->slots[at];
     struct io_gpu *gpu = steps->config.gpu;
     int sys_errno = 0;
 
-    steps->request_of[at] = (uint32_t)(request - steps->requests);
-    steps->has_op[at] = n_bytes > 0;
+    *slot = (struct steps_slot){.request = request, .has_op = n_bytes > 0};
     if (n_bytes > 0) {
-        steps->ops[at] = (struct io_gpu_op){.kind = IO_GPU_COPY,
-                                            .task = steps->config.task,
-                                            .out = steps->config.is_sender ? step : data,
-                                            .a = steps->config.is_sender ? data : step,
-                                            .count = n_bytes};
-        sys_errno = gpu->ops->start(gpu, &steps->ops[at]);
+        slot->op = (struct io_gpu_op){.kind = IO_GPU_COPY,
+                                      .task = steps->config.task,
+                                      .out = steps->config.is_sender ? step : data,
+                                      .a = steps->config.is_sender ? data : step,
+                                      .count = n_bytes};
+        sys_errno = gpu->ops->start(gpu, &slot->op);
     }
     if (sys_errno != 0) {
         struct weft_error error = {0};
@@ -127,6 +143,7 @@ static void start_copy(struct steps *steps, struct steps_request *request,
         return;
     }
     request->n_copied += n_bytes;
+    request->n_steps++;
     steps->n_started++;
 }
 
@@ -138,82 +155,109 @@ static void send_piece(struct steps *steps, struct steps_request *request)
     uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
 
     atomic_store_explicit(&steps->config.control->pieces[at],
-                          (uint64_t)n_bytes << 1 | is_last, memory_order_relaxed);
+                          (uint64_t)n_bytes << 2 | is_last, memory_order_relaxed);
     request->is_whole = is_last;
     start_copy(steps, request, n_bytes);
 }
 
-static void receive_piece(struct steps *steps, struct steps_request *request)
+/* False: there is nothing that may go now. */
+static bool send_next(struct steps *steps)
+{
+    struct steps_request *request = &steps->requests[steps->n_filled % STEPS_REQUESTS];
+
+    if (steps->n_filled == steps->n_posted) {
+        return false;
+    }
+    if (!steps_offer(steps, request)) {
+        if (steps->n_offers > 0) {
+            return false;
+        }
+        send_piece(steps, request);
+    }
+    steps->n_filled += request->is_whole;
+    return true;
+}
+
+static void receive_piece(struct steps *steps, struct steps_request *request,
+                          uint64_t piece)
+{
+    uint64_t n_bytes = piece >> 2;
+
+    if ((piece & 2) == 0 && n_bytes > steps->config.step_bytes) {
+        steps_break(steps, "a step cannot hold", n_bytes);
+        return;
+    }
+    if (n_bytes > request->n_bytes - request->n_copied) {
+        steps_break(steps, "its message is longer than what was posted, by a piece of",
+                    n_bytes);
+        return;
+    }
+    if ((piece & 2) != 0) {
+        steps_take_offer(steps, request, n_bytes);
+        return;
+    }
+    request->is_whole = (piece & 1) != 0;
+    steps->passes = false;
+    start_copy(steps, request, (uint32_t)n_bytes);
+}
+
+/* False: nobody waits for it yet. */
+static bool receive_next(struct steps *steps)
 {
     uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
     uint64_t piece =
         atomic_load_explicit(&steps->config.control->pieces[at], memory_order_relaxed);
-    uint64_t n_bytes = piece >> 1;
+    struct steps_request *request = &steps->requests[steps->n_filled % STEPS_REQUESTS];
 
-    if (n_bytes > steps->config.step_bytes) {
-        fail(steps, "a step cannot hold", n_bytes);
-        return;
+    if (steps->passes && (piece & 2) != 0) {
+        steps_pass_offer(steps);
+        return true;
     }
-    if (n_bytes > request->n_bytes - request->n_copied) {
-        fail(steps, "its message is longer than what was posted, by a piece of", n_bytes);
-        return;
+    if (steps->n_filled == steps->n_posted) {
+        return false;
     }
-    request->is_whole = (piece & 1) != 0;
-    start_copy(steps, request, (uint32_t)n_bytes);
+    receive_piece(steps, request, piece);
+    steps->n_filled += request->is_whole;
+    return true;
 }
 
 static bool start_copies(struct steps *steps)
 {
-    bool any = false;
+    bool any = false, more = true;
 
-    while (steps->n_filled < steps->n_posted && n_ready(steps) > 0 &&
-           steps->error.status == WEFT_OK) {
-        struct steps_request *request =
-            &steps->requests[steps->n_filled % STEPS_REQUESTS];
-
-        if (steps->config.is_sender) {
-            send_piece(steps, request);
-        } else {
-            receive_piece(steps, request);
-        }
-        steps->n_filled += request->is_whole;
-        any = true;
+    while (more && n_ready(steps) > 0 && steps->error.status == WEFT_OK) {
+        more = steps->config.is_sender ? send_next(steps) : receive_next(steps);
+        any = any || more;
     }
     return any;
 }
 
-static bool is_copied(struct steps *steps, uint32_t at)
+static bool is_copied(struct steps *steps, struct steps_slot *slot)
 {
     struct io_gpu *gpu = steps->config.gpu;
+    struct weft_error error = {0};
     int sys_errno;
 
-    if (!steps->has_op[at]) {
+    if (!slot->has_op) {
         return true;
     }
-    sys_errno = gpu->ops->poll(gpu, &steps->ops[at]);
-    if (sys_errno != 0 && sys_errno != EINPROGRESS) {
-        struct weft_error error = {0};
-
+    sys_errno = gpu->ops->poll(gpu, &slot->op);
+    if (sys_errno != 0 && sys_errno != EINPROGRESS && !slot->is_offer) {
         weft_fail_errno(&error, sys_errno, "steps", "a copy of the GPU failed");
         steps_fail(steps, &error);
     }
-    return sys_errno == 0;
+    return sys_errno == 0 || (slot->is_offer && sys_errno != EINPROGRESS);
 }
 
-/* A request is done when no step of it is under way: steps end in their order. */
+/* The answer ends an offer of the sender's. */
 static void end_step(struct steps *steps)
 {
-    uint32_t at = (uint32_t)(steps->n_moved % STEPS_N);
-    struct steps_request *request = &steps->requests[steps->request_of[at]];
-    bool is_last_step = steps->n_moved + 1 == steps->n_started;
+    struct steps_slot *slot = &steps->slots[steps->n_moved++ % STEPS_N];
 
-    steps->n_moved++;
-    if (request->is_whole &&
-        (is_last_step ||
-         steps->request_of[steps->n_moved % STEPS_N] != steps->request_of[at])) {
-        request->state = STEPS_DONE;
-        steps->n_messages++;
-        steps->n_bytes += request->n_copied;
+    if (!slot->is_offer) {
+        steps_end_of_step(steps, slot->request);
+    } else if (!steps->config.is_sender) {
+        steps_answer(steps, slot);
     }
 }
 
@@ -224,7 +268,7 @@ static bool end_copies(struct steps *steps)
     uint64_t before = steps->n_moved;
 
     while (steps->n_moved < steps->n_started && steps->error.status == WEFT_OK &&
-           is_copied(steps, (uint32_t)(steps->n_moved % STEPS_N))) {
+           is_copied(steps, &steps->slots[steps->n_moved % STEPS_N])) {
         end_step(steps);
     }
     if (steps->n_moved == before) {
@@ -242,8 +286,9 @@ static bool end_copies(struct steps *steps)
 static bool may_rest(struct steps *steps)
 {
     struct steps_control *control = steps->config.control;
+    bool is_fed = steps->n_filled == steps->n_posted || n_ready(steps) > 0;
 
-    if (steps->n_filled == steps->n_posted || n_ready(steps) > 0) {
+    if (steps->n_offers == 0 && is_fed) {
         return true;
     }
     return doorbell_may_sleep(&control->sleeper[steps->config.is_sender ? 0 : 1],
@@ -255,8 +300,8 @@ void steps_progress(struct steps *steps)
     bool any = true;
 
     while (any && steps->error.status == WEFT_OK) {
-        look(steps);
-        any = end_copies(steps);
+        any = look(steps);
+        any = end_copies(steps) || any;
         any = start_copies(steps) || any;
         any = any || !may_rest(steps);
     }

@@ -2,10 +2,10 @@
  * when the other writes nonsense. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "transport/steps.h"
 
 #define STEP 4096u
@@ -199,20 +199,20 @@ START_TEST(nonsense_of_the_other_end_is_an_error)
 
     setup();
     post(1, got[0], BYTES_MAX);
-    atomic_store(&control.pieces[0], (uint64_t)(STEP + 1) << 1 | 1);
+    atomic_store(&control.pieces[0], (uint64_t)(STEP + 1) << 2 | 1);
     doorbell_publish(&control.tail, 1);
     assert_failed(1, "rank 0: a step cannot hold 4097");
 
     setup();
     post(1, got[0], 16);
-    atomic_store(&control.pieces[0], 17 << 1 | 1);
+    atomic_store(&control.pieces[0], 17 << 2 | 1);
     doorbell_publish(&control.tail, 1);
     assert_failed(1,
                   "rank 0: its message is longer than what was posted, by a piece of 17");
 
     setup();
     post(1, got[0], 1);
-    atomic_store(&control.pieces[0], 1 << 1 | 1);
+    atomic_store(&control.pieces[0], 1 << 2 | 1);
     doorbell_publish(&control.tail, 1);
     steps_progress(&ends[1]);
     doorbell_publish(&control.tail, 0);
@@ -244,8 +244,6 @@ int main(void)
 {
     Suite *suite = suite_create("transport/steps");
     TCase *tests = tcase_create("steps");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tests, nobody_sleeps_for_ever_in_any_order);
     tcase_add_test(tests, a_sender_without_a_free_step_waits);
@@ -253,9 +251,5 @@ int main(void)
     tcase_add_test(tests, nonsense_of_the_other_end_is_an_error);
     tcase_add_test(tests, what_is_open_fails_with_the_ring);
     suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -47,13 +47,20 @@ void transport_net(struct transport_connector *connector, struct flow *flow);
 weft_status transport_register(struct transport_connector *connector, void *addr,
                                size_t length, struct xfer_memory *out,
                                struct weft_error *error) WEFT_MUST_CHECK;
+/* As flow_register_dmabuf. */
+weft_status transport_register_dmabuf(struct transport_connector *connector, void *addr,
+                                      size_t length, int fd, uint64_t offset,
+                                      struct xfer_memory *out,
+                                      struct weft_error *error) WEFT_MUST_CHECK;
 weft_status transport_register_progress(struct transport_connector *connector,
                                         struct xfer_memory *memory,
                                         struct weft_error *error) WEFT_MUST_CHECK;
 void transport_deregister(struct transport_connector *connector,
                           struct xfer_memory *memory);
-void transport_invalidate(struct transport_connector *connector, const void *addr,
-                          size_t length);
+/* The memory is about to be freed, and no message uses it. AGAIN: the other end may still have it
+ * open; call again when something moved. */
+weft_status transport_invalidate(struct transport_connector *connector, const void *addr,
+                                 size_t length) WEFT_MUST_CHECK;
 
 /* Starts sending [data, +n_bytes) as the next message. AGAIN: call again when something moved.
  */

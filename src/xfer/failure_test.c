@@ -1,10 +1,10 @@
 /* What breaks, and what the peer forbids: typed errors on both ends, nothing left behind. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "xfer/fabric_testing.h"
 #include "xfer/wire.h"
 
@@ -376,8 +376,6 @@ int main(void)
 {
     Suite *suite = suite_create("xfer/failure");
     TCase *tcase = tcase_create("failure");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, the_peers_queue_pair_dies);
@@ -393,9 +391,5 @@ int main(void)
     tcase_add_test(tcase, too_little_room_is_refused_at_open);
     tcase_add_test(tcase, a_buffer_over_a_gibibyte_is_refused);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

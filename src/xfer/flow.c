@@ -218,6 +218,7 @@ void flow_destroy(struct flow *flow)
     free(flow->buffers);
     free(flow->pieces);
     free(flow->messages);
+    free(flow->left_out);
     free(flow);
 }
 
@@ -382,6 +383,9 @@ static bool is_wanted(const struct flow *flow, uint32_t device)
 {
     bool none = true;
 
+    if (flow->rdma->is_lost[device]) {
+        return false;
+    }
     for (uint32_t l = 0; l < flow->config.n_lanes && !flow->config.may_fail_over; l++) {
         const struct conn *conn = flow_lane_conn(flow, l);
 
@@ -462,7 +466,7 @@ weft_status flow_register_progress(struct flow *flow, struct xfer_memory *memory
 
     for (uint32_t d = 0; d < memory->n; d++) {
         weft_status status =
-            memory->mrs[d].entry == NULL
+            memory->mrs[d].entry == NULL || flow->rdma->is_lost[d]
                 ? WEFT_OK
                 : rdma_mr_progress(flow->rdma->mrs, &memory->mrs[d], error);
 

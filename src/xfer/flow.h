@@ -44,6 +44,10 @@ struct flow_config {
     weft_ns failover_ns;    /* how long a flow may be without a lane: 30 s */
     int task_kind;          /* of its connections' tasks */
     void *user;             /* the owner's; never touched */
+    /* Sender, or NULL: the way of a relayed lane that failed, before it is tried again, for a relay
+     * may come back as another process. `via`: [FLOW_VIA_MAX]. AGAIN: there is none now. */
+    weft_status (*reroute)(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
+                           uint32_t *via, uint32_t *out_n_via);
 };
 
 /* Starts a flow; the sender connects its lanes, the receiver waits for flow_accept. `task`
@@ -77,6 +81,9 @@ const struct weft_error *flow_error(const struct flow *flow);
 const struct weft_error *flow_trouble(const struct flow *flow);
 /* A port of this host went down or came back. */
 void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up);
+/* A device of this host is gone for good (rdma_lose_device was called): lanes that use it end, and
+ * go on over what is left, if the flow may fail over; where nothing is left the flow is dead. */
+void flow_device_lost(struct flow *flow, uint32_t device);
 /* Orderly end: progress until flow_is_closed. Requests are forgotten. */
 void flow_close(struct flow *flow);
 bool flow_is_closed(const struct flow *flow);
@@ -117,6 +124,9 @@ struct flow_counters {
     weft_ns without_lane_ns;   /* time in which data could not move */
 };
 void flow_counters(const struct flow *flow, struct flow_counters *out);
+/* Why a port of this host that leads to the peer was left out when the flow came up, and is still;
+ * NULL: none is. As long as the flow lives. */
+const struct weft_error *flow_left_out(const struct flow *flow);
 uint32_t flow_n_lanes(const struct flow *flow);
 /* The members that relay on a lane, in order: returns how many, at most `cap` are written. */
 uint32_t flow_lane_via(const struct flow *flow, uint32_t lane, uint32_t *out,

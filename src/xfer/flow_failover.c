@@ -6,14 +6,13 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "rdma/path_mtu.h"
 #include "xfer/flow_private.h"
 
 #define RETRY_MIN_NS INT64_C(1000000)
 #define RETRY_MAX_NS INT64_C(1000000000)
 /* A lane that fails again within this time is not a fresh start: pauses grow. */
 #define STEADY_NS INT64_C(1000000000)
-#define HOLD_MAX_NS INT64_C(10000000000)
-#define FLAPS_KEPT_NS INT64_C(60000000000)
 /* How often a quiet lane is asked for a sign of life: the receiver's word that it gave the lane
  * up may be lost with the lane. */
 #define BEAT_NS INT64_C(1000000000)
@@ -31,7 +30,7 @@ weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most)
     return first < most ? first : most;
 }
 
-static bool any_up(const struct flow *flow)
+bool flow_any_up(const struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         if (flow->lanes[i].state == FLOW_LANE_UP) {
@@ -42,27 +41,6 @@ static bool any_up(const struct flow *flow)
 }
 
 /* ---- suspects ---- */
-
-static void suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down)
-{
-    for (uint32_t i = 0; i < flow->n_suspects; i++) {
-        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
-            flow->suspects[i].is_down = is_down || flow->suspects[i].is_down;
-            return;
-        }
-    }
-    if (flow->n_suspects < WEFT_LENGTH(flow->suspects)) {
-        flow->suspects[flow->n_suspects++] =
-            (struct flow_suspect){.device = device, .port = port, .is_down = is_down};
-    }
-}
-
-void flow_acquit(struct flow *flow, uint32_t i)
-{
-    flow->n_suspects--;
-    memmove(&flow->suspects[i], &flow->suspects[i + 1],
-            (flow->n_suspects - i) * sizeof(flow->suspects[0]));
-}
 
 /* The port that an error of this end's queue pairs names. */
 static const struct rdma_port *accused(const struct flow *flow,
@@ -75,8 +53,8 @@ static const struct rdma_port *accused(const struct flow *flow,
     bool is_fault = why->status == WEFT_ERR_COMPLETION ||
                     why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
 
-    if (weft_error_value(why, "lowered_mtu") != NULL) {
-        return NULL; /* it is to be used otherwise, not left */
+    if (conn_path_is_judged(why)) {
+        return NULL; /* it is to be asked again, or used otherwise, not left */
     }
     for (uint32_t i = 0;
          name != NULL && by_queue_pair && is_fault && i < flow->rdma->n_ports; i++) {
@@ -93,8 +71,7 @@ static const struct rdma_port *stuck(const struct flow_lane *lane,
 {
     const struct conn *conn = lane->conn;
 
-    return conn->stuck_rail < conn->n_rails &&
-                   weft_error_value(why, "lowered_mtu") == NULL
+    return conn->stuck_rail < conn->n_rails && !conn_path_is_judged(why)
                ? conn->rails[conn->stuck_rail].port
                : NULL;
 }
@@ -124,6 +101,10 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     }
     if ((flow->was_up || flow->without_ns != 0) && config->authenticate_ns > way) {
         config->authenticate_ns = way;
+    }
+    if (lane->n_via > 0 && flow->config.reroute != NULL &&
+        config->patience_ns > FLOW_WAY_NS) {
+        config->patience_ns = FLOW_WAY_NS; /* there may be another by then */
     }
     if (!flow->was_up) {
         return;
@@ -166,26 +147,50 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
            why->sys_errno == ECONNREFUSED;
 }
 
-/* The same way with a lower path MTU is something else: this end's, or a relay's. */
-static bool was_lowered(const struct weft_error *why)
+/* A relay asked its own path again, or lowered its path MTU; it does not say which. */
+static bool is_relays_path(const struct weft_error *why)
 {
     const struct weft_value *reason = weft_error_value(why, "reason");
 
-    return weft_error_value(why, "lowered_mtu") != NULL ||
-           (reason != NULL && strcmp(reason->text, "again") == 0);
+    return reason != NULL && strcmp(reason->text, "again") == 0;
+}
+
+/* A device that went: this end's, in its own words or in those of a verb that it refused. What the
+ * ends had told each other before is not true any more. */
+static bool is_of_lost_device(const struct flow *flow, const struct weft_error *why)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < flow->rdma->env->n_devices; i++) {
+        any = any || flow->rdma->is_lost[i];
+    }
+    return any && why->sys_errno == EIO;
 }
 
 /* Set-up that failed is worth another attempt where something else can be tried. */
 static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
                       const struct weft_error *why)
 {
-    if (flow->was_up || flow->config.n_lanes > 1 || was_lowered(why)) {
+    if (flow->was_up || flow->config.n_lanes > 1 || conn_path_is_judged(why) ||
+        is_relays_path(why) || is_of_lost_device(flow, why)) {
         return true;
+    }
+    if (lane->n_via > 0 && flow->config.reroute != NULL &&
+        (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "stream") == 0)) {
+        return true; /* the relay is not there any more, or not yet again */
     }
     return !flow->config.is_sender ||
            (lane->conn->n_rails > 1 &&
             (accused(flow, why) != NULL || strcmp(why->phase, "port") == 0 ||
              weft_error_value(why, "peer_phase") != NULL));
+}
+
+static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *why)
+{
+    if (weft_error_value(why, "suspected_mtu") != NULL || is_relays_path(why)) {
+        return RDMA_PATH_PAUSE_NS;
+    }
+    return lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS);
 }
 
 /* How long the flow may be without a lane. What was never up has time for a lost SYN or two,
@@ -222,14 +227,12 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     lane->is_returning = strcmp(why->phase, "return") == 0 ||
                          (phase != NULL && strcmp(phase->text, "return") == 0);
     lane->tries =
-        lane->conn_was_up && now - lane->up_ns >= STEADY_NS ? 1 : lane->tries + 1;
-    if (lane->is_returning) {
-        lane->tries = 1;
-    }
-    lane->retry_ns =
-        now +
-        (lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS));
-    if (!any_up(flow) && flow->without_ns == 0) {
+        lane->is_returning || (lane->conn_was_up && now - lane->up_ns >= STEADY_NS &&
+                               !lane->is_rerouted)
+            ? 1
+            : lane->tries + 1;
+    lane->retry_ns = now + pause_of(lane, why);
+    if (!flow_any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
         flow->first_failure = *why;
     }
@@ -243,7 +246,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         return;
     }
     if (port != NULL && flow->config.is_sender) {
-        suspect(flow, port->device_index, port->port, false);
+        flow_leave_out(flow, port, why);
     }
     if (why->status == WEFT_ERR_ROUTE && lane->n_via == 0) {
         /* Too much was suspected. */
@@ -271,6 +274,7 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->is_returning = false;
     lane->conn_was_up = true;
     lane->up_ns = now;
+    lane->is_rerouted = false;
     flow->was_up = true;
     if (lane->n_via == 0 && lane->conn->n_rails > flow->n_rails_best) {
         flow->n_rails_best = lane->conn->n_rails;
@@ -285,118 +289,6 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
 const struct weft_error *flow_trouble(const struct flow *flow)
 {
     return flow->without_ns != 0 ? &flow->first_failure : NULL;
-}
-
-/* ---- ports ---- */
-
-static const struct conn_rail *rail_by(const struct conn *conn, uint32_t device,
-                                       uint8_t port)
-{
-    for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
-        if (conn->rails[r].port->device_index == device &&
-            conn->rails[r].port->port == port) {
-            return &conn->rails[r];
-        }
-    }
-    return NULL;
-}
-
-static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
-{
-    return rail_by(conn, device, port) != NULL;
-}
-
-/* Which cable it was, in the words of the connection's own failures. */
-static void name_rail(struct weft_error *why, const struct conn *conn,
-                      const struct conn_rail *rail)
-{
-    char gid[IO_IP_TEXT_BYTES];
-
-    weft_error_text(why, "peer", conn->peer.host);
-    weft_error_text(why, "local_port", rail->port->name);
-    weft_error_text(why, "local_gid",
-                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
-    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
-    weft_error_text(why, "remote_gid",
-                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
-}
-
-/* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
- * If not, the queue pairs' own retries are the best chance: a cable that is back in time costs
- * no more than they do. */
-static bool has_another_way(const struct flow *flow, const struct flow_lane *lane)
-{
-    return flow->config.n_lanes > 1 || lane->conn->n_rails > 1 || !flow->was_up;
-}
-
-static void port_down(struct flow *flow, uint32_t device, uint8_t port)
-{
-    weft_ns now = now_of(flow);
-
-    flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
-    flow->flapped_ns = now;
-    flow->trial_ns = WEFT_NEVER;
-    suspect(flow, device, port, true);
-    if (uses(flow->trial, device, port)) {
-        flow_retire(flow, flow->trial);
-        flow->trial = NULL;
-    }
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-        struct weft_error why = {0};
-
-        if ((lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) &&
-            uses(lane->conn, device, port) && has_another_way(flow, lane)) {
-            weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down",
-                      device, port);
-            name_rail(&why, lane->conn, rail_by(lane->conn, device, port));
-            flow_lane_fail(flow, lane, &why);
-            io_task_wake(&lane->conn->task);
-        }
-    }
-}
-
-/* A port that came back: where a lane is up without it a trial says when it may be used. Else
- * there is nothing to lose, but that alternates need not be left for a port that flaps. */
-static void port_up(struct flow *flow, uint32_t device, uint8_t port)
-{
-    bool is_needed = flow_lesser_lane(flow) == NULL;
-    weft_ns hold = flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
-    weft_ns now = now_of(flow);
-
-    for (uint32_t i = flow->n_suspects; i-- > 0;) {
-        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
-            flow->suspects[i].is_down = false;
-            if (is_needed) {
-                flow_acquit(flow, i);
-            }
-        }
-    }
-    flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
-            lane->retry_ns = any_up(flow) ? now + hold : now;
-        }
-        if (lane->conn != NULL) {
-            io_task_wake(&lane->conn->task);
-        }
-    }
-}
-
-void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
-{
-    if (!flow->config.may_fail_over || flow->is_closing ||
-        flow->error.status != WEFT_OK) {
-        return;
-    }
-    flow->n_looks++;
-    if (is_up) {
-        port_up(flow, device, port);
-    } else {
-        port_down(flow, device, port);
-    }
 }
 
 /* ---- every look ---- */
@@ -442,7 +334,7 @@ static void set_timer(struct flow *flow)
         flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + patience_of(flow);
     struct conn *carrier = NULL;
 
-    if (flow->config.is_sender && any_up(flow) && flow->beat_ns < at) {
+    if (flow->config.is_sender && flow_any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
     if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&

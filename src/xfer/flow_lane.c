@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
+#define REROUTE_NS INT64_C(200000000) /* until a way is asked for again */
+
 static struct io_env *env_of(const struct flow *flow)
 {
     return flow->rdma->env;
@@ -76,12 +78,39 @@ void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
     flow_purpose_encode(&purpose, out);
 }
 
+/* Where it leads now. AGAIN: nowhere, and it stays down for a while. */
+static weft_status find_way(struct flow *flow, struct flow_lane *lane)
+{
+    uint8_t handle[CONN_HANDLE_BYTES];
+    uint32_t via[FLOW_VIA_MAX], n_via;
+
+    if (lane->n_via == 0 || lane->epoch == 0 || flow->config.reroute == NULL) {
+        return WEFT_OK;
+    }
+    if (flow->config.reroute(flow->config.user, lane->index, handle, via, &n_via) !=
+        WEFT_OK) {
+        lane->retry_ns = io_now(env_of(flow)) + REROUTE_NS;
+        return WEFT_AGAIN;
+    }
+    weft_check(n_via > 0 && n_via <= FLOW_VIA_MAX);
+    memcpy(lane->handle, handle, sizeof(lane->handle));
+    lane->n_via = n_via;
+    lane->is_rerouted = true;
+    for (uint32_t i = 0; i < n_via; i++) {
+        lane->via[i] = (uint16_t)via[i];
+    }
+    return WEFT_OK;
+}
+
 weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane)
 {
     struct conn_config config = flow->config.conn;
     struct weft_error error = {0};
-    weft_status status;
+    weft_status status = find_way(flow, lane);
 
+    if (status != WEFT_OK) {
+        return status;
+    }
     flow_retire(flow, lane->conn);
     lane->conn = NULL;
     lane->epoch++;
@@ -136,6 +165,23 @@ static void take_next(struct flow *flow, struct flow_lane *lane)
     answer(flow, lane->conn, lane->epoch);
 }
 
+/* Whether `conn` is the connection `before` once more: its connector's stream ended before it heard
+ * this end's facts, and it dialled again. */
+static bool is_next_attempt(const struct conn *before, const struct conn *conn)
+{
+    return before != NULL && before->id == conn->id;
+}
+
+/* Whether `conn`, of `epoch`, is newer than all that the lane has. */
+static bool is_news(const struct flow_lane *lane, const struct conn *conn, uint32_t epoch)
+{
+    if (lane->next != NULL && epoch <= lane->next_epoch) {
+        return epoch == lane->next_epoch && is_next_attempt(lane->next, conn);
+    }
+    return epoch > lane->epoch ||
+           (epoch == lane->epoch && is_next_attempt(lane->conn, conn));
+}
+
 bool flow_accept(struct flow *flow, struct conn *conn)
 {
     struct flow_purpose purpose;
@@ -157,8 +203,7 @@ bool flow_accept(struct flow *flow, struct conn *conn)
         return true;
     }
     lane = &flow->lanes[purpose.lane];
-    if (purpose.epoch <= lane->epoch ||
-        (lane->next != NULL && purpose.epoch <= lane->next_epoch)) {
+    if (!is_news(lane, conn, purpose.epoch)) {
         return false;
     }
     flow_retire(flow, lane->next);

@@ -43,6 +43,7 @@ struct flow_lane {
     struct xfer *xfer;        /* Owned */
     bool was_up, conn_was_up; /* ever; since it was asked for */
     bool is_returning;        /* it ended deliberately */
+    bool is_rerouted;         /* it was told a way, and has not been up since */
     weft_ns up_ns;            /* when it came up last */
     weft_ns stop_ns;          /* limit of STOPPING */
     weft_ns retry_ns;         /* when DOWN ends */
@@ -157,6 +158,9 @@ struct flow {
     bool was_up; /* some lane, ever */
     struct flow_suspect suspects[CONN_EXCLUDED_MAX];
     uint32_t n_suspects;
+    /* Owned, or NULL: why the first port was left out before a lane was ever up; and which. */
+    struct weft_error *left_out;
+    struct flow_suspect left_out_port;
     struct conn *trial;    /* Owned */
     weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
     uint32_t n_trials;     /* that failed one after the other */
@@ -220,11 +224,19 @@ weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* `first`, doubled so many times, `most` at most. */
 weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
 void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
-/* Suspect i is none any more. */
-void flow_acquit(struct flow *flow, uint32_t i);
+bool flow_any_up(const struct flow *flow);
 
 /* The least patience with a flow that never had a lane. */
 #define FLOW_SET_UP_NS INT64_C(5000000000)
+
+/* ---- flow_port.c ---- */
+/* The port is not to be used; `is_down`: until it is back, as an event said. */
+/* Suspects a port of this host for what a failure says of it. */
+void flow_leave_out(struct flow *flow, const struct rdma_port *port,
+                    const struct weft_error *why);
+void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down);
+/* Suspect i is none any more. */
+void flow_acquit(struct flow *flow, uint32_t i);
 
 /* ---- flow_trial.c ---- */
 #define FLOW_TRIAL_MIN_NS INT64_C(1000000000)

@@ -107,9 +107,9 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
         weft_format(text, sizeof(text), "relay.%s.%u",
-                    is_dead                                        ? "dead"
-                    : weft_error_value(why, "lowered_mtu") != NULL ? "again"
-                                                                   : "lost",
+                    is_dead                    ? "dead"
+                    : conn_path_is_judged(why) ? "again"
+                                               : "lost",
                     member);
     }
     lane->error = *why;

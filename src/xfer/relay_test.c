@@ -1,9 +1,9 @@
 /* Flows over relays: lines, rings, crowds; what relays refuse; what they hold. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -255,8 +255,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("xfer/relay");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, messages_of_all_sizes_pass_relays, 0, 6);
@@ -268,9 +266,5 @@ int main(void)
     tcase_add_test(tcase, the_longest_way_is_told_whole);
     tcase_add_test(tcase, a_host_without_a_relay_ends_the_flow);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,10 +1,10 @@
 /* The bytes of docs/wire.md, "Messages". */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "xfer/wire.h"
 
 static const struct xfer_cts sample = {
@@ -266,8 +266,6 @@ int main(void)
 {
     Suite *suite = suite_create("xfer/wire");
     TCase *tcase = tcase_create("wire");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, an_entry_is_these_bytes);
     tcase_add_test(tcase, what_is_no_entry_is_refused);
@@ -278,9 +276,5 @@ int main(void)
     tcase_add_test(tcase, stripes_are_as_rails_are_fast);
     tcase_add_test(tcase, stripes_cover_the_message);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(suite);
 }

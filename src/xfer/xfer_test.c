@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/suite_testing.h"
 #include "xfer/fabric_testing.h"
 #include "xfer/wire.h"
 
@@ -478,11 +479,5 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(make_suite());
-    int n_failed;
-
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return suite_run(make_suite());
 }

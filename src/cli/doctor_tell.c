@@ -1,0 +1,149 @@
+/* What `weft doctor` found, told. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/doctor.h"
+#include "report/tables.h"
+
+void doctor_compare_ends(struct examination *all)
+{
+    struct diag_findings more = {NULL, 0};
+
+    diag_preflight_ends(&all->input, &all->findings);
+    diag(&all->input, &more);
+    if (more.n > 0) {
+        all->findings.items = weft_realloc(
+            all->findings.items, (all->findings.n + more.n) * sizeof(*more.items));
+        memcpy(all->findings.items + all->findings.n, more.items,
+               more.n * sizeof(*more.items));
+        all->findings.n += more.n;
+    }
+    diag_findings_fini(&more);
+}
+
+static void list_ports(const struct examination *all, struct weft_text *out)
+{
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        const struct diag_host *host = &all->input.hosts[i];
+
+        for (uint32_t k = 0; k < host->n_ports; k++) {
+            const struct diag_port *port = &host->ports[k];
+            const char *separator = "  ";
+
+            weft_text_add(out, "%s  %-16s %-4s mtu %lld", host->name, port->name,
+                          port->is_up == DIAG_YES ? "up" : "down",
+                          (long long)port->netdev_mtu);
+            for (uint32_t g = 0; g < port->n_gids; g++) {
+                char text[IO_IP_TEXT_BYTES];
+
+                if (port->gids[g].type == 2 && port->gids[g].prefix_len > 0) {
+                    weft_text_add(out, "%s%s/%d (GID %d)", separator,
+                                  io_ip_format(&port->gids[g].ip, text, sizeof(text)),
+                                  port->gids[g].prefix_len, port->gids[g].index);
+                    separator = ", ";
+                }
+            }
+            weft_text_add(out, "\n");
+        }
+    }
+}
+
+/* Calls `add` for every two ports that face each other. */
+static void each_cable(const struct examination *all,
+                       void (*add)(void *to, const struct diag_host *a,
+                                   const struct diag_port *pa, const struct diag_host *b,
+                                   const struct diag_port *pb),
+                       void *to)
+{
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        for (uint32_t j = i + 1; j < all->input.n_hosts; j++) {
+            const struct diag_host *a = &all->input.hosts[i], *b = &all->input.hosts[j];
+
+            for (uint32_t k = 0; k < a->n_ports; k++) {
+                for (uint32_t l = 0; l < b->n_ports; l++) {
+                    if (diag_preflight_faces(&a->ports[k], &b->ports[l])) {
+                        add(to, a, &a->ports[k], b, &b->ports[l]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void add_line(void *to, const struct diag_host *a, const struct diag_port *pa,
+                     const struct diag_host *b, const struct diag_port *pb)
+{
+    weft_text_add(to, "cable  %s %s to %s %s\n", a->name, pa->name, b->name, pb->name);
+}
+
+static void add_member(void *to, const struct diag_host *a, const struct diag_port *pa,
+                       const struct diag_host *b, const struct diag_port *pb)
+{
+    json_array_append_new(to,
+                          json_pack("{s:s, s:s, s:s, s:s}", "from", a->name, "from_port",
+                                    pa->name, "to", b->name, "to_port", pb->name));
+}
+
+json_t *doctor_document(const struct examination *all)
+{
+    json_t *findings = json_array();
+    json_t *own = diag_findings_encode(&all->findings);
+    json_t *document;
+
+    if (all->told != NULL) {
+        json_array_extend(findings, all->told);
+    }
+    json_array_extend(findings, own);
+    json_decref(own);
+    document =
+        json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "weft", WEFT_VERSION,
+                  "hosts", json_array(), "cables", json_array(), "findings", findings);
+    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
+        json_array_append_new(json_object_get(document, "hosts"),
+                              diag_host_encode(&all->input.hosts[i]));
+    }
+    each_cable(all, add_member, json_object_get(document, "cables"));
+    return document;
+}
+
+bool doctor_tell(const struct cli_options *options, const struct examination *all)
+{
+    json_t *document = doctor_document(all);
+    struct weft_text text = {0};
+    bool ok;
+
+    if (options->json != NULL) {
+        ok = cli_write_json(options->json, document);
+    } else {
+        list_ports(all, &text);
+        each_cable(all, add_line, &text);
+        report_findings(document, &options->style, &text);
+        if (json_array_size(json_object_get(document, "findings")) == 0) {
+            weft_text_add(&text, "no findings\n");
+        }
+        ok = cli_print(text.bytes, text.n);
+    }
+    weft_text_fini(&text);
+    json_decref(document);
+    return ok;
+}
+
+int doctor_verdict(const struct examination *all)
+{
+    json_t *document = doctor_document(all);
+    int code = CLI_OK;
+    size_t i;
+    json_t *finding;
+
+    json_array_foreach(json_object_get(document, "findings"), i, finding)
+    {
+        const char *severity = json_string_value(json_object_get(finding, "severity"));
+
+        if (severity != NULL && strcmp(severity, "error") == 0) {
+            code = CLI_FAILED;
+        }
+    }
+    json_decref(document);
+    return code;
+}

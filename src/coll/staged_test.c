@@ -1,0 +1,177 @@
+/* Collectives on GPUs whose memory neither NIC nor CPU reaches: every message goes through the
+ * host, every byte is right, and nobody touches what the GPU still works on. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "backends/hostmem/far_testing.h"
+#include "base/check.h"
+#include "base/suite_testing.h"
+#include "coll/ranks_testing.h"
+
+static struct hostmem_machine *machine;
+static enum hostmem_far_reach reach;
+
+static void open_gpu(struct io_env *env)
+{
+    hostmem_far_open(machine, env, reach);
+}
+
+static bool step_gpus(void)
+{
+    return hostmem_step(machine);
+}
+
+/* A copy in up to `n_pieces`, while messages come and go. */
+static void open_far(uint32_t n, size_t n_bytes, uint32_t n_pieces,
+                     enum hostmem_far_reach by)
+{
+    reach = by;
+    machine = hostmem_machine_create(n + n_pieces, n_pieces);
+    ranks_gpus = (struct ranks_gpus){open_gpu, step_gpus, hostmem_far_close};
+    ranks_open(&(struct fabric_config){.n_hosts = n}, n_bytes);
+}
+
+static void close_far(void)
+{
+    ck_assert_msg(hostmem_n_violations(machine) == 0, "%s", hostmem_violation(machine));
+    ranks_close();
+    hostmem_machine_destroy(machine);
+}
+
+static void do_job(const struct coll_job *job, uint32_t iterations)
+{
+    struct weft_error error = {0};
+    weft_status status;
+
+    ranks_start(job, job->count + 3, iterations);
+    status = ranks_run(10 * FABRIC_S, &error);
+    ck_assert_msg(status == WEFT_OK, "%s %s %s count %llu in_place %d: %s: %s",
+                  weft_status_name(status), coll_kind_name(job->kind),
+                  coll_algorithm_name(job->algorithm), (unsigned long long)job->count,
+                  job->in_place, error.phase, error.message);
+    if (!job->in_place || iterations == 1) {
+        ranks_verify(job, job->count + 3);
+    }
+    ranks_fini_plans();
+}
+
+static bool has_in_place(enum coll_kind kind)
+{
+    return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
+}
+
+/* Of three ranks and of four: every algorithm, of sizes of a part of a slice and of several. */
+START_TEST(every_kind_and_algorithm_is_exact)
+{
+    static const uint64_t counts[] = {0, 3, 4099, 300007};
+
+    open_far(3 + (uint32_t)_i / COLL_N_KINDS, 2u << 20, 3, HOSTMEM_FAR_NONE);
+    for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
+        struct coll_job job = {.kind = (enum coll_kind)(_i % COLL_N_KINDS),
+                               .dtype = WEFT_FLOAT32,
+                               .op = WEFT_SUM,
+                               .root = 1,
+                               .count = counts[c]};
+
+        for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
+            job.algorithm = (enum coll_algorithm)a;
+            if (!coll_has_algorithm(job.kind, job.algorithm)) {
+                continue;
+            }
+            job.in_place = false;
+            do_job(&job, 1 + (uint32_t)c % 3);
+            job.in_place = has_in_place(job.kind);
+            if (job.in_place) {
+                do_job(&job, 1);
+            }
+        }
+    }
+    close_far();
+}
+END_TEST
+
+START_TEST(every_type_and_op_is_exact)
+{
+    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT};
+
+    open_far(3, 1u << 20, 2, HOSTMEM_FAR_NONE);
+    for (int dtype = 0; dtype < WEFT_N_DTYPES; dtype++) {
+        for (int op = 0; op < WEFT_N_REDOPS; op++) {
+            struct coll_job job = {.kind = COLL_ALL_REDUCE,
+                                   .algorithm = by[(dtype + op) % 2],
+                                   .dtype = (enum weft_dtype)dtype,
+                                   .op = (enum weft_redop)op,
+                                   .count = 1013,
+                                   .in_place = op % 2 == 1};
+
+            do_job(&job, 1);
+        }
+    }
+    close_far();
+}
+END_TEST
+
+/* A NIC that was said to reach the GPU's memory, and does not: from then on it is staged, also on
+ * connections that are used for the first time later. */
+START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
+{
+    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+                           .algorithm = COLL_RING,
+                           .dtype = WEFT_INT32,
+                           .op = WEFT_SUM,
+                           .count = 200003};
+    uint32_t n_refused[3];
+
+    open_far(3, 1u << 20, 3, HOSTMEM_FAR_CLAIMED);
+    do_job(&job, 2);
+    for (uint32_t r = 0; r < 3; r++) {
+        n_refused[r] = hostmem_far_n_refused(grid.fabric.hosts[r].env);
+        ck_assert_uint_gt(n_refused[r], 0);
+    }
+    job.algorithm = COLL_DIRECT;
+    do_job(&job, 2);
+    job.in_place = true;
+    do_job(&job, 1);
+    for (uint32_t r = 0; r < 3; r++) {
+        ck_assert_uint_eq(hostmem_far_n_refused(grid.fabric.hosts[r].env), n_refused[r]);
+    }
+    close_far();
+}
+END_TEST
+
+/* Where a dma-buf leads to the memory, messages go straight there, and the CPU still cannot. */
+START_TEST(dma_bufs_are_straight)
+{
+    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT, COLL_TREE};
+
+    open_far(3, 1u << 20, 3, HOSTMEM_FAR_DMABUF);
+    for (size_t a = 0; a < WEFT_LENGTH(by); a++) {
+        struct coll_job job = {.kind = COLL_ALL_REDUCE,
+                               .algorithm = by[a],
+                               .dtype = WEFT_INT32,
+                               .op = WEFT_SUM,
+                               .count = 200003,
+                               .in_place = a == 1};
+
+        do_job(&job, 1);
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        ck_assert_uint_eq(hostmem_far_n_refused(grid.fabric.hosts[r].env), 0);
+    }
+    close_far();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("coll/staged");
+    TCase *tcase = tcase_create("data");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, every_kind_and_algorithm_is_exact, 0, 2 * COLL_N_KINDS);
+    tcase_add_test(tcase, every_type_and_op_is_exact);
+    tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
+    tcase_add_test(tcase, dma_bufs_are_straight);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}

@@ -1,0 +1,36 @@
+/* Rails that nobody answered on, while others carried the job. */
+#include "base/text.h"
+#include "diag/private.h"
+
+static void inspect(const struct diag_input *input, const struct diag_host *host,
+                    const struct diag_error *why, struct diag_findings *out)
+{
+    struct diag_case c;
+    struct diag_finding finding;
+    const struct diag_entry *because;
+
+    diag_case_init(&c, input, host, why);
+    diag_judge(&c, &finding);
+    because = finding.entry;
+    finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
+    finding.severity = DIAG_WARNING;
+    finding.is_survived = true;
+    diag_evidence_text(&finding, "because", because->code);
+    diag_say(out, &finding);
+}
+
+void diag_inspect_left_out(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        if (!host->was_observed || host->has_hung || host->n_errors > 0) {
+            return; /* something failed: that is told */
+        }
+    }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t k = 0; k < input->hosts[i].n_left_out; k++) {
+            inspect(input, &input->hosts[i], &input->hosts[i].left_out[k], out);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+/* Ports that come and go under a flow: those it is not to use now, which lanes end with them,
+ * and what one that is back may be used for. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "xfer/flow_private.h"
+
+#define HOLD_MAX_NS INT64_C(10000000000)
+#define FLAPS_KEPT_NS INT64_C(60000000000)
+
+/* ---- suspects ---- */
+
+void flow_leave_out(struct flow *flow, const struct rdma_port *port,
+                    const struct weft_error *why)
+{
+    flow_suspect(flow, port->device_index, port->port, false);
+    if (!flow->was_up && flow->left_out == NULL) {
+        flow->left_out = weft_calloc(1, sizeof(*flow->left_out));
+        *flow->left_out = *why;
+        flow->left_out_port =
+            (struct flow_suspect){.device = port->device_index, .port = port->port};
+    }
+}
+
+const struct weft_error *flow_left_out(const struct flow *flow)
+{
+    for (uint32_t i = 0; flow->was_up && i < flow->n_suspects; i++) {
+        const struct flow_suspect *suspect = &flow->suspects[i];
+
+        if (suspect->device == flow->left_out_port.device &&
+            suspect->port == flow->left_out_port.port && !suspect->is_down) {
+            return flow->left_out;
+        }
+    }
+    return NULL;
+}
+
+void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down)
+{
+    for (uint32_t i = 0; i < flow->n_suspects; i++) {
+        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
+            flow->suspects[i].is_down = is_down || flow->suspects[i].is_down;
+            return;
+        }
+    }
+    if (flow->n_suspects < WEFT_LENGTH(flow->suspects)) {
+        flow->suspects[flow->n_suspects++] =
+            (struct flow_suspect){.device = device, .port = port, .is_down = is_down};
+    }
+}
+
+void flow_acquit(struct flow *flow, uint32_t i)
+{
+    flow->n_suspects--;
+    memmove(&flow->suspects[i], &flow->suspects[i + 1],
+            (flow->n_suspects - i) * sizeof(flow->suspects[0]));
+}
+
+/* ---- lanes ---- */
+
+static const struct conn_rail *rail_by(const struct conn *conn, uint32_t device,
+                                       uint8_t port)
+{
+    for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
+        if (conn->rails[r].port->device_index == device &&
+            conn->rails[r].port->port == port) {
+            return &conn->rails[r];
+        }
+    }
+    return NULL;
+}
+
+static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
+{
+    return rail_by(conn, device, port) != NULL;
+}
+
+/* Which cable it was, in the words of the connection's own failures. */
+static void name_rail(struct weft_error *why, const struct conn *conn,
+                      const struct conn_rail *rail)
+{
+    char gid[IO_IP_TEXT_BYTES];
+
+    weft_error_text(why, "peer", conn->peer.host);
+    weft_error_text(why, "local_port", rail->port->name);
+    weft_error_text(why, "local_gid",
+                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
+    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
+    weft_error_text(why, "remote_gid",
+                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
+}
+
+/* Events tell what was: the port may be back by the time one is looked at. */
+static bool is_active(const struct flow *flow, uint32_t device, uint8_t port)
+{
+    for (uint32_t i = 0; i < flow->rdma->n_ports; i++) {
+        if (flow->rdma->ports[i].device_index == device &&
+            flow->rdma->ports[i].port == port) {
+            return flow->rdma->ports[i].is_active;
+        }
+    }
+    return false;
+}
+
+/* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
+ * If not, the queue pairs' own retries are the best chance: a cable that is back in time costs
+ * no more than they do. Before there is data set-up is not worth waiting for, unless the port is
+ * back already. */
+static bool has_another_way(const struct flow *flow, const struct flow_lane *lane,
+                            bool is_back)
+{
+    return flow->config.n_lanes > 1 || lane->conn->n_rails > 1 ||
+           (!flow->was_up && !is_back);
+}
+
+/* Lanes that are not to wait for their queue pairs to tell. `why` says what became of the port. */
+static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
+                       bool even_the_last, const struct weft_error *why)
+{
+    bool is_back = is_active(flow, device, port);
+
+    if (uses(flow->trial, device, port)) {
+        flow_retire(flow, flow->trial);
+        flow->trial = NULL;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+        struct weft_error named = *why;
+
+        if ((lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) &&
+            uses(lane->conn, device, port) &&
+            (even_the_last || has_another_way(flow, lane, is_back))) {
+            name_rail(&named, lane->conn, rail_by(lane->conn, device, port));
+            flow_lane_fail(flow, lane, &named);
+            io_task_wake(&lane->conn->task);
+        }
+    }
+}
+
+static void port_down(struct flow *flow, uint32_t device, uint8_t port)
+{
+    weft_ns now = io_now(flow->rdma->env);
+    struct weft_error why = {0};
+
+    flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
+    flow->flapped_ns = now;
+    flow->trial_ns = WEFT_NEVER;
+    flow_suspect(flow, device, port, true);
+    weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device, port);
+    fail_lanes(flow, device, port, false, &why);
+}
+
+/* A port that came back: where a lane is up without it a trial says when it may be used. Else
+ * there is nothing to lose, but that alternates need not be left for a port that flaps. */
+static void port_up(struct flow *flow, uint32_t device, uint8_t port)
+{
+    bool is_needed = flow_lesser_lane(flow) == NULL;
+    weft_ns hold = flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
+    weft_ns now = io_now(flow->rdma->env);
+
+    for (uint32_t i = flow->n_suspects; i-- > 0;) {
+        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
+            flow->suspects[i].is_down = false;
+            if (is_needed) {
+                flow_acquit(flow, i);
+            }
+        }
+    }
+    flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
+            lane->retry_ns = flow_any_up(flow) ? now + hold : now;
+        }
+        if (lane->conn != NULL) {
+            io_task_wake(&lane->conn->task);
+        }
+    }
+}
+
+void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_up)
+{
+    if (!flow->config.may_fail_over || flow->is_closing ||
+        flow->error.status != WEFT_OK) {
+        return;
+    }
+    flow->n_looks++;
+    if (is_up) {
+        port_up(flow, device, port);
+    } else {
+        port_down(flow, device, port);
+    }
+}
+
+/* Its ports are inactive in what this end tells from now on, so that neither end chooses them. */
+void flow_device_lost(struct flow *flow, uint32_t device)
+{
+    const struct rdma *rdma = flow->rdma;
+    struct weft_error why = {0};
+    bool any_left = false;
+
+    if (flow->is_closing || flow->error.status != WEFT_OK) {
+        return;
+    }
+    flow->n_looks++;
+    weft_fail_errno(&why, EIO, "device", "%s is gone", rdma->env->devices[device]->name);
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        any_left = any_left || !rdma->is_lost[rdma->ports[i].device_index];
+        if (rdma->ports[i].device_index == device) {
+            fail_lanes(flow, device, rdma->ports[i].port, true, &why);
+        }
+    }
+    if (!any_left) {
+        flow_give_up(flow, flow->without_ns != 0 ? &flow->first_failure : &why);
+    }
+}
