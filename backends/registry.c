@@ -18,11 +18,13 @@
 #include "base/text.h"
 
 static const struct backend backends[] = {
-    {"sim", "a whole fabric in one process, in virtual time", &backend_sim},
-    {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft},
-    {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe},
+    {"sim", "a whole fabric in one process, in virtual time", &backend_sim, NULL},
+    {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft,
+     soft_can_express},
+    {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe,
+     rxe_can_express},
     {"verbs", "real RoCE v2 NICs of machines that are there, each reached by ssh",
-     &backend_machines},
+     &backend_machines, machines_can_express},
 };
 
 const struct backend *backend_at(unsigned index)
@@ -30,36 +32,21 @@ const struct backend *backend_at(unsigned index)
     return index < WEFT_LENGTH(backends) ? &backends[index] : NULL;
 }
 
-static const struct backend *find(const char *name)
+const struct world_ops *backend_find(const char *name)
 {
     for (size_t i = 0; i < WEFT_LENGTH(backends); i++) {
         if (strcmp(backends[i].name, name) == 0) {
-            return &backends[i];
+            return backends[i].ops;
         }
     }
     return NULL;
-}
-
-const struct world_ops *backend_find(const char *name)
-{
-    const struct backend *backend = find(name);
-    return backend == NULL ? NULL : backend->ops;
 }
 
 bool backend_can_express(const struct backend *backend, const struct world_spec *spec)
 {
     struct weft_error error = {0};
 
-    if (backend->ops == &backend_rxe) {
-        return rxe_can_express(spec, &error) == WEFT_OK;
-    }
-    if (backend->ops == &backend_soft) {
-        return soft_can_express(spec, &error) == WEFT_OK;
-    }
-    if (backend->ops == &backend_machines) {
-        return machines_can_express(spec, &error) == WEFT_OK;
-    }
-    return true;
+    return backend->can_express == NULL || backend->can_express(spec, &error) == WEFT_OK;
 }
 
 weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,

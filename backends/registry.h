@@ -10,11 +10,13 @@
 #include "io/machine.h"
 #include "io/world.h"
 
-/* A backend of the design; `ops` is NULL until it is built. */
+/* A backend of the design. */
 struct backend {
     const char *name;        /* "sim" */
     const char *description; /* one line, for `weft list` and --help */
     const struct world_ops *ops;
+    /* WEFT_OK, or why not; NULL: it has all that a world can be. */
+    weft_status (*can_express)(const struct world_spec *spec, struct weft_error *error);
 };
 
 /* The `index`th, or NULL past the last. */

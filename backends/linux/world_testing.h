@@ -8,7 +8,7 @@
 /* The first member of a world of this kind. */
 struct loop_world {
     struct world world;
-    struct linux_loop *loop; /* Not owned */
+    struct linux_loop *loop; /* The world's, which ends it */
 };
 
 static inline struct loop_world *loop_world_of(const struct world *world)

@@ -30,6 +30,22 @@ static void enter(struct boot *boot, enum boot_dial next)
                      client->attempt);
 }
 
+/* This process or this machine has too little of something, which may pass. */
+static bool is_short(int error_number)
+{
+    return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
+           error_number == ENOMEM;
+}
+
+/* When what `is_so` now began to be so, given when it did before (0: it was not); 0: it is not. */
+static weft_ns since(weft_ns began, bool is_so, weft_ns now)
+{
+    if (!is_so) {
+        return 0;
+    }
+    return began == 0 ? now : began;
+}
+
 /* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
 static weft_status retry(struct boot *boot, int error_number)
 {
@@ -38,14 +54,8 @@ static weft_status retry(struct boot *boot, int error_number)
 
     frame_close(&client->stream.link, true);
     client->last_errno = error_number;
-    client->short_ns = error_number != EMFILE && error_number != ENFILE &&
-                               error_number != ENOBUFS && error_number != ENOMEM
-                           ? 0
-                       : client->short_ns == 0 ? now
-                                               : client->short_ns;
-    client->refused_ns = error_number != ECONNREFUSED ? 0
-                         : client->refused_ns == 0    ? now
-                                                      : client->refused_ns;
+    client->short_ns = since(client->short_ns, is_short(error_number), now);
+    client->refused_ns = since(client->refused_ns, error_number == ECONNREFUSED, now);
     if (client->state != BOOT_DIAL_IDLE) {
         enter(boot, BOOT_DIAL_IDLE);
     }

@@ -310,6 +310,7 @@ static int examine_here(struct cli_options *options, struct examination *all,
 static int examine(struct cli_options *options, struct examination *all)
 {
     bool tells = true;
+    json_t *document;
     int code;
 
     if (options->n_operands == 0) {
@@ -323,8 +324,13 @@ static int examine(struct cli_options *options, struct examination *all)
         return code;
     }
     doctor_compare_ends(all);
-    code = doctor_verdict(all);
-    return tells && !doctor_tell(options, all) ? CLI_USAGE : code;
+    document = doctor_document(all);
+    code = doctor_verdict(document);
+    if (tells && !doctor_tell(options, all, document)) {
+        code = CLI_USAGE;
+    }
+    json_decref(document);
+    return code;
 }
 
 int cli_doctor(struct cli_options *options)

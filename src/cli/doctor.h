@@ -29,10 +29,11 @@ bool doctor_add_hosts(struct examination *all, const json_t *document, bool only
 void doctor_compare_ends(struct examination *all);
 /* All that is known, as `--json` has it; the caller's. */
 json_t *doctor_document(const struct examination *all);
-/* For people, or as `--json` asks. False after a message. */
-bool doctor_tell(const struct cli_options *options, const struct examination *all);
-/* CLI_FAILED if a finding is an error. */
-int doctor_verdict(const struct examination *all);
+/* `document` of `all` as `--json` asks, or for people. False after a message. */
+bool doctor_tell(const struct cli_options *options, const struct examination *all,
+                 const json_t *document);
+/* CLI_FAILED if a finding of `document` is an error. */
+int doctor_verdict(const json_t *document);
 
 /* ---- doctor_join.c ---- */
 

@@ -107,9 +107,9 @@ json_t *doctor_document(const struct examination *all)
     return document;
 }
 
-bool doctor_tell(const struct cli_options *options, const struct examination *all)
+bool doctor_tell(const struct cli_options *options, const struct examination *all,
+                 const json_t *document)
 {
-    json_t *document = doctor_document(all);
     struct weft_text text = {0};
     bool ok;
 
@@ -125,13 +125,11 @@ bool doctor_tell(const struct cli_options *options, const struct examination *al
         ok = cli_print(text.bytes, text.n);
     }
     weft_text_fini(&text);
-    json_decref(document);
     return ok;
 }
 
-int doctor_verdict(const struct examination *all)
+int doctor_verdict(const json_t *document)
 {
-    json_t *document = doctor_document(all);
     int code = CLI_OK;
     size_t i;
     json_t *finding;
@@ -144,6 +142,5 @@ int doctor_verdict(const struct examination *all)
             code = CLI_FAILED;
         }
     }
-    json_decref(document);
     return code;
 }
