@@ -1,32 +1,16 @@
 """Transports inside a host: who reaches whom by what and why, on every backend; ends and leftovers."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from inside import run, a_killed_rank_ends_its_neighbours, processes_share_memory, ways
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = ROOT / os.environ.get("WEFT", "build/weft")
 INSIDE = sorted(path.stem for path in (ROOT / "scenarios/inside").glob("*.yaml"))
-LONG = ("--set", "faults.0.at=2s", "--set", "jobs.0.all_reduce.repeat=100000",
-        "--set", "expect.result=fail")
-
-
-def run(name, *arguments, code=(0,)):
-    done = subprocess.run([WEFT, "run", f"scenarios/inside/{name}.yaml", *arguments, "--json"],
-                          cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode in code, (name, done.stdout[-2000:], done.stderr[-2000:])
-    return json.loads(done.stdout)
-
-
-def leftovers():
-    return [path.name for path in Path("/dev/shm").glob("weft-*")]
-
-
-def ways(document):
-    return {(c["from"], c["to"]): (c["transport"], c["reason"]) for c in document["connections"]}
 
 
 @pytest.mark.parametrize("name", INSIDE)
@@ -123,54 +107,12 @@ def test_plans_come_near_the_bound_of_what_is_inside(name):
         assert least <= share < 1.01, (job["job"], job["algorithm"], share)
 
 
-# The real thing: processes, /dev/shm, and the simulated NIC's engine or the kernel's.
-
-def can(backend):
-    done = subprocess.run([WEFT, "run", "scenarios/basic/pair.yaml", "--backend", backend,
-                           "--set", "jobs=[{barrier: }]", "--set", "expect={}"],
-                          cwd=ROOT, capture_output=True, check=False)
-    return done.returncode == 0
-
-
-@pytest.fixture(scope="module", name="backend", params=["soft", "rxe"])
-def fixture_backend(request):
-    if not can(request.param):
-        pytest.skip(f"SKIP {request.param}: it does not run here; enable with: make rxe-guest")
-    return request.param
-
-
-SMALL = ("--set", "jobs=[{all_reduce: {bytes: [8, 1MiB]}}, {all_to_all: {bytes: 64KiB}}]",
-         "--set", "expect={data: exact}", "--backend")
-
+# The real thing: processes, /dev/shm, and the simulated NIC's engine; the kernel's: test_transports_rxe.
 
 @pytest.mark.parametrize("name, n_ranks", [("two-hosts-4", 4), ("three-hosts-6", 6)])
-def test_processes_of_a_host_share_memory(backend, name, n_ranks):
-    document = run(name, *SMALL, backend)
-    found = ways(document)
-    assert document["result"] == "pass"
-    assert len(found) == n_ranks * (n_ranks - 1)
-    for (a, b), (transport, reason) in found.items():
-        if a // 2 == b // 2:
-            assert (transport, reason.split("; ")[-1]) == ("shm", "shm: same /dev/shm")
-        else:
-            assert (transport, reason) == ("net", "net: another host")
-    assert leftovers() == []
+def test_processes_of_a_host_share_memory(name, n_ranks):
+    processes_share_memory("soft", name, n_ranks)
 
 
-def test_processes_in_containers_use_the_network():
-    if os.getuid() != 0 or not can("rxe"):
-        pytest.skip("SKIP rxe containers: no guest kernel; enable with: make rxe-guest")
-    document = run("containers-2", *SMALL, "rxe")
-    assert document["result"] == "pass"
-    assert {way for way, _ in ways(document).values()} == {"net"}
-    assert all("shm: other /dev/shm" in reason for _, reason in ways(document).values())
-
-
-def test_a_killed_rank_ends_its_neighbours_and_leaves_nothing(backend):
-    document = run("killed-rank", *LONG, "--set", "faults.0.process=1", "--set",
-                   "topology={defaults: {ports: [p0]}, nodes: {titanic: {gpus: 2}, iceberg: "
-                   "{ranks: 0}}, links: [{endpoints: ['titanic:p0', 'iceberg:p0'], "
-                   "subnet: 192.168.100.0/24}]}", "--backend", backend)
-    assert document["result"] == "pass", document["expectations"]
-    assert [f["where"]["peer"] for f in document["findings"]] == ["titanic/1"]
-    assert leftovers() == []
+def test_a_killed_rank_ends_its_neighbours_and_leaves_nothing():
+    a_killed_rank_ends_its_neighbours("soft")
