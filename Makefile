@@ -11,6 +11,7 @@ CLANG ?= clang
 O ?= -O2
 SAN ?=
 BUILD ?= build
+ARCH ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -88,7 +89,7 @@ help:
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
-	@echo 'make deb        Debian packages weft and libnccl-net-mesh, in $(BUILD)/deb'
+	@echo 'make deb        Debian packages weft and libnccl-net-mesh, in $(BUILD)/deb; ARCH=arm64: cross'
 	@echo 'make asan       build/asan/weft, for trying things by hand'
 	@echo 'make clean'
 
@@ -123,11 +124,11 @@ $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	@echo "  AR    $@"
-	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
 	@echo "  AR    $@"
-	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@echo "  CC    $<"
@@ -263,9 +264,17 @@ install: all
 uninstall: all
 	@$(INSTALL) uninstall
 
-# Packages weft and libnccl-net-mesh for this architecture, in $(BUILD)/deb.
+# Packages weft and libnccl-net-mesh, in $(BUILD)/deb. With ARCH=arm64 for that architecture, in
+# build/arm64/deb, by Debian's cross compiler (ci/deps arm64); the weft of this one makes pages and
+# completions.
+CROSS = $(shell dpkg-architecture -a$(ARCH) -qDEB_HOST_GNU_TYPE 2>/dev/null)-
 deb: all
+ifeq ($(ARCH),)
 	@ci/deb/build --build $(BUILD)
+else
+	@$(SUB) ARCH= CC=$(CROSS)gcc AR=$(CROSS)ar NVCC= BUILD=build/$(ARCH) all
+	@ci/deb/build --build build/$(ARCH) --arch $(ARCH) --weft $(WEFT)
+endif
 
 clean:
 	rm -rf $(BUILD)

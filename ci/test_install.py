@@ -274,6 +274,34 @@ def test_the_plugin_depends_on_the_c_library_only(packages):
     assert set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-aarch64.so.1"}
 
 
+def test_a_cross_compiler_that_is_missing_is_named(tmp_path):
+    """Of an architecture that nobody has one for."""
+    ran = subprocess.run(["ci/deb/build", "--build", str(WEFT.parent), "--arch", "m68k"], cwd=ROOT,
+                         capture_output=True, text=True, check=False, timeout=60)
+    if shutil.which("dpkg-shlibdeps") is not None:
+        assert ran.returncode == 3
+        assert "m68k-linux-gnu-strip is missing: ci/deps m68k" in ran.stderr
+
+
+@pytest.mark.skipif(
+    None in (shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64-static")) or
+    not Path("/usr/lib/aarch64-linux-gnu/libyaml.so").exists(),
+    reason="SKIP arm64 packages: no cross compiler here; enable with: ci/deps arm64")
+def test_packages_for_arm64_run_there(tmp_path):
+    """Built here, run in user-mode emulation, from the packages."""
+    made = subprocess.run(["make", "-s", "deb", "ARCH=arm64", "BUILD=build"], cwd=ROOT,
+                          capture_output=True, text=True, check=True, timeout=850).stdout.split()
+    for file in (name for name in made if name.endswith(".deb")):
+        assert output("dpkg-deb", "-f", file, "Architecture").strip() == "arm64"
+        output("dpkg", "-x", file, tmp_path)
+    weft = ["qemu-aarch64-static", tmp_path / "usr/bin/weft"]
+    plugin = tmp_path / "usr/lib/aarch64-linux-gnu/libnccl-net-mesh.so"
+    assert output(*weft, "--version") == output(WEFT, "--version")
+    assert "keeps the contract" in output(
+        *weft, "plugin-check", "--backend", "sim", "--netversion", "12", "--messages", "20",
+        "--sequences", "3", plugin)
+
+
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="SKIP lintian: it is not here")
 def test_lintian_has_nothing_to_say(packages):
     ran = subprocess.run(["lintian", "--allow-root", *packages[1].values()], capture_output=True,
