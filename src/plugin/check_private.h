@@ -42,8 +42,7 @@ enum check_call {
 
 /* What one thread is doing, for whoever watches from outside. */
 struct check_thread {
-    _Atomic int call;      /* enum check_call under way */
-    _Atomic int64_t since; /* ns, monotonic */
+    _Atomic int call; /* enum check_call under way */
     _Atomic int is_used;
     _Atomic uint64_t n_calls, n_messages;
 };
@@ -104,6 +103,18 @@ void check_end(const struct check *check, uint32_t thread);
 void check_moved(const struct check *check);
 /* Waits until all ranks are here. */
 void check_meet(const struct check *check);
+/* For how many looks in a row something has been the same. */
+struct check_age {
+    uint64_t value;
+    int64_t looks;
+};
+struct check_ages { /* Starts as {0}. */
+    struct check_age moved, starved, calls[CHECK_THREADS];
+};
+/* One look from outside, whenever it comes. */
+void check_look(const struct check *check, struct check_ages *ages);
+/* True, and told, if a call lasts or everything stands still for too many looks. */
+bool check_is_over(const struct check *check, const struct check_ages *ages);
 /* Runs `body` in a process of its own and watches it. False: it broke something, as
  * shared->verdict tells then. */
 bool check_watch(struct check *check, void (*body)(struct check *check));

@@ -103,10 +103,10 @@ static unsigned count_descriptors(void)
  * or, where nothing is known (0), for a number that stays. */
 static unsigned settle(const struct check *check, unsigned at_most)
 {
-    int64_t until = check_now() + (int64_t)check->options->patience_ms * 1000000 / 2;
     unsigned n = count_descriptors(), n_same = 0;
 
-    while (n > at_most && check_now() < until && n_same < STAYS) {
+    for (int i = 0; i < check->options->patience_ms / 2 && n > at_most && n_same < STAYS;
+         i++) {
         static const struct timespec pause = {.tv_nsec = 1000000};
         unsigned before = n;
 

@@ -1,5 +1,8 @@
 /* A check runs in processes of its own, watched from outside: a call that does not return, a
- * crash and a standstill are findings like any other. */
+ * crash and a standstill are findings like any other.
+ *
+ * Patience is counted in looks, not read from a clock: on a machine with too much to do, or one
+ * that stood still for a while, looks come late, too, and each counts once. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -102,7 +105,6 @@ void check_begin(const struct check *check, uint32_t thread, enum check_call cal
     struct check_thread *of = &check->shared->threads[thread];
 
     weft_check(thread < CHECK_THREADS);
-    atomic_store_explicit(&of->since, check_now(), memory_order_relaxed);
     atomic_store_explicit(&of->call, (int)call, memory_order_release);
     atomic_fetch_add_explicit(&of->n_calls, 1, memory_order_relaxed);
 }
@@ -153,19 +155,43 @@ void check_logger(int level, unsigned long subsystems, const char *file, int lin
 
 /* ---- outside ---- */
 
-/* True if a thread is in one call for too long. */
-static bool is_stuck(const struct check *check)
+static void count(struct check_age *age, uint64_t value)
 {
-    int64_t patience = (int64_t)check->options->patience_ms * 1000000;
-    int64_t now = check_now();
+    age->looks = age->value == value ? age->looks + 1 : 0;
+    age->value = value;
+}
 
+void check_look(const struct check *check, struct check_ages *ages)
+{
+    const struct check_shared *shared = check->shared;
+
+    count(&ages->moved, (uint64_t)atomic_load(&shared->moved_ns));
+    count(&ages->starved, (uint64_t)atomic_load(&shared->starved_ns));
     for (uint32_t i = 0; i < CHECK_THREADS; i++) {
-        struct check_thread *thread = &check->shared->threads[i];
+        const struct check_thread *thread = &shared->threads[i];
         int call = atomic_load_explicit(&thread->call, memory_order_acquire);
+
+        count(&ages->calls[i], call == CALL_NONE ? 0 : atomic_load(&thread->n_calls));
+        if (call == CALL_NONE) {
+            ages->calls[i].looks = 0;
+        }
+    }
+}
+
+static int64_t patience_of(const struct check *check)
+{
+    return (int64_t)check->options->patience_ms * 1000000 / LOOK_NS;
+}
+
+/* True if a thread is in one call for too long. */
+static bool is_stuck(const struct check *check, const struct check_ages *ages)
+{
+    for (uint32_t i = 0; i < CHECK_THREADS; i++) {
+        int call = atomic_load(&check->shared->threads[i].call);
         const char *clause;
         char text[100];
 
-        if (call == CALL_NONE || now - atomic_load(&thread->since) < patience) {
+        if (ages->calls[i].looks < patience_of(check)) {
             continue;
         }
         clause = call == CALL_CONNECT  ? "connect.blocks"
@@ -180,17 +206,15 @@ static bool is_stuck(const struct check *check)
 }
 
 /* True if nothing moved for too long. */
-static bool is_still(const struct check *check)
+static bool is_still(const struct check *check, const struct check_ages *ages)
 {
-    int64_t patience = (int64_t)check->options->patience_ms * 2000000;
-    int64_t now = check_now();
     bool is_starved;
     char text[100];
 
-    if (now - atomic_load(&check->shared->moved_ns) < patience) {
+    if (ages->moved.looks < 2 * patience_of(check)) {
         return false;
     }
-    is_starved = now - atomic_load(&check->shared->starved_ns) < patience / 2;
+    is_starved = ages->starved.value != 0 && ages->starved.looks < patience_of(check);
     weft_format(text, sizeof(text), "nothing moved for %d ms",
                 2 * check->options->patience_ms);
     tell(check,
@@ -200,6 +224,11 @@ static bool is_still(const struct check *check)
                                              : "message.lost"),
          text);
     return true;
+}
+
+bool check_is_over(const struct check *check, const struct check_ages *ages)
+{
+    return is_stuck(check, ages) || is_still(check, ages);
 }
 
 static void tell_crash(const struct check *check, int status)
@@ -240,6 +269,7 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
 {
     static const struct timespec look = {.tv_nsec = LOOK_NS};
     struct check_shared *shared = check->shared;
+    struct check_ages ages = {0};
     pid_t pid, ended;
     int status = 0;
     bool is_unsaid = false;
@@ -258,7 +288,8 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
     do {
         nanosleep(&look, NULL);
         ended = waitpid(pid, &status, WNOHANG);
-    } while (ended == 0 && !is_stuck(check) && !is_still(check));
+        check_look(check, &ages);
+    } while (ended == 0 && !check_is_over(check, &ages));
     kill(-pid, SIGKILL);
     if (ended == 0) {
         waitpid(pid, NULL, 0);
@@ -268,7 +299,7 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
         is_unsaid = true;
     }
     if (ended != 0 ? status != 0 || is_unsaid
-                   : is_unsaid && !is_stuck(check) && !is_still(check)) {
+                   : is_unsaid && !check_is_over(check, &ages)) {
         tell_crash(check, status);
     }
     return atomic_load(&shared->verdict) == VERDICT_NONE;

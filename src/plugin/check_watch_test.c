@@ -77,6 +77,55 @@ START_TEST(something_is_said_of_every_end)
 }
 END_TEST
 
+/* However late looks come, each counts once: 20 ms are 4 of them for a call, 8 for a standstill. */
+START_TEST(patience_is_counted_in_looks)
+{
+    struct check_ages ages = {0};
+
+    options.patience_ms = 20;
+    check_moved(&watched);
+    check_look(&watched, &ages);
+    check_begin(&watched, 3, CALL_ACCEPT);
+    for (int i = 0; i < 4; i++) {
+        check_look(&watched, &ages);
+        ck_assert(!check_is_over(&watched, &ages));
+    }
+    check_end(&watched, 3);
+    check_begin(&watched, 3, CALL_ACCEPT); /* another one: it has time of its own */
+    for (int i = 0; i < 4; i++) {
+        check_look(&watched, &ages);
+        if (i == 1) {
+            check_moved(&watched); /* elsewhere */
+        }
+        ck_assert(!check_is_over(&watched, &ages));
+    }
+    check_look(&watched, &ages);
+    ck_assert(check_is_over(&watched, &ages));
+    ck_assert_str_eq(shared->clause, "accept.blocks");
+}
+END_TEST
+
+/* Row: whether irecv gave no request just before, or long ago. */
+START_TEST(a_standstill_is_told_by_what_came_before)
+{
+    struct check_ages ages = {0};
+
+    options.patience_ms = 20;
+    check_moved(&watched);
+    atomic_store(&shared->starved_ns, 1);
+    for (int i = 0; i < 8; i++) {
+        check_look(&watched, &ages);
+        if (_i == 1 && i == 5) {
+            atomic_store(&shared->starved_ns, 2);
+        }
+        ck_assert(!check_is_over(&watched, &ages));
+    }
+    check_look(&watched, &ages);
+    ck_assert(check_is_over(&watched, &ages));
+    ck_assert_str_eq(shared->clause, _i == 1 ? "requests.recycled" : "message.lost");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("check_watch");
@@ -85,6 +134,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, something_is_said_of_every_end, 0,
                         sizeof(rows) / sizeof(rows[0]));
+    tcase_add_test(tcase, patience_is_counted_in_looks);
+    tcase_add_loop_test(tcase, a_standstill_is_told_by_what_came_before, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
