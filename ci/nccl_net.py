@@ -8,7 +8,7 @@ LIMIT_S = 60
 LOGGER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int,
                           ctypes.c_char_p, ctypes.c_char_p)
 NAMES = ("init devices getProperties listen connect accept regMr regMrDmaBuf deregMr isend irecv "
-         "iflush test").split()
+         "iflush test closeSend closeRecv closeListen").split()
 
 
 class Plugin:

@@ -191,12 +191,17 @@ def test_settings_that_make_no_sense_are_told():
                               "WEFT_DEVICES": "none_such", "NCCL_MESH_TIMEOUT": "99",
                               "NCCL_IB_HCA": "mlx5_0", "NCCL_IB_GID_INDEX": "3",
                               "NCCL_IB_TC": "256", "NCCL_IB_RETRY_CNT": "x",
-                              "NCCL_SOCKET_IFNAME": "^docker", "NCCL_MESH_SECRET": "ab"})
+                              "NCCL_SOCKET_IFNAME": "^docker", "NCCL_MESH_SECRET": "ab",
+                              "NCCL_IB_MERGE_NICS": "0", "NCCL_IB_SL": "", "NCCL_IB_HCAS": "x",
+                              "NCCL_MESH_FAST_FAIL": "1", "NCCL_MESH_SECRETS": "abab;"})
     for wanted in ("NCCL_MESH_TIMEOUT=99: not a number from 1 to 22", "NCCL_IB_GID_INDEX=3: ",
                    "NCCL_IB_TC=256: not a number from 0 to 255", "NCCL_IB_RETRY_CNT=x: ",
-                   "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64"):
+                   "NCCL_SOCKET_IFNAME=^docker: ", "NCCL_MESH_SECRET: not 64",
+                   "NCCL_IB_MERGE_NICS: of NCCL's own network", "NCCL_IB_HCAS: of NCCL's own",
+                   "NCCL_MESH_FAST_FAIL: no setting of this plugin", "NCCL_MESH_SECRETS: no setting"):
         assert wanted in ran.stderr
-    assert "ab;" not in ran.stderr
+    for unwanted in "ab;", "NCCL_IB_SL", "NCCL_IB_HCA:", "NCCL_MESH_BACKEND:":
+        assert unwanted not in ran.stderr
 
 
 @needs_namespaces
@@ -242,6 +247,15 @@ def test_a_mesh_on_loopback_needs_no_privilege(n, cables):
     ran = subprocess.run([sys.executable, "ci/plugin_ring.py", PLUGIN, str(n), cables], cwd=ROOT,
                          capture_output=True, text=True, timeout=120, check=False)
     assert ran.stdout.split() == ["from", *map(str, [n - 1, *range(n - 1)])], ran.stderr
+
+
+def test_the_child_of_a_fork_is_refused_and_its_parent_goes_on():
+    ran = subprocess.run([sys.executable, "ci/plugin_fork.py", PLUGIN], cwd=ROOT,
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines() == [
+        "child: devices 5, listen 4, connect 5, accept 5, regMr 4, closeListen 0, init 5: "
+        "not in the child of a fork: its parent had started", "parent: a message came"]
 
 
 @needs_namespaces

@@ -113,7 +113,7 @@ static void done(void *context)
     (void)context;
 }
 
-static uint32_t count_objects(const struct harness *harness, uint32_t host)
+uint32_t harness_objects(const struct harness *harness, uint32_t host)
 {
     struct io_env *env = harness->world->ops->host_env(harness->world, host, 0);
     uint32_t n = 0;
@@ -169,7 +169,7 @@ static void open_engines(struct harness *harness, const bool *relays_only)
     for (uint32_t h = 0; h < n_hosts; h++) {
         wait_for(NULL, engine_progress(harness->engines[h]));
         ck_assert_int_eq(*engine_progress(harness->engines[h]), ENGINE_READY);
-        harness->idle_objects[h] = count_objects(harness, h);
+        harness->idle_objects[h] = harness_objects(harness, h);
     }
 }
 
@@ -278,7 +278,7 @@ void harness_expect_idle(struct harness *harness)
         engine_counters(harness->engines[h], &counters);
         ck_assert_uint_eq(counters.n_comms, 0);
         ck_assert_uint_eq(counters.n_listens, 0);
-        ck_assert_uint_eq(count_objects(harness, h), harness->idle_objects[h]);
+        ck_assert_uint_eq(harness_objects(harness, h), harness->idle_objects[h]);
     }
 }
 

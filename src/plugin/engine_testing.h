@@ -54,6 +54,8 @@ void harness_connect(struct harness *harness, uint32_t from, uint32_t to,
 /* engine_register of memory of the host. */
 weft_status harness_register(struct engine_comm *comm, void *addr, size_t length,
                              struct engine_memory **out, struct weft_error *error);
+/* Protection domains, CQs and QPs that exist on the host's NICs. */
+uint32_t harness_objects(const struct harness *harness, uint32_t host);
 /* All comms are closed: waits until nothing of them is left on any NIC. */
 void harness_expect_idle(struct harness *harness);
 void harness_close(struct harness *harness);

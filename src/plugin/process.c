@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "plugin/process.h"
 
 #include <pthread.h>
@@ -5,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -128,6 +130,7 @@ static bool start(void)
     }
     engine_config_default(&config);
     plugin_settings_read(get_setting, warn, &process.settings, &config);
+    plugin_settings_unread(environ, warn);
     process.log.level = process.settings.is_debug ? WEFT_LOG_DEBUG : WEFT_LOG_INFO;
     process.log.write = write_line;
     process.settings.plain.log = &process.log;

@@ -244,3 +244,45 @@ void plugin_settings_read(const char *(*get)(const char *name),
     read_secret(get, warn, conn);
     warn_of_others(get, warn);
 }
+
+static bool is_read(const char *name, size_t n_name)
+{
+    static const char *const of_nccl[] = {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX",
+                                          "NCCL_IB_TC", "NCCL_IB_TIMEOUT",
+                                          "NCCL_IB_RETRY_CNT"};
+    const struct plugin_setting *setting;
+
+    for (size_t i = 0; i < sizeof(of_nccl) / sizeof(of_nccl[0]); i++) {
+        if (strlen(of_nccl[i]) == n_name && memcmp(of_nccl[i], name, n_name) == 0) {
+            return true;
+        }
+    }
+    for (unsigned i = 0; (setting = plugin_setting_at(i)) != NULL; i++) {
+        if (strlen(setting->name) == n_name && memcmp(setting->name, name, n_name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void plugin_settings_unread(char *const *environment, void (*warn)(const char *text))
+{
+    static const char ours[] = "NCCL_MESH_", theirs[] = "NCCL_IB_";
+    char text[200];
+
+    for (; *environment != NULL; environment++) {
+        const char *name = *environment;
+        size_t n_name = strcspn(name, "=");
+        bool is_ours = strncmp(name, ours, sizeof(ours) - 1) == 0;
+
+        if ((!is_ours && strncmp(name, theirs, sizeof(theirs) - 1) != 0) ||
+            name[n_name] == '\0' || name[n_name + 1] == '\0' || is_read(name, n_name)) {
+            continue;
+        }
+        weft_format(text, sizeof(text), "%.*s: %s; it is ignored",
+                    n_name < 100 ? (int)n_name : 100, name,
+                    is_ours ? "no setting of this plugin (`weft plugin` lists them)"
+                            : "of NCCL's own network, which this plugin replaces");
+        warn(text);
+    }
+}

@@ -24,5 +24,9 @@ struct plugin_settings {
 void plugin_settings_read(const char *(*get)(const char *name),
                           void (*warn)(const char *text), struct plugin_settings *out,
                           struct engine_config *config);
+/* Tells `warn` of every variable of `environment` (environ(7)'s form) that has a value, is called
+ * as if it were the plugin's or NCCL's own RDMA network's, and is read by nothing here: by name
+ * only, for whoever mistyped NCCL_MESH_SECRET. */
+void plugin_settings_unread(char *const *environment, void (*warn)(const char *text));
 
 #endif
