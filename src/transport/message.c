@@ -133,7 +133,7 @@ static bool get_memory(struct wire_reader *reader, struct io_gpu_export *out)
 
     if (is_there) {
         ipc_get_export(reader, out);
-        return ok;
+        return ok && !reader->bad;
     }
     for (unsigned i = 0; i < IPC_EXPORT_BYTES; i++) {
         ok = wire_get_u8(reader) == 0 && ok;

@@ -111,17 +111,20 @@ START_TEST(fields_are_what_they_may_be)
 }
 END_TEST
 
+static const struct proxy_answer some_answer = {
+    .op = 5,
+    .sys_errno = 28,
+    .connection = 3,
+    .name = "weft-1",
+    .memory = {.handle = {{1, 2}}, .n_bytes = 8},
+};
+
 START_TEST(an_answer_comes_back)
 {
-    struct proxy_answer answer = {.op = 5,
-                                  .sys_errno = 28,
-                                  .connection = 3,
-                                  .name = "weft-1",
-                                  .memory = {.handle = {{1, 2}}, .n_bytes = 8}},
-                        back;
+    struct proxy_answer back;
     uint8_t bytes[PROXY_ANSWER_BYTES], again[PROXY_ANSWER_BYTES];
 
-    ck_assert_uint_eq(proxy_encode_answer(&answer, bytes), 150);
+    ck_assert_uint_eq(proxy_encode_answer(&some_answer, bytes), 150);
     ck_assert_int_eq(proxy_decode_answer(bytes, 150, &back, NULL), WEFT_OK);
     ck_assert_uint_eq(proxy_encode_answer(&back, again), 150);
     ck_assert_mem_eq(bytes, again, 150);
@@ -172,6 +175,23 @@ START_TEST(facts_and_blobs_come_back)
 }
 END_TEST
 
+/* An answer with a bit wrong is refused, or encodes to the same bytes: any bit. */
+START_TEST(any_answer_is_refused_or_comes_back)
+{
+    for (unsigned bit = 0; bit < 8 * PROXY_ANSWER_BYTES; bit++) {
+        uint8_t bytes[PROXY_ANSWER_BYTES], again[PROXY_ANSWER_BYTES];
+        struct proxy_answer back;
+
+        proxy_encode_answer(&some_answer, bytes);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (proxy_decode_answer(bytes, sizeof(bytes), &back, NULL) == WEFT_OK) {
+            proxy_encode_answer(&back, again);
+            ck_assert_msg(memcmp(bytes, again, sizeof(bytes)) == 0, "bit %u", bit);
+        }
+    }
+}
+END_TEST
+
 /* What decodes encodes to the same bytes: of 200 000 random requests, a bit wrong each. */
 START_TEST(any_bytes_are_refused_or_come_back)
 {
@@ -206,6 +226,7 @@ int main(void)
     tcase_add_test(tests, fields_are_what_they_may_be);
     tcase_add_test(tests, an_answer_comes_back);
     tcase_add_test(tests, facts_and_blobs_come_back);
+    tcase_add_test(tests, any_answer_is_refused_or_comes_back);
     tcase_add_test(tests, any_bytes_are_refused_or_come_back);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
