@@ -168,7 +168,7 @@ weft_status engine_connect_as(struct engine *engine,
     *out = NULL;
     status = engine_handle_split(handle, ignored, &to, error);
     if (status != WEFT_OK) {
-        finding_name(engine->rdma, error);
+        finding_name(NULL, error); /* the ports are the engine's thread's */
         return status;
     }
     status = WEFT_AGAIN;

@@ -47,6 +47,37 @@ START_TEST(a_handle_that_is_none_is_refused)
 }
 END_TEST
 
+static uint32_t n_looks;
+static const struct io_env_ops *real_ops;
+
+static const struct io_hostinfo *count_looks(struct io_env *env)
+{
+    n_looks++;
+    return real_ops->hostinfo(env);
+}
+
+/* Any thread connects; what the machine has is read again for, and belongs to, the engine's. */
+START_TEST(who_connects_does_not_look_at_the_machine)
+{
+    struct io_env_ops counting;
+    struct io_env *env;
+    struct engine_comm *comm;
+    struct weft_error error = {0};
+    uint8_t none[CONN_HANDLE_BYTES] = {0};
+
+    harness_open(&harness, 2, 1);
+    env = harness.world->ops->host_env(harness.world, 0, 0);
+    real_ops = env->ops;
+    counting = *real_ops;
+    counting.hostinfo = count_looks;
+    env->ops = &counting;
+    ck_assert_int_lt(engine_connect(harness.engines[0], none, &comm, &error), 0);
+    ck_assert_uint_eq(n_looks, 0);
+    env->ops = real_ops;
+    harness_close(&harness);
+}
+END_TEST
+
 /* A listener is for one; who comes late, or to one that was closed, is refused. */
 START_TEST(a_listener_that_is_gone_takes_nobody)
 {
@@ -100,6 +131,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_handle_that_is_none_is_refused);
+    tcase_add_test(tcase, who_connects_does_not_look_at_the_machine);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
     tcase_add_test(tcase, ports_tell_the_truth);
     suite_add_tcase(suite, tcase);
