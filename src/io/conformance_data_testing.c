@@ -19,7 +19,7 @@ static struct end {
 
 static const struct io_device_ops *ops[2]; /* a world may have two kinds of device */
 
-static void connect_qps(void)
+static void connect_with(uint8_t timeout)
 {
     for (int i = 0; i < 2; i++) {
         struct io_gpu *gpu = now_testing.env[i]->gpu;
@@ -42,11 +42,16 @@ static void connect_qps(void)
                          0);
     }
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(conformance_to_rts(i, ends[i].qp), 0);
+        ck_assert_int_eq(conformance_to_rts(i, ends[i].qp, timeout), 0);
     }
     for (int i = 0; i < N_BYTES; i++) {
         ends[LEFT].memory[i] = (uint8_t)(i * 13 >> 3);
     }
+}
+
+static void connect_qps(void)
+{
+    connect_with(CONFORMANCE_PATIENT);
 }
 
 static void post_recv(int host, uint64_t wr_id, size_t n_bytes)
@@ -292,7 +297,7 @@ END_TEST
 
 START_TEST(a_dead_peer_is_noticed)
 {
-    connect_qps();
+    connect_with(CONFORMANCE_QUICK);
     struct world_fault fault = {.kind = WORLD_FAULT_KILL, .host = RIGHT};
     int error = now_testing.world->ops->inject(now_testing.world, &fault);
     if (error == EOPNOTSUPP) {

@@ -136,11 +136,11 @@ int conformance_to_rtr(int host, struct ibv_qp *qp, uint32_t peer_qpn, struct io
                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-int conformance_to_rts(int host, struct ibv_qp *qp)
+int conformance_to_rts(int host, struct ibv_qp *qp, uint8_t timeout)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-                               .timeout = 14,
-                               .retry_cnt = 5,
+                               .timeout = timeout,
+                               .retry_cnt = 6,
                                .rnr_retry = 7,
                                .sq_psn = PSN,
                                .max_rd_atomic = 1};
@@ -245,15 +245,15 @@ START_TEST(a_qp_keeps_to_its_states)
     struct ibv_cq *cq = conformance_cq(LEFT, 10);
     struct ibv_qp *qp = conformance_qp(LEFT, pd, cq);
     struct io_ip right = io_ip_v4(10, 77, 0, 2);
-    ck_assert_int_eq(conformance_to_rts(LEFT, qp), EINVAL);
+    ck_assert_int_eq(conformance_to_rts(LEFT, qp, CONFORMANCE_PATIENT), EINVAL);
     ck_assert_int_eq(conformance_to_rtr(LEFT, qp, 17, right), EINVAL);
     ck_assert_int_eq(conformance_to_init(LEFT, qp), 0);
-    ck_assert_int_eq(conformance_to_rts(LEFT, qp), EINVAL);
+    ck_assert_int_eq(conformance_to_rts(LEFT, qp, CONFORMANCE_PATIENT), EINVAL);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
     ck_assert_int_eq(modify(LEFT, qp, &attr, IBV_QP_STATE),
                      EINVAL); /* attributes missing */
     ck_assert_int_eq(conformance_to_rtr(LEFT, qp, 17, right), 0);
-    ck_assert_int_eq(conformance_to_rts(LEFT, qp), 0);
+    ck_assert_int_eq(conformance_to_rts(LEFT, qp, CONFORMANCE_PATIENT), 0);
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_ERR};
     ck_assert_int_eq(modify(LEFT, qp, &attr, IBV_QP_STATE), 0);
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};

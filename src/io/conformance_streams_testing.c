@@ -132,9 +132,11 @@ START_TEST(a_full_stream_says_so_and_goes_on)
     while (n_received < n_sent) {
         WAIT_FOR((error = oob->recv(server, block, sizeof block, &n)) != EAGAIN);
         ck_assert_int_eq(error, 0);
+        bool same = true; /* an assertion for each of millions of bytes takes minutes */
         for (size_t i = 0; i < n; i++) {
-            ck_assert_uint_eq(block[i], (uint8_t)((n_received + i) * 7 >> 4));
+            same = same && block[i] == (uint8_t)((n_received + i) * 7 >> 4);
         }
+        ck_assert(same);
         n_received += n;
     }
     WAIT_FOR(now_testing.n_woken[LEFT][TASK_CLIENT] > n_before); /* writable again */

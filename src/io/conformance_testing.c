@@ -165,12 +165,22 @@ START_TEST(deadlines_wake_and_time_passes)
 {
     struct io_task *first = &now_testing.task[RIGHT][TASK_OTHER];
     struct io_task *second = &now_testing.task[LEFT][TASK_OTHER];
-    weft_ns start = io_now(now_testing.env[LEFT]);
-    io_task_deadline(first, start + 300 * MS);
-    io_task_deadline(second, start + 400 * MS);
-    ck_assert_int_eq(backend->step(now_testing.world, start + 2 * MS), WEFT_AGAIN);
+    weft_ns start;
+    weft_status early;
+    bool was_woken;
+    do {
+        start = io_now(now_testing.env[LEFT]);
+        io_task_deadline(first, start + 300 * MS);
+        io_task_deadline(second, start + 400 * MS);
+        early = backend->step(now_testing.world, start + 2 * MS);
+        for (was_woken = false; io_loop_pop(now_testing.loop) != NULL;) {
+            was_woken = true;
+        }
+        /* Once more where the machine let us wait for so long. */
+    } while (io_now(now_testing.env[LEFT]) >= start + 300 * MS);
+    ck_assert_int_eq(early, WEFT_AGAIN);
     ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 2 * MS);
-    ck_assert_ptr_null(io_loop_pop(now_testing.loop));
+    ck_assert(!was_woken);
 
     WAIT_FOR(now_testing.n_woken[RIGHT][TASK_OTHER] == 1);
     weft_ns at = io_now(now_testing.env[RIGHT]);

@@ -56,7 +56,11 @@ struct ibv_qp *conformance_qp(int host, struct ibv_pd *pd, struct ibv_cq *cq);
 /* One step of `host`'s QP towards the other host's; 0 or an errno. */
 int conformance_to_init(int host, struct ibv_qp *qp);
 int conformance_to_rtr(int host, struct ibv_qp *qp, uint32_t peer_qpn, struct io_ip peer);
-int conformance_to_rts(int host, struct ibv_qp *qp);
+/* `timeout` as in IBV_QP_TIMEOUT, for each of seven tries. A peer's thread may wait for a
+ * processor, on a busy machine: a second. */
+#define CONFORMANCE_PATIENT 18
+#define CONFORMANCE_QUICK 14
+int conformance_to_rts(int host, struct ibv_qp *qp, uint8_t timeout);
 
 TCase *conformance_streams(void);
 TCase *conformance_announcements(void);
