@@ -43,6 +43,7 @@ struct fake_cq {
     int n_completions;
     uint64_t n_polled;
     atomic_int n_qps;
+    unsigned n_unacked; /* events; guarded by `lock` */
 };
 
 /* ---- stalling ---- */
@@ -173,9 +174,11 @@ static struct ibv_context *open_device(struct ibv_device *handle)
     return &context->ibv;
 }
 
-static void count_out(void)
+static int drop(void *object)
 {
+    free(object);
     atomic_fetch_sub(&n_live, 1);
+    return 0;
 }
 
 int fake_n_live(void)
@@ -187,9 +190,7 @@ static int close_device(struct ibv_context *context)
 {
     close(context->async_fd);
     close(((struct fake_context *)(void *)context)->async_write_fd);
-    free(context);
-    count_out();
-    return 0;
+    return drop(context);
 }
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *out)
@@ -234,9 +235,7 @@ static struct ibv_pd *alloc_pd(struct ibv_context *context)
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
-    free(pd);
-    count_out();
-    return 0;
+    return drop(pd);
 }
 
 static struct ibv_mr *make_mr(struct ibv_pd *pd, void *addr, size_t length)
@@ -278,9 +277,7 @@ static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t l
 
 static int dereg_mr(struct ibv_mr *mr)
 {
-    free(mr);
-    count_out();
-    return 0;
+    return drop(mr);
 }
 
 static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
@@ -299,9 +296,7 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     close(channel->fd);
     close(((struct fake_channel *)(void *)channel)->write_fd);
-    free(channel);
-    count_out();
-    return 0;
+    return drop(channel);
 }
 
 static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -322,47 +317,52 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_c
     return &cq->ibv;
 }
 
-static int destroy_cq(struct ibv_cq *cq)
+/* Waits until every event that was got is acknowledged: ibv_destroy_cq(3). */
+static int destroy_cq(struct ibv_cq *ibv)
 {
-    if (fake.destroy_cq_result != 0 || ((struct fake_cq *)(void *)cq)->n_qps > 0) {
+    struct fake_cq *cq = (struct fake_cq *)(void *)ibv, **at = &live_cqs;
+    if (fake.destroy_cq_result != 0 || cq->n_qps > 0) {
         return fake.destroy_cq_result != 0 ? fake.destroy_cq_result : EBUSY;
     }
     pthread_mutex_lock(&lock);
-    struct fake_cq **at = &live_cqs;
-    for (; &(*at)->ibv != cq; at = &(*at)->next) {
+    while (*at != cq) {
+        at = &(*at)->next;
     }
-    *at = (*at)->next;
+    *at = cq->next;
+    while (cq->n_unacked > 0) {
+        pthread_cond_wait(&changed, &lock);
+    }
     pthread_mutex_unlock(&lock);
-    free(cq);
-    count_out();
-    return 0;
+    return drop(cq);
 }
 
 /* Events of a CQ that is gone went with it, as the kernel has it. */
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out_cq,
                         void **out_cq_context)
 {
+    struct fake_cq *cq = NULL;
     uint64_t number;
-    while (read(channel->fd, &number, sizeof number) == sizeof number) {
-        pthread_mutex_lock(&lock);
-        struct fake_cq *cq = live_cqs;
-        while (cq != NULL && cq->number != number) {
+    pthread_mutex_lock(&lock);
+    while (cq == NULL && read(channel->fd, &number, sizeof number) == sizeof number) {
+        for (cq = live_cqs; cq != NULL && cq->number != number;) {
             cq = cq->next;
         }
-        pthread_mutex_unlock(&lock);
-        if (cq != NULL) {
-            *out_cq = &cq->ibv;
-            *out_cq_context = cq->ibv.cq_context;
-            return 0;
-        }
     }
-    return -1;
+    if (cq != NULL) {
+        cq->n_unacked++;
+        *out_cq = &cq->ibv;
+        *out_cq_context = cq->ibv.cq_context;
+    }
+    pthread_mutex_unlock(&lock);
+    return cq != NULL ? 0 : -1;
 }
 
 static void ack_cq_events(struct ibv_cq *cq, unsigned n)
 {
-    (void)cq;
-    weft_check(n == 1);
+    pthread_mutex_lock(&lock);
+    ((struct fake_cq *)(void *)cq)->n_unacked -= n;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -405,9 +405,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 static int destroy_qp(struct ibv_qp *qp)
 {
     atomic_fetch_sub(&((struct fake_cq *)(void *)qp->recv_cq)->n_qps, 1);
-    free(qp);
-    count_out();
-    return 0;
+    return drop(qp);
 }
 
 static int query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode opcode,
