@@ -65,9 +65,10 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 # A make of our own for another flavour: a job count that does not depend on the caller's.
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
+TSAN := BUILD=build/tsan SAN=thread O=-O1
 
-.PHONY: all demo rxe-guest test test-qemu tidy asan clang bench bench-wire coverage mutants findings fuzz \
-        soak install uninstall deb clean help tests fuzzers everything FORCE
+.PHONY: all demo rxe-guest test test-qemu tidy asan clang tsan bench bench-wire coverage mutants findings \
+        fuzz soak install uninstall deb clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -79,6 +80,7 @@ help:
 	@echo 'make test       every test, under the address and undefined-behaviour sanitizers'
 	@echo 'make test-qemu  soft-RoCE again, on an unmodified Debian 6.12 kernel in QEMU'
 	@echo 'make clang      every test again, built by the second compiler'
+	@echo 'make tsan       what starts threads, and the plugin, under the thread sanitizer: 15 minutes'
 	@echo 'make tidy       layers, bans, lengths, format, cppcheck, shellcheck'
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
 	@echo 'make findings   random faults of every cause, and what is diagnosed: the confusion matrix'
@@ -198,6 +200,12 @@ clang:
 	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything
 	@ci/check-run --build build/clang
 
+# Slow machines under the sanitizer get ten times the time. 77: no namespaces here.
+tsan:
+	@$(SUB) $(TSAN) everything
+	@CK_TIMEOUT_MULTIPLIER=10 ci/check-run --build build/tsan --threads
+	@ci/plugin-soak build/tsan 20 || [ $$? -eq 77 ]
+
 tidy:
 	@$(SUB) all
 	@ci/tidy --build $(BUILD)
@@ -229,12 +237,9 @@ soak:
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
-	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/hostmem/race_test && \
-	    build/tsan/test/backends/hostmem/race_test 65 1000
-	@$(SUB) BUILD=build/tsan SAN=thread O=-O1 build/tsan/test/backends/soft/host_test \
-	    build/tsan/test/backends/soft/conformance_test && \
-	    WEFT_SOAK=1 build/tsan/test/backends/soft/host_test && \
-	    CK_TIMEOUT_MULTIPLIER=10 build/tsan/test/backends/soft/conformance_test
+	@$(MAKE) --no-print-directory tsan
+	@build/tsan/test/backends/hostmem/race_test 65 1000
+	@WEFT_SOAK=1 build/tsan/test/backends/soft/host_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000
 	@ci/findings --count 300 --forget

@@ -116,6 +116,22 @@ def test_without_a_guest_its_job_fails_and_does_not_skip(tmp_path):
     assert re.search(r"^1 passed, [1-9]\d* failed", said, re.MULTILINE)
 
 
+def test_what_may_start_threads_is_found_by_what_it_links(tmp_path):
+    """Two programs, of which one starts a thread; what was not built is not left out in silence."""
+    names = ["src/base/heap_test", "backends/soft/host_test"]
+    for name, text in zip(names, ("", "pthread_create((void *)p, 0, (void *)p, 0)")):
+        program = tmp_path / "test" / name
+        program.parent.mkdir(parents=True)
+        subprocess.run(["gcc", "-include", "pthread.h", "-x", "c", "-", "-o", program], check=True,
+                       input=f"int main(int n, char **p) {{ (void)n; (void)p; {text}; return 1; }}",
+                       text=True)
+    for only, count in ((names[0], "0 passed, 0 failed"), (names[1], "0 passed, 1 failed"),
+                        ("backends/soft/engine_test", "0 passed, 1 failed")):
+        said = ask(ROOT / "ci" / "check-run", "--threads", "--build", str(tmp_path), "--only", only,
+                   code=0 if count.endswith(" 0 failed") else 1)
+        assert said.splitlines()[-1].startswith(count), said
+
+
 def test_an_unknown_job_is_a_usage_error():
     ask(JOB, "nosuchjob", code=2)
     ask(JOB, code=2)
