@@ -130,7 +130,7 @@ def test_each_process_of_a_host_has_its_gpu(driver, tmp_path, which, devices):
     *([] if Path("/dev/nvidia0").exists() else [({"LD_LIBRARY_PATH": ""}, "no CUDA driver: ")])])
 def test_without_the_gpu_that_was_asked_for_there_is_no_run(driver, tmp_path, settings, says):
     env = {**os.environ, "LD_LIBRARY_PATH": str(driver), "WEFT_GPU": "cuda", "WEFT_NIC": "soft",
-           "WEFT_SOFT_BLOCK": "77", "WEFT_GPU_KERNELS": str(driver / "kernels"), **settings}
+           "WEFT_SOFT_BLOCK": "250", "WEFT_GPU_KERNELS": str(driver / "kernels"), **settings}
     done = subprocess.run([WEFT, "node", "--scenario", "scenarios/basic/pair.yaml", "--name", "titanic",
                            "--result", tmp_path / "record"], cwd=ROOT, env=env, text=True,
                           capture_output=True, check=False, timeout=60)
