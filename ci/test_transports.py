@@ -58,8 +58,27 @@ def test_the_story_of_a_pair_that_agrees(tmp_path):
         assert (steps[0][0], steps[-2][1], steps[-1][1]) == ("from=INIT", "to=OK", "to=BAD")
     assert lines[-1].endswith(" reason=the_peer_is_gone")  # the end, in order
     assert negotiation("ipc-off-2", tmp_path) == []
+    assert negotiation("ipc-refused-2", tmp_path) == []
     assert negotiation("nvlink-2", tmp_path, "--set", "jobs=[{all_reduce: {bytes: 32KiB}}, {barrier: }]",
                        "--set", "expect={}") == []  # nothing was long
+
+
+@pytest.mark.parametrize("call, nth, way", [
+    ("alloc", 1, "shm"), ("export_memory", 1, "shm"), ("import_memory", 1, "shm"),  # of the ring
+    ("export_memory", 2, "p2p"), ("import_memory", 2, "p2p"), ("import_memory", 3, "p2p")])
+def test_whatever_a_driver_refuses_once_is_exact(call, nth, way):
+    document = run("nvlink-2", "--set", "expect={data: exact}", "--set",
+                   f"faults=[{{on: titanic, kind: call_error, call: {call}, nth: {nth}, errno: 12}}]")
+    reason = {"p2p": "p2p: path NVL, read by the receiver",
+              "shm": "p2p: memory not opened (errno 12); shm: same /dev/shm"}[way]
+    assert document["result"] == "pass" and ways(document) == {(0, 1): (way, reason), (1, 0): (way, reason)}
+
+
+def test_there_is_nothing_behind_shm():
+    document = run("ipc-refused-2", "--set", "topology.nodes.titanic.env={NCCL_SHM_DISABLE: \"1\"}",
+                   "--set", "expect={result: fail}")
+    assert "memory not opened (errno 1)" in document["symptom"]["text"]
+    assert "but NCCL_SHM_DISABLE is set" in document["symptom"]["text"]
 
 
 def test_the_story_of_the_original(tmp_path):

@@ -120,7 +120,7 @@ struct fault_gpu {
     struct fault_env *env;
 };
 
-/* sharing.c: all is passed on. */
+/* sharing.c */
 extern const struct io_gpu_sharing_ops fault_sharing_ops;
 
 /* The environment of one process. */

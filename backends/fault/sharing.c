@@ -1,9 +1,17 @@
-/* Streams, events and memory for other processes: passed on to the GPU below. */
+/* Streams, events and memory for other processes. Others' memory may be refused, as a driver does
+ * in a container; the rest is passed on to the GPU below. */
 #include "backends/fault/private.h"
 
 static struct io_gpu *below(struct io_gpu *io)
 {
     return weft_container_of(io, struct fault_gpu, io)->inner;
+}
+
+static int judge(struct io_gpu *io, enum world_call call)
+{
+    struct fault_gpu *gpu = weft_container_of(io, struct fault_gpu, io);
+
+    return fault_judge(gpu->env, FAULT_NO_DEVICE, call).error;
 }
 
 static int identify(struct io_gpu *io, struct io_gpu_identity *out)
@@ -14,7 +22,10 @@ static int identify(struct io_gpu *io, struct io_gpu_identity *out)
 static int export_memory(struct io_gpu *io, const void *address, uint32_t kinds,
                          struct io_gpu_export *out)
 {
-    return below(io)->sharing->export_memory(below(io), address, kinds, out);
+    int error = judge(io, WORLD_CALL_EXPORT_MEMORY);
+
+    return error != 0 ? error
+                      : below(io)->sharing->export_memory(below(io), address, kinds, out);
 }
 
 static void unexport(struct io_gpu *io, const struct io_gpu_export *exported)
@@ -25,7 +36,10 @@ static void unexport(struct io_gpu *io, const struct io_gpu_export *exported)
 static int import_memory(struct io_gpu *io, const struct io_gpu_export *exported,
                          void **out)
 {
-    return below(io)->sharing->import_memory(below(io), exported, out);
+    int error = judge(io, WORLD_CALL_IMPORT_MEMORY);
+
+    return error != 0 ? error
+                      : below(io)->sharing->import_memory(below(io), exported, out);
 }
 
 static void unimport(struct io_gpu *io, void *memory)

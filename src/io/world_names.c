@@ -70,6 +70,8 @@ const char *world_call_name(enum world_call call)
         [WORLD_CALL_START] = "start",
         [WORLD_CALL_SHM_CREATE] = "shm_create",
         [WORLD_CALL_SHM_ATTACH] = "shm_attach",
+        [WORLD_CALL_EXPORT_MEMORY] = "export_memory",
+        [WORLD_CALL_IMPORT_MEMORY] = "import_memory",
     };
 
     return call < WORLD_N_CALLS ? names[call] : "?";

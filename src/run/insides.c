@@ -211,21 +211,31 @@ static void find_ways(const struct scenario_world *world, uint32_t host,
 
 /* ---- transports and channels ---- */
 
-/* As transport/inside_ipc.c and ipc/node.c have it. */
-static bool goes_directly(const struct world_host *host)
+/* The last of that name, or NULL. */
+static const char *setting_of(const struct world_host *host, const char *name)
 {
-    bool is_direct = true;
+    const char *value = NULL;
 
     for (uint32_t i = 0; i < host->n_settings; i++) {
-        const struct world_setting *setting = &host->settings[i];
-
-        if (strcmp(setting->name, "NCCL_P2P_DIRECT_DISABLE") == 0) {
-            is_direct = is_direct && strtol(setting->value, NULL, 0) == 0;
-        } else if (strcmp(setting->name, "WEFT_IPC") == 0) {
-            is_direct = is_direct && strcmp(setting->value, "off") != 0;
-        }
+        value =
+            strcmp(host->settings[i].name, name) == 0 ? host->settings[i].value : value;
     }
-    return is_direct;
+    return value;
+}
+
+/* As transport/inside_ipc.c and ipc/node.c have it. */
+static bool is_ipc_off(const struct world_host *host)
+{
+    const char *mode = setting_of(host, "WEFT_IPC");
+
+    return mode != NULL && strcmp(mode, "off") == 0;
+}
+
+static bool goes_directly(const struct world_host *host)
+{
+    const char *is_off = setting_of(host, "NCCL_P2P_DIRECT_DISABLE");
+
+    return is_off == NULL || strtol(is_off, NULL, 0) == 0;
 }
 
 static void find_hops(const struct run_seeing *seeing, const struct world_host *host,
@@ -239,7 +249,8 @@ static void find_hops(const struct run_seeing *seeing, const struct world_host *
             struct transport_question question = {.view = &seeing->view,
                                                   .self = inside->ranks[i],
                                                   .peer = inside->ranks[k],
-                                                  .can_access = true};
+                                                  .can_access = true,
+                                                  .is_ipc_off = is_ipc_off(host)};
             struct transport_choice choice;
             struct weft_error ignored = {0};
 

@@ -52,6 +52,8 @@ static weft_status ask_p2p(const struct transport_question *question,
         *reason = out->path > out->limit ? TRANSPORT_TOO_FAR : TRANSPORT_NO_ACCESS;
     } else if (p2p.intermediate_rank < 0 && topo_check_net(view, self, peer)) {
         *reason = TRANSPORT_NET_IS_WIDER;
+    } else if (question->is_ipc_off) {
+        *reason = TRANSPORT_OFF;
     } else if (!question->can_access) {
         *reason = TRANSPORT_NO_ACCESS;
     }
@@ -121,6 +123,16 @@ weft_status transport_choose(const struct transport_question *question,
     return WEFT_OK;
 }
 
+void transport_fall_back(struct transport_choice *choice, enum transport_reason reason,
+                         int sys_errno)
+{
+    choice->kind = TRANSPORT_SHM;
+    choice->reads = false;
+    choice->reasons[TRANSPORT_P2P] = reason;
+    choice->reasons[TRANSPORT_SHM] = TRANSPORT_CAN;
+    choice->sys_errno = sys_errno;
+}
+
 /* ---- in words ---- */
 
 static const char *word_of(enum transport_reason reason, enum transport_kind kind)
@@ -146,6 +158,10 @@ static const char *word_of(enum transport_reason reason, enum transport_kind kin
         return "the network is wider";
     case TRANSPORT_NO_ACCESS:
         return "no peer access";
+    case TRANSPORT_NOT_OPENED:
+        return "memory not opened";
+    case TRANSPORT_OTHER_END:
+        return "the other end cannot";
     case TRANSPORT_APART:
         return "out of reach inside";
     case TRANSPORT_INSIDE_UNKNOWN:
@@ -179,6 +195,10 @@ char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WH
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: path %s%s", separator,
                         name, topo_path_name(choice->path),
                         choice->reads ? ", read by the receiver" : "");
+        } else if (reason == TRANSPORT_NOT_OPENED) {
+            weft_format(out + n, TRANSPORT_WHY_BYTES - n,
+                        "%s%s: memory not opened (errno %d)", separator, name,
+                        choice->sys_errno);
         } else {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: %s", separator, name,
                         word_of(reason, (enum transport_kind)kind));

@@ -17,7 +17,9 @@ enum transport_reason {
     TRANSPORT_TOO_FAR,      /* the path is farther than allowed */
     TRANSPORT_NET_IS_WIDER, /* the network between them is faster than the way inside */
     TRANSPORT_NO_ACCESS,    /* the GPUs cannot reach each other's memory */
-    TRANSPORT_APART,        /* NCCL took the peer's GPU out: no way inside leads to it */
+    TRANSPORT_NOT_OPENED, /* they should, but one's memory was not opened by the other */
+    TRANSPORT_OTHER_END,  /* the other end cannot */
+    TRANSPORT_APART,      /* NCCL took the peer's GPU out: no way inside leads to it */
     TRANSPORT_INSIDE_UNKNOWN, /* nobody knows what is inside the host */
     TRANSPORT_INSIDE_WIDER,   /* net: the way inside is no slower */
     TRANSPORT_NO_PLUGIN       /* collNet: there is no network that computes */
@@ -29,6 +31,7 @@ struct transport_choice {
     bool reads; /* p2p: the receiver reads, instead of the sender writing */
     enum transport_reason reasons[TRANSPORT_N_KINDS];
     enum topo_path_type path, limit; /* of the GPUs, and of p2p; DIS: unknown */
+    int sys_errno;                   /* NOT_OPENED: what the driver said */
 };
 
 struct transport_question {
@@ -37,12 +40,17 @@ struct transport_question {
     const struct topo_view *view;
     uint32_t self, peer;
     bool can_access; /* copies of the own GPU reach the peer's memory */
+    bool is_ipc_off; /* no memory of the peer's process may be opened */
 };
 
 /* WEFT_ERR_INPUT where NCCL gives up. */
 weft_status transport_choose(const struct transport_question *question,
                              struct transport_choice *out,
                              struct weft_error *error) WEFT_MUST_CHECK;
+
+/* P2p was chosen, and cannot be: the two share memory of the host instead. */
+void transport_fall_back(struct transport_choice *choice, enum transport_reason reason,
+                         int sys_errno);
 
 #define TRANSPORT_WHY_BYTES 96
 /* "p2p: path PHB is farther than PXB; shm: same /dev/shm". Returns `out`. */

@@ -90,7 +90,7 @@ struct expected {
     const struct machine *machine; /* NULL: nobody knows */
     const char *setting, *value;
     unsigned a, b;
-    bool other_host, other_shm, no_access;
+    bool other_host, other_shm, no_access, ipc_off;
     const char *transport, *why;
 };
 
@@ -100,8 +100,11 @@ static void ask(const struct expected *e)
     struct topo_settings settings;
     struct topo_comm comm = {.rank = e->a, .n_ranks = 4, .peers = peers};
     struct topo_view view = {.settings = &settings, .comm = &comm};
-    const struct transport_question question = {
-        .view = &view, .self = e->a, .peer = e->b, .can_access = !e->no_access};
+    const struct transport_question question = {.view = &view,
+                                                .self = e->a,
+                                                .peer = e->b,
+                                                .can_access = !e->no_access,
+                                                .is_ipc_off = e->ipc_off};
     struct transport_choice choice;
     struct weft_error error = {0};
     char why[TRANSPORT_WHY_BYTES];
@@ -137,6 +140,8 @@ static const struct expected cases[] = {
     {&switches, NULL, NULL, 0, 1, .transport = "p2p", .why = "p2p: path PIX"},
     {&switches, NULL, NULL, 0, 1, .no_access = true, .transport = "shm",
      .why = "p2p: no peer access; shm: same /dev/shm"},
+    {&switches, NULL, NULL, 0, 1, .ipc_off = true, .transport = "shm",
+     .why = "p2p: switched off; shm: same /dev/shm"},
     {&switches, NULL, NULL, 0, 2, .transport = "shm",
      .why = "p2p: path SYS is farther than PXB; shm: same /dev/shm"},
     {&switches, "NCCL_P2P_LEVEL", "SYS", 0, 2, .transport = "p2p",

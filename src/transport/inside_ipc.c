@@ -21,17 +21,17 @@ static bool is_set(struct io_env *env, const char *name)
 weft_status inside_ipc_open(struct inside *inside, struct weft_error *error)
 {
     struct io_env *env = inside->env;
-    struct ipc_settings settings;
-    weft_status status = ipc_settings_read(env, &settings, error);
+    struct ipc_settings *settings = &inside->ipc_settings;
+    weft_status status = ipc_settings_read(env, settings, error);
 
     if (status != WEFT_OK) {
         return status;
     }
     inside->direct_bytes = DIRECT_BYTES;
-    inside->has_ipc = env->gpu->sharing != NULL && !settings.is_off &&
+    inside->has_ipc = env->gpu->sharing != NULL && !settings->is_off &&
                       inside->n_locals > 1 && !is_set(env, "NCCL_P2P_DIRECT_DISABLE");
     if (inside->has_ipc) {
-        ipc_node_init(&inside->ipc, env, &inside->door, &settings);
+        ipc_node_init(&inside->ipc, env, &inside->door, settings);
     }
     return WEFT_OK;
 }

@@ -10,7 +10,8 @@ static void enter(struct inside_link *link, enum inside_link_state next)
 {
     weft_check(next == link->state + 1 ||
                (link->state == INSIDE_LINK_TOLD && next == INSIDE_LINK_CONNECT) ||
-               (link->state == INSIDE_LINK_CONNECT && next == INSIDE_LINK_UP));
+               (link->state == INSIDE_LINK_CONNECT &&
+                (next == INSIDE_LINK_UP || next == INSIDE_LINK_FETCHING)));
     link->state = next;
 }
 
@@ -29,9 +30,9 @@ static weft_status refused(struct inside_link *link, const struct proxy_call *ca
     return inside->error.status;
 }
 
-/* The short way to the own proxy, through the same bytes. */
-static weft_status ask_own(struct inside_link *link, const struct proxy_call *call,
-                           struct proxy_answer *out)
+/* The short way to the own proxy, through the same bytes. A refusal is in the answer. */
+static weft_status put_to_own(struct inside_link *link, const struct proxy_call *call,
+                              struct proxy_answer *out)
 {
     struct inside *inside = link->inside;
     uint8_t bytes[PROXY_CALL_MAX], back[PROXY_ANSWER_BYTES];
@@ -46,19 +47,28 @@ static weft_status ask_own(struct inside_link *link, const struct proxy_call *ca
     if (status != WEFT_OK) {
         return status;
     }
-    status = proxy_decode_answer(back, proxy_encode_answer(&answer, back), out,
-                                 &inside->error);
-    if (status == WEFT_OK && out->sys_errno != 0) {
-        status = refused(link, call, inside->config.rank, out->sys_errno);
-    }
-    return status;
+    return proxy_decode_answer(back, proxy_encode_answer(&answer, back), out,
+                               &inside->error);
+}
+
+static weft_status ask_own(struct inside_link *link, const struct proxy_call *call,
+                           struct proxy_answer *out)
+{
+    weft_status status = put_to_own(link, call, out);
+
+    return status == WEFT_OK && out->sys_errno != 0
+               ? refused(link, call, link->inside->config.rank, out->sys_errno)
+               : status;
 }
 
 /* The first call asks; AGAIN until the answer is there. */
 static weft_status ask_peer(struct inside_link *link, enum proxy_type type)
 {
     struct inside *inside = link->inside;
-    struct proxy_call call = {.type = type, .connection = link->other.connection};
+    struct proxy_call call = {.type = type,
+                              .connection = link->other.connection,
+                              .is_owner = type == PROXY_FALL_BACK,
+                              .sys_errno = link->choice.sys_errno};
     uint32_t place = inside_place(inside, link->peer);
 
     if (link->op == 0) {
@@ -91,6 +101,48 @@ bool inside_answered(struct inside *inside, const struct proxy_answer *answer)
     return false;
 }
 
+/* ---- p2p that cannot be ---- */
+
+static void note_fall(struct inside_link *link, enum transport_reason reason,
+                      int sys_errno)
+{
+    struct inside *inside = link->inside;
+    struct io_env *env = inside->env;
+    char object[32], why[TRANSPORT_WHY_BYTES];
+
+    transport_fall_back(&link->choice, reason, sys_errno);
+    weft_format(object, sizeof(object), "rank%u", inside->config.rank);
+    weft_trace_event(env->trace, io_now(env), env->name, object, "fall_back",
+                     "peer=%u direction=%s channel=%u to=shm errno=%d", link->peer,
+                     link->is_sender ? "send" : "receive", link->connector.channel,
+                     sys_errno);
+    weft_log(env->log, WEFT_LOG_INFO, "%s: rank %u %s rank %u: %s", env->name,
+             inside->config.rank, link->is_sender ? "to" : "from", link->peer,
+             transport_why(&link->choice, why));
+}
+
+/* The own end of the connection gets, or is to attach to, steps in memory of the host. */
+static weft_status fall_back(struct inside_link *link, bool is_owner,
+                             enum transport_reason reason, int sys_errno)
+{
+    const struct proxy_call call = {.type = PROXY_FALL_BACK,
+                                    .connection = link->connection,
+                                    .is_owner = is_owner,
+                                    .sys_errno = sys_errno};
+    struct proxy_answer answer;
+
+    note_fall(link, reason, sys_errno);
+    if (link->inside->settings.shm_disable) {
+        char why[TRANSPORT_WHY_BYTES];
+
+        return inside_fail(link->inside, link->peer, WEFT_ERR_ROUTE, "inside",
+                           "%s, but NCCL_SHM_DISABLE is set",
+                           transport_why(&link->choice, why));
+    }
+    link->is_owner = is_owner;
+    return ask_own(link, &call, &answer);
+}
+
 /* ---- blobs ---- */
 
 void inside_blob_of(const struct inside_link *link, struct inside_blob *out)
@@ -104,26 +156,48 @@ void inside_blob_of(const struct inside_link *link, struct inside_blob *out)
                                 .step_bytes = link->inside->step_bytes};
 }
 
-/* Both ends chose by the same rules from the same facts; if they did not, nothing fits. */
+/* Both ends chose by the same rules, but a driver may allow one what it refuses to the other: where
+ * one says p2p and one shm, it is shm. What differs otherwise does not fit. */
+static weft_status agree(struct inside_link *link, struct inside_blob *blob)
+{
+    if (!blob->is_there || link->choice.kind == blob->kind) {
+        return WEFT_OK;
+    }
+    if (blob->kind == TRANSPORT_SHM && link->choice.kind == TRANSPORT_P2P) {
+        return fall_back(link, !blob->is_owner, TRANSPORT_OTHER_END, 0);
+    }
+    if (blob->kind == TRANSPORT_P2P && link->choice.kind == TRANSPORT_SHM) {
+        blob->kind = TRANSPORT_SHM; /* so it will be, when it has read ours */
+        blob->reads = false;
+        blob->is_owner = !link->is_owner;
+    }
+    return WEFT_OK;
+}
+
 weft_status inside_blob_take(struct inside_link *link, const struct inside_blob *blob)
 {
     struct inside *inside = link->inside;
+    struct inside_blob other = *blob;
+    weft_status status = agree(link, &other);
 
-    if (!blob->is_there || blob->kind != link->choice.kind) {
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (!other.is_there || other.kind != link->choice.kind) {
         return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, "inside",
                            "this rank chose %s, the other %s",
                            transport_kind_name(link->choice.kind),
-                           blob->is_there ? transport_kind_name(blob->kind) : "none");
+                           other.is_there ? transport_kind_name(other.kind) : "none");
     }
-    if (blob->is_owner == link->is_owner || blob->reads != link->choice.reads ||
-        blob->channel != link->connector.channel ||
-        blob->step_bytes != inside->step_bytes) {
+    if (other.is_owner == link->is_owner || other.reads != link->choice.reads ||
+        other.channel != link->connector.channel ||
+        other.step_bytes != inside->step_bytes) {
         return inside_fail(
             inside, link->peer, WEFT_ERR_PROTOCOL, "inside",
             "its connector is of another shape: steps of %u bytes, here %u",
-            blob->step_bytes, inside->step_bytes);
+            other.step_bytes, inside->step_bytes);
     }
-    link->other = *blob;
+    link->other = other;
     enter(link, INSIDE_LINK_TOLD);
     return WEFT_OK;
 }
@@ -148,34 +222,80 @@ static weft_status init(struct inside_link *link)
     return status;
 }
 
-static weft_status ask_simply(struct inside_link *link, enum proxy_type type,
-                              enum inside_link_state next)
+static weft_status shared_init(struct inside_link *link)
 {
-    const struct proxy_call call = {.type = type,
+    const struct proxy_call call = {.type = PROXY_SHARED_INIT,
                                     .connection = link->connection,
                                     .step_bytes = link->inside->step_bytes};
     struct proxy_answer answer;
     weft_status status = ask_own(link, &call, &answer);
 
     if (status == WEFT_OK) {
-        enter(link, next);
+        enter(link, INSIDE_LINK_SHARED_INIT);
     }
     return status;
 }
 
-static weft_status connect(struct inside_link *link)
+/* A GPU whose memory cannot be had, or not be told to others, is no reason to give up. */
+static weft_status set_up(struct inside_link *link)
 {
-    struct proxy_call call = {.type = PROXY_CONNECT, .connection = link->connection};
+    const struct proxy_call call = {.type = PROXY_SETUP, .connection = link->connection};
+    struct proxy_answer answer;
+    weft_status status = put_to_own(link, &call, &answer);
+
+    if (status == WEFT_OK && answer.sys_errno != 0) {
+        status =
+            link->choice.kind == TRANSPORT_P2P
+                ? fall_back(link, link->is_owner, TRANSPORT_NOT_OPENED, answer.sys_errno)
+                : refused(link, &call, link->inside->config.rank, answer.sys_errno);
+    }
+    if (status == WEFT_OK) {
+        enter(link, INSIDE_LINK_SETUP);
+    }
+    return status;
+}
+
+/* The other end's memory was not opened: it is asked for steps in memory of the host. */
+static weft_status go_back(struct inside_link *link, int sys_errno)
+{
+    weft_status status = fall_back(link, false, TRANSPORT_NOT_OPENED, sys_errno);
+
+    if (status == WEFT_OK) {
+        link->tells_to_fall_back = true;
+        enter(link, INSIDE_LINK_FETCHING);
+    }
+    return status;
+}
+
+static weft_status fetch(struct inside_link *link)
+{
+    weft_status status =
+        ask_peer(link, link->tells_to_fall_back ? PROXY_FALL_BACK : PROXY_GET_FD);
+
+    if (status == WEFT_OK) {
+        enter(link, INSIDE_LINK_CONNECT);
+    }
+    return status;
+}
+
+/* WEFT_OK: in another state. */
+static weft_status attach(struct inside_link *link)
+{
+    struct proxy_call call = {.type = PROXY_CONNECT,
+                              .connection = link->connection,
+                              .memory = link->answer.memory};
     struct proxy_answer answer;
     weft_status status;
 
-    if (!link->is_owner) {
-        memcpy(call.name, link->answer.name, sizeof(call.name));
-        call.memory = link->answer.memory;
-    }
-    status = ask_own(link, &call, &answer);
+    memcpy(call.name, link->answer.name, sizeof(call.name));
+    status = put_to_own(link, &call, &answer);
     auth_forget(call.name, sizeof(call.name));
-    if (status == WEFT_OK && !link->is_owner) {
+    if (status == WEFT_OK && answer.sys_errno != 0) {
+        return link->choice.kind == TRANSPORT_P2P
+                   ? go_back(link, answer.sys_errno)
+                   : refused(link, &call, link->inside->config.rank, answer.sys_errno);
+    }
+    if (status == WEFT_OK) {
         enter(link, INSIDE_LINK_STARTING);
     }
     return status;
@@ -194,8 +314,12 @@ static weft_status come_up(struct inside_link *link)
     char object[48];
     bool is_there =
         proxy_region(inside->proxy, link->connection, &config.control, &config.memory);
+    int sys_errno;
 
     weft_check(is_there);
+    if (proxy_kind_of(inside->proxy, link->connection, &sys_errno) != link->choice.kind) {
+        note_fall(link, TRANSPORT_NOT_OPENED, sys_errno); /* the other end could not */
+    }
     if (link->choice.kind == TRANSPORT_P2P) {
         config.ipc = inside_ipc_with(inside, inside_place(inside, link->peer));
     }
@@ -214,18 +338,34 @@ static weft_status come_up(struct inside_link *link)
     return WEFT_OK;
 }
 
-/* WEFT_OK: one state further. */
+/* Until the other end is attached. */
+static weft_status await(struct inside_link *link)
+{
+    const struct proxy_call call = {.type = PROXY_CONNECT,
+                                    .connection = link->connection};
+    struct proxy_answer answer;
+    weft_status status = ask_own(link, &call, &answer);
+
+    return status == WEFT_OK ? come_up(link) : status;
+}
+
+static weft_status start(struct inside_link *link)
+{
+    weft_status status = ask_peer(link, PROXY_START);
+
+    return status == WEFT_OK ? come_up(link) : status;
+}
+
+/* WEFT_OK: in another state. */
 static weft_status step(struct inside_link *link)
 {
-    weft_status status;
-
     switch (link->state) {
     case INSIDE_LINK_NEW:
         return init(link);
     case INSIDE_LINK_INIT:
-        return ask_simply(link, PROXY_SHARED_INIT, INSIDE_LINK_SHARED_INIT);
+        return shared_init(link);
     case INSIDE_LINK_SHARED_INIT:
-        return ask_simply(link, PROXY_SETUP, INSIDE_LINK_SETUP);
+        return set_up(link);
     case INSIDE_LINK_SETUP:
         break; /* until the blobs are exchanged */
     case INSIDE_LINK_TOLD:
@@ -235,17 +375,11 @@ static weft_status step(struct inside_link *link)
         enter(link, link->is_owner ? INSIDE_LINK_CONNECT : INSIDE_LINK_FETCHING);
         return WEFT_OK;
     case INSIDE_LINK_FETCHING:
-        status = ask_peer(link, PROXY_GET_FD);
-        if (status == WEFT_OK) {
-            enter(link, INSIDE_LINK_CONNECT);
-        }
-        return status;
+        return fetch(link);
     case INSIDE_LINK_CONNECT:
-        status = connect(link);
-        return status == WEFT_OK && link->is_owner ? come_up(link) : status;
+        return link->is_owner ? await(link) : attach(link);
     case INSIDE_LINK_STARTING:
-        status = ask_peer(link, PROXY_START);
-        return status == WEFT_OK ? come_up(link) : status;
+        return start(link);
     case INSIDE_LINK_UP:
         break;
     }

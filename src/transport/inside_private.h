@@ -69,6 +69,7 @@ struct inside_link {
     struct inside_blob other; /* of the other end */
     uint32_t op;              /* asked at the peer's proxy, not answered; 0: none */
     struct proxy_answer answer;
+    bool tells_to_fall_back; /* the other end does not know yet that p2p cannot be */
     struct steps steps;
 };
 
@@ -108,8 +109,9 @@ struct inside {
     struct topo_system *system; /* Owned; of view */
     uint32_t step_bytes;
 
-    struct ipc_node ipc; /* has_ipc */
-    bool has_ipc;        /* CUDA IPC is not switched off, and the GPU knows it */
+    struct ipc_settings ipc_settings;
+    struct ipc_node ipc;           /* has_ipc */
+    bool has_ipc;                  /* messages may go from buffer to buffer */
     struct inside_ipc **peers_ipc; /* Owned [n_locals], and they; NULL: no p2p with it */
     size_t direct_bytes;           /* of the shortest message that goes directly */
 

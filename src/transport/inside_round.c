@@ -55,6 +55,16 @@ static bool reaches(struct inside *inside, uint32_t place)
            gpu->ops->can_access(gpu, inside->facts[place].gpu);
 }
 
+/* The rings of p2p are CUDA IPC, too. */
+static bool may_not(const struct inside *inside, uint32_t place)
+{
+    const struct ipc_settings *settings = &inside->ipc_settings;
+
+    return settings->is_off ||
+           (settings->forbids_same_gpu &&
+            strcmp(inside->facts[place].gpu, inside->env->gpu->uuid) == 0);
+}
+
 static void add_link(struct inside *inside, uint32_t place, bool is_sender,
                      uint32_t channel, const struct transport_choice *choice)
 {
@@ -82,7 +92,8 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
     const struct transport_question question = {.view = &inside->view,
                                                 .self = inside->config.rank,
                                                 .peer = peer,
-                                                .can_access = reaches(inside, place)};
+                                                .can_access = reaches(inside, place),
+                                                .is_ipc_off = may_not(inside, place)};
     weft_status status;
 
     if (channels == 0) {

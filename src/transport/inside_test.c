@@ -3,6 +3,7 @@
 #include "transport/inside.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 
 #define MEMBERS_MAX 132
 #define MS ((weft_ns)1000000)
+#define SHM "shm: same /dev/shm"
 #define ROUND_MAX ((size_t)INSIDE_ROUND_PEERS * 2 * 256)
 
 static struct bed bed;
@@ -357,6 +359,73 @@ START_TEST(a_rank_on_every_host_needs_nothing)
 }
 END_TEST
 
+/* ---- p2p that cannot be ---- */
+
+static int refuse_export(struct io_gpu *gpu, const void *address, uint32_t kinds,
+                         struct io_gpu_export *out)
+{
+    (void)gpu, (void)address, (void)kinds, (void)out;
+    return EOPNOTSUPP;
+}
+
+static int refuse_import(struct io_gpu *gpu, const struct io_gpu_export *exported,
+                         void **out)
+{
+    (void)gpu, (void)exported, (void)out;
+    return EPERM;
+}
+
+/* What rank 1 is allowed, and what each rank then says of its way to the other. */
+static const struct refusal {
+    bool exports, imports, is_off;
+    const char *why[2];
+} refusals[] = {
+    {true, true, false, {"p2p: path PHB", "p2p: path PHB"}},
+    {false, true, false, {"p2p: the other end cannot; " SHM, "p2p: path PHB"}},
+    {true, false, false, {"p2p: path PHB", "p2p: memory not opened (errno 1); " SHM}},
+    {true, true, true, {"p2p: the other end cannot; " SHM, "p2p: switched off; " SHM}},
+};
+
+static void assert_fallen(const struct refusal *refusal)
+{
+    for (uint32_t from = 0; from < 2; from++) {
+        bool is_p2p = strchr(refusal->why[from], ';') == NULL;
+        enum transport_kind kind = is_p2p ? TRANSPORT_P2P : TRANSPORT_SHM;
+        char why[TRANSPORT_WHY_BYTES];
+
+        ck_assert_str_eq(transport_why(inside_choice(insides[from], 1 - from, true), why),
+                         refusal->why[from]);
+        ck_assert_int_eq(inside_choice(insides[1 - from], from, false)->kind, kind);
+        ck_assert_int_eq(inside_connector(insides[from], 1 - from, true, 0)->kind, kind);
+    }
+}
+
+START_TEST(what_a_driver_refuses_goes_through_memory_of_the_host)
+{
+    static const struct world_setting far = {"NCCL_P2P_LEVEL", "SYS"};
+    const struct refusal *refusal = &refusals[_i];
+    struct io_gpu_sharing_ops sharing;
+
+    add_host(2, true);
+    bed.hosts[0].n_gpus = 2;
+    bed.hosts[0].settings = &far;
+    bed.hosts[0].n_settings = 1;
+    open_all(1);
+    sharing = *envs[1]->gpu->sharing;
+    sharing.export_memory = refusal->exports ? sharing.export_memory : refuse_export;
+    sharing.import_memory = refusal->imports ? sharing.import_memory : refuse_import;
+    envs[1]->gpu->sharing = &sharing;
+    insides[1]->ipc_settings.is_off = refusal->is_off;
+    come_up();
+    assert_fallen(refusal);
+    send_one(0, 1);
+    send_one(1, 0);
+    close_all();
+    inside_destroy(insides[1]); /* while the GPU's operations are here */
+    insides[1] = NULL;
+}
+END_TEST
+
 /* What the first member is told, at last. */
 static weft_status hear(struct weft_error *error)
 {
@@ -417,6 +486,8 @@ int main(void)
     tcase_add_test(tests, nobody_is_up_who_cannot_ring);
     tcase_add_test(tests, many_ranks_take_several_rounds);
     tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
+    tcase_add_loop_test(tests, what_a_driver_refuses_goes_through_memory_of_the_host, 0,
+                        WEFT_LENGTH(refusals));
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
     suite_add_tcase(suite, tests);

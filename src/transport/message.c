@@ -36,6 +36,8 @@ const char *proxy_type_name(uint32_t type)
         return "join";
     case PROXY_BELL:
         return "bell";
+    case PROXY_FALL_BACK:
+        return "fall_back";
     default:
         return NULL;
     }
@@ -97,6 +99,14 @@ static bool get_kind(struct wire_reader *reader, enum transport_kind *out)
 
     *out = (enum transport_kind)value;
     return value < TRANSPORT_N_KINDS;
+}
+
+static bool get_errno(struct wire_reader *reader, int *out)
+{
+    uint32_t number = wire_get_u32(reader);
+
+    *out = (int)(number & 4095);
+    return number <= 4095;
 }
 
 static bool is_step(uint32_t n_bytes)
@@ -177,6 +187,10 @@ size_t proxy_encode_call(const struct proxy_call *call, uint8_t *out)
     case PROXY_JOIN:
         wire_put_u32(&writer, call->rank);
         break;
+    case PROXY_FALL_BACK:
+        wire_put_u8(&writer, call->is_owner);
+        wire_put_u32(&writer, (uint32_t)call->sys_errno);
+        break;
     case PROXY_SETUP:
     case PROXY_START:
     case PROXY_CLOSE:
@@ -219,6 +233,9 @@ static bool get_fields(struct wire_reader *reader, struct proxy_call *out)
     case PROXY_JOIN:
         out->rank = wire_get_u32(reader);
         return true;
+    case PROXY_FALL_BACK:
+        ok = get_bool(reader, &out->is_owner);
+        return get_errno(reader, &out->sys_errno) && ok;
     case PROXY_SETUP:
     case PROXY_START:
     case PROXY_CLOSE:
@@ -269,7 +286,6 @@ weft_status proxy_decode_answer(const uint8_t *bytes, size_t n_bytes,
                                 struct proxy_answer *out, struct weft_error *error)
 {
     struct wire_reader reader = wire_reader_init(bytes, n_bytes);
-    uint32_t number;
     bool ok;
 
     memset(out, 0, sizeof(*out));
@@ -277,15 +293,11 @@ weft_status proxy_decode_answer(const uint8_t *bytes, size_t n_bytes,
         return bad(error, "answer", "length", n_bytes, "not that of an answer");
     }
     out->op = wire_get_u32(&reader);
-    number = wire_get_u32(&reader);
+    ok = get_errno(&reader, &out->sys_errno);
     out->connection = wire_get_u32(&reader);
-    ok = get_text(&reader, out->name, sizeof(out->name));
+    ok = get_text(&reader, out->name, sizeof(out->name)) && ok;
     ok = get_memory(&reader, &out->memory) && ok;
-    if (number > 4095 || !ok) {
-        return bad(error, "answer", "errno", number, "no number of an error, or a name");
-    }
-    out->sys_errno = (int)number;
-    return WEFT_OK;
+    return ok ? WEFT_OK : bad(error, "answer", "field", 0, "not what it may be");
 }
 
 /* ---- what ranks tell ---- */

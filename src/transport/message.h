@@ -11,7 +11,7 @@
 #include "ipc/message.h"
 #include "transport/transport.h"
 
-/* NCCL's numbers; the last two are ours, and are not answered. */
+/* NCCL's numbers; those from 64 on are ours, and of them FALL_BACK alone is answered. */
 enum proxy_type {
     PROXY_INIT = 1,
     PROXY_SHARED_INIT = 2,
@@ -24,8 +24,9 @@ enum proxy_type {
     PROXY_GET_FD = 9,
     PROXY_REGISTER = 11,
     PROXY_DEREGISTER = 12,
-    PROXY_JOIN = 64, /* the first of a stream: who asks */
-    PROXY_BELL = 65  /* wake up: a counter moved */
+    PROXY_JOIN = 64,     /* the first of a stream: who asks */
+    PROXY_BELL = 65,     /* wake up: a counter moved */
+    PROXY_FALL_BACK = 66 /* p2p cannot be: the steps are to be in memory of the host */
 };
 /* "get_fd"; NULL: no such request. */
 const char *proxy_type_name(uint32_t type);
@@ -39,7 +40,7 @@ struct proxy_call {
     /* INIT */
     enum transport_kind kind;
     bool is_sender; /* the connector's end; of START, GET_FD: the asker's */
-    bool is_owner;  /* the steps are to be here */
+    bool is_owner;  /* the steps are to be here; also of FALL_BACK */
     uint32_t peer, channel;
     uint32_t step_bytes; /* SHARED_INIT */
     /* CONNECT of an end that does not own the steps: what GET_FD brought */
@@ -48,6 +49,7 @@ struct proxy_call {
     uint64_t address, n_bytes;       /* REGISTER; DEREGISTER: n_bytes 0 */
     uint32_t rank;                   /* JOIN, ABORT */
     char reason[PROXY_REASON_BYTES]; /* ABORT */
+    int sys_errno;                   /* FALL_BACK: what p2p failed with */
 };
 
 struct proxy_answer {

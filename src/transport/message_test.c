@@ -28,6 +28,7 @@ static const struct {
     {"deregister", 12, 9 + 16},
     {"join", 64, 9 + 4},
     {"bell", 65, 9},
+    {"fall_back", 66, 9 + 5},
 };
 
 static struct proxy_call some_call(unsigned type)
@@ -46,7 +47,8 @@ static struct proxy_call some_call(unsigned type)
         .address = 0x7f0000001000,
         .n_bytes = 4096,
         .rank = 5,
-        .reason = "jobs: the GPU failed"};
+        .reason = "jobs: the GPU failed",
+        .sys_errno = 95};
 
     return call;
 }

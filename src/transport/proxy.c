@@ -22,6 +22,7 @@ struct proxy_connection {
     void *steps; /* P2P: Owned by the GPU if is_owner, else opened */
     struct io_gpu_export exported;
     bool is_attached; /* the other end has it */
+    int sys_errno;    /* why it fell back; 0: it did not */
 };
 
 struct proxy_registration {
@@ -89,7 +90,7 @@ static size_t steps_bytes(const struct proxy_connection *connection)
     return (size_t)STEPS_N * connection->step_bytes;
 }
 
-static void release(struct proxy *proxy, struct proxy_connection *connection)
+static void give_memory_back(struct proxy *proxy, struct proxy_connection *connection)
 {
     struct io_gpu *gpu = proxy->env->gpu;
 
@@ -104,6 +105,14 @@ static void release(struct proxy *proxy, struct proxy_connection *connection)
     if (connection->segment != NULL) {
         proxy->env->shm->close(connection->segment);
     }
+    connection->exported = (struct io_gpu_export){0};
+    connection->steps = NULL;
+    connection->segment = NULL;
+}
+
+static void release(struct proxy *proxy, struct proxy_connection *connection)
+{
+    give_memory_back(proxy, connection);
     if (connection->state != PROXY_UNINITIALIZED) {
         enter(proxy, connection, PROXY_UNINITIALIZED);
     }
@@ -327,6 +336,43 @@ static int start(struct proxy *proxy, struct proxy_connection *connection)
     return 0;
 }
 
+/* ---- of both ---- */
+
+static int fall_back(struct proxy *proxy, struct proxy_connection *connection,
+                     const struct proxy_call *call, bool is_own)
+{
+    const struct io_shm_ops *shm = proxy->env->shm;
+    int sys_errno = 0;
+
+    if (connection->kind != TRANSPORT_P2P || connection->is_attached ||
+        (connection->state != PROXY_SHARED_INITIALIZED &&
+         connection->state != PROXY_SETUP_DONE) ||
+        (!is_own && !connection->is_owner)) {
+        return EINVAL;
+    }
+    give_memory_back(proxy, connection);
+    connection->kind = TRANSPORT_SHM;
+    connection->sys_errno = call->sys_errno;
+    connection->is_owner = is_own ? call->is_owner : true;
+    if (connection->is_owner) {
+        sys_errno = shm->create(proxy->env, segment_bytes(connection), connection->name,
+                                &connection->segment);
+    }
+    if (sys_errno == 0 && connection->state == PROXY_SHARED_INITIALIZED) {
+        enter(proxy, connection, PROXY_SETUP_DONE);
+    }
+    return sys_errno;
+}
+
+/* Of the other end: what GET_FD would say now. */
+static int fall_back_for(struct proxy *proxy, struct proxy_connection *connection,
+                         const struct proxy_call *call, struct proxy_answer *out)
+{
+    int sys_errno = fall_back(proxy, connection, call, false);
+
+    return sys_errno == 0 ? get_fd(connection, out) : sys_errno;
+}
+
 /* ---- all of them ---- */
 
 /* Whose request it is: of the own rank, or of the rank at the other end. */
@@ -336,10 +382,13 @@ static bool may_ask(const struct proxy *proxy, uint32_t asker, enum proxy_type t
     if (type == PROXY_GET_FD || type == PROXY_START) {
         return connection != NULL && connection->peer == asker;
     }
+    if (type == PROXY_FALL_BACK) {
+        return connection != NULL && (connection->peer == asker || asker == proxy->rank);
+    }
     return asker == proxy->rank;
 }
 
-static int serve(struct proxy *proxy, const struct proxy_call *call,
+static int serve(struct proxy *proxy, uint32_t asker, const struct proxy_call *call,
                  struct proxy_connection *connection, struct proxy_answer *out)
 {
     switch (call->type) {
@@ -358,6 +407,9 @@ static int serve(struct proxy *proxy, const struct proxy_call *call,
     case PROXY_CLOSE:
         release(proxy, connection);
         return 0;
+    case PROXY_FALL_BACK:
+        return asker == proxy->rank ? fall_back(proxy, connection, call, true)
+                                    : fall_back_for(proxy, connection, call, out);
     case PROXY_REGISTER:
         return register_memory(proxy, call, out);
     case PROXY_DEREGISTER:
@@ -388,7 +440,7 @@ weft_status proxy_serve(struct proxy *proxy, uint32_t asker,
     } else if (!may_ask(proxy, asker, call->type, connection)) {
         out->sys_errno = EPERM;
     } else {
-        out->sys_errno = serve(proxy, call, connection, out);
+        out->sys_errno = serve(proxy, asker, call, connection, out);
     }
     return out->sys_errno == EAGAIN ? WEFT_AGAIN : WEFT_OK;
 }
@@ -406,6 +458,16 @@ bool proxy_region(const struct proxy *proxy, uint32_t connection,
                       ? (uint8_t *)found->segment->memory + CONTROL_BYTES
                       : found->steps;
     return true;
+}
+
+enum transport_kind proxy_kind_of(const struct proxy *proxy, uint32_t connection,
+                                  int *out_errno)
+{
+    const struct proxy_connection *found = find(proxy, connection);
+
+    weft_check(found != NULL);
+    *out_errno = found->sys_errno;
+    return found->kind;
 }
 
 enum proxy_state proxy_state_of(const struct proxy *proxy, uint32_t connection)

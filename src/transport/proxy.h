@@ -7,7 +7,11 @@
  *
  *   owner   INIT  SHARED_INIT (control words)  SETUP (steps)        CONNECT until the other START
  *   other   INIT  SHARED_INIT                  SETUP   GET_FD at the owner's   CONNECT (attach)
- *                                                      START at the owner's: the name can go */
+ *                                                      START at the owner's: the name can go
+ *
+ * FALL_BACK makes a p2p connection one of shm, where memory of the GPU cannot be had or opened: the
+ * own rank asks it in the place of SETUP or after it, and the other end, which could not open the
+ * owner's memory, in the place of GET_FD. */
 #ifndef WEFT_TRANSPORT_PROXY_H
 #define WEFT_TRANSPORT_PROXY_H
 
@@ -43,6 +47,9 @@ weft_status proxy_serve(struct proxy *proxy, uint32_t asker,
 /* What a connection that is CONNECTED moves its messages through; false: it is not. */
 bool proxy_region(const struct proxy *proxy, uint32_t connection,
                   struct steps_control **out_control, uint8_t **out_memory);
+/* SHM where P2P fell back; *out_errno: what made it, or 0. The connection is there. */
+enum transport_kind proxy_kind_of(const struct proxy *proxy, uint32_t connection,
+                                  int *out_errno);
 enum proxy_state proxy_state_of(const struct proxy *proxy, uint32_t connection);
 uint32_t proxy_n_connections(const struct proxy *proxy);
 

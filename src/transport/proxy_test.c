@@ -176,6 +176,60 @@ START_TEST(nobody_asks_what_is_not_his)
 }
 END_TEST
 
+/* The end that could not open the other's memory asks for memory of the host. */
+START_TEST(p2p_falls_back_to_shm)
+{
+    uint32_t other = init(0, TRANSPORT_P2P, true, false);
+    uint32_t owner = init(1, TRANSPORT_P2P, false, true);
+    struct proxy_call call = {
+        .type = PROXY_FALL_BACK, .connection = owner, .sys_errno = EPERM};
+    struct steps_control *control;
+    struct proxy_answer key;
+    uint8_t *steps[2];
+    int sys_errno;
+
+    ck_assert_int_eq(ask(1, 2, &call, NULL), EPERM); /* a third rank */
+    ck_assert_int_eq(ask(1, 0, &call, &key), 0);
+    ck_assert_uint_eq(key.memory.n_bytes, 0);
+    ck_assert_int_eq(ask(1, 0, &call, NULL), EINVAL); /* once */
+    call.connection = other;
+    ck_assert_int_eq(ask(0, 1, &call, NULL), EINVAL); /* it owns nothing */
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    call = (struct proxy_call){.type = PROXY_CONNECT, .connection = other};
+    weft_format(call.name, sizeof(call.name), "%s", key.name);
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    ck_assert_int_eq(tell(1, 0, PROXY_START, owner), 0);
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), 0);
+    ck_assert_int_eq(proxy_kind_of(proxies[1], owner, &sys_errno), TRANSPORT_SHM);
+    ck_assert_int_eq(sys_errno, EPERM);
+    ck_assert(proxy_region(proxies[0], other, &control, &steps[0]));
+    ck_assert(proxy_region(proxies[1], owner, &control, &steps[1]));
+    steps[0][STEPS_N * STEP - 1] = 5;
+    ck_assert_uint_eq(steps[1][STEPS_N * STEP - 1], 5);
+    ck_assert_int_eq(tell(0, 0, PROXY_FALL_BACK, other), EINVAL);
+}
+END_TEST
+
+/* Its GPU has no memory for the steps: SETUP failed, and FALL_BACK takes its place. */
+START_TEST(who_falls_back_before_setup_is_set_up)
+{
+    struct proxy_call call = {
+        .type = PROXY_INIT, .kind = TRANSPORT_P2P, .is_owner = true, .peer = 1};
+    struct proxy_answer answer;
+    uint32_t c;
+
+    ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
+    c = answer.connection;
+    call =
+        (struct proxy_call){.type = PROXY_FALL_BACK, .connection = c, .is_owner = true};
+    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL); /* how long are the steps? */
+    ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), 0);
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    ck_assert_int_eq(proxy_state_of(proxies[0], c), PROXY_SETUP_DONE);
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), 0);
+}
+END_TEST
+
 START_TEST(memory_is_registered_and_forgotten)
 {
     struct io_gpu *gpu = envs[0]->gpu;
@@ -214,6 +268,8 @@ int main(void)
     tcase_add_test(tests, a_name_serves_once);
     tcase_add_test(tests, requests_have_their_time);
     tcase_add_test(tests, nobody_asks_what_is_not_his);
+    tcase_add_test(tests, p2p_falls_back_to_shm);
+    tcase_add_test(tests, who_falls_back_before_setup_is_set_up);
     tcase_add_test(tests, memory_is_registered_and_forgotten);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
