@@ -110,8 +110,8 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t n, ncclDataType
     (void)type, (void)op, (void)comm, (void)stream;
     return copy(in, out, n);
 }
-ncclResult_t ncclBroadcast(const void *in, void *out, size_t n, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t n, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream)
 {
     (void)type, (void)root, (void)comm, (void)stream;
     return copy(in, out, n);
@@ -124,8 +124,8 @@ ncclResult_t ncclGroupEnd(void)
 {
     return ncclSuccess;
 }
-ncclResult_t ncclSend(const void *in, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream)
+ncclResult_t ncclSend(const void *in, size_t n, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
 {
     (void)n, (void)type, (void)peer, (void)comm, (void)stream;
     sent = in;

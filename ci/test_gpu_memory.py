@@ -27,7 +27,8 @@ def fixture_driver(tmp_path_factory):
     place = tmp_path_factory.mktemp("driver")
     subprocess.run(["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
                     "-pthread", "-I.", "-Isrc", "-Wl,-soname,libcuda.so.1", "-o",
-                    place / "libcuda.so.1", "ci/gpu_driver.c", "backends/cuda/kernels_testing.c"],
+                    place / "libcuda.so.1", "ci/gpu_driver.c", "ci/gpu_driver_work.c",
+                    "backends/cuda/kernels_testing.c"],
                    cwd=ROOT, check=True, timeout=120)
     (place / "kernels").write_text("the driver has its own")
     return place
@@ -78,6 +79,16 @@ def test_processes_of_a_host_copy_between_their_gpus(driver, tmp_path):
     assert document["result"] == "pass"
     assert {row["transport"] for row in document["connections"]} == {"p2p"}
     assert [one["host_bytes"] for one in did] == [0, 0] and all(one["copies"] > 20 for one in did)
+
+
+@pytest.mark.parametrize("error", ["217", "801"])  # a container, a driver without IPC
+def test_processes_whose_driver_refuses_ipc_share_memory_of_the_host(driver, tmp_path, error):
+    document, did = run(driver, tmp_path, "scenarios/inside/nvlink-2.yaml", "--set", JOBS,
+                        WEFT_GPU="cuda", FAKE_CUDA_DEVICES="2", FAKE_CUDA_IPC=error)
+    assert document["result"] == "pass" and {job["nwrong"] for job in document["jobs"]} == {0}
+    assert {row["transport"] for row in document["connections"]} == {"shm"}
+    assert {row["reason"].split(" (")[0] for row in document["connections"]} == {"p2p: memory not opened"}
+    assert all(one["device_bytes"] > 1 << 20 and one["copies"] > 20 for one in did)
 
 
 @pytest.fixture(name="bench", scope="module")
