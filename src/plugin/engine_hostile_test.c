@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/suite_testing.h"
+#include "base/text.h"
 #include "conn/codec.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
@@ -30,6 +31,16 @@ static weft_status connect_to(const uint8_t *handle, struct weft_error *error)
     return status;
 }
 
+/* What NCCL's log says of it names the finding. */
+static void expect_code(const struct weft_error *error, const char *code)
+{
+    char line[400], wanted[100];
+
+    finding_format(error, line, sizeof(line));
+    weft_format(wanted, sizeof(wanted), "[%s: weft explain %s]", code, code);
+    ck_assert_msg(strstr(line, wanted) != NULL, "%s", line);
+}
+
 static void other_secret(uint32_t host, struct world_host *world_host,
                          struct engine_config *config)
 {
@@ -48,6 +59,7 @@ START_TEST(another_secret_is_refused)
     harness_open(&harness, 2, 1);
     ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
     ck_assert_int_eq(connect_to(handle, &error), WEFT_ERR_AUTH);
+    expect_code(&error, "conn.auth_failed");
     engine_close_listen(listen);
     harness_expect_idle(&harness);
     harness_close(&harness);
@@ -61,7 +73,6 @@ START_TEST(another_version_is_refused_by_number)
         uint8_t byte;
         const char *text;
     } versions[] = {{'T', "version 1,"}, {3, "version 3,"}};
-    char line[400];
     struct engine_listen *listen;
     struct engine_comm *comm;
     struct weft_error error = {0};
@@ -73,8 +84,7 @@ START_TEST(another_version_is_refused_by_number)
     ck_assert_int_eq(engine_connect(harness.engines[0], handle, &comm, &error),
                      WEFT_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, versions[_i].text));
-    finding_format(&error, line, sizeof(line));
-    ck_assert_ptr_nonnull(strstr(line, "[conn.version: weft explain conn.version]"));
+    expect_code(&error, "conn.version");
     engine_close_listen(listen);
     harness_close(&harness);
 }
@@ -104,8 +114,45 @@ START_TEST(a_memlock_limit_is_told)
         ck_assert_int_lt(harness_register(in, data, much, &memory, &error), 0);
         ck_assert_int_eq(error.sys_errno, ENOMEM);
         ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
+        expect_code(&error, "host.memlock");
         ck_assert_ptr_null(memory);
         ck_assert_int_eq(harness_register(in, data, 8192, &memory, &error), WEFT_OK);
+        engine_deregister(in, memory);
+    }
+    engine_close(out);
+    engine_close(in);
+    free(data);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+static void memory_for_one_device(uint32_t host, struct world_host *world_host,
+                                  struct engine_config *config)
+{
+    (void)host;
+    (void)config;
+    world_host->memlock_bytes = 96 << 20;
+}
+
+/* Registered on all devices that could carry the connection, or on none: what the first device took
+ * is free again when the second refuses. */
+START_TEST(a_registration_is_whole_or_nothing)
+{
+    const size_t too_much = 64u << 20, half = 40u << 20;
+    struct engine_comm *out, *in;
+    struct engine_memory *memory;
+    struct weft_error error = {0};
+    void *data = malloc(too_much);
+
+    harness_with(memory_for_one_device);
+    harness_open(&harness, 2, 2);
+    harness_connect(&harness, 0, 1, &out, &in);
+    for (int i = 0; i < 3; i++) {
+        weft_error_clear(&error);
+        ck_assert_int_lt(harness_register(in, data, too_much, &memory, &error), 0);
+        expect_code(&error, "host.memlock");
+        ck_assert_int_eq(harness_register(in, data, half, &memory, &error), WEFT_OK);
         engine_deregister(in, memory);
     }
     engine_close(out);
@@ -309,6 +356,7 @@ int main(void)
     tcase_add_test(tcase, another_secret_is_refused);
     tcase_add_loop_test(tcase, another_version_is_refused_by_number, 0, 2);
     tcase_add_test(tcase, a_memlock_limit_is_told);
+    tcase_add_test(tcase, a_registration_is_whole_or_nothing);
     tcase_add_test(tcase, memory_that_was_not_registered_is_refused);
     tcase_add_test(tcase, memory_goes_before_its_requests);
     tcase_add_test(tcase, strangers_do_not_keep_others_out);

@@ -121,7 +121,9 @@ static void progress(struct engine_call *call)
             call->status = flow_register_progress(flow, memory, &call->error);
         }
         if (call->status < 0) {
-            flow_deregister(flow, memory); /* on all functions, or on none */
+            /* On all functions, or on none, and nothing is kept for the next user. */
+            flow_deregister(flow, memory);
+            flow_invalidate(flow, call->region.addr, call->region.length);
             finding_name(call->comm->engine->rdma, &call->error);
         }
     }
