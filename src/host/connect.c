@@ -294,6 +294,22 @@ uint32_t host_trouble(struct host *host, uint32_t first)
     return rank;
 }
 
+void host_relay_trouble(struct host *host)
+{
+    bool is_told = host->error_is_hearsay || strcmp(host->error.phase, "relay") == 0;
+    const struct weft_error *why = NULL;
+    uint32_t member = HOST_NOBODY;
+
+    if (host->relay != NULL && is_told && host->state != HOST_CLOSE) {
+        why = relay_trouble(host->relay, &member);
+    }
+    if (why != NULL) {
+        host->error = *why;
+        host->error_peer = member;
+        host->error_is_hearsay = false;
+    }
+}
+
 static void tell_flow(struct flow *flow, uint32_t device,
                       const struct io_async_event *event)
 {

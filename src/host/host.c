@@ -94,6 +94,7 @@ static void fail(struct host *host)
     char object[24];
 
     weft_check(host->error.status < 0);
+    host_relay_trouble(host);
     host->failed_in = host->state;
     host->error_ns = now_of(host);
     look_again(host);

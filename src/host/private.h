@@ -54,6 +54,9 @@ bool host_is_hearsay(const struct weft_error *error);
 /* A rank with which data cannot move now, `first` (or HOST_NOBODY) before others; its error is
  * put into host->error. HOST_NOBODY: none. */
 uint32_t host_trouble(struct host *host, uint32_t first);
+/* What this host's relay met itself tells more than what others gave up because of it: takes the
+ * place of hearsay in host->error. */
+void host_relay_trouble(struct host *host);
 /* Appends to what the host made, for the report. */
 struct host_connection *host_note(struct host *host, const struct host_connection *of);
 /* An async event of a device: ports and devices that come and go are the flows' business. */

@@ -313,6 +313,38 @@ START_TEST(a_dead_peer_is_no_failover)
         }
         ck_assert_uint_lt(i, 2999);
     }
+    if (_i % 2 == 1) { /* whom the others lost, the relay has seen end */
+        uint32_t member;
+
+        ck_assert_ptr_nonnull(relay_trouble(grid.relays[2], &member));
+        ck_assert_uint_eq(member, _i / 2 == 0 ? 1 : 0);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+/* What a relay met is told until the same way is up again. */
+START_TEST(a_relay_forgets_what_is_mended)
+{
+    static const uint32_t via = 2, share = 65536;
+    const struct weft_error *why = NULL;
+    uint32_t member;
+
+    open_diamond(10 * FABRIC_S, 1, &via, &share);
+    ck_assert_ptr_null(relay_trouble(grid.relays[2], &member));
+    send_all(400);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    down(2, 1, 0, 500 * FABRIC_MS);
+    for (uint32_t i = 0; i < 1000 && why == NULL; i++) {
+        grid_step_for(&grid, FABRIC_MS);
+        why = relay_trouble(grid.relays[2], &member);
+    }
+    ck_assert_ptr_nonnull(why);
+    ck_assert_uint_eq(member, 1);
+    ck_assert_int_eq(weft_error_value(why, "from")->number, 0);
+    ck_assert_int_eq(weft_error_value(why, "to")->number, 1);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    ck_assert_ptr_null(relay_trouble(grid.relays[2], &member));
     grid_close(&grid);
 }
 END_TEST
@@ -399,6 +431,7 @@ int main(void)
     tcase_add_test(tcase, a_relay_dies);
     tcase_add_test(tcase, the_only_relay_dies);
     tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
+    tcase_add_test(tcase, a_relay_forgets_what_is_mended);
     tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
     tcase_add_loop_test(tcase, old_news_of_the_only_port_end_no_set_up, 0, 20);
     tcase_add_loop_test(tcase, every_message_comes_once, 0, SWEEP(12));

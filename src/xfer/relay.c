@@ -17,6 +17,10 @@ struct relay {
     struct io_task *task;     /* Not owned. */
     struct relay_lane *lanes; /* Owned, the newest first */
     bool is_closing;
+    struct relay_trouble {
+        struct weft_error why; /* status WEFT_OK: none */
+        uint32_t member, from, to;
+    } trouble;
     struct relay_counters counters;
 };
 
@@ -139,14 +143,54 @@ bool relay_owns(const struct relay *relay, const struct conn *conn)
     return false;
 }
 
+/* ---- what happened here ---- */
+
+static void note_trouble(struct relay *relay, const struct relay_lane *lane)
+{
+    struct relay_trouble *trouble = &relay->trouble;
+    bool is_news =
+        strcmp(lane->cause.phase, "peer") == 0 || strcmp(lane->cause.phase, "epoch") == 0;
+
+    if (lane->cause.status == WEFT_OK || is_news || trouble->why.status != WEFT_OK) {
+        return;
+    }
+    *trouble = (struct relay_trouble){.why = lane->cause,
+                                      .member = lane->lost,
+                                      .from = lane->purpose.from,
+                                      .to = lane->purpose.to};
+    weft_error_int(&trouble->why, "from", trouble->from);
+    weft_error_int(&trouble->why, "to", trouble->to);
+}
+
+static void forget_trouble(struct relay *relay, const struct relay_lane *lane)
+{
+    if (relay->trouble.from == lane->purpose.from &&
+        relay->trouble.to == lane->purpose.to) {
+        weft_error_clear(&relay->trouble.why);
+    }
+}
+
+const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *member)
+{
+    *member = relay->trouble.member;
+    return relay->trouble.why.status == WEFT_OK ? NULL : &relay->trouble.why;
+}
+
 /* ---- every look ---- */
 
 /* False: the lane is gone. */
 static bool look(struct relay *relay, struct relay_lane *lane)
 {
+    bool was_up = lane->state == RELAY_LANE_UP;
     bool was_alive = lane->state < RELAY_LANE_CLOSING;
     bool is_gone = relay_lane_progress(lane);
 
+    if (!was_up && lane->state == RELAY_LANE_UP) {
+        forget_trouble(relay, lane);
+    }
+    if (was_alive && lane->state >= RELAY_LANE_CLOSING) {
+        note_trouble(relay, lane);
+    }
     if (was_alive && lane->state >= RELAY_LANE_CLOSING && lane->error.status != WEFT_OK) {
         relay->counters.failed++;
     }

@@ -36,6 +36,9 @@ bool relay_owns(const struct relay *relay, const struct conn *conn);
 void relay_progress(struct relay *relay);
 /* The same for the lane of one connection: when its task was woken. */
 void relay_conn_progress(struct relay *relay, const struct conn *conn);
+/* What the first lane to fail met here itself, and with which member, unless the same way came
+ * up again since; NULL: none. News that another gave up is not met here. */
+const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *member);
 void relay_close(struct relay *relay);
 bool relay_is_closed(const struct relay *relay);
 void relay_destroy(struct relay *relay); /* NULL is ignored. */

@@ -48,6 +48,8 @@ void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
     }
     if (conn_connect(rdma, &onwards, handle, config->task_kind, &lane->out,
                      &lane->error) != WEFT_OK) {
+        lane->cause = lane->error;
+        lane->lost = lane->member;
         relay_lane_fail(lane);
     }
 }
@@ -112,6 +114,8 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
                                                : "lost",
                     member);
     }
+    lane->cause = *why;
+    lane->lost = member;
     lane->error = *why;
     weft_format(lane->error.phase, sizeof(lane->error.phase), "%s", text);
     relay_lane_fail(lane);

@@ -44,7 +44,9 @@ struct relay_lane {
     bool has_notice;
     weft_ns beat_ns;
     uint64_t n_messages, n_bytes; /* since last counted */
-    struct weft_error error;      /* why it failed */
+    struct weft_error error;      /* why it failed, as the neighbours are told */
+    struct weft_error cause;      /* ... and as it was met here */
+    uint32_t lost;                /* the member that it happened with */
 };
 
 /* Connects onwards. */
