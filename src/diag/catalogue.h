@@ -73,10 +73,19 @@ enum diag_code {
     DIAG_N_CODES
 };
 
+/* Where on the mesh it is, between the host and the peer that a finding names. */
+enum diag_place {
+    DIAG_AT_CABLE, /* or it is not known at which end */
+    DIAG_AT_PORTS, /* they are not the two ends of one cable */
+    DIAG_AT_HOST,  /* whomever it was connecting to */
+    DIAG_AT_PEER
+};
+
 struct diag_entry {
     enum diag_code id;
     const char *code; /* "route.wrong_nic" */
     enum diag_severity severity;
+    enum diag_place place;
     const char *cause;     /* one sentence: what is wrong */
     const char *remedy;    /* one sentence: what to do */
     const char *reference; /* where it is described */

@@ -96,7 +96,7 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .cause = "the addresses of the two ends are in different VLANs",
         .remedy = "put both ends into the same VLAN, or neither",
-        .reference = "vconfig; ip-link(8): type vlan",
+        .reference = "ip-link(8): type vlan",
         .decide = "ip -d link show; cat /proc/net/vlan/config",
         .explanation =
             "The subnet is the same, so that everything on paper is right. Neighbour "
@@ -107,6 +107,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_NEIGH_ARP_IGNORED,
         .code = "neigh.arp_ignored",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause = "the peer is set not to answer requests for its addresses (arp_ignore)",
         .remedy =
             "set net.ipv4.conf.*.arp_ignore to 0 or 1 on the peer (1 is what meshes "
@@ -162,6 +163,7 @@ static const struct diag_entry entries[] = {
         .code = "conn.filtered",
         .example = "scenarios/field/s40-firewall.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause =
             "the peer is there, but what is sent to its TCP port is dropped on the way",
         .remedy =
@@ -180,6 +182,7 @@ static const struct diag_entry entries[] = {
         .code = "peer.late",
         .example = "scenarios/field/s45-skewed-start.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause = "the peer came after the others had stopped waiting for it",
         .remedy =
             "raise the patience above the longest start (model loading, image pull), or "
@@ -196,6 +199,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_PEER_RECEIVER_LATE,
         .code = "peer.receiver_late",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause =
             "the receiver had posted no receive request in time, and the retries for "
             "that ran out",
@@ -215,6 +219,7 @@ static const struct diag_entry entries[] = {
         .code = "host.kernel_memory",
         .example = "scenarios/field/s48-no-device-memory.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause =
             "the kernel could not pin or map memory for the device, although the limit "
             "on locked memory is not what stopped it",
@@ -234,6 +239,7 @@ static const struct diag_entry entries[] = {
         .code = "host.permission",
         .example = "scenarios/field/s49-device-not-openable.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the process may not use the device (errno 1 or 13)",
         .remedy = "give it access to /dev/infiniband/uverbs* (group rdma, --device in "
                   "containers), or the capability that the message names",
@@ -249,6 +255,7 @@ static const struct diag_entry entries[] = {
         .code = "device.qp_limit",
         .example = "scenarios/field/s51-queue-pair-limit.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the device has no room for another queue or queue pair",
         .remedy = "close what is not needed, share queue pairs, or lower "
                   "NCCL_IB_QPS_PER_CONNECTION: retrying does not help",
@@ -265,6 +272,7 @@ static const struct diag_entry entries[] = {
         .code = "device.rejected",
         .example = "scenarios/field/s52-device-caps.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the device does not support what was asked of it (errno 22 or 95)",
         .remedy =
             "compare what is asked with `ibv_devinfo -v`: queue depths, SGEs, inline "
@@ -282,6 +290,7 @@ static const struct diag_entry entries[] = {
         .code = "device.failed",
         .example = "scenarios/nic/hns-mailbox-timeout.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the device itself failed: a verb ended with errno 5, or its command "
                  "was not answered "
                  "(16, 110)",

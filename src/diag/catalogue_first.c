@@ -10,6 +10,7 @@ static const struct diag_entry entries[] = {
         .code = "route.wrong_nic",
         .example = "scenarios/field/s01-triangle-stock.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause = "the queue pair leaves by a port that does not face the peer's address, "
                  "although other ports of these two hosts do face each other",
         .remedy =
@@ -129,14 +130,14 @@ static const struct diag_entry entries[] = {
     },
     {
         .id = DIAG_GID_TYPE_MISMATCH,
-        .decide = "show_gids, on both ends",
+        .decide = "ibv_devinfo -v | grep GID, on both ends",
         .code = "gid.type_mismatch",
         .example = "scenarios/field/s22-gid-versions.yaml",
         .severity = DIAG_ERROR,
         .cause = "one end uses a RoCE v1 GID and the other a RoCE v2 GID",
         .remedy =
             "choose GIDs by value and type; with NCCL set NCCL_IB_GID_INDEX on each "
-            "host to its own RoCE v2 slot (`show_gids`)",
+            "host to its own RoCE v2 slot (`ibv_devinfo -v`)",
         .reference = "ibv_query_gid_ex(3); rdma-core RoCE documentation",
         .explanation =
             "Version 1 packets are Ethernet frames of type 0x8915, version 2 packets are "
@@ -148,7 +149,7 @@ static const struct diag_entry entries[] = {
     },
     {
         .id = DIAG_GID_MISSING,
-        .decide = "show_gids, on both ends",
+        .decide = "ibv_devinfo -v | grep GID, on both ends",
         .code = "gid.missing",
         .example = "scenarios/net/stale-gid-rxe.yaml",
         .severity = DIAG_ERROR,
@@ -213,6 +214,7 @@ static const struct diag_entry entries[] = {
         .code = "peer.dead",
         .example = "scenarios/field/s46-rank-0-died.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause = "the peer's process ended without saying so",
         .remedy =
             "look for the reason on that host: its own log, the OOM killer, the job "
@@ -228,6 +230,7 @@ static const struct diag_entry entries[] = {
         .decide = "ps -o stat,wchan -p PID, on the peer",
         .code = "peer.silent",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause = "the peer's process is there, but does nothing any more",
         .remedy =
             "look at that host: a process that is stopped (state T in ps), waits for a "
@@ -262,6 +265,7 @@ static const struct diag_entry entries[] = {
         .decide = "ss -ltn, on the peer",
         .code = "conn.refused",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PEER,
         .cause = "nobody listens at the address that the peer announced, or a firewall "
                  "rejects the connection",
         .remedy = "check that the peer still runs and that its firewall lets TCP through "
@@ -294,6 +298,7 @@ static const struct diag_entry entries[] = {
         .code = "host.memlock",
         .example = "scenarios/field/s47-memlock.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "memory could not be registered because the limit on locked memory is "
                  "reached",
         .remedy = "raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity for services, "
@@ -309,6 +314,7 @@ static const struct diag_entry entries[] = {
         .decide = "ibv_devices; ls /dev/infiniband",
         .code = "host.no_device",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the host has no RDMA device that this process can open",
         .remedy = "load the driver, pass /dev/infiniband into the container, and check "
                   "`ibv_devices`",
@@ -323,6 +329,7 @@ static const struct diag_entry entries[] = {
         .code = "data.wrong",
         .example = "scenarios/faults/corrupt-unseen.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the result of a collective differs from what it must be",
         .remedy =
             "keep the run (replay line, capture) and report it: no setting may lead "

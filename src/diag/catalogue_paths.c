@@ -9,6 +9,7 @@ static const struct diag_entry entries[] = {
         .code = "route.listener_blind",
         .example = "scenarios/field/s02-uncrossed-triangle.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause =
             "the listener told of one port only, and it is not the one that faces this "
             "connector",
@@ -35,6 +36,7 @@ static const struct diag_entry entries[] = {
         .code = "route.prefix_collision",
         .example = "scenarios/field/s03-prefix-collision.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause =
             "several cables have subnets inside one /24, by which the program compares "
             "them: every NIC matches and the first one wins",
@@ -54,12 +56,13 @@ static const struct diag_entry entries[] = {
         .code = "route.crossed_planes",
         .example = "scenarios/field/s11-plane-order.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause = "both ports face this very peer, but not each other: the two ends chose "
                  "different cables",
         .remedy = "order the NICs alike on both hosts (NCCL_IB_HCA with =, or the same "
                   "slots), or cable first to first and second to second",
         .reference = "nccl#2244, exo#2160",
-        .decide = "show_gids on both ends, side by side",
+        .decide = "ibv_devinfo -v | grep GID, on both ends, side by side",
         .explanation =
             "Two hosts with two cables are two planes. Programs that pair NICs by index "
             "meet on different planes when the order of NICs, or the cabling, differs: "
@@ -73,13 +76,14 @@ static const struct diag_entry entries[] = {
         .code = "route.merged_nic",
         .example = "scenarios/field/s09-merged-nic.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause = "ports of one NIC were merged into one device, but their cables lead to "
                  "different peers",
         .remedy =
             "do not merge them: NCCL_IB_MERGE_NICS=0 (or NCCL_NET_MERGE_LEVEL=LOC), "
             "then choose by subnet",
         .reference = "NCCL_NET_MERGE_LEVEL=PORT, default since 2.24",
-        .decide = "lspci; show_gids",
+        .decide = "lspci; ibv_devinfo -v",
         .explanation =
             "Since 2.24 NCCL makes one virtual device of the ports of one NIC and "
             "stripes over them. On a direct-connect mesh the two ports of a card often "
@@ -110,6 +114,7 @@ static const struct diag_entry entries[] = {
         .code = "mesh.no_cable",
         .example = "scenarios/field/s15-ring-of-4-tree.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_PORTS,
         .cause =
             "the two hosts have no cable to each other: every port of theirs leads to "
             "somebody else",
@@ -195,9 +200,9 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .cause = "NCCL_IB_GID_INDEX names a slot that this host's port does not have",
         .remedy = "leave NCCL_IB_GID_INDEX unset, or set it for each host by itself "
-                  "(show_gids)",
+                  "(ibv_devinfo -v)",
         .reference = "nccl#769, nccl#890",
-        .decide = "show_gids; env | grep GID_INDEX",
+        .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
         .explanation =
             "The same index holds different GIDs on different hosts: tables fill in the "
             "order in which addresses came, and have holes where some went. One rank "
@@ -217,7 +222,7 @@ static const struct diag_entry entries[] = {
             "unset NCCL_IB_GID_INDEX (0, and what is no number, mean slot 0), and choose "
             "a RoCE v2 GID of the address",
         .reference = "NCCL net_ib: ncclIbGetGidIndex",
-        .decide = "show_gids; env | grep GID_INDEX",
+        .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
         .explanation =
             "Slot 0 of a RoCE port is the link-local GID made of its MAC. Against an "
             "IPv4 GID modify to RTR ends with errno 22 (two address families). Against "
@@ -234,7 +239,7 @@ static const struct diag_entry entries[] = {
             "took the link-local one",
         .remedy = "set NCCL_IB_ADDR_FAMILY=AF_INET6, or give the port an IPv4 address",
         .reference = "NCCL_IB_ADDR_FAMILY, default AF_INET",
-        .decide = "show_gids",
+        .decide = "ibv_devinfo -v | grep GID",
         .explanation =
             "NCCL's scan for a GID asks for the family AF_INET. On a port that has "
             "unique local or global IPv6 addresses only, nothing replaces slot 0, the "
@@ -246,6 +251,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.no_netdev",
         .example = "scenarios/field/s30-macvlan.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause = "the GID's network interface is not there for this process (errno 19)",
         .remedy = "use the interface of the process's own namespace: with macvlan or "
                   "containers, the RDMA device must be in the same one",

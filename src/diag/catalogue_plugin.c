@@ -59,6 +59,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_HOST_NO_GPU,
         .code = "host.no_gpu",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
         .cause =
             "the host was to work on a GPU (WEFT_GPU), and this process can use none",
         .remedy = "install NVIDIA's driver, pass the GPU into the container, check "

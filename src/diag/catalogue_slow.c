@@ -10,6 +10,7 @@ static const struct diag_entry entries[] = {
         .code = "host.pcie_narrow",
         .example = "scenarios/field/s36-narrow-slot.yaml",
         .severity = DIAG_WARNING,
+        .place = DIAG_AT_HOST,
         .cause =
             "the PCIe link of a card came up with fewer lanes, or slower, than card and "
             "slot can, and carries less than the port's rate",

@@ -143,6 +143,11 @@ void diag_say(struct diag_findings *out, const struct diag_finding *finding);
 /* Warnings of what a job lived through; none where something failed. */
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
 
+/* ---- place.c ---- */
+
+/* Adds to a finding whose code is decided what it knows of its place. */
+void diag_place(const struct diag_case *c, struct diag_finding *out);
+
 /* ---- slots.c ---- */
 
 /* Cards whose PCIe link is narrower or slower than it could be, and than their ports. */

@@ -312,5 +312,6 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
     if (out->entry == NULL) {
         out->entry = diag_entry(DIAG_UNDETERMINED);
     }
+    diag_place(c, out);
     out->severity = DIAG_ERROR; /* something failed of it */
 }

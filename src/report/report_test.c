@@ -95,6 +95,7 @@ START_TEST(a_failed_run_says_what_where_why_and_what_to_type)
         text.bytes, "\nsymptom  ibv_modify_qp: errno 110\n"
                     "\nerror route.wrong_nic at titanic:p0 → carpathia\n"
                     "  what   that cable goes elsewhere\n"
+                    "  where  titanic ──✗── carpathia  (not the two ends of a cable)\n"
                     "  seen\n"
                     "      local_gid              192.168.101.1\n"
                     "      prefix                 24\n"
@@ -140,6 +141,68 @@ START_TEST(both_ends_stand_side_by_side_and_a_cause_is_told_once)
                      "  do     r\n"
                      "  more   weft explain undetermined\n"
                      "\nalso undetermined at carpathia\n");
+    weft_text_fini(&text);
+    json_decref(document);
+}
+END_TEST
+
+static const char places[] =
+    "{\"findings\":[{\"code\":\"route.wrong_nic\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"titanic\",\"port\":\"p0\",\"peer\":\"iceberg\"},"
+    "\"evidence\":{\"local_port\":\"p0\",\"remote_port\":\"p0\",\"local_facing_port\":"
+    "\"p1\","
+    "\"remote_facing_port\":\"p2\"},\"cause\":\"c\",\"remedy\":\"r\"},"
+    "{\"code\":\"host.memlock\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"titanic\",\"port\":null,\"peer\":\"iceberg\"},"
+    "\"evidence\":{\"errno\":12},\"cause\":\"c\",\"remedy\":\"r\"},"
+    "{\"code\":\"peer.dead\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"titanic\",\"port\":null,\"peer\":\"iceberg\"},"
+    "\"evidence\":{\"local_port\":\"unknown\",\"remote_port\":\"unknown\"},"
+    "\"cause\":\"c\",\"remedy\":\"r\"},"
+    "{\"code\":\"undetermined\",\"severity\":\"error\","
+    "\"where\":{\"host\":\"titanic\",\"port\":null,\"peer\":\"iceberg\"},"
+    "\"evidence\":{\"local_port\":\"unknown\",\"remote_port\":\"unknown\"},"
+    "\"cause\":\"c\",\"remedy\":\"r\"}]}";
+
+/* What a tired reader must not be told: a cable that is none, a host that is innocent, a port that
+ * nobody knows. Only where nothing is decided does it matter what is unknown. */
+START_TEST(the_cross_is_where_the_failure_is)
+{
+    struct report_style plain = report_style(false);
+    struct weft_text text = {NULL, 0, 0};
+    json_t *document = document_of(places);
+
+    report_findings(document, &plain, &text);
+    ck_assert_str_eq(
+        text.bytes,
+        "\nerror route.wrong_nic at titanic:p0 → iceberg\n"
+        "  what   c\n"
+        "  where  titanic:p0 ──✗── iceberg:p0  (not the two ends of a cable)\n"
+        "         titanic:p1 ───── iceberg:p2  (these face each other)\n"
+        "  seen\n"
+        "      port                   p0                         p0\n"
+        "  do     r\n"
+        "  more   weft explain route.wrong_nic\n"
+        "\nerror host.memlock at titanic\n"
+        "  what   c\n"
+        "  where  titanic ✗\n"
+        "  seen\n"
+        "      errno                  12\n"
+        "  do     r\n"
+        "  more   weft explain host.memlock\n"
+        "\nerror peer.dead at titanic → iceberg\n"
+        "  what   c\n"
+        "  where  titanic ──── ✗ iceberg\n"
+        "  seen\n"
+        "  do     r\n"
+        "  more   weft explain peer.dead\n"
+        "\nerror undetermined at titanic → iceberg\n"
+        "  what   c\n"
+        "  where  titanic ──✗── iceberg\n"
+        "  seen\n"
+        "      port                   unknown                    unknown\n"
+        "  do     r\n"
+        "  more   weft explain undetermined\n");
     weft_text_fini(&text);
     json_decref(document);
 }
@@ -373,6 +436,7 @@ int main(void)
     tcase_add_test(cases, a_passed_run_reads_from_connections_to_verdict);
     tcase_add_test(cases, a_failed_run_says_what_where_why_and_what_to_type);
     tcase_add_test(cases, both_ends_stand_side_by_side_and_a_cause_is_told_once);
+    tcase_add_test(cases, the_cross_is_where_the_failure_is);
     tcase_add_test(cases, colour_marks_the_verdict_and_wrong_data_only_when_asked);
     tcase_add_test(cases, an_empty_document_prints_question_marks_and_never_crashes);
     tcase_add_test(cases, junit_has_a_case_per_expectation_and_escapes);

@@ -3,15 +3,26 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "diag/catalogue.h"
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* "titanic:p0 → iceberg" from {host, port, peer}; what is null is left out. */
-static void add_where(const json_t *where, struct weft_text *out)
+static enum diag_place place_of(const json_t *finding)
 {
+    const struct diag_entry *entry =
+        diag_entry_by_code(json_read_text(finding, "code", ""));
+
+    return entry == NULL ? DIAG_AT_CABLE : entry->place;
+}
+
+/* "titanic:p0 → iceberg"; what is not known, or has nothing to do with it, is left out. */
+static void add_where(const json_t *finding, struct weft_text *out)
+{
+    const json_t *where = json_object_get(finding, "where");
+    bool is_alone = place_of(finding) == DIAG_AT_HOST;
     const char *host = json_read_text(where, "host", NULL);
     const char *port = json_read_text(where, "port", NULL);
-    const char *peer = json_read_text(where, "peer", NULL);
+    const char *peer = is_alone ? NULL : json_read_text(where, "peer", NULL);
 
     if (host != NULL) {
         weft_text_add(out, " at %s%s%s", host, port != NULL ? ":" : "",
@@ -21,6 +32,8 @@ static void add_where(const json_t *where, struct weft_text *out)
         weft_text_add(out, " → %s", peer);
     }
 }
+
+#define WHERE_BYTES 160
 
 /* "unknown" for what is neither a number nor a text. */
 static const char *value_text(const json_t *value, char *out, size_t out_bytes)
@@ -74,10 +87,23 @@ static bool add_candidate(const json_t *evidence, const char *key,
     return true;
 }
 
-/* What both ends say stands side by side. */
-static void add_evidence(const json_t *evidence, const struct report_style *style,
+/* Neither end said it; or it is in the drawing. */
+static bool is_idle(const json_t *value, const json_t *other, const char *key)
+{
+    char here[32], there[32];
+
+    return strcmp(key, "local_facing_port") == 0 ||
+           (other != NULL &&
+            strcmp(value_text(value, here, sizeof(here)), "unknown") == 0 &&
+            strcmp(value_text(other, there, sizeof(there)), "unknown") == 0);
+}
+
+/* What both ends say stands side by side. What is unknown counts only where that is the trouble. */
+static void add_evidence(const json_t *finding, const struct report_style *style,
                          struct weft_text *out)
 {
+    const json_t *evidence = json_object_get(finding, "evidence");
+    bool is_open = strcmp(json_read_text(finding, "code", ""), "undetermined") == 0;
     char here[32], there[32];
     const char *key;
     json_t *value;
@@ -86,7 +112,8 @@ static void add_evidence(const json_t *evidence, const struct report_style *styl
     {
         const json_t *other = counterpart(evidence, key);
 
-        if (is_counterpart(evidence, key) || add_candidate(evidence, key, style, out)) {
+        if (is_counterpart(evidence, key) || add_candidate(evidence, key, style, out) ||
+            (!is_open && is_idle(value, other, key))) {
             continue;
         }
         weft_text_add(out, "      %s%-22s%s ", style->dim, other != NULL ? key + 6 : key,
@@ -100,20 +127,59 @@ static void add_evidence(const json_t *evidence, const struct report_style *styl
     }
 }
 
-/* "titanic:p1 ──✗── iceberg:p1": the two ports between which it failed. */
+/* "titanic:p1", or "titanic" if the port is not known. */
+static void name_end(const char *host, const json_t *evidence, const char *key, char *out,
+                     size_t out_bytes)
+{
+    const char *port = json_read_text(evidence, key, "unknown");
+    bool is_known = strcmp(port, "unknown") != 0;
+
+    weft_format(out, out_bytes, "%s%s%s", host, is_known ? ":" : "",
+                is_known ? port : "");
+}
+
+/* Two ports that do face each other, where others were used. */
+static void add_facing(const char *host, const char *peer, const json_t *evidence,
+                       struct weft_text *out)
+{
+    char near[WHERE_BYTES], far[WHERE_BYTES];
+
+    if (json_object_get(evidence, "local_facing_port") != NULL) {
+        name_end(host, evidence, "local_facing_port", near, sizeof(near));
+        name_end(peer, evidence, "remote_facing_port", far, sizeof(far));
+        weft_text_add(out, "         %s ───── %s  (these face each other)\n", near, far);
+    }
+}
+
+/* "titanic:p1 ──✗── iceberg:p1": the cross is where it failed. */
 static void add_drawing(const json_t *finding, const struct report_style *style,
                         struct weft_text *out)
 {
+    static const char *const lines[][2] = {[DIAG_AT_CABLE] = {" ──", "── "},
+                                           [DIAG_AT_PORTS] = {" ──", "── "},
+                                           [DIAG_AT_HOST] = {" ", NULL},
+                                           [DIAG_AT_PEER] = {" ──── ", " "}};
     const json_t *where = json_object_get(finding, "where");
     const json_t *evidence = json_object_get(finding, "evidence");
+    const char *host = json_read_text(where, "host", NULL);
     const char *peer = json_read_text(where, "peer", NULL);
-    const char *local = json_read_text(evidence, "local_port", NULL);
-    const char *remote = json_read_text(evidence, "remote_port", NULL);
+    enum diag_place place = place_of(finding);
+    const char *const *line = lines[place];
+    char near[WHERE_BYTES], far[WHERE_BYTES];
 
-    if (peer != NULL && local != NULL && remote != NULL) {
-        weft_text_add(out, "  where  %s:%s ──%s✗%s── %s:%s\n",
-                      json_read_text(where, "host", "?"), local, style->bad, style->off,
-                      peer, remote);
+    if (host == NULL || (peer == NULL && place != DIAG_AT_HOST)) {
+        return;
+    }
+    name_end(host, evidence, "local_port", near, sizeof(near));
+    weft_text_add(out, "  where  %s%s%s✗%s", near, line[0], style->bad, style->off);
+    if (place != DIAG_AT_HOST) {
+        name_end(peer, evidence, "remote_port", far, sizeof(far));
+        weft_text_add(out, "%s%s%s", line[1], far,
+                      place == DIAG_AT_PORTS ? "  (not the two ends of a cable)" : "");
+    }
+    weft_text_add(out, "\n");
+    if (place == DIAG_AT_PORTS) {
+        add_facing(host, peer, evidence, out);
     }
 }
 
@@ -126,7 +192,7 @@ static bool is_again(const json_t *findings, size_t i, struct weft_text *out)
     for (size_t k = 0; k < i; k++) {
         if (strcmp(json_read_text(json_array_get(findings, k), "code", ""), code) == 0) {
             weft_text_add(out, "\nalso %s", code);
-            add_where(json_object_get(finding, "where"), out);
+            add_where(finding, out);
             weft_text_add(out, "\n");
             return true;
         }
@@ -145,7 +211,7 @@ static void add_survived(const json_t *finding, const struct report_style *style
 
     weft_text_add(out, "\n%swarning%s %s%s%s", style->warn, style->off, style->bold,
                   json_read_text(finding, "code", "?"), style->off);
-    add_where(json_object_get(finding, "where"), out);
+    add_where(finding, out);
     weft_text_add(out, ": %s (", json_read_text(finding, "cause", "?"));
     json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
     {
@@ -184,11 +250,11 @@ void report_findings(const json_t *document, const struct report_style *style,
         weft_text_add(out, "\n%s%s%s %s%s%s",
                       strcmp(severity, "error") == 0 ? style->bad : style->warn, severity,
                       style->off, style->bold, code, style->off);
-        add_where(json_object_get(finding, "where"), out);
+        add_where(finding, out);
         weft_text_add(out, "\n  what   %s\n", json_read_text(finding, "cause", "?"));
         add_drawing(finding, style, out);
         weft_text_add(out, "  seen\n");
-        add_evidence(json_object_get(finding, "evidence"), style, out);
+        add_evidence(finding, style, out);
         weft_text_add(out, "  do     %s\n", json_read_text(finding, "remedy", "?"));
         weft_text_add(out, "  more   weft explain %s\n", code);
     }

@@ -1,0 +1,96 @@
+/* Where a finding says it is: at whose end, and which ports would have been right. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/suite_testing.h"
+#include "base/text.h"
+#include "diag/diag_testing.h"
+
+static const char *text_of(const struct diag_finding *finding, const char *name)
+{
+    for (uint32_t i = 0; i < finding->n_evidence; i++) {
+        if (strcmp(finding->evidence[i].name, name) == 0) {
+            return finding->evidence[i].text;
+        }
+    }
+    return "";
+}
+
+static void judge(const char *code, struct scene *s, struct diag_findings *out)
+{
+    for (int i = 0; i < n_scene_cases; i++) {
+        if (strcmp(scene_cases[i].code, code) == 0) {
+            scene_write_case(i, false, s);
+            diag(&s->input, out);
+            ck_assert_uint_eq(out->n, 1);
+            ck_assert_str_eq(out->items[0].entry->code, code);
+            return;
+        }
+    }
+    ck_abort_msg("no case of %s", code);
+}
+
+START_TEST(who_drops_is_named)
+{
+    static const char *const codes[] = {"host.firewall_roce", "host.rp_filter"};
+    struct diag_findings findings;
+    struct scene s;
+
+    judge(codes[_i], &s, &findings);
+    ck_assert_str_eq(text_of(&findings.items[0], "dropped_at"), "iceberg");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+START_TEST(the_right_ports_are_named_beside_the_wrong_ones)
+{
+    struct diag_findings findings;
+    struct scene s;
+
+    judge("route.wrong_nic", &s, &findings);
+    ck_assert_str_eq(text_of(&findings.items[0], "local_facing_port"), "p0");
+    ck_assert_str_eq(text_of(&findings.items[0], "remote_facing_port"), "p1");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* Titanic, which waits, has the firewall, and is asked first: its wait must not send anybody to
+ * iceberg. */
+START_TEST(a_filter_is_at_the_host_that_was_called)
+{
+    struct diag_findings findings;
+    struct diag_error *call;
+    struct scene s;
+    char where[64];
+
+    scene_set(&s);
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "boot", "it did not come");
+    s.failure->source = DIAG_HEARSAY;
+    call = &s.b->errors[s.b->n_errors++];
+    *call = (struct diag_error){.source = DIAG_HEARSAY};
+    weft_format(call->peer, sizeof(call->peer), "titanic");
+    weft_fail_errno(&call->error, ETIMEDOUT, "boot", "cannot be reached");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "conn.filtered");
+    diag_where(&findings.items[0], where, sizeof(where));
+    ck_assert_str_eq(where, "iceberg -> titanic");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("place");
+    Suite *suite = suite_create("diag/place");
+
+    tcase_add_loop_test(cases, who_drops_is_named, 0, 2);
+    tcase_add_test(cases, the_right_ports_are_named_beside_the_wrong_ones);
+    tcase_add_test(cases, a_filter_is_at_the_host_that_was_called);
+    suite_add_tcase(suite, cases);
+    return suite_run(suite);
+}
