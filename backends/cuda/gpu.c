@@ -310,6 +310,9 @@ static void describe(struct cuda_gpu *cuda)
     (void)cuda->driver.name(cuda->io.name, (int)sizeof(cuda->io.name), cuda->device);
     (void)cuda->driver.uuid(&uuid, cuda->device);
     cuda_format_uuid(&uuid, cuda->io.uuid, sizeof(cuda->io.uuid));
+    if (cuda->facts.has_handle_fabric && cuda->driver.fabric != NULL) {
+        (void)cuda->driver.fabric(cuda->io.uuid, cuda->cluster, &cuda->clique);
+    }
 }
 
 weft_status cuda_open_with(const struct cuda_driver *driver, const void *image,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "backends/linux/nvml.h"
 #include "base/check.h"
 
 #define SYMBOL(field, name, needed)                                                      \
@@ -105,7 +106,8 @@ weft_status cuda_driver_open(struct cuda_driver *out, struct weft_error *error)
     weft_status status;
     int result, n = 0;
 
-    *out = (struct cuda_driver){.handle = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    *out = (struct cuda_driver){.handle = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL),
+                                .fabric = linux_nvml_fabric_here};
     if (out->handle == NULL) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "no CUDA driver: %s",
                          dlerror());

@@ -4,6 +4,7 @@
 #ifndef WEFT_BACKENDS_CUDA_LIBRARY_H
 #define WEFT_BACKENDS_CUDA_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -99,7 +100,8 @@ struct cuda_access {
     int flags;
 };
 
-/* Each returns a CUresult. The last few may be NULL: older drivers do not have them. */
+/* Each returns a CUresult, but for the last. The last few may be NULL: older drivers do not have
+ * them. */
 struct cuda_driver {
     void *handle; /* Owned, or NULL */
     int (*init)(unsigned flags);
@@ -167,6 +169,9 @@ struct cuda_driver {
     int (*unmap)(cuda_pointer at, size_t n_bytes);
     int (*set_access)(cuda_pointer at, size_t n_bytes, const struct cuda_access *access,
                       size_t n);
+    /* Not of the driver: which NVLink fabric the GPU of a UUID has joined (NVML's to tell). False:
+     * none; nothing is written. */
+    bool (*fabric)(const char *uuid, uint8_t out_cluster[16], uint32_t *out_clique);
 };
 
 /* WEFT_ERR_ENVIRONMENT: no driver, one that is too old, or no device; the error says which. */

@@ -57,6 +57,8 @@ struct cuda_gpu {
     struct cuda_module *module;   /* Owned, or NULL */
     struct cuda_function *reduce[WEFT_N_DTYPES][WEFT_AVG];
     struct cuda_facts facts;
+    uint8_t cluster[16]; /* of the fabric; zero: none */
+    uint32_t clique;
     struct cuda_allocation *allocations; /* Owned */
     struct cuda_call *first, *last;      /* Owned; in the order of starting */
     struct cuda_call *idle;              /* Owned: events to use again */

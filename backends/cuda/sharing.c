@@ -37,6 +37,8 @@ static int identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     out->driver = (uint32_t)version;
     out->pid = (uint32_t)getpid();
     out->pid_ns = pid_namespace();
+    memcpy(out->cluster, cuda->cluster, sizeof(out->cluster));
+    out->clique = cuda->clique;
     /* Copies cannot be ordered between processes without events: then nothing is shared. */
     if (cuda->facts.has_ipc_events && !cuda->facts.is_integrated) {
         out->kinds = 1u << IO_GPU_HANDLE_LEGACY |

@@ -21,10 +21,20 @@
 
 static struct io_gpu *gpu;
 
+/* Of the first GPU of the driver. */
+static bool is_in_fabric(const char *uuid, uint8_t out_cluster[16], uint32_t *out_clique)
+{
+    ck_assert_int_eq(strncmp(uuid, "GPU-", 4), 0);
+    memset(out_cluster, 0xc1, 16);
+    *out_clique = 5;
+    return true;
+}
+
 static void open_gpu(bool has_fd, bool has_fabric)
 {
     struct cuda_driver driver = driver_testing();
 
+    driver.fabric = is_in_fabric;
     virtual_testing(&driver);
     driver_now.attributes[CUDA_ATTR_HANDLE_FD] = has_fd;
     driver_now.attributes[CUDA_ATTR_HANDLE_FABRIC] = has_fabric;
@@ -310,12 +320,27 @@ START_TEST(another_processs_descriptor_is_taken_from_it)
 }
 END_TEST
 
+START_TEST(who_can_use_the_fabric_says_which)
+{
+    static const uint8_t none[16] = {0};
+    struct io_gpu_identity identity;
+
+    open_gpu(true, _i == 1);
+    ck_assert_int_eq(gpu->sharing->identify(gpu, &identity), 0);
+    ck_assert_uint_eq(identity.clique, _i == 1 ? 5 : 0);
+    ck_assert_int_eq(memcmp(identity.cluster, none, 16) == 0, _i == 0);
+    ck_assert_uint_eq(identity.cluster[15], _i == 1 ? 0xc1 : 0);
+    close_gpu();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda sharing");
     TCase *tcase = tcase_create("kinds");
 
     tcase_add_test(tcase, each_memory_is_told_by_the_kind_that_it_allows);
+    tcase_add_loop_test(tcase, who_can_use_the_fabric_says_which, 0, 2);
     tcase_add_loop_test(tcase, what_is_imported_is_the_same_memory, 0, 2);
     tcase_add_test(tcase, descriptors_are_as_many_as_buffers);
     tcase_add_loop_test(tcase, each_failure_has_its_error_and_leaves_nothing, 0, 2);

@@ -190,6 +190,15 @@ static int fields(struct nvml_device *from, int n, struct nvml_field *field)
     return NVML_OK;
 }
 
+/* The second GPU is in no fabric yet. */
+static int fabric(struct nvml_device *from, struct nvml_fabric *out)
+{
+    ck_assert_uint_eq(out->version, 0x02000024);
+    *out = (struct nvml_fabric){
+        .cluster = {0xab}, .clique = 7, .state = from == &devices[0] ? 3 : 2};
+    return NVML_OK;
+}
+
 static const struct linux_nvml nvml = {.count = count,
                                        .device = device,
                                        .pci_info = pci_info,
@@ -198,7 +207,8 @@ static const struct linux_nvml nvml = {.count = count,
                                        .link_state = link_state,
                                        .link_capability = link_capability,
                                        .link_remote = link_remote,
-                                       .fields = fields};
+                                       .fields = fields,
+                                       .fabric = fabric};
 
 /* ---- stories ---- */
 
@@ -208,6 +218,23 @@ START_TEST(a_machine_without_anything_is_empty)
     ck_assert_uint_eq(machine.n_cpus + machine.n_pcis + machine.n_gpus + machine.n_nets,
                       0);
     ck_assert_str_eq(machine.arch, "aarch64");
+}
+END_TEST
+
+START_TEST(a_gpu_is_in_a_fabric_once_it_has_joined)
+{
+    struct linux_nvml old = nvml;
+    uint8_t cluster[16] = {0};
+    uint32_t clique = 1;
+
+    old.fabric = NULL;
+    ck_assert(!linux_nvml_fabric(&old, "GPU-of-0000:03:00.0", cluster, &clique));
+    ck_assert(!linux_nvml_fabric(&nvml, "GPU-of-0000:83:00.0", cluster, &clique));
+    ck_assert(!linux_nvml_fabric(&nvml, "GPU-of-another", cluster, &clique));
+    ck_assert_uint_eq(cluster[0] + clique, 1);
+    ck_assert(linux_nvml_fabric(&nvml, "GPU-of-0000:03:00.0", cluster, &clique));
+    ck_assert_uint_eq(cluster[0], 0xab);
+    ck_assert_uint_eq(clique, 7);
 }
 END_TEST
 
@@ -313,6 +340,7 @@ int main(void)
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_machine_without_anything_is_empty);
+    tcase_add_test(tests, a_gpu_is_in_a_fabric_once_it_has_joined);
     tcase_add_test(tests, two_sockets_with_a_switch_each);
     tcase_add_test(tests, without_nvml_the_device_id_tells_the_capability);
     tcase_add_test(tests, this_machine_can_be_read);

@@ -9,21 +9,26 @@
 #include "base/check.h"
 #include "base/text.h"
 
+_Static_assert(sizeof(struct nvml_fabric) == (NVML_FABRIC_VERSION & 0xffffff),
+               "a version has the size");
+
 static const struct {
     const char *name;
     size_t offset; /* of the pointer in struct linux_nvml */
+    bool is_needed;
 } symbols[] = {
-    {"nvmlInit_v2", offsetof(struct linux_nvml, init)},
-    {"nvmlShutdown", offsetof(struct linux_nvml, shutdown)},
-    {"nvmlDeviceGetCount_v2", offsetof(struct linux_nvml, count)},
-    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct linux_nvml, device)},
-    {"nvmlDeviceGetPciInfo_v3", offsetof(struct linux_nvml, pci_info)},
-    {"nvmlDeviceGetUUID", offsetof(struct linux_nvml, uuid)},
-    {"nvmlDeviceGetCudaComputeCapability", offsetof(struct linux_nvml, capability)},
-    {"nvmlDeviceGetNvLinkState", offsetof(struct linux_nvml, link_state)},
-    {"nvmlDeviceGetNvLinkCapability", offsetof(struct linux_nvml, link_capability)},
-    {"nvmlDeviceGetNvLinkRemotePciInfo", offsetof(struct linux_nvml, link_remote)},
-    {"nvmlDeviceGetFieldValues", offsetof(struct linux_nvml, fields)},
+    {"nvmlInit_v2", offsetof(struct linux_nvml, init), true},
+    {"nvmlShutdown", offsetof(struct linux_nvml, shutdown), true},
+    {"nvmlDeviceGetCount_v2", offsetof(struct linux_nvml, count), true},
+    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct linux_nvml, device), true},
+    {"nvmlDeviceGetPciInfo_v3", offsetof(struct linux_nvml, pci_info), true},
+    {"nvmlDeviceGetUUID", offsetof(struct linux_nvml, uuid), true},
+    {"nvmlDeviceGetCudaComputeCapability", offsetof(struct linux_nvml, capability), true},
+    {"nvmlDeviceGetNvLinkState", offsetof(struct linux_nvml, link_state), true},
+    {"nvmlDeviceGetNvLinkCapability", offsetof(struct linux_nvml, link_capability), true},
+    {"nvmlDeviceGetNvLinkRemotePciInfo", offsetof(struct linux_nvml, link_remote), true},
+    {"nvmlDeviceGetFieldValues", offsetof(struct linux_nvml, fields), true},
+    {"nvmlDeviceGetGpuFabricInfoV", offsetof(struct linux_nvml, fabric), false},
 };
 
 bool linux_nvml_open(struct linux_nvml *out)
@@ -35,7 +40,7 @@ bool linux_nvml_open(struct linux_nvml *out)
     for (size_t i = 0; i < WEFT_LENGTH(symbols); i++) {
         void *address = dlsym(out->handle, symbols[i].name);
 
-        if (address == NULL) {
+        if (address == NULL && symbols[i].is_needed) {
             dlclose(out->handle);
             *out = (struct linux_nvml){.handle = NULL};
             return false;
@@ -172,4 +177,50 @@ bool linux_nvml_gpu(const struct linux_nvml *nvml, unsigned index, char bus_id[1
     learn_links(nvml, device, out);
     learn_c2c(nvml, device, out);
     return true;
+}
+
+static bool find_by_uuid(const struct linux_nvml *nvml, const char *uuid,
+                         struct nvml_device **out)
+{
+    unsigned n = 0;
+
+    if (nvml->count(&n) != NVML_OK) {
+        return false;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        char name[96];
+
+        if (nvml->device(i, out) == NVML_OK &&
+            nvml->uuid(*out, name, sizeof(name)) == NVML_OK && strcmp(name, uuid) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool linux_nvml_fabric(const struct linux_nvml *nvml, const char *uuid,
+                       uint8_t out_cluster[16], uint32_t *out_clique)
+{
+    struct nvml_fabric fabric = {.version = NVML_FABRIC_VERSION};
+    struct nvml_device *device = NULL;
+
+    if (nvml->fabric == NULL || !find_by_uuid(nvml, uuid, &device) ||
+        nvml->fabric(device, &fabric) != NVML_OK ||
+        fabric.state != NVML_FABRIC_COMPLETED || fabric.status != NVML_OK) {
+        return false;
+    }
+    memcpy(out_cluster, fabric.cluster, sizeof(fabric.cluster));
+    *out_clique = fabric.clique;
+    return true;
+}
+
+bool linux_nvml_fabric_here(const char *uuid, uint8_t out_cluster[16],
+                            uint32_t *out_clique)
+{
+    struct linux_nvml nvml;
+    bool is_told =
+        linux_nvml_open(&nvml) && linux_nvml_fabric(&nvml, uuid, out_cluster, out_clique);
+
+    linux_nvml_close(&nvml);
+    return is_told;
 }

@@ -29,6 +29,16 @@ struct nvml_field {
     } value;
 };
 
+/* nvmlGpuFabricInfo_v2_t */
+struct nvml_fabric {
+    unsigned version;
+    unsigned char cluster[16];
+    int status; /* of the registration: worth something once that is completed */
+    unsigned clique;
+    unsigned char state;
+    unsigned health;
+};
+
 enum {
     NVML_OK = 0,
     NVML_ENABLED = 1,
@@ -36,10 +46,12 @@ enum {
     NVML_FIELD_NVLINK_STATE = 165,
     NVML_FIELD_C2C_LINKS = 170,
     NVML_FIELD_C2C_STATUS = 171,
-    NVML_FIELD_C2C_MAX_BW = 172
+    NVML_FIELD_C2C_MAX_BW = 172,
+    NVML_FABRIC_COMPLETED = 3,
+    NVML_FABRIC_VERSION = 0x02000024 /* of the struct above, with its size */
 };
 
-/* Each returns NVML_OK or an error. */
+/* Each returns NVML_OK or an error. The last may be NULL: older drivers do not have it. */
 struct linux_nvml {
     void *handle; /* Owned, or NULL */
     int (*init)(void);
@@ -55,6 +67,7 @@ struct linux_nvml {
     int (*link_remote)(struct nvml_device *device, unsigned link,
                        struct nvml_pci_info *out);
     int (*fields)(struct nvml_device *device, int n, struct nvml_field *fields);
+    int (*fabric)(struct nvml_device *device, struct nvml_fabric *out);
 };
 
 /* False if there is no such library, or no driver: nothing to complain of. */
@@ -64,5 +77,13 @@ void linux_nvml_close(struct linux_nvml *nvml);
 /* What a GPU tells of itself and its links; PCI is not asked for. False if it does not. */
 bool linux_nvml_gpu(const struct linux_nvml *nvml, unsigned index, char bus_id[16],
                     struct io_gpu_facts *out);
+
+/* The NVLink fabric that the GPU of this UUID has joined: its cluster, and which of that can reach
+ * each other. False if it is in none, or nobody knows; nothing is written then. */
+bool linux_nvml_fabric(const struct linux_nvml *nvml, const char *uuid,
+                       uint8_t out_cluster[16], uint32_t *out_clique);
+/* The same, of this machine. */
+bool linux_nvml_fabric_here(const char *uuid, uint8_t out_cluster[16],
+                            uint32_t *out_clique);
 
 #endif
