@@ -4,7 +4,7 @@ import ctypes
 import time
 
 PTR_HOST = 1
-LIMIT_S = 60
+LIMIT_S = 250  # of a machine with too much to do
 LOGGER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int,
                           ctypes.c_char_p, ctypes.c_char_p)
 NAMES = ("init devices getProperties listen connect accept regMr regMrDmaBuf deregMr isend irecv "
