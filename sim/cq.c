@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "sim/rc_impl.h"
 
-enum { CQ_RING_MIN = 16 };
+enum { CQ_RING_MIN = 4 };
 
 /* The armed CQ's entry became visible. */
 static void notify(struct sim_event *event)
@@ -232,11 +232,14 @@ int sim_nic_poll_cq(struct ibv_cq *ibv_cq, int n_max, struct ibv_wc *wc, int *ou
     if (cq->is_overrun) {
         return EIO;
     }
-    while (n < n_max && cq->n > 0 && cq->ring[cq->head].visible_at <= now) {
+    for (; n < n_max && cq->n > 0; n++) {
         const struct sim_cqe *cqe = &cq->ring[cq->head];
+        if (cqe->visible_at > now) {
+            break;
+        }
         cq->head = (cq->head + 1) & (cq->cap - 1);
         cq->n--;
-        wc[n++] = cqe->wc;
+        wc[n] = cqe->wc;
         release(cq, cqe);
     }
     *out_n = n;

@@ -11,7 +11,7 @@
 
 #define PS_PER_S 1000000000000u
 
-enum { RING_MIN = 4, QUEUE_MIN = 16 };
+enum { RING_MIN = 2, QUEUE_MIN = 16 };
 
 /* A port without a cable still spends time on what it sends into the void. */
 static const uint64_t uncabled_bps = 100000000000u;

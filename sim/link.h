@@ -310,8 +310,7 @@ static inline void sim_port_send_plain(struct sim_port *port, struct sim_frame *
 static inline bool sim_port_sends_next(const struct sim_port *port, uint32_t wire_bytes)
 {
     return wire_bytes <= port->plain_bytes && port->waiting.n == 0 && !port->in_train &&
-           port->out.to->out.n_trains == 0 && port->free_at <= sim_now(port->engine) &&
-           !sim_is_scheduled(&port->transmit) &&
+           port->free_at <= sim_now(port->engine) && !sim_is_scheduled(&port->transmit) &&
            sim_would_be_next(port->engine, port->transmit.rank);
 }
 

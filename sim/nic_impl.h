@@ -176,28 +176,30 @@ struct rc_reply {
 
 /* Requester, responder and QP: what every message uses comes first, in whole cache lines. */
 struct rc_requester {
-    /* Queue positions run freely; slot = position & mask. Retired, then sent, then posted. */
-    uint32_t free, una, send, post;
-    uint32_t started; /* one past the last WR of which something was sent */
-    uint32_t depth, mask;
-    uint32_t max_sge;
-    struct sim_wqe *wqes; /* Owned array of [mask + 1]. */
-    struct ibv_sge *sges; /* Owned array of [mask + 1][max_sge]. */
-    uint32_t post_psn;    /* of the next WR to be posted */
-    uint32_t next_psn;    /* of the next packet */
-    uint32_t max_psn;     /* one past the highest that was ever sent */
-    uint32_t una_psn;     /* the oldest not acknowledged */
-
+    /* Queue positions run freely; slot = position & mask. Retired (`free`), then sent, then
+     * posted. */
+    uint32_t una, send, post;
+    uint32_t mask;
+    struct sim_wqe *wqes;         /* Owned array of [mask + 1]. */
     uint32_t packet;              /* of the WR at `send` */
-    uint32_t since_ack_req;       /* packets */
+    uint32_t next_psn;            /* of the next packet */
+    uint32_t max_psn;             /* one past the highest that was ever sent */
+    uint32_t una_psn;             /* the oldest not acknowledged */
     uint8_t retry_cnt, rnr_retry; /* as in attr */
     uint8_t retries_left, rnr_retries_left;
     bool went_back; /* by a NAK, without progress since */
     bool is_rnr_waiting;
-    bool is_faulted;        /* the WR at `send` failed locally */
-    bool is_timed;          /* `retry` is scheduled */
-    weft_ps deadline;       /* of the oldest unacknowledged packet; SIM_NEVER: none */
-    weft_ps timeout_ps;     /* by attr.timeout; 0: none */
+    bool is_faulted;    /* the WR at `send` failed locally */
+    bool is_timed;      /* `retry` is scheduled */
+    weft_ps deadline;   /* of the oldest unacknowledged packet; SIM_NEVER: none */
+    weft_ps timeout_ps; /* by attr.timeout; 0: none */
+    /* An acknowledgement finds all above in one cache line; posting and sending use the next. */
+    uint32_t free, depth;
+    uint32_t started;       /* one past the last WR of which something was sent */
+    uint32_t max_sge;       /* of a WR */
+    struct ibv_sge *sges;   /* Owned array of [mask + 1][max_sge]. */
+    uint32_t post_psn;      /* of the next WR to be posted */
+    uint32_t since_ack_req; /* packets */
     struct sim_grant grant; /* to read what is sent */
 
     uint64_t checked_generation; /* since this generation of MRs... */
@@ -286,10 +288,11 @@ struct sim_qp {
 /* One port as the NIC sees it. */
 struct sim_nic_port {
     struct sim_port *port;
-    struct sim_qp *ready, **ready_tail;
-    uint8_t number;   /* from 1 */
-    uint16_t ipv4_id; /* of the last packet, where they rise */
+    struct sim_qp *ready;
     uint32_t n_bound; /* QPs ever bound to it */
+    uint16_t ipv4_id; /* of the last packet, where they rise */
+    uint8_t number;   /* from 1 */
+    struct sim_qp **ready_tail;
 };
 
 struct sim_verb_fault {
@@ -301,22 +304,22 @@ struct sim_verb_fault {
 };
 
 struct sim_nic {
-    /* What every packet uses, in two cache lines: a fabric of a thousand NICs does not fit a
-     * cache. */
+    /* What every packet and every completion uses, in one cache line: a fabric of a thousand
+     * NICs does not fit a cache. */
     struct sim_engine *engine;
     const struct sim_profile *profile; /* the engine's, shared with NICs like it */
     struct sim_qp **qps; /* Owned array of [n_qp_slots] by QPN - qpn_base; NULL: free. */
     uint32_t n_qp_slots, qpn_base;
+    struct sim_qp *few_qps[2]; /* `qps` while these are enough */
+    uint64_t tx_packets, rx_packets;
+    /* What every message uses besides, in the next. */
     uint64_t mr_generation;            /* grows when a key dies */
     const struct sim_phantom *phantom; /* the engine's */
     struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
     uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
     uint8_t n_ports;
-    bool checks_payload; /* hash at send, compare at delivery */
-
-    struct sim_qp *few_qps[2];     /* `qps` while these are enough */
+    bool checks_payload;           /* hash at send, compare at delivery */
     struct sim_verb_fault *faults; /* Owned list */
-    uint64_t tx_packets, rx_packets;
     struct sim_nic_port ports[SIM_PORTS_MAX];
 
     /* Owned array of [mr_cap]; slots up to n_mr_slots were used. */

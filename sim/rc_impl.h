@@ -40,8 +40,14 @@ bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
 /* The same of `wqe`, the WR at `send`, whatever it is. */
 bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe);
 bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
+/* For an event that is running, and does nothing after: sends the message at `send`, if it is of
+ * one packet, where what would come next is that the transmitter takes it. What is behind it is
+ * still to be kicked. False: nothing was done. */
+bool rc_request_at_once(struct sim_qp *qp);
 /* Requester. */
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame);
+/* The same, whatever it is. */
+void rc_handle_any_response(struct sim_qp *qp, const struct sim_frame *frame);
 /* Sends again from `psn`; `why` for the story. */
 void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why);
 /* Uses up a retry and goes back, or fails with RETRY_EXC. */

@@ -1,5 +1,6 @@
 /* What most packets are: whole pieces of SENDs and WRITEs, and WRITEs of one packet, with which
  * nothing is the matter. Everything else takes the long way, which these are short cuts of. */
+#include "base/wire.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
@@ -104,6 +105,63 @@ bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
            rc_build_any(qp, out, wqe);
 }
 
+bool rc_request_at_once(struct sim_qp *qp)
+{
+    unsigned ext_bytes = rc_opcode_infos[RC_WRITE_ONLY_IMM].ext_bytes; /* at most */
+    /* A reply that could go as well has the QP on its port's list, or an event that comes
+     * before the transmitter's. */
+    if (!rc_request_is_ready(qp) || qp->port->ready != NULL || qp->model.is_loop ||
+        !sim_port_sends_next(qp->port->port,
+                             qp->overhead_bytes + ext_bytes + qp->mtu_bytes)) {
+        return false;
+    }
+    struct sim_frame *frame = sim_link_slot(&qp->port->port->out);
+    if (!build_only(qp, frame, &qp->sq.wqes[qp->sq.send & qp->sq.mask])) {
+        return false;
+    }
+    qp->reply_turn = true;
+    rc_send_at_once(qp, frame);
+    return true;
+}
+
+/* The ACK of the oldest message, of one packet, and of nothing else; at the first packet of a
+ * message the QP has no part in a train. */
+static inline bool acknowledge_only(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_requester *sq = &qp->sq;
+    const struct sim_wqe *wqe = &sq->wqes[sq->una & sq->mask];
+    if (sq->packet != 0 || wqe->n_psn != 1 || !wqe->is_plain || frame->opcode != RC_ACK ||
+        (frame->syndrome & 0xe0) != 0 || frame->psn != sq->una_psn ||
+        sq->una_psn == sq->next_psn || sq->next_psn != sq->max_psn || sq->is_faulted ||
+        qp->state != IBV_QPS_RTS) {
+        return false;
+    }
+    sq->una_psn = (sq->una_psn + 1) & RC_PSN_MASK;
+    if (wqe->is_signaled) {
+        rc_complete_send(qp, IBV_WC_SUCCESS);
+    } else {
+        sq->una++;
+    }
+    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    if (qp->state == IBV_QPS_RTS) {
+        sq->retries_left = sq->retry_cnt;
+        sq->rnr_retries_left = sq->rnr_retry;
+        sq->went_back = false;
+        rc_set_deadline(qp);
+        if (sq->send != sq->post) {
+            rc_kick(qp);
+        }
+    }
+    return true;
+}
+
+void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    if (!acknowledge_only(qp, frame)) {
+        rc_handle_any_response(qp, frame);
+    }
+}
+
 /* ---- responder ---- */
 
 /* The next full piece of a WRITE, with no key dead since the FIRST was checked. */
@@ -129,6 +187,34 @@ static inline bool execute_middle(struct sim_qp *qp, const struct sim_frame *fra
     return true;
 }
 
+/* The message that `frame` ends has arrived: the oldest receive WR, which there is, tells. */
+static inline void complete_only(struct sim_qp *qp, const struct sim_frame *frame)
+{
+    struct rc_responder *rq = &qp->rq;
+    struct sim_cq *cq = qp->recv_cq;
+    struct sim_cqe *slot = sim_cq_slot(cq);
+    if (slot == NULL || qp->nic->pieces != NULL || sim_qp_traced(qp)) {
+        rc_complete_recv(qp, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, frame->n_payload,
+                         frame);
+        return;
+    }
+    const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
+    rq->head++;
+    *slot = (struct sim_cqe){
+        .wc = {.wr_id = wqe->wr_id,
+               .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+               .byte_len = frame->n_payload,
+               .wc_flags = IBV_WC_WITH_IMM,
+               .qp_num = qp->model.source_qpn,
+               .src_qp = qp->model.dest_qpn},
+        .qp_serial = qp->serial & SIM_SERIAL_MASK,
+        .n_retired = rq->head,
+        .is_solicited = (frame->flags & SIM_FRAME_SOLICITED) != 0,
+    };
+    wire_store_u32(&slot->wc.imm_data, frame->imm);
+    sim_cq_put(cq, slot);
+}
+
 /* A WRITE of one packet, with or without immediate data, where the QP wrote before. */
 static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame)
 {
@@ -149,7 +235,7 @@ static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame
     rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;
     if (has_imm) {
-        rc_complete_recv(qp, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, n, frame);
+        complete_only(qp, frame);
     }
     /* A completion that did not fit its CQ has brought the QP to ERR. */
     if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {

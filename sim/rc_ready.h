@@ -41,6 +41,16 @@ static inline bool rc_has_frames(const struct sim_qp *qp)
     return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
 }
 
+/* What the transmitter's event would do with `frame`, which was built in its slot. */
+static inline void rc_send_at_once(struct sim_qp *qp, struct sim_frame *frame)
+{
+    struct sim_port *port = qp->port->port;
+    qp->nic->tx_packets++;
+    port->host_turn = true;
+    sim_skip_turn(port->engine, port->transmit.rank);
+    sim_port_send_plain(port, frame);
+}
+
 /* For an event that is running, and does nothing after: sends `reply`, the only one, where what
  * would come next is that the transmitter takes it. It needs no event of its own then, and what
  * that would do is done here. False: nothing was done. */
@@ -50,7 +60,7 @@ static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *re
     uint32_t wire_bytes = qp->overhead_bytes + rc_opcode_infos[RC_ACK].ext_bytes;
     if (qp->rq.n_pending > 0 || qp->port->ready != NULL || qp->model.is_loop ||
         qp->nic->checks_payload || !sim_port_sends_next(port, wire_bytes) ||
-        rc_request_is_ready(qp)) {
+        port->out.to->out.n_trains > 0 || rc_request_is_ready(qp)) {
         return false;
     }
     struct sim_frame *frame = sim_link_slot(&port->out);
@@ -59,10 +69,7 @@ static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *re
     frame->msn = reply->msn;
     frame->wire_bytes = (uint16_t)wire_bytes;
     qp->reply_turn = false;
-    qp->nic->tx_packets++;
-    port->host_turn = true;
-    sim_skip_turn(port->engine, port->transmit.rank);
-    sim_port_send_plain(port, frame);
+    rc_send_at_once(qp, frame);
     return true;
 }
 

@@ -31,7 +31,9 @@ static bool is_read_or_atomic(const struct sim_wqe *wqe)
 
 void rc_doorbell(struct sim_event *event)
 {
-    rc_kick(weft_container_of(event, struct sim_qp, sq.doorbell));
+    struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.doorbell);
+    (void)rc_request_at_once(qp);
+    rc_kick(qp);
 }
 
 void rc_arm_doorbell(struct sim_qp *qp)

@@ -291,7 +291,7 @@ static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
     }
 }
 
-void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
+void rc_handle_any_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
     if (qp->port->port->in_train) {

@@ -185,7 +185,8 @@ static bool send_next(struct bench_ring *ring, struct bench_node *node)
     ring->sge.lkey = node->lkey;
     ring->wr.wr_id = node->n_sent;
     ring->wr.send_flags = is_signaled ? IBV_SEND_SIGNALED : 0;
-    ring->wr.wr.rdma.remote_addr = node->right_memory + target;
+    ring->wr.wr.rdma.remote_addr =
+        (uintptr_t)bench_ring_right_memory(ring, node) + target;
     ring->wr.wr.rdma.rkey = node->right_rkey;
     return (!is_full || take_sent(node)) &&
            sim_nic_post_send(node->right_qp, &ring->wr, &bad) == 0;

@@ -17,7 +17,7 @@ static const char *const end_names[] = {"left", "right"};
 static void wake(void *context)
 {
     struct bench_node *node = context;
-    struct bench_ring *ring = node->ends[BENCH_LEFT].ring;
+    struct bench_ring *ring = node->ring;
 
     ring->woken[ring->n_woken++] = node;
 }
@@ -186,6 +186,7 @@ static void make_nodes(struct bench_ring *ring, uint32_t n_cables)
     for (uint32_t i = 0; i < ring->n; i++) {
         struct bench_node *node = &ring->nodes[i];
 
+        node->ring = ring;
         node->stack = sim_stack_create(ring->engine, &stack);
         node->memory = ring->memory + i * ring->node_bytes;
         make_end(ring, node, i, BENCH_LEFT);
@@ -211,7 +212,6 @@ static void note_for_steps(struct bench_ring *ring, struct bench_node *node)
     node->right_cq = right->cq;
     node->right_qp = right->qp;
     node->lkey = right->mr->lkey;
-    node->right_memory = (uintptr_t)next->memory;
     node->right_rkey = next->ends[BENCH_LEFT].mr->rkey;
 }
 

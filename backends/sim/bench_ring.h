@@ -34,8 +34,8 @@ struct bench_node {
     _Alignas(WEFT_LINE_BYTES) struct ibv_cq *left_cq;
     struct ibv_cq *right_cq;
     struct ibv_qp *right_qp;
-    uint8_t *memory;       /* inside the ring's */
-    uint64_t right_memory; /* its address */
+    struct bench_ring *ring;
+    uint8_t *memory; /* inside the ring's */
     uint32_t lkey, right_rkey;
     uint32_t n_sent, n_received, n_completed;
 
@@ -68,5 +68,13 @@ void bench_ring_destroy(struct bench_ring *ring);
 /* The node on the right of `node`. */
 struct bench_node *bench_ring_next(const struct bench_ring *ring,
                                    const struct bench_node *node);
+
+/* Its memory. */
+static inline uint8_t *bench_ring_right_memory(const struct bench_ring *ring,
+                                               const struct bench_node *node)
+{
+    uint8_t *right = node->memory + ring->node_bytes;
+    return right == ring->memory + ring->n * ring->node_bytes ? ring->memory : right;
+}
 
 #endif
