@@ -1,6 +1,7 @@
 """scenarios/field: what users saw, under the program with which they saw it, and under weft.
 
-Every file is run twice. Under its own policy its `expect` asserts symptom and finding; its line
+Every file is run thrice. Under its own policy its `expect` asserts symptom and finding, and again
+with the ranks in reverse order, so that both ends of each pair connect; its line
 `# weft: works [CODE]` or `# weft: fails CODE` says what policy weft makes of the same mesh.
 docs/field.md has a row for each, and one for every failure of the field that is no scenario.
 """
@@ -11,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
 FIELD = sorted(Path("scenarios/field").glob("*.yaml"))
@@ -49,6 +51,17 @@ def test_the_same_mesh_under_weft(path):
     assert works or codes, "fails without a finding"
     expect = f"expect={{result: {'pass' if works else 'fail'}, findings: [{', '.join(codes)}]}}"
     done = run(path, "--policy", "weft", "--set", expect)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
+def test_from_the_other_end(path):
+    """The ranks in reverse order: who connects listens, and the same is seen and found."""
+    document = yaml.safe_load(path.read_text())
+    ranks = document.get("ranks", [host for host, node in document["topology"]["nodes"].items()
+                                   if node.get("ranks", 1) > 0])
+    assert len(ranks) > 1
+    done = run(path, "--set", f"ranks=[{', '.join(reversed(ranks))}]")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
