@@ -134,6 +134,9 @@ struct coll_links {
     uint32_t n_channels;                       /* 0 means 1 */
     struct transport_connector **send_to;      /* [n_ranks * n_channels] */
     struct transport_connector **receive_from; /* [n_ranks * n_channels] */
+    /* Messages under way to or from one peer, and so pieces of host memory where they are staged;
+     * 0, or more than 8: 8. */
+    uint32_t window;
 };
 
 struct coll_buffers {

@@ -64,6 +64,9 @@ weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
     exec->n_ranks = links->n_ranks;
     exec->is_staged = is_to_be_staged(env);
     exec->links.n_channels = links->n_channels == 0 ? 1 : links->n_channels;
+    if (links->window == 0 || links->window > EXEC_WINDOW) {
+        exec->links.window = EXEC_WINDOW;
+    }
     for (int i = 0; i < 2; i++) {
         exec->of_peer[i] = weft_calloc((size_t)links->n_ranks * exec->links.n_channels,
                                        sizeof(struct exec_queue *));

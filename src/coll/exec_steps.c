@@ -189,7 +189,7 @@ static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
     weft_status status = WEFT_OK;
 
     if (queue->n_steps == 0 || queue->iteration == exec->n_iterations ||
-        queue->n_started - queue->n_ended == EXEC_WINDOW) {
+        queue->n_started - queue->n_ended == exec->links.window) {
         return WEFT_AGAIN;
     }
     weft_check(slot->state == EXEC_SLOT_FREE);

@@ -12,6 +12,7 @@ struct grid grid;
 struct rank ranks[FABRIC_HOSTS_MAX];
 uint32_t n_ranks;
 struct ranks_gpus ranks_gpus;
+uint32_t ranks_window;
 static size_t room;
 static uint8_t *shadow; /* [room] what is in memory that the CPU does not reach */
 
@@ -48,7 +49,8 @@ void ranks_open(const struct fabric_config *config, size_t n_bytes)
         struct coll_links links = {.rank = r,
                                    .n_ranks = n_ranks,
                                    .send_to = rank->send_to,
-                                   .receive_from = rank->receive_from};
+                                   .receive_from = rank->receive_from,
+                                   .window = ranks_window};
         struct io_gpu *gpu;
         void *memory;
 

@@ -29,6 +29,7 @@ extern struct ranks_gpus {
     bool (*step)(void);
     void (*close)(struct io_env *env);
 } ranks_gpus;
+extern uint32_t ranks_window; /* as coll_links.window; set before ranks_open */
 
 /* A rank on every host, buffers of n_bytes; a single rank has the host next to it for
  * company. */

@@ -1,6 +1,7 @@
 /* Collectives on GPUs whose memory neither NIC nor CPU reaches: every message goes through the
  * host, every byte is right, and nobody touches what the GPU still works on. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backends/hostmem/far_testing.h"
@@ -162,6 +163,61 @@ START_TEST(dma_bufs_are_straight)
 }
 END_TEST
 
+/* ---- how fast, by the number of pieces ---- */
+
+static void forbid_direct(struct io_env *env)
+{
+    env->gpu->rdma_direct = false;
+}
+
+/* Two DGX Sparks with one cable: its two functions are two rails of 100 Gb/s, behind PCIe of
+ * this rate together, and the GPU copies at 200 GB/s. Per mille of what the slowest of wire, PCIe and copy
+ * allows for five broadcasts of 8 MiB, registration included; of 4096 bytes of payload 4178 and 20
+ * of preamble and gap are on the wire, 4178 on PCIe. */
+static int64_t per_mille(uint64_t pcie_root_bps, uint32_t n_pieces)
+{
+    static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
+    static const struct coll_cable cable = {0, 1};
+    struct coll_job job = {
+        .kind = COLL_BROADCAST, .algorithm = COLL_DIRECT, .count = 8u << 20};
+    const struct fabric_config config = {
+        .n_hosts = 2, .cables = twins, .n_cables = 2, .pcie_root_bps = pcie_root_bps};
+    uint64_t wire_bps = (uint64_t)200000000000u * 4096 / 4198;
+    uint64_t pcie_bps = pcie_root_bps * 4096 / 4178;
+    uint64_t least = pcie_root_bps > 0 && pcie_bps < wire_bps ? pcie_bps : wire_bps;
+    weft_ns began, took;
+
+    ranks_gpus = (struct ranks_gpus){.open = forbid_direct};
+    ranks_window = n_pieces;
+    ranks_open_over(&cable, 1, &config, job.count);
+    began = fabric_now(&grid.fabric);
+    do_job(&job, 5);
+    took = (ranks_finished(4) - began) / 5;
+    ranks_close();
+    return (int64_t)(job.count * 8 * 1000000000u / (uint64_t)took * 1000 / least);
+}
+
+START_TEST(four_pieces_keep_the_slowest_busy)
+{
+    static const uint64_t roots_bps[] = {0, 126000000000u, 60000000000u};
+    static const uint32_t counts[] = {1, 2, 4, 8};
+    int64_t before = 0;
+
+    for (size_t i = 0; i < WEFT_LENGTH(counts); i++) {
+        int64_t reached = per_mille(roots_bps[_i], counts[i]);
+
+        printf("PCIe %llu Gb/s, %u pieces: %lld of 1000\n",
+               (unsigned long long)(roots_bps[_i] / 1000000000u), counts[i],
+               (long long)reached);
+        ck_assert_int_le(reached, 1000);
+        ck_assert_int_ge(reached + 20, before);
+        ck_assert(counts[i] > 1 || reached < 900);
+        ck_assert(counts[i] < 4 || reached >= 900);
+        before = reached;
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/staged");
@@ -172,6 +228,7 @@ int main(void)
     tcase_add_test(tcase, every_type_and_op_is_exact);
     tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
     tcase_add_test(tcase, dma_bufs_are_straight);
+    tcase_add_loop_test(tcase, four_pieces_keep_the_slowest_busy, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
