@@ -8,6 +8,7 @@ L, D, X = "src/conn/listener_test.c:", "src/conn/dial_test.c:", "src/conn/connec
 C, M, F = "src/conn/codec_test.c:", "src/conn/member_test.c:", "src/conn/fault_test.c:"
 Q, S, H = "src/rdma/qp_test.c:", "src/rdma/sim_test.c:", "src/host/host_test.c:"
 R, FO, B = "sim/rc_fault_test.c:", "src/xfer/failover_test.c:", "src/boot/"
+FU = "src/xfer/flow_set_up_test.c:"
 SW, I = "backends/fault/sweep_test.c:", "src/ipc/channel_test.c:"
 
 # number: (inject, [where], bound of the tests, what is not expressible or "")
@@ -90,8 +91,11 @@ CASES = {
          "the handshake does not use ECE, so that nothing can mismatch"),
     38: ("fewer capabilities", [X + "fewer_capabilities_are_agreed_on"], "its own", ""),
     39: ("the link goes in set-up", ["scenarios/calls/c39-down-in-setup.yaml",
+                                     "scenarios/calls/c39-down-while-told.yaml",
                                      "scenarios/calls/c39-down-for-good.yaml",
-                                     F + "a_cable_that_dies_under_the_probe_passes_nothing"], "400 ms", ""),
+                                     F + "a_cable_that_dies_under_the_probe_passes_nothing",
+                                     FU + "the_only_port_goes_for_a_while_during_set_up",
+                                     FU + "the_only_port_goes_for_good_during_set_up"], "7 s", ""),
     40: ("a device is removed", ["scenarios/calls/c40-device-gone.yaml",
                                  "scenarios/calls/c40-only-device-gone.yaml",
                                  SW + "a_device_may_go_at_any_time",

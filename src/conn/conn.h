@@ -197,6 +197,9 @@ void conn_refuse(struct conn *conn, const struct weft_error *why);
 /* A path was asked, whether it takes full frames, and `why` is what came of it: the same ports
  * are worth another attempt, with a lower path MTU, or the same after RDMA_PATH_PAUSE_NS. */
 bool conn_path_is_judged(const struct weft_error *why);
+/* Whether set-up failed, as `why` says, for a port that is down at either end, as far as this end
+ * knows: the same connection may come about when it is back. */
+bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
 
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */

@@ -29,16 +29,6 @@ static void gid_facts(const struct rdma_port *port, struct rdma_port_facts *out)
     }
 }
 
-bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port)
-{
-    for (uint32_t i = 0; i < config->n_excluded; i++) {
-        if (config->excluded[i].device == device && config->excluded[i].port == port) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_chosen(const struct conn_config *config, const struct rdma_port *port)
 {
     for (uint32_t i = 0; i < config->n_chosen; i++) {

@@ -8,6 +8,8 @@
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap);
+/* The first pair of ports that would face each other if both were active, where none does. */
+bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out);
 
 uint32_t rdma_nccl_gid(const struct rdma_port_facts *port, int gid_index);
 uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,

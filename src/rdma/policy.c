@@ -76,14 +76,41 @@ static void add_addresses(struct weft_error *error, const char *name,
     weft_error_text(error, name, n > 0 ? text : "none");
 }
 
+/* Names the port that is down, of the two of a cable: this end's if both are. */
+static void name_inactive(const struct rdma_choice_input *input,
+                          const struct rdma_rail *rail, struct weft_error *error)
+{
+    const struct rdma_port_facts *local = &input->local[rail->local_port];
+    const struct rdma_port_facts *remote = &input->remote[rail->remote_port];
+
+    if (local->is_active) {
+        weft_fail(error, WEFT_ERR_ROUTE, "route",
+                  "the peer's port %s, which faces %s, is down", remote->name,
+                  local->name);
+        weft_error_text(error, "remote_inactive", remote->name);
+    } else {
+        weft_fail(error, WEFT_ERR_ROUTE, "route",
+                  "port %s, which faces the peer's %s, is down", local->name,
+                  remote->name);
+        weft_error_text(error, "local_inactive", local->name);
+    }
+}
+
 static weft_status fail_route(const struct rdma_choice_input *input,
                               struct weft_error *error)
 {
-    weft_status status = weft_fail(error, WEFT_ERR_ROUTE, "route",
-                                   "no local port shares a subnet with the peer's");
+    struct rdma_rail rail;
+
+    if (input->policy == RDMA_POLICY_WEFT && !input->is_same_host &&
+        rdma_weft_inactive(input, &rail)) {
+        name_inactive(input, &rail, error);
+    } else {
+        weft_fail(error, WEFT_ERR_ROUTE, "route",
+                  "no local port shares a subnet with the peer's");
+    }
     add_addresses(error, "local_addresses", input->local, input->n_local);
     add_addresses(error, "remote_addresses", input->remote, input->n_remote);
-    return status;
+    return WEFT_ERR_ROUTE;
 }
 
 weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail *out,

@@ -134,6 +134,25 @@ static uint32_t count_active(const struct rdma_port_facts *ports, uint32_t n_por
     return n;
 }
 
+bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out)
+{
+    /* One port each is no choice, and its default GID will do. */
+    enum scope last = input->n_local == 1 && input->n_remote == 1 ? SCOPE_LINK_LOCAL_V6
+                                                                  : SCOPE_LINK_LOCAL_V4;
+
+    for (enum scope scope = SCOPE_ROUTABLE; scope <= last; scope++) {
+        for (uint32_t l = 0; l < input->n_local; l++) {
+            for (uint32_t r = 0; r < input->n_remote; r++) {
+                *out = (struct rdma_rail){.local_port = l, .remote_port = r};
+                if (ports_face(&input->local[l], &input->remote[r], scope, out)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 /* Inside a host one NIC talks to itself: its fastest port, or the first of those. More would
  * only take more from the cables. */
 static uint32_t choose_loopback(const struct rdma_choice_input *input,

@@ -349,43 +349,6 @@ START_TEST(a_relay_forgets_what_is_mended)
 }
 END_TEST
 
-/* One of two cables goes down at any moment of the set-up: the other is enough. */
-START_TEST(a_twin_goes_down_during_setup)
-{
-    static const uint32_t direct = UINT32_MAX, share = 65536;
-
-    grid_open(&grid,
-              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
-    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
-    grid_step_for(&grid, _i * 15000);
-    down(0, 1, (uint32_t)_i % 2, FOR_GOOD);
-    ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
-    send_all(50);
-    ck_assert(grid_run(&grid, 10 * FABRIC_S));
-    grid_close(&grid);
-}
-END_TEST
-
-/* A host that is slow learns that its only port went down when that is over. */
-START_TEST(old_news_of_the_only_port_end_no_set_up)
-{
-    static const uint32_t direct = UINT32_MAX, share = 65536;
-
-    grid_open(&grid,
-              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 1});
-    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
-    grid_step_for(&grid, _i * 15000);
-    for (uint32_t i = 0; i < 2; i++) {
-        flow_port_event(grid.flows[0].out, 0, 1, i == 1);
-        flow_port_event(grid.flows[0].in, 0, 1, i == 1);
-    }
-    ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
-    send_all(50);
-    ck_assert(grid_run(&grid, 10 * FABRIC_S));
-    grid_close(&grid);
-}
-END_TEST
-
 /* Whatever fails for a while, in whatever order. */
 START_TEST(every_message_comes_once)
 {
@@ -432,8 +395,6 @@ int main(void)
     tcase_add_test(tcase, the_only_relay_dies);
     tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
     tcase_add_test(tcase, a_relay_forgets_what_is_mended);
-    tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
-    tcase_add_loop_test(tcase, old_news_of_the_only_port_end_no_set_up, 0, 20);
     tcase_add_loop_test(tcase, every_message_comes_once, 0, SWEEP(12));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

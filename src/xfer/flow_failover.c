@@ -182,7 +182,8 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
     return !flow->config.is_sender ||
            (lane->conn->n_rails > 1 &&
             (accused(flow, why) != NULL || strcmp(why->phase, "port") == 0 ||
-             weft_error_value(why, "peer_phase") != NULL));
+             weft_error_value(why, "peer_phase") != NULL)) ||
+           flow_waits_for_port(flow, lane, why);
 }
 
 static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *why)
@@ -193,9 +194,9 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
     return lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS);
 }
 
-/* How long the flow may be without a lane. What was never up has time for a lost SYN or two,
- * which TCP repeats after 1 and 3 s (RFC 6298): its peer may have had no other way to try. */
-static weft_ns patience_of(const struct flow *flow)
+/* What was never up has time for a lost SYN or two, which TCP repeats after 1 and 3 s (RFC 6298):
+ * its peer may have had no other way to try. */
+weft_ns flow_patience(const struct flow *flow)
 {
     weft_ns patience = flow->config.failover_ns;
 
@@ -208,7 +209,7 @@ static weft_status give_up_waiting(struct flow *flow)
     struct weft_error error = flow->first_failure;
     const struct weft_error *last = &flow->last_failure;
 
-    weft_error_int(&error, "failover_ns", patience_of(flow));
+    weft_error_int(&error, "failover_ns", flow_patience(flow));
     weft_error_int(&error, "from", flow->config.from);
     weft_error_int(&error, "to", flow->config.to);
     weft_error_int(&error, "lanes", flow->config.n_lanes);
@@ -331,7 +332,7 @@ static void beat(struct flow *flow)
 static void set_timer(struct flow *flow)
 {
     weft_ns at =
-        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + patience_of(flow);
+        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + flow_patience(flow);
     struct conn *carrier = NULL;
 
     if (flow->config.is_sender && flow_any_up(flow) && flow->beat_ns < at) {
@@ -378,7 +379,7 @@ weft_status flow_failover_progress(struct flow *flow)
         }
     }
     flow_trial_progress(flow);
-    if (flow->without_ns != 0 && now - flow->without_ns >= patience_of(flow)) {
+    if (flow->without_ns != 0 && now - flow->without_ns >= flow_patience(flow)) {
         return give_up_waiting(flow);
     }
     beat(flow);

@@ -106,8 +106,8 @@ static bool is_active(const struct flow *flow, uint32_t device, uint8_t port)
 
 /* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
  * If not, the queue pairs' own retries are the best chance: a cable that is back in time costs
- * no more than they do. Before there is data set-up is not worth waiting for, unless the port is
- * back already. */
+ * no more than they do. Before there is data a set-up that begins again costs less than one that
+ * waits, unless the port is back already. */
 static bool has_another_way(const struct flow *flow, const struct flow_lane *lane,
                             bool is_back)
 {
@@ -137,6 +137,29 @@ static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
             io_task_wake(&lane->conn->task);
         }
     }
+}
+
+/* Ports are asked: the event that tells of one may come later than the failure that it made. And
+ * the failure may come when the port has long been back, as that of RTR, which waits for an answer
+ * to what was lost. */
+bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
+                         const struct weft_error *why)
+{
+    struct io_env *env = flow->rdma->env;
+    struct weft_error ignored = {0};
+    char object[32];
+
+    bool has_flapped =
+        flow->flapped_ns != 0 && flow->flapped_ns >= lane->conn->started_ns;
+
+    if (rdma_refresh(flow->rdma, &ignored) != WEFT_OK ||
+        (!has_flapped && !conn_waits_for_port(lane->conn, why))) {
+        return false;
+    }
+    weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
+    weft_trace_event(env->trace, io_now(env), env->name, object, "waits_for_port",
+                     "phase=%s for_ns=%lld", why->phase, (long long)flow_patience(flow));
+    return true;
 }
 
 static void port_down(struct flow *flow, uint32_t device, uint8_t port)

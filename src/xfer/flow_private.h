@@ -225,15 +225,21 @@ weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
 weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
 void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
 bool flow_any_up(const struct flow *flow);
+/* How long the flow may be without a lane. */
+weft_ns flow_patience(const struct flow *flow);
 
 /* The least patience with a flow that never had a lane. */
 #define FLOW_SET_UP_NS INT64_C(5000000000)
 
 /* ---- flow_port.c ---- */
-/* The port is not to be used; `is_down`: until it is back, as an event said. */
+/* Whether set-up failed for a port that is down, here or at the peer: it is worth another attempt
+ * within flow_patience, and the story says so. */
+bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
+                         const struct weft_error *why);
 /* Suspects a port of this host for what a failure says of it. */
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why);
+/* The port is not to be used; `is_down`: until it is back, as an event said. */
 void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down);
 /* Suspect i is none any more. */
 void flow_acquit(struct flow *flow, uint32_t i);

@@ -89,16 +89,30 @@ void relay_lane_close(struct relay_lane *lane)
     }
 }
 
-/* A connection ended: in order, or with what the other end is to be told. What another relay
- * told passes unchanged; else the member is named that this relay lost. */
-static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t member)
+/* In the word that the sender is told. */
+static const char *reason_of(const struct relay_lane *lane, const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
     /* The end of a stream without a word is the end of a process. */
     bool is_dead = why->sys_errno == ECONNREFUSED ||
                    (strcmp(why->phase, "stream") == 0 &&
                     (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                      why->sys_errno == EPIPE));
+    /* Onwards, over a lower path MTU, or when a port is back. */
+    bool again = conn_path_is_judged(why) ||
+                 (lane->state == RELAY_LANE_CONNECTING && why == &lane->out->error &&
+                  conn_waits_for_port(lane->out, why));
+
+    if (is_dead) {
+        return "dead";
+    }
+    return again ? "again" : "lost";
+}
+
+/* A connection ended: in order, or with what the other end is to be told. What another relay
+ * told passes unchanged; else the member is named that this relay lost. */
+static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t member)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
     char text[24];
 
     if (strcmp(why->phase, "peer") == 0 && phase == NULL) {
@@ -108,11 +122,7 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
     if (phase != NULL && strncmp(phase->text, "relay.", 6) == 0) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
-        weft_format(text, sizeof(text), "relay.%s.%u",
-                    is_dead                    ? "dead"
-                    : conn_path_is_judged(why) ? "again"
-                                               : "lost",
-                    member);
+        weft_format(text, sizeof(text), "relay.%s.%u", reason_of(lane, why), member);
     }
     lane->cause = *why;
     lane->lost = member;
