@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "base/suite_testing.h"
+#include "base/text.h"
 
-#define KIND "weft-cpu-test" /* nobody else's */
 #define S ((weft_ns)1000000000)
 
 enum { GUESTS = 3 };
+
+static char kind[32]; /* nobody else's, also where this test runs twice at a time */
 
 /* A process and a child of it, which wait until they are killed. */
 struct guest {
@@ -49,7 +51,7 @@ static void start(struct guest *guest)
                      sizeof(guest->child));
     close(up[0]);
     close(up[1]);
-    rxe_cpu_begin(&guest->cpu, guest->pid, KIND);
+    rxe_cpu_begin(&guest->cpu, guest->pid, kind);
 }
 
 static void end(struct guest *guest)
@@ -123,7 +125,7 @@ START_TEST(each_guest_has_a_processor_while_there_are_enough)
     end(&guests[0]);
     end(&guests[2]);
     /* One that is gone cannot be kept, and holds nothing. */
-    rxe_cpu_begin(&gone, guests[0].pid, KIND);
+    rxe_cpu_begin(&gone, guests[0].pid, kind);
     ck_assert(!rxe_cpu_keep(&gone, two[0]));
     ck_assert_int_eq(gone.claim, -1);
     ck_assert_int_eq(n_allowed(0), 2);
@@ -138,7 +140,7 @@ START_TEST(where_there_is_but_one_nothing_is_looked_at)
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-    rxe_cpu_begin(&cpu, getpid(), KIND);
+    rxe_cpu_begin(&cpu, getpid(), kind);
     rxe_cpu_look(&cpu, S);
     ck_assert(!cpu.has_begun);
     ck_assert_int_eq(cpu.cpu, -1);
@@ -210,6 +212,7 @@ END_TEST
 
 int main(void)
 {
+    weft_format(kind, sizeof kind, "weft-cpu-test-%d", (int)getpid());
     Suite *suite = suite_create("backends/rxe/cpu");
     TCase *tcase = tcase_create("cpu");
 
