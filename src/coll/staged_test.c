@@ -170,10 +170,10 @@ static void forbid_direct(struct io_env *env)
     env->gpu->rdma_direct = false;
 }
 
-/* Two DGX Sparks with one cable: its two functions are two rails of 100 Gb/s, behind PCIe of
- * this rate together, and the GPU copies at 200 GB/s. Per mille of what the slowest of wire, PCIe and copy
- * allows for five broadcasts of 8 MiB, registration included; of 4096 bytes of payload 4178 and 20
- * of preamble and gap are on the wire, 4178 on PCIe. */
+/* Two DGX Sparks with one cable: its two functions are two rails of 100 Gb/s, behind PCIe of this
+ * rate together, and the GPU copies at 200 GB/s. Per mille of what the slowest of wire, PCIe and
+ * copy allows for five broadcasts of 8 MiB, registration included; of 4096 bytes of payload 4178
+ * and 20 of preamble and gap are on the wire, 4178 on PCIe. */
 static int64_t per_mille(uint64_t pcie_root_bps, uint32_t n_pieces)
 {
     static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
