@@ -178,8 +178,7 @@ struct rc_reply {
 struct rc_requester {
     /* Queue positions run freely; slot = position & mask. Retired (`free`), then sent, then
      * posted. */
-    uint32_t una, send, post;
-    uint32_t mask;
+    uint32_t una, send, post, mask;
     struct sim_wqe *wqes;         /* Owned array of [mask + 1]. */
     uint32_t packet;              /* of the WR at `send` */
     uint32_t next_psn;            /* of the next packet */
@@ -247,8 +246,7 @@ struct sim_nic_port;
 struct sim_qp {
     struct ibv_qp ibv; /* first */
     struct sim_pd *pd;
-    struct sim_srq
-        *srq; /* or NULL: then `rq` holds what was posted, else one WR in hand */
+    struct sim_srq *srq; /* or NULL: `rq` holds what was posted, else one WR in hand */
     const struct sim_path *path; /* of what it sends */
 
     _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
@@ -281,8 +279,7 @@ struct sim_qp {
     uint32_t ece_asked, ece_accepted; /* options */
     bool ece_is_asked;                /* and not yet accepted */
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
-    bool
-        holds_gid; /* slot attr.ah_attr.grh.sgid_index of `port`: not refilled meanwhile */
+    bool holds_gid;    /* the sgid_index of `attr`: that slot is not refilled meanwhile */
 };
 
 /* One port as the NIC sees it. */

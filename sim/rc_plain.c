@@ -124,6 +124,9 @@ bool rc_request_at_once(struct sim_qp *qp)
     return true;
 }
 
+_Static_assert(offsetof(struct rc_requester, free) == WEFT_LINE_BYTES,
+               "an ACK finds what it uses in one cache line");
+
 /* The ACK of the oldest message, of one packet, and of nothing else; at the first packet of a
  * message the QP has no part in a train. */
 static inline bool acknowledge_only(struct sim_qp *qp, const struct sim_frame *frame)
