@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "xfer/grid_testing.h"
+#include "xfer/wire.h"
 
 static struct grid grid;
 static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
@@ -71,6 +72,8 @@ END_TEST
 /* A host that is slow learns that its only port went down when that is over. */
 START_TEST(old_news_of_the_only_port_end_no_set_up)
 {
+    struct flow_purpose purpose;
+
     open_cables(1);
     open_flow(1, NULL, 10 * FABRIC_S);
     grid_step_for(&grid, _i * 15000);
@@ -79,6 +82,10 @@ START_TEST(old_news_of_the_only_port_end_no_set_up)
         flow_port_event(grid.flows[0].in, 0, 1, i == 1);
     }
     ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
+    /* Nothing began again. */
+    ck_assert(flow_purpose_decode(flow_lane_conn(grid.flows[0].out, 0)->config.purpose,
+                                  &purpose));
+    ck_assert_uint_eq(purpose.epoch, 1);
     send_some();
     ck_assert(grid_run(&grid, 10 * FABRIC_S));
     grid_close(&grid);
