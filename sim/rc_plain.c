@@ -147,9 +147,7 @@ static inline bool acknowledge_only(struct sim_qp *qp, const struct sim_frame *f
     }
     /* A completion that did not fit its CQ has brought the QP to ERR. */
     if (qp->state == IBV_QPS_RTS) {
-        sq->retries_left = sq->retry_cnt;
-        sq->rnr_retries_left = sq->rnr_retry;
-        sq->went_back = false;
+        rc_renew_retries(sq);
         rc_set_deadline(qp);
         if (sq->send != sq->post) {
             rc_kick(qp);

@@ -36,6 +36,14 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
     return sq->packet > 0 || is_simple || rc_may_start(qp, wqe);
 }
 
+/* Something was acknowledged that was not before: both counters start anew. */
+static inline void rc_renew_retries(struct rc_requester *sq)
+{
+    sq->retries_left = sq->retry_cnt;
+    sq->rnr_retries_left = sq->rnr_retry;
+    sq->went_back = false;
+}
+
 static inline bool rc_has_frames(const struct sim_qp *qp)
 {
     return rc_reply_is_ready(qp) || rc_request_is_ready(qp);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
+#include "sim/rc_ready.h"
 #include "sim/train.h"
 
 static struct sim_wqe *oldest(struct rc_requester *sq)
@@ -20,9 +21,7 @@ static bool is_read_or_atomic(const struct sim_wqe *wqe)
 static void note_progress(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
-    sq->retries_left = sq->retry_cnt;
-    sq->rnr_retries_left = sq->rnr_retry;
-    sq->went_back = false;
+    rc_renew_retries(sq);
     if (rc_psn_diff(sq->una_psn, sq->next_psn) > 0) {
         /* What was about to be sent again has arrived after all. */
         rc_go_back(qp, sq->una_psn, NULL);

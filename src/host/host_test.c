@@ -166,6 +166,7 @@ START_TEST(a_port_that_comes_up_during_discovery_is_used)
     ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
     ck_assert_int_eq(test.hosts[0]->events[test.hosts[0]->n_events - 1].type,
                      IBV_EVENT_PORT_ACTIVE);
+    ck_assert_ptr_null(strstr(test.story.bytes, "waits_for_port")); /* at once, that is */
     mesh_test_fini(&test);
 }
 END_TEST

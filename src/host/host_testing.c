@@ -13,6 +13,15 @@
 static const char *const host_names[] = {"a", "b", "c"};
 static const char *const port_names[] = {"p0", "p1"};
 
+/* `object` and what is behind it in a line of the story. */
+static bool is_kept(const char *object)
+{
+    const char *event = strchr(object, ' ') + 1;
+
+    return strncmp(object, "rank", 4) == 0 || strncmp(object, "job", 3) == 0 ||
+           strncmp(event, "waits_for_port", 14) == 0;
+}
+
 /* Keeps "a rank0 state from=new to=discover" and the like. */
 static void take_line(void *context, const char *line, size_t n_bytes)
 {
@@ -23,7 +32,7 @@ static void take_line(void *context, const char *line, size_t n_bytes)
     ck_assert_ptr_nonnull(host);
     host++;
     object = strchr(host, ' ') + 1;
-    if (strncmp(object, "rank", 4) == 0 || strncmp(object, "job", 3) == 0) {
+    if (is_kept(object)) {
         weft_text_add_bytes(&test->story, host, n_bytes - (size_t)(host - line));
     }
 }

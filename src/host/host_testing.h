@@ -18,7 +18,8 @@ struct mesh_test {
     struct world_fault faults[4];
     struct world_spec spec;
     struct weft_trace trace;
-    struct weft_text story; /* lines of ranks and jobs, without their times */
+    /* Lines of ranks and jobs, and of flows that wait for a port, without their times. */
+    struct weft_text story;
     /* If set, what goes between world and hosts: it takes the one and gives the other. */
     struct world *(*wrap)(struct world *world, const struct world_spec *spec);
     struct world *world;
