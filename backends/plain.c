@@ -42,21 +42,6 @@ static struct plain_world *plain_of(struct world *world)
 
 /* ---- the machine, as a scenario's host ---- */
 
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n_name = strlen(name);
-
-    while (list != NULL && *list != '\0') {
-        size_t n = strcspn(list, ",");
-
-        if (n == n_name && strncmp(list, name, n) == 0) {
-            return true;
-        }
-        list += n + (list[n] == ',' ? 1 : 0);
-    }
-    return false;
-}
-
 static void add_port(struct plain_world *plain, const struct io_netdev *netdev)
 {
     uint32_t i = plain->host.n_ports;
@@ -125,7 +110,7 @@ static weft_status describe_soft(struct plain_world *plain,
             const struct io_netdev *netdev = &info->netdevs[i];
 
             if (config->netdevs == NULL ? netdev->is_up && netdev->n_addresses > 0
-                                        : is_listed(config->netdevs, netdev->name)) {
+                                        : weft_is_listed(config->netdevs, netdev->name)) {
                 add_port(plain, netdev);
             }
         }

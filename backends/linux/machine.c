@@ -170,16 +170,6 @@ static bool is_bus_id(const char *text, size_t n)
     return n == BUS_ID_LENGTH;
 }
 
-static uint32_t find_pci(const struct io_machine *machine, const char *bus_id)
-{
-    for (uint32_t i = 0; i < machine->n_pcis; i++) {
-        if (strcmp(machine->pcis[i].bus_id, bus_id) == 0) {
-            return i;
-        }
-    }
-    return IO_MACHINE_NONE;
-}
-
 static uint32_t read_pci(struct io_machine *machine, const char *directory,
                          const char *bus_id, uint32_t parent)
 {
@@ -214,7 +204,7 @@ static uint32_t learn_path(struct io_machine *machine, char *path)
     if (slash == NULL || !is_bus_id(slash + 1, strlen(slash + 1))) {
         return IO_MACHINE_NONE;
     }
-    index = find_pci(machine, slash + 1);
+    index = io_machine_find_pci(machine, slash + 1);
     if (index != IO_MACHINE_NONE) {
         return index;
     }

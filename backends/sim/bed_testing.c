@@ -83,6 +83,18 @@ void sim_bed_create(struct bed *bed)
     ck_assert_msg(status == WEFT_OK, "%s", error.message);
 }
 
+void sim_bed_pair_inside(struct bed *bed, struct io_env *out_envs[2])
+{
+    sim_bed_init(bed);
+    sim_bed_host(bed);
+    bed->hosts[0].n_processes = 2;
+    bed->hosts[0].n_gpus = 2;
+    sim_bed_create(bed);
+    for (uint32_t i = 0; i < 2; i++) {
+        out_envs[i] = backend_sim.host_env(bed->world, 0, i);
+    }
+}
+
 bool sim_bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
                  struct ibv_wc *wc)
 {

@@ -54,6 +54,8 @@ uint32_t sim_bed_port(struct bed *bed, uint32_t host, const char *address, uint3
 struct world_cable *sim_bed_cable(struct bed *bed, struct world_end a,
                                   struct world_end b);
 void sim_bed_create(struct bed *bed);
+/* Instead of all that: one host with two processes and a GPU for each, created; what each has. */
+void sim_bed_pair_inside(struct bed *bed, struct io_env *out_envs[2]);
 /* Until `until`, or, with an end, until its CQ has something: true if it has. */
 bool sim_bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
                  struct ibv_wc *wc);

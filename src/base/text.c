@@ -94,6 +94,21 @@ void weft_format(char *out, size_t out_bytes, const char *format, ...)
     va_end(args);
 }
 
+bool weft_is_listed(const char *list, const char *name)
+{
+    size_t n_name = strlen(name);
+
+    while (list != NULL && *list != '\0') {
+        size_t n = strcspn(list, ",");
+
+        if (n == n_name && strncmp(list, name, n) == 0) {
+            return true;
+        }
+        list += n + (list[n] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
 void *weft_alloc(size_t n_bytes)
 {
     void *memory = malloc(n_bytes == 0 ? 1 : n_bytes);

@@ -2,6 +2,7 @@
 #ifndef WEFT_BASE_TEXT_H
 #define WEFT_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -24,6 +25,9 @@ int weft_text_add_file(struct weft_text *text, const char *path, size_t n_max);
 
 /* snprintf that may cut, on purpose, without a warning; always terminates. */
 void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRINTF(3, 4);
+
+/* Whether `name` is in `list`: names between commas, without blanks; NULL: none. */
+bool weft_is_listed(const char *list, const char *name);
 
 /* malloc, calloc and strdup that abort when memory is out: for set-up, never on data
  * paths. */

@@ -142,6 +142,24 @@ START_TEST(failed_check_aborts)
 }
 END_TEST
 
+START_TEST(a_name_is_listed_whole)
+{
+    static const struct {
+        const char *list, *name;
+        bool is_listed;
+    } cases[] = {
+        {"p0,p1", "p0", true},   {"p0,p1", "p1", true}, {"p0,p1", "p", false},
+        {"p0,p1", "p01", false}, {",,p1,", "p1", true}, {"p0,p1", "0,p1", false},
+        {"", "p0", false},       {NULL, "p0", false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_msg(weft_is_listed(cases[i].list, cases[i].name) == cases[i].is_listed,
+                      "row %zu", i);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base/text");
@@ -153,6 +171,7 @@ int main(void)
     tcase_add_test(tcase, memory_is_never_null);
     tcase_add_test(tcase, log_drops_what_is_above_its_level);
     tcase_add_test(tcase, every_status_has_a_name_of_its_own);
+    tcase_add_test(tcase, a_name_is_listed_whole);
     tcase_add_test_raise_signal(tcase, failed_check_aborts, 6);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

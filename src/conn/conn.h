@@ -131,8 +131,7 @@ struct conn {
     weft_ns started_ns, up_ns; /* set-up time is the difference */
     weft_ns probe_rtt_ns;      /* of the last probe */
     struct weft_error error;   /* when FAILED */
-    uint32_t
-        stuck_rail; /* ... by which it or the peer failed to connect, or UINT32_MAX */
+    uint32_t stuck_rail;       /* ... by which an end failed to connect, or UINT32_MAX */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                         /* the owner's; never touched */
     /* Set by whoever uses the queues: completions that come as often as time will have it, and

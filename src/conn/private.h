@@ -36,10 +36,9 @@ struct conn_dial {
     uint32_t n_ways, way;
     bool retry_round;    /* some way of this round may work later */
     weft_ns patience_ns; /* until when, absolute */
-    weft_ns
-        short_ns; /* since when this end has no descriptor or buffer for it; 0: it has */
-    weft_ns way_ns;    /* limit of the present way, absolute */
-    weft_ns resume_ns; /* end of the pause between rounds; 0: no pause */
+    weft_ns short_ns;    /* since when it lacks a descriptor or buffer; 0: it does not */
+    weft_ns way_ns;      /* limit of the present way, absolute */
+    weft_ns resume_ns;   /* end of the pause between rounds; 0: no pause */
     weft_ns backoff_ns;
     uint32_t attempt;
     struct weft_error why; /* how the last way failed */

@@ -313,13 +313,8 @@ void host_relay_trouble(struct host *host)
 static void tell_flow(struct flow *flow, uint32_t device,
                       const struct io_async_event *event)
 {
-    if (flow == NULL) {
-        return;
-    }
-    if (event->type == IBV_EVENT_DEVICE_FATAL) {
-        flow_device_lost(flow, device);
-    } else {
-        flow_port_event(flow, device, event->port, event->type == IBV_EVENT_PORT_ACTIVE);
+    if (flow != NULL) {
+        flow_device_event(flow, device, event);
     }
 }
 

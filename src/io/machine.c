@@ -42,6 +42,16 @@ struct io_pci *io_machine_add_pci(struct io_machine *machine)
     return pci;
 }
 
+uint32_t io_machine_find_pci(const struct io_machine *machine, const char *bus_id)
+{
+    for (uint32_t i = 0; i < machine->n_pcis; i++) {
+        if (strcmp(machine->pcis[i].bus_id, bus_id) == 0) {
+            return i;
+        }
+    }
+    return IO_MACHINE_NONE;
+}
+
 struct io_gpu_facts *io_machine_add_gpu(struct io_machine *machine)
 {
     struct io_gpu_facts *gpu;

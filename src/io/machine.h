@@ -93,6 +93,8 @@ struct io_cpu *io_machine_add_cpu(struct io_machine *machine);
 struct io_pci *io_machine_add_pci(struct io_machine *machine);
 struct io_gpu_facts *io_machine_add_gpu(struct io_machine *machine);
 struct io_net_facts *io_machine_add_net(struct io_machine *machine);
+/* The index of the PCI device with that bus id, or IO_MACHINE_NONE. */
+uint32_t io_machine_find_pci(const struct io_machine *machine, const char *bus_id);
 
 struct world_host;
 struct world_spec;

@@ -32,16 +32,6 @@ void io_machine_function(const struct world_host *host, uint32_t port, char *out
                 function / FUNCTIONS_PER_DEVICE, function % FUNCTIONS_PER_DEVICE);
 }
 
-static uint32_t find_pci(const struct io_machine *machine, const char *bus_id)
-{
-    for (uint32_t i = 0; i < machine->n_pcis; i++) {
-        if (strcmp(machine->pcis[i].bus_id, bus_id) == 0) {
-            return i;
-        }
-    }
-    return IO_MACHINE_NONE;
-}
-
 static struct io_pci *add_pci(struct io_machine *machine, uint32_t parent,
                               const char *class, const char *speed, uint32_t width)
 {
@@ -62,7 +52,7 @@ static uint32_t add_behind_root(struct io_machine *machine, const char *root_id,
                                 const char *bus_id, const char *class, const char *speed,
                                 uint32_t width)
 {
-    uint32_t root = find_pci(machine, root_id);
+    uint32_t root = io_machine_find_pci(machine, root_id);
     struct io_pci *pci;
 
     if (root == IO_MACHINE_NONE) {
@@ -126,7 +116,7 @@ static void add_net(struct io_machine *machine, const struct world_host *host,
         bus_id[strlen(bus_id) - 1] = '0'; /* a dump of a Spark shows both ports there */
     }
     weft_format(root_id, sizeof(root_id), "%.4s:00:00.0", bus_id);
-    pci = find_pci(machine, bus_id);
+    pci = io_machine_find_pci(machine, bus_id);
     if (pci == IO_MACHINE_NONE) {
         pci = add_behind_root(machine, root_id, bus_id, "0x020000", "32.0 GT/s PCIe",
                               width);

@@ -396,10 +396,8 @@ static void take_event(struct engine *engine, uint32_t device,
         (void)(rdma_refresh(engine->rdma, &ignored) == WEFT_OK);
     }
     for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
-        if (comm->flow != NULL && is_lost) {
-            flow_device_lost(comm->flow, device);
-        } else if (comm->flow != NULL) {
-            flow_port_event(comm->flow, device, event->port, is_up);
+        if (comm->flow != NULL) {
+            flow_device_event(comm->flow, device, event);
         }
     }
 }

@@ -97,28 +97,35 @@ static void little_memory(uint32_t host, struct world_host *world_host,
     world_host->memlock_bytes = host == 0 ? INT64_MAX : 4 * (int64_t)(1 << 20);
 }
 
-/* regMr beyond the limit fails with the limit; what fits goes on. */
+/* `much` is beyond the limit, each time, and what fits goes on after it. */
+static void expect_limit(struct engine_comm *comm, void *data, size_t much, size_t fits)
+{
+    struct engine_memory *memory;
+    struct weft_error error = {0};
+
+    for (int i = 0; i < 3; i++) {
+        weft_error_clear(&error);
+        ck_assert_int_lt(harness_register(comm, data, much, &memory, &error), 0);
+        ck_assert_int_eq(error.sys_errno, ENOMEM);
+        ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
+        expect_code(&error, "host.memlock");
+        ck_assert_ptr_null(memory);
+        ck_assert_int_eq(harness_register(comm, data, fits, &memory, &error), WEFT_OK);
+        engine_deregister(comm, memory);
+    }
+}
+
+/* regMr beyond the limit fails with the limit. */
 START_TEST(a_memlock_limit_is_told)
 {
     const size_t much = 64u << 20;
     struct engine_comm *out, *in;
-    struct engine_memory *memory;
-    struct weft_error error = {0};
     void *data = malloc(much);
 
     harness_with(little_memory);
     harness_open(&harness, 2, 1);
     harness_connect(&harness, 0, 1, &out, &in);
-    for (int i = 0; i < 3; i++) {
-        weft_error_clear(&error);
-        ck_assert_int_lt(harness_register(in, data, much, &memory, &error), 0);
-        ck_assert_int_eq(error.sys_errno, ENOMEM);
-        ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
-        expect_code(&error, "host.memlock");
-        ck_assert_ptr_null(memory);
-        ck_assert_int_eq(harness_register(in, data, 8192, &memory, &error), WEFT_OK);
-        engine_deregister(in, memory);
-    }
+    expect_limit(in, data, much, 8192);
     engine_close(out);
     engine_close(in);
     free(data);
@@ -141,20 +148,12 @@ START_TEST(a_registration_is_whole_or_nothing)
 {
     const size_t too_much = 64u << 20, half = 40u << 20;
     struct engine_comm *out, *in;
-    struct engine_memory *memory;
-    struct weft_error error = {0};
     void *data = malloc(too_much);
 
     harness_with(memory_for_one_device);
     harness_open(&harness, 2, 2);
     harness_connect(&harness, 0, 1, &out, &in);
-    for (int i = 0; i < 3; i++) {
-        weft_error_clear(&error);
-        ck_assert_int_lt(harness_register(in, data, too_much, &memory, &error), 0);
-        expect_code(&error, "host.memlock");
-        ck_assert_int_eq(harness_register(in, data, half, &memory, &error), WEFT_OK);
-        engine_deregister(in, memory);
-    }
+    expect_limit(in, data, too_much, half);
     engine_close(out);
     engine_close(in);
     free(data);

@@ -9,21 +9,6 @@
 #include "host/meeting.h"
 #include "run/job_key.h"
 
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n_name = strlen(name);
-
-    while (list != NULL && *list != '\0') {
-        size_t n = strcspn(list, ",");
-
-        if (n == n_name && strncmp(list, name, n) == 0) {
-            return true;
-        }
-        list += n + (list[n] == ',' ? 1 : 0);
-    }
-    return list == NULL;
-}
-
 /* ---- one port ---- */
 
 static bool is_loopback(const struct io_ip *ip)
@@ -71,7 +56,7 @@ static void add_port(json_t *ports, const char *name, const struct io_netdev *ne
     json_t *addresses = addresses_of(netdev);
 
     if (!netdev->is_up || json_array_size(addresses) == 0 ||
-        !is_listed(options->netdevs, netdev->name)) {
+        (options->netdevs != NULL && !weft_is_listed(options->netdevs, netdev->name))) {
         json_decref(addresses);
         return;
     }

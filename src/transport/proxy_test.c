@@ -20,13 +20,8 @@ static struct proxy *proxies[2];
 
 static void setup(void)
 {
-    sim_bed_init(&bed);
-    sim_bed_host(&bed);
-    bed.hosts[0].n_processes = 2;
-    bed.hosts[0].n_gpus = 2;
-    sim_bed_create(&bed);
+    sim_bed_pair_inside(&bed, envs);
     for (uint32_t i = 0; i < 2; i++) {
-        envs[i] = backend_sim.host_env(bed.world, 0, i);
         proxies[i] = proxy_create(envs[i], i);
     }
 }

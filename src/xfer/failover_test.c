@@ -14,15 +14,6 @@ static const struct fabric_cable diamond[] = {{0, 1}, {0, 2}, {2, 1}, {0, 3}, {3
 
 #define FOR_GOOD 0
 
-static void down(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
-{
-    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_DOWN,
-                                            .host = host,
-                                            .has_port = true,
-                                            .port = grid_port(&grid, host, to, nth),
-                                            .for_ns = for_ns});
-}
-
 /* Carrier stays, frames vanish. */
 static void black_hole(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
 {
@@ -130,8 +121,8 @@ START_TEST(a_twin_goes_down_and_comes_back)
     grid.no_port_events = !is_told;
     send_all(400);
     grid_step_for(&grid, 2 * FABRIC_MS);
-    down((uint32_t)_i / 2, 1 - (uint32_t)_i / 2, 1,
-         is_told ? 500 * FABRIC_MS : 3 * FABRIC_S);
+    grid_down(&grid, (uint32_t)_i / 2, 1 - (uint32_t)_i / 2, 1,
+              is_told ? 500 * FABRIC_MS : 3 * FABRIC_S);
     ck_assert(grid_run(&grid, 5 * FABRIC_S));
     for (uint32_t i = 0; i < 2; i++) {
         struct flow_counters counters = counters_of(i, true);
@@ -170,7 +161,7 @@ START_TEST(a_cable_flaps)
     open_twins(2);
     send_all(4000);
     for (uint32_t i = 0; i < 30; i++) {
-        down(0, 1, 0, 50 * FABRIC_MS);
+        grid_down(&grid, 0, 1, 0, 50 * FABRIC_MS);
         grid_step_for(&grid, 100 * FABRIC_MS);
     }
     ck_assert(grid_run(&grid, 20 * FABRIC_S));
@@ -189,8 +180,8 @@ START_TEST(nothing_is_left)
     open_twins(2);
     send_all(4000);
     grid_step_for(&grid, 2 * FABRIC_MS);
-    down(0, 1, 0, FOR_GOOD);
-    down(0, 1, 1, FOR_GOOD);
+    grid_down(&grid, 0, 1, 0, FOR_GOOD);
+    grid_down(&grid, 0, 1, 1, FOR_GOOD);
     at = fabric_now(&grid.fabric);
     ck_assert(grid_run_until_dead(&grid, 0, 13 * FABRIC_S));
     ck_assert(grid_run_until_dead(&grid, 1, 3 * FABRIC_S));
@@ -254,7 +245,7 @@ START_TEST(an_alternate_stands_in)
     grid.no_port_events = _i == 1;
     send_all(600);
     grid_step_for(&grid, 2 * FABRIC_MS);
-    down(0, 1, 0, 2 * FABRIC_S);
+    grid_down(&grid, 0, 1, 0, 2 * FABRIC_S);
     ck_assert(grid_run(&grid, 10 * FABRIC_S));
     relay_counters(grid.relays[2], &counters);
     ck_assert_uint_gt(counters.messages, 0);
@@ -334,7 +325,7 @@ START_TEST(a_relay_forgets_what_is_mended)
     ck_assert_ptr_null(relay_trouble(grid.relays[2], &member));
     send_all(400);
     grid_step_for(&grid, 2 * FABRIC_MS);
-    down(2, 1, 0, 500 * FABRIC_MS);
+    grid_down(&grid, 2, 1, 0, 500 * FABRIC_MS);
     for (uint32_t i = 0; i < 1000 && why == NULL; i++) {
         grid_step_for(&grid, FABRIC_MS);
         why = relay_trouble(grid.relays[2], &member);
@@ -370,7 +361,7 @@ START_TEST(every_message_comes_once)
         if (weft_rng_below(&rng, 3) == 0) {
             black_hole(cable->a, cable->b, 0, for_ns);
         } else {
-            down(cable->b, cable->a, 0, for_ns);
+            grid_down(&grid, cable->b, cable->a, 0, for_ns);
         }
         grid_step_for(&grid, (weft_ns)weft_rng_below(&rng, 100) * FABRIC_MS);
     }

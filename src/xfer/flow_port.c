@@ -240,3 +240,13 @@ void flow_device_lost(struct flow *flow, uint32_t device)
         flow_give_up(flow, flow->without_ns != 0 ? &flow->first_failure : &why);
     }
 }
+
+void flow_device_event(struct flow *flow, uint32_t device,
+                       const struct io_async_event *event)
+{
+    if (event->type == IBV_EVENT_DEVICE_FATAL) {
+        flow_device_lost(flow, device);
+    } else {
+        flow_port_event(flow, device, event->port, event->type == IBV_EVENT_PORT_ACTIVE);
+    }
+}

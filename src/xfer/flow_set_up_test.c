@@ -31,15 +31,6 @@ static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
     grid_flow(&grid, 0, to, &config);
 }
 
-static void down(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
-{
-    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_DOWN,
-                                            .host = host,
-                                            .has_port = true,
-                                            .port = grid_port(&grid, host, to, nth),
-                                            .for_ns = for_ns});
-}
-
 static size_t mixed(uint32_t number)
 {
     static const size_t sizes[] = {0, 7, 65536, 131073, 1000000};
@@ -61,7 +52,7 @@ START_TEST(a_twin_goes_down_during_setup)
     open_cables(2);
     open_flow(1, NULL, 10 * FABRIC_S);
     grid_step_for(&grid, _i * 15000);
-    down(0, 1, (uint32_t)_i % 2, FOR_GOOD);
+    grid_down(&grid, 0, 1, (uint32_t)_i % 2, FOR_GOOD);
     ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
     send_some();
     ck_assert(grid_run(&grid, 10 * FABRIC_S));
@@ -99,7 +90,7 @@ START_TEST(old_news_of_a_port_that_lost_frames_end_no_set_up)
     open_flow(1, NULL, FABRIC_S);
     grid.no_port_events = true;
     grid_step_for(&grid, _i * 20000);
-    down(0, 1, 0, 400 * FABRIC_MS);
+    grid_down(&grid, 0, 1, 0, 400 * FABRIC_MS);
     grid_step_for(&grid, 401 * FABRIC_MS);
     for (uint32_t i = 0; i < 2; i++) {
         flow_port_event(grid.flows[0].out, 0, 1, i == 1);
@@ -117,8 +108,8 @@ START_TEST(the_only_port_goes_for_a_while_during_set_up)
     open_cables(1);
     open_flow(1, NULL, FABRIC_S);
     grid_step_for(&grid, _i * 20000);
-    down((uint32_t)_i % 2, 1 - (uint32_t)_i % 2, 0,
-         _i % 2 == 0 ? FABRIC_MS / 50 : 400 * FABRIC_MS);
+    grid_down(&grid, (uint32_t)_i % 2, 1 - (uint32_t)_i % 2, 0,
+              _i % 2 == 0 ? FABRIC_MS / 50 : 400 * FABRIC_MS);
     ck_assert(grid_run_until_up(&grid, 3 * FABRIC_S));
     grid_close(&grid);
 }
@@ -135,7 +126,7 @@ START_TEST(a_relays_only_port_goes_for_a_while_during_set_up)
     grid_relay(&grid, 1, 0, 0);
     open_flow(2, &via, FABRIC_S);
     grid_step_for(&grid, _i / 2 * 40000);
-    down(1, _i % 2 == 0 ? 0 : 2, 0, 400 * FABRIC_MS);
+    grid_down(&grid, 1, _i % 2 == 0 ? 0 : 2, 0, 400 * FABRIC_MS);
     ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
     grid_close(&grid);
 }
@@ -149,7 +140,7 @@ START_TEST(the_only_port_goes_for_good_during_set_up)
     open_cables(1);
     open_flow(1, NULL, FABRIC_S);
     grid_step_for(&grid, (_i + 1) * 60000);
-    down(0, 1, 0, FOR_GOOD);
+    grid_down(&grid, 0, 1, 0, FOR_GOOD);
     at = fabric_now(&grid.fabric);
     ck_assert(grid_run_until_dead(&grid, 0, 7 * FABRIC_S));
     ck_assert_int_lt(fabric_now(&grid.fabric) - at, 7 * FABRIC_S);

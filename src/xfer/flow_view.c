@@ -62,16 +62,6 @@ void flow_describe(const struct flow *flow, const char *indent, struct weft_text
     }
 }
 
-static bool has_lane(const struct flow *flow)
-{
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        if (flow->lanes[i].state == FLOW_LANE_UP) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void describe_send(const struct flow *flow, const struct flow_request *request,
                           struct weft_text *out)
 {
@@ -84,7 +74,7 @@ static void describe_send(const struct flow *flow, const struct flow_request *re
     } else if (request->as.send.needs_notice && !request->as.send.is_noticed &&
                request->as.send.n_acked > 0) {
         why = "for the receiver's word that it is there";
-    } else if (!has_lane(flow)) {
+    } else if (!flow_any_up(flow)) {
         why = "for a way to the peer";
     }
     weft_text_add(out, "%llu B are acknowledged; waits %s",
@@ -104,7 +94,7 @@ static void describe_recv(const struct flow *flow, const struct flow_request *re
     }
     if (request->is_done) {
         why = "for nothing: it is done";
-    } else if (!has_lane(flow)) {
+    } else if (!flow_any_up(flow)) {
         why = "for a way to the peer";
     } else if (n_asked > 0) {
         why = "for the peer to send";

@@ -297,6 +297,16 @@ uint32_t grid_port(const struct grid *grid, uint32_t host, uint32_t to, uint32_t
     return 0;
 }
 
+void grid_down(struct grid *grid, uint32_t host, uint32_t to, uint32_t nth,
+               weft_ns for_ns)
+{
+    grid_fault(grid, &(struct world_fault){.kind = WORLD_FAULT_DOWN,
+                                           .host = host,
+                                           .has_port = true,
+                                           .port = grid_port(grid, host, to, nth),
+                                           .for_ns = for_ns});
+}
+
 /* ---- closing ---- */
 
 static bool is_closed(const struct grid *grid)

@@ -72,6 +72,9 @@ void grid_step_for(struct grid *grid, weft_ns for_ns);
 void grid_fault(struct grid *grid, const struct world_fault *fault);
 /* The index of a host's port that leads to `to`, the nth. */
 uint32_t grid_port(const struct grid *grid, uint32_t host, uint32_t to, uint32_t nth);
+/* That port's cable goes down for `for_ns`; 0: for good. */
+void grid_down(struct grid *grid, uint32_t host, uint32_t to, uint32_t nth,
+               weft_ns for_ns);
 /* Orderly: flows, then relays; no verbs object may be left. */
 void grid_close(struct grid *grid);
 
