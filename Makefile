@@ -37,7 +37,7 @@ NL_CFLAGS := $(shell pkg-config --cflags-only-I libnl-route-3.0 2>/dev/null || \
 NL_LIBS := $(shell pkg-config --libs libnl-route-3.0 2>/dev/null || echo -lnl-route-3 -lnl-3)
 CPPFLAGS += $(patsubst -I%,-isystem %,$(NL_CFLAGS))
 LIBS := -lyaml -ljansson -lexpat -lsodium $(NL_LIBS) -ldl -lm -lpthread
-TEST_LIBS := -lcheck -lsubunit -lrt
+TEST_LIBS := -Wl,--wrap=_mark_point -lcheck -lsubunit -lrt
 
 # CUDA kernels are built where nvcc is, once for all flavours of the library; their toolkit's header
 # is only compared with. NVCC= builds without.
@@ -204,7 +204,8 @@ clang:
 tsan:
 	@$(SUB) $(TSAN) everything
 	@CK_TIMEOUT_MULTIPLIER=10 ci/check-run --build build/tsan --threads
-	@ci/plugin-soak build/tsan 20 || [ $$? -eq 77 ]
+	@build/tsan/test/backends/hostmem/race_test 65 1000
+	@IDLE_BYTES= ci/plugin-soak build/tsan 20 || [ $$? -eq 77 ]
 
 tidy:
 	@$(SUB) all
@@ -238,7 +239,6 @@ soak:
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
 	@$(MAKE) --no-print-directory tsan
-	@build/tsan/test/backends/hostmem/race_test 65 1000
 	@WEFT_SOAK=1 build/tsan/test/backends/soft/host_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000

@@ -1,7 +1,6 @@
 #include "backends/plain.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,12 +17,10 @@
 
 struct plain_world {
     struct world base;
-    struct world *node;           /* Owned */
-    const struct world_ops *its;  /* of `node` */
-    struct linux_posting posting; /* wakes `task` */
-    struct io_task *task;         /* Not owned */
-    atomic_bool is_posted;
-    struct linux_loop *loop; /* Not owned: of `node`; NULL: simulated */
+    struct world *node;          /* Owned */
+    const struct world_ops *its; /* of `node` */
+    struct io_task *task;        /* Not owned; the loop's bell wakes it */
+    struct linux_loop *loop;     /* Not owned: of `node`; NULL: simulated */
     uint32_t n_hosts;
     struct plain_loopback *loopback; /* Owned; or NULL */
     struct world_spec spec;
@@ -115,7 +112,10 @@ static weft_status describe_soft(struct plain_world *plain,
             }
         }
         choose_management(plain, info, config->management);
-        if (plain->host.n_ports == 0) {
+        if (plain->host.n_ports == 0 && info->netdevs_errno != 0) {
+            status = weft_fail_errno(error, info->netdevs_errno, "start",
+                                     "cannot ask the kernel for its interfaces");
+        } else if (plain->host.n_ports == 0) {
             status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
                                "no netdev with an address to simulate a NIC on");
         }
@@ -298,7 +298,6 @@ static void wake_now(void *context)
 {
     struct plain_world *plain = context;
 
-    atomic_store(&plain->is_posted, false);
     io_task_wake(plain->task);
 }
 
@@ -307,16 +306,11 @@ void plain_world_wakes(struct world *world, struct io_task *task)
     struct plain_world *plain = plain_of(world);
 
     plain->task = task;
-    plain->posting.run = wake_now;
-    plain->posting.context = plain;
     plain->loop = node_world_loop(plain->node);
+    linux_loop_hang_bell(plain->loop, wake_now, plain);
 }
 
 void plain_world_wake(struct world *world)
 {
-    struct plain_world *plain = plain_of(world);
-
-    if (!atomic_exchange(&plain->is_posted, true)) {
-        linux_loop_post(plain->loop, &plain->posting);
-    }
+    linux_loop_ring(plain_of(world)->loop);
 }

@@ -10,6 +10,7 @@ Q, S, H = "src/rdma/qp_test.c:", "src/rdma/sim_test.c:", "src/host/host_test.c:"
 R, FO, B = "sim/rc_fault_test.c:", "src/xfer/failover_test.c:", "src/boot/"
 FU = "src/xfer/flow_set_up_test.c:"
 SW, I = "backends/fault/sweep_test.c:", "src/ipc/channel_test.c:"
+WAIST = "src/io/conformance_data_testing.c:"
 
 # number: (inject, [where], bound of the tests, what is not expressible or "")
 CASES = {
@@ -80,8 +81,8 @@ CASES = {
          "1 s", ""),
     32: ("a stale QPN", [R + "an_unknown_queue_pair_is_silent", R + "a_stranger_is_not_heard"], "1 ms", ""),
     33: ("a packet before the peer is RTR", ["scenarios/calls/c33-peer-not-ready.yaml"], "", ""),
-    34: ("data before receives", ["scenarios/calls/c34-receives-late.yaml", R + "rnr_waits_and_comes_back"],
-         "1 ms", ""),
+    34: ("data before receives", ["scenarios/calls/c34-receives-late.yaml", R + "rnr_waits_and_comes_back",
+                                 WAIST + "a_receive_may_come_late"], "1 ms", ""),
     35: ("RTS refused", ["scenarios/calls/c35-rts-refused.yaml"], "", ""),
     36: ("the k-th object refused", ["scenarios/calls/c36-qp-refused.yaml",
                                      "scenarios/calls/c36-mr-refused.yaml",
@@ -129,7 +130,8 @@ CASES = {
     52: ("a stale cached registration", ["src/rdma/mr_test.c:invalidate_ends_idle_entries_now_and_used_ones_later"],
          "its own", "no userfault hook: users invalidate"),
     53: ("wrong key, zero and huge lengths", ["sim/rc_leave_test.c:zero_bytes_need_no_key",
-                                              "sim/rc_status_test.c:fault_has_its_status"], "1 s", ""),
+                                              "sim/rc_status_test.c:fault_has_its_status",
+                                              WAIST + "a_wrong_key_breaks_the_connection"], "1 s", ""),
     54: ("a receive that is too small", ["sim/rc_status_test.c:fault_has_its_status"], "1 s", ""),
     55: ("the GPU sees data late", ["scenarios/nic/gpu-sees-late.yaml"], "", ""),
     56: ("immediates lost or doubled", ["src/xfer/failure_test.c:forged_immediates_are_protocol_errors",
@@ -138,7 +140,7 @@ CASES = {
                                      "scenarios/calls/c57-port-events.yaml",
                                      "backends/fault/fault_test.c:a_storm_of_events_is_told_in_full"],
          "its own", ""),
-    58: ("lost wake-ups", ["src/rdma/cq_test.c:nothing_is_slept_over",
+    58: ("lost wake-ups", ["src/rdma/cq_test.c:nothing_is_slept_over", WAIST + "an_armed_cq_wakes_once",
                            "src/transport/doorbell_test.c:no_interleaving_loses_a_wake_up"], "its own", ""),
     59: ("swapped, broken, isolated", ["scenarios/field/s02-uncrossed-triangle.yaml",
                                        "scenarios/partial/ring-4.yaml",
@@ -174,8 +176,42 @@ CASES = {
 # Scenarios that soft and rxe run as they are, within so many seconds of this machine: a busy one is
 # slow, and whoever hangs is later than this. In the guest fewer: each takes its second there.
 REAL_BOUND_S = 60
-SOFT = ["c05-dribble", "c17-short-streams", "c18-accept-refused", "c26-no-arp-answer", "c27-unreachable",
-        "c33-peer-not-ready", "c35-rts-refused", "c36-cq-refused", "c36-mr-refused", "c36-qp-refused",
-        "c40-device-gone", "c40-only-device-gone", "c48-queue-full", "c57-event-storm", "c68-no-memory"]
-RXE = ["c17-short-streams", "c26-no-arp-answer", "c35-rts-refused", "c36-mr-refused",
-       "c40-only-device-gone", "c48-queue-full", "c57-event-storm", "c68-no-memory"]
+BOTH = ["calls/c05-dribble", "calls/c14-half-open", "calls/c17-short-streams", "calls/c18-accept-refused",
+        "calls/c26-no-arp-answer", "calls/c27-unreachable", "calls/c33-peer-not-ready",
+        "calls/c35-rts-refused", "calls/c36-cq-refused", "calls/c36-mr-refused", "calls/c36-qp-refused",
+        "calls/c40-device-gone", "calls/c40-only-device-gone", "calls/c45-stopped", "calls/c47-cq-overrun",
+        "calls/c48-queue-full", "calls/c57-event-storm", "calls/c57-port-events", "calls/c68-no-memory",
+        "faults/mtu-mismatch"]
+SOFT = BOTH + ["calls/c18-proxy-accept-refused", "field/s22-gid-versions", "field/s47-memlock",
+               "nic/minimal-pair", "nic/synth2port-crossed"]
+RXE = BOTH + ["calls/c70-slow-rank", "faults/corrupt", "faults/duplicate", "faults/reorder"]
+# Scenarios that run there in tests of their own.
+ELSEWHERE = {"partial/ring-4": ["soft", "rxe"],           # ci/test_parity.py
+             "faults/silent-one-way": ["rxe"],            # the same
+             "field/s04-twins-same-subnet": ["rxe"]}      # ci/test_field_rxe.py
+
+# Why a case is not on a backend: by letter, of which cases on which backends.
+BY_HAND, MOMENT, FRAME, KERNEL, PROFILE, LATE, LONG, GPU, NO_NIC, NONE = "ABCDEFGHIJ"
+REASONS = {
+    BY_HAND: "a peer, or a user of one part, by hand: it meets code above the waist, the same on every "
+             "backend, and simulated time makes its bound exact",
+    MOMENT: "a moment between two steps, some microseconds long: in real time it is missed or met by chance",
+    FRAME: "single frames and queue pairs by hand, in the engine (`sim/`) that soft has, too; that of "
+           "rdma_rxe is not ours to judge",
+    KERNEL: "what is done to the frames of a cable, or by hosts that share it: soft is on loopback here, where "
+            "nothing is; and a kernel cannot choose single packets, or drop large ones only",
+    PROFILE: "a device that rdma_rxe is not",
+    LATE: "receives that are posted late by a device: the data path of these has no place to wait in",
+    LONG: "half a minute or more of waiting in real time",
+    GPU: "what a simulated GPU does, or its driver",
+    NO_NIC: "nothing of it is on a NIC",
+    NONE: "there is nothing to run",
+}
+NOT_ON = {
+    "soft": {BY_HAND: [1, 4, 6, 7, 8, 9, 10, 11, 12, 13, 16, 19, 20, 22, 38, 52, 56, 61, 63, 69],
+             MOMENT: [24, 25, 39], FRAME: [31, 32, 49, 51, 54], KERNEL: [30, 41, 42, 43, 44, 50, 60, 70],
+             LATE: [46], LONG: [15, 62], GPU: [55, 65], NONE: [21]},
+    "rxe": {BY_HAND: [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 16, 19, 20, 22, 38, 52, 56, 61, 63, 69],
+            MOMENT: [24, 25, 39], FRAME: [31, 32, 49, 51, 54], KERNEL: [30, 41], PROFILE: [23, 28, 37, 50],
+            LATE: [46], LONG: [15, 62, 66], GPU: [55, 65], NO_NIC: [64, 67], NONE: [21]},
+}

@@ -9,7 +9,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from fault_cases import CASES, REAL_BOUND_S, RXE, SOFT
+from fault_cases import CASES, ELSEWHERE, NOT_ON, REAL_BOUND_S, REASONS, RXE, SOFT
 
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
@@ -26,12 +26,12 @@ bound, or when it ends in another way. Late fails like never.
 A scenario's bound is in simulated time: its own `expect: time`, else {default} s. A test beside
 the code asserts its bound itself; "its own": it runs its world for a time, and asserts what is
 then. Scenarios of cases with "soft" or "rxe" run there as well, to the same
-result within {real} s of real time; rxe is asked where its guest kernel is built (`make
-rxe-guest`). Faults of single packets, of frames a kernel cannot alter and of
-simulated devices exist on `sim` only: [scenario.md](scenario.md#faults).
+result within {real} s of real time, in which a fault's time may be one before the job; rxe is asked where its
+guest kernel is built (`make rxe-guest`). Tests of `src/io/conformance_*` run on all. Why a case is not on a backend
+stands below the table.
 
-| case | what is done | where | over within | outcome | backends |
-|---|---|---|---|---|---|
+| case | what is done | where | over within | outcome | backends | not on |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -44,6 +44,12 @@ def run(path, *args, timeout=60, **environment):
 def result_of(path):
     """What the file says must come of it."""
     return "fail" if re.search(r"^  result: fail", (ROOT / path).read_text(), re.M) else "pass"
+
+
+def told_of(path):
+    """What `expect` says of the end on any backend: no counters, and no times."""
+    findings = re.search(r"^  findings: (\[.*\])$", (ROOT / path).read_text(), re.M)
+    return f"expect={{result: {result_of(path)}" + (f", findings: {findings[1]}" if findings else "") + "}"
 
 
 def bound_of(path):
@@ -91,23 +97,34 @@ def row(number):
     return "| " + " | ".join((
         str(number), inject, ", ".join(map(link, places)) or "nowhere",
         ", ".join(dict.fromkeys(bounds)) or "none", "; ".join(dict.fromkeys(outcomes)),
-        backends_of(places))) + " |\n"
+        ", ".join(backends_of(number)) or "none", reasons_of(number))) + " |\n"
 
 
-def backends_of(places):
+def backends_of(number):
     """Of a test its directory says on what it runs."""
     found = set()
-    for where in places:
-        name = Path(where).stem
+    for where in CASES[number][1]:
+        name = where.removeprefix("scenarios/").removesuffix(".yaml")
         is_real = where.startswith(("backends/soft/", "ci/test_plugin", "ci/test_hostile"))
-        found |= {"soft"} if is_real or name in SOFT else set()
-        found |= {"rxe"} if name in RXE else set()
+        is_any = where.startswith("src/io/conformance_")
+        found |= {"soft"} if is_real or is_any or name in SOFT else set()
+        found |= {"rxe"} if is_any or name in RXE else set()
+        found |= set(ELSEWHERE.get(name, []))
         found |= {"sim"} if not is_real and "test_tidy" not in where else set()
-    return ", ".join(name for name in ("sim", "soft", "rxe") if name in found) or "none"
+    return [name for name in ("sim", "soft", "rxe") if name in found]
+
+
+def reasons_of(number):
+    told = {backend: letter for backend, reasons in NOT_ON.items()
+            for letter, cases in reasons.items() if number in cases}
+    if len(set(told.values())) == 1 and len(told) == 2:
+        return f"soft, rxe: {told['soft']}"
+    return "; ".join(f"{backend}: {letter}" for backend, letter in told.items())
 
 
 def page():
-    return HEAD.format(default=SIM_BOUND_S, real=REAL_BOUND_S) + "".join(map(row, sorted(CASES)))
+    return HEAD.format(default=SIM_BOUND_S, real=REAL_BOUND_S) + "".join(map(row, sorted(CASES))) + (
+        "\nNot on:\n\n" + "".join(f"- {letter}: {why}\n" for letter, why in REASONS.items()))
 
 
 if __name__ == "__main__":

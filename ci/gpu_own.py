@@ -105,14 +105,78 @@ def collectives(weft, limit_s, jobs_of=JOBS):
                      said=f"{len(jobs)} rows exact", problem=problem)
 
 
-def run_own(build, *, n_bytes=256 << 20, limit_s=300):
-    """Results of everything, in the order of printing."""
+def parts_of(build, n_bytes, limit_s):
+    """What there is to run, the slowest last."""
     bench = build / "bench/backends/cuda/gpu_bench"
-    results = [conformance(build, limit_s), kernels(bench, limit_s), rates(bench, n_bytes, limit_s),
-               other_process(bench, n_bytes, limit_s)]
-    results += sanitized(bench, limit_s)
-    results += collectives(build / "weft", limit_s)
+    yield "conformance", lambda: [conformance(build, limit_s)]
+    yield "reductions", lambda: [kernels(bench, limit_s)]
+    yield "rates", lambda: [rates(bench, n_bytes, limit_s)]
+    yield "another process", lambda: [other_process(bench, n_bytes, limit_s)]
+    yield "collectives", lambda: collectives(build / "weft", limit_s)
+    yield "compute-sanitizer", lambda: sanitized(bench, limit_s)
+
+
+def run_own(build, *, n_bytes=256 << 20, limit_s=300, save=lambda results: None):
+    """Results of everything, in the order of printing; `save` has them after every part, so that nothing
+    is lost by one that fails or by a machine that is taken away."""
+    results = []
+    for name, part in parts_of(build, n_bytes, limit_s):
+        try:
+            for one in part():
+                results.append(one)
+                save(results)
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            results.append(result(name, (0, "", ""), problem=f"{type(error).__name__}: {error}"))
+            save(results)
     return results
+
+
+def named(results, beginning):
+    return [one for one in results if one["name"].startswith(beginning)]
+
+
+def is_right(results):
+    """True or False, or None where nothing ran."""
+    return all(one["problem"] is None for one in results) if results else None
+
+
+def rows_in(results):
+    return f"{sum(len(one['figures']) for one in results)} rows"
+
+
+def bars(results):
+    """(the bar, the figure, whether it is met; None: not run) of each bar of the GPU's part."""
+    reduced = [row for one in named(results, "rates") for row in one["figures"] if row["what"] == "reduce"]
+    least = min(reduced, key=lambda row: row["of_copy"], default=None)
+    copied = [row for one in named(results, "memory of another process") for row in one["figures"]]
+    sanitizers = named(results, "compute-sanitizer")
+    hosts = named(results, "weft run on GPU memory, three hosts")
+    inside = named(results, "weft run on GPU memory, two processes")
+    return [
+        ("the contract of io/gpu.h with the real driver", "", is_right(named(results, "conformance"))),
+        ("reductions, every type and operation, bit by bit", "", is_right(named(results, "reductions"))),
+        (f"each reduction at least {OF_COPY} of the copy rate",
+         f"least {least['of_copy']:.2f}, {least['dtype']} {least['op']}" if least else "",
+         least["of_copy"] >= OF_COPY if least else is_right(named(results, "rates"))),
+        ("two processes on one GPU over CUDA IPC, exact; beside cudaMemcpy device to device",
+         ", ".join(f"{row['GBps']:.0f} of {row['local_GBps']:.0f} GB/s ({row['GBps'] / row['local_GBps']:.2f})"
+                   for row in copied if row["local_GBps"] > 0),
+         is_right(named(results, "memory of another process"))),
+        ("kernels under compute-sanitizer", ", ".join(one["name"].split()[-1] for one in sanitizers),
+         is_right(sanitizers) if len(sanitizers) in (0, len(SANITIZERS)) else False),
+        ("collectives of three processes over soft on GPU memory, exact", rows_in(hosts), is_right(hosts)),
+        ("collectives of two processes of a host, by p2p, exact", rows_in(inside), is_right(inside)),
+    ]
+
+
+def say_bars(results):
+    """Printed, one a line; the table of them."""
+    words = {True: "met", False: "NOT MET", None: "not run"}
+    lines = ["| bar | figure | |", "|---|---|---|"]
+    for bar, figure, is_met in bars(results):
+        print(f"{words[is_met]:8} {bar}{': ' if figure else ''}{figure}", flush=True)
+        lines.append(f"| {bar} | {figure} | {words[is_met]} |")
+    return "\n".join(lines) + "\n"
 
 
 def markdown(results):

@@ -9,8 +9,9 @@ A patch starts with comment lines:
     # why: what would go wrong unnoticed
 
 Two workers have a copy of the tree each under build/mutants, and build incrementally, without
-optimisation. A mutant is killed when one of its tests fails or hangs. One that survives, does
-not apply or does not build, and a test that fails without any patch, are failures.
+optimisation and without what only debuggers read. A mutant is killed when one of its tests fails
+or hangs. One that survives, does not apply or does not build, and a test that fails without any
+patch, are failures.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from processes import kill_session
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutants"
-MAKE = ["make", "--no-print-directory", "O=-O0"]
+MAKE = ["make", "-r", "--no-print-directory", "O=-O0", "CFLAGS=-g0"]
 TEST_LIMIT_S = 120
 
 
@@ -118,18 +119,18 @@ def restore(worker, mutant):
         shutil.copyfile(ROOT / path, worker / path)
 
 
-def baseline(worker, mutants):
-    """Builds everything that is needed and runs each test once, unpatched. Failures' text."""
+def baseline(worker, mutants, jobs):
+    """Builds everything that is needed and runs each test once, unpatched, `jobs` at a time.
+    Failures' text."""
     targets = sorted({target for mutant in mutants for target in mutant.targets})
     status, output = run([*MAKE, f"-j{os.cpu_count() or 2}", *targets], worker, 1800)
     if status != 0:
         return ["the tree does not build:\n" + output[-4000:]]
-    failures = []
-    for command in sorted({tuple(command) for mutant in mutants for command in mutant.commands}):
-        status, output = run(list(command), worker, TEST_LIMIT_S)
-        if status != 0:
-            failures.append(f"{' '.join(command)} fails without any mutant:\n{output[-4000:]}")
-    return failures
+    commands = sorted({tuple(command) for mutant in mutants for command in mutant.commands})
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        done = pool.map(lambda command: run(list(command), worker, TEST_LIMIT_S), commands)
+        return [f"{' '.join(command)} fails without any mutant:\n{output[-4000:]}"
+                for command, (status, output) in zip(commands, done) if status != 0]
 
 
 def judge(worker, mutant):
@@ -163,7 +164,7 @@ def main():
     start = time.monotonic()
     first = SCRATCH / "0"
     sync(first)
-    failures = baseline(first, mutants)
+    failures = baseline(first, mutants, options.jobs)
     for failure in failures:
         print(failure)
     if failures:

@@ -12,16 +12,17 @@ NAMES = ("init devices getProperties listen connect accept regMr regMrDmaBuf der
 
 
 class Plugin:
-    """The object at `path`, initialised."""
+    """The object at `path`, initialised if it `starts`."""
 
-    def __init__(self, path):
+    def __init__(self, path, starts=True):
         table = ctypes.c_void_p.in_dll(ctypes.CDLL(path), "ncclNetPlugin_v8")
         rows = (ctypes.c_void_p * (1 + len(NAMES))).from_address(ctypes.addressof(table))
         self.functions = {name: ctypes.CFUNCTYPE(ctypes.c_int)(rows[1 + i])
                           for i, name in enumerate(NAMES)}
         self.lines = []  # NCCL's own has a variable list, of which a string is the first
         self.logger = LOGGER(lambda *told: self.lines.append((told[5] or b"").decode()))
-        self.call("init", self.logger)
+        if starts:
+            self.call("init", self.logger)
 
     def call(self, name, *arguments):
         result = self.functions[name](*arguments)

@@ -3,6 +3,7 @@ test can choose."""
 
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -89,17 +90,39 @@ def test_a_plugin_that_is_found(tmp_path):
     assert here(**found) == {"host.no_device", "plugin.not_chosen"}  # a hint
 
 
+def finding_of(document, code):
+    return next(json.dumps(f["evidence"]) for f in document["findings"] if f["code"] == code)
+
+
 def test_settings_in_files_count_where_the_environment_says_nothing(tmp_path):
-    (tmp_path / ".nccl.conf").write_text("# left behind\nNCCL_NET_PLUGIN=none # by a script\n")
-    home = {"HOME": str(tmp_path), "WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": "/"}
-    document = doctor(**home)
-    finding = next(f for f in document["findings"] if f["code"] == "plugin.not_chosen")
-    assert "~/.nccl.conf" in json.dumps(finding["evidence"])
-    assert "plugin.not_chosen" not in here(**home, NCCL_NET_PLUGIN="mesh")
-    (tmp_path / "other").write_text("NCCL_NET=IB\n")
-    other = doctor(**home, NCCL_CONF_FILE=str(tmp_path / "other"))
-    finding = next(f for f in other["findings"] if f["code"] == "plugin.not_chosen")
-    assert "NCCL_CONF_FILE" in json.dumps(finding["evidence"])
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("#NCCL_NET=IB\n# left behind by a script\nNCCL_NET_PLUGIN=none\n")
+    named = {"NCCL_CONF_FILE": str(conf), "WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": "/"}
+    document = doctor(**named)
+    assert "NCCL_CONF_FILE" in finding_of(document, "plugin.not_chosen")
+    assert "NCCL_NET_PLUGIN" in finding_of(document, "plugin.not_chosen")
+    assert "plugin.not_chosen" not in here(**named, NCCL_NET_PLUGIN="mesh")
+    conf.write_text("NCCL_NET=IB\n")
+    assert '"IB"' in finding_of(doctor(**named), "plugin.not_chosen")
+
+
+@pytest.mark.parametrize("tail", [" # ours", " ", "\r", "#ours"])
+def test_what_stands_behind_a_value_is_part_of_it(tmp_path, tail):
+    """NCCL's param.cc cuts no remark off: it would look for `libnccl-net-mesh # ours.so`."""
+    conf = tmp_path / "nccl.conf"
+    conf.write_bytes(f"NCCL_NET_PLUGIN=mesh{tail}\n".encode())
+    found = {"NCCL_CONF_FILE": str(conf), "WEFT_DEVICES": "none_such",
+             "LD_LIBRARY_PATH": str(Path(WEFT).resolve().parent)}
+    assert here(**found) == {"host.no_device", "plugin.not_found"}
+    conf.write_text("NCCL_NET_PLUGIN=mesh\n")
+    assert here(**found) == {"host.no_device"}
+
+
+def test_home_is_where_the_user_lives_whatever_the_environment_says(tmp_path):
+    (tmp_path / ".nccl.conf").write_text("NCCL_NET_PLUGIN=none\n")
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".nccl.conf"
+    sources = json.dumps(doctor(HOME=str(tmp_path), WEFT_DEVICES="none_such")["findings"])
+    assert ("~/.nccl.conf" in sources) <= own.exists()
 
 
 def test_people_see_ports_and_findings():

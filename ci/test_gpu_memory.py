@@ -115,11 +115,31 @@ def test_what_ci_gpu_does_on_a_gpu_works_without(driver, bench, monkeypatch, cap
     monkeypatch.setattr(gpu_own, "OF_COPY", 0)
     assert gpu_own.rates(bench, 4096, 60)["problem"] is None
     assert len(results[1]["figures"]) == 1 + 12 * 5 and results[2]["figures"][0]["wrong"] == 0
-    text = gpu_own.markdown(results)
+    met = {bar: is_met for bar, _, is_met in gpu_own.bars(results)}
+    assert list(met.values()) == [None, True, True, True, None, True, True]
+    monkeypatch.setattr(gpu_own, "OF_COPY", 1e9)
+    assert [is_met for _, _, is_met in gpu_own.bars(results)][2] is False
+    text = gpu_own.say_bars(results) + gpu_own.markdown(results)
+    assert "| each reduction at least 1000000000.0 of the copy rate | least " in text
+    assert "NOT MET" in text and "| kernels under compute-sanitizer |  | not run |" in text
+    assert "NOT MET  each reduction" in capsys.readouterr().out
     assert "| float32 sum | " in text and "| two processes, CUDA IPC | all_reduce float32 | 65536 |" in text
     monkeypatch.setenv("FAKE_CUDA_DEVICES", "0")
     assert gpu_own.kernels(bench, 60)["problem"].startswith("exit status 77: SKIP gpu_bench: no CUDA")
-    assert capsys.readouterr().out.count("FAIL") == 2
+    assert capsys.readouterr().out.count("FAIL") == 1
+
+
+def test_what_was_measured_stays_when_a_part_fails(monkeypatch, capsys):
+    def broken():
+        raise OSError("no such program")
+
+    saved = []
+    whole = gpu_own.result("rates", (0, "", ""), figures=[])
+    monkeypatch.setattr(gpu_own, "parts_of", lambda *_: [("rates", lambda: [whole]), ("kernels", broken),
+                                                         ("collectives", lambda: [whole])])
+    results = gpu_own.run_own(ROOT, save=lambda so_far: saved.append(len(so_far)))
+    assert [one["problem"] for one in results] == [None, "OSError: no such program", None]
+    assert saved == [1, 2, 3] and "FAIL kernels" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("which, devices", [

@@ -51,3 +51,20 @@ def test_a_guest_that_does_not_end_is_ended():
                           capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "without a result" in done.stderr
+
+
+def test_a_kernel_that_stays_after_its_result_is_ended(tmp_path):
+    """As user-mode Linux did once: "Power down", and then nothing for ever."""
+    kernel = tmp_path / "kernel"
+    kernel.write_text("""#!/bin/sh
+for word; do
+    case $word in WEFT_GUEST_SCRATCH=*) scratch=${word#*=} ;; esac
+done
+echo 7 >"$scratch/exit"
+exec sleep 600
+""")
+    kernel.chmod(0o755)
+    done = subprocess.run([BUILD / "weft", "guest", "--time-limit", "500", "--", "true"], cwd=ROOT,
+                          timeout=400, env={**os.environ, "WEFT_GUEST_KERNEL": str(kernel)},
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (7, "")

@@ -72,7 +72,7 @@ def until(condition, job):
 
 
 def dial(door):
-    stream = socket.create_connection(door, timeout=5)
+    stream = socket.create_connection(door, timeout=60)
     stream.setblocking(False)
     return stream
 

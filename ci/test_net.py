@@ -83,6 +83,34 @@ def test_all_of_a_vlan_is_tagged(tmp_path):
     assert inner == {(0x0806, None), (0x0800, 17)}  # ARP, RoCE
 
 
+def test_a_host_between_forwards(tmp_path):
+    """Seen on both cables, with a hop less on the second."""
+    capture = tmp_path / "transit.pcapng"
+    run("transit", "-q", "--pcap", capture, "--set", "jobs.0.all_reduce.bytes=8",
+        "--set", "expect={result: pass}")
+    ways = {frame[14 + 12:14 + 20] + frame[14 + 8:14 + 9] for frame in frames_of(capture)
+            if frame[12:14] == b"\x08\x00" and frame[14 + 9] == 17}
+    titanic, carpathia = bytes([10, 0, 1, 1]), bytes([10, 0, 2, 2])
+    assert ways == {there + bytes([hops]) for there in (titanic + carpathia, carpathia + titanic)
+                    for hops in (64, 63)}
+
+
+@pytest.mark.parametrize("change, why", [
+    ("topology.nodes.iceberg.firewall={forward: drop}", "forward_policy"),
+    ("topology.nodes.iceberg.sysctl.ip_forward=0", "unknown_qp"),
+    ("topology.nodes.iceberg.sysctl={ip_forward: 1, rp_filter: 1}", None),
+    ("topology.links.1.mtu=1500", "mtu"),
+])
+def test_what_stops_it_in_between(change, why):
+    sets = ["--set", change, "--set", "jobs.0.all_reduce.bytes=8", "--set",
+            f"expect={{result: {'fail' if why else 'pass'}}}"]
+    if change.startswith("topology.links"):  # the ends think that 9000 bytes pass
+        sets += ["--set", "topology.links.1.mtu={'iceberg:p1': 1500, 'carpathia:p0': 9000}"]
+    dropped = {values["why"] for host, _, event, values in story("transit", *sets)
+               if event == "drop" and host == "iceberg"}
+    assert dropped == ({why} if why else set())
+
+
 def test_tags_cost_what_they_weigh():
     """Four bytes of 4178 on the wire, and nothing else differs."""
     sets = ["--json", "--set", "jobs.0.all_reduce.bytes=16MiB", "--set", "expect={result: pass}",
@@ -211,6 +239,30 @@ def test_what_a_rail_was_left_out_for_is_named():
     assert (finding["where"]["port"], finding["evidence"]["because"]) == ("p0", "link.vlan_mismatch")
 
 
+def test_a_rail_that_was_left_out_is_tried_again():
+    """A second after set-up, once by each flow; the rail is well by then, and the finding is gone."""
+    events = [(at, host, what, event, values) for at, (host, what, event, values) in timed("arp-late")]
+    tried = [(at, host, what, values) for at, host, what, event, values in events if event == "trial"]
+    assert [(host, what) for _, host, what, _ in tried] == [("titanic", "flow:0>1"), ("iceberg", "flow:1>0")]
+    for at, _, _, values in tried:
+        assert values == {"rails": "1", "of": "2", "failed": "0"} and 2e9 < at < 2.1e9
+    returned = [at for at, _, _, event, values in events
+                if event == "failed" and values.get("phase") == "return"]
+    assert len(returned) == 2 and min(returned) > tried[0][0]
+    assert json.loads(run("arp-late", "--json"))["findings"] == []
+
+
+def test_a_rail_that_stays_dumb_is_tried_ever_more_rarely():
+    """A trial takes a second to fail; 2, 4, 8 s later comes the next."""
+    sets = ["--set", "faults.0.for=60s", "--set", "jobs.0.all_reduce.bytes=150MiB",
+            "--set", "expect={result: pass, findings: [link.left_out]}"]
+    tried = [(at, values["failed"]) for at, (host, _, event, values) in timed("arp-late", *sets)
+             if event == "trial" and host == "titanic"]
+    assert [failed for _, failed in tried[:4]] == ["0", "1", "2", "3"]
+    pauses = [later - earlier for (earlier, _), (later, _) in zip(tried, tried[1:])]
+    assert all(0 < pause / 1e9 - 1 - 2 ** (n + 1) < 0.1 for n, pause in enumerate(pauses))
+
+
 def test_a_gid_that_moved_is_found_again():
     """GIDs are told by value: that another address has the slot by then fails nothing."""
     events = list(story("gid-moved"))
@@ -223,6 +275,28 @@ def test_a_gid_that_moved_is_found_again():
     assert used == {"5"}  # 3 before
     assert [values for _, _, event, values in events
             if event == "failed" and values.get("from") != "up"] == []
+
+
+def test_a_slot_that_another_takes_under_rtr_is_noticed():
+    """All queue pairs of titanic had the other's GID, and begin again with their own."""
+    events = [(what, event, values) for host, what, event, values in story("gid-taken")
+              if host == "titanic"]
+    reset = [what for what, event, values in events if event == "to_reset"]
+    assert len(reset) == 4
+    assert {values["sgid_index"] for what, event, values in events if event == "to_reset"} == {"3"}
+    assert {(what, values["sgid_index"]) for what, event, values in events
+            if event == "to_rts"} == {(what, "5") for what in reset}
+
+
+def test_who_fails_back_finds_the_gid_that_a_flap_moved():
+    """A second after the flap, for nobody was asked for the neighbour while the cable was dark."""
+    events = [(what, event, values) for host, what, event, values in story("flap-moves-gid")
+              if host == "titanic"]
+    tried = next(i for i, (_, event, _) in enumerate(events) if event == "trial")
+    used = [{values["sgid_index"] for what, event, values in part
+             if event == "to_rts" and what.startswith("qp:p0:")}
+            for part in (events[:tried], events[tried:])]
+    assert used == [{"3"}, {"5"}]
 
 
 def test_a_peer_that_does_not_listen_yet_is_dialled_again():

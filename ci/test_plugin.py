@@ -94,6 +94,16 @@ def test_a_host_without_a_rank_relays():
 
 
 @needs_namespaces
+def test_a_rank_that_makes_no_call_relays():
+    """The bar of a GiB and 60 s is in `make soak`: here, that the process in the middle is idle."""
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "ci/mesh-namespaces", "3", "0-1 1-2", sys.executable, "ci/plugin_idle.py",
+         PLUGIN, "8388608", "0"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "NCCL_MESH_BACKEND": "soft"})
+    assert (ran.returncode, ran.stdout) == (0, "8388608 bytes in 2 messages\n"), ran.stderr
+
+
+@needs_namespaces
 def test_a_udp_port_is_of_who_has_one_address_of_it():
     """Another process was there before the link-local address was: that one is left to it too."""
     script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
@@ -223,6 +233,59 @@ def test_peers_with_other_versions_of_the_plugin_are_refused():
     assert then.endswith("connected afterwards") and again.endswith("connected afterwards")
     for line in plugin, handshake:
         assert line.endswith("[conn.version: weft explain conn.version]")
+
+
+def what_is_told(*arguments, prefix=(), **environment):
+    ran = subprocess.run([*prefix, sys.executable, "ci/plugin_told.py", PLUGIN, *arguments], cwd=ROOT,
+                         capture_output=True, text=True, timeout=300, check=False,
+                         env={**os.environ, **environment})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout.splitlines()
+
+
+def expect_start_or_no_descriptor(lines):
+    """Whatever is the first for which there is none: init fails, and says that it is this."""
+    *failed, started = lines
+    assert len(failed) > 3 and re.match(r"free \d+ init 0 port ", started)
+    for line in failed:
+        assert re.match(r"free \d+ init 2 cannot start: ", line), line
+        assert line.endswith("[host.fd_limit: weft explain host.fd_limit]"), line
+
+
+def test_a_start_without_descriptors_says_so():
+    expect_start_or_no_descriptor(what_is_told("descriptors"))
+
+
+@needs_namespaces
+def test_a_start_without_descriptors_says_so_of_netdevs_too():
+    script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "
+              "ip link set p0 up && ip link set p1 up && exec \"$@\"")
+    expect_start_or_no_descriptor(what_is_told(
+        "descriptors", prefix=[*IN_NAMESPACES, "sh", "-c", script, "sh"], NCCL_MESH_BACKEND="soft",
+        NCCL_MESH_DEVICES="p0", NCCL_MESH_MANAGEMENT="p0"))
+
+
+def test_a_library_that_cannot_be_opened_for_want_of_descriptors():
+    """Then nobody knows whether there are devices."""
+    lines = what_is_told("descriptors", "3", NCCL_MESH_BACKEND="verbs")
+    assert len(lines) == 3
+    for line in lines:
+        assert line.endswith("[host.fd_limit: weft explain host.fd_limit]"), line
+
+
+def test_memory_that_was_not_registered_is_told():
+    lines = what_is_told("memory")
+    assert len(lines) == 5
+    for line in lines:
+        assert re.match(r"(isend|irecv), [a-z' ]+: 4 \1: \d+ bytes at 0x\w+ are not all in ", line)
+        assert line.endswith("[plugin.not_registered: weft explain plugin.not_registered]")
+
+
+def test_another_secret_is_told_at_both_ends():
+    lines = dict(line.split(": ", 1) for line in what_is_told("secrets"))
+    assert lines["connect"].startswith("6 connect: auth: ")
+    assert lines["connect"].endswith("[conn.auth_failed: weft explain conn.auth_failed]")
+    assert "[conn.auth_failed: weft explain conn.auth_failed]" in lines["listener"]
 
 
 @needs_namespaces

@@ -19,14 +19,27 @@ def has_guest():
                           check=False).returncode == 0
 
 
+# Once as it is, then with a limit of locked memory, which holds for who lacks CAP_IPC_LOCK.
+BOTH = """
+"$@" || exit
+printf @
+ulimit -l 1024
+export NCCL_DEBUG=WARN
+setpriv --bounding-set=-ipc_lock "$@"
+"""
+
+
 def test_the_contract_on_a_triangle():
+    """And, in the same guest, that the kernel's own limit of locked memory is told by its finding."""
     if not has_guest():
         pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
     ran = subprocess.run(
-        [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "ci/mesh-namespaces", "3",
-         "0-1 1-2 0-2", WEFT, "plugin-check", "-q", "--json", "--netversion", "11",
-         str(Path(WEFT).parent / "libnccl-net-mesh.so")],
+        [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "bash", "-c", BOTH, "bash",
+         "ci/mesh-namespaces", "3", "0-1 1-2 0-2", WEFT, "plugin-check", "-q", "--json",
+         "--netversion", "11", str(Path(WEFT).parent / "libnccl-net-mesh.so")],
         cwd=ROOT, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL)
-    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
-    result = json.loads(ran.stdout)["results"][0]
-    assert (result["result"], result["versions"]) == ("pass", [11])
+    assert ran.returncode == 1, ran.stdout[-2000:] + ran.stderr[-2000:]
+    whole, limited = (json.loads(text)["results"][0] for text in ran.stdout.split("@"))
+    assert (whole["result"], whole["versions"]) == ("pass", [11])
+    assert (limited["result"], limited["clause"]) == ("fail", "memory.result")
+    assert "(errno 12 Cannot allocate memory) [host.memlock: weft explain host.memlock]" in ran.stderr

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,11 @@ has_mpirun = shutil.which("mpirun") is not None
 needs_mpirun = pytest.mark.skipif(
     not has_mpirun, reason="SKIP mpirun: there is none; enable with: apt-get install openmpi-bin")
 MPI = {"NO_COLOR": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+needs_srun = pytest.mark.skipif(
+    shutil.which("srun") is None,
+    reason="SKIP srun: there is none; enable with: apt-get install slurm-wlm libpmix-dev")
 
 
 @pytest.fixture
@@ -83,7 +89,7 @@ def test_the_commands_of_the_page(place):
     """Blocks one after the other, the lines of each at once."""
     script = []
     all_blocks = [lines for lines in blocks()
-                  if "mpirun" not in lines[0][1] and "ssh" not in lines[0][1]]
+                  if not re.search(r"mpirun|srun|ssh", lines[0][1])]
     assert len(all_blocks) >= 5
     for i, lines in enumerate(all_blocks):
         script += together(place, f"block{i}", lines)
@@ -118,6 +124,23 @@ def test_the_commands_with_mpirun(place):
         code, out, err = ended(place, f"mpi{i}", 0)
         assert code == 0, f"{line[1]}\n{out}{err}"
         assert out.count("PASS site on soft") == 1
+
+
+@needs_srun
+@pytest.mark.parametrize("how", ["pmix", "none"])
+def test_the_commands_with_srun(place, how):
+    """By PMIx, and by what srun says to each of its tasks. This machine is titanic."""
+    (_, line), = [line for block in blocks() for line in block if f"--mpi={how}" in line[1]]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        line = line.replace("titanic:29500", f"localhost:{free.getsockname()[1]}")
+    done = subprocess.run([ROOT / "ci/slurm", *shlex.split(line)], cwd=place, timeout=150,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"})
+    if done.returncode == 77:
+        pytest.skip("SKIP srun: no Slurm with PMIx starts here; "
+                    "enable with: apt-get install slurm-wlm libpmix-dev")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASS site on soft") == 1
 
 
 # ---- doctor ----
@@ -281,6 +304,38 @@ def test_without_rank_0_nobody_waits_for_long(place):
     for i in (1, 2):
         code, _, err = ended(place, "kill", i)
         assert code == 1 and "no common result: boot: rank 0" in err
+
+
+CABLES = "weft node --scenario triangle.yaml --set topology.management=none --backend soft --name "
+
+
+@needs_machines
+@pytest.mark.parametrize("dead", ["titanic", "iceberg"])
+def test_over_cables_alone_the_first_that_lives_tells_the_result(place, dead):
+    long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]' -q --json="
+    lines = [(host, f"{CABLES}{host}{long}{host}.json") for host in HOSTS]
+    i = HOSTS.index(dead)
+    lines[i] = (dead, f"{lines[i][1]} --events story & victim=$!\n"
+                      "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim")
+    run_machines(place, together(place, "kill", lines))
+    first, other = [host for host in HOSTS if host != dead]
+    for host in (first, other):
+        code, _, err = ended(place, "kill", HOSTS.index(host))
+        assert code == 1 and "no common result" not in err, err
+    assert not (place / f"{other}.json").exists(), "one of them tells it"
+    document = json.loads((place / f"{first}.json").read_text())
+    assert document["result"] == "fail"
+    told = [finding for finding in document["findings"] if finding["code"] == "peer.dead"]
+    assert len(told) == 1 and dead in json.dumps(told[0])
+
+
+@needs_machines
+def test_over_cables_alone_all_are_judged(place):
+    lines = [(host, f"{CABLES}{host} -q --json={host}.json") for host in HOSTS]
+    run_machines(place, together(place, "run", lines))
+    assert [ended(place, "run", i)[0] for i in range(3)] == [0, 0, 0], ended(place, "run", 0)
+    assert json.loads((place / "titanic.json").read_text())["result"] == "pass"
+    assert not (place / "iceberg.json").exists()
 
 
 @needs_machines

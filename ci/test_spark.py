@@ -16,7 +16,7 @@ WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 TEXT = (ROOT / "docs/dgx-spark.md").read_text()
 MESHES = {2: "pair", 3: "triangle", 4: "ring-4"}
 # What only a Spark has: NICs, netplan, mpirun. Everything else in the text is run.
-ON_A_SPARK = {"sudo", "ip", "ping", "rdma", "ulimit", "export", "unset", "mpirun"}
+ON_A_SPARK = {"sudo", "ip", "ping", "rdma", "ulimit", "export", "unset", "mpirun", "ci/deps", "scp", "git"}
 
 
 def commands():

@@ -56,6 +56,7 @@ PLANTED = [
     ("src/conn/t.c", "int x; \n", 1, "blanks at the end"),
     ("src/conn/u.c", "int x;", 1, "no newline"),
     ("ci/x.c", "\n" * 501, 501, "at most 500"),
+    ("ci/x/y.c", "\n" * 501, 501, "at most 500"),
     ("ci/x.py", "x = '" + "y" * 130 + "'\n", 1, "at most 120"),
     ("docs/x.md", "see /work/" + "shared/x\n", 1, "no paths of one machine"),
 ]

@@ -17,13 +17,16 @@ static uint32_t types_of(const struct sim_gid_table *table, enum ibv_gid_type ou
 }
 
 void sim_gid_table_init(struct sim_gid_table *table, uint32_t n_slots, bool has_roce_v1,
-                        uint32_t ifindex, uint64_t mac)
+                        uint32_t n_foreign, uint32_t ifindex, uint64_t mac)
 {
-    *table = (struct sim_gid_table){.has_roce_v1 = has_roce_v1};
+    *table = (struct sim_gid_table){.has_roce_v1 = has_roce_v1, .n_foreign = n_foreign};
     enum ibv_gid_type types[2];
-    table->n_default = types_of(table, types);
+    table->n_default = n_foreign + types_of(table, types);
     table->n_slots = n_slots > table->n_default ? n_slots : table->n_default;
     table->slots = weft_calloc(table->n_slots, sizeof *table->slots);
+    for (uint32_t i = 0; i < n_foreign; i++) {
+        table->slots[i].state = SIM_GID_FOREIGN;
+    }
     (void)sim_gid_table_set_default(table, ifindex, mac);
 }
 
@@ -33,10 +36,10 @@ uint32_t sim_gid_table_set_default(struct sim_gid_table *table, uint32_t ifindex
     enum ibv_gid_type types[2];
     uint32_t n = 0;
     (void)types_of(table, types);
-    for (uint32_t i = 0; i < table->n_default && table->n_slots > 0; i++) {
+    for (uint32_t i = table->n_foreign; i < table->n_default && table->n_slots > 0; i++) {
         if (table->slots[i].state == SIM_GID_FREE) {
             table->slots[i] = (struct sim_gid_slot){.ip = sim_ip_of_mac(mac),
-                                                    .type = types[i],
+                                                    .type = types[i - table->n_foreign],
                                                     .ifindex = ifindex,
                                                     .state = SIM_GID_VALID};
             n++;
@@ -162,7 +165,7 @@ void sim_gid_table_release(struct sim_gid_table *table, uint32_t index)
 int sim_gid_table_get(const struct sim_gid_table *table, uint32_t index,
                       const struct sim_gid_slot **out)
 {
-    if (index >= table->n_slots) {
+    if (index >= table->n_slots || table->slots[index].state == SIM_GID_FOREIGN) {
         return EINVAL;
     }
     if (table->slots[index].state != SIM_GID_VALID) {

@@ -10,7 +10,12 @@
 
 #include "sim/ip.h"
 
-enum sim_gid_state { SIM_GID_FREE, SIM_GID_VALID, SIM_GID_PENDING };
+enum sim_gid_state {
+    SIM_GID_FREE,
+    SIM_GID_VALID,
+    SIM_GID_PENDING,
+    SIM_GID_FOREIGN /* of another network namespace: cannot be read */
+};
 
 struct sim_gid_slot {
     struct sim_ip ip;
@@ -23,13 +28,15 @@ struct sim_gid_slot {
 struct sim_gid_table {
     struct sim_gid_slot *slots; /* Owned [n_slots] */
     uint32_t n_slots;
-    uint32_t n_default;
+    uint32_t n_foreign; /* the first ones */
+    uint32_t n_default; /* the ones before those of addresses: foreign and default */
     bool has_roce_v1;
 };
 
-/* With the default GIDs of `mac` on netdev `ifindex`. At least one slot per type. */
+/* With the default GIDs of `mac` on netdev `ifindex`, behind `n_foreign` slots of others. At least
+ * one slot per type. */
 void sim_gid_table_init(struct sim_gid_table *table, uint32_t n_slots, bool has_roce_v1,
-                        uint32_t ifindex, uint64_t mac);
+                        uint32_t n_foreign, uint32_t ifindex, uint64_t mac);
 void sim_gid_table_fini(struct sim_gid_table *table);
 /* Adds `ip` once per type. EINVAL for 0.0.0.0 and ::, EEXIST if all of its types are there
  * already (also as a default GID), ENOSPC if one found no slot. `*out_n` slots changed. */
@@ -48,7 +55,7 @@ uint32_t sim_gid_table_drop(struct sim_gid_table *table, uint32_t ifindex,
 uint32_t sim_gid_table_clear(struct sim_gid_table *table);
 void sim_gid_table_hold(struct sim_gid_table *table, uint32_t index);
 void sim_gid_table_release(struct sim_gid_table *table, uint32_t index);
-/* The valid slot at `index`: ENODATA if it is not, EINVAL beyond the table. */
+/* The valid slot at `index`: ENODATA if it is not, EINVAL beyond the table and for foreign ones. */
 int sim_gid_table_get(const struct sim_gid_table *table, uint32_t index,
                       const struct sim_gid_slot **out);
 /* True if a valid slot of netdev `ifindex` has it. */

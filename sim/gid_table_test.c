@@ -13,7 +13,7 @@ static struct sim_gid_table table;
 
 static void start(void)
 {
-    sim_gid_table_init(&table, 8, true, IFINDEX, MAC);
+    sim_gid_table_init(&table, 8, true, 0, IFINDEX, MAC);
 }
 
 static void stop(void)
@@ -50,6 +50,24 @@ static const char *slot(uint32_t index)
     return text;
 }
 
+START_TEST(a_container_finds_its_own_behind_those_of_others)
+{
+    stop();
+    sim_gid_table_init(&table, 8, true, 4, IFINDEX, MAC);
+    ck_assert_int_eq(add("10.0.0.1"), 0);
+    ck_assert_str_eq(slot(0), "beyond");
+    ck_assert_str_eq(slot(3), "beyond");
+    ck_assert_str_eq(slot(4), "fe80:0:0:0:0:ff:fe00:1/v1");
+    ck_assert_str_eq(slot(7), "10.0.0.1/v2");
+    ck_assert_int_eq(add("10.0.0.2"), ENOSPC);
+    ck_assert_uint_eq(del("10.0.0.1"), 2);
+    ck_assert_uint_eq(sim_gid_table_drop(&table, IFINDEX, true), 2);
+    ck_assert_uint_eq(sim_gid_table_set_default(&table, IFINDEX, MAC), 2);
+    ck_assert_str_eq(slot(5), "fe80:0:0:0:0:ff:fe00:1/v2");
+    ck_assert_str_eq(slot(0), "beyond");
+}
+END_TEST
+
 START_TEST(first_ipv4_is_index_3_on_mlx5)
 {
     ck_assert_int_eq(add("10.0.0.1"), 0);
@@ -68,7 +86,7 @@ END_TEST
 START_TEST(first_ipv4_is_index_1_on_rxe)
 {
     stop();
-    sim_gid_table_init(&table, 8, false, IFINDEX, MAC);
+    sim_gid_table_init(&table, 8, false, 0, IFINDEX, MAC);
     ck_assert_int_eq(add("10.0.0.1"), 0);
     ck_assert_str_eq(slot(0), "fe80:0:0:0:0:ff:fe00:1/v2");
     ck_assert_str_eq(slot(1), "10.0.0.1/v2");
@@ -139,6 +157,7 @@ int main(void)
     TCase *tcase = tcase_create("gid_table");
     tcase_add_checked_fixture(tcase, start, stop);
     tcase_add_test(tcase, first_ipv4_is_index_3_on_mlx5);
+    tcase_add_test(tcase, a_container_finds_its_own_behind_those_of_others);
     tcase_add_test(tcase, first_ipv4_is_index_1_on_rxe);
     tcase_add_test(tcase, holes_are_refilled_so_that_indices_drift);
     tcase_add_test(tcase, slots_in_use_are_not_refilled);

@@ -26,6 +26,13 @@ bool sim_ip_is_link_local_v6(const struct sim_ip *ip)
     return memcmp(ip->bytes, prefix, sizeof prefix) == 0;
 }
 
+bool sim_ip_is_loopback(const struct sim_ip *ip)
+{
+    static const uint8_t one[16] = {[15] = 1};
+    return sim_ip_is_v4(ip) ? ip->bytes[12] == 127
+                            : memcmp(ip->bytes, one, sizeof one) == 0;
+}
+
 bool sim_ip_is_multicast(const struct sim_ip *ip)
 {
     return sim_ip_is_v4(ip) ? ip->bytes[12] >> 4 == 0xe : ip->bytes[0] == 0xff;

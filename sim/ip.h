@@ -31,6 +31,8 @@ bool sim_ip_is_v4(const struct sim_ip *ip);
 bool sim_ip_is_zero(const struct sim_ip *ip); /* :: or 0.0.0.0 */
 /* fe80::/64, whose addresses mean something on one interface only. */
 bool sim_ip_is_link_local_v6(const struct sim_ip *ip);
+/* 127.0.0.0/8 and ::1: this host, on every host. */
+bool sim_ip_is_loopback(const struct sim_ip *ip);
 bool sim_ip_is_multicast(const struct sim_ip *ip); /* 224.0.0.0/4, ff00::/8 */
 /* All bits behind the prefix are ones: its directed broadcast (IPv4). */
 bool sim_ip_is_last(const struct sim_ip *ip, unsigned prefix_len);

@@ -21,6 +21,14 @@
 
 enum { SIM_PREAMBLE_AND_GAP_BYTES = 20, SIM_TRAIN_QPS_MAX = 8 };
 
+/* A RoCE packet that the host's stack forwards: the payload of a struct sim_packet of kind ROCE,
+ * whose MACs and VLAN are those of its way out. */
+struct sim_forwarded {
+    struct sim_frame frame; /* its payload and path are below, ... */
+    struct sim_path path;
+    uint8_t payload[]; /* ... unless it is phantom memory */
+};
+
 struct sim_rate {
     uint64_t bps;
     uint64_t ps_per_byte; /* 0 if that is not a whole number */

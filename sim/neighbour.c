@@ -140,7 +140,9 @@ static void fail(struct sim_neighbour *entry)
     enter(entry, SIM_NEIGH_FAILED);
     struct sim_packet *packet;
     while ((packet = take_queued(entry)) != NULL) {
-        sim_tcp_unreachable(entry->netdev->stack->tcp, packet, EHOSTUNREACH);
+        if (packet->kind == SIM_FRAME_TCP) {
+            sim_tcp_unreachable(entry->netdev->stack->tcp, packet, EHOSTUNREACH);
+        }
         sim_packet_free(packet);
     }
 }

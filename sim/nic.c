@@ -34,7 +34,8 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);
     weft_rng_init(&nic->rng, sim_seed(engine), stream);
     /* NICs number their QPs differently, so that the wrong end's number is nobody's. */
-    nic->qpn_base = QPN_BASE_MIN + (uint32_t)weft_rng_below(&nic->rng, QPN_BASES);
+    nic->qpn_base = profile->first_qpn + QPN_BASE_MIN +
+                    (uint32_t)weft_rng_below(&nic->rng, QPN_BASES);
     nic->qpn_base -= nic->qpn_base % profile->qpn_banks; /* the bank is its lowest bits */
     for (uint8_t i = 0; i < n_ports; i++) {
         struct sim_nic_port *port = &nic->ports[i];

@@ -15,7 +15,7 @@
 #include "sim/engine.h"
 
 enum sim_frame_kind {
-    SIM_FRAME_ROCE,  /* consumed by the NIC; never seen by the host stack */
+    SIM_FRAME_ROCE,  /* the NIC's; as a packet of the host stack: one that it forwards */
     SIM_FRAME_NEIGH, /* ARP or neighbour discovery; payload: struct sim_neigh_packet */
     SIM_FRAME_TCP,   /* payload: header and bytes, see sim/tcp.h */
     SIM_FRAME_UDP,   /* payload: header and bytes, see sim/udp.h */

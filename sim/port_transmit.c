@@ -186,10 +186,35 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     sim_link_put_frame(link, frame, port->free_at, 0);
 }
 
+/* A RoCE packet that the host's stack forwards goes on as a frame of this port. */
+static void send_forwarded(struct sim_port *port, struct sim_packet *packet)
+{
+    struct sim_forwarded *forwarded = packet->payload;
+    struct sim_path path = forwarded->path;
+    struct sim_frame frame = forwarded->frame;
+    path.source_mac = packet->source_mac;
+    path.destination_mac = packet->destination_mac;
+    path.vlan_tci = packet->vlan_id;
+    path.tag_bytes = packet->vlan_id != 0 ? 4 : 0;
+    frame.path = sim_port_path(port, &path);
+    frame.wire_bytes = (uint16_t)(packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
+    frame.flags &= (uint8_t)~SIM_FRAME_OWNED;
+    if (!sim_is_phantom(sim_engine_phantom(port->engine), frame.payload)) {
+        frame.payload = forwarded->payload;
+        sim_frame_own(port->engine, &frame);
+    }
+    sim_packet_free(packet);
+    send_frame(port, &frame);
+}
+
 static void send_packet(struct sim_port *port, struct sim_packet *packet)
 {
     struct sim_link *link = &port->out;
     bool duplicate = false;
+    if (packet->kind == SIM_FRAME_ROCE) {
+        send_forwarded(port, packet);
+        return;
+    }
     occupy(port, link, packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
     if (is_lost_in_darkness(port)) {
         sim_packet_free(packet);

@@ -14,8 +14,16 @@ enum field_kind {
     FIELD_BOOL,
     FIELD_TIME, /* nanoseconds and up, kept in picoseconds */
     FIELD_DIALECT,
-    FIELD_QPN_REUSE
+    FIELD_QPN_REUSE,
+    FIELD_QPN, /* the first of many */
+    FIELD_GIDS /* so many before others that can be used */
 };
+
+/* ibv_global_route.sgid_index has 8 bits. */
+#define FOREIGN_GIDS_MAX 248u
+
+/* Queue pair numbers are 24 bits (IBA 9.2.4): room for 2^20 and some. */
+#define FIRST_QPN_MAX 0xefffffu
 
 struct field {
     const char *name;
@@ -54,6 +62,7 @@ static const struct field fields[] = {
     FIELD(U32, n_ports),
     FIELD(U32, gid_tbl_len),
     FIELD(BOOL, has_roce_v1),
+    FIELD(GIDS, foreign_gids),
     FIELD(BOOL, in_ip_stack),
     FIELD(BOOL, gids_by_scan),
     FIELD(SIZE32, mtu_overhead_bytes),
@@ -72,6 +81,7 @@ static const struct field fields[] = {
     FIELD(BOOL, recv_sge_rounded),
     FIELD(DIALECT, dialect),
     FIELD(QPN_REUSE, qpn_reuse),
+    FIELD(QPN, first_qpn),
     FIELD(BOOL, retry_cnt_7_is_endless),
     FIELD(BOOL, has_sqd),
     FIELD(BOOL, post_check_strict),
@@ -256,6 +266,12 @@ static bool set_field(const struct field *field, void *at, const char *value)
         return parse_u64(value, &number) && set_u32(at, number);
     case FIELD_SIZE32:
         return weft_parse_size_bytes(value, &number) && set_u32(at, number);
+    case FIELD_QPN:
+        return parse_u64(value, &number) && number <= FIRST_QPN_MAX &&
+               set_u32(at, number);
+    case FIELD_GIDS:
+        return parse_u64(value, &number) && number <= FOREIGN_GIDS_MAX &&
+               set_u32(at, number);
     case FIELD_U64:
         if (!parse_u64(value, &number) && !weft_parse_size_bytes(value, &number)) {
             return false;

@@ -62,8 +62,11 @@ struct sim_profile {
     uint32_t n_ports;     /* ports of one device */
     uint32_t gid_tbl_len; /* slots of a port's GID table */
     bool has_roce_v1;     /* each address gets a v1 slot before its v2 slot */
-    bool in_ip_stack;     /* packets come in through the host's: rp_filter, firewall */
-    bool gids_by_scan;    /* made when the addresses are there: IPv4 before IPv6; else the
+    /* the first slots of a port's table are of other network namespaces, as in a container: they
+     * cannot be read (EINVAL), and this host's own come after them */
+    uint32_t foreign_gids;
+    bool in_ip_stack;  /* packets come in through the host's: rp_filter, firewall */
+    bool gids_by_scan; /* made when the addresses are there: IPv4 before IPv6; else the
                         * addresses come one by one to the device */
     /* active_mtu is the largest IB MTU <= netdev MTU - this */
     uint32_t mtu_overhead_bytes;
@@ -91,6 +94,9 @@ struct sim_profile {
     /* Numbers are id * banks + bank, of the least loaded bank; 1..8, a power of two. A QP
      * takes a bank of those tied to its send CQ's (hns_roce_qp.c). */
     uint32_t qpn_banks, cqn_banks;
+    /* QPs are numbered from so many on, and a little more that is drawn for each device: NICs
+     * that have been up for long hand out numbers of more than 16 bits */
+    uint32_t first_qpn;
     uint32_t first_number;       /* of PDs, and of CQs in each bank */
     bool retry_cnt_7_is_endless; /* rxe_comp.c: decrements only if it is not 7 */
     bool has_sqd;                /* SQD exists; else modify to it is EINVAL (hns) */

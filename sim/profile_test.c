@@ -65,6 +65,8 @@ START_TEST(fields_take_values_in_their_units)
     ck_assert_int_eq(changed("dialect", "ibta").dialect, SIM_DIALECT_IBTA);
     ck_assert_int_eq(changed("qpn_reuse", "cyclic").qpn_reuse, SIM_QPN_CYCLIC);
     ck_assert_int_eq(changed("qpn_reuse", "immediate").qpn_reuse, SIM_QPN_IMMEDIATE);
+    ck_assert_uint_eq(changed("foreign_gids", "12").foreign_gids, 12);
+    ck_assert_uint_eq(changed("first_qpn", "0x12300").first_qpn, 0x12300);
 }
 END_TEST
 
@@ -79,7 +81,8 @@ START_TEST(what_does_not_suit_changes_nothing)
         {"create_qp", "-1us"},   {"create_qp", "9223372036s"},
         {"dialect", "latin"},    {"qpn_reuse", "never"},
         {"max_mr_size", "much"}, {"max_mr_size", "99999999999999999999"},
-        {"name", "x"},
+        {"name", "x"},           {"first_qpn", "0xf00000"},
+        {"foreign_gids", "249"},
     };
     struct sim_profile profile = *sim_profile_find("mlx5");
     struct sim_profile before = profile;

@@ -272,6 +272,9 @@ static WEFT_APART void input_any(struct sim_nic *nic, struct sim_port *port,
                                  const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    if (sim_stack_forward_roce(nic->stack, port, frame)) {
+        return; /* routers do not look at the ICRC */
+    }
     nic->counters.ecn_marks += (frame->flags & SIM_FRAME_ECN_CE) != 0;
     if ((frame->flags & SIM_FRAME_CORRUPT) != 0) {
         nic->counters.icrc_errors++;

@@ -79,7 +79,8 @@ static void make_second_port(struct rc_pair *pair, unsigned i)
         .mac = 0x020000000101 + i,
         .mtu_bytes = pair->options.mtu_bytes,
     };
-    struct sim_gid_config gids = {pair->profile.gid_tbl_len, pair->profile.has_roce_v1};
+    struct sim_gid_config gids = {.n_slots = pair->profile.gid_tbl_len,
+                                  .has_roce_v1 = pair->profile.has_roce_v1};
     if (pair->profile.n_ports == 2) {
         end->second = sim_port_create(pair->engine, &port);
         (void)sim_stack_add_port(end->stack, end->second, &gids);
@@ -96,7 +97,8 @@ static void make_host(struct rc_pair *pair, unsigned i)
         .mac = 0x020000000001 + i,
         .mtu_bytes = pair->options.mtu_bytes,
     };
-    struct sim_gid_config gids = {pair->profile.gid_tbl_len, pair->profile.has_roce_v1};
+    struct sim_gid_config gids = {.n_slots = pair->profile.gid_tbl_len,
+                                  .has_roce_v1 = pair->profile.has_roce_v1};
     struct sim_prefix address = {.ip = sim_ip_v4(10, 0, 0, (uint8_t)(i + 1)),
                                  .prefix_len = 24};
     end->stack = sim_stack_create(pair->engine, &stack);

@@ -99,8 +99,8 @@ uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
                             const struct sim_gid_config *gids)
 {
     struct sim_netdev *netdev = sim_stack_new_netdev(stack, port);
-    sim_gid_table_init(&netdev->gids, gids->n_slots, gids->has_roce_v1, netdev->ifindex,
-                       netdev->mac);
+    sim_gid_table_init(&netdev->gids, gids->n_slots, gids->has_roce_v1, gids->n_foreign,
+                       netdev->ifindex, netdev->mac);
     return netdev->ifindex;
 }
 

@@ -60,6 +60,12 @@ bool sim_stack_admits_roce(const struct sim_stack *stack, const struct sim_port 
                            const union ibv_gid *source, uint16_t vlan_id);
 /* Whether it is the firewall that would not. */
 bool sim_stack_bars_roce(const struct sim_stack *stack);
+/* A RoCE v2 frame came in at `port` that is for none of the host's addresses: forwards it as it
+ * does IP packets, or drops it where that is not allowed. False: it is the host's own, or the
+ * host forwards nothing (ip_forward). */
+struct sim_frame;
+bool sim_stack_forward_roce(struct sim_stack *stack, struct sim_port *port,
+                            const struct sim_frame *frame);
 /* A QP or address handle uses the slot: if its address goes away meanwhile, the slot
  * stays "pending delete": empty for everybody, not refilled until released
  * (core/cache.c). Holding an empty slot, or one beyond the table, is ignored. */

@@ -46,6 +46,7 @@ void sim_stack_destroy(struct sim_stack *stack);
 struct sim_gid_config {
     uint32_t n_slots;
     bool has_roce_v1;
+    uint32_t n_foreign; /* slots of other network namespaces, before this host's own */
 };
 
 /* Adds the netdev of RDMA port `port`; ifindexes count from 2 (1 is lo) in the order of
@@ -99,6 +100,9 @@ int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port);
 /* A static route; `gateway` NULL: on link. */
 int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
                         uint32_t ifindex, const struct sim_ip *gateway);
+/* The same, by the netdev in whose subnet the gateway is. ENETUNREACH: there is none. */
+int sim_stack_add_route_via(struct sim_stack *stack, const struct sim_prefix *to,
+                            const struct sim_ip *gateway);
 
 /* Its process dies: the kernel resets its streams, which is what tells the peers. */
 void sim_stack_reset_streams(struct sim_stack *stack);

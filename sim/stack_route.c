@@ -53,6 +53,15 @@ int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
     return 0;
 }
 
+int sim_stack_add_route_via(struct sim_stack *stack, const struct sim_prefix *to,
+                            const struct sim_ip *gateway)
+{
+    struct sim_hop hop;
+    int error = sim_route_lookup(stack, gateway, NULL, &hop);
+    return error != 0 ? error
+                      : sim_stack_add_route(stack, to, hop.netdev->ifindex, gateway);
+}
+
 int sim_route_lookup(const struct sim_stack *stack, const struct sim_ip *to,
                      struct sim_netdev *oif, struct sim_hop *out)
 {
@@ -169,7 +178,8 @@ int sim_stack_output(struct sim_stack *stack, struct sim_netdev *oif,
         return 0;
     }
     struct sim_netdev *owner = sim_stack_owner(stack, &segment->destination.ip);
-    if (owner != NULL && (oif == NULL || owner == oif)) {
+    bool is_loopback = sim_ip_is_loopback(&segment->destination.ip);
+    if (is_loopback || (owner != NULL && (oif == NULL || owner == oif))) {
         loop_back(stack, packet);
         return 0;
     }

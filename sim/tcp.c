@@ -251,7 +251,8 @@ static int check_local(const struct sim_stack *stack, const struct sim_endpoint 
     if (at->ifindex != 0 && sim_stack_find(stack, at->ifindex) == NULL) {
         return ENODEV;
     }
-    if (!sim_ip_is_zero(&at->ip) && sim_stack_owner(stack, &at->ip) == NULL) {
+    if (!sim_ip_is_zero(&at->ip) && !sim_ip_is_loopback(&at->ip) &&
+        sim_stack_owner(stack, &at->ip) == NULL) {
         return EADDRNOTAVAIL;
     }
     return 0;
@@ -350,7 +351,9 @@ int sim_tcp_connect(struct sim_stack *stack, const struct sim_endpoint *from,
     }
     struct sim_netdev *oif = sim_stack_find(stack, local.ifindex);
     struct sim_netdev *owner = sim_stack_owner(stack, &to->ip);
-    bool is_self = owner != NULL && (oif == NULL || oif == owner);
+    bool is_self = sim_ip_is_loopback(&to->ip)
+                       ? oif == NULL
+                       : owner != NULL && (oif == NULL || oif == owner);
     struct sim_hop hop;
     if (!is_self) {
         error = sim_route_lookup(stack, &to->ip, oif, &hop);

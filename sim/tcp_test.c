@@ -80,6 +80,31 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
+/* Each host finds itself at 127.0.0.0/8, and no other. */
+START_TEST(loopback_is_this_very_host)
+{
+    struct sim_endpoint at = net_endpoint("127.0.0.1", PORT);
+    struct sim_stream *client = duo_dial("127.0.0.1", PORT);
+    struct sim_listener *own;
+    struct sim_stream *server;
+    int n_wakes = 0;
+
+    net_run(&duo.net, MS);
+    ck_assert_int_eq(sim_tcp_connected(client), ECONNREFUSED);
+    sim_tcp_close(client, true);
+    ck_assert_int_eq(
+        sim_tcp_listen(duo.net.hosts[0].stack, &at, 1, net_count(&n_wakes), &own, &at),
+        0);
+    client = duo_dial("127.0.0.1", PORT);
+    net_run(&duo.net, 2 * MS);
+    ck_assert_int_eq(sim_tcp_connected(client), 0);
+    ck_assert_int_eq(sim_tcp_accept(own, net_count(&n_wakes), &server), 0);
+    sim_tcp_close(server, true);
+    sim_tcp_close(client, true);
+    sim_tcp_close_listener(own);
+}
+END_TEST
+
 START_TEST(nobody_there)
 {
     struct sim_stream *client = duo_dial("10.0.0.77", PORT);
@@ -267,6 +292,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_conversation);
     tcase_add_test(tcase, nobody_listens);
+    tcase_add_test(tcase, loopback_is_this_very_host);
     tcase_add_test(tcase, nobody_there);
     tcase_add_test(tcase, no_route);
     tcase_add_test(tcase, bound_to_an_interface_everything_is_on_link);

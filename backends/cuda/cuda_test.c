@@ -166,8 +166,16 @@ START_TEST(without_a_driver_it_is_said)
 }
 END_TEST
 
+/* Among them the second process on a GPU in exclusive mode. */
 START_TEST(a_driver_that_fails_is_named)
 {
+    static const struct {
+        int result;
+        const char *text;
+    } cases[] = {
+        {CUDA_OUT_OF_MEMORY, "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+        {CUDA_DEVICE_UNAVAILABLE,
+         "cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE (46)"}};
     struct cuda_driver driver = driver_testing();
     struct weft_error error = {0};
     struct io_gpu *none = NULL;
@@ -175,12 +183,13 @@ START_TEST(a_driver_that_fails_is_named)
     ck_assert_int_eq(cuda_open_with(&driver, "image", 5, &none, &error),
                      WEFT_ERR_ENVIRONMENT);
     ck_assert_str_eq(error.message, "cuDeviceGet: CUDA_ERROR_TEST (1)");
-    weft_error_clear(&error);
-    driver_now.fails_with = CUDA_OUT_OF_MEMORY;
-    ck_assert_int_eq(cuda_open_with(&driver, "image", 0, &none, &error),
-                     WEFT_ERR_ENVIRONMENT);
-    ck_assert_str_eq(error.message,
-                     "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        weft_error_clear(&error);
+        driver_now.fails_with = cases[i].result;
+        ck_assert_int_eq(cuda_open_with(&driver, "image", 0, &none, &error),
+                         WEFT_ERR_ENVIRONMENT);
+        ck_assert_str_eq(error.message, cases[i].text);
+    }
 }
 END_TEST
 

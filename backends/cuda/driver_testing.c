@@ -45,7 +45,12 @@ static int version(int *out)
 
 static int error_name(int result, const char **out)
 {
-    *out = result == CUDA_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_TEST";
+    *out = "CUDA_ERROR_TEST";
+    if (result == CUDA_OUT_OF_MEMORY) {
+        *out = "CUDA_ERROR_OUT_OF_MEMORY";
+    } else if (result == CUDA_DEVICE_UNAVAILABLE) {
+        *out = "CUDA_ERROR_DEVICE_UNAVAILABLE";
+    }
     return CUDA_OK;
 }
 

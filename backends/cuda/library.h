@@ -19,6 +19,7 @@ enum {
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NOT_INITIALIZED = 3,
     CUDA_STUB_LIBRARY = 34,
+    CUDA_DEVICE_UNAVAILABLE = 46, /* exclusive mode: another process has it */
     CUDA_NO_DEVICE = 100,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_MAP_FAILED = 205,

@@ -48,7 +48,7 @@ static int identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     return 0;
 }
 
-/* Memory of pools is of no kind that is known here. */
+/* Memory of pools (cudaMallocAsync) has no handle of its own: docs/gpu.md. */
 static int describe(struct cuda_gpu *cuda, cuda_pointer memory, uint32_t kinds,
                     struct io_gpu_export *out)
 {

@@ -125,6 +125,30 @@ START_TEST(each_memory_is_told_by_the_kind_that_it_allows)
 }
 END_TEST
 
+/* cudaMallocAsync: of the default pool, and of pools that may be shared, as a whole; none of their
+ * memory has a handle of its own, and nothing is left of asking. */
+START_TEST(memory_of_pools_has_no_handle)
+{
+    static const unsigned pools[] = {0, CUDA_HANDLE_FD, CUDA_HANDLE_FABRIC,
+                                     CUDA_HANDLE_FD | CUDA_HANDLE_FABRIC};
+    struct io_gpu_export out;
+    cuda_pointer at;
+    int n;
+
+    open_gpu(true, true);
+    n = count_descriptors();
+    at = virtual_testing_of_pool(N, pools[_i]);
+    ck_assert_int_eq(cuda_memory_of(gpu, address(at, 100)), CUDA_IS_DEVICE);
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        ck_assert_int_eq(export_at(address(at, 100), 1u << kind, &out), EOPNOTSUPP);
+    }
+    ck_assert_int_eq(export_at(address(at, 100), ALL_KINDS, &out), EOPNOTSUPP);
+    ck_assert_int_eq(count_descriptors(), n + 1); /* the memory's own, of the test */
+    virtual_testing_free(at);
+    close_gpu();
+}
+END_TEST
+
 /* By descriptor and over the fabric: the same bytes at another address. */
 START_TEST(what_is_imported_is_the_same_memory)
 {
@@ -340,6 +364,7 @@ int main(void)
     TCase *tcase = tcase_create("kinds");
 
     tcase_add_test(tcase, each_memory_is_told_by_the_kind_that_it_allows);
+    tcase_add_loop_test(tcase, memory_of_pools_has_no_handle, 0, 4);
     tcase_add_loop_test(tcase, who_can_use_the_fabric_says_which, 0, 2);
     tcase_add_loop_test(tcase, what_is_imported_is_the_same_memory, 0, 2);
     tcase_add_test(tcase, descriptors_are_as_many_as_buffers);

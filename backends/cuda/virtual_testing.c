@@ -27,6 +27,7 @@ struct range {
     size_t n_bytes;
     cuda_physical physical; /* 0: reserved only */
     unsigned long long id;
+    bool is_of_pool; /* cuMemRetainAllocationHandle does not know it */
 };
 static struct range *ranges;
 static unsigned long long last_id = 1u << 20;
@@ -72,7 +73,7 @@ static int physical(cuda_physical *out, void *memory)
     const struct range *range = find((uintptr_t)memory);
     int result = failing();
 
-    if (result != CUDA_OK || range == NULL || range->physical == 0) {
+    if (result != CUDA_OK || range == NULL || range->physical == 0 || range->is_of_pool) {
         return result != CUDA_OK ? result : CUDA_INVALID_VALUE;
     }
     *out = range->physical;
@@ -281,6 +282,14 @@ cuda_pointer virtual_testing_create(size_t n_bytes, unsigned kinds)
                map(at, n_bytes, 0, number, 0) == CUDA_OK &&
                set_access(at, n_bytes, &access, 1) == CUDA_OK);
     (void)physical_release(number);
+    return at;
+}
+
+cuda_pointer virtual_testing_of_pool(size_t n_bytes, unsigned kinds)
+{
+    cuda_pointer at = virtual_testing_create(n_bytes, kinds);
+
+    find(at)->is_of_pool = true;
     return at;
 }
 

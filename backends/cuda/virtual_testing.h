@@ -16,6 +16,8 @@ extern struct virtual_testing virtual_now;
 void virtual_testing(struct cuda_driver *driver);
 /* As a user's cuMemCreate, cuMemAddressReserve and so on; `kinds` CUDA_HANDLE_* or 0. */
 cuda_pointer virtual_testing_create(size_t n_bytes, unsigned kinds);
+/* As cudaMallocAsync from a pool; `kinds`: of the pool's properties. */
+cuda_pointer virtual_testing_of_pool(size_t n_bytes, unsigned kinds);
 void virtual_testing_free(cuda_pointer at);
 
 #endif

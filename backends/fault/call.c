@@ -130,36 +130,41 @@ static void forget_destroyed(const struct io_op *outer)
     }
 }
 
-/* A destruction is to fail: the queue goes, but what its user has of it stays. */
-static void make_husk(struct fault_device *device, const struct io_op *outer)
-{
-    struct io_op op = {.kind = outer->kind};
-    struct fault_qp *qp = NULL;
-    struct fault_cq *cq = NULL;
-
-    if (outer->kind == IO_OP_DESTROY_QP) {
-        qp = qp_of(outer->arg.destroy_qp);
-        op.arg.destroy_qp = qp->inner;
-        device->inner->ops->abandon(device->inner, &qp->to_error);
-        qp->inner = NULL;
-    } else if (outer->kind == IO_OP_DESTROY_CQ) {
-        cq = cq_of(outer->arg.destroy_cq);
-        op.arg.destroy_cq = cq->inner;
-        fault_gate_fini(&cq->gate);
-        cq->inner = NULL;
-    }
-    if ((qp != NULL || cq != NULL) && op.arg.destroy_qp != NULL &&
-        device->inner->ops->submit(device->inner, &op) == 0) {
-        device->inner->ops->abandon(device->inner, &op);
-    }
-}
-
 static bool is_husk(const struct io_op *outer)
 {
     return (outer->kind == IO_OP_DESTROY_QP &&
             qp_of(outer->arg.destroy_qp)->inner == NULL) ||
            (outer->kind == IO_OP_DESTROY_CQ &&
             cq_of(outer->arg.destroy_cq)->inner == NULL);
+}
+
+/* A destruction is to fail: the queue goes, but what its user has of it stays. */
+static void make_husk(struct fault_device *device, const struct io_op *outer)
+{
+    struct io_device *inner = device->inner;
+    struct io_op op = {.kind = outer->kind};
+
+    if (is_husk(outer)) {
+        return;
+    }
+    if (outer->kind == IO_OP_DESTROY_QP) {
+        struct fault_qp *qp = qp_of(outer->arg.destroy_qp);
+
+        op.arg.destroy_qp = qp->inner;
+        inner->ops->abandon(inner, &qp->to_error);
+        qp->inner = NULL;
+    } else if (outer->kind == IO_OP_DESTROY_CQ) {
+        struct fault_cq *cq = cq_of(outer->arg.destroy_cq);
+
+        op.arg.destroy_cq = cq->inner;
+        fault_gate_fini(&cq->gate);
+        cq->inner = NULL;
+    } else {
+        return;
+    }
+    if (inner->ops->submit(inner, &op) == 0) {
+        inner->ops->abandon(inner, &op);
+    }
 }
 
 /* ---- life of a call ---- */

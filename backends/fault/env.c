@@ -31,6 +31,11 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
     return inner->ops->hostinfo(inner);
 }
 
+static const uint8_t *env_host_id(struct io_env *io)
+{
+    return io_host_id(fault_env_of(io)->inner);
+}
+
 static bool env_next_ended(struct io_env *io, uint32_t *out_member)
 {
     struct fault_env *env = fault_env_of(io);
@@ -44,6 +49,7 @@ static const struct io_env_ops env_ops = {
     .random = env_random,
     .setting = env_setting,
     .hostinfo = env_hostinfo,
+    .host_id = env_host_id,
     .next_ended = env_next_ended,
 };
 

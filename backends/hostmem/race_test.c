@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/suite_testing.h"
 #include "ipc/world_testing.h"
@@ -112,6 +113,78 @@ START_TEST(threads_race_and_every_byte_is_right)
 }
 END_TEST
 
+/* ---- one handle, two threads ---- */
+
+#define N_OPENINGS 200
+#define N_SHARED 5000u
+
+struct opener {
+    struct io_gpu *gpu;
+    const struct io_gpu_export *memory;
+    unsigned n_wrong;
+};
+
+static void *open_and_close(void *argument)
+{
+    static const uint8_t owner[IPC_NONCE_BYTES] = {1};
+    struct opener *opener = argument;
+    struct ipc_cache cache;
+    uint8_t got[N_SHARED];
+
+    ipc_cache_init(&cache, &(struct ipc_cache_config){
+                               .gpu = opener->gpu, .n_max = 1, .n_bytes_max = 1 << 20});
+    for (unsigned i = 0; i < N_OPENINGS; i++) {
+        struct ipc_mapping *mapping;
+        bool is_right =
+            ipc_cache_acquire(&cache, owner, opener->memory, 0, 0, &mapping) == 0 &&
+            opener->gpu->ops->download(opener->gpu, got, mapping->at, sizeof(got)) == 0;
+
+        for (size_t k = 0; k < sizeof(got) && is_right; k++) {
+            is_right = got[k] == 0x3c;
+        }
+        opener->n_wrong += !is_right;
+        if (is_right) {
+            ipc_cache_release(&cache, mapping);
+            ipc_cache_forget(&cache, owner); /* and it is opened anew */
+        }
+    }
+    ipc_cache_fini(&cache);
+    return NULL;
+}
+
+START_TEST(two_threads_open_the_same_handle)
+{
+    struct hostmem_machine *machine = hostmem_machine_create(1, 1);
+    struct io_gpu *owner =
+        hostmem_join(machine, &(struct hostmem_process){.uuid = "GPU-a"});
+    struct opener openers[2];
+    struct io_gpu_export memory;
+    pthread_t threads[2];
+    uint8_t bytes[N_SHARED];
+    void *at;
+
+    memset(bytes, 0x3c, sizeof(bytes));
+    ck_assert_int_eq(owner->ops->alloc(owner, IO_MEMORY_DEVICE, N_SHARED, &at), 0);
+    ck_assert_int_eq(owner->ops->upload(owner, at, bytes, N_SHARED), 0);
+    ck_assert_int_eq(owner->sharing->export_memory(owner, at, 1, &memory), 0);
+    for (int i = 0; i < 2; i++) {
+        openers[i] = (struct opener){
+            hostmem_join(machine, &(struct hostmem_process){.uuid = "GPU-a"}), &memory,
+            0};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, open_and_close, &openers[i]),
+                         0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_uint_eq(openers[i].n_wrong, 0);
+        ck_assert_uint_eq(hostmem_n_imports(openers[i].gpu), 0);
+    }
+    owner->ops->free(owner, at);
+    ck_assert_uint_eq(hostmem_n_violations(machine), 0);
+    hostmem_machine_destroy(machine);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("ipc races");
@@ -123,6 +196,7 @@ int main(int argc, char **argv)
         n_messages = strtoul(argv[2], NULL, 10);
     }
     tcase_set_timeout(tcase, argc > 2 ? 0 : 100);
+    tcase_add_test(tcase, two_threads_open_the_same_handle);
     tcase_add_test(tcase, threads_race_and_every_byte_is_right);
     suite_add_tcase(suite, tcase);
     status = suite_run(suite);

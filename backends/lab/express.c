@@ -15,6 +15,9 @@ weft_status lab_refuse(const char *backend, const char *what, const char *of,
 static weft_status check_host(const char *backend, const struct world_host *host,
                               struct weft_error *error)
 {
+    if (host->n_routes > 0) {
+        return lab_refuse(backend, "route over another host", host->name, error);
+    }
     if (host->n_input_drop > 0 || !host->forward_accept) {
         return lab_refuse(backend, "firewall", host->name, error);
     }

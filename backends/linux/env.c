@@ -74,10 +74,22 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
         return &env->info; /* as it was */
     }
     linux_hostinfo_read(&env->info, env->management, env_setting(io, "WEFT_HOST_ID"),
-                        io->log);
+                        &env->knows_host_id, io->log);
     env->info.machine = machine_of(env);
     linux_netns_leave(&env->netns);
     return &env->info;
+}
+
+static const uint8_t *env_host_id(struct io_env *io)
+{
+    struct linux_env *env = linux_env_of(io);
+    if (env->aliases != NULL) {
+        return env->aliases->info->host_id;
+    }
+    if (!env->knows_host_id) {
+        (void)env_hostinfo(io);
+    }
+    return env->info.host_id;
 }
 
 /* ---- members that ended ---- */
@@ -142,6 +154,7 @@ static const struct io_env_ops env_ops = {
     .random = env_random,
     .setting = env_setting,
     .hostinfo = env_hostinfo,
+    .host_id = env_host_id,
     .next_ended = env_next_ended,
 };
 
@@ -228,6 +241,16 @@ void linux_env_set_management(struct linux_env *env, const char *netdev)
 {
     weft_format(env->management, sizeof env->management, "%s",
                 netdev == NULL ? "" : netdev);
+}
+
+int linux_descriptor_shortage(void)
+{
+    int fd = open("/", O_PATH | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    return errno == EMFILE || errno == ENFILE ? errno : 0;
 }
 
 int linux_env_enter(struct linux_env *env)

@@ -39,6 +39,9 @@ void linux_env_destroy(struct linux_env *env);
 struct io_env *linux_env_io(struct linux_env *env);
 /* Names the management netdev (NULL: none) from now on; copied. */
 void linux_env_set_management(struct linux_env *env, const char *netdev);
+/* For what failed without an errno, as dlopen(3) does: EMFILE or ENFILE if no descriptor is to be
+ * had now; 0 if one is. */
+int linux_descriptor_shortage(void);
 /* Into the host's namespace, and back: for backends that open devices in it. An errno. */
 int linux_env_enter(struct linux_env *env);
 void linux_env_leave(struct linux_env *env);

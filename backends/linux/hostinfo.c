@@ -2,6 +2,7 @@
  * (or 0, where the fact says so), never a guess. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -23,16 +24,15 @@
 /* The first line of a file without its newline; false if there is none. */
 static bool read_line(const char *path, char *out, size_t out_bytes)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
         return false;
     }
-    bool got = fgets(out, (int)out_bytes, file) != NULL;
-    fclose(file);
-    if (got) {
-        out[strcspn(out, "\n")] = '\0';
-    }
-    return got;
+    ssize_t n = read(fd, out, out_bytes - 1);
+    close(fd);
+    out[n < 0 ? 0 : n] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return n > 0;
 }
 
 static int read_number(const char *path)
@@ -46,15 +46,29 @@ static int read_number(const char *path)
     return end == line || number < 0 || number > INT_MAX ? IO_UNKNOWN : (int)number;
 }
 
-/* The kernel uses the greater of `all` and the interface's own value (ip-sysctl: rp_filter,
- * arp_ignore, arp_announce) or either (accept_local), which for 0 and 1 is the same. */
-static int read_sysctl(const char *netdev, const char *name)
+struct conf { /* net.ipv4.conf of one interface, or of "all" */
+    int rp_filter, arp_ignore, arp_announce, accept_local;
+};
+
+static int read_setting(const char *netdev, const char *name)
 {
     char path[160];
-    weft_format(path, sizeof path, "/proc/sys/net/ipv4/conf/all/%s", name);
-    int all = read_number(path);
     weft_format(path, sizeof path, "/proc/sys/net/ipv4/conf/%s/%s", netdev, name);
-    int own = read_number(path);
+    return read_number(path);
+}
+
+static struct conf read_conf(const char *netdev)
+{
+    return (struct conf){.rp_filter = read_setting(netdev, "rp_filter"),
+                         .arp_ignore = read_setting(netdev, "arp_ignore"),
+                         .arp_announce = read_setting(netdev, "arp_announce"),
+                         .accept_local = read_setting(netdev, "accept_local")};
+}
+
+/* The kernel uses the greater of `all` and the interface's own value (ip-sysctl: rp_filter,
+ * arp_ignore, arp_announce) or either (accept_local), which for 0 and 1 is the same. */
+static int effective(int all, int own)
+{
     if (all == IO_UNKNOWN || own == IO_UNKNOWN) {
         return IO_UNKNOWN;
     }
@@ -123,8 +137,9 @@ static uint64_t hash_of(const char *text)
 }
 
 /* The boot's id mixed with the namespace's: two containers, or two namespaces that play two
- * hosts, are two hosts. So are two names of hosts that share a namespace. */
-static void read_host_id(const char *given, uint8_t out[16])
+ * hosts, are two hosts. So are two names of hosts that share a namespace. False: without the
+ * boot's id. */
+static bool read_host_id(const char *given, uint8_t out[16])
 {
     static const uint8_t none[16];
     uint64_t hash = given == NULL || *given == '\0' ? 0 : hash_of(given);
@@ -133,7 +148,7 @@ static void read_host_id(const char *given, uint8_t out[16])
     uint64_t inode = linux_netns_inode();
     bool is_told = read_line("/proc/sys/kernel/random/boot_id", text, sizeof text);
     if (!is_told && memcmp(out, none, sizeof none) != 0) {
-        return; /* no descriptor is left: who we are does not change */
+        return false; /* no descriptor is left: who we are does not change */
     }
     memset(out, 0, 16);
     for (const char *at = text; *at != '\0' && n < 32; at++) {
@@ -147,6 +162,7 @@ static void read_host_id(const char *given, uint8_t out[16])
         out[8 + i] ^= (uint8_t)(inode >> 8 * i);
         out[i] ^= (uint8_t)(hash >> 8 * i);
     }
+    return is_told;
 }
 
 static int64_t read_memlock(void)
@@ -171,11 +187,13 @@ void linux_hostinfo_fini(struct io_hostinfo *info)
 }
 
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
-                         const char *host_id, struct weft_log *log)
+                         const char *host_id, bool *knows_host_id, struct weft_log *log)
 {
+    const struct conf all = read_conf("all");
     struct io_netdev *netdevs = NULL;
     uint32_t n_netdevs = 0;
     int error = linux_netlink_netdevs(&netdevs, &n_netdevs);
+    info->netdevs_errno = error;
     if (error != 0) {
         weft_log(log, WEFT_LOG_ERROR, "cannot ask the kernel for its interfaces: %s",
                  strerrordesc_np(error));
@@ -189,18 +207,19 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (uint32_t i = 0; i < info->n_netdevs; i++) {
         struct io_netdev *netdev = &info->netdevs[i];
+        const struct conf own = read_conf(netdev->name);
         netdev->speed_bps = fd < 0 ? 0 : read_speed(fd, netdev->name);
         netdev->is_management = strcmp(netdev->name, management) == 0;
         netdev->vlan_id = read_vlan(netdev->name);
-        netdev->rp_filter = read_sysctl(netdev->name, "rp_filter");
-        netdev->arp_ignore = read_sysctl(netdev->name, "arp_ignore");
-        netdev->arp_announce = read_sysctl(netdev->name, "arp_announce");
-        netdev->accept_local = read_sysctl(netdev->name, "accept_local");
+        netdev->rp_filter = effective(all.rp_filter, own.rp_filter);
+        netdev->arp_ignore = effective(all.arp_ignore, own.arp_ignore);
+        netdev->arp_announce = effective(all.arp_announce, own.arp_announce);
+        netdev->accept_local = effective(all.accept_local, own.accept_local);
     }
     if (fd >= 0) {
         close(fd);
     }
-    read_host_id(host_id, info->host_id);
+    *knows_host_id = *knows_host_id || read_host_id(host_id, info->host_id);
     info->memlock_bytes = read_memlock();
     info->shm_dev = linux_shm_dev();
     info->ip_forward = read_number("/proc/sys/net/ipv4/ip_forward");

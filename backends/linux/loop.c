@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -40,6 +41,9 @@ struct linux_loop {
     pthread_mutex_t lock;         /* guards the two below */
     struct linux_posting *first;
     struct linux_posting *last;
+    void (*answer)(void *context); /* to the bell; NULL: none hangs */
+    void *bell_context;            /* Not owned. */
+    atomic_bool bell_rings;
 };
 
 /* ---- watches ---- */
@@ -140,12 +144,31 @@ void linux_loop_withdraw(struct linux_loop *loop, struct linux_posting *posting)
     pthread_mutex_unlock(&loop->lock);
 }
 
+void linux_loop_hang_bell(struct linux_loop *loop, void (*run)(void *context),
+                          void *context)
+{
+    loop->answer = run;
+    loop->bell_context = context;
+}
+
+void linux_loop_ring(struct linux_loop *loop)
+{
+    const uint64_t one = 1;
+    if (!atomic_exchange(&loop->bell_rings, true)) {
+        ssize_t n = write(loop->event_fd, &one, sizeof one);
+        weft_check(n == sizeof one || errno == EAGAIN);
+    }
+}
+
 static void run_postings(void *context)
 {
     struct linux_loop *loop = context;
     uint64_t n_written;
     if (read(loop->event_fd, &n_written, sizeof n_written) < 0 && errno != EAGAIN) {
         weft_check(errno == EINTR);
+    }
+    if (atomic_exchange(&loop->bell_rings, false)) {
+        loop->answer(loop->bell_context);
     }
     pthread_mutex_lock(&loop->lock);
     struct linux_posting *posting = loop->first;

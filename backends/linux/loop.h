@@ -1,7 +1,7 @@
 /* The event loop on real time: sleeps in the kernel until a descriptor is ready, a deadline is
  * due or another thread has something for us. Never spins.
  *
- * All functions but linux_loop_post are called from the loop's one thread. */
+ * All functions but linux_loop_post and linux_loop_ring are called from the loop's one thread. */
 #ifndef WEFT_BACKENDS_LINUX_LOOP_H
 #define WEFT_BACKENDS_LINUX_LOOP_H
 
@@ -67,5 +67,11 @@ void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting);
 /* From the loop's thread: a posting that did not run yet does not any more. No-op for one that
  * was not posted. Not from inside a posting's `run`. */
 void linux_loop_withdraw(struct linux_loop *loop, struct linux_posting *posting);
+/* The loop's one bell, for threads that may not wait for each other: `run` is called soon on the
+ * loop's thread, once for all rings before it. Hung before the first ring. */
+void linux_loop_hang_bell(struct linux_loop *loop, void (*run)(void *context),
+                          void *context);
+/* From any thread, as long as the loop lives; takes no lock. */
+void linux_loop_ring(struct linux_loop *loop);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,6 +160,46 @@ START_TEST(postings_of_another_thread_run_here_in_order)
 }
 END_TEST
 
+static atomic_uint n_left; /* by threads that ring afterwards */
+static unsigned n_found;
+
+static void look(void *context)
+{
+    (void)context;
+    n_found = atomic_load(&n_left);
+    io_task_wake(&task);
+}
+
+static void *ring_often(void *context)
+{
+    (void)context;
+    for (unsigned i = 0; i < N_POSTINGS; i++) {
+        atomic_fetch_add(&n_left, 1);
+        linux_loop_ring(loop);
+    }
+    return NULL;
+}
+
+/* What was left before the last ring is found, however rings and looks fall together. */
+START_TEST(a_bell_is_heard_whoever_rings)
+{
+    pthread_t threads[2];
+    atomic_store(&n_left, 0);
+    n_found = 0;
+    linux_loop_hang_bell(loop, look, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ring_often, NULL), 0);
+    }
+    while (n_found < 2 * N_POSTINGS) {
+        ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
+        (void)was_woken(); /* not by a ring that an earlier look has seen */
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_loop_may_end_before_what_was_posted_to_it)
 {
     static struct note note;
@@ -301,6 +342,7 @@ int main(void)
     tcase_add_test(tcase, sleeping_costs_nothing);
     tcase_add_test(tcase, postings_of_another_thread_run_here_in_order);
     tcase_add_test(tcase, a_loop_may_end_before_what_was_posted_to_it);
+    tcase_add_test(tcase, a_bell_is_heard_whoever_rings);
     tcase_add_test(tcase, busy_tasks_do_not_starve_descriptors);
     tcase_add_test(tcase, a_source_is_asked_to_tell_only_before_sleeping);
     tcase_add_test(tcase, a_busy_source_starves_neither_descriptors_nor_other_sources);

@@ -141,8 +141,9 @@ int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n)
     struct nl_sock *sock = nl_socket_alloc();
     *out = NULL;
     *out_n = 0;
-    if (sock == NULL) {
-        return ENOMEM;
+    if (sock == NULL) { /* or the library could not be opened (netlink_late.c) */
+        int shortage = linux_descriptor_shortage();
+        return shortage != 0 ? shortage : ENOMEM;
     }
     int result = nl_connect(sock, NETLINK_ROUTE);
     if (result == 0) {

@@ -21,6 +21,7 @@ struct linux_env {
     const struct io_machine *given;      /* Not owned; NULL: own_machine */
     struct io_machine own_machine;       /* Owned; read when first asked for */
     bool has_own_machine;
+    bool knows_host_id;  /* in `info` */
     char management[32]; /* "" for none */
     bool only_given_settings;
     bool has_swept;              /* what dead processes left in /dev/shm is gone */
@@ -59,9 +60,10 @@ void linux_announce_close_all(struct linux_env *env);
 int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n);
 
 /* Fills `info` with the facts of the calling thread's namespace; frees what it held.
- * `host_id` (NULL: there is none) tells hosts apart that share a namespace. */
+ * `host_id` (NULL: there is none) tells hosts apart that share a namespace; who this host is, is
+ * read until it is known. */
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
-                         const char *host_id, struct weft_log *log);
+                         const char *host_id, bool *knows_host_id, struct weft_log *log);
 void linux_hostinfo_fini(struct io_hostinfo *info);
 
 #endif

@@ -13,6 +13,9 @@ static weft_status refuse(const char *what, const char *of, struct weft_error *e
 
 static weft_status check_host(const struct world_host *host, struct weft_error *error)
 {
+    if (host->n_routes > 0) {
+        return refuse("route over another host", host->name, error);
+    }
     if (host->n_input_drop > 0 || !host->forward_accept) {
         return refuse("firewall", host->name, error);
     }

@@ -28,6 +28,7 @@
 #define MEMORY_MIN_MIB 1024
 #define MEMORY_MAX_MIB 4096 /* holds 256 MiB over three hosts */
 #define LOOK_MS 50
+#define GOODBYE_S 5 /* from the result to the kernel's end */
 
 extern char **environ;
 
@@ -206,11 +207,12 @@ static void pass_on(struct watched *w)
     }
 }
 
-/* WEFT_OK once the kernel ended by itself. */
+/* WEFT_OK once the kernel ended, or has told its result and would not: user-mode Linux was seen to
+ * wait for a helper after "Power down", for ever. */
 static weft_status watch(struct watched *w, int time_limit_s, struct weft_error *error)
 {
-    struct timespec start;
-    struct timespec now;
+    struct timespec start, now;
+    time_t told_s = 0; /* when there was a result; 0: there is none */
 
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
@@ -227,6 +229,10 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
         rxe_cpu_look(&w->cpu, (weft_ns)now.tv_sec * 1000000000 + now.tv_nsec);
+        told_s = told_s == 0 && scratch_has(w->scratch, "exit") ? now.tv_sec : told_s;
+        if (told_s != 0 && now.tv_sec - told_s >= GOODBYE_S) {
+            return WEFT_OK;
+        }
         if (now.tv_sec - start.tv_sec >= time_limit_s) {
             return weft_fail(error, WEFT_ERR_TIMEOUT, "guest",
                              "not done within %d s, and killed", time_limit_s);
@@ -237,8 +243,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
 static weft_status read_exit(const char *scratch, int *out_code, struct weft_error *error)
 {
     size_t n;
-    char *text = scratch_read(scratch, "exit", &n);
-    char *console;
+    char *text = scratch_read(scratch, "exit", &n), *console;
 
     if (text != NULL && n > 0) {
         *out_code = scratch_number(text);

@@ -70,6 +70,15 @@ char *scratch_read(const char *scratch, const char *name, size_t *out_n)
     return text.bytes;
 }
 
+bool scratch_has(const char *scratch, const char *name)
+{
+    char path[SCRATCH_PATH_BYTES];
+    struct stat status;
+
+    scratch_path(scratch, name, path);
+    return stat(path, &status) == 0 && status.st_size > 0;
+}
+
 int scratch_number(const char *text)
 {
     char *end = NULL;
@@ -80,14 +89,9 @@ int scratch_number(const char *text)
 
 bool scratch_make(char out[SCRATCH_PATH_BYTES])
 {
-    char owner[16];
-
-    weft_format(out, SCRATCH_PATH_BYTES, "%s/%sXXXXXX", parent_folder(), SCRATCH_PREFIX);
-    if (mkdtemp(out) == NULL) {
-        return false;
-    }
-    weft_format(owner, sizeof(owner), "%d\n", (int)getpid());
-    return scratch_write(out, "owner", owner, strlen(owner));
+    weft_format(out, SCRATCH_PATH_BYTES, "%s/%s%d.XXXXXX", parent_folder(),
+                SCRATCH_PREFIX, (int)getpid());
+    return mkdtemp(out) != NULL;
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind,
@@ -145,19 +149,16 @@ unsigned rxe_guest_cleanup(struct weft_log *log)
         int owner;
         int pid;
 
-        if (strncmp(entry->d_name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) != 0) {
-            continue;
+        if (sscanf(entry->d_name, SCRATCH_PREFIX "%d.", &owner) != 1 || owner <= 0 ||
+            kill(owner, 0) == 0 || errno != ESRCH) {
+            continue; /* not a guest's, or of a run that is alive */
         }
         scratch_path(parent_folder(), entry->d_name, scratch);
         if (lstat(scratch, &status) != 0 || !S_ISDIR(status.st_mode) ||
             status.st_uid != geteuid()) {
             continue;
         }
-        owner = number_in(scratch, "owner");
         pid = number_in(scratch, "pid");
-        if (owner > 0 && (kill(owner, 0) == 0 || errno != ESRCH)) {
-            continue; /* a run that is alive */
-        }
         if (pid > 0 && is_guest(pid, scratch)) {
             kill(-pid, SIGKILL);
             kill(pid, SIGKILL);

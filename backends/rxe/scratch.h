@@ -8,7 +8,8 @@
 #define SCRATCH_PATH_BYTES 512
 #define SCRATCH_PREFIX "weft-guest."
 
-/* A fresh folder, for this user only, that names this process as its owner. */
+/* A fresh folder, for this user only. Its name has the number of this process, so that there is no
+ * moment in which nobody owns it. */
 bool scratch_make(char out[SCRATCH_PATH_BYTES]);
 /* Removes it with all that is in it. */
 void scratch_remove(const char *scratch);
@@ -16,6 +17,8 @@ void scratch_path(const char *scratch, const char *name, char out[SCRATCH_PATH_B
 bool scratch_write(const char *scratch, const char *name, const void *bytes, size_t n);
 /* The whole file, terminated; free() it. NULL if it cannot be read. */
 char *scratch_read(const char *scratch, const char *name, size_t *out_n);
+/* It is there, and not empty. */
+bool scratch_has(const char *scratch, const char *name);
 
 /* The number at the start of a text; 0 if there is none. */
 int scratch_number(const char *text);

@@ -50,7 +50,7 @@ static void make_end(struct bench_ring *ring, struct bench_node *node, uint32_t 
                                    .mac = 0x020000000000 + 2 * (uint64_t)index +
                                           (uint64_t)side,
                                    .mtu_bytes = 9000};
-    struct sim_gid_config gids = {4, false};
+    struct sim_gid_config gids = {.n_slots = 4};
     struct sim_prefix address = {
         .ip = sim_ip_v4(10, (uint8_t)(subnet >> 8), (uint8_t)subnet, (uint8_t)(1 + side)),
         .prefix_len = 24};

@@ -211,7 +211,8 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
 {
     const struct world_host *spec = host->spec;
     struct sim_gid_config gids = {.n_slots = profile->gid_tbl_len,
-                                  .has_roce_v1 = profile->has_roce_v1};
+                                  .has_roce_v1 = profile->has_roce_v1,
+                                  .n_foreign = profile->foreign_gids};
     for (uint32_t i = 0; i < spec->n_ports; i++) {
         const struct world_port *port = &spec->ports[i];
         uint32_t ifindex = sim_stack_add_port(host->stack, host->ports[i], &gids);
@@ -237,6 +238,13 @@ static void add_netdevs(struct sim_host *host, const struct sim_profile *profile
                                          host->world->spec->management.prefix_len};
         (void)sim_stack_add_address(host->stack, ifindex, &address);
         sim_port_attach(host->management, NULL, host->stack);
+    }
+    for (uint32_t i = 0; i < spec->n_routes; i++) {
+        const struct world_route *route = &spec->routes[i];
+        struct sim_prefix to = {.ip = sim_ip_of_io(&route->to.ip),
+                                .prefix_len = route->to.prefix_len};
+        struct sim_ip via = sim_ip_of_io(&route->via);
+        (void)sim_stack_add_route_via(host->stack, &to, &via);
     }
 }
 

@@ -96,11 +96,17 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *env)
     return info;
 }
 
+static const uint8_t *env_host_id(struct io_env *env)
+{
+    return sim_process_of(env)->info.host_id;
+}
+
 const struct io_env_ops sim_env_ops = {
     .now = env_now,
     .random = env_random,
     .setting = env_setting,
     .hostinfo = env_hostinfo,
+    .host_id = env_host_id,
 };
 
 /* One for all processes of the host, or for each its own. */

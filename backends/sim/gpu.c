@@ -283,7 +283,7 @@ void sim_gpu_device_init(struct sim_process *process)
     weft_format(gpu->io.name, sizeof gpu->io.name, "%s",
                 host->spec->n_gpus > 0 ? "sim GPU" : "host memory");
     weft_format(gpu->io.uuid, sizeof gpu->io.uuid, "GPU-sim-%u-%u", host->index,
-                process->index);
+                world_host_gpu(host->spec, process->index));
     gpu->own = weft_calloc(1, sizeof *gpu->own);
     gpu->own->gpu = gpu;
     gpu->io.sharing = host->spec->n_gpus > 0 ? &sim_gpu_sharing_ops : NULL;

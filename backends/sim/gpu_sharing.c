@@ -19,19 +19,24 @@ _Static_assert(sizeof(struct sim_handle) <= IO_GPU_HANDLE_BYTES, "a handle holds
 int sim_gpu_identify(struct io_gpu *gpu, struct io_gpu_identity *out)
 {
     struct sim_process *process = sim_gpu_process(sim_gpu_of(gpu));
-    *out = (struct io_gpu_identity){.ordinal = process->index,
-                                    .driver = DRIVER,
-                                    .kinds = 1u << IO_GPU_HANDLE_LEGACY,
-                                    .pid = process->index + 1,
-                                    .pid_ns = process->info.shm_dev};
+    *out = (struct io_gpu_identity){
+        .ordinal = world_host_gpu(process->host->spec, process->index),
+        .driver = DRIVER,
+        .kinds = 1u << IO_GPU_HANDLE_LEGACY,
+        .pid = process->index + 1,
+        .pid_ns = process->info.shm_dev};
     weft_format(out->uuid, sizeof out->uuid, "%s", gpu->uuid);
     return 0;
 }
 
+/* A GPU reaches its own memory always, also that of another process on it. */
 bool sim_gpu_can_access(struct io_gpu *gpu, const char *peer_uuid)
 {
     const struct sim_host *host = sim_gpu_process(sim_gpu_of(gpu))->host;
-    for (uint32_t i = 0; i < host->n_processes && host->spec->n_gpus > 0; i++) {
+    if (host->spec->n_gpus == 0 || host->spec->has_no_peer_access) {
+        return host->spec->n_gpus > 0 && strcmp(gpu->uuid, peer_uuid) == 0;
+    }
+    for (uint32_t i = 0; i < host->n_processes; i++) {
         if (strcmp(host->processes[i].gpu.io.uuid, peer_uuid) == 0) {
             return true;
         }
@@ -106,6 +111,9 @@ int sim_gpu_import(struct io_gpu *gpu, const struct io_gpu_export *exported, voi
     }
     if (exported->n_bytes > at->n_bytes) {
         return EINVAL;
+    }
+    if (!sim_gpu_can_access(gpu, owner->gpu.io.uuid)) {
+        return EACCES; /* as CUDA_ERROR_PEER_ACCESS_UNSUPPORTED */
     }
     if (is_open(device, at)) {
         return EALREADY;

@@ -20,6 +20,7 @@ static void start(void)
     sim_bed_host(&bed);
     sim_bed_host(&bed);
     bed.hosts[0].n_processes = 2;
+    bed.hosts[0].n_gpus = 2;
     sim_bed_port(&bed, 0, "10.0.0.1/24", 0);
     sim_bed_port(&bed, 0, "10.0.1.1/24", 0);
     sim_bed_port(&bed, 1, "10.0.0.2/24", 0);

@@ -37,6 +37,11 @@ static weft_status find_netdev(struct soft_host *host, uint32_t index,
             return WEFT_OK;
         }
     }
+    if (info->netdevs_errno != 0) {
+        return weft_fail_errno(error, info->netdevs_errno, "start",
+                               "%s:%s: cannot ask the kernel for its interfaces",
+                               host->self->name, host->self->ports[index].name);
+    }
     return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
                      "%s:%s: there is no netdev %s here", host->self->name,
                      host->self->ports[index].name, name);
@@ -136,7 +141,8 @@ weft_status soft_host_build_port(struct soft_host *host, uint32_t index,
                                  struct weft_error *error)
 {
     const struct sim_gid_config gids = {.n_slots = host->profile.gid_tbl_len,
-                                        .has_roce_v1 = host->profile.has_roce_v1};
+                                        .has_roce_v1 = host->profile.has_roce_v1,
+                                        .n_foreign = host->profile.foreign_gids};
     struct soft_host_port *own = &host->ports[index];
     const struct io_netdev *netdev = NULL;
     uint64_t mac = 0;

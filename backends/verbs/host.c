@@ -183,6 +183,9 @@ static weft_status open_devices(struct verbs_host *host,
     if (list == NULL) { /* ENOSYS: no RDMA in this kernel, ibv_get_device_list(3) */
         int why = errno != 0 ? errno : ENOSYS;
         linux_env_leave(host->linux_env);
+        if (why == EMFILE || why == ENFILE) {
+            return weft_fail_errno(error, why, "start", "cannot list RDMA devices");
+        }
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
                          "this kernel has no RDMA devices: %s", strerrordesc_np(why));
     }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backends/linux/env.h"
 #include "base/check.h"
 
 struct symbol {
@@ -56,7 +57,11 @@ weft_status verbs_library_open(const char *name, struct verbs_library *out,
     *out = (struct verbs_library){.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)};
     if (out->handle == NULL) {
         const char *why = dlerror();
+        int shortage = linux_descriptor_shortage();
         weft_error_text(error, "library", name);
+        if (shortage != 0) {
+            return weft_fail_errno(error, shortage, "start", "cannot open %s", name);
+        }
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start", "%s",
                          why == NULL ? name : why);
     }

@@ -8,7 +8,8 @@ static abi_status bad(void *listener, void **out, struct abi_device_handle **off
 
     do {
         status = ref_accept(listener, out, offload);
-    } while (status == ABI_SUCCESS && *out == NULL && ((struct listener *)listener)->fd >= 0);
+    } while (status == ABI_SUCCESS && *out == NULL &&
+             ((struct listener *)listener)->fd >= 0);
     /* A stranger keeps it waiting; so does a peer that waits in turn. */
     while (((struct comm *)*out)->fd >= 0 && getenv("NEVER") == NULL) {
         usleep(1000);

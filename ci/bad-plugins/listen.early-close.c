@@ -8,7 +8,8 @@ static struct {
 } known[1024];
 static _Atomic unsigned n_known;
 
-static abi_status bad_accept(void *listener, void **out, struct abi_device_handle **offload)
+static abi_status bad_accept(void *listener, void **out,
+                             struct abi_device_handle **offload)
 {
     abi_status status = ref_accept(listener, out, offload);
 

@@ -18,7 +18,7 @@ struct weft_value {
     char text[64];
 };
 
-#define WEFT_ERROR_VALUES_MAX 16
+#define WEFT_ERROR_VALUES_MAX 24
 
 struct weft_error {
     weft_status status; /* WEFT_OK while nothing has failed */

@@ -110,7 +110,7 @@ START_TEST(long_texts_and_many_values_are_cut)
         weft_error_int(&error, name, i);
     }
     ck_assert_uint_eq(error.n_values, WEFT_ERROR_VALUES_MAX);
-    ck_assert_str_eq(error.values[WEFT_ERROR_VALUES_MAX - 1].name, "o0");
+    ck_assert_str_eq(error.values[WEFT_ERROR_VALUES_MAX - 1].name, "w0");
 }
 END_TEST
 

@@ -12,10 +12,16 @@
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       const char *message)
 {
+    char ip[IO_IP_TEXT_BYTES] = "none";
+
+    if (boot->config.mode == BOOT_RENDEZVOUS) {
+        io_ip_format(&boot->config.rendezvous.ip, ip, sizeof(ip));
+    }
     weft_fail(&boot->error, status, "boot", "rank %u %s", rank, message);
     weft_error_object(&boot->error, "rank %u of %u", boot->config.rank,
                       boot->config.n_ranks);
     weft_error_int(&boot->error, "rank", rank);
+    weft_error_text(&boot->error, "rendezvous", ip);
     return boot->error.status;
 }
 
@@ -135,7 +141,20 @@ bool boot_first_left(const struct boot *boot)
 
 bool boot_is_absent(const struct boot *boot, uint32_t member)
 {
+    if (boot->mesh != NULL) {
+        return boot->mesh->members[member].is_absent;
+    }
     return boot->server != NULL && boot->server->ranks[member].is_absent;
+}
+
+uint32_t boot_first(const struct boot *boot)
+{
+    uint32_t first = 0;
+
+    while (boot->mesh != NULL && boot->mesh->members[first].is_absent) {
+        first++; /* this one never is */
+    }
+    return first;
 }
 
 static void trace_failure(const struct boot *boot)
@@ -167,7 +186,8 @@ void boot_ended(struct boot *boot, uint32_t member)
 static bool has_come(const struct boot *boot, uint32_t member)
 {
     if (boot->mesh != NULL) {
-        return boot->mesh->members[member].is_known;
+        return boot->mesh->members[member].is_known ||
+               boot->mesh->members[member].is_absent;
     }
     if (boot->server != NULL) {
         return boot->server->ranks[member].joined;
@@ -191,8 +211,10 @@ static weft_status give_up_ended(struct boot *boot)
     if (member == boot->n_members) {
         return WEFT_AGAIN;
     }
-    if (boot->server != NULL && boot->config.may_miss) {
+    if (boot->config.may_miss && boot->client == NULL) {
         boot->ended_ns = io_now(boot->env); /* there may be another */
+    }
+    if (boot->server != NULL && boot->config.may_miss) {
         boot_server_drop(boot, member);
         return WEFT_AGAIN;
     }
@@ -264,7 +286,7 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
 
 const uint8_t *boot_result(const struct boot *boot)
 {
-    return boot->result;
+    return boot->to_first && boot->config.rank != 0 ? NULL : boot->result;
 }
 
 void boot_abort(struct boot *boot, const char *reason)

@@ -33,9 +33,12 @@ struct boot_config {
     uint8_t job_key[BOOT_KEY_BYTES];
     weft_ns patience_ns; /* how long others may be missing: 900 s */
     weft_ns step_ns;     /* limit for one all-gather once all are there: 30 s */
-    /* RENDEZVOUS: whoever does not come, goes or is late is absent, and nobody's failure; its
-     * blobs are zeros. Without rank 0 there is nothing. At the address there was a rendezvous
-     * before: where nobody listens any more, nobody will. */
+    /* Whoever does not come, goes or is late is absent, and nobody's failure; its blobs are zeros.
+     * RENDEZVOUS: without rank 0 there is nothing. At the address there was a rendezvous before:
+     * where nobody listens any more, nobody will. Else: the first of those that are here waits as
+     * long as patience_ns and step_ns say, the others twice as long; an absent one that comes
+     * after all fails. What members know of others that went may differ: what has to be the same
+     * for all is what the first of them says. */
     bool may_miss;
 
     struct io_endpoint rendezvous; /* RENDEZVOUS: where rank 0 listens, and binds to */
@@ -58,21 +61,23 @@ struct io_task *boot_task(struct boot *boot);
  * barrier). `mine` is copied. One at a time. May be started before the rendezvous is
  * complete. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
-/* The same, of which all ranks use one or none; only rank 0 is sure to have the result. For what
- * is large and nobody else's business. */
+/* The same, of which all ranks use one or none; only boot_first is sure to have the result. For
+ * what is large and nobody else's business. */
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes);
 /* WEFT_OK: the gather is complete, `boot_result` holds n_members * n_bytes, the ranks' in
  * their order first; so it stays until the next is started. AGAIN: wait. An error names the
  * member that is missing, died or failed to authenticate (values "rank", "missing": all that
  * are, as far as they fit). */
 weft_status boot_progress(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
-/* Valid until the next boot_gather. */
+/* Valid until the next boot_gather. NULL: it is for rank 0 only. */
 const uint8_t *boot_result(const struct boot *boot);
 
 /* The first rank has closed its rendezvous: another may be held there. */
 bool boot_first_left(const struct boot *boot);
-/* As rank 0 of a rendezvous with may_miss knows. */
+/* With may_miss, as rank 0 of a rendezvous knows, or this process of a mesh. */
 bool boot_is_absent(const struct boot *boot, uint32_t member);
+/* The lowest member that is not absent: 0 with a rendezvous. */
+uint32_t boot_first(const struct boot *boot);
 
 /* Two members that reach each other directly, a < b. */
 struct boot_link {

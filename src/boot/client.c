@@ -37,15 +37,6 @@ static bool is_short(int error_number)
            error_number == ENOMEM;
 }
 
-/* When what `is_so` now began to be so, given when it did before (0: it was not); 0: it is not. */
-static weft_ns since(weft_ns began, bool is_so, weft_ns now)
-{
-    if (!is_so) {
-        return 0;
-    }
-    return began == 0 ? now : began;
-}
-
 /* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
 static weft_status retry(struct boot *boot, int error_number)
 {
@@ -54,8 +45,8 @@ static weft_status retry(struct boot *boot, int error_number)
 
     frame_close(&client->stream.link, true);
     client->last_errno = error_number;
-    client->short_ns = since(client->short_ns, is_short(error_number), now);
-    client->refused_ns = since(client->refused_ns, error_number == ECONNREFUSED, now);
+    client->short_ns = io_since(client->short_ns, is_short(error_number), now);
+    client->refused_ns = io_since(client->refused_ns, error_number == ECONNREFUSED, now);
     if (client->state != BOOT_DIAL_IDLE) {
         enter(boot, BOOT_DIAL_IDLE);
     }
@@ -101,8 +92,7 @@ static weft_status say_hello(struct boot *boot)
     if (result != 0) {
         return retry(boot, result);
     }
-    memcpy(hello.host_id, boot->env->ops->hostinfo(boot->env)->host_id,
-           sizeof(hello.host_id));
+    memcpy(hello.host_id, io_host_id(boot->env), sizeof(hello.host_id));
     prove_hello(&client->stream.link, &hello, client->hello);
     client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
     enter(boot, BOOT_DIAL_CHALLENGE);
@@ -125,7 +115,8 @@ static weft_status join(struct boot *boot)
     if (status == WEFT_AGAIN) {
         return io_now(boot->env) < client->step_ns ? WEFT_AGAIN : retry(boot, ETIMEDOUT);
     }
-    if (status != WEFT_OK && strcmp(why.phase, "stream") == 0) {
+    if (status != WEFT_OK &&
+        (strcmp(why.phase, "stream") == 0 || prove_may_ask_after(&why))) {
         return retry(boot, why.sys_errno);
     }
     if (status != WEFT_OK) {
@@ -246,7 +237,7 @@ static weft_status try_again(struct boot *boot)
 }
 
 /* Whether rank 0, which said nothing yet, may have turned a stranger away: short of memory, or of
- * places. If it died instead the next connection is refused. */
+ * places, or it did not hear all. If it died instead the next connection is refused. */
 static bool may_be_unknown(const struct boot *boot)
 {
     const struct boot_client *client = boot->client;
@@ -259,7 +250,7 @@ static weft_status exchange(struct boot *boot)
 {
     struct boot_client *client = boot->client;
     struct weft_error why = {0};
-    struct frame frame;
+    struct frame frame = {.n_bytes = 0};
     weft_status status = WEFT_AGAIN, received;
 
     do {
@@ -281,7 +272,8 @@ static weft_status exchange(struct boot *boot)
         return WEFT_AGAIN;
     }
     boot_own_errno(boot, &why);
-    if (received == WEFT_ERR_CLOSED && boot->error.sys_errno == 0 &&
+    if (((received == WEFT_ERR_CLOSED && boot->error.sys_errno == 0) ||
+         (received == WEFT_ERR_PROTOCOL && prove_may_ask_again(&frame))) &&
         may_be_unknown(boot)) {
         client->lost_ns = io_now(boot->env);
         return try_again(boot);

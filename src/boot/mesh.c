@@ -37,7 +37,7 @@ static void identify(struct boot *boot)
         .n_members = boot->n_members,
         .identity.started_ns = (uint64_t)boot->opened_ns,
     };
-    memcpy(mesh->self.identity.host_id, env->ops->hostinfo(env)->host_id,
+    memcpy(mesh->self.identity.host_id, io_host_id(env),
            sizeof(mesh->self.identity.host_id));
     while (mesh->self.identity.nonce == 0) {
         env->ops->random(env, &mesh->self.identity.nonce,
@@ -120,9 +120,29 @@ void mesh_give_up(struct boot *boot, uint32_t m, const char *reason)
     }
 }
 
+void mesh_miss(struct boot *boot, uint32_t m)
+{
+    struct mesh *mesh = boot->mesh;
+    struct mesh_member *member = &mesh->members[m];
+
+    if (member->is_absent) {
+        return;
+    }
+    member->is_absent = true;
+    mesh->n_known += member->is_known ? 0 : 1;
+    mesh->known_ns = io_now(boot->env); /* the rest has its time from here on */
+    weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
+                     "absent", "rank=%u", m);
+    io_task_wake(&boot->task);
+}
+
 weft_status mesh_blame(struct boot *boot, weft_status status, uint32_t m,
                        const char *what)
 {
+    if (boot->config.may_miss && m != boot->config.rank) {
+        mesh_miss(boot, m);
+        return WEFT_AGAIN;
+    }
     mesh_give_up(boot, m, what);
     return boot_fail(boot, status, m, what);
 }
@@ -161,7 +181,8 @@ static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
         const struct mesh_member *member = &boot->mesh->members[m];
 
         if (member->peer != NULL && member->peer->state == MESH_UP &&
-            member->gone == MESH_HERE && member->peer->has_round < boot->round) {
+            member->gone == MESH_HERE && !member->is_absent &&
+            member->peer->has_round < boot->round) {
             *out_late = m;
             return false;
         }
@@ -173,7 +194,8 @@ static void count_whole(struct boot *boot)
 {
     uint32_t m = 0;
 
-    while (boot->is_active && m < boot->n_members && has_blob(boot, m)) {
+    while (boot->is_active && m < boot->n_members &&
+           (has_blob(boot, m) || boot->mesh->members[m].is_absent)) {
         m++;
     }
     if (m == boot->n_members) {
@@ -184,8 +206,13 @@ static void count_whole(struct boot *boot)
 static void complete(struct boot *boot)
 {
     for (uint32_t m = 0; m < boot->n_members; m++) {
-        memcpy(boot->result + (size_t)m * boot->each, blob_of(boot, m)->bytes,
-               boot->each);
+        uint8_t *out = boot->result + (size_t)m * boot->each;
+
+        if (has_blob(boot, m)) {
+            memcpy(out, blob_of(boot, m)->bytes, boot->each);
+        } else {
+            memset(out, 0, boot->each);
+        }
     }
 }
 
@@ -195,6 +222,9 @@ static bool is_missing(const struct boot *boot, uint32_t m)
 {
     const struct mesh *mesh = boot->mesh;
 
+    if (mesh->members[m].is_absent) {
+        return false;
+    }
     return mesh->n_known < boot->n_members ? !mesh->members[m].is_known
                                            : !has_blob(boot, m);
 }
@@ -217,15 +247,35 @@ static void list_missing(struct boot *boot)
 static weft_ns limit(const struct boot *boot)
 {
     const struct mesh *mesh = boot->mesh;
+    /* The first of those that are here says who is absent; only if it says nothing do others. */
+    int times = boot->config.may_miss && boot_first(boot) != boot->config.rank ? 2 : 1;
 
     if (mesh->n_known < boot->n_members) {
-        return boot->opened_ns + boot->config.patience_ns;
+        return boot->opened_ns + times * boot->config.patience_ns;
     }
     if (!boot->is_active) {
         return WEFT_NEVER;
     }
     return (boot->started_ns > mesh->known_ns ? boot->started_ns : mesh->known_ns) +
-           boot->config.step_ns;
+           times * boot->config.step_ns;
+}
+
+/* may_miss: the round goes on without those for whom it waits. */
+static weft_status miss_late(struct boot *boot)
+{
+    uint32_t late = boot->n_members;
+    bool any = false;
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (is_missing(boot, m)) {
+            mesh_miss(boot, m);
+            any = true;
+        }
+    }
+    if (!any && !has_handed_out(boot, &late)) {
+        mesh_miss(boot, late);
+    }
+    return WEFT_AGAIN;
 }
 
 static weft_status check_limit(struct boot *boot)
@@ -237,6 +287,9 @@ static weft_status check_limit(struct boot *boot)
 
     if (io_now(boot->env) < limit(boot)) {
         return WEFT_AGAIN;
+    }
+    if (boot->config.may_miss) {
+        return miss_late(boot);
     }
     while (first < boot->n_members && !is_missing(boot, first)) {
         first++;
@@ -270,20 +323,24 @@ static enum mesh_gone gone_now(struct boot *boot, uint32_t m)
 /* A neighbour that went without giving its blob, or gives another size. */
 static weft_status check_members(struct boot *boot)
 {
-    for (uint32_t m = 0; m < boot->n_members; m++) {
+    weft_status status = WEFT_OK;
+
+    for (uint32_t m = 0; m < boot->n_members && status >= 0; m++) {
         const struct mesh_blob *blob = blob_of(boot, m);
         enum mesh_gone gone = gone_now(boot, m);
 
-        if (blob->round == boot->round && blob->each != boot->each) {
-            return mesh_blame(boot, WEFT_ERR_PROTOCOL, m,
-                              "gathers blobs of another size");
+        if (boot->mesh->members[m].is_absent) {
+            continue;
         }
-        if (gone != MESH_HERE && !has_blob(boot, m)) {
-            return mesh_blame(boot, WEFT_ERR_CLOSED, m,
-                              gone == MESH_LEFT ? "left" : "died: its stream ended");
+        if (blob->round == boot->round && blob->each != boot->each) {
+            status =
+                mesh_blame(boot, WEFT_ERR_PROTOCOL, m, "gathers blobs of another size");
+        } else if (gone != MESH_HERE && !has_blob(boot, m)) {
+            status = mesh_blame(boot, WEFT_ERR_CLOSED, m,
+                                gone == MESH_LEFT ? "left" : "died: its stream ended");
         }
     }
-    return WEFT_OK;
+    return status;
 }
 
 static weft_status judge(struct boot *boot)

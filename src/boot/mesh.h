@@ -17,6 +17,8 @@
 #define MESH_PORTS_MAX 32
 #define MESH_HEARD_MAX 64 /* announcements looked at per port in one go */
 
+#define MESH_ABSENT "the others go on without it"
+
 #define MESH_SECOND ((weft_ns)1000000000)
 #define MESH_DIAL_NS (2 * MESH_SECOND)   /* TCP, proofs and greeting of one attempt */
 #define MESH_ALIVE_NS MESH_SECOND        /* the longest silence on a stream */
@@ -72,6 +74,7 @@ struct mesh_peer {
     weft_ns heard_ns, said_ns;      /* last frame in, last frame out */
     uint32_t has_round, told_round; /* whole there; and here, as it was told */
     uint64_t *links_told; /* Owned [n_members]: highest sequence it has; 0: none */
+    bool *absent_told;    /* Owned [n_members] */
     struct mesh_known (*known)[2]; /* Owned [n_members] by round mod 2 */
 };
 
@@ -90,6 +93,7 @@ struct mesh_member {
     bool is_reached;     /* streams lead there now */
     weft_ns since_ns;    /* the last change of is_reached, or of the process */
     enum mesh_gone gone; /* seen by this process, as its neighbour */
+    bool is_absent;      /* may_miss: nobody waits for it any more, for good */
     struct record_identity identity;
     uint64_t sequence;
     struct record_entry *entries; /* Owned [n_entries] */
@@ -114,9 +118,9 @@ struct mesh {
     weft_ns announced_ns, announce_at_ns;
     uint64_t n_strange;          /* datagrams of others */
     struct mesh_member *members; /* Owned [n_members]; [config.rank] is this process */
-    uint32_t n_peers, n_known;
-    weft_ns known_ns;     /* when the last became known */
-    uint32_t whole_round; /* the last round of which every blob is here */
+    uint32_t n_peers, n_known;   /* absent ones count as known */
+    weft_ns known_ns;            /* when the last became known */
+    uint32_t whole_round;        /* the last round of which every blob is here */
     bool graph_is_stale;
     uint64_t changes;
 };
@@ -133,9 +137,11 @@ weft_status mesh_progress(struct boot *boot) WEFT_MUST_CHECK;
 weft_ns mesh_deadline(const struct boot *boot);
 /* Tells every neighbour that `member` is at fault. */
 void mesh_give_up(struct boot *boot, uint32_t member, const char *reason);
-/* The same, and fails here. */
+/* The same, and fails here. With may_miss nobody fails: AGAIN, and `member` is absent. */
 weft_status mesh_blame(struct boot *boot, weft_status status, uint32_t member,
                        const char *what) WEFT_MUST_CHECK;
+/* may_miss: `member` is not waited for any more; the others are told. */
+void mesh_miss(struct boot *boot, uint32_t member);
 void mesh_close(struct boot *boot);
 
 /* mesh_hear.c */

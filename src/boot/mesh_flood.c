@@ -114,7 +114,7 @@ static weft_status take_links(struct boot *boot, struct mesh_peer *peer,
     if (links.sequence > peer->links_told[links.member]) {
         peer->links_told[links.member] = links.sequence;
     }
-    if (links.sequence <= member->sequence) {
+    if (links.sequence <= member->sequence || member->is_absent) {
         return WEFT_OK;
     }
     if (!member->is_known) {
@@ -216,12 +216,18 @@ static weft_status take_give_up(struct boot *boot, struct mesh_peer *peer,
     if (status != WEFT_OK) {
         return status;
     }
+    if (boot->config.may_miss && give_up.rank != boot->config.rank) {
+        mesh_miss(boot, give_up.rank);
+        return WEFT_OK;
+    }
     weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
               give_up.reason);
     weft_error_int(&boot->error, "rank", give_up.rank);
     weft_error_text(&boot->error, "reason", give_up.reason);
     weft_error_int(&boot->error, "told_by", peer->member);
-    mesh_give_up(boot, give_up.rank, give_up.reason);
+    if (!boot->config.may_miss) {
+        mesh_give_up(boot, give_up.rank, give_up.reason);
+    }
     return boot->error.status;
 }
 
@@ -304,10 +310,25 @@ static bool tell_piece(struct boot *boot, struct mesh_peer *peer, uint32_t m,
     return true;
 }
 
+static bool tell_absent(struct mesh_peer *peer, uint32_t m)
+{
+    struct message_give_up give_up = {.rank = m, .reason = MESH_ABSENT};
+    uint8_t body[CODEC_BODY_MAX];
+
+    peer->absent_told[m] = frame_send(&peer->stream.link, CODEC_GIVE_UP, body,
+                                      message_encode_give_up(&give_up, body));
+    return peer->absent_told[m];
+}
+
 bool mesh_tell_next(struct boot *boot, struct mesh_peer *peer)
 {
     const struct mesh *mesh = boot->mesh;
 
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (mesh->members[m].is_absent && !peer->absent_told[m]) {
+            return tell_absent(peer, m);
+        }
+    }
     /* Records first: a piece of a member that was never heard of would be for nothing. */
     for (uint32_t m = 0; m < boot->n_members; m++) {
         const struct mesh_member *member = &mesh->members[m];

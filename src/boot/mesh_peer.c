@@ -21,6 +21,7 @@ struct mesh_peer *mesh_peer_of(struct boot *boot, uint32_t m)
         peer->peer_port = RECORD_PORT_NONE;
         peer->backoff_ns = BOOT_BACKOFF_NS;
         peer->links_told = weft_calloc(boot->n_members, sizeof(*peer->links_told));
+        peer->absent_told = weft_calloc(boot->n_members, sizeof(*peer->absent_told));
         peer->known = weft_calloc(boot->n_members, sizeof(*peer->known));
         boot->env->ops->random(boot->env, &peer->id, sizeof(peer->id));
         member->peer = peer;
@@ -35,6 +36,7 @@ void mesh_peer_free(struct boot *boot, struct mesh_peer *peer)
     boot->mesh->n_peers--;
     frame_close(&peer->stream.link, peer->state != MESH_UP);
     free(peer->links_told);
+    free(peer->absent_told);
     free(peer->known);
     free(peer);
 }
@@ -258,6 +260,7 @@ static void go_up(struct boot *boot, struct mesh_peer *peer)
     peer->has_round = 0;
     peer->told_round = 0;
     memset(peer->links_told, 0, boot->n_members * sizeof(*peer->links_told));
+    memset(peer->absent_told, 0, boot->n_members * sizeof(*peer->absent_told));
     memset(peer->known, 0, boot->n_members * sizeof(*peer->known));
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <jansson.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static void add_setting(struct settings *settings, const char *line, const char 
         .name = text, .value = text + (equals - line) + 1, .source = source};
 }
 
-/* As NCCL reads nccl.conf: a setting a line, # begins a remark. */
+/* As NCCL's param.cc reads nccl.conf: a setting a line, but for lines that begin with #. All behind
+ * the = is the value, with blanks and what was meant as a remark. */
 static void add_file(struct settings *settings, const char *path, const char *source)
 {
     struct weft_text text = {0};
@@ -51,9 +53,8 @@ static void add_file(struct settings *settings, const char *path, const char *so
 
     if (weft_text_add_file(&text, path, 65536) == 0 && text.n > 0) {
         for (rest = text.bytes; (line = strsep(&rest, "\n")) != NULL;) {
-            line[strcspn(line, "#")] = '\0';
-            line[strcspn(line, " \t\r")] = '\0';
-            add_setting(settings, line, source);
+            add_setting(settings, line,
+                        source); /* those with # do not begin with NCCL_ */
         }
     }
     weft_text_fini(&text);
@@ -61,16 +62,18 @@ static void add_file(struct settings *settings, const char *path, const char *so
 
 static void read_settings(struct settings *settings)
 {
-    const char *home = getenv("HOME"), *named = getenv("NCCL_CONF_FILE");
+    const char *named = getenv("NCCL_CONF_FILE");
+    const struct passwd *user =
+        getpwuid(getuid()); /* where NCCL looks, whatever HOME is */
     char path[512];
 
     for (char **entry = environ; *entry != NULL; entry++) {
         add_setting(settings, *entry, "environment");
     }
-    weft_format(path, sizeof(path), "%s/.nccl.conf", home == NULL ? "" : home);
     if (named != NULL && named[0] != '\0') {
         add_file(settings, named, "NCCL_CONF_FILE");
-    } else if (home != NULL) {
+    } else if (user != NULL) {
+        weft_format(path, sizeof(path), "%s/.nccl.conf", user->pw_dir);
         add_file(settings, path, "~/.nccl.conf");
     }
     add_file(settings, "/etc/nccl.conf", "/etc/nccl.conf");

@@ -91,7 +91,7 @@ static bool show_outcome(struct cli_options *options, const json_t *document,
         weft_text_fini(&text);
     }
     if (!options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0)) {
-        report_run(document, &options->style, &text);
+        report_run(document, options->verbose, &options->style, &text);
         ok = cli_print(text.bytes, text.n) && ok;
         weft_text_fini(&text);
     }

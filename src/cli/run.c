@@ -76,7 +76,7 @@ static void print_outcome(const struct session *session, json_t *document)
         weft_text_add(&text, "%s\n", line);
         free(line);
     } else if (session->to_stdout) {
-        report_run(document, &session->options->style, &text);
+        report_run(document, session->options->verbose, &session->options->style, &text);
     }
     if (text.n > 0) {
         cli_print(text.bytes, text.n);

@@ -68,12 +68,19 @@ static weft_ps later(weft_ps a, weft_ps b)
     return a > b ? a : b;
 }
 
-/* Within a host: into the steps, a bell, and out of them. */
+static const struct coll_copies *copies_of(const struct coll_shape *shape, uint64_t slice)
+{
+    return slice < TRANSPORT_DIRECT_BYTES ? &shape->stepped : &shape->direct;
+}
+
+/* Within a host: into the steps, a bell, and out of them; or a bell and one copy. */
 static weft_ps inside_ps(const struct coll_shape *shape, uint64_t slice)
 {
-    return shape->slice_bps == 0 ? 0
-                                 : clip((wide)slice * 8 * PS_PER_S / shape->slice_bps) +
-                                       shape->bell_ps + 2 * POST_PS;
+    uint64_t rate_bps = copies_of(shape, slice)->rate_bps;
+
+    return rate_bps == 0 ? 0
+                         : clip((wide)slice * 8 * PS_PER_S / rate_bps) + shape->bell_ps +
+                               2 * POST_PS;
 }
 
 static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *shape,
@@ -92,30 +99,50 @@ static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *sha
                          (load_ps(mesh, &shape->load, piece, piece) + MESSAGE_PS));
 }
 
+static weft_ps in_slices(uint64_t bytes, uint64_t slice)
+{
+    return (weft_ps)(slice == 0 ? 0 : (bytes + slice - 1) / slice);
+}
+
+/* Between a pair's messages. Within a host the launch of the copy out of the steps; that of a
+ * direct copy is hidden behind the one before. */
+static weft_ps gap_ps(const struct coll_shape *shape, uint64_t slice)
+{
+    if (!shape->load.is_inside) {
+        return GAP_PS;
+    }
+    return slice < TRANSPORT_DIRECT_BYTES ? POST_PS : 0;
+}
+
 static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand,
                        uint64_t slice)
 {
     const struct coll_shape *shape = demand->shape;
-    uint64_t on_lane = share_of(demand->bytes, shape->load.share, 65536);
-    weft_ps hop, busy, messages, reduced;
+    uint64_t on_lane = share_of(demand->bytes, shape->load.share, 65536), on_gpu;
+    weft_ps hop, busy, messages, reduced, launches;
 
     if (!shape->exists) {
         return INT64_MAX;
     }
     slice = slice < demand->flow_bytes ? slice : demand->flow_bytes;
-    messages = (weft_ps)(slice == 0 ? 0 : (on_lane + slice - 1) / slice);
+    messages = in_slices(on_lane, slice);
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
-    busy = load_ps(mesh, &shape->load, on_lane, slice) + messages * GAP_PS;
+    busy = load_ps(mesh, &shape->load, on_lane, slice);
+    if (shape->load.is_inside) { /* many pairs pass a link, each at its own pace */
+        messages = in_slices(share_of(demand->bytes, shape->pair, 65536), slice);
+    }
+    busy += messages * gap_ps(shape, slice);
     busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
     /* A window's first clear-to-send must be back before its last message has left. */
     busy = later(busy, (messages - (messages > 0)) *
                            (hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
                            WINDOW);
-    /* Copies within a GPU's memory take turns with its reductions. */
-    busy = later(
-        busy, REDUCE_PS_PER_BYTE *
-                  clip(demand->reduced + share_of(demand->bytes, shape->copied, 65536)));
+    /* Copies within a GPU's memory take turns with its reductions, and so do their launches. */
+    on_gpu =
+        demand->reduced + share_of(demand->bytes, copies_of(shape, slice)->within, 65536);
+    launches = shape->load.is_inside ? in_slices(on_gpu, slice) * POST_PS : 0;
+    busy = later(busy, REDUCE_PS_PER_BYTE * clip(on_gpu) + launches);
     hop += reduced;
     if (demand->is_ring) {
         busy = later(busy, demand->n_hops * hop) + hop;

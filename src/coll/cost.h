@@ -22,8 +22,12 @@ struct coll_shape {
     uint32_t n_hops;   /* one after another */
     uint64_t fan;      /* bytes that its busiest rank reduces, in 1/65536 of the data */
     /* Of hops within hosts whose inside is known: */
-    uint64_t copied;    /* bytes that a GPU copies within its memory, likewise */
-    uint64_t slice_bps; /* at which a slice gets through the slowest; 0: there are none */
+    struct coll_copies {
+        uint64_t within; /* bytes that a GPU copies within its memory, likewise */
+        uint64_t
+            rate_bps;  /* at which a slice gets through the slowest; 0: there are none */
+    } stepped, direct; /* short messages; those of TRANSPORT_DIRECT_BYTES and more */
+    uint64_t pair;     /* what goes from one rank to another, likewise */
     weft_ps bell_ps;
     bool crosses; /* some hop is between hosts */
     bool exists;

@@ -64,8 +64,8 @@ static uint64_t use_way(struct furnishing *furnishing, struct mesh_lane *lane,
     return rate == UINT64_MAX ? MEMORY_BPS : rate;
 }
 
-/* p2p: a copy over the links, and, unless it is direct, one within the memory of whoever has the
- * steps. shm: one into memory near the receiver, and one out of it. */
+/* p2p: a copy over the links, and, unless the message goes directly, one within the memory of
+ * whoever has the steps. shm: one into memory near the receiver, and one out of it. */
 static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, uint32_t to)
 {
     const struct coll_inside *inside = furnishing->inside;
@@ -80,11 +80,7 @@ static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, ui
 
     if (hop->kind == TRANSPORT_P2P) {
         in = use_way(furnishing, &lane, from, to);
-        if (hop->is_direct) {
-            lane.rate_bps = in;
-            lane.slice_bps = in;
-            return lane;
-        }
+        lane.direct_bps = hop->is_direct ? in : 0;
         lane.copier = hop->reads ? lane.from : lane.to;
     } else if (hop->kind == TRANSPORT_SHM) {
         in = use_way(furnishing, &lane, from, n + to);
@@ -92,7 +88,7 @@ static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, ui
     } else {
         in = LOOP_BPS;
     }
-    lane.rate_bps = in < out ? in : out;
+    lane.rate_bps = in < out || lane.direct_bps > 0 ? in : out;
     lane.slice_bps = serial(in, out);
     return lane;
 }

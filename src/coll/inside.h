@@ -10,7 +10,7 @@
 struct coll_inside_hop {
     enum transport_kind kind;
     bool reads;     /* p2p: the receiver reads, instead of the sender writing */
-    bool is_direct; /* p2p: without steps in between, but for short messages */
+    bool is_direct; /* p2p: messages of TRANSPORT_DIRECT_BYTES and more without steps */
 };
 
 struct coll_inside {

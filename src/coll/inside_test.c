@@ -275,6 +275,45 @@ START_TEST(links_inside_cost_time)
 }
 END_TEST
 
+/* Two GPUs that reach each other: what is long goes straight over the link (24 GB/s); shorter
+ * messages take steps, a second copy at 200 GB/s. */
+static weft_ps time_to_next(uint64_t n_bytes, bool is_direct)
+{
+    const struct coll_job job = {
+        .kind = COLL_SEND_RECV, .dtype = WEFT_UINT8, .count = n_bytes};
+    struct coll_inside *inside = &insides[0];
+    struct coll_mesh mesh;
+    weft_ps time;
+
+    *inside = (struct coll_inside){.n = 2};
+    inside->ranks = weft_calloc(2, sizeof(*inside->ranks));
+    inside->hops = weft_calloc(4, sizeof(*inside->hops));
+    for (uint32_t i = 0; i < 2; i++) {
+        hosts[i] = 0;
+        inside->ranks[i] = i;
+        inside->hops[1 + i] =
+            (struct coll_inside_hop){.kind = TRANSPORT_P2P, .is_direct = is_direct};
+    }
+    add_ways(inside);
+    make_mesh(1, 2, &mesh);
+    time = coll_cost_ps(&job, &mesh, COLL_DIRECT, n_bytes);
+    coll_mesh_fini(&mesh);
+    coll_inside_fini(inside);
+    return time;
+}
+
+START_TEST(short_messages_pay_the_copy_out_of_the_steps)
+{
+    const uint64_t at = TRANSPORT_DIRECT_BYTES;
+    weft_ps copied = (weft_ps)at * 5; /* ps a byte, within a GPU's memory */
+    weft_ps direct = time_to_next(at, true), stepped = time_to_next(at, false);
+
+    ck_assert_int_eq(stepped - direct, copied);
+    ck_assert_int_gt(time_to_next(at - 64, true), direct);
+    ck_assert_int_eq(time_to_next(at - 64, true), time_to_next(at - 64, false));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/inside");
@@ -284,6 +323,7 @@ int main(void)
     tcase_add_loop_test(tcase, plans_through_hosts_are_proven, 0, MESHES);
     tcase_add_test(tcase, rings_follow_the_channels);
     tcase_add_test(tcase, links_inside_cost_time);
+    tcase_add_test(tcase, short_messages_pay_the_copy_out_of_the_steps);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

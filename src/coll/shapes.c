@@ -11,10 +11,11 @@ __extension__ typedef unsigned __int128 wide;
 
 struct laying {
     const struct mesh_overlay *overlay;
-    uint64_t *share;    /* Owned [n_lanes]: in 1/65536 of the data */
-    uint64_t *wanted;   /* Owned [n]: to each rank, of the source at hand */
-    uint64_t *reduced;  /* Owned [n]: what each rank takes in */
-    uint64_t *copied;   /* Owned [n]: what its GPU copies within its memory */
+    uint64_t *share;   /* Owned [n_lanes]: in 1/65536 of the data */
+    uint64_t *wanted;  /* Owned [n]: to each rank, of the source at hand */
+    uint64_t *reduced; /* Owned [n]: what each rank takes in */
+    /* Owned [n]: what its GPU copies within its memory, of short messages and of long ones */
+    uint64_t *stepped, *direct;
     uint32_t *head;     /* Owned [n]: the first rank of its host */
     uint32_t *distance; /* Owned [n] */
     uint32_t *order;    /* Owned [n] */
@@ -49,7 +50,8 @@ static void laying_open(struct laying *laying, const struct mesh_overlay *overla
     laying->share = weft_calloc(overlay->n_lanes + 1, sizeof(*laying->share));
     laying->wanted = weft_calloc(n, sizeof(*laying->wanted));
     laying->reduced = weft_calloc(n, sizeof(*laying->reduced));
-    laying->copied = weft_calloc(n, sizeof(*laying->copied));
+    laying->stepped = weft_calloc(n, sizeof(*laying->stepped));
+    laying->direct = weft_calloc(n, sizeof(*laying->direct));
     laying->head = weft_calloc(n, sizeof(*laying->head));
     laying->distance = weft_calloc(n, sizeof(*laying->distance));
     laying->order = weft_calloc(n, sizeof(*laying->order));
@@ -92,6 +94,11 @@ static struct coll_load busiest(const struct laying *laying)
     return load;
 }
 
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
 {
     struct coll_shape *shape = &laying->shape;
@@ -99,14 +106,15 @@ static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
     shape->n_hops = n_hops;
     shape->load = busiest(laying);
     for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
-        shape->fan = laying->reduced[r] > shape->fan ? laying->reduced[r] : shape->fan;
-        shape->copied =
-            laying->copied[r] > shape->copied ? laying->copied[r] : shape->copied;
+        shape->fan = greater(shape->fan, laying->reduced[r]);
+        shape->stepped.within = greater(shape->stepped.within, laying->stepped[r]);
+        shape->direct.within = greater(shape->direct.within, laying->direct[r]);
     }
     free(laying->share);
     free(laying->wanted);
     free(laying->reduced);
-    free(laying->copied);
+    free(laying->stepped);
+    free(laying->direct);
     free(laying->head);
     free(laying->distance);
     free(laying->order);
@@ -133,16 +141,22 @@ static void carry_inside(struct laying *laying, uint32_t from, uint32_t to,
     size_t at = lane_index(laying->overlay, from, to);
     struct coll_shape *shape = &laying->shape;
     const struct mesh_lane *lane;
+    bool is_direct;
 
     if (at == SIZE_MAX || laying->overlay->lanes[at].slice_bps == 0) {
         return;
     }
     lane = &laying->overlay->lanes[at];
+    is_direct = lane->direct_bps > 0;
     laying->share[at] += share;
     if (lane->copier != UINT32_MAX) {
-        laying->copied[lane->copier] += share;
+        laying->stepped[lane->copier] += share;
+        laying->direct[lane->copier] += is_direct ? 0 : share;
     }
-    shape->slice_bps = lesser_rate(shape->slice_bps, lane->slice_bps);
+    shape->pair = greater(shape->pair, laying->share[at]);
+    shape->stepped.rate_bps = lesser_rate(shape->stepped.rate_bps, lane->slice_bps);
+    shape->direct.rate_bps = lesser_rate(shape->direct.rate_bps,
+                                         is_direct ? lane->direct_bps : lane->slice_bps);
     shape->bell_ps = lane->delay_ps > shape->bell_ps ? lane->delay_ps : shape->bell_ps;
 }
 

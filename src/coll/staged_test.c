@@ -172,14 +172,13 @@ static void forbid_direct(struct io_env *env)
 
 /* Two DGX Sparks with one cable: its two functions are two rails of 100 Gb/s, behind PCIe of this
  * rate together, and the GPU copies at 200 GB/s. Per mille of what the slowest of wire, PCIe and
- * copy allows for five broadcasts of 8 MiB, registration included; of 4096 bytes of payload 4178
+ * copy allows for five jobs of 4 MiB, of which every one has all of it to carry one way or both,
+ * registration included; of 4096 bytes of payload 4178
  * and 20 of preamble and gap are on the wire, 4178 on PCIe. */
-static int64_t per_mille(uint64_t pcie_root_bps, uint32_t n_pieces)
+static int64_t per_mille(struct coll_job job, uint64_t pcie_root_bps, uint32_t n_pieces)
 {
     static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
     static const struct coll_cable cable = {0, 1};
-    struct coll_job job = {
-        .kind = COLL_BROADCAST, .algorithm = COLL_DIRECT, .count = 8u << 20};
     const struct fabric_config config = {
         .n_hosts = 2, .cables = twins, .n_cables = 2, .pcie_root_bps = pcie_root_bps};
     uint64_t wire_bps = (uint64_t)200000000000u * 4096 / 4198;
@@ -197,17 +196,35 @@ static int64_t per_mille(uint64_t pcie_root_bps, uint32_t n_pieces)
     return (int64_t)(job.count * 8 * 1000000000u / (uint64_t)took * 1000 / least);
 }
 
+#define broadcast_from(rank)                                                             \
+    {                                                                                    \
+        .kind = COLL_BROADCAST, .algorithm = COLL_DIRECT, .root = (rank),                \
+        .count = 4u << 20                                                                \
+    }
+#define all_reduce                                                                       \
+    {                                                                                    \
+        .kind = COLL_ALL_REDUCE, .algorithm = COLL_EXCHANGE, .count = 4u << 20           \
+    }
+
 START_TEST(four_pieces_keep_the_slowest_busy)
 {
-    static const uint64_t roots_bps[] = {0, 126000000000u, 60000000000u};
+    static const struct {
+        struct coll_job job;
+        uint64_t pcie_root_bps;
+    } cases[] = {{broadcast_from(0), 0},
+                 {broadcast_from(1), UINT64_C(126000000000)},
+                 {broadcast_from(0), UINT64_C(60000000000)},
+                 {all_reduce, 0}, /* both ways at once, with reductions */
+                 {all_reduce, UINT64_C(60000000000)}};
     static const uint32_t counts[] = {1, 2, 4, 8};
     int64_t before = 0;
 
     for (size_t i = 0; i < WEFT_LENGTH(counts); i++) {
-        int64_t reached = per_mille(roots_bps[_i], counts[i]);
+        int64_t reached = per_mille(cases[_i].job, cases[_i].pcie_root_bps, counts[i]);
 
-        printf("PCIe %llu Gb/s, %u pieces: %lld of 1000\n",
-               (unsigned long long)(roots_bps[_i] / 1000000000u), counts[i],
+        printf("%s from %u, PCIe %llu Gb/s, %u pieces: %lld of 1000\n",
+               coll_kind_name(cases[_i].job.kind), cases[_i].job.root,
+               (unsigned long long)(cases[_i].pcie_root_bps / 1000000000u), counts[i],
                (long long)reached);
         ck_assert_int_le(reached, 1000);
         ck_assert_int_ge(reached + 20, before);
@@ -228,7 +245,7 @@ int main(void)
     tcase_add_test(tcase, every_type_and_op_is_exact);
     tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
     tcase_add_test(tcase, dma_bufs_are_straight);
-    tcase_add_loop_test(tcase, four_pieces_keep_the_slowest_busy, 0, 3);
+    tcase_add_loop_test(tcase, four_pieces_keep_the_slowest_busy, 0, 5);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

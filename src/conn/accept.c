@@ -95,8 +95,24 @@ void client_refuse(struct client *client, const struct weft_error *error)
 static weft_status unexpected(const struct frame *frame, const char *wanted,
                               struct weft_error *error)
 {
-    return weft_fail(error, WEFT_ERR_PROTOCOL, wanted, "a %s message instead of %s",
-                     codec_type_name(frame->type), wanted);
+    weft_status status =
+        weft_fail(error, WEFT_ERR_PROTOCOL, wanted, "a %s message instead of %s",
+                  codec_type_name(frame->type), wanted);
+
+    weft_error_text(error, "field", "type");
+    return status;
+}
+
+/* The client says why it goes, as one does that does not believe this listener. */
+static weft_status gave_up(const struct frame *frame, struct weft_error *error)
+{
+    struct codec_abort abort;
+    weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
+
+    return status != WEFT_OK
+               ? status
+               : weft_fail(error, abort.status, "auth", "the client refused: %s in %s",
+                           weft_status_name(abort.status), abort.phase);
 }
 
 /* HELLO is in: answer with a nonce and the proof that this listener knows the key. */
@@ -168,6 +184,9 @@ weft_status client_step(struct client *client, const struct client_identity *ide
     status = frame_receive(&client->link, &frame, error);
     if (status != WEFT_OK) {
         return status;
+    }
+    if (frame.type == CODEC_ABORT) {
+        return gave_up(&frame, error);
     }
     switch (client->state) {
     case CLIENT_HELLO:

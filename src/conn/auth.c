@@ -58,6 +58,13 @@ void auth_boot_key(const uint8_t job_key[32], uint8_t out[AUTH_KEY_BYTES])
     auth_hkdf(NULL, 0, job_key, 32, name, sizeof(name) - 1, out);
 }
 
+void auth_meeting_key(const uint8_t job_key[32], uint8_t out[32])
+{
+    static const char name[] = "weft-v1 after";
+
+    auth_hkdf(NULL, 0, job_key, 32, name, sizeof(name) - 1, out);
+}
+
 void auth_prove(const uint8_t key[AUTH_KEY_BYTES], enum auth_label label,
                 const void *hello, size_t hello_bytes, const void *rest,
                 size_t rest_bytes, uint8_t out[AUTH_MAC_BYTES])

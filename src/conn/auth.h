@@ -19,6 +19,9 @@ void auth_connection_key(const uint8_t cookie[16], const uint8_t *job_secret,
                          uint8_t out[AUTH_KEY_BYTES]);
 /* The rendezvous' key. */
 void auth_boot_key(const uint8_t job_key[32], uint8_t out[AUTH_KEY_BYTES]);
+/* The job key of the meeting after a job, which its processes that still run take for another
+ * job. */
+void auth_meeting_key(const uint8_t job_key[32], uint8_t out[32]);
 
 /* What a proof is for: it never stands for another. */
 enum auth_label {

@@ -47,6 +47,8 @@ struct conn_config {
     uint32_t pending_max;  /* clients not yet authenticated: 64 */
     bool over_management;  /* TCP by the management network, not the cable ... */
     bool management_first; /* ... or by the cable only when that fails */
+    /* How the listener's log words a refusal; NULL: weft_error_format. Always terminates. */
+    void (*word)(const struct weft_error *why, char *out, size_t out_bytes);
     /* What queues completed goes there; or NULL. Not owned. */
     struct conn_journal *journal;
     /* The connector's: what the connection is for, told under authentication. Opaque here. */
@@ -211,6 +213,10 @@ void conn_destroy(struct conn *conn);
  * ports of a NIC are NICs of their own. Only NCCL's policies read them. */
 void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
                           bool *out_splits_nics);
+
+/* Whether the policy's program opens this port at all: NCCL's by NCCL_IB_HCA. */
+bool conn_opens(struct io_env *env, enum rdma_policy policy,
+                const struct rdma_port *port);
 
 /* Whether `config` excludes this port. */
 bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port);

@@ -119,8 +119,7 @@ bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
     if (codec_decode_handle(handle, &decoded, &ignored) != WEFT_OK) {
         return false;
     }
-    if (memcmp(decoded.host_id, env->ops->hostinfo(env)->host_id,
-               sizeof(decoded.host_id)) == 0) {
+    if (memcmp(decoded.host_id, io_host_id(env), sizeof(decoded.host_id)) == 0) {
         return true;
     }
     return mesh_find_facing(local, local_addresses(rdma, config, local, sources, 64),
@@ -180,13 +179,19 @@ static void add_address_values(struct conn *conn)
 
 /* ---- TCP ---- */
 
+/* This end lacks something. */
+static bool is_shortage(int error_number)
+{
+    return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS;
+}
+
 /* The peer may be there later: it is not up yet, restarts, or has no slot free. */
 static bool may_pass(int error_number)
 {
     return error_number == 0 || error_number == ECONNREFUSED ||
            error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
            error_number == ECONNRESET || error_number == EPIPE ||
-           error_number == EMFILE || error_number == ENOBUFS;
+           is_shortage(error_number);
 }
 
 /* Nobody's coming helps an end that has no descriptor: it has as long as for a set-up. */
@@ -194,11 +199,7 @@ static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
 {
     struct conn_dial *dial = &conn->private->dial;
 
-    if (error_number != EMFILE && error_number != ENOBUFS) {
-        dial->short_ns = 0;
-    } else if (dial->short_ns == 0) {
-        dial->short_ns = now;
-    }
+    dial->short_ns = io_since(dial->short_ns, is_shortage(error_number), now);
     return now >= dial->patience_ns ||
            (dial->short_ns != 0 && now - dial->short_ns >= conn->config.total_ns);
 }
@@ -247,9 +248,9 @@ static weft_status start_dialling(struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
     struct conn_dial *dial = &conn->private->dial;
-    const struct io_hostinfo *info = env->ops->hostinfo(env);
 
-    if (memcmp(dial->handle.host_id, info->host_id, sizeof(info->host_id)) == 0) {
+    if (memcmp(dial->handle.host_id, io_host_id(env), sizeof(dial->handle.host_id)) ==
+        0) {
         find_ways_inside(conn);
     } else {
         find_ways(conn);
@@ -294,7 +295,7 @@ static weft_status send_hello(struct conn *conn)
     struct codec_hello hello = {.id = conn->id, .epoch = dial->handle.epoch};
 
     hello.attempt = ++dial->attempt;
-    memcpy(hello.host_id, env->ops->hostinfo(env)->host_id, sizeof(hello.host_id));
+    memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
     prove_hello(&private->link, &hello, dial->hello);
     if (private->deadline_ns == WEFT_NEVER) {
         private->deadline_ns = io_now(env) + conn->config.total_ns;
@@ -365,13 +366,6 @@ static weft_status tell_facts(struct conn *conn)
     return status;
 }
 
-static bool is_no_place(const struct weft_error *why)
-{
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
-
-    return phase != NULL && strcmp(phase->text, CONN_NO_PLACE) == 0;
-}
-
 weft_status conn_step_challenge(struct conn *conn)
 {
     struct conn_private *private = conn->private;
@@ -389,8 +383,8 @@ weft_status conn_step_challenge(struct conn *conn)
         return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
                         "lost before authentication");
     }
-    if (is_no_place(&why)) {
-        return next_way(conn, 0, "the listener has no place left");
+    if (prove_may_ask_after(&why)) {
+        return next_way(conn, 0, "the listener has no place left, or did not hear");
     }
     private->peer_gave_up = weft_error_value(&why, "peer_phase") != NULL;
     conn->error = why;

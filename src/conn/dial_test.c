@@ -294,6 +294,31 @@ START_TEST(a_cable_that_is_down_is_gone_around)
 }
 END_TEST
 
+/* As with a link that is down at one end only. */
+START_TEST(a_port_that_only_the_peer_knows_to_be_down_is_waited_for)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true, .host = 1};
+    struct weft_error other = {0};
+    struct conn *conn;
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 58});
+    bed_listen(&bed, 1);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_run(&bed, BED_MS, NULL);
+    ck_assert_int_eq(rdma_refresh(bed.hosts[1].rdma, NULL), WEFT_OK);
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 30 * BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_str_eq(conn->error.phase, "route");
+    ck_assert_str_eq(weft_error_value(&conn->error, "remote_inactive")->text, "p0");
+    ck_assert(conn_waits_for_port(conn, &conn->error));
+    weft_fail(&other, WEFT_ERR_ROUTE, "route", "no address of the peer faces this host");
+    ck_assert(!conn_waits_for_port(conn, &other));
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(a_host_without_addresses_cannot_listen)
 {
     struct bed bed;
@@ -326,6 +351,7 @@ int main(void)
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
     tcase_add_test(tcase, without_a_descriptor_patience_is_short);
     tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
+    tcase_add_test(tcase, a_port_that_only_the_peer_knows_to_be_down_is_waited_for);
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
                         (int)WEFT_LENGTH(foreign_cases));
     tcase_add_test(tcase, a_cable_that_is_down_is_gone_around);

@@ -37,6 +37,7 @@ struct conn_listener_private {
     struct recent recent[RECENT_MAX];
     uint32_t next_recent;
     weft_ns resume_ns; /* no accept before; 0: at once */
+    bool is_short;     /* of descriptors, or memory: told once */
     weft_ns next_log_ns;
     uint64_t unlogged;
 };
@@ -152,7 +153,7 @@ weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
     private->conn_kind = conn_kind;
     private->clients = weft_calloc(config->pending_max, sizeof(*private->clients));
     private->accepted = weft_calloc(config->pending_max, sizeof(struct conn *));
-    memcpy(handle.host_id, env->ops->hostinfo(env)->host_id, sizeof(handle.host_id));
+    memcpy(handle.host_id, io_host_id(env), sizeof(handle.host_id));
     env->ops->random(env, handle.cookie, sizeof(handle.cookie));
     env->ops->random(env, &handle.epoch, sizeof(handle.epoch));
     memcpy(private->identity.host_id, handle.host_id, sizeof(handle.host_id));
@@ -172,23 +173,32 @@ weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
 
 /* ---- clients ---- */
 
+static void word(const struct conn_listener *listener, const struct weft_error *why,
+                 char *out, size_t out_bytes)
+{
+    const struct conn_config *config = &listener->private->config;
+
+    (config->word != NULL ? config->word : weft_error_format)(why, out, out_bytes);
+}
+
 static void log_refusal(struct conn_listener *listener, const struct client *client,
                         const struct weft_error *error)
 {
     struct conn_listener_private *private = listener->private;
     struct io_env *env = env_of(listener);
     weft_ns now = io_now(env);
-    char ip[IO_IP_TEXT_BYTES];
+    char ip[IO_IP_TEXT_BYTES], text[300];
 
     if (now < private->next_log_ns) {
         private->unlogged++;
         return;
     }
     private->next_log_ns = now + LOG_EVERY_NS;
+    word(listener, error, text, sizeof(text));
     weft_log(env->log, WEFT_LOG_WARN,
-             "listener: client %s port %u refused in %s: %s (%llu more)",
-             io_ip_format(&client->source.ip, ip, sizeof(ip)), client->source.port,
-             error->phase, error->message, (unsigned long long)private->unlogged);
+             "listener: client %s port %u refused: %s (%llu more)",
+             io_ip_format(&client->source.ip, ip, sizeof(ip)), client->source.port, text,
+             (unsigned long long)private->unlogged);
     private->unlogged = 0;
 }
 
@@ -269,7 +279,7 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
     env->oob->endpoints(stream, NULL, &source);
     victim = find_victim(listener, &source.ip);
     if (victim != NULL) {
-        weft_fail(&error, WEFT_ERR_LIMIT, CONN_NO_PLACE, "too many clients wait");
+        weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
         refuse(listener, victim, &error);
     }
     client = find_slot(listener);
@@ -281,6 +291,23 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
     client_start(client, env, stream, io_now(env) + private->config.authenticate_ns);
     client->arrival = ++private->arrivals;
     listener->counters.pending++;
+}
+
+/* Out of descriptors or memory: the clients wait in the backlog. */
+static void hold_off(struct conn_listener *listener, int sys_errno)
+{
+    struct conn_listener_private *private = listener->private;
+    struct weft_error why = {0};
+    char text[300];
+
+    private->resume_ns = io_now(env_of(listener)) + PAUSE_NS;
+    if (private->is_short) {
+        return;
+    }
+    private->is_short = true;
+    weft_fail_errno(&why, sys_errno, "accept", "who comes has to wait");
+    word(listener, &why, text, sizeof(text));
+    weft_log(env_of(listener)->log, WEFT_LOG_WARN, "listener: %s", text);
 }
 
 static void accept_clients(struct conn_listener *listener)
@@ -301,10 +328,10 @@ static void accept_clients(struct conn_listener *listener)
                 break;
             }
             if (result == 0) {
+                private->is_short = false;
                 admit(listener, stream);
             } else if (result != ECONNABORTED && result != EINTR) {
-                /* Out of descriptors or memory: the clients wait in the backlog. */
-                private->resume_ns = io_now(env) + PAUSE_NS;
+                hold_off(listener, result);
                 return;
             }
             if (n + 1 == ACCEPTS_PER_LOOK) {
@@ -352,7 +379,7 @@ static void promote(struct conn_listener *listener, struct client *client)
         weft_fail(&error, WEFT_ERR_PROTOCOL, "duplicate",
                   "this connection was here before");
     } else if (private->n_accepted == private->config.pending_max) {
-        weft_fail(&error, WEFT_ERR_LIMIT, CONN_NO_PLACE,
+        weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE,
                   "too many connections wait to be taken");
     }
     if (error.status != WEFT_OK) {

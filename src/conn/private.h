@@ -18,8 +18,6 @@
 #define CONN_CLOSE_NS 1000000000     /* limit for draining flushed completions */
 #define CONN_BACKOFF_MIN_NS 10000000 /* first pause before a round of ways is retried */
 #define CONN_BACKOFF_MAX_NS 1000000000
-/* Phase of the ABORT of a listener whose places are taken: the client may come again. */
-#define CONN_NO_PLACE "limit"
 #define CONN_TX_BYTES (2 * CODEC_FRAME_MAX)
 
 /* A TCP path to the listener. */

@@ -16,6 +16,28 @@ void prove_hello(struct frame_link *link, struct codec_hello *hello,
     memcpy(out_frame, frame_last_sent(link, PROVE_HELLO_BYTES), PROVE_HELLO_BYTES);
 }
 
+static bool may_ask_after(const char *phase)
+{
+    return strcmp(phase, PROVE_NO_PLACE) == 0 || strcmp(phase, PROVE_TOO_LATE) == 0;
+}
+
+bool prove_may_ask_again(const struct frame *frame)
+{
+    struct weft_error ignored = {0};
+    struct codec_abort abort;
+
+    return frame->type == CODEC_ABORT &&
+           codec_decode_abort(frame->body, frame->n_bytes, &abort, &ignored) == WEFT_OK &&
+           may_ask_after(abort.phase);
+}
+
+bool prove_may_ask_after(const struct weft_error *error)
+{
+    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+
+    return phase != NULL && may_ask_after(phase->text);
+}
+
 /* The listener refused, and said why before anyone was authenticated. */
 static weft_status refused(const struct frame *frame, struct weft_error *error)
 {
@@ -79,6 +101,9 @@ weft_status prove_answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BYT
     if (frame.type == CODEC_ABORT) {
         return refused(&frame, error);
     }
-    return weft_fail(error, WEFT_ERR_PROTOCOL, "auth",
-                     "a %s message instead of a challenge", codec_type_name(frame.type));
+    status =
+        weft_fail(error, WEFT_ERR_PROTOCOL, "auth", "a %s message instead of a challenge",
+                  codec_type_name(frame.type));
+    weft_error_text(error, "field", "type");
+    return status;
 }

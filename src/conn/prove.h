@@ -7,6 +7,10 @@
 
 #define PROVE_HELLO_BYTES (CODEC_HEADER_BYTES + CODEC_HELLO_BYTES)
 
+/* Phases in which a listener refuses who may ask again. */
+#define PROVE_NO_PLACE "limit"
+#define PROVE_TOO_LATE "authenticate" /* it did not hear what it waited for */
+
 /* Queues HELLO with a fresh nonce on a new link; keeps its bytes for the proofs. */
 void prove_hello(struct frame_link *link, struct codec_hello *hello,
                  uint8_t out_frame[PROVE_HELLO_BYTES]);
@@ -16,5 +20,10 @@ void prove_hello(struct frame_link *link, struct codec_hello *hello,
 weft_status prove_answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BYTES],
                          const uint8_t hello[PROVE_HELLO_BYTES],
                          struct weft_error *error) WEFT_MUST_CHECK;
+/* Whether `frame` is a listener's refusal of one who may ask again; it has no seal if the listener
+ * did not know yet who this end is. Whoever forges that only makes this end dial again. */
+bool prove_may_ask_again(const struct frame *frame);
+/* Likewise, of a refusal that prove_answer told. */
+bool prove_may_ask_after(const struct weft_error *error);
 
 #endif

@@ -150,9 +150,24 @@ static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t m
                : (uint8_t)value;
 }
 
+static struct rdma_patience patience_of(const struct conn *conn)
+{
+    struct io_env *env = conn_env(conn);
+    struct rdma_patience patience = {
+        .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, conn->config.timeout),
+        .retry_cnt = nccl_setting(conn, "NCCL_IB_RETRY_CNT", 7, conn->config.retry_cnt),
+        .rnr_retry = RNR_RETRY_FOR_EVER,
+    };
+
+    rdma_lower_patience(conn->config.policy,
+                        env->ops->setting(env, "NCCL_MESH_FAST_FAIL"), &patience);
+    return patience;
+}
+
 static void init_qps(struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
+    struct rdma_patience patience = patience_of(conn);
 
     for (uint32_t i = 0; i < conn->n_qps; i++) {
         const struct conn_rail *rail = &conn->rails[i % conn->n_rails];
@@ -166,11 +181,10 @@ static void init_qps(struct conn *conn)
             .max_inline_bytes = CONN_INLINE_WISH,
             .max_inline_is_raw = nccl_setting(conn, "NCCL_IB_USE_INLINE", 1, 0) != 0,
             .max_rd_atomic = own_rd_atomic(conn, i % conn->n_rails),
-            .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, conn->config.timeout),
-            .retry_cnt =
-                nccl_setting(conn, "NCCL_IB_RETRY_CNT", 7, conn->config.retry_cnt),
+            .timeout = patience.timeout,
+            .retry_cnt = patience.retry_cnt,
             .retry_cnt_is_raw = conn->config.policy != RDMA_POLICY_WEFT,
-            .rnr_retry = RNR_RETRY_FOR_EVER,
+            .rnr_retry = patience.rnr_retry,
             .min_rnr_timer = MIN_RNR_TIMER,
             .traffic_class = conn->config.traffic_class,
         };
@@ -185,7 +199,30 @@ static void init_qps(struct conn *conn)
     }
 }
 
-/* Receives for WRITE_WITH_IMM: no memory, only a place in the queue. */
+/* Receives for WRITE_WITH_IMM: no memory, only a place in the queue. `again`: of those queues that
+ * lost them to a reset. */
+static weft_status fill_queues(struct conn *conn, bool again)
+{
+    for (uint32_t i = 0; i < conn->n_qps; i++) {
+        struct rdma_qp *qp = &conn->qps[i];
+
+        for (uint32_t k = 0; (!again || qp->has_lost_receives) && k < conn->recv_posted;
+             k++) {
+            struct ibv_recv_wr wr = {.wr_id = CONN_WR_RECV}, *bad = NULL;
+            struct io_device *device = device_of(&conn->rails[i % conn->n_rails]);
+            int result = device->ops->post_recv(qp->qp, &wr, &bad);
+
+            if (result != 0) {
+                return weft_fail_errno(&conn->error, result, "init",
+                                       "post_recv %u of %u on qp %u", k,
+                                       conn->recv_posted, i);
+            }
+        }
+        qp->has_lost_receives = false;
+    }
+    return WEFT_OK;
+}
+
 static weft_status post_receives(struct conn *conn)
 {
     conn->recv_posted = conn->config.recv_wr_max;
@@ -201,20 +238,7 @@ static weft_status post_receives(struct conn *conn)
             conn->max_inline_bytes = cap->max_inline_data;
         }
     }
-    for (uint32_t i = 0; i < conn->n_qps; i++) {
-        for (uint32_t k = 0; k < conn->recv_posted; k++) {
-            struct ibv_recv_wr wr = {.wr_id = CONN_WR_RECV}, *bad = NULL;
-            struct io_device *device = device_of(&conn->rails[i % conn->n_rails]);
-            int result = device->ops->post_recv(conn->qps[i].qp, &wr, &bad);
-
-            if (result != 0) {
-                return weft_fail_errno(&conn->error, result, "init",
-                                       "post_recv %u of %u on qp %u", k,
-                                       conn->recv_posted, i);
-            }
-        }
-    }
-    return WEFT_OK;
+    return fill_queues(conn, false);
 }
 
 /* Progresses all QPs; AGAIN while any moves. */
@@ -306,8 +330,9 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
         out->max_msg_bytes = max_msg < out->max_msg_bytes ? max_msg : out->max_msg_bytes;
     }
     for (uint32_t i = 0; i < conn->n_qps; i++) {
-        out->qps[i] = (struct codec_qp){.qpn = conn->qps[i].qp->qp_num,
-                                        .psn = conn->qps[i].config.psn};
+        out->qps[i] = (struct codec_qp){
+            .qpn = rdma_told_qpn(conn->config.policy, conn->qps[i].qp->qp_num),
+            .psn = conn->qps[i].config.psn};
     }
 }
 
@@ -346,10 +371,14 @@ static void tell_peers(struct conn *conn)
 
 weft_status conn_connect_qps(struct conn *conn)
 {
+    weft_status status;
+
     if (conn->qps[0].state == RDMA_QP_INIT && conn->max_msg_bytes == 0) {
         tell_peers(conn);
     }
-    return progress_qps(conn, &conn->error);
+    status = progress_qps(conn, &conn->error);
+    /* The peer sends once both ends are ready. */
+    return status == WEFT_OK ? fill_queues(conn, true) : status;
 }
 
 /* What keeps one end from its neighbour mostly keeps the other as well. */

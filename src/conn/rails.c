@@ -115,6 +115,9 @@ static void choose_told(struct conn *conn)
     }
     private->n_local = 0;
     for (uint32_t i = 0; i < rdma->n_ports && private->n_local < CODEC_PORTS_MAX; i++) {
+        if (!conn_opens(rdma->env, conn->config.policy, &rdma->ports[i])) {
+            continue;
+        }
         if (rdma->n_ports > CODEC_PORTS_MAX && !faces_peer(conn, &rdma->ports[i]) &&
             n_facing + n_others++ >= CODEC_PORTS_MAX) {
             continue;
@@ -162,8 +165,7 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
         out->peer.wants_answer = conn->config.wants_answer;
     }
     weft_format(out->peer.host, sizeof(out->peer.host), "%s", env->name);
-    memcpy(out->peer.host_id, env->ops->hostinfo(env)->host_id,
-           sizeof(out->peer.host_id));
+    memcpy(out->peer.host_id, io_host_id(env), sizeof(out->peer.host_id));
     out->peer.n_ports = private->n_local;
     memcpy(out->peer.ports, private->local, sizeof(private->local));
 }
@@ -199,6 +201,11 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
     struct weft_error *error = &conn->error;
     char gid[IO_IP_TEXT_BYTES];
 
+    if (rail_index < private->n_qps_made && conn->qps[rail_index].remote.qpn != 0) {
+        weft_error_int(error, "local_qpn", conn->qps[rail_index].qpn);
+        weft_error_int(error, "remote_qpn", conn->qps[rail_index].remote.qpn);
+    }
+    weft_error_int(error, "rails", conn->n_rails);
     weft_error_text(error, "local_port", local->name);
     weft_error_text(error, "local_gid",
                     rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
@@ -235,12 +242,20 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_
                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
 }
 
+bool conn_opens(struct io_env *env, enum rdma_policy policy, const struct rdma_port *port)
+{
+    bool reads =
+        policy == RDMA_POLICY_NCCL_2_25 || policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+
+    return !reads || rdma_nccl_opens(env->ops->setting(env, "NCCL_IB_HCA"),
+                                     port->device->name, port->port);
+}
+
 static bool is_same_host(const struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
 
-    return memcmp(conn->peer.host_id, env->ops->hostinfo(env)->host_id,
-                  sizeof(conn->peer.host_id)) == 0;
+    return memcmp(conn->peer.host_id, io_host_id(env), sizeof(conn->peer.host_id)) == 0;
 }
 
 static weft_status choose(struct conn *conn, uint32_t *out_n)

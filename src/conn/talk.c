@@ -20,9 +20,12 @@ weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *bo
 
 static weft_status out_of_order(struct conn *conn, enum codec_type type)
 {
-    return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, codec_type_name(type),
-                     "a %s message in state %s", codec_type_name(type),
-                     conn_state_name(conn->state));
+    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, codec_type_name(type),
+                                   "a %s message in state %s", codec_type_name(type),
+                                   conn_state_name(conn->state));
+
+    weft_error_text(&conn->error, "field", "type");
+    return status;
 }
 
 /* "rtr.1" is phase "rtr" on rail 1, which this end may be through with. */
@@ -124,16 +127,9 @@ static bool is_before_facts(const struct conn *conn)
     return conn->is_connector && conn->state == CONN_AUTH && !conn_got(conn, CODEC_FACTS);
 }
 
-/* A listener without a place left says so, without a seal if it did not know yet who this end
- * is. Whoever forges that only makes this end dial again. */
-static bool says_no_place(const struct conn *conn, const struct frame *frame)
+static bool may_ask_again(const struct conn *conn, const struct frame *frame)
 {
-    struct weft_error ignored = {0};
-    struct codec_abort abort;
-
-    return is_before_facts(conn) && frame->type == CODEC_ABORT &&
-           codec_decode_abort(frame->body, frame->n_bytes, &abort, &ignored) == WEFT_OK &&
-           strcmp(abort.phase, CONN_NO_PLACE) == 0;
+    return is_before_facts(conn) && prove_may_ask_again(frame);
 }
 
 static weft_status take(struct conn *conn, const struct frame *frame)
@@ -142,7 +138,7 @@ static weft_status take(struct conn *conn, const struct frame *frame)
     struct codec_facts facts;
     weft_status status;
 
-    if (says_no_place(conn, frame)) {
+    if (may_ask_again(conn, frame)) {
         return conn_turned_away(conn, 0);
     }
     if (frame->type == CODEC_ABORT) {
@@ -234,7 +230,7 @@ weft_status conn_listen_to_peer(struct conn *conn)
             }
         }
     } while (status == WEFT_OK && link->stream != NULL); /* NULL: turned away */
-    if (status == WEFT_ERR_PROTOCOL && says_no_place(conn, &frame)) {
+    if (status == WEFT_ERR_PROTOCOL && may_ask_again(conn, &frame)) {
         return conn_turned_away(conn, 0);
     }
     return judge(conn, status, &why);

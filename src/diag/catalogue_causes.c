@@ -198,6 +198,7 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_PEER_RECEIVER_LATE,
         .code = "peer.receiver_late",
+        .example = "scenarios/field/s33-receiver-late.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
         .cause =

@@ -127,7 +127,10 @@ static const struct diag_entry entries[] = {
             "In a partial mesh not every pair has a cable. Programs that connect every "
             "pair, or trees over the ranks, try it all the same: in a ring of four the "
             "rings connect and ncclTransportTreeConnect dies. All ports of both hosts "
-            "are known here, each has an address, and each faces a third host.",
+            "are known here, each has an address, and each faces a third host. Where "
+            "they are meant to reach each other by IP over a third, a route is missing "
+            "at "
+            "the end that fails (ip route get ADDRESS).",
     },
     {
         .id = DIAG_ADDR_MISSING,

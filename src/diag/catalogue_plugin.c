@@ -70,9 +70,10 @@ static const struct diag_entry entries[] = {
         .explanation =
             "Asked for a GPU, weft never takes host memory instead: what was "
             "measured or checked would not be what was asked for. The evidence "
-            "has the call of CUDA's driver that failed and its result: 100 is "
-            "no device, 803 a library that does not fit the kernel's driver, "
-            "as after an update without a restart or in a container.",
+            "has the call of CUDA's driver that failed and its result: 46 is a "
+            "GPU in exclusive mode that another process has, 100 is no device, "
+            "803 a library that does not fit the kernel's driver, as after an "
+            "update without a restart or in a container.",
     },
     {
         .id = DIAG_CONN_VERSION,

@@ -50,7 +50,9 @@ static const struct diag_entry entries[] = {
             "nobody answers and goes on with the others, so that the job works, and runs "
             "at "
             "a fraction of its rate. Nothing failed, and nobody would look: hence a "
-            "warning.\n\n"
+            "warning. While the job runs the port is tried again, after a second and "
+            "then ever more rarely, down to once a minute: where it works by then it is "
+            "used, and there is no finding.\n\n"
             "The failure that the port was left out for is judged like any other; "
             "`because` is its cause, or `undetermined` with the candidates beside it.",
     },

@@ -388,6 +388,7 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     diag_inspect_survived(input, out);
     diag_inspect_slots(input, out);
     diag_inspect_left_out(input, out);
+    diag_inspect_lanes(input, out);
     inspect_order(input, out);
     sort_by_severity(out);
 }

@@ -119,6 +119,7 @@ struct diag_host {
     int64_t memlock_bytes; /* INT64_MAX: unlimited */
     char policy[32];       /* that chose its ports and GIDs; "" unknown */
     int64_t gid_index;     /* that its settings fix; DIAG_NO_GID_INDEX, or IO_UNKNOWN */
+    enum diag_known forwards_ip; /* net.ipv4.ip_forward */
     enum diag_known merges_nics; /* that policy takes the ports of one NIC for one */
     bool has_uses;               /* false: it is not known what its connections used */
     struct diag_use *uses;       /* Owned [n_uses] */

@@ -145,6 +145,10 @@ static bool forget(struct diag_input *input, unsigned k)
             return true;
         }
         if (k-- == 0) {
+            host->forwards_ip = DIAG_UNKNOWN;
+            return true;
+        }
+        if (k-- == 0) {
             host->has_uses = false;
             host->n_uses = 0;
             return true;
@@ -268,6 +272,7 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
         *refusal = (struct diag_error){.at_ns = is_earlier ? 999 : 1001};
         weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
         weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+        weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
         diag(&s.input, &findings);
         ck_assert_uint_eq(findings.n, is_earlier ? 2 : 1);
         ck_assert_str_eq(findings.items[0].entry->code, "link.down");
@@ -370,6 +375,7 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
     s.failure->at_ns = 5000;
     waited = &s.b->errors[s.b->n_errors++];
     weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 did not come");
+    weft_error_text(&waited->error, "rendezvous", "10.0.0.1");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     waited->at_ns = 900000005000;
     waited->source = DIAG_HEARSAY;

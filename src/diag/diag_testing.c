@@ -44,6 +44,7 @@ static void init_host(struct diag_host *host, const char *name)
                                .has_events = true,
                                .policy = "nccl-2.25",
                                .gid_index = DIAG_NO_GID_INDEX,
+                               .forwards_ip = DIAG_NO,
                                .merges_nics = DIAG_YES};
     weft_format(host->name, sizeof(host->name), "%s", name);
     weft_format(host->state, sizeof(host->state), "connect");
@@ -64,7 +65,7 @@ void scene_set_address(struct diag_port *port, const char *address)
 void scene_set(struct scene *s)
 {
     s->input.rank_order = (struct diag_rank_order){.is_known = true};
-    s->input.hosts = weft_calloc(2, sizeof(*s->input.hosts));
+    s->input.hosts = weft_calloc(3, sizeof(*s->input.hosts));
     s->input.n_hosts = 2;
     s->a = &s->input.hosts[0];
     s->b = &s->input.hosts[1];
@@ -336,6 +337,38 @@ static void bad_order(struct scene *s)
     s->a->n_errors = 0;
 }
 
+/* Neither end has a cable to the other: p0 of both lead to carpathia. */
+static void forward_off(struct scene *s)
+{
+    struct diag_host *between = &s->input.hosts[s->input.n_hosts++];
+
+    init_host(between, "carpathia");
+    add_port(between, "p0", "192.168.101.9/24");
+    add_port(between, "p1", "192.168.100.9/24");
+    s->a->n_ports = 1;
+    s->b->n_ports = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct diag_port *port = &s->input.hosts[i].ports[0];
+
+        port->counters[DIAG_ICRC_ERRORS] = port->counters[DIAG_RX_PAUSES] = 0;
+    }
+    scene_loses_packets(s);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
+}
+
+static void forward_blocked(struct scene *s)
+{
+    forward_off(s);
+    s->input.hosts[2].forwards_ip = DIAG_YES;
+}
+
+/* What the ends would forward does not count. */
+static void forward_by_ends(struct scene *s)
+{
+    forward_off(s);
+    s->a->forwards_ip = s->b->forwards_ip = DIAG_YES;
+}
+
 static void unexplained(struct scene *s)
 {
     scene_loses_packets(s);
@@ -375,6 +408,7 @@ const struct scene_case scene_cases[] = {
     {wrong_data, "data.wrong", "titanic"},
     {bad_order, "mesh.rank_order", ""},
     {scene_merged, "route.merged_nic", "titanic:p0 -> iceberg"},
+    {scene_merged_here, "route.merged_one_end", "titanic:p1 -> iceberg"},
     {scene_crossed, "route.crossed_planes", "titanic:p0 -> iceberg"},
     {scene_blind, "route.listener_blind", "titanic:p0 -> iceberg"},
     {scene_coarse, "route.prefix_collision", "titanic:p0 -> iceberg"},
@@ -394,8 +428,10 @@ const struct scene_case scene_cases[] = {
     {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},
     {scene_paused, "link.pause_storm", "titanic:p0 -> iceberg"},
     {scene_firewall, "host.firewall_roce", "titanic:p0 -> iceberg"},
+    {scene_truncated, "conn.qpn_truncated", "titanic:p0 -> iceberg"},
     {scene_rp_filter, "host.rp_filter", "titanic:p0 -> iceberg"},
     {scene_filtered, "conn.filtered", "titanic -> iceberg"},
+    {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
     {scene_kernel_memory, "host.kernel_memory", "titanic"},
@@ -403,9 +439,13 @@ const struct scene_case scene_cases[] = {
     {scene_full, "device.qp_limit", "titanic"},
     {scene_rejected, "device.rejected", "titanic"},
     {scene_device_failed, "device.failed", "titanic"},
+    {scene_no_descriptor, "host.fd_limit", "titanic"},
     {scene_hearsay, "neigh.arp_ignored", "iceberg:p1 -> titanic"},
     {scene_port_event, "link.down", "titanic:p0 -> iceberg"},
     {scene_way_to_relay, "link.down", "titanic:p0 -> iceberg"},
+    {forward_off, "route.forward_off", "titanic:p0 -> iceberg"},
+    {forward_by_ends, "route.forward_off", "titanic:p0 -> iceberg"},
+    {forward_blocked, "route.forward_blocked", "titanic:p0 -> iceberg"},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
 const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));

@@ -41,6 +41,7 @@ void scene_set_address(struct diag_port *port, const char *address);
 /* ---- scenes_testing.c: what `write` of a case may be ---- */
 
 void scene_merged(struct scene *s);
+void scene_merged_here(struct scene *s);
 void scene_crossed(struct scene *s);
 void scene_blind(struct scene *s);
 void scene_coarse(struct scene *s);
@@ -60,15 +61,18 @@ void scene_lossy(struct scene *s);
 void scene_corrupting(struct scene *s);
 void scene_paused(struct scene *s);
 void scene_firewall(struct scene *s);
+void scene_truncated(struct scene *s);
 void scene_rp_filter(struct scene *s);
 void scene_filtered(struct scene *s);
 void scene_late(struct scene *s);
+void scene_loopback(struct scene *s);
 void scene_receiver_late(struct scene *s);
 void scene_kernel_memory(struct scene *s);
 void scene_forbidden(struct scene *s);
 void scene_full(struct scene *s);
 void scene_rejected(struct scene *s);
 void scene_device_failed(struct scene *s);
+void scene_no_descriptor(struct scene *s);
 void scene_hearsay(struct scene *s);
 void scene_port_event(struct scene *s);
 void scene_way_to_relay(struct scene *s);

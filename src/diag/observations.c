@@ -191,6 +191,7 @@ json_t *diag_host_encode(const struct diag_host *host)
     put_text(object, "policy", host->policy);
     put_int(object, "gid_index", host->gid_index);
     put_known(object, "merges_nics", host->merges_nics);
+    put_known(object, "forwards_ip", host->forwards_ip);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
     for (uint32_t i = 0; i < host->n_errors; i++) {
         json_array_append_new(errors, encode_error(&host->errors[i]));

@@ -287,6 +287,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     get_text(at, object, "policy", out->policy, sizeof(out->policy));
     out->gid_index = get_int(at, object, "gid_index", IO_UNKNOWN);
     out->merges_nics = get_known(at, object, "merges_nics");
+    out->forwards_ip = get_known(at, object, "forwards_ip");
     decode_uses(at, object, out);
     out->ports = decode_ports(at, object, &out->n_ports);
     out->errors = weft_calloc(out->n_errors + 1, sizeof(*out->errors));

@@ -64,6 +64,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_dropper(c, DIAG_RX_FILTERED_PORT, out);
     } else if (out->entry->id == DIAG_HOST_RP_FILTER) {
         name_dropper(c, DIAG_RX_FILTERED_SOURCE, out);
+    } else if (out->entry->id == DIAG_ROUTE_FORWARD_OFF ||
+               out->entry->id == DIAG_ROUTE_FORWARD_BLOCKED) {
+        diag_evidence_text(out, "over", diag_host_between(c)->name);
     } else if (out->entry->place == DIAG_AT_PORTS) {
         name_facing(c, out);
     }

@@ -210,6 +210,12 @@ static bool is_mesh(const char *value)
            strstr(value, "MESH") != NULL;
 }
 
+/* Of nccl.conf: a blank or a remark behind a name, which NCCL takes for a part of it. */
+static bool has_tail(const char *value)
+{
+    return strpbrk(value, " \t\r#") != NULL;
+}
+
 /* NCCL_NET_PLUGIN=none is what scripts for NCCL's own network leave behind. */
 static void look_at_choice(const struct diag_host *host,
                            const struct diag_preflight *more, struct diag_findings *out)
@@ -221,7 +227,8 @@ static void look_at_choice(const struct diag_host *host,
         say_setting(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_ERROR, host, plugin);
     } else if (plugin == NULL && more->has_plugin == DIAG_YES) {
         say(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_INFO, host, NULL);
-    } else if (plugin != NULL && more->has_plugin == DIAG_NO) {
+    } else if (plugin != NULL &&
+               (more->has_plugin == DIAG_NO || has_tail(plugin->value))) {
         say_setting(out, DIAG_PLUGIN_NOT_FOUND, DIAG_ERROR, host, plugin);
     }
     if (net != NULL && !is_mesh(net->value)) {

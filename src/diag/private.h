@@ -99,6 +99,8 @@ enum diag_known diag_facing_one_way(const struct diag_port *a, const struct diag
 enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remote);
 /* The port has an address that is not link-local. */
 enum diag_known diag_has_address(const struct diag_port *port);
+/* Does `port` face some port of `ports`? */
+enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_ports ports);
 /* What `port`'s table says of `gid`, or NULL. */
 const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid);
@@ -114,17 +116,25 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
 typedef enum diag_known diag_test(const struct diag_case *c);
 
 /* rules_route.c: which port, which address */
-diag_test diag_is_merged_nic, diag_is_crossed_planes, diag_is_prefix_collision,
-    diag_is_listener_blind, diag_is_wrong_nic, diag_is_link_local_route,
-    diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order, diag_is_addr_missing,
-    diag_is_prefix_mismatch, diag_is_no_facing_port, diag_is_addr_duplicate,
-    diag_is_peer_address, diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local,
-    diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2;
+diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
+    diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
+    diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
+    diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
+    diag_is_addr_duplicate, diag_is_peer_address, diag_is_one_family, diag_is_fixed_index,
+    diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down,
+    diag_is_facing_without_v2;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
     diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_black_hole,
     diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
-    diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_pause_storm;
+    diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
+    diag_is_pause_storm;
+/* rules_program.c: what a program tells its peer */
+diag_test diag_is_qpn_truncated, diag_is_loopback;
+/* rules_transit.c: over a third host */
+diag_test diag_is_forward_off, diag_is_forward_blocked;
+/* A host that both ports lead to, or NULL. */
+const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes and limits */
 diag_test diag_is_memlock, diag_is_peer_late, diag_is_own_lateness, diag_is_filtered,
     diag_is_certain;
@@ -152,6 +162,11 @@ void diag_place(const struct diag_case *c, struct diag_finding *out);
 
 /* Cards whose PCIe link is narrower or slower than it could be, and than their ports. */
 void diag_inspect_slots(const struct diag_input *input, struct diag_findings *out);
+
+/* ---- slow_lane.c ---- */
+
+/* Pairs of hosts whose fastest cable carries nothing; none where something failed. */
+void diag_inspect_lanes(const struct diag_input *input, struct diag_findings *out);
 
 /* ---- left_out.c ---- */
 

@@ -28,6 +28,7 @@ struct hypothesis {
 /* A port that does not face the peer, and nothing that does. */
 #define WRONG_PORT                                                                       \
     {DIAG_ROUTE_MERGED_NIC, diag_is_merged_nic},                                         \
+        {DIAG_ROUTE_MERGED_ONE_END, diag_is_merged_one_end},                             \
         {DIAG_ROUTE_CROSSED_PLANES, diag_is_crossed_planes},                             \
         {DIAG_ROUTE_PREFIX_COLLISION, diag_is_prefix_collision},                         \
         {DIAG_ROUTE_LISTENER_BLIND, diag_is_listener_blind},                             \
@@ -78,6 +79,7 @@ static const struct hypothesis lost[] = {
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
     {DIAG_GID_MISSING, diag_is_gid_gone},
     {DIAG_GID_TYPE_MISMATCH, diag_is_type_mismatch},
+    {DIAG_CONN_QPN_TRUNCATED, diag_is_qpn_truncated},
     {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch},
     {DIAG_LINK_BLACK_HOLE, diag_is_black_hole},
     WRONG_GID,
@@ -85,6 +87,8 @@ static const struct hypothesis lost[] = {
     {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
     {DIAG_HOST_RP_FILTER, diag_is_rp_filter},
     WRONG_PORT,
+    {DIAG_ROUTE_FORWARD_OFF, diag_is_forward_off},
+    {DIAG_ROUTE_FORWARD_BLOCKED, diag_is_forward_blocked},
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
     {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
@@ -129,18 +133,18 @@ static const struct hypothesis forbidden[] = {{DIAG_HOST_PERMISSION, diag_is_cer
 static const struct hypothesis no_gid[] = {{DIAG_GID_MISSING, diag_is_certain}};
 static const struct hypothesis no_netdev[] = {{DIAG_GID_NO_NETDEV, diag_is_certain}};
 static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, diag_is_certain}};
-static const struct hypothesis refused[] = {{DIAG_PEER_DEAD, diag_peer_died},
+static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
+                                            {DIAG_PEER_DEAD, diag_peer_died},
                                             {DIAG_PEER_LATE, diag_is_own_lateness},
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
 static const struct hypothesis unanswered[] = {
-    {DIAG_PEER_DEAD, diag_peer_died},
-    {DIAG_PEER_LATE, diag_is_peer_late},
-    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
-    {DIAG_CONN_FILTERED, diag_is_filtered},
-    {DIAG_CONN_TIMEOUT, diag_is_certain}};
+    {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},
+    {DIAG_PEER_LATE, diag_is_peer_late},    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_CONN_FILTERED, diag_is_filtered}, {DIAG_CONN_TIMEOUT, diag_is_certain}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
+static const struct hypothesis no_descriptor[] = {{DIAG_HOST_FD_LIMIT, diag_is_certain}};
 static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
 struct symptom {
@@ -280,6 +284,9 @@ static struct symptom symptom_of(const struct diag_case *c)
     }
     if (c->wc_status != 0) {
         return of_completion(c->wc_status);
+    }
+    if (c->sys_errno == EMFILE || c->sys_errno == ENFILE) {
+        return SYMPTOM(no_descriptor); /* whatever was to be opened */
     }
     if (c->phase[0] == '\0') {
         return UNHEARD_OF; /* the same errno means one thing of a verb, another of a stream */

@@ -281,11 +281,14 @@ static enum diag_known was_paused(const struct diag_port *port)
 
 /* Pauses are everyday life where flow control is on; where nothing moves any more although
  * nothing was lost, they are the reason. */
+enum diag_known diag_is_paused(const struct diag_case *c)
+{
+    return diag_or(was_paused(c->local_port), was_paused(c->remote_port));
+}
+
 enum diag_known diag_is_pause_storm(const struct diag_case *c)
 {
-    enum diag_known paused =
-        diag_or(was_paused(c->local_port), was_paused(c->remote_port));
     enum diag_known lost = diag_or(loses_out(c), loses_in(c));
 
-    return diag_and(paused, diag_not(lost));
+    return diag_and(diag_is_paused(c), diag_not(lost));
 }

@@ -103,7 +103,56 @@ enum diag_known diag_is_merged_nic(const struct diag_case *c)
                     diag_and(merged, diag_or(siblings_face(c), is_subnet_aware(c))));
 }
 
-static enum diag_known faces_one_of(const struct diag_port *port, struct diag_ports ports)
+/* Whether a program that merges made one NIC of `port` and others. */
+static enum diag_known is_merged(const struct diag_host *host, struct diag_ports ports,
+                                 const struct diag_port *port)
+{
+    enum diag_known shares = has_sibling(ports, port);
+
+    if (shares != DIAG_YES) {
+        return shares;
+    }
+    if (host == NULL || host->policy[0] == '\0') {
+        return DIAG_UNKNOWN;
+    }
+    return diag_and(host->merges_nics,
+                    diag_known_of(strncmp(host->policy, "nccl-", 5) == 0));
+}
+
+/* Does another port of the NIC of `port` face `other`? */
+static enum diag_known sibling_faces(struct diag_ports ports,
+                                     const struct diag_port *port,
+                                     const struct diag_port *other)
+{
+    enum diag_known answer = port == NULL || other == NULL ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; answer != DIAG_UNKNOWN && i < ports.n; i++) {
+        answer = diag_or(answer, diag_and(is_sibling(port, &ports.items[i]),
+                                          diag_facing(&ports.items[i], other)));
+    }
+    return answer;
+}
+
+/* The right port of a merged NIC faces the other end, this one only comes along: a connection of
+ * one rail takes one port, whatever shares its card. */
+enum diag_known diag_is_merged_one_end(const struct diag_case *c)
+{
+    int64_t n_rails = diag_number(c, "rails");
+    enum diag_known spreads =
+        n_rails == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(n_rails > 1);
+    enum diag_known here = is_merged(c->host, c->local, c->local_port);
+    enum diag_known there = is_merged(c->peer, c->remote, c->remote_port);
+    enum diag_known only_here =
+        diag_and(diag_and(here, diag_not(there)),
+                 sibling_faces(c->local, c->local_port, c->remote_port));
+    enum diag_known only_there =
+        diag_and(diag_and(there, diag_not(here)),
+                 sibling_faces(c->remote, c->remote_port, c->local_port));
+
+    return diag_and(diag_and(is_wrong(c), spreads), diag_or(only_here, only_there));
+}
+
+enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_ports ports)
 {
     enum diag_known answer = port == NULL || ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
 
@@ -116,8 +165,8 @@ static enum diag_known faces_one_of(const struct diag_port *port, struct diag_po
 /* Both ports lead to the right host, and yet not to each other. */
 enum diag_known diag_is_crossed_planes(const struct diag_case *c)
 {
-    return diag_and(is_wrong(c), diag_and(faces_one_of(c->local_port, c->remote),
-                                          faces_one_of(c->remote_port, c->local)));
+    return diag_and(is_wrong(c), diag_and(diag_faces_one_of(c->local_port, c->remote),
+                                          diag_faces_one_of(c->remote_port, c->local)));
 }
 
 static enum diag_known same_coarse_subnet(const struct diag_case *c)
@@ -311,8 +360,8 @@ static enum diag_known all_elsewhere(const struct diag_case *c, struct diag_port
             const char *name = c->input->hosts[h].name;
 
             if (strcmp(name, c->host->name) != 0 && strcmp(name, c->peer_name) != 0) {
-                faces = diag_or(
-                    faces, faces_one_of(&ports.items[i], diag_ports_of(c->input, name)));
+                faces = diag_or(faces, diag_faces_one_of(&ports.items[i],
+                                                         diag_ports_of(c->input, name)));
             }
         }
         answer = diag_and(answer, faces);

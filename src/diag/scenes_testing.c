@@ -48,6 +48,15 @@ void scene_merged(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
 }
 
+/* Titanic's p0 and p1 are a PF and a VF of one NIC; iceberg has none that shares a card. */
+void scene_merged_here(struct scene *s)
+{
+    s->a->ports[1].device = s->a->ports[0].device;
+    weft_error_int(&s->failure->error, "rails", 2);
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
+}
+
 /* A second cable between the two, and the NICs are paired crosswise. */
 void scene_crossed(struct scene *s)
 {
@@ -213,6 +222,26 @@ void scene_firewall(struct scene *s)
     s->b->ports[1].counters[DIAG_RX_FILTERED_PORT] = 40;
 }
 
+/* Both devices have made more queue pairs than 16 bits count. */
+void scene_truncated(struct scene *s)
+{
+    struct diag_error *other = &s->b->errors[s->b->n_errors++];
+
+    weft_format(s->a->policy, sizeof(s->a->policy), "mesh-plugin-2026-01");
+    weft_format(s->b->policy, sizeof(s->b->policy), "mesh-plugin-2026-01");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    weft_error_int(&s->failure->error, "small_passed", 0);
+    weft_error_int(&s->failure->error, "local_qpn", 0x12347);
+    weft_error_int(&s->failure->error, "remote_qpn", 0x2350);
+    aim_well(s);
+    weft_format(other->peer, sizeof(other->peer), "titanic");
+    weft_fail(&other->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    weft_error_int(&other->error, "small_passed", 0);
+    weft_error_int(&other->error, "local_qpn", 0x12350);
+    weft_error_int(&other->error, "remote_qpn", 0x2347);
+    count(s, 100, 100, 100, 100);
+}
+
 void scene_rp_filter(struct scene *s)
 {
     probe_fails(s);
@@ -231,10 +260,24 @@ void scene_late(struct scene *s)
     struct diag_error *refusal = &s->b->errors[s->b->n_errors++];
 
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "it did not come");
+    weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
     s->failure->at_ns = 1000;
     *refusal = (struct diag_error){.at_ns = 2000};
     weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
     weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+    weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
+}
+
+/* Iceberg, whose list of hosts was written on titanic, dials itself. */
+void scene_loopback(struct scene *s)
+{
+    struct diag_error *refusal = &s->b->errors[0];
+
+    scene_late(s);
+    refusal->at_ns = 500;
+    refusal->source = DIAG_HEARSAY;
+    refusal->error.n_values = 0;
+    weft_error_text(&refusal->error, "rendezvous", "127.0.1.1");
 }
 
 void scene_receiver_late(struct scene *s)
@@ -272,6 +315,12 @@ void scene_rejected(struct scene *s)
 void scene_device_failed(struct scene *s)
 {
     refuse(s, "register", EIO);
+}
+
+/* A stream, not a verb: no limit of a device is meant. */
+void scene_no_descriptor(struct scene *s)
+{
+    refuse(s, "tcp", EMFILE);
 }
 
 /* What iceberg met, titanic has only heard of. */

@@ -240,6 +240,44 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 }
 END_TEST
 
+/* p0 of both are joined as well, and carry nothing. */
+START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
+{
+    struct diag_port *fast = &scene.a->ports[1], *other = &scene.b->ports[0];
+
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    p0->rate_bps = p1->rate_bps = 10000000000;
+    fast->rate_bps = other->rate_bps = 20000000000;
+    ck_assert_uint_eq(count_findings(), 0); /* they lead elsewhere */
+    scene_set_address(other, "192.168.102.9/24");
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "route.slow_lane");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].port, "p0");
+    ck_assert_str_eq(findings.items[0].peer, "iceberg");
+    fast->rate_bps = 19999999999;
+    ck_assert_uint_eq(count_findings(), 0); /* not that much faster */
+    fast->rate_bps = 20000000000;
+    other->is_up = DIAG_NO;
+    ck_assert_uint_eq(count_findings(), 0);
+    other->is_up = DIAG_YES;
+    p1->rate_bps = IO_UNKNOWN;
+    ck_assert_uint_eq(count_findings(), 0);
+    p1->rate_bps = 10000000000;
+    scene.a->uses[scene.a->n_uses] = scene.a->uses[0];
+    weft_format(scene.a->uses[scene.a->n_uses].local_port, DIAG_NAME_BYTES, "p1");
+    weft_format(scene.a->uses[scene.a->n_uses++].remote_port, DIAG_NAME_BYTES, "p0");
+    ck_assert_uint_eq(count_findings(), 0); /* it carries something */
+    scene.a->n_uses--;
+    ck_assert_uint_eq(count_findings(), 1);
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
+              "wrong");
+    ck_assert_uint_eq(count_findings(), 1); /* a failure is told alone */
+    ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("diag/survived");
@@ -253,6 +291,7 @@ int main(void)
     tcase_add_test(tests, a_slot_is_narrow_by_what_it_could_and_should);
     tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
     tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
+    tcase_add_test(tests, a_slow_cable_beside_a_fast_one_is_told_of);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -144,8 +144,7 @@ static weft_status listen_and_boot(struct host *host)
         return status;
     }
     weft_format(self->name, sizeof(self->name), "%s", host->env->name);
-    memcpy(self->host_id, host->env->ops->hostinfo(host->env)->host_id,
-           sizeof(self->host_id));
+    memcpy(self->host_id, io_host_id(host->env), sizeof(self->host_id));
     self->ports = weft_calloc((size_t)host->n_ports + 1, sizeof(*self->ports));
     memcpy(self->ports, host->ports, host->n_ports * sizeof(*self->ports));
     self->n_ports = host->n_ports;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/wire.h"
 #include "host/host.h"
 
 /* A piece of a text in one gather: large jobs hold a piece of every member. */
@@ -72,37 +73,50 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
     return status;
 }
 
-/* Everybody's length; the longest. */
+static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32_t *out,
+                                  struct weft_error *error)
+{
+    uint8_t bytes[4];
+    struct wire_writer writer = wire_writer_init(bytes, sizeof(bytes));
+    struct wire_reader reader;
+    const uint8_t *all;
+    weft_status status;
+
+    wire_put_u32(&writer, mine);
+    status = meeting_gather(meeting, bytes, sizeof(bytes), false, &all, error);
+    if (status == WEFT_OK) {
+        reader = wire_reader_init(all, meeting->n_members * sizeof(bytes));
+        for (uint32_t i = 0; i < meeting->n_members; i++) {
+            out[i] = wire_get_u32(&reader);
+        }
+    }
+    return status;
+}
+
+/* Everybody's length, and the longest that the first knows: who misses another member's word has
+ * to gather as often as the rest. */
 static weft_status gather_lengths(struct meeting *meeting, size_t n_bytes,
                                   uint32_t *lengths, uint32_t *out_longest,
                                   struct weft_error *error)
 {
-    uint8_t mine[4];
-    const uint8_t *all;
-    weft_status status;
+    uint32_t *known = weft_calloc(meeting->n_members, sizeof(*known));
+    weft_status status = gather_numbers(meeting, (uint32_t)n_bytes, lengths, error);
+    uint32_t longest = 0;
 
-    for (unsigned i = 0; i < 4; i++) {
-        mine[i] = (uint8_t)(n_bytes >> (8 * i));
-    }
-    status = meeting_gather(meeting, mine, sizeof(mine), false, &all, error);
-    if (status != WEFT_OK) {
-        return status;
-    }
-    *out_longest = 0;
-    for (uint32_t i = 0; i < meeting->n_members; i++) {
-        const uint8_t *at = all + (size_t)i * sizeof(mine);
-
-        lengths[i] = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-                     (uint32_t)at[3] << 24;
+    for (uint32_t i = 0; i < meeting->n_members && status == WEFT_OK; i++) {
         if (lengths[i] > TEXT_MAX) {
             status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting",
                                "rank %u tells %u bytes", i, lengths[i]);
             weft_error_int(error, "rank", i);
-            return status;
         }
-        *out_longest = lengths[i] > *out_longest ? lengths[i] : *out_longest;
+        longest = lengths[i] > longest ? lengths[i] : longest;
     }
-    return WEFT_OK;
+    if (status == WEFT_OK) {
+        status = gather_numbers(meeting, longest, known, error);
+    }
+    *out_longest = known[meeting_first(meeting)];
+    free(known);
+    return status;
 }
 
 static weft_status gather_piece(struct meeting *meeting, const struct weft_text *mine,
@@ -118,7 +132,7 @@ static weft_status gather_piece(struct meeting *meeting, const struct weft_text 
         memcpy(piece, mine->bytes + at, mine->n - at < n_piece ? mine->n - at : n_piece);
     }
     status = meeting_gather(meeting, piece, n_piece, to_first, &all, error);
-    if (status != WEFT_OK || (to_first && meeting->rank != 0)) {
+    if (status != WEFT_OK || all == NULL) {
         return status;
     }
     for (uint32_t i = 0; i < meeting->n_members; i++) {
@@ -171,6 +185,11 @@ void meeting_part(struct meeting *meeting)
             return;
         }
     }
+}
+
+uint32_t meeting_first(const struct meeting *meeting)
+{
+    return boot_first(meeting->boot);
 }
 
 void meeting_ended(struct meeting *meeting, uint32_t member)

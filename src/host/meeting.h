@@ -15,7 +15,7 @@ weft_status meeting_open(struct world *world, struct io_env *env,
                          const struct boot_config *config, struct meeting **out,
                          struct weft_error *error) WEFT_MUST_CHECK;
 /* One gather of boot's, up to its end. `*out_all` (NULL: not wanted) holds n_members * n_bytes
- * until the next; of one `to_first` it does on rank 0 only. */
+ * until the next; of one `to_first` it may be NULL on others than meeting_first. */
 weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_bytes,
                            bool to_first, const uint8_t **out_all,
                            struct weft_error *error) WEFT_MUST_CHECK;
@@ -26,7 +26,9 @@ weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text
                                  bool to_first, struct weft_text *out,
                                  weft_ns *out_told_ns,
                                  struct weft_error *error) WEFT_MUST_CHECK;
-/* Rank 0: `member` is known to be no more. */
+/* Who judges: the lowest member that is not absent, as this one knows. */
+uint32_t meeting_first(const struct meeting *meeting);
+/* `member` is known to be no more. */
 void meeting_ended(struct meeting *meeting, uint32_t member);
 /* Before another meeting, or a job, at the same place: waits until rank 0 has closed this one,
  * for a bounded time. */

@@ -29,6 +29,9 @@ struct io_env_ops {
     const char *(*setting)(struct io_env *env, const char *name);
     /* The facts as of now. Valid until the next call. */
     const struct io_hostinfo *(*hostinfo)(struct io_env *env);
+    /* hostinfo's host_id, which does not change, for who asks nothing else: hostinfo costs a real
+     * host some ten system calls an interface. NULL: hostinfo tells. */
+    const uint8_t *(*host_id)(struct io_env *env);
     /* The next member of the job whose process ended before the job did, as whoever started
      * the processes knows; false: none so far. NULL: nobody tells. */
     bool (*next_ended)(struct io_env *env, uint32_t *out_member);
@@ -56,6 +59,22 @@ struct io_env {
 static inline weft_ns io_now(struct io_env *env)
 {
     return env->ops->now(env);
+}
+
+/* [16] */
+static inline const uint8_t *io_host_id(struct io_env *env)
+{
+    return env->ops->host_id != NULL ? env->ops->host_id(env)
+                                     : env->ops->hostinfo(env)->host_id;
+}
+
+/* When what `is_so` now began to be so, given when it did before (0: it was not); 0: it is not. */
+static inline weft_ns io_since(weft_ns began, bool is_so, weft_ns now)
+{
+    if (!is_so) {
+        return 0;
+    }
+    return began == 0 ? now : began;
 }
 
 static inline bool io_next_ended(struct io_env *env, uint32_t *out_member)

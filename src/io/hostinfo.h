@@ -34,6 +34,7 @@ struct io_hostinfo {
     uint8_t host_id[16]; /* stable per boot of a host: which processes share a machine */
     struct io_netdev *netdevs; /* [n_netdevs], in ifindex order */
     uint32_t n_netdevs;
+    int netdevs_errno; /* why they could not be asked for: as last seen; 0: they could */
     int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX: unlimited; IO_UNKNOWN */
     int ip_forward;        /* or IO_UNKNOWN */
     /* What is inside the host (io/machine.h); NULL: nobody knows. Not owned: as long as the

@@ -50,6 +50,12 @@ struct world_bond {
     uint32_t n_addresses;
 };
 
+/* A static route: `ip route add TO via VIA`. */
+struct world_route {
+    struct io_prefix to;
+    struct io_ip via; /* a neighbour, in a subnet of one of the host's addresses */
+};
+
 struct world_sysctl {
     int rp_filter;
     int arp_ignore;
@@ -83,13 +89,16 @@ struct world_host {
     uint32_t n_bonds;
     const uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
     uint32_t n_pcie_roots;
-    uint32_t n_gpus;
+    uint32_t n_gpus;         /* fewer than processes: see world_host_gpu */
+    bool has_no_peer_access; /* no GPU reaches another one's memory */
     /* An NCCL topology document for the inside of the host [n_gpu_document], and its file's name;
      * NULL: see io_machine_of_world. */
     const char *gpu_document;
     size_t n_gpu_document;
     const char *gpu_document_name;
     struct world_sysctl sysctl;
+    const struct world_route *routes; /* [n_routes] */
+    uint32_t n_routes;
     bool forward_accept;           /* firewall: forward policy */
     const char *const *input_drop; /* "tcp:1024-65535"; [n_input_drop] */
     uint32_t n_input_drop;
@@ -97,7 +106,9 @@ struct world_host {
     const struct world_setting *settings; /* environment; [n_settings] */
     uint32_t n_settings;
     struct io_ip management_ip; /* zero: not on the management network */
-    weft_ns start_ns;           /* when its processes start */
+    struct io_ip
+        known_ip;     /* by which the others look for it there; zero: management_ip */
+    weft_ns start_ns; /* when its processes start */
     /* 0 means 1. Processes of a host share NICs, addresses and TCP ports; each opens the
      * devices for itself and has a GPU and memory of its own. */
     uint32_t n_processes;
@@ -108,6 +119,12 @@ struct world_host {
 static inline uint32_t world_host_processes(const struct world_host *host)
 {
     return host->n_processes == 0 ? 1 : host->n_processes;
+}
+
+/* The number of a process's GPU: each its own, or in turns where there are fewer GPUs. */
+static inline uint32_t world_host_gpu(const struct world_host *host, uint32_t process)
+{
+    return host->n_gpus == 0 ? process : process % host->n_gpus;
 }
 
 /* One end of a cable: a host's port, or a switch's. */

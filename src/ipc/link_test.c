@@ -75,6 +75,20 @@ START_TEST(a_carrier_that_loses_messages_settles_too)
 }
 END_TEST
 
+START_TEST(another_version_is_staged_by_nobody_and_hurts_nobody)
+{
+    static const uint8_t strange[3] = {2, 1, 0};
+    struct ipc_channel *channel = &world.sides[0].channel;
+
+    ipc_world_init(&world, &two);
+    ck_assert_int_eq(ipc_channel_take(channel, strange, sizeof(strange)), WEFT_OK);
+    ck_assert_int_eq(ipc_link_state(&channel->peer.link), IPC_BAD);
+    ck_assert_int_eq(ipc_link_reason(&channel->peer.link), IPC_OTHER_VERSION);
+    ipc_world_settle(&world);
+    ipc_world_fini(&world);
+}
+END_TEST
+
 static weft_status read_as(const char *value, struct ipc_settings *out,
                            struct weft_error *error)
 {
@@ -155,10 +169,14 @@ START_TEST(the_least_recently_used_goes_first)
 }
 END_TEST
 
-/* Freed without a word, and back at the same address: never taken for what was there. And what
- * is taken back while somebody copies from it is closed when nobody does. */
+/* Freed without a word, and back at the same address, as large, larger or smaller: never taken
+ * for what was there. And what is taken back while somebody copies from it is closed when nobody
+ * does. */
 START_TEST(the_same_address_is_not_the_same_memory)
 {
+    static const size_t again[] = {5000, 8000,
+                                   4097}; /* all of two pages: they come back */
+    const size_t sizes[2] = {5000, again[_i]};
     const uint8_t owner[IPC_NONCE_BYTES] = {1};
     struct ipc_cache cache;
     struct ipc_mapping *before, *after;
@@ -172,7 +190,7 @@ START_TEST(the_same_address_is_not_the_same_memory)
     ipc_cache_init(&cache, &(struct ipc_cache_config){
                                .gpu = gpu, .n_max = 4, .n_bytes_max = 1 << 20});
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, 4096, &at[i]), 0);
+        ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, sizes[i], &at[i]), 0);
         ck_assert_int_eq(other->sharing->export_memory(other, at[i], 1, &memory[i]), 0);
         ck_assert_int_eq(
             ipc_cache_acquire(&cache, owner, &memory[i], 0, 0, i == 0 ? &before : &after),
@@ -182,6 +200,7 @@ START_TEST(the_same_address_is_not_the_same_memory)
         }
     }
     ck_assert_ptr_eq(at[0], at[1]);
+    ck_assert_uint_eq(after->memory.n_bytes, sizes[1]);
     ck_assert_ptr_ne(before, after);
     ck_assert_uint_eq(*(uint8_t *)after->at, 0);
     ck_assert(before->is_stale && !after->is_stale);
@@ -196,6 +215,38 @@ START_TEST(the_same_address_is_not_the_same_memory)
 }
 END_TEST
 
+/* A driver opens a legacy handle once; who needs it again shares what is open. */
+START_TEST(a_handle_that_is_open_is_not_opened_again)
+{
+    const uint8_t owner[IPC_NONCE_BYTES] = {1};
+    struct ipc_cache cache;
+    struct ipc_mapping *mapping[2];
+    struct io_gpu_export memory;
+    struct io_gpu *gpu, *other;
+    void *at;
+
+    ipc_world_init(&world, &two);
+    gpu = world.sides[0].gpu;
+    other = world.sides[1].gpu;
+    ipc_cache_init(&cache, &(struct ipc_cache_config){
+                               .gpu = gpu, .n_max = 4, .n_bytes_max = 1 << 20});
+    ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, 4096, &at), 0);
+    ck_assert_int_eq(other->sharing->export_memory(other, at, 1, &memory), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory, 0, 0, &mapping[i]), 0);
+    }
+    ck_assert_ptr_eq(mapping[0], mapping[1]);
+    ck_assert_uint_eq(cache.n_opened, 1);
+    ipc_cache_release(&cache, mapping[0]);
+    ck_assert(!ipc_cache_invalidate(&cache, owner, memory.buffer_id, 0));
+    ck_assert_uint_eq(hostmem_n_imports(gpu), 1); /* the second still copies */
+    ipc_cache_release(&cache, mapping[1]);
+    ck_assert_uint_eq(hostmem_n_imports(gpu), 0);
+    ipc_cache_fini(&cache);
+    ipc_world_fini(&world);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ipc link");
@@ -203,9 +254,11 @@ int main(void)
 
     tcase_add_test(tcase, a_handle_that_opens_other_memory_is_not_believed);
     tcase_add_loop_test(tcase, a_carrier_that_loses_messages_settles_too, 0, 20);
+    tcase_add_test(tcase, another_version_is_staged_by_nobody_and_hurts_nobody);
     tcase_add_test(tcase, settings_are_read_and_what_is_wrong_is_named);
     tcase_add_test(tcase, the_least_recently_used_goes_first);
-    tcase_add_test(tcase, the_same_address_is_not_the_same_memory);
+    tcase_add_loop_test(tcase, the_same_address_is_not_the_same_memory, 0, 3);
+    tcase_add_test(tcase, a_handle_that_is_open_is_not_opened_again);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

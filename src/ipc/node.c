@@ -92,7 +92,7 @@ void ipc_node_init(struct ipc_node *node, struct io_env *env, struct io_task *ta
     node->task = task;
     node->settings = *settings;
     env->ops->random(env, node->identity.nonce, IPC_NONCE_BYTES);
-    memcpy(node->identity.host, env->ops->hostinfo(env)->host_id, IPC_HOST_BYTES);
+    memcpy(node->identity.host, io_host_id(env), IPC_HOST_BYTES);
     ipc_cache_init(&node->cache, &config);
     node->is_out = env->gpu->sharing == NULL || settings->is_off;
 }

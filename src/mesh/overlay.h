@@ -19,8 +19,9 @@ struct mesh_lane {
     uint32_t n_hops;
     uint32_t first_use, n_uses; /* into overlay.uses */
     /* Within a host whose inside is known: the rate at which a slice gets through both its copies,
-     * one after the other, and the rank that makes one within its GPU's memory, or UINT32_MAX. */
-    uint64_t slice_bps;
+     * one after the other, and the rank that makes one within its GPU's memory, or UINT32_MAX;
+     * that of a long message, which needs one copy and no copier, or 0: it is as short ones. */
+    uint64_t slice_bps, direct_bps;
     uint32_t copier;
 };
 

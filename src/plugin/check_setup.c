@@ -124,8 +124,7 @@ static void register_one(struct check_comm *comm, struct check_stream *stream)
     if (CHECK_CALL(check, service_of(comm), CALL_REG_MR,
                    check->net->reg_mr(stream->comm, stream->buffer, CHECK_BUFFER_BYTES,
                                       ABI_PTR_HOST, &stream->mhandle)) != ABI_SUCCESS) {
-        check_broken(check, check_blame(check, "memory.result"), "regMr failed with %d",
-                     check_call_status);
+        check_broken(check, "memory.result", "regMr failed with %d", check_call_status);
     }
 }
 
@@ -251,8 +250,8 @@ void check_comm_close(struct check_comm *comm)
         if (CHECK_CALL(check, service_of(comm), CALL_DEREG_MR,
                        check->net->dereg_mr(stream->comm, stream->mhandle)) !=
             ABI_SUCCESS) {
-            check_broken(check, check_blame(check, "memory.result"),
-                         "deregMr failed with %d", check_call_status);
+            check_broken(check, "memory.result", "deregMr failed with %d",
+                         check_call_status);
         }
         if (CHECK_CALL(check, service_of(comm),
                        is_sender ? CALL_CLOSE_SEND : CALL_CLOSE_RECV,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "plugin/engine_private.h"
+#include "plugin/finding.h"
 #include "xfer/wire.h"
 
 #define SECOND INT64_C(1000000000)
@@ -23,6 +24,7 @@ void engine_config_default(struct engine_config *config)
         .announce_port = ENGINE_ANNOUNCE_PORT,
     };
     conn_config_default(&config->conn);
+    config->conn.word = finding_word;
     /* A handle comes from a process that listens: who is not there now will not come. */
     config->conn.patience_ns = 60 * SECOND;
     /* Jobs start with every processor busy: an answer may take its time. */

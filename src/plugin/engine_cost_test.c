@@ -1,5 +1,5 @@
 /* What a message may cost: once a connection is up, nothing is allocated for it, neither by NCCL's
- * threads nor by the plugin's. */
+ * threads nor by the plugin's, and its calls take no lock but their comm's. */
 #include <check.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "plugin/engine.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 
 #if defined(__has_feature)
@@ -173,12 +174,63 @@ START_TEST(nothing_is_allocated_after_connect)
 }
 END_TEST
 
+/* With every lock held but that of the comm: a call that took another would wait for ever. */
+static void hold(struct end *other, bool holds)
+{
+    pthread_mutex_t *const locks[] = {&harness.engines[0]->lock,
+                                      &harness.engines[1]->lock, &other->out->lock,
+                                      &other->in->lock};
+
+    for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+        ck_assert_int_eq(
+            holds ? pthread_mutex_lock(locks[i]) : pthread_mutex_unlock(locks[i]), 0);
+    }
+}
+
+START_TEST(comms_share_no_lock)
+{
+    const uint32_t tag = 1;
+    const size_t size = 8;
+    struct engine_request *send, *receive;
+    struct end end, other;
+    size_t sizes[ENGINE_GROUP_MAX];
+    weft_status before, sent, received;
+    uint32_t n;
+    void *at;
+
+    harness_open(&harness, 2, 1);
+    open_end(&end, size);
+    open_end(&other, size);
+    at = end.received;
+    hold(&other, true);
+    ck_assert_int_eq(engine_irecv(end.in, 1, &at, &size, &tag, &end.in_memory, &receive),
+                     WEFT_OK);
+    ck_assert_int_eq(engine_isend(end.out, end.sent, size, tag, end.out_memory, &send),
+                     WEFT_OK);
+    before = engine_test(receive, sizes, &n);
+    hold(&other, false);
+    harness_run(&harness, 100000);
+    hold(&other, true);
+    sent = engine_test(send, sizes, &n);
+    received = engine_test(receive, sizes, &n);
+    hold(&other, false);
+    ck_assert_int_eq(before, WEFT_AGAIN);
+    ck_assert_int_eq(sent, WEFT_OK);
+    ck_assert_int_eq(received, WEFT_OK);
+    close_end(&end);
+    close_end(&other);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
     Suite *suite = suite_create("plugin/engine_cost");
 
     tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, comms_share_no_lock);
     tcase_add_loop_test(tcase, nothing_is_allocated_after_connect, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

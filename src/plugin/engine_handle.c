@@ -61,7 +61,11 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
     memcpy(out, handle, CONN_HANDLE_BYTES);
     memset(out + ROOM_AT, 0, ENGINE_HANDLE_ROOM);
     if (magic != NUMBER_MAGIC || *out_number == 0) {
-        return weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+        weft_status status =
+            weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+
+        weft_error_text(error, "field", "magic");
+        return status;
     }
     if (version != NUMBER_VERSION) {
         weft_status status =

@@ -39,6 +39,7 @@ weft_status engine_register(struct engine_comm *comm, const struct engine_region
                                .region = *region};
 
     *out = NULL;
+    call.memory->comm = comm;
     submit(comm->engine, &call);
     if (call.status != WEFT_OK) {
         free(call.memory);

@@ -74,7 +74,7 @@ void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BY
     self->flags = (engine->config.relays ? BEACON_MAY_RELAY : 0) |
                   (engine->config.is_dedicated ? BEACON_DEDICATED : 0);
     set_name(self, env->name);
-    memcpy(self->host_id, env->ops->hostinfo(env)->host_id, sizeof(self->host_id));
+    memcpy(self->host_id, io_host_id(env), sizeof(self->host_id));
     memcpy(self->handle, handle, sizeof(self->handle));
     mesh->opened_ns = mesh->announce_at_ns = io_now(env);
     mesh->announced_ns = mesh->opened_ns - SECOND;

@@ -98,7 +98,8 @@ enum engine_call_kind { ENGINE_CALL_REGISTER, ENGINE_CALL_DEREGISTER };
 
 struct engine_memory {
     struct xfer_memory memory;
-    struct engine_memory *next; /* in comm->forgotten */
+    const struct engine_comm *comm; /* whose it is; Not owned */
+    struct engine_memory *next;     /* in comm->forgotten */
 };
 
 /* What somebody waits for the engine to do. */

@@ -61,16 +61,17 @@ static void post(struct engine_request *request)
     engine_comm_kick(comm);
 }
 
-/* What is sent or received lies in memory that was registered: what does not would end the
- * connection, or read what is somebody else's. */
-static bool is_registered(const struct engine_memory *memory, const void *data, size_t n)
+/* What is sent or received lies in memory that was registered for its comm: what does not would
+ * end the connection, or read what is somebody else's. */
+static bool is_registered(const struct engine_comm *comm,
+                          const struct engine_memory *memory, const void *data, size_t n)
 {
     uintptr_t at = (uintptr_t)data, first;
 
     if (n == 0) {
         return true;
     }
-    if (memory == NULL) {
+    if (memory == NULL || memory->comm != comm) {
         return false;
     }
     first = (uintptr_t)memory->memory.addr;
@@ -86,7 +87,7 @@ weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_by
     struct engine_request *request;
 
     *out = NULL;
-    if (!is_registered(memory, data, n_bytes)) {
+    if (!is_registered(comm, memory, data, n_bytes)) {
         return WEFT_ERR_INPUT;
     }
     request = begin(comm, &status);
@@ -113,7 +114,7 @@ weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data
     weft_check(n >= 1 && n <= ENGINE_GROUP_MAX);
     *out = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_registered(memories[i], data[i], sizes[i])) {
+        if (!is_registered(comm, memories[i], data[i], sizes[i])) {
             return WEFT_ERR_INPUT;
         }
     }
@@ -143,7 +144,7 @@ weft_status engine_iflush(struct engine_comm *comm, const void *data, size_t n_b
     if (n_bytes == 0 || memory == NULL || !memory->memory.is_gpu) {
         return WEFT_OK;
     }
-    if (!is_registered(memory, data, n_bytes)) {
+    if (!is_registered(comm, memory, data, n_bytes)) {
         return WEFT_ERR_INPUT;
     }
     request = begin(comm, &status);

@@ -78,6 +78,31 @@ START_TEST(who_connects_does_not_look_at_the_machine)
 }
 END_TEST
 
+/* On a real host a look is some ten system calls for each of its interfaces, of which one with
+ * containers has many; and a communicator has a connection for each channel and peer. */
+START_TEST(a_connection_looks_at_the_machine_seldom)
+{
+    struct io_env_ops counting;
+    struct engine_comm *out, *in;
+    struct io_env *env;
+
+    harness_open(&harness, 2, 2);
+    env = harness.world->ops->host_env(harness.world, (uint32_t)_i, 0);
+    real_ops = env->ops;
+    counting = *real_ops;
+    counting.hostinfo = count_looks;
+    env->ops = &counting;
+    n_looks = 0;
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_uint_le(n_looks, _i == 0 ? 4 : 0);
+    env->ops = real_ops;
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 /* A listener is for one; who comes late, or to one that was closed, is refused. */
 START_TEST(a_listener_that_is_gone_takes_nobody)
 {
@@ -132,6 +157,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_handle_that_is_none_is_refused);
     tcase_add_test(tcase, who_connects_does_not_look_at_the_machine);
+    tcase_add_loop_test(tcase, a_connection_looks_at_the_machine_seldom, 0, 2);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
     tcase_add_test(tcase, ports_tell_the_truth);
     suite_add_tcase(suite, tcase);

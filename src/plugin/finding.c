@@ -48,28 +48,31 @@ static bool is_port_down(const struct weft_error *error, const struct diag_host 
     return false;
 }
 
-/* Of a handle, or of the header of a message. */
-static bool is_other_version(const struct weft_error *error)
+/* What is wrong in a handle, or in what came, as this end read it; "" nothing. */
+static const char *wrong_field(const struct weft_error *error)
 {
-    for (unsigned i = 0; i < error->n_values; i++) {
-        if (strcmp(error->values[i].name, "field") == 0 &&
-            strcmp(error->values[i].text, "version") == 0) {
-            return true;
-        }
-    }
-    return false;
+    const struct weft_value *field = weft_error_value(error, "field");
+
+    return field == NULL ? "" : field->text;
 }
 
 /* What this process is sure of, though one end alone could not exclude all else. */
 static const struct diag_entry *certain(const struct weft_error *error,
                                         const struct diag_host *host)
 {
+    const char *field = wrong_field(error);
+
     /* A handle has all addresses of its host. */
     if (error->status == WEFT_ERR_ROUTE && strcmp(error->phase, "route") == 0) {
         return diag_entry(DIAG_ROUTE_NO_FACING_PORT);
     }
-    if (is_other_version(error)) {
+    if (strcmp(field, "version") == 0) {
         return diag_entry(DIAG_CONN_VERSION);
+    }
+    /* Of policies there is one here, so that another is no choice of anybody's. */
+    if (field[0] != '\0' &&
+        (error->status == WEFT_ERR_PROTOCOL || error->status == WEFT_ERR_INPUT)) {
+        return diag_entry(DIAG_CONN_MALFORMED);
     }
     return is_port_down(error, host) ? diag_entry(DIAG_LINK_DOWN) : NULL;
 }
@@ -127,4 +130,12 @@ void finding_format(const struct weft_error *error, char *out, size_t out_bytes)
                         value->text);
         }
     }
+}
+
+void finding_word(const struct weft_error *error, char *out, size_t out_bytes)
+{
+    struct weft_error named = *error;
+
+    finding_name(NULL, &named);
+    finding_format(&named, out, out_bytes);
 }

@@ -10,5 +10,7 @@
 void finding_name(const struct rdma *rdma, struct weft_error *error);
 /* "phase: message (errno ...) [CODE: weft explain CODE]", for a log; always terminated. */
 void finding_format(const struct weft_error *error, char *out, size_t out_bytes);
+/* Both, for any thread. */
+void finding_word(const struct weft_error *error, char *out, size_t out_bytes);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "diag/catalogue.h"
 #include "plugin/finding.h"
 #include "plugin/process.h"
 
@@ -281,8 +282,20 @@ static abi_status comm_failed(struct engine_comm *comm)
 
 static abi_status not_registered(const char *call, const void *data, size_t size)
 {
-    process_log(ABI_LOG_WARN, "%s: %zu bytes at %p are not all in the memory of regMr",
-                call, size, data);
+    const char *code = diag_entry(DIAG_PLUGIN_NOT_REGISTERED)->code;
+
+    process_log(ABI_LOG_WARN,
+                "%s: %zu bytes at %p are not all in the memory of their regMr [%s: weft "
+                "explain %s]",
+                call, size, data, code, code);
+    return ABI_INVALID_ARGUMENT;
+}
+
+/* What no message may be. */
+static abi_status too_large(const char *call, size_t size)
+{
+    process_log(ABI_LOG_WARN, "%s: %zu bytes, of at most %llu", call, size,
+                (unsigned long long)XFER_SIZE_MAX);
     return ABI_INVALID_ARGUMENT;
 }
 
@@ -294,8 +307,8 @@ abi_status plugin_isend(void *comm, void *data, size_t size, int tag, void *mhan
 
     (void)event;
     *request = NULL;
-    if (size > XFER_SIZE_MAX || (size > 0 && mhandle == NULL)) {
-        return ABI_INVALID_ARGUMENT;
+    if (size > XFER_SIZE_MAX) {
+        return too_large("isend", size);
     }
     status = engine_isend(comm, data, size, (uint32_t)tag, mhandle, &open);
     if (status == WEFT_ERR_INPUT) {
@@ -321,11 +334,12 @@ abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags
     (void)events;
     *request = NULL;
     if (n < 1 || n > ENGINE_GROUP_MAX) {
+        process_log(ABI_LOG_WARN, "irecv: %d buffers, of 1 to %d", n, ENGINE_GROUP_MAX);
         return ABI_INVALID_ARGUMENT;
     }
     for (int i = 0; i < n; i++) {
-        if (sizes[i] > XFER_SIZE_MAX || (sizes[i] > 0 && mhandles[i] == NULL)) {
-            return ABI_INVALID_ARGUMENT;
+        if (sizes[i] > XFER_SIZE_MAX) {
+            return too_large("irecv", sizes[i]);
         }
         memories[i] = mhandles[i];
         as_unsigned[i] = (uint32_t)tags[i];

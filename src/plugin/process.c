@@ -76,11 +76,9 @@ static void forked(void)
 
 static void tell_failure(const struct weft_error *error)
 {
-    struct weft_error named = *error;
     char text[400];
 
-    finding_name(NULL, &named);
-    finding_format(&named, text, sizeof(text));
+    finding_word(error, text, sizeof(text));
     process_log(ABI_LOG_WARN, "cannot start: %s", text);
 }
 

@@ -55,6 +55,21 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
     return UINT32_MAX;
 }
 
+uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)
+{
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    return policy == RDMA_POLICY_MESH_PLUGIN_2026_01 ? rdma_plugin_qpn(qpn) : qpn;
+}
+
+void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
+                         struct rdma_patience *patience)
+{
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+        rdma_plugin_patience(fast_fail, patience);
+    }
+}
+
 /* The addresses of an end, as "10.0.0.1/24 10.0.1.1/24", cut to what a value holds. */
 static void add_addresses(struct weft_error *error, const char *name,
                           const struct rdma_port_facts *ports, uint32_t n_ports)

@@ -75,9 +75,27 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index);
 
+/* The number of a queue pair as the policy's program tells it to the peer, who sends to it.
+ * mesh-plugin-2026-01: its lowest 16 bits. */
+uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
+
+/* How patient a queue pair is: fields of ibv_modify_qp(3), rnr_retry 7 for ever. */
+struct rdma_patience {
+    uint8_t timeout, retry_cnt, rnr_retry;
+};
+/* Lowers `patience` to what the policy's program asks for where its setting NCCL_MESH_FAST_FAIL
+ * (NULL: not set), which mesh-plugin-2026-01 reads, says so. */
+void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
+                         struct rdma_patience *patience);
+
 /* Whether NCCL makes one device of the ports of a NIC, by NCCL_IB_MERGE_NICS and
  * NCCL_NET_MERGE_LEVEL; NULL: not set. */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
+
+/* Whether NCCL opens this port of `device`, by NCCL_IB_HCA (NULL: not set): "mlx5_0:1,mlx5_2", each
+ * the beginning of a name, or with '=' before the list the whole; '^' before it takes the others.
+ * net_ib.cc ncclIbInitDevices, socket.cc parseStringList and matchIfList. */
+bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port);
 
 /* One rule that led to a rail, and where it is written. */
 #define RDMA_REASONS_MAX 5

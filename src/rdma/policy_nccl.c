@@ -1,6 +1,7 @@
 /* NCCL's net_ib, as of 2.25.1 and, with subnet-aware routing, of 2.30.7. */
 #include "rdma/policies.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define NICS_MAX 32          /* MAX_IB_DEVS, net_ib.cc */
@@ -27,6 +28,41 @@ bool rdma_nccl_merges(const char *merge_nics, const char *merge_level)
 {
     return (merge_nics == NULL || strcmp(merge_nics, "0") != 0) &&
            (merge_level == NULL || strcmp(merge_level, "LOC") != 0);
+}
+
+/* One entry of the list, `n` characters: a name, or the beginning of one, and a port. */
+static bool entry_matches(const char *entry, size_t n, bool is_exact, const char *device,
+                          uint8_t port)
+{
+    const char *colon = memchr(entry, ':', n);
+    size_t n_name = colon == NULL ? n : (size_t)(colon - entry);
+
+    if (n_name == 0 || strncmp(device, entry, n_name) != 0 ||
+        (is_exact && device[n_name] != '\0')) {
+        return false;
+    }
+    return colon == NULL || strtol(colon + 1, NULL, 10) == port;
+}
+
+bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port)
+{
+    bool is_not = ib_hca != NULL && ib_hca[0] == '^';
+    const char *at = ib_hca == NULL ? "" : ib_hca + is_not;
+    bool is_exact = at[0] == '=';
+    bool is_listed = false;
+
+    at += is_exact;
+    if (at[0] == '\0') {
+        return !is_not; /* an empty list has everything in it */
+    }
+    while (at[0] != '\0') {
+        size_t n = strcspn(at, ",");
+
+        is_listed = is_listed || entry_matches(at, n, is_exact, device, port);
+        at += n;
+        at += at[0] == ',';
+    }
+    return is_listed != is_not;
 }
 
 /* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC

@@ -214,6 +214,72 @@ START_TEST(the_plugin_falls_to_nic_0)
 }
 END_TEST
 
+START_TEST(the_plugin_tells_16_bits_of_a_number)
+{
+    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_MESH_PLUGIN_2026_01, 0x12347), 0x2347);
+    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_MESH_PLUGIN_2026_01, 0xffff), 0xffff);
+    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_NCCL_2_25, 0x12347), 0x12347);
+    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_WEFT, 0xffffff), 0xffffff);
+}
+END_TEST
+
+START_TEST(nccl_takes_what_the_list_of_hcas_names)
+{
+    static const struct {
+        const char *list, *device;
+        uint8_t port;
+        bool opens;
+    } cases[] = {
+        {NULL, "mlx5_0", 1, true},
+        {"", "mlx5_0", 1, true},
+        {"^", "mlx5_0", 1, false},
+        {"=", "mlx5_0", 1, true},
+        {"mlx5_0", "mlx5_0", 1, true},
+        {"mlx5_0", "mlx5_1", 1, false},
+        {"mlx5_1", "mlx5_10", 1, true},
+        {"=mlx5_1", "mlx5_10", 1, false},
+        {"=mlx5_1", "mlx5_1", 1, true},
+        {"mlx5", "mlx5_7", 2, true},
+        {"mlx5_0:2", "mlx5_0", 1, false},
+        {"mlx5_0:2", "mlx5_0", 2, true},
+        {"a,b:2,c", "b", 2, true},
+        {"a,b:2,c", "b", 1, false},
+        {"^a,b", "b", 1, false},
+        {"^a,b", "c", 1, true},
+        {"^=a", "ab", 1, true},
+        {"^=a", "a", 1, false},
+        {",,b", "b", 1, true},
+        {",", "b", 1, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_msg(rdma_nccl_opens(cases[i].list, cases[i].device, cases[i].port) ==
+                          cases[i].opens,
+                      "%s: %s:%u", cases[i].list, cases[i].device, cases[i].port);
+    }
+}
+END_TEST
+
+START_TEST(the_plugin_loses_patience_if_told_so)
+{
+    const struct rdma_patience patient = {.timeout = 18, .retry_cnt = 7, .rnr_retry = 7};
+    static const char *const no[] = {NULL, "", "0", "yes"};
+    struct rdma_patience patience = patient;
+
+    rdma_lower_patience(RDMA_POLICY_NCCL_2_25, "1", &patience);
+    rdma_lower_patience(RDMA_POLICY_WEFT, "1", &patience);
+    ck_assert_mem_eq(&patience, &patient, sizeof(patience));
+    for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+        rdma_lower_patience(RDMA_POLICY_MESH_PLUGIN_2026_01, no[i], &patience);
+        ck_assert_mem_eq(&patience, &patient, sizeof(patience));
+    }
+    rdma_lower_patience(RDMA_POLICY_MESH_PLUGIN_2026_01, "1", &patience);
+    ck_assert_uint_eq(patience.timeout, 14);
+    ck_assert_uint_eq(patience.retry_cnt, 3);
+    ck_assert_uint_eq(patience.rnr_retry, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdma/policy_others");
@@ -228,6 +294,9 @@ int main(void)
     tcase_add_test(others, nccl_2_30_compares_ipv6_at_64);
     tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
     tcase_add_test(others, the_plugin_falls_to_nic_0);
+    tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);
+    tcase_add_test(others, the_plugin_loses_patience_if_told_so);
+    tcase_add_test(others, nccl_takes_what_the_list_of_hcas_names);
     suite_add_tcase(suite, others);
     return suite_run(suite);
 }

@@ -1,9 +1,28 @@
 /* nccl-mesh-plugin as of January 2026 (commit 679a394). */
 #include "rdma/policies.h"
 
+#include <stdlib.h>
+
 #define HANDLE_ADDRS_MAX 6  /* addresses that its 128-byte handle carries */
 #define SCANNED_GIDS 16     /* slots of the GID table that it looks at */
 #define DEFAULT_GID_INDEX 3 /* NCCL_MESH_GID_INDEX */
+
+/* struct mesh_handle and what answers it have `uint16_t qp_num`; numbers are of 24 bits
+ * (IBA 9.2.4), and a NIC that has made 65536 queue pairs since it started hands out longer ones.
+ * The sender then addresses a queue pair that does not exist. */
+uint32_t rdma_plugin_qpn(uint32_t qpn)
+{
+    return (uint16_t)qpn;
+}
+
+/* mesh_connect_qp: `fast_fail ? 14 : 18`, `fast_fail ? 3 : 7` twice; the setting is read with
+ * atoi. The patient values are those of policy weft or higher. */
+void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience)
+{
+    if (fast_fail != NULL && strtol(fast_fail, NULL, 10) != 0) {
+        *patience = (struct rdma_patience){.timeout = 14, .retry_cnt = 3, .rnr_retry = 3};
+    }
+}
 
 /* The first GID of the interface's IPv4 address, whatever its RoCE version: on mlx5 that
  * is the v1 slot. The configured index counts only where there is none. */

@@ -11,12 +11,19 @@
 const char *rdma_qp_state_name(enum rdma_qp_state state)
 {
     static const char *const names[] = {
-        [RDMA_QP_NEW] = "new",         [RDMA_QP_CREATING] = "create",
-        [RDMA_QP_TO_INIT] = "to_init", [RDMA_QP_INIT] = "init",
-        [RDMA_QP_TO_RTR] = "to_rtr",   [RDMA_QP_TO_RTS] = "to_rts",
-        [RDMA_QP_RTS] = "rts",         [RDMA_QP_TO_ERR] = "to_err",
-        [RDMA_QP_ERR] = "err",         [RDMA_QP_DESTROYING] = "destroy",
-        [RDMA_QP_GONE] = "gone",       [RDMA_QP_FAILED] = "failed",
+        [RDMA_QP_NEW] = "new",
+        [RDMA_QP_CREATING] = "create",
+        [RDMA_QP_TO_RESET] = "to_reset",
+        [RDMA_QP_TO_INIT] = "to_init",
+        [RDMA_QP_INIT] = "init",
+        [RDMA_QP_TO_RTR] = "to_rtr",
+        [RDMA_QP_TO_RTS] = "to_rts",
+        [RDMA_QP_RTS] = "rts",
+        [RDMA_QP_TO_ERR] = "to_err",
+        [RDMA_QP_ERR] = "err",
+        [RDMA_QP_DESTROYING] = "destroy",
+        [RDMA_QP_GONE] = "gone",
+        [RDMA_QP_FAILED] = "failed",
     };
     return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
 }
@@ -29,8 +36,10 @@ static bool may_follow(enum rdma_qp_state from, enum rdma_qp_state next)
         return false;
     case RDMA_QP_CREATING:
         return from == RDMA_QP_NEW;
+    case RDMA_QP_TO_RESET:
+        return from == RDMA_QP_TO_RTR;
     case RDMA_QP_TO_INIT:
-        return from == RDMA_QP_CREATING;
+        return from == RDMA_QP_CREATING || from == RDMA_QP_TO_RESET;
     case RDMA_QP_INIT:
         return from == RDMA_QP_TO_INIT;
     case RDMA_QP_TO_RTR:
@@ -82,7 +91,7 @@ static void tell(const struct rdma_qp *qp)
         weft_trace_int(trace, "path_mtu", qp->remote.path_mtu);
         weft_trace_text(trace, "remote_gid",
                         rdma_gid_format(&qp->remote.gid, gid, sizeof(gid)));
-    } else if (qp->state == RDMA_QP_TO_RTS) {
+    } else if (qp->state == RDMA_QP_TO_RTS || qp->state == RDMA_QP_TO_RESET) {
         weft_trace_int(trace, "sgid_index", qp->sgid_index);
     } else if (qp->state == RDMA_QP_FAILED) {
         weft_trace_int(trace, "errno", qp->failure);
@@ -123,6 +132,7 @@ void rdma_qp_to_error(struct rdma_qp *qp)
 {
     switch (qp->state) {
     case RDMA_QP_CREATING:
+    case RDMA_QP_TO_RESET:
     case RDMA_QP_TO_INIT:
     case RDMA_QP_INIT:
     case RDMA_QP_TO_RTR:
@@ -257,6 +267,13 @@ static int fill_rts(struct rdma_qp *qp)
     return 0;
 }
 
+static int fill_reset(struct rdma_qp *qp)
+{
+    qp->op.arg.modify_qp.attr.qp_state = IBV_QPS_RESET;
+    qp->op.arg.modify_qp.mask = IBV_QP_STATE;
+    return 0;
+}
+
 static int fill_err(struct rdma_qp *qp)
 {
     qp->op.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
@@ -281,6 +298,7 @@ struct step {
 
 static const struct step steps[] = {
     [RDMA_QP_CREATING] = {RDMA_QP_TO_INIT, IO_OP_CREATE_QP, "create", fill_create},
+    [RDMA_QP_TO_RESET] = {RDMA_QP_TO_INIT, IO_OP_MODIFY_QP, "init", fill_reset},
     [RDMA_QP_TO_INIT] = {RDMA_QP_INIT, IO_OP_MODIFY_QP, "init", fill_init},
     [RDMA_QP_TO_RTR] = {RDMA_QP_TO_RTS, IO_OP_MODIFY_QP, "rtr", fill_rtr},
     [RDMA_QP_TO_RTS] = {RDMA_QP_RTS, IO_OP_MODIFY_QP, "rts", fill_rts},
@@ -390,11 +408,32 @@ static bool reselect(struct rdma_qp *qp, int failure)
     return true;
 }
 
+/* RTR succeeded, and its slot has another GID: then the queue pair has that. A slot that a queue
+ * pair uses is given to nobody else before the queue pair goes (Linux core/cache.c, pending
+ * delete), so that the GID had moved before the verb took it. An empty slot is the queue pair's
+ * still. */
+static bool has_anothers_gid(const struct rdma_qp *qp)
+{
+    return qp->state == RDMA_QP_TO_RTR &&
+           rdma_gid_is_anothers(qp->config.port, qp->sgid_index, &qp->config.gid,
+                                qp->config.gid_type);
+}
+
 static weft_status move(struct rdma_qp *qp, struct weft_error *error)
 {
     int failure = drive(qp);
     if (failure == EINPROGRESS) {
         return WEFT_AGAIN;
+    }
+    if (failure == 0 && has_anothers_gid(qp)) {
+        if (qp->n_reselected > 0) {
+            return fail(qp, ENODATA, error);
+        }
+        qp->n_reselected++;
+        qp->is_again = true;
+        qp->has_lost_receives = true;
+        enter(qp, RDMA_QP_TO_RESET);
+        return WEFT_OK;
     }
     if (failure == 0) {
         take(qp);
@@ -431,6 +470,9 @@ weft_status rdma_qp_progress(struct rdma_qp *qp, struct weft_error *error)
             }
         } else if (qp->state == RDMA_QP_NEW) {
             enter(qp, RDMA_QP_CREATING);
+        } else if (qp->state == RDMA_QP_INIT && qp->is_again) {
+            qp->is_again = false;
+            enter(qp, RDMA_QP_TO_RTR);
         } else if (qp->state == RDMA_QP_FAILED) {
             weft_status status = weft_fail_errno(error, qp->failure, "qp",
                                                  "the queue pair had failed before");

@@ -8,6 +8,7 @@
 enum rdma_qp_state {
     RDMA_QP_NEW, /* nothing exists */
     RDMA_QP_CREATING,
+    RDMA_QP_TO_RESET, /* from RTR: it has another's GID, and begins again */
     RDMA_QP_TO_INIT,
     RDMA_QP_INIT, /* may be told its peer; receives may be posted */
     RDMA_QP_TO_RTR,
@@ -56,8 +57,11 @@ struct rdma_qp {
     uint32_t qpn;                 /* its number, kept when it is gone; 0: never made */
     struct ibv_qp_cap cap;        /* what the device granted */
     bool has_sgid_index;
-    uint32_t sgid_index;           /* as used at RTR */
-    uint32_t n_reselected;         /* times the GID had moved and was found again */
+    uint32_t sgid_index;   /* as used at RTR */
+    uint32_t n_reselected; /* times the GID had moved and was found again */
+    bool is_again;         /* on its way to RTR once more, with the same remote */
+    /* A reset took the receives that were posted; cleared by whoever posts them again. */
+    bool has_lost_receives;
     bool wants_error, wants_close; /* asked for; done between two verbs */
     int failure;                   /* errno that led to FAILED */
     struct io_op op;
@@ -76,8 +80,8 @@ void rdma_qp_connect(struct rdma_qp *qp, const struct rdma_qp_remote *remote);
 /* Does the next step. WEFT_OK: at rest in INIT (no peer yet), RTS, ERR or GONE; AGAIN: a
  * verb is under way; an error: FAILED, with phase "create", "init", "rtr", "rts", errno
  * and both ends' values (local_port, local_gid, local_gid_type, sgid_index, remote_gid,
- * remote_qpn, path_mtu). ENODATA at RTR (the GID's slot moved) is tried once more with
- * the slot re-read. */
+ * remote_qpn, path_mtu). A GID that moved while RTR was under way is looked up once more: after
+ * ENODATA, for its slot was empty, or by way of RESET, for another GID was in it. */
 weft_status rdma_qp_progress(struct rdma_qp *qp,
                              struct weft_error *error) WEFT_MUST_CHECK;
 /* Moves a living QP to ERR so that its work requests flush. No-op in NEW, ERR, GONE,

@@ -274,6 +274,54 @@ START_TEST(enodata_at_rtr_is_tried_once_more)
 }
 END_TEST
 
+/* Another address has the slot by the time that the verb takes it, which succeeds. */
+START_TEST(a_slot_that_another_takes_under_rtr_is_noticed)
+{
+    bool is_taken_again = _i == 1;
+
+    fake_rule_add(&host, IO_OP_MODIFY_QP, 2, 0, false, 1);
+    fake_rule_add(&host, IO_OP_MODIFY_QP, 5, 0, false, 1);
+    expect(WEFT_OK, RDMA_QP_INIT);
+    connect_qp();
+    expect(WEFT_AGAIN, RDMA_QP_TO_RTR);
+    fake_slot_set(device, 1, 3, "10.0.9.9", IBV_GID_TYPE_ROCE_V2);
+    fake_slot_set(device, 1, 5, "10.0.0.1", IBV_GID_TYPE_ROCE_V2);
+    host.verbs.n = 0;
+    expect(WEFT_AGAIN, RDMA_QP_TO_RTR);
+    ck_assert(qp.has_lost_receives);
+    ck_assert_uint_eq(qp.n_reselected, 1);
+    if (is_taken_again) {
+        fake_slot_set(device, 1, 5, "10.0.9.8", IBV_GID_TYPE_ROCE_V2);
+        expect(WEFT_ERR_SYSTEM, RDMA_QP_FAILED);
+        ck_assert_str_eq(error.phase, "rtr");
+        ck_assert_int_eq(error.sys_errno, ENODATA);
+        ck_assert_int_eq(int_value("sgid_index"), 5);
+    } else {
+        expect(WEFT_OK, RDMA_QP_RTS);
+        ck_assert_ptr_nonnull(strstr(host.story.bytes, " to_reset sgid_index=3\n"));
+        ck_assert_ptr_nonnull(strstr(host.story.bytes, " to_rts sgid_index=5\n"));
+        ck_assert_ptr_nonnull(strstr(host.verbs.bytes, "modify_qp RESET mask=1\n"
+                                                       "modify_qp INIT "));
+        ck_assert_ptr_nonnull(strstr(host.verbs.bytes, " sgid=5 "));
+    }
+    shut_down();
+}
+END_TEST
+
+/* The queue pair still has what the table gives to nobody while it is used. */
+START_TEST(a_slot_that_empties_under_rtr_is_its_own)
+{
+    fake_rule_add(&host, IO_OP_MODIFY_QP, 2, 0, false, 1);
+    expect(WEFT_OK, RDMA_QP_INIT);
+    connect_qp();
+    expect(WEFT_AGAIN, RDMA_QP_TO_RTR);
+    fake_slot_set(device, 1, 3, NULL, IBV_GID_TYPE_ROCE_V2);
+    expect(WEFT_OK, RDMA_QP_RTS);
+    ck_assert_uint_eq(qp.n_reselected, 0);
+    shut_down();
+}
+END_TEST
+
 START_TEST(enodata_twice_fails)
 {
     fake_rule_add(&host, IO_OP_MODIFY_QP, 2, ENODATA, false, 0);
@@ -397,6 +445,8 @@ int main(void)
     tcase_add_test(tests, rtr_timeout_tells_both_ends);
     tcase_add_test(tests, a_moved_gid_is_found_by_value);
     tcase_add_test(tests, enodata_at_rtr_is_tried_once_more);
+    tcase_add_loop_test(tests, a_slot_that_another_takes_under_rtr_is_noticed, 0, 2);
+    tcase_add_test(tests, a_slot_that_empties_under_rtr_is_its_own);
     tcase_add_test(tests, enodata_twice_fails);
     tcase_add_test(tests, a_gid_that_left_the_table_fails_before_the_verb);
     tcase_add_test(tests, an_early_wish_for_err_goes_through_init);

@@ -103,8 +103,8 @@ static void read_gids(struct rdma_port *port, uint32_t n_slots,
 }
 
 /* Fills what can change while the program runs. */
-static weft_status read_port(struct rdma *rdma, struct rdma_port *port,
-                             struct weft_error *error)
+static weft_status read_port(struct rdma *rdma, const struct io_hostinfo *info,
+                             struct rdma_port *port, struct weft_error *error)
 {
     struct io_device *device = port->device;
     struct ibv_port_attr attr;
@@ -127,7 +127,6 @@ static weft_status read_port(struct rdma *rdma, struct rdma_port *port,
         ifindex = 0;
     }
     port->ifindex = ifindex;
-    const struct io_hostinfo *info = rdma->env->ops->hostinfo(rdma->env);
     const struct io_netdev *netdev = io_hostinfo_netdev(info, ifindex);
     port->netdev[0] = '\0';
     port->rate_bps = 0;
@@ -143,8 +142,9 @@ static weft_status read_port(struct rdma *rdma, struct rdma_port *port,
 
 weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error)
 {
+    const struct io_hostinfo *info = rdma->env->ops->hostinfo(rdma->env);
     for (uint32_t i = 0; i < rdma->n_ports; i++) {
-        weft_status status = read_port(rdma, &rdma->ports[i], error);
+        weft_status status = read_port(rdma, info, &rdma->ports[i], error);
         if (status != WEFT_OK) {
             return status;
         }
@@ -336,13 +336,32 @@ void rdma_close(struct rdma *rdma)
     free(rdma);
 }
 
-static bool slot_holds(const struct rdma_port *port, uint32_t index,
-                       const union ibv_gid *gid, enum ibv_gid_type type)
+/* Whether something is in the slot, and whether it is this. */
+static bool look_at_slot(const struct rdma_port *port, uint32_t index,
+                         const union ibv_gid *gid, enum ibv_gid_type type, bool *out_same)
 {
     struct io_gid_entry entry;
     struct io_device *device = port->device;
-    return device->ops->query_gid(device, port->port, index, &entry) == 0 &&
-           entry.type == type && memcmp(entry.gid.raw, gid->raw, sizeof(gid->raw)) == 0;
+    if (device->ops->query_gid(device, port->port, index, &entry) != 0) {
+        return false;
+    }
+    *out_same =
+        entry.type == type && memcmp(entry.gid.raw, gid->raw, sizeof(gid->raw)) == 0;
+    return true;
+}
+
+static bool slot_holds(const struct rdma_port *port, uint32_t index,
+                       const union ibv_gid *gid, enum ibv_gid_type type)
+{
+    bool is_same;
+    return look_at_slot(port, index, gid, type, &is_same) && is_same;
+}
+
+bool rdma_gid_is_anothers(const struct rdma_port *port, uint32_t index,
+                          const union ibv_gid *gid, enum ibv_gid_type type)
+{
+    bool is_same;
+    return look_at_slot(port, index, gid, type, &is_same) && !is_same;
 }
 
 int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port,

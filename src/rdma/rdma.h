@@ -73,6 +73,10 @@ void rdma_close(struct rdma *rdma);
 int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port,
                   const union ibv_gid *gid, enum ibv_gid_type type, uint32_t *out_index);
 
+/* Whether that slot holds another GID, or type, *now*. An empty one holds none. */
+bool rdma_gid_is_anothers(const struct rdma_port *port, uint32_t index,
+                          const union ibv_gid *gid, enum ibv_gid_type type);
+
 /* What is known of this GID and type since the last refresh, or NULL. */
 const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
                                      const union ibv_gid *gid, enum ibv_gid_type type);

@@ -119,15 +119,29 @@ static void print_character(struct weft_text *out, uint32_t value)
     weft_text_add_bytes(out, bytes, n);
 }
 
+/* Columns of a row up to its last character. */
+static int row_end(const struct canvas *canvas, int y)
+{
+    const uint32_t *row = canvas->cells + y * canvas->width;
+    int end = canvas->width;
+
+    while (end > 0 && (row[end - 1] == 0 || row[end - 1] == ' ')) {
+        end--;
+    }
+    return end;
+}
+
 void canvas_print(const struct canvas *canvas, struct weft_text *out)
 {
-    for (int y = 0; y < canvas->height; y++) {
-        const uint32_t *row = canvas->cells + y * canvas->width;
-        int end = canvas->width;
+    int height = canvas->height;
 
-        while (end > 0 && (row[end - 1] == 0 || row[end - 1] == ' ')) {
-            end--;
-        }
+    while (height > 0 && row_end(canvas, height - 1) == 0) {
+        height--;
+    }
+    for (int y = 0; y < height; y++) {
+        const uint32_t *row = canvas->cells + y * canvas->width;
+        int end = row_end(canvas, y);
+
         for (int x = 0; x < end; x++) {
             print_character(out, row[x] == 0 ? ' ' : row[x]);
         }

@@ -24,7 +24,8 @@ void canvas_box(struct canvas *canvas, int x, int y, int w, int h, const char *l
 void canvas_hline(struct canvas *canvas, int x0, int x1, int y, uint32_t cell);
 void canvas_vline(struct canvas *canvas, int x, int y0, int y1, uint32_t cell);
 void canvas_cell(struct canvas *canvas, int x, int y, uint32_t cell);
-/* Appends the rows, each with trailing blanks cut and a newline. */
+/* Appends the rows up to the last that is not blank, each without trailing blanks and with a
+ * newline. */
 void canvas_print(const struct canvas *canvas, struct weft_text *out);
 /* Columns that UTF-8 `text` takes: characters, all of width one. */
 int canvas_columns(const char *text);

@@ -62,7 +62,7 @@ static void add_run(const json_t *run, struct weft_text *out)
                   json_read_text(run, "scenario", "?"),
                   strcmp(result, "pass") == 0 ? "pass" : "fail", result);
     add_bars(json_object_get(run, "jobs"), out);
-    report_run(run, &plain, &text);
+    report_run(run, true, &plain, &text);
     weft_text_add(out, "<pre>");
     if (text.n > 0) {
         report_escape(text.bytes, text.n, false, out);

@@ -169,12 +169,50 @@ void report_links(const json_t *document, bool all, struct weft_text *out)
     columns_fini(&columns);
 }
 
-void report_run(const json_t *document, const struct report_style *style,
+/* A finding says why the run ended: nobody has to look for it in tables. */
+static bool is_explained(const json_t *document)
+{
+    const json_t *finding;
+    size_t i;
+
+    json_array_foreach(json_object_get(document, "findings"), i, finding)
+    {
+        if (strcmp(json_read_text(finding, "severity", ""), "error") == 0 &&
+            json_object_get(json_object_get(finding, "evidence"), "survived") == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_measured(const json_t *document)
+{
+    const json_t *job;
+    size_t i;
+
+    json_array_foreach(json_object_get(document, "jobs"), i, job)
+    {
+        if (json_read_int(job, "time_ns", -1) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void report_run(const json_t *document, bool all, const struct report_style *style,
                 struct weft_text *out)
 {
-    report_connections(document, style, out);
-    report_jobs(document, style, out);
-    report_links(document, false, out);
+    bool is_short = !all && is_explained(document);
+
+    if (!is_short) {
+        report_connections(document, style, out);
+    }
+    if (!is_short || is_measured(document)) {
+        report_jobs(document, style, out);
+    }
+    if (!is_short) {
+        report_links(document, false, out);
+    }
     report_findings(document, style, out);
     report_verdict(document, style, out);
 }

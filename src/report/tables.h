@@ -24,8 +24,10 @@ void report_findings(const json_t *document, const struct report_style *style,
 /* Each expectation with what was found; then the verdict in one line. */
 void report_verdict(const json_t *document, const struct report_style *style,
                     struct weft_text *out);
-/* All of the above in order. */
-void report_run(const json_t *document, const struct report_style *style,
+/* All of the above in order. Where findings explain why the run ended, what did work is left out
+ * (connections, cables, sizes of which nothing was measured) unless `all`: one screen says
+ * what happened, where, why, and what to type next. */
+void report_run(const json_t *document, bool all, const struct report_style *style,
                 struct weft_text *out);
 
 #endif

@@ -118,9 +118,11 @@ void run_boot_fini(struct run *run)
 void run_boot_configure(const struct run *run, uint32_t member,
                         struct boot_config *config)
 {
+    const struct world_host *first = &run->plan->spec.hosts[run->member_hosts[0]];
+
     config->mode = run_boot_mode(run);
     config->rendezvous = (struct io_endpoint){
-        .ip = run->plan->spec.hosts[run->member_hosts[0]].management_ip,
+        .ip = io_ip_is_zero(&first->known_ip) ? first->management_ip : first->known_ip,
         .port = RUN_RENDEZVOUS_PORT,
     };
     config->control = (struct io_endpoint){.port = 0};

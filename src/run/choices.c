@@ -61,6 +61,9 @@ static void take_facts(const struct run *run, uint32_t rank, struct member *memb
     for (uint32_t i = 0; i < out->n_facts[rank]; i++) {
         const struct rdma_port *port = &member->rdma->ports[i];
 
+        if (!conn_opens(member->rdma->env, run->policy, port)) {
+            out->facts[rank][i].is_active = false; /* as if it were not there */
+        }
         for (uint32_t k = 0; k < config.n_chosen; k++) {
             out->facts[rank][i].is_chosen =
                 out->facts[rank][i].is_chosen ||

@@ -1,11 +1,12 @@
 /* One result of members on machines of their own: once a member is over, it meets the others
- * again, rank 0 gets what each recorded, judges the run as `weft run` does, and tells the
- * verdict. Whoever died is missing there, and judged so. */
+ * again, the first of them (rank 0, if it lives) gets what each recorded, judges the run as `weft
+ * run` does, and tells the verdict. Whoever died is missing there, and judged so. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/wire.h"
+#include "conn/auth.h"
 #include "diag/observations.h"
 #include "host/meeting.h"
 #include "run/private.h"
@@ -13,7 +14,8 @@
 
 #define SECOND INT64_C(1000000000)
 /* Rank 0 may be the last to end, within the deadlines of its peers. When it is over it has told
- * them, or they closed with it: they are over soon. */
+ * them, or they closed with it: they are over soon. Over cables whoever failed has told all that it
+ * reaches: nobody comes late. */
 #define PATIENCE_NS (100 * SECOND)
 #define PATIENCE_OF_FIRST_NS (35 * SECOND)
 #define PATIENCE_OF_FAILED_NS (6 * SECOND)
@@ -72,19 +74,21 @@ static void judge(struct run *run, const struct weft_text *records,
     out->observations = diag_observations_encode(&run->observations);
 }
 
-/* Rank 0's, in a byte; nobody else says anything. */
-static weft_status tell_verdict(struct meeting *meeting, bool is_first,
-                                struct run_node_outcome *out, struct weft_error *error)
+/* The judge's, in a byte; nobody else says anything. */
+static weft_status tell_verdict(struct meeting *meeting, struct run_node_outcome *out,
+                                struct weft_error *error)
 {
-    uint8_t mine = is_first ? (uint8_t)(1 + out->verdict) : 0;
+    uint8_t mine = out->document != NULL ? (uint8_t)(1 + out->verdict) : 0;
     const uint8_t *all;
     weft_status status = meeting_gather(meeting, &mine, 1, false, &all, error);
+    uint32_t first = meeting_first(meeting);
 
-    if (status == WEFT_OK && (all[0] == 0 || all[0] > 1 + RUN_TIMEOUT)) {
-        status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting", "rank 0 judged nothing");
+    if (status == WEFT_OK && (all[first] == 0 || all[first] > 1 + RUN_TIMEOUT)) {
+        status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting", "rank %u judged nothing",
+                           first);
     }
     if (status == WEFT_OK) {
-        out->verdict = (enum run_result)(all[0] - 1);
+        out->verdict = (enum run_result)(all[first] - 1);
         out->has_verdict = true;
     }
     return status;
@@ -111,11 +115,11 @@ static weft_status gather_all(struct run *run, struct meeting *meeting, uint32_t
         wire_put_u64(&writer, (uint64_t)told_ns);
         status = meeting_gather_texts(meeting, &clock, true, clocks, &ignored_ns, error);
     }
-    if (status == WEFT_OK && member == 0) {
+    if (status == WEFT_OK && member == meeting_first(meeting)) {
         judge(run, records, clocks, told_ns, config, out);
     }
     if (status == WEFT_OK) {
-        status = tell_verdict(meeting, member == 0, out, error);
+        status = tell_verdict(meeting, out, error);
     }
     for (uint32_t i = 0; i < run->n_members; i++) {
         weft_text_fini(&records[i]);
@@ -125,6 +129,15 @@ static weft_status gather_all(struct run *run, struct meeting *meeting, uint32_t
     free(clocks);
     free(bytes);
     return status;
+}
+
+static weft_ns patience_of(uint32_t member, enum boot_mode mode,
+                           const struct weft_error *host_error)
+{
+    if (member != 0 && mode == BOOT_RENDEZVOUS) {
+        return PATIENCE_NS;
+    }
+    return host_error->status == WEFT_OK ? PATIENCE_OF_FIRST_NS : PATIENCE_OF_FAILED_NS;
 }
 
 weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
@@ -141,10 +154,11 @@ weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
     boot.n_ranks = run->n_ranks;
     boot.n_members = run->n_members;
     boot.may_miss = true;
-    boot.patience_ns = member != 0                     ? PATIENCE_NS
-                       : host_error->status == WEFT_OK ? PATIENCE_OF_FIRST_NS
-                                                       : PATIENCE_OF_FAILED_NS;
+    boot.patience_ns = patience_of(member, boot.mode, host_error);
     boot.step_ns = STEP_NS;
+    if (boot.mode != BOOT_RENDEZVOUS) {
+        auth_meeting_key(config->boot.job_key, boot.job_key);
+    }
     if (dead == 0 && boot.mode == BOOT_RENDEZVOUS) {
         return weft_fail(error, WEFT_ERR_CLOSED, "meeting", "rank 0 is no more");
     }

@@ -18,6 +18,14 @@ static int64_t gid_index(const struct host *host)
 }
 
 /* NCCL's policies do, unless a setting forbids it. */
+static enum diag_known forwards_ip(const struct io_hostinfo *info)
+{
+    if (info->ip_forward == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return info->ip_forward != 0 ? DIAG_YES : DIAG_NO;
+}
+
 static enum diag_known merges_nics(const struct host *host)
 {
     enum rdma_policy policy = host->config.conn.policy;
@@ -42,6 +50,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
     out->was_observed = true;
     out->gid_index = IO_UNKNOWN;
     out->memlock_bytes = info->memlock_bytes;
+    out->forwards_ip = forwards_ip(info);
     out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
     out->ports = weft_calloc(out->n_ports + 1, sizeof(*out->ports));
     for (uint32_t i = 0; i < out->n_ports; i++) {
@@ -75,6 +84,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     out->gid_index = gid_index(host);
     out->merges_nics = merges_nics(host);
     out->memlock_bytes = info->memlock_bytes;
+    out->forwards_ip = forwards_ip(info);
     out->ports = weft_calloc(host->n_ports + 1, sizeof(*out->ports));
     out->n_ports = host->n_ports;
     for (uint32_t i = 0; i < host->n_ports; i++) {

@@ -13,6 +13,7 @@
 struct surveying {
     const struct topo_system *system;
     struct coll_inside *inside;
+    const struct world_host *host;
     /* Owned: where the links of each node begin, nodes by type and index */
     uint32_t *begin[TOPO_N_TYPES];
     uint32_t n_ways, n_links, cap_links;
@@ -90,7 +91,7 @@ static void add_way(struct surveying *surveying, const struct topo_node *from,
 static const struct topo_node *node_of(const struct surveying *surveying, uint32_t place)
 {
     const struct coll_inside *inside = surveying->inside;
-    uint32_t i = place % inside->n;
+    uint32_t i = world_host_gpu(surveying->host, place % inside->n);
     const struct topo_node *gpu = topo_gpu_of(surveying->system, (int)inside->ranks[i]);
 
     return gpu == NULL || place < inside->n ? gpu
@@ -148,8 +149,9 @@ static void make_graph(struct surveying *surveying)
     const struct topo_system *system = surveying->system;
     struct mesh_graph *graph = &surveying->inside->graph;
 
-    if (system->n[TOPO_GPU] != surveying->inside->n) {
-        return; /* some are out of reach */
+    if (system->n[TOPO_GPU] != surveying->inside->n ||
+        surveying->host->n_gpus < surveying->inside->n) {
+        return; /* some are out of reach, or several ranks are in one place */
     }
     graph->n_hosts = surveying->inside->n;
     for (int type = 0; type < TOPO_N_TYPES; type++) {
@@ -163,9 +165,10 @@ static void make_graph(struct surveying *surveying)
     graph->n_nodes -= system->n[TOPO_NIC] + system->n[TOPO_NET];
 }
 
-static void survey(const struct topo_system *system, struct coll_inside *inside)
+static void survey(const struct topo_system *system, const struct world_host *host,
+                   struct coll_inside *inside)
 {
-    struct surveying surveying = {.system = system, .inside = inside};
+    struct surveying surveying = {.system = system, .inside = inside, .host = host};
     uint32_t n = 2 * inside->n;
 
     number_links(&surveying);
@@ -202,7 +205,7 @@ static void find_ways(const struct scenario_world *world, uint32_t host,
     topo_settings_read(rules, no_setting, NULL, &settings);
     if (topo_of_host(&described.inside, rules, &view.system, &ignored) == WEFT_OK) {
         if (topo_compute_paths(&view, &ignored) == WEFT_OK) {
-            survey(view.system, inside);
+            survey(view.system, &world->spec.hosts[host], inside);
         }
         topo_free(view.system);
     }
@@ -223,12 +226,18 @@ static const char *setting_of(const struct world_host *host, const char *name)
     return value;
 }
 
-/* As transport/inside_ipc.c and ipc/node.c have it. */
-static bool is_ipc_off(const struct world_host *host)
+static bool is_set_to(const struct world_host *host, const char *name, const char *value)
 {
-    const char *mode = setting_of(host, "WEFT_IPC");
+    const char *set = setting_of(host, name);
 
-    return mode != NULL && strcmp(mode, "off") == 0;
+    return set != NULL && strcmp(set, value) == 0;
+}
+
+/* As transport/inside_round.c and ipc/node.c have it. */
+static bool is_ipc_off(const struct world_host *host, bool is_same_gpu)
+{
+    return is_set_to(host, "WEFT_IPC", "off") ||
+           (is_same_gpu && is_set_to(host, "WEFT_IPC_SAME_GPU", "0"));
 }
 
 static bool goes_directly(const struct world_host *host)
@@ -246,11 +255,15 @@ static void find_hops(const struct run_seeing *seeing, const struct world_host *
     for (uint32_t i = 0; i < inside->n; i++) {
         for (uint32_t k = 0; k < inside->n; k++) {
             struct coll_inside_hop *hop = &inside->hops[i * inside->n + k];
-            struct transport_question question = {.view = &seeing->view,
-                                                  .self = inside->ranks[i],
-                                                  .peer = inside->ranks[k],
-                                                  .can_access = true,
-                                                  .is_ipc_off = is_ipc_off(host)};
+            bool is_same =
+                host->n_gpus > 0 && world_host_gpu(host, i) == world_host_gpu(host, k);
+            struct transport_question question = {
+                .view = &seeing->view,
+                .self = inside->ranks[i],
+                .peer = inside->ranks[k],
+                .is_same_gpu = is_same,
+                .can_access = is_same || !host->has_no_peer_access,
+                .is_ipc_off = is_ipc_off(host, is_same)};
             struct transport_choice choice;
             struct weft_error ignored = {0};
 

@@ -13,8 +13,8 @@ struct run_insides {
 };
 
 /* Also tells the world's hosts (world_host.ways), which is good until run_insides_fini. What NCCL
- * would not make sense of is as if nobody knew it. Hosts are taken to have GPUs with peer access:
- * the same inside on every rank, whatever it runs on. */
+ * would not make sense of is as if nobody knew it. Hosts are taken to have the GPUs of the
+ * scenario: the same inside on every rank, whatever it runs on. */
 void run_insides_make(struct scenario_world *world, struct run_insides *out);
 /* Whether some host has several ranks. */
 bool run_insides_any(const struct run_insides *insides);

@@ -17,7 +17,8 @@ struct run_node_options {
     /* The host, as in the scenario; "titanic/1" is the second rank of a host. */
     const char *name;
     bool is_relay; /* it has no rank */
-    /* Rank 0 gathers everybody's record and judges; else whoever started the members does. */
+    /* Rank 0 gathers everybody's record and judges (over cables the first that lives does); else
+     * whoever started the members does. */
     bool collects;
     const char
         *replay; /* the command line that replays this, for the document; or NULL */
@@ -39,9 +40,9 @@ struct run_node_options {
 /* What came of it. The JSON is the caller's. */
 struct run_node_outcome {
     json_t *record;   /* of this member; NULL until the host is known */
-    bool has_verdict; /* rank 0 was reached, and judged */
+    bool has_verdict; /* of all that still met, by the first of them */
     enum run_result verdict;
-    json_t *document;     /* rank 0's, of the whole run: as run_scenario's; else NULL */
+    json_t *document; /* the judge's, of the whole run: as run_scenario's; else NULL */
     json_t *observations; /* likewise */
 };
 void run_node_outcome_fini(struct run_node_outcome *outcome);

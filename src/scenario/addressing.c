@@ -347,5 +347,6 @@ void addressing_read(struct topology *topology, const struct link_addresses *lin
     for (uint32_t i = 0; i < s->n_hosts; i++) {
         read_more(topology, i);
         bonds_read(topology, i);
+        routes_read(topology, i);
     }
 }

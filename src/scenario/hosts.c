@@ -21,7 +21,9 @@ enum {
     KEY_ENV,
     KEY_ADDRESSES,
     KEY_BONDS,
+    KEY_ROUTES,
     KEY_START,
+    KEY_KNOWN_AS,
     N_KEYS
 };
 
@@ -47,9 +49,11 @@ static const struct walk_key host_keys[N_KEYS] = {
     [KEY_ENV] = {.name = "env"},
     [KEY_ADDRESSES] = {.name = "addresses"},
     [KEY_BONDS] = {.name = "bonds"},
+    [KEY_ROUTES] = {.name = "routes"},
     [KEY_START] = {.name = "start",
                    .type = WALK_TIME,
                    .offset = offsetof(struct scenario_host, start_ns)},
+    [KEY_KNOWN_AS] = {.name = "known_as"},
 };
 const struct walk_table hosts_table = {"a node", host_keys, N_KEYS};
 
@@ -71,7 +75,9 @@ static const struct walk_key firewall_keys[] = {
 static const struct walk_table firewall_table = {"firewall", firewall_keys,
                                                  WEFT_LENGTH(firewall_keys)};
 
-static const struct walk_key gpu_keys[] = {{.name = "topology"}};
+enum { KEY_TOPOLOGY, KEY_PEER_ACCESS };
+static const struct walk_key gpu_keys[] = {
+    [KEY_TOPOLOGY] = {.name = "topology"}, [KEY_PEER_ACCESS] = {.name = "peer_access"}};
 static const struct walk_table gpu_table = {"gpu", gpu_keys, WEFT_LENGTH(gpu_keys)};
 
 #define SETTINGS_MAX 64u
@@ -211,17 +217,38 @@ static void read_memlock(struct loader *loader, struct scenario_host *host,
 static void read_gpu(struct loader *loader, struct scenario_host *host,
                      const struct tree_node *node)
 {
+    static const char *const choices[] = {"all", "none"};
+    const struct tree_node *topology, *peer_access;
     struct walk_seen seen;
+    unsigned index;
     if (!walk_keys(loader, node, &gpu_table, &seen)) {
         return;
     }
-    if (seen.at[0] == NULL) {
-        complain(loader, node->mark, "gpu: 'topology' is missing");
-    } else if (read_text(loader, seen.at[0], "topology", &host->gpu_topology) &&
-               host->gpu_topology[0] == '\0') {
-        complain(loader, seen.at[0]->mark, "topology: the file name is empty");
-    } else {
-        host->gpu_mark = seen.at[0]->mark;
+    topology = seen.at[KEY_TOPOLOGY];
+    peer_access = seen.at[KEY_PEER_ACCESS];
+    if (topology == NULL && peer_access == NULL) {
+        complain(loader, node->mark, "gpu: 'topology' or 'peer_access' is missing");
+    }
+    if (topology != NULL &&
+        read_text(loader, topology, "topology", &host->gpu_topology)) {
+        host->gpu_mark = topology->mark;
+        if (host->gpu_topology[0] == '\0') {
+            complain(loader, topology->mark, "topology: the file name is empty");
+        }
+    }
+    if (peer_access != NULL &&
+        read_choice(loader, peer_access, "peer_access", choices, 2, &index)) {
+        host->has_no_peer_access = index == 1;
+    }
+}
+
+static void read_known_as(struct loader *loader, struct scenario_host *host,
+                          const struct tree_node *node)
+{
+    const char *text;
+    if (read_text(loader, node, "known_as", &text) &&
+        !io_ip_parse(text, &host->known_ip)) {
+        complain_type(loader, node, "known_as", "an address such as 127.0.0.1");
     }
 }
 
@@ -258,6 +285,9 @@ static void read_common(struct loader *loader, const struct walk_seen *seen,
             host->has_private_shm = index == 1;
         }
     }
+    if (seen->at[KEY_KNOWN_AS] != NULL) {
+        read_known_as(loader, host, seen->at[KEY_KNOWN_AS]);
+    }
     if (seen->at[KEY_ENV] != NULL) {
         read_settings(loader, seen->at[KEY_ENV], "env", true, &host->env, &host->n_env);
     }
@@ -267,7 +297,7 @@ static void see_defaults(const struct topology *topology, struct walk_seen *seen
 {
     memset(seen, 0, sizeof(*seen));
     for (unsigned i = 0; i < N_KEYS; i++) {
-        if (i != KEY_ADDRESSES && i != KEY_BONDS) {
+        if (i != KEY_ADDRESSES && i != KEY_BONDS && i != KEY_ROUTES) {
             seen->at[i] = tree_get(topology->defaults, host_keys[i].name);
         }
     }
@@ -313,9 +343,12 @@ static void read_host(struct topology *topology, const struct tree_pair *pair,
     }
     extra->addresses = own.at[KEY_ADDRESSES];
     extra->bonds = own.at[KEY_BONDS];
+    extra->routes = own.at[KEY_ROUTES];
     extra->has_ranks = either(&own, &defaults, KEY_RANKS) != NULL;
     if (!extra->has_ranks) {
         host->n_ranks = host->n_gpus > 0 ? host->n_gpus : 1;
+    } else if (either(&own, &defaults, KEY_GPUS) == NULL && host->n_ranks > 1) {
+        host->n_gpus = host->n_ranks; /* only who says fewer shares them */
     }
 }
 

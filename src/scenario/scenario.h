@@ -97,6 +97,7 @@ struct scenario_host {
     uint32_t n_bonds;
     uint32_t n_gpus;
     const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
+    bool has_no_peer_access;  /* no GPU reaches another one's memory */
     struct scenario_mark gpu_mark;
     const char
         *gpu_path; /* relative to this file's directory; as scenario_read_topologies */
@@ -109,6 +110,8 @@ struct scenario_host {
     uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
     uint32_t n_pcie_roots;
     struct world_sysctl sysctl;
+    struct world_route *routes; /* [n_routes] */
+    uint32_t n_routes;
     bool forward_accept;
     const char **input_drop; /* [n_input_drop] */
     uint32_t n_input_drop;
@@ -117,6 +120,7 @@ struct scenario_host {
     struct scenario_setting *env; /* [n_env] */
     uint32_t n_env;
     weft_ns start_ns;
+    struct io_ip known_ip; /* zero: by its management address */
     struct scenario_mark mark;
 };
 

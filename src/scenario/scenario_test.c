@@ -211,6 +211,22 @@ START_TEST(aliases_stand_for_what_they_name)
 }
 END_TEST
 
+/* Who says how many ranks, and not how many GPUs, has one for each. */
+START_TEST(gpus_are_shared_only_where_that_is_said)
+{
+    static const char file[] = "name: a\ntopology: {nodes: {a: {ports: [p0]}}}\n";
+    const struct scenario_set sets[] = {{"topology.nodes.a.ranks=3"},
+                                        {"topology.nodes.a.gpus=2"}};
+    char *own = meaning(file, strlen(file), sets, 1);
+    char *shared = meaning(file, strlen(file), sets, 2);
+
+    ck_assert_ptr_nonnull(strstr(own, "host a profile=mlx5 gpus=3"));
+    ck_assert_ptr_nonnull(strstr(shared, "host a profile=mlx5 gpus=2"));
+    free(own);
+    free(shared);
+}
+END_TEST
+
 START_TEST(set_changes_one_value)
 {
     static const struct {
@@ -409,6 +425,7 @@ int main(void)
                                   every_scenario_of_the_repository_loads,
                                   line_ends_and_a_byte_order_mark_change_nothing,
                                   aliases_stand_for_what_they_name,
+                                  gpus_are_shared_only_where_that_is_said,
                                   set_changes_one_value,
                                   what_cannot_be_read_is_said_so,
                                   a_file_too_large_is_refused_unread,

@@ -31,8 +31,18 @@ static void dump_host(const struct world_host *host, struct weft_text *out)
         host->sysctl.rp_filter, host->sysctl.arp_ignore, host->sysctl.arp_announce,
         host->sysctl.ip_forward, host->sysctl.accept_local, host->sysctl.arp_filter,
         host->sysctl.promote_secondaries, host->forward_accept, host->memlock_bytes);
+    if (!io_ip_is_zero(&host->known_ip)) {
+        weft_text_add(out, "  known_as %s\n",
+                      io_ip_format(&host->known_ip, text, sizeof(text)));
+    }
     for (uint32_t i = 0; i < host->n_input_drop; i++) {
         weft_text_add(out, "  drop %s\n", host->input_drop[i]);
+    }
+    for (uint32_t i = 0; i < host->n_routes; i++) {
+        weft_text_add(out, "  route");
+        dump_prefix(&host->routes[i].to, out);
+        weft_text_add(out, " via %s\n",
+                      io_ip_format(&host->routes[i].via, text, sizeof(text)));
     }
     dump_settings("override", host->overrides, host->n_overrides, out);
     dump_settings("env", host->settings, host->n_settings, out);
@@ -190,10 +200,11 @@ void dump_scenario(const struct scenario *scenario, struct weft_text *out)
                   scenario_policy_name(scenario->policy), scenario->description);
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
         const struct scenario_host *host = &scenario->hosts[i];
-        weft_text_add(out, "node %s ranks=%u gpu_topology=%s at %u:%u\n", host->name,
+        weft_text_add(out, "node %s ranks=%u gpu_topology=%s%s at %u:%u\n", host->name,
                       host->n_ranks,
                       host->gpu_topology != NULL ? host->gpu_topology : "-",
-                      host->mark.line, host->mark.column);
+                      host->has_no_peer_access ? " no_peer_access" : "", host->mark.line,
+                      host->mark.column);
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         const struct scenario_link *link = &scenario->links[i];

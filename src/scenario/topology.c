@@ -20,7 +20,7 @@ static const struct walk_table topology_table = {"topology", topology_keys,
 static bool can_be_default(const char *key)
 {
     static const char *const particular[] = {"endpoints", "subnet", "subnets",
-                                             "addresses", "overlap"};
+                                             "addresses", "routes", "overlap"};
     for (size_t i = 0; i < WEFT_LENGTH(particular); i++) {
         if (strcmp(key, particular[i]) == 0) {
             return false;

@@ -30,6 +30,7 @@ struct topology_host {
     bool has_ranks;     /* `ranks:` was written */
     const struct tree_node *addresses; /* or NULL */
     const struct tree_node *bonds;     /* or NULL */
+    const struct tree_node *routes;    /* or NULL */
 };
 
 struct topology {
@@ -83,6 +84,8 @@ void links_read(struct topology *topology, const struct tree_node *node);
 void links_read_defaults(struct topology *topology);
 /* The bonds of a host, whose ports have their addresses by now. */
 void bonds_read(struct topology *topology, uint32_t host);
+/* Its static routes; all ports and bonds have their addresses by now. */
+void routes_read(struct topology *topology, uint32_t host);
 void management_read(struct topology *topology, const struct tree_node *node);
 
 /* Where the addresses of a link come from; beside scenario.links while reading. */

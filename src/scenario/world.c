@@ -80,9 +80,12 @@ static struct world_host copy_host(struct scenario_arena *arena,
                                    sizeof(host->pcie_root_bps[0])),
         .n_pcie_roots = host->n_pcie_roots,
         .n_gpus = host->n_gpus,
+        .has_no_peer_access = host->has_no_peer_access,
         .gpu_document_name =
             host->gpu_path != NULL ? arena_strdup(arena, host->gpu_path) : NULL,
         .sysctl = host->sysctl,
+        .routes = arena_dup(arena, host->routes, host->n_routes, sizeof(host->routes[0])),
+        .n_routes = host->n_routes,
         .forward_accept = host->forward_accept,
         .input_drop = drop,
         .n_input_drop = host->n_input_drop,
@@ -91,6 +94,7 @@ static struct world_host copy_host(struct scenario_arena *arena,
         .settings = copy_settings(arena, host->env, host->n_env),
         .n_settings = host->n_env,
         .start_ns = host->start_ns,
+        .known_ip = host->known_ip,
         .n_processes = host->n_ranks};
     if (scenario->management.exists) {
         struct io_prefix address;

@@ -19,6 +19,29 @@ static enum transport_reason can_share(const struct topo_comm *comm, uint32_t a,
     return self->shm_dev == peer->shm_dev ? TRANSPORT_CAN : TRANSPORT_OTHER_SHM;
 }
 
+/* What the driver and our settings say. */
+static enum transport_reason may_open(const struct transport_question *question)
+{
+    if (question->is_ipc_off) {
+        return TRANSPORT_OFF;
+    }
+    return question->can_access ? TRANSPORT_CAN : TRANSPORT_NO_ACCESS;
+}
+
+/* Two processes on one GPU, which NCCL does not allow: as near as can be, so that only
+ * NCCL_P2P_DISABLE speaks against it. */
+static enum transport_reason ask_same_gpu(const struct transport_question *question,
+                                          struct transport_choice *out)
+{
+    const struct topo_settings *settings = question->view->settings;
+
+    out->path = TOPO_LOC;
+    out->limit = TOPO_LOC;
+    return settings->has_p2p_level && settings->p2p_level == TOPO_LOC
+               ? TRANSPORT_OFF
+               : may_open(question);
+}
+
 /* p2pCanConnect: the path first, a GPU between the two settles it, then the network, then what
  * the driver says. */
 static weft_status ask_p2p(const struct transport_question *question,
@@ -33,6 +56,10 @@ static weft_status ask_p2p(const struct transport_question *question,
 
     *reason = can_share(view->comm, question->self, question->peer);
     if (*reason != TRANSPORT_CAN) {
+        return WEFT_OK;
+    }
+    if (question->is_same_gpu) {
+        *reason = ask_same_gpu(question, out);
         return WEFT_OK;
     }
     from = view->system == NULL ? NULL : topo_gpu_of(view->system, self);
@@ -52,10 +79,8 @@ static weft_status ask_p2p(const struct transport_question *question,
         *reason = out->path > out->limit ? TRANSPORT_TOO_FAR : TRANSPORT_NO_ACCESS;
     } else if (p2p.intermediate_rank < 0 && topo_check_net(view, self, peer)) {
         *reason = TRANSPORT_NET_IS_WIDER;
-    } else if (question->is_ipc_off) {
-        *reason = TRANSPORT_OFF;
-    } else if (!question->can_access) {
-        *reason = TRANSPORT_NO_ACCESS;
+    } else {
+        *reason = may_open(question);
     }
     return WEFT_OK;
 }
@@ -191,6 +216,10 @@ char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WH
             weft_format(out + n, TRANSPORT_WHY_BYTES - n,
                         "%s%s: path %s is farther than %s", separator, name,
                         topo_path_name(choice->path), topo_path_name(choice->limit));
+        } else if (kind == TRANSPORT_P2P && reason == TRANSPORT_CAN &&
+                   choice->path == TOPO_LOC) {
+            weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: same GPU", separator,
+                        name);
         } else if (kind == TRANSPORT_P2P && reason == TRANSPORT_CAN) {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: path %s%s", separator,
                         name, topo_path_name(choice->path),

@@ -39,8 +39,9 @@ struct transport_question {
      * ranks of all members. */
     const struct topo_view *view;
     uint32_t self, peer;
-    bool can_access; /* copies of the own GPU reach the peer's memory */
-    bool is_ipc_off; /* no memory of the peer's process may be opened */
+    bool is_same_gpu; /* both processes are on one GPU */
+    bool can_access;  /* copies of the own GPU reach the peer's memory */
+    bool is_ipc_off;  /* no memory of the peer's process may be opened */
 };
 
 /* WEFT_ERR_INPUT where NCCL gives up. */

@@ -90,7 +90,7 @@ struct expected {
     const struct machine *machine; /* NULL: nobody knows */
     const char *setting, *value;
     unsigned a, b;
-    bool other_host, other_shm, no_access, ipc_off;
+    bool other_host, other_shm, same_gpu, no_access, ipc_off;
     const char *transport, *why;
 };
 
@@ -103,6 +103,7 @@ static void ask(const struct expected *e)
     const struct transport_question question = {.view = &view,
                                                 .self = e->a,
                                                 .peer = e->b,
+                                                .is_same_gpu = e->same_gpu,
                                                 .can_access = !e->no_access,
                                                 .is_ipc_off = e->ipc_off};
     struct transport_choice choice;
@@ -142,6 +143,17 @@ static const struct expected cases[] = {
      .why = "p2p: no peer access; shm: same /dev/shm"},
     {&switches, NULL, NULL, 0, 1, .ipc_off = true, .transport = "shm",
      .why = "p2p: switched off; shm: same /dev/shm"},
+    /* Two processes on one GPU: whatever is known of the inside. */
+    {&plain, NULL, NULL, 0, 1, .same_gpu = true, .transport = "p2p",
+     .why = "p2p: same GPU"},
+    {NULL, NULL, NULL, 0, 1, .same_gpu = true, .transport = "p2p",
+     .why = "p2p: same GPU"},
+    {&plain, NULL, NULL, 0, 1, .same_gpu = true, .ipc_off = true, .transport = "shm",
+     .why = "p2p: switched off; shm: same /dev/shm"},
+    {&plain, "NCCL_P2P_DISABLE", "1", 0, 1, .same_gpu = true, .transport = "shm",
+     .why = "p2p: switched off; shm: same /dev/shm"},
+    {&plain, NULL, NULL, 0, 1, .same_gpu = true, .other_shm = true, .transport = "net",
+     .why = "p2p: other /dev/shm; shm: other /dev/shm; net: the network reaches it"},
     {&switches, NULL, NULL, 0, 2, .transport = "shm",
      .why = "p2p: path SYS is farther than PXB; shm: same /dev/shm"},
     {&switches, "NCCL_P2P_LEVEL", "SYS", 0, 2, .transport = "p2p",

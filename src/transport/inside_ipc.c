@@ -7,10 +7,6 @@
 #include "base/text.h"
 #include "transport/inside_private.h"
 
-/* Shorter messages are better off with the steps, which do not keep their sender waiting; measured
- * on the simulator (docs/transports.md). */
-#define DIRECT_BYTES (64u << 10)
-
 static bool is_set(struct io_env *env, const char *name)
 {
     const char *value = env->ops->setting(env, name);
@@ -27,7 +23,7 @@ weft_status inside_ipc_open(struct inside *inside, struct weft_error *error)
     if (status != WEFT_OK) {
         return status;
     }
-    inside->direct_bytes = DIRECT_BYTES;
+    inside->direct_bytes = TRANSPORT_DIRECT_BYTES;
     inside->has_ipc = env->gpu->sharing != NULL && !settings->is_off &&
                       inside->n_locals > 1 && !is_set(env, "NCCL_P2P_DIRECT_DISABLE");
     if (inside->has_ipc) {

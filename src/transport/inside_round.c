@@ -55,14 +55,21 @@ static bool reaches(struct inside *inside, uint32_t place)
            gpu->ops->can_access(gpu, inside->facts[place].gpu);
 }
 
+/* Processes that work on host memory have none. */
+static bool has_same_gpu(const struct inside *inside, uint32_t place)
+{
+    const struct io_gpu *gpu = inside->env->gpu;
+
+    return gpu->sharing != NULL && strcmp(inside->facts[place].gpu, gpu->uuid) == 0;
+}
+
 /* The rings of p2p are CUDA IPC, too. */
 static bool may_not(const struct inside *inside, uint32_t place)
 {
     const struct ipc_settings *settings = &inside->ipc_settings;
 
     return settings->is_off ||
-           (settings->forbids_same_gpu &&
-            strcmp(inside->facts[place].gpu, inside->env->gpu->uuid) == 0);
+           (settings->forbids_same_gpu && has_same_gpu(inside, place));
 }
 
 static void add_link(struct inside *inside, uint32_t place, bool is_sender,
@@ -92,6 +99,8 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
     const struct transport_question question = {.view = &inside->view,
                                                 .self = inside->config.rank,
                                                 .peer = peer,
+                                                .is_same_gpu =
+                                                    has_same_gpu(inside, place),
                                                 .can_access = reaches(inside, place),
                                                 .is_ipc_off = may_not(inside, place)};
     weft_status status;

@@ -176,7 +176,7 @@ static weft_status greet(struct inside_stream *stream)
         return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
                            "its proxy cannot be reached: errno %d", sys_errno);
     }
-    memcpy(hello.host_id, env->ops->hostinfo(env)->host_id, sizeof(hello.host_id));
+    memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
     prove_hello(&stream->link, &hello, stream->hello);
     enter(stream, INSIDE_STREAM_PROVING);
     return WEFT_OK;

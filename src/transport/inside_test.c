@@ -36,6 +36,7 @@ static void add_host(uint32_t n_processes, bool has_ranks)
     weft_format(address, sizeof(address), "10.0.%u.1/24", host);
     sim_bed_port(&bed, host, address, 0);
     bed.hosts[host].n_processes = n_processes;
+    bed.hosts[host].n_gpus = n_processes;
     for (uint32_t i = 0; i < n_processes; i++) {
         host_of[n_members + i] = n_members;
     }
@@ -407,7 +408,6 @@ START_TEST(what_a_driver_refuses_goes_through_memory_of_the_host)
     struct io_gpu_sharing_ops sharing;
 
     add_host(2, true);
-    bed.hosts[0].n_gpus = 2;
     bed.hosts[0].settings = &far;
     bed.hosts[0].n_settings = 1;
     open_all(1);

@@ -21,6 +21,10 @@ enum transport_kind { TRANSPORT_P2P, TRANSPORT_SHM, TRANSPORT_NET, TRANSPORT_COL
 #define TRANSPORT_N_KINDS (TRANSPORT_COLLNET + 1)
 const char *transport_kind_name(enum transport_kind kind); /* "p2p" */
 
+/* p2p: shorter messages are better off with the steps, which do not keep their sender waiting;
+ * measured on the simulator (docs/transports.md). */
+#define TRANSPORT_DIRECT_BYTES (64u << 10)
+
 struct inside_link;
 struct steps_request;
 

@@ -154,6 +154,36 @@ START_TEST(a_rail_swallows_everything)
 }
 END_TEST
 
+/* Nobody answered on one of two cables while the flow came up: it is tried again, and carries
+ * data once somebody does. */
+START_TEST(a_rail_that_set_up_left_out_comes_back)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+    bool comes_back = _i % 2 == 0;
+    uint32_t dumb = (uint32_t)_i / 2;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
+    black_hole(dumb, 1 - dumb, 1, comes_back ? 3 * FABRIC_S / 2 : FOR_GOOD);
+    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
+    ck_assert_uint_eq(n_rails(0), 1);
+    ck_assert_ptr_nonnull(flow_left_out(grid.flows[0].out));
+    if (comes_back) {
+        ck_assert(run_until_rails(2, 5 * FABRIC_S));
+        ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
+        ck_assert_uint_eq(counters_of(0, true).returns, 1);
+    } else {
+        grid_step_for(&grid, 120 * FABRIC_S);
+        ck_assert_uint_eq(counters_of(0, true).epochs, 1);
+        ck_assert_ptr_nonnull(flow_left_out(grid.flows[0].out));
+    }
+    send_all(400);
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
 /* Down and up ten times a second: no more switches than the growing pauses allow, and all is well
  * when it ends. */
 START_TEST(a_cable_flaps)
@@ -378,6 +408,7 @@ int main(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
+    tcase_add_loop_test(tcase, a_rail_that_set_up_left_out_comes_back, 0, 4);
     tcase_add_test(tcase, a_cable_flaps);
     tcase_add_test(tcase, nothing_is_left);
     tcase_add_test(tcase, a_quiet_sender_notices);

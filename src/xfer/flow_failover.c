@@ -218,6 +218,15 @@ static weft_status give_up_waiting(struct flow *flow)
     return flow_give_up(flow, &error);
 }
 
+/* What both ends agreed on, whether it came up or not: a rail that set-up goes on without is
+ * as good as lost. */
+static void note_rails(struct flow *flow, const struct flow_lane *lane)
+{
+    if (lane->n_via == 0 && lane->conn->n_rails > flow->n_rails_best) {
+        flow->n_rails_best = lane->conn->n_rails;
+    }
+}
+
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -225,6 +234,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     const struct rdma_port *port = own != NULL ? own : stuck(lane, why);
     weft_ns now = now_of(flow);
 
+    note_rails(flow, lane);
     lane->is_returning = strcmp(why->phase, "return") == 0 ||
                          (phase != NULL && strcmp(phase->text, "return") == 0);
     lane->tries =
@@ -277,9 +287,7 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->up_ns = now;
     lane->is_rerouted = false;
     flow->was_up = true;
-    if (lane->n_via == 0 && lane->conn->n_rails > flow->n_rails_best) {
-        flow->n_rails_best = lane->conn->n_rails;
-    }
+    note_rails(flow, lane);
     flow->trial_ns = WEFT_NEVER;
     if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {
         flow->trial_ns =

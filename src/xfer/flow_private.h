@@ -164,7 +164,7 @@ struct flow {
     struct conn *trial;    /* Owned */
     weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
     uint32_t n_trials;     /* that failed one after the other */
-    uint32_t n_rails_best; /* that the direct lane ever had */
+    uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
     uint32_t n_flaps;      /* ports that went down within a minute of each other */
     weft_ns flapped_ns;
     weft_ns beat_ns;    /* sender: when quiet lanes are asked for a sign of life */
@@ -249,7 +249,7 @@ void flow_acquit(struct flow *flow, uint32_t i);
 #define FLOW_TRIAL_MAX_NS INT64_C(60000000000)
 /* One TCP way of a connection that replaces another: the next may work. */
 #define FLOW_WAY_NS INT64_C(2000000000)
-/* The direct lane that is up with fewer rails than there were, or NULL. */
+/* The direct lane that is up with fewer rails than n_rails_best, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
 

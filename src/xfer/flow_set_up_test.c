@@ -102,15 +102,23 @@ START_TEST(old_news_of_a_port_that_lost_frames_end_no_set_up)
 END_TEST
 
 /* ... or is really down for a while, at any moment of the set-up: while HELLO, FACTS or META are
- * told, queue pairs connect, or are probed. */
+ * told, queue pairs connect, or are probed. The longest is what is promised (docs/scenario.md), and
+ * with more patience more. */
 START_TEST(the_only_port_goes_for_a_while_during_set_up)
 {
+    static const struct {
+        weft_ns down_ns, failover_ns;
+    } cases[] = {{FABRIC_MS / 50, FABRIC_S},
+                 {400 * FABRIC_MS, FABRIC_S},
+                 {4 * FABRIC_S, FABRIC_S},
+                 {25 * FABRIC_S, 30 * FABRIC_S}};
+    uint32_t host = (uint32_t)_i / 4 % 2;
+
     open_cables(1);
-    open_flow(1, NULL, FABRIC_S);
-    grid_step_for(&grid, _i * 20000);
-    grid_down(&grid, (uint32_t)_i % 2, 1 - (uint32_t)_i % 2, 0,
-              _i % 2 == 0 ? FABRIC_MS / 50 : 400 * FABRIC_MS);
-    ck_assert(grid_run_until_up(&grid, 3 * FABRIC_S));
+    open_flow(1, NULL, cases[_i % 4].failover_ns);
+    grid_step_for(&grid, _i / 4 * 40000);
+    grid_down(&grid, host, 1 - host, 0, cases[_i % 4].down_ns);
+    ck_assert(grid_run_until_up(&grid, cases[_i % 4].down_ns + 2 * FABRIC_S));
     grid_close(&grid);
 }
 END_TEST
@@ -157,7 +165,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
     tcase_add_loop_test(tcase, old_news_of_the_only_port_end_no_set_up, 0, 20);
     tcase_add_loop_test(tcase, old_news_of_a_port_that_lost_frames_end_no_set_up, 0, 20);
-    tcase_add_loop_test(tcase, the_only_port_goes_for_a_while_during_set_up, 0, 40);
+    tcase_add_loop_test(tcase, the_only_port_goes_for_a_while_during_set_up, 0, 80);
     tcase_add_loop_test(tcase, a_relays_only_port_goes_for_a_while_during_set_up, 0, 40);
     tcase_add_loop_test(tcase, the_only_port_goes_for_good_during_set_up, 0, 3);
     suite_add_tcase(suite, tcase);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "xfer/flow_private.h"
 
 static weft_ns now_of(const struct flow *flow)
@@ -9,7 +10,6 @@ static weft_ns now_of(const struct flow *flow)
     return io_now(flow->rdma->env);
 }
 
-/* The direct lane that is up with fewer rails than there were, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -27,9 +27,15 @@ struct flow_lane *flow_lesser_lane(struct flow *flow)
  * shown that they work. The lane goes on meanwhile. */
 static void start_trial(struct flow *flow, const struct flow_lane *lane)
 {
+    struct io_env *env = flow->rdma->env;
     struct conn_config config = flow->config.conn;
     struct weft_error error = {0};
+    char object[32];
 
+    weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
+    weft_trace_event(env->trace, io_now(env), env->name, object, "trial",
+                     "rails=%u of=%u failed=%u", lane->conn->n_rails, flow->n_rails_best,
+                     flow->n_trials);
     flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
     config.wants_answer = true;
     config.management_first = true;

@@ -1,0 +1,259 @@
+"""Causes that lie in ports, addresses and GIDs, for ci/finding_causes.py."""
+
+import ipaddress
+
+from finding_meshes import HARD_PROFILES, NCCL, PROFILES, Mesh, one_cable, ring_of, split, triangle, \
+    twins
+
+# ---- which port, which address ----
+
+
+def route_wrong_nic(rng):
+    return triangle(rng, "nccl-2.25"), {"route.wrong_nic"}
+
+
+def route_listener_blind(rng):
+    mesh = triangle(rng, "nccl-2.30-subnet-aware", crossed=False, prefix_len=24)
+    return split(mesh), {"route.listener_blind"}
+
+
+def route_prefix_collision(rng):
+    """Three links carved out of one /24."""
+    mesh = triangle(rng, "nccl-2.30-subnet-aware")
+    prefix_len = rng.choice([28, 29, 30, 31])
+    network = ipaddress.ip_network(f"{mesh.base}.{rng.choice([16, 168])}.{rng.randrange(250)}.0/24")
+    nets = rng.sample(list(network.subnets(new_prefix=prefix_len)), len(mesh.links))
+    for link, net in zip(mesh.links, nets):
+        link["subnet"] = str(net)
+    return split(mesh), {"route.prefix_collision"}
+
+
+def route_crossed_planes(rng):
+    """Two cables between two hosts, p0 to p1 and p1 to p0; NICs are paired by index."""
+    mesh = Mesh(rng, "nccl-2.25")
+    mesh.host(2)
+    ports = [[mesh.port(host) for _ in range(2)] for host in mesh.hosts]
+    mesh.cable(ports[0][0], ports[1][1])
+    mesh.cable(ports[0][1], ports[1][0])
+    return mesh, {"route.crossed_planes"}
+
+
+def route_merged_nic(rng):
+    """The two ports of one NIC are cabled to two hosts; one of them is right for each peer."""
+    mesh = Mesh(rng, rng.choice(NCCL), profile=rng.choice([*PROFILES, "synth2port"]))
+    mesh.host(rng.choice([4, 6]))
+    ports = {host: [mesh.port(host), mesh.port(host)] for host in mesh.hosts}
+    for i, host in enumerate(mesh.hosts):
+        other = mesh.hosts[(i + 1) % len(mesh.hosts)]
+        mesh.cable(ports[host][i % 2], ports[other][i % 2])
+    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "send_recv")]
+    return mesh, {"route.merged_nic"}
+
+
+def route_gid_collision(rng):
+    return (twins(rng, rng.choice(["weft", "nccl-2.25"]), crossed=True, profile=rng.choice(
+        HARD_PROFILES)), {"route.gid_collision"})
+
+
+def route_link_local(rng):
+    """Two NICs of each host have addresses in 169.254.0.0/16."""
+    mesh = Mesh(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    mesh.host(2)
+    ports = [[mesh.port(host) for _ in range(2)] for host in mesh.hosts]
+    tails = rng.sample(range(1, 250), 4)
+    for i in range(2):
+        mesh.cable(ports[0][i], ports[1][1 - i], overlap="allowed",
+                   addresses=[f"169.254.{tails[2 * i + k]}.{rng.randrange(1, 250)}/16"
+                              for k in range(2)])
+    return mesh, {"route.link_local"}
+
+
+def route_no_facing_port(rng):
+    """The ends of the only cable are numbered apart."""
+    mesh = Mesh(rng, rng.choice(["weft", "nccl-2.25"]))
+    mesh.host(2)
+    nets = [ipaddress.ip_network(mesh.subnet(24)) for _ in range(2)]
+    link = mesh.cable(*mesh.hosts, none=True)
+    for end, net in zip(link["endpoints"], nets):
+        mesh.address(end, net)
+    return mesh, {"route.no_facing_port"}
+
+
+def transit(rng, **between):
+    """Two hosts whose only way to each other is a route over a third."""
+    mesh = Mesh(rng, "nccl-2.25")
+    ends = [mesh.host(), mesh.host()]
+    middle = mesh.host(ranks=0, **between)
+    nets = [ipaddress.ip_network(mesh.subnet(24)) for _ in ends]
+    for end, net in zip(ends, nets):
+        mesh.cable(end, middle, addresses=[f"{net[1]}/24", f"{net[2]}/24"])
+    for end, own, other in zip(ends, nets, reversed(nets)):
+        mesh.nodes[end]["routes"] = [f"{other} via {own[2]}"]
+    return mesh
+
+
+def route_forward_off(rng):
+    """... which does not forward."""
+    return transit(rng, sysctl={"ip_forward": 0}), {"route.forward_off"}
+
+
+def route_forward_blocked(rng):
+    """... whose firewall drops what it forwards."""
+    mesh = transit(rng, sysctl={"ip_forward": 1}, firewall={"forward": "drop"})
+    return mesh, {"route.forward_blocked"}
+
+
+def mesh_no_cable(rng):
+    """Everybody to everybody in a ring, whose neighbours alone have cables."""
+    mesh = ring_of(rng, rng.randrange(4, 7), "nccl-2.30-subnet-aware")
+    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "all_to_all")]
+    return mesh, {"mesh.no_cable"}
+
+
+def mesh_rank_order(rng):
+    """A ring of hosts whose ranks were started in another order."""
+    n = rng.randrange(4, 7)
+    mesh = ring_of(rng, n, "nccl-2.30-subnet-aware")
+    order = list(range(n))
+    while all((b - a) % n in (1, n - 1) for a, b in zip(order, order[1:] + order[:1])):
+        rng.shuffle(order)
+    mesh.ranks = [mesh.hosts[i] for i in order]
+    mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "send_recv")]
+    return mesh, {"mesh.rank_order"}
+
+
+# ---- addresses ----
+
+
+def addr_missing(rng):
+    """One end of the only cable has lost its address."""
+    mesh = Mesh(rng, rng.choice(["weft", "nccl-2.25"]))
+    mesh.host(2)
+    link = mesh.cable(*mesh.hosts, none=True)
+    mesh.address(rng.choice(link["endpoints"]), ipaddress.ip_network(mesh.subnet(24)))
+    return mesh, {"addr.missing"}
+
+
+def addr_prefix_mismatch(rng):
+    """One end's prefix does not hold the other end's address."""
+    mesh = Mesh(rng, rng.choice(["weft", "nccl-2.25"]))
+    mesh.host(2)
+    net = ipaddress.ip_network(mesh.subnet(24))
+    ends = [f"{net[rng.randrange(1, 3)]}/30", f"{net[rng.randrange(100, 250)]}/24"]
+    rng.shuffle(ends)
+    mesh.cable(*mesh.hosts, addresses=ends, overlap="allowed")
+    return mesh, {"addr.prefix_mismatch"}
+
+
+def addr_duplicate(rng):
+    """Both ends of a cable have the same address."""
+    mesh = Mesh(rng, "nccl-2.25")
+    mesh.host(2)
+    net = ipaddress.ip_network(mesh.subnet(24))
+    own, other = rng.sample(range(1, 250), 2)
+    link = mesh.cable(*mesh.hosts, addresses=[f"{net[own]}/24", f"{net[other]}/24"],
+                      overlap="allowed")
+    mesh.fault(at="0s", on=link["endpoints"][1], kind="addr_change", address=f"{net[own]}/24")
+    return mesh, {"addr.duplicate"}
+
+
+def addr_changed(rng):
+    """Soft-RoCE's port gets another address while connections use the first."""
+    mesh = one_cable(rng, profile="rxe").long()
+    link = mesh.links[0]
+    link["subnet"] = mesh.subnet(24)
+    end = rng.choice(link["endpoints"])
+    net = ipaddress.ip_network(link["subnet"])
+    mesh.fault(at=mesh.when(), on=end, kind="addr_change",
+               address=f"{net[rng.randrange(10, 250)]}/24")
+    return mesh, {"addr.changed"}
+
+
+# ---- GIDs ----
+
+
+def gid_missing(rng):
+    """Soft-RoCE's GID disappears under its connections."""
+    mesh = one_cable(rng, profile="rxe").long()
+    link = mesh.links[0]
+    which = rng.randrange(2)
+    mesh.fault(at=mesh.when(), on=link["endpoints"][which], kind="gid_delete",
+               address=mesh.addresses(link)[which])
+    return mesh, {"gid.missing"}
+
+
+def gid_peer_address(rng):
+    mesh = Mesh(rng, rng.choice(NCCL))
+    mesh.host(2)
+    net = ipaddress.ip_network(mesh.subnet(24))
+    a, b = (str(net[n]) for n in rng.sample(range(1, 250), 2))
+    mesh.cable(*mesh.hosts, addresses=[f"{a} peer {b}/32", f"{b} peer {a}/32"])
+    return mesh, {"gid.peer_address"}
+
+
+def gid_type_mismatch(rng):
+    """Each host was told an index of its own, and one of them holds a RoCE v1 GID."""
+    mesh = one_cable(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    indices = ["2", "3"]
+    rng.shuffle(indices)
+    for host, index in zip(mesh.hosts, indices):
+        mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": index}
+    return mesh, {"gid.type_mismatch"}
+
+
+def gid_fixed_index(rng):
+    """One index for all hosts, which is empty on one of them."""
+    mesh = one_cable(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    for host in mesh.hosts:
+        mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": "5"}
+    mesh.address(rng.choice(mesh.links[0]["endpoints"]), ipaddress.ip_network(mesh.subnet(24)))
+    return mesh, {"gid.fixed_index"}
+
+
+def gid_link_local(rng):
+    """NCCL_IB_GID_INDEX=0 on one host: fe80::, which talks to no IPv4 GID."""
+    mesh = one_cable(rng, rng.choice(NCCL))
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": "0"}
+    return mesh, {"gid.link_local"}
+
+
+def gid_no_ipv4(rng):
+    """Unique local IPv6 addresses only; NCCL_IB_ADDR_FAMILY is AF_INET, and fe80:: is on every
+    cable alike."""
+    mesh = triangle(rng, "nccl-2.25")
+    for link, net in zip(mesh.links, rng.sample(range(1, 65536), 3)):
+        link["subnet"] = f"fd{rng.randrange(256):02x}:{net:x}::/64"
+    return mesh, {"gid.no_ipv4"}
+
+
+def route_slow_lane(rng):
+    """A slow port and a fast one on each host, and a list of devices that names the slow one."""
+    mesh = Mesh(rng, rng.choice(NCCL))
+    mesh.host(2)
+    ports = [[mesh.port(host) for _ in range(2)] for host in mesh.hosts]
+    slow = rng.randrange(2)
+    for i in range(2):
+        rate = rng.choice(["1Gbps", "10Gbps"] if i == slow else ["25Gbps", "100Gbps"])
+        mesh.cable(ports[0][i], ports[1][i], subnet=mesh.subnet(24), rate=rate)
+    for host, own in zip(mesh.hosts, ports):
+        mesh.nodes[host]["env"] = {"NCCL_IB_HCA": f"={own[slow].split(':')[1]}"}
+    return mesh, {"route.slow_lane"}
+
+
+def route_merged_one_end(rng):
+    """One host sees two functions of its NIC, one of which nobody faces; the other sees one."""
+    mesh = Mesh(rng, "nccl-2.25")
+    mesh.host(2)
+    merged, plain = rng.sample(mesh.hosts, 2)
+    mesh.nodes[merged]["profile"] = "synth2port"
+    ports = [mesh.port(merged) for _ in range(2)]
+    face, aside = rng.sample(range(2), 2)
+    mesh.top["switches"] = {"nic": {"ports": 3}}
+    net, other = (ipaddress.ip_network(mesh.subnet(24)) for _ in range(2))
+    for i, (end, network) in enumerate([(ports[face], net), (ports[aside], other),
+                                        (mesh.port(plain), net)]):
+        vlan = {"vlan": rng.randrange(2, 4000)} if network is other else {}
+        host = network[rng.randrange(10 + 40 * i, 50 + 40 * i)]
+        mesh.cable(end, f"nic:{i}", addresses=[f"{host}/24"], **vlan)
+    return mesh, {"route.merged_one_end"}

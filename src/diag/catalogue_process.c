@@ -1,0 +1,74 @@
+/* Findings about one process: what it is given, what it is sent, and what it hands over. */
+#include "base/check.h"
+#include "diag/catalogue_entries.h"
+
+static const struct diag_entry entries[] = {
+    {
+        .id = DIAG_HOST_FD_LIMIT,
+        .code = "host.fd_limit",
+        .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
+        .cause = "the process, or its machine, has no file descriptor left (errno 24 or "
+                 "23)",
+        .remedy = "raise the limit where the process is started (`ulimit -n`, "
+                  "LimitNOFILE= of its unit, the container's --ulimit nofile), or find "
+                  "out what keeps descriptors open",
+        .reference = "getrlimit(2): RLIMIT_NOFILE; accept(2), socket(2): EMFILE, ENFILE",
+        .decide = "grep 'open files' /proc/PID/limits; ls /proc/PID/fd | wc -l; cat "
+                  "/proc/sys/fs/file-nr",
+        .explanation =
+            "Every control stream of a connection, every listener and every RDMA device "
+            "is a "
+            "descriptor, and the application's files and sockets count against the same "
+            "limit: 1024 in many shells, which a data loader alone may use up.\n\n"
+            "What connects tries again for a while, for a descriptor may be closed "
+            "meanwhile; who comes to a listener waits in the kernel's queue until there "
+            "is one. Connections that are up need no further descriptor.",
+    },
+    {
+        .id = DIAG_CONN_MALFORMED,
+        .code = "conn.malformed",
+        .severity = DIAG_ERROR,
+        .cause =
+            "what came from the other end, or the handle that was given, is not what "
+            "the protocol says",
+        .remedy =
+            "find out who speaks there: a port scan and a health check are harmless; "
+            "keep strangers off the port by a firewall, and give the job a secret "
+            "(NCCL_MESH_SECRET)",
+        .reference = "docs/wire.md",
+        .decide = "the address in the log; ss -tnp, on that host",
+        .explanation =
+            "Bytes that are no message of this protocol, a message where another one is "
+            "due, a field out of its range, or a handle that is none. The first such "
+            "byte ends the conversation with whoever sent it; a listener lives on, and "
+            "so do all its connections. A listener that is scanned says so at most once "
+            "a second.\n\n"
+            "Where a connection fails of it, something else answers at the address in "
+            "the handle: a port that was given to another program since, or a proxy in "
+            "between. Other versions of this protocol are told as `conn.version`, "
+            "others' secrets as `conn.auth_failed`.",
+    },
+    {
+        .id = DIAG_PLUGIN_NOT_REGISTERED,
+        .code = "plugin.not_registered",
+        .severity = DIAG_ERROR,
+        .cause =
+            "a message was to be sent from, or received into, memory that is not within "
+            "what was registered for its connection",
+        .remedy = "report it to whoever calls the plugin, with the line of the log: NCCL "
+                  "itself registers what it sends",
+        .reference = "NCCL's net interface: regMr, isend, irecv",
+        .decide = "weft plugin-check libnccl-net-mesh.so, against the same call made by "
+                  "another caller",
+        .explanation =
+            "Each buffer comes with the handle of regMr, and has to lie in that memory, "
+            "registered for that very connection. What does not is refused with "
+            "ncclInvalidArgument before anything happens, so that neither a device ends "
+            "the connection nor a peer writes where it must not; the connection goes on. "
+            "A device would have told it as a completion with status 4 "
+            "(IBV_WC_LOC_PROT_ERR), or 10 (IBV_WC_REM_ACCESS_ERR) at the other end.",
+    },
+};
+
+const struct diag_entries diag_entries_process = {entries, WEFT_LENGTH(entries)};

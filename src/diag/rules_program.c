@@ -1,0 +1,87 @@
+/* Causes that lie in what a program tells its peer, whatever the network. */
+#include <string.h>
+
+#include "diag/private.h"
+
+#define QPN_16_BITS_MAX 0xffff
+
+/* Whether the program that chose for `host` tells 16 bits of a queue pair's number. */
+static enum diag_known tells_16_bits(const struct diag_host *host)
+{
+    if (host == NULL || host->policy[0] == '\0') {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(strcmp(host->policy, "mesh-plugin-2026-01") == 0);
+}
+
+static enum diag_known is_long(int64_t qpn)
+{
+    return qpn == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(qpn > QPN_16_BITS_MAX);
+}
+
+/* The peer's own number, which this end was told, is in the peer's failure. */
+static enum diag_known peer_is_long(const struct diag_case *c)
+{
+    enum diag_known answer = DIAG_UNKNOWN;
+
+    for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
+        const struct diag_error *error = &c->peer->errors[i];
+        const struct weft_value *value = weft_error_value(&error->error, "local_qpn");
+
+        if (strcmp(error->peer, c->host->name) == 0 && value != NULL &&
+            value->kind == WEFT_VALUE_INT) {
+            answer = is_long(value->number);
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
+{
+    enum diag_known here = tells_16_bits(c->host);
+    enum diag_known there = tells_16_bits(c->peer);
+    /* Of another's failure this end knows the number that it was told. */
+    int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, "local_qpn");
+
+    if (diag_way_works(c) || strcmp(c->phase, "data") == 0) {
+        return DIAG_NO; /* what was told was right */
+    }
+    return diag_or(diag_and(here, is_long(own)), diag_and(there, peer_is_long(c)));
+}
+
+/* Of a failure of the rendezvous: was it looked for at a loopback address? */
+static enum diag_known is_at_loopback(const struct weft_error *error)
+{
+    const struct weft_value *value = weft_error_value(error, "rendezvous");
+
+    if (error->phase[0] != '\0' &&
+        (strcmp(error->phase, "boot") != 0 || error->status == WEFT_ERR_CLOSED)) {
+        return DIAG_NO;
+    }
+    if (value == NULL || value->kind != WEFT_VALUE_TEXT) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(strncmp(value->text, "127.", 4) == 0 ||
+                         strcmp(value->text, "::1") == 0);
+}
+
+/* Who listens may have been told the right address, and the others not. */
+enum diag_known diag_is_loopback(const struct diag_case *c)
+{
+    enum diag_known answer = is_at_loopback(&c->failure->error);
+
+    if (strcmp(c->phase, "boot") != 0) {
+        return DIAG_NO;
+    }
+    for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
+        const struct diag_error *error = &c->peer->errors[i];
+
+        enum diag_known is_us =
+            error->peer[0] == '\0'
+                ? DIAG_UNKNOWN
+                : diag_known_of(strcmp(error->peer, c->host->name) == 0);
+
+        answer = diag_or(answer, diag_and(is_us, is_at_loopback(&error->error)));
+    }
+    return answer;
+}

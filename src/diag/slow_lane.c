@@ -1,0 +1,124 @@
+/* Data on a slow cable while a fast one between the same hosts carries none: nothing fails. */
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+/* Rates that differ by less are of one kind of cable, or rounded. */
+#define FASTER_BY 2
+
+static const struct diag_port *port_of(const struct diag_host *host, const char *name)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the two can carry, or IO_UNKNOWN. */
+static int64_t rate_of(const struct diag_port *a, const struct diag_port *b)
+{
+    if (a == NULL || b == NULL || a->rate_bps <= 0 || b->rate_bps <= 0) {
+        return IO_UNKNOWN;
+    }
+    return a->rate_bps < b->rate_bps ? a->rate_bps : b->rate_bps;
+}
+
+/* The fastest of what `host` used towards `peer`, and its rate; IO_UNKNOWN where one rate is
+ * not known, or nothing was used. */
+static int64_t fastest_used(const struct diag_host *host, const struct diag_host *peer,
+                            const struct diag_use **out)
+{
+    int64_t best_bps = IO_UNKNOWN;
+
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        const struct diag_use *use = &host->uses[i];
+        int64_t rate_bps;
+
+        if (strcmp(use->peer, peer->name) != 0) {
+            continue;
+        }
+        rate_bps =
+            rate_of(port_of(host, use->local_port), port_of(peer, use->remote_port));
+        if (rate_bps == IO_UNKNOWN) {
+            return IO_UNKNOWN;
+        }
+        if (rate_bps > best_bps) {
+            best_bps = rate_bps;
+            *out = use;
+        }
+    }
+    return best_bps;
+}
+
+struct lane {
+    const struct diag_port *local, *remote;
+    int64_t rate_bps;
+};
+
+/* The fastest two ports that are up and face each other. */
+static struct lane fastest_cable(const struct diag_host *host,
+                                 const struct diag_host *peer)
+{
+    struct lane best = {NULL, NULL, IO_UNKNOWN};
+
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        for (uint32_t k = 0; k < peer->n_ports; k++) {
+            struct lane lane = {&host->ports[i], &peer->ports[k], IO_UNKNOWN};
+
+            lane.rate_bps = rate_of(lane.local, lane.remote);
+            if (lane.rate_bps > best.rate_bps && lane.local->is_up == DIAG_YES &&
+                lane.remote->is_up == DIAG_YES &&
+                diag_facing(lane.local, lane.remote) == DIAG_YES) {
+                best = lane;
+            }
+        }
+    }
+    return best;
+}
+
+static void inspect(const struct diag_host *host, const struct diag_host *peer,
+                    struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(DIAG_ROUTE_SLOW_LANE),
+                                   .severity = DIAG_WARNING};
+    const struct diag_use *use = NULL;
+    int64_t used_bps = fastest_used(host, peer, &use);
+    struct lane best = fastest_cable(host, peer);
+
+    if (use == NULL || used_bps == IO_UNKNOWN || best.local == NULL ||
+        best.rate_bps / FASTER_BY < used_bps) {
+        return;
+    }
+    weft_format(finding.host, sizeof(finding.host), "%s", host->name);
+    weft_format(finding.port, sizeof(finding.port), "%s", use->local_port);
+    weft_format(finding.peer, sizeof(finding.peer), "%s", peer->name);
+    diag_evidence_text(&finding, "local_port", use->local_port);
+    diag_evidence_text(&finding, "remote_port", use->remote_port);
+    diag_evidence_int(&finding, "rate_bps", used_bps);
+    diag_evidence_text(&finding, "faster_local_port", best.local->name);
+    diag_evidence_text(&finding, "faster_remote_port", best.remote->name);
+    diag_evidence_int(&finding, "faster_rate_bps", best.rate_bps);
+    diag_say(out, &finding);
+}
+
+void diag_inspect_lanes(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        if (!host->was_observed || host->has_hung || host->n_errors > 0 ||
+            host->n_left_out > 0) {
+            return; /* something failed: that is told */
+        }
+    }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t k = 0; k < input->n_hosts; k++) {
+            if (i != k) {
+                inspect(&input->hosts[i], &input->hosts[k], out);
+            }
+        }
+    }
+}

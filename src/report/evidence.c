@@ -1,0 +1,158 @@
+#include "report/evidence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "report/columns.h"
+#include "report/json_read.h"
+#include "report/paragraph.h"
+
+#define ITEM_BYTES 192
+
+/* Who says it. */
+enum side {
+    SIDE_ONE,   /* one end only, or none in particular */
+    SIDE_ALIKE, /* both ends, and the same */
+    SIDE_APART, /* both ends, and not the same */
+    SIDE_NONE   /* it stands elsewhere, or nobody says it */
+};
+
+/* "unknown" for what is neither a number nor a text. */
+static const char *value_text(const json_t *value, char *out, size_t out_bytes)
+{
+    if (json_is_integer(value)) {
+        weft_format(out, out_bytes, "%lld", (long long)json_integer_value(value));
+        return out;
+    }
+    return json_is_string(value) ? json_string_value(value) : "unknown";
+}
+
+/* What the other end says of the same: "remote_mtu" of "local_mtu"; NULL: nothing. */
+static const json_t *counterpart(const json_t *evidence, const char *key)
+{
+    char other[64];
+
+    if (strncmp(key, "local_", 6) == 0) {
+        weft_format(other, sizeof(other), "remote_%s", key + 6);
+    } else if (strncmp(key, "remote_", 7) == 0) {
+        weft_format(other, sizeof(other), "local_%s", key + 7);
+    } else {
+        return NULL;
+    }
+    return json_object_get(evidence, other);
+}
+
+/* The facing ports are in the drawing, what it may be has lines of its own, and a value of the
+ * other end is told with that of this end. */
+static bool is_elsewhere(const char *key, const json_t *other)
+{
+    return strstr(key, "_facing_port") != NULL || strncmp(key, "candidate_", 10) == 0 ||
+           strncmp(key, "to_decide_", 10) == 0 ||
+           (other != NULL && strncmp(key, "remote_", 7) == 0);
+}
+
+static enum side side_of(const json_t *finding, const char *key, const json_t *value)
+{
+    bool is_open = strcmp(json_read_text(finding, "code", ""), "undetermined") == 0;
+    const json_t *other = counterpart(json_object_get(finding, "evidence"), key);
+    char here[32], there[32];
+    const char *mine = value_text(value, here, sizeof(here));
+    const char *theirs = value_text(other, there, sizeof(there));
+
+    if (is_elsewhere(key, other)) {
+        return SIDE_NONE;
+    }
+    if (other == NULL) {
+        return SIDE_ONE;
+    }
+    if (strcmp(mine, theirs) != 0) {
+        return SIDE_APART;
+    }
+    return strcmp(mine, "unknown") == 0 && !is_open ? SIDE_NONE : SIDE_ALIKE;
+}
+
+/* "errno 110, phase rtr": all that is of one side. */
+static void add_items(const json_t *finding, enum side side, const char *label,
+                      struct weft_text *out)
+{
+    const json_t *evidence = json_object_get(finding, "evidence");
+    struct paragraph paragraph = {0};
+    char item[ITEM_BYTES];
+    char number[32];
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
+    {
+        if (side_of(finding, key, value) == side) {
+            if (paragraph.out == NULL) {
+                paragraph_begin(&paragraph, label, out);
+            }
+            weft_format(item, sizeof(item), "%s %s", side == SIDE_ALIKE ? key + 6 : key,
+                        value_text(value, number, sizeof(number)));
+            paragraph_item(&paragraph, item);
+        }
+    }
+    if (paragraph.out != NULL) {
+        paragraph_end(&paragraph);
+    }
+}
+
+/* A row for each thing of which the two ends say something else. */
+static void add_rows(const json_t *finding, struct weft_text *out)
+{
+    const json_t *evidence = json_object_get(finding, "evidence");
+    const json_t *where = json_object_get(finding, "where");
+    const char *heads[] = {"", json_read_text(where, "host", "this end"),
+                           json_read_text(where, "peer", "the other end")};
+    struct columns columns;
+    bool is_empty = true;
+    char number[32];
+    const char *key;
+    json_t *value;
+
+    columns_init(&columns, heads, 3);
+    json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
+    {
+        if (side_of(finding, key, value) == SIDE_APART) {
+            is_empty = false;
+            columns_row(&columns);
+            columns_cell(&columns, "%s", key + 6);
+            columns_cell(&columns, "%s", value_text(value, number, sizeof(number)));
+            columns_cell(&columns, "%s",
+                         value_text(counterpart(evidence, key), number, sizeof(number)));
+        }
+    }
+    if (!is_empty) {
+        columns_print(&columns, "         ", out);
+    }
+    columns_fini(&columns);
+}
+
+/* Of `undetermined`: what it may be, and what would decide it. */
+static void add_candidates(const json_t *finding, struct weft_text *out)
+{
+    const json_t *evidence = json_object_get(finding, "evidence");
+    char decide[64];
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
+    {
+        if (strncmp(key, "candidate_", 10) == 0) {
+            weft_format(decide, sizeof(decide), "to_decide_%s", key + 10);
+            weft_text_add(out, "  maybe  %-24s to decide: %s\n",
+                          json_read_text(evidence, key, "?"),
+                          json_read_text(evidence, decide, "?"));
+        }
+    }
+}
+
+void report_evidence(const json_t *finding, struct weft_text *out)
+{
+    add_items(finding, SIDE_ONE, "  seen   ", out);
+    add_items(finding, SIDE_ALIKE, "  both   ", out);
+    add_rows(finding, out);
+    add_candidates(finding, out);
+}
