@@ -350,7 +350,7 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
             return; /* it is said, and worse */
         }
     }
-    if (order->missing <= order->better_missing) {
+    if (!order->is_known || order->missing <= order->better_missing) {
         return;
     }
     diag_evidence_int(&finding, "pairs_without_cable", order->missing);

@@ -139,9 +139,9 @@ struct diag_host {
 };
 
 /* How the ring of ranks lies on the mesh: neighbours without a cable (or switch) of their
- * own, in the order given and in a better one. All 0: not looked at, or nothing to mend. */
+ * own, in the order given and in a better one. All 0: nothing to mend. */
 struct diag_rank_order {
-    bool is_known;
+    bool is_known; /* both numbers are; otherwise they mean nothing */
     uint32_t missing, better_missing;
     char better_order[DIAG_NAME_BYTES]; /* ranks, "0 2 1 3"; cut off with "..." */
 };

@@ -76,6 +76,38 @@ START_TEST(whether_a_failure_is_hearsay_has_three_values)
 }
 END_TEST
 
+/* Half of what is known of the order of ranks is no evidence that another is better. */
+START_TEST(half_a_rank_order_says_nothing)
+{
+    static const struct {
+        const char *lost;
+        bool is_better;
+    } cases[] = {{"better_order", true},
+                 {"missing", false},
+                 {"better_missing", false},
+                 {"", true}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct diag_input read;
+        struct diag_findings findings;
+        struct weft_error error = {0};
+        json_t *document = json_pack("{s:i, s:[], s:{s:i, s:i, s:s}}", "schema_version",
+                                     1, "hosts", "rank_order", "missing", 2,
+                                     "better_missing", 1, "better_order", "0 2 1 3");
+
+        json_object_del(json_object_get(document, "rank_order"), cases[i].lost);
+        ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
+        diag(&read, &findings);
+        ck_assert_uint_eq(findings.n, cases[i].is_better ? 1 : 0);
+        ck_assert(findings.n == 0 ||
+                  strcmp(findings.items[0].entry->code, "mesh.rank_order") == 0);
+        diag_findings_fini(&findings);
+        diag_input_fini(&read);
+        json_decref(document);
+    }
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } malformed[] = {
@@ -123,6 +155,7 @@ int main(void)
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
     tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
+    tcase_add_test(tests, half_a_rank_order_says_nothing);
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));
     suite_add_tcase(suite, tests);
