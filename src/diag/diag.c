@@ -264,9 +264,7 @@ static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
         pa->netdev_mtu == pb->netdev_mtu || diag_facing(pa, pb) != DIAG_YES) {
         return;
     }
-    weft_format(finding.host, sizeof(finding.host), "%s", a->name);
-    weft_format(finding.port, sizeof(finding.port), "%s", pa->name);
-    weft_format(finding.peer, sizeof(finding.peer), "%s", b->name);
+    diag_name_place(&finding, a->name, pa->name, b->name);
     diag_evidence_text(&finding, "local_port", pa->name);
     diag_evidence_int(&finding, "local_mtu", pa->netdev_mtu);
     diag_evidence_text(&finding, "remote_port", pb->name);
@@ -292,32 +290,20 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
     }
 }
 
-static const struct diag_port *port_of(const struct diag_host *host, const char *name)
-{
-    for (uint32_t i = 0; host != NULL && i < host->n_ports; i++) {
-        if (strcmp(host->ports[i].name, name) == 0) {
-            return &host->ports[i];
-        }
-    }
-    return NULL;
-}
-
 /* A probe found what passes, and that is used: slower than both ports could. */
 static void inspect_use(const struct diag_input *input, const struct diag_host *host,
                         const struct diag_use *use, struct diag_findings *out)
 {
-    const struct diag_port *local = port_of(host, use->local_port);
-    const struct diag_port *remote =
-        port_of(diag_find_host(input, use->peer), use->remote_port);
+    const struct diag_host *peer = diag_find_host(input, use->peer);
+    const struct diag_port *local = diag_find_port(host, use->local_port);
+    const struct diag_port *remote = diag_find_port(peer, use->remote_port);
     struct diag_finding finding = {.entry = diag_entry(DIAG_LINK_BLACK_HOLE),
                                    .severity = DIAG_WARNING};
 
     if (use->vanished_mtu == IO_UNKNOWN || use->vanished_mtu == 0) {
         return;
     }
-    weft_format(finding.host, sizeof(finding.host), "%s", host->name);
-    weft_format(finding.port, sizeof(finding.port), "%s", use->local_port);
-    weft_format(finding.peer, sizeof(finding.peer), "%s", use->peer);
+    diag_name_place(&finding, host->name, use->local_port, use->peer);
     diag_evidence_text(&finding, "local_port", use->local_port);
     diag_evidence_text(&finding, "remote_port", use->remote_port);
     diag_evidence_int(&finding, "local_mtu", local ? local->netdev_mtu : IO_UNKNOWN);
@@ -359,7 +345,7 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     diag_say(out, &finding);
 }
 
-static void sort_by_severity(struct diag_findings *out)
+void diag_sort(struct diag_findings *out)
 {
     /* Insertion: stable, and there are few. */
     for (uint32_t i = 1; i < out->n; i++) {
@@ -390,5 +376,5 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     diag_inspect_left_out(input, out);
     diag_inspect_lanes(input, out);
     inspect_order(input, out);
-    sort_by_severity(out);
+    diag_sort(out);
 }

@@ -3,7 +3,6 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/suite_testing.h"

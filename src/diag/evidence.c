@@ -1,8 +1,6 @@
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "diag/private.h"
 
@@ -101,6 +99,16 @@ static const struct diag_port *port_by_name(const struct diag_ports *ports,
         }
     }
     return NULL;
+}
+
+const struct diag_port *diag_find_port(const struct diag_host *host, const char *name)
+{
+    struct diag_ports ports = {NULL, 0};
+
+    if (host != NULL) {
+        ports = (struct diag_ports){host->ports, host->n_ports};
+    }
+    return port_by_name(&ports, name);
 }
 
 /* The one port that has this address; NULL if none or several (fe80::1 on each). */
@@ -334,7 +342,28 @@ enum diag_known diag_peer_died(const struct diag_case *c)
     return DIAG_UNKNOWN;
 }
 
+bool diag_has_failed(const struct diag_input *input)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        if (!host->was_observed || host->has_hung || host->has_vanished ||
+            host->n_errors > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- findings ---- */
+
+void diag_name_place(struct diag_finding *out, const char *host, const char *port,
+                     const char *peer)
+{
+    weft_format(out->host, sizeof(out->host), "%s", host);
+    weft_format(out->port, sizeof(out->port), "%s", port);
+    weft_format(out->peer, sizeof(out->peer), "%s", peer);
+}
 
 static struct weft_value *add(struct diag_finding *out, const char *name)
 {
@@ -429,11 +458,8 @@ static void describe_values(const struct diag_case *c, struct diag_finding *out)
 
 void diag_describe(const struct diag_case *c, struct diag_finding *out)
 {
-    weft_format(out->host, sizeof(out->host), "%s", c->host->name);
-    weft_format(out->peer, sizeof(out->peer), "%s", c->peer_name);
-    if (c->local_port != NULL) {
-        weft_format(out->port, sizeof(out->port), "%s", c->local_port->name);
-    }
+    diag_name_place(out, c->host->name, c->local_port != NULL ? c->local_port->name : "",
+                    c->peer_name);
     diag_evidence_text(out, "phase", c->phase[0] != '\0' ? c->phase : "unknown");
     if (c->sys_errno != 0) {
         diag_evidence_int(out, "errno", c->sys_errno);

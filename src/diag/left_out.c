@@ -1,5 +1,4 @@
 /* Rails that nobody answered on, while others carried the job. */
-#include "base/text.h"
 #include "diag/private.h"
 
 static void inspect(const struct diag_input *input, const struct diag_host *host,
@@ -21,12 +20,8 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
 
 void diag_inspect_left_out(const struct diag_input *input, struct diag_findings *out)
 {
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        const struct diag_host *host = &input->hosts[i];
-
-        if (!host->was_observed || host->has_hung || host->n_errors > 0) {
-            return; /* something failed: that is told */
-        }
+    if (diag_has_failed(input)) {
+        return;
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         for (uint32_t k = 0; k < input->hosts[i].n_left_out; k++) {

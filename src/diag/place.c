@@ -1,6 +1,5 @@
 /* What a finding says of its place: at whose end it lies, and which ports would have been right. */
 #include <errno.h>
-#include <string.h>
 
 #include "diag/private.h"
 

@@ -18,25 +18,8 @@ static struct diag_finding *say(struct diag_findings *out, enum diag_code code,
     out->items = weft_realloc(out->items, (out->n + 1) * sizeof(*out->items));
     finding = &out->items[out->n++];
     *finding = (struct diag_finding){.entry = diag_entry(code), .severity = severity};
-    weft_format(finding->host, sizeof(finding->host), "%s", host->name);
-    if (port != NULL) {
-        weft_format(finding->port, sizeof(finding->port), "%s", port->name);
-    }
+    diag_name_place(finding, host->name, port != NULL ? port->name : "", "");
     return finding;
-}
-
-/* Stable, errors first. */
-static void sort_by_severity(struct diag_findings *out)
-{
-    for (uint32_t i = 1; i < out->n; i++) {
-        struct diag_finding finding = out->items[i];
-        uint32_t k = i;
-
-        for (; k > 0 && out->items[k - 1].severity > finding.severity; k--) {
-            out->items[k] = out->items[k - 1];
-        }
-        out->items[k] = finding;
-    }
 }
 
 /* ---- ports ---- */
@@ -309,7 +292,7 @@ void diag_preflight(const struct diag_host *host, const struct diag_preflight *m
     look_at_choice(host, more, out);
     look_at_index(host, more, out);
     look_at_names(host, more, out);
-    sort_by_severity(out);
+    diag_sort(out);
 }
 
 /* ---- both ends ---- */
@@ -343,7 +326,7 @@ static void look_at_ends(const struct diag_host *host, const struct diag_port *p
         finding = say(out, DIAG_ADDR_PREFIX_MISMATCH, DIAG_ERROR, host, port);
     }
     if (finding != NULL) {
-        weft_format(finding->peer, sizeof(finding->peer), "%s", peer->name);
+        diag_name_place(finding, host->name, port->name, peer->name);
         diag_evidence_text(finding, "local_port", port->name);
         diag_evidence_text(finding, "remote_port", other->name);
     }
@@ -362,5 +345,5 @@ void diag_preflight_ends(const struct diag_input *input, struct diag_findings *o
             }
         }
     }
-    sort_by_severity(out);
+    diag_sort(out);
 }

@@ -70,6 +70,8 @@ void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
                         const struct diag_host *host, const struct diag_error *failure,
                         const struct diag_use *use);
 const struct diag_host *diag_find_host(const struct diag_input *input, const char *name);
+/* NULL: it has no port of that name, or `host` is NULL. */
+const struct diag_port *diag_find_port(const struct diag_host *host, const char *name);
 /* What is known of a host's ports: by itself, or by anybody whom it told. */
 struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);
 /* A value of the failure, or NULL / IO_UNKNOWN. */
@@ -78,6 +80,12 @@ int64_t diag_number(const struct diag_case *c, const char *name);
 /* The peer's process is gone, by what the others saw. */
 enum diag_known diag_peer_died(const struct diag_case *c);
 
+/* Somebody failed or is gone: what is slow or was lived through is not worth a word. */
+bool diag_has_failed(const struct diag_input *input);
+
+/* Says where a finding is; "" leaves one out. */
+void diag_name_place(struct diag_finding *out, const char *host, const char *port,
+                     const char *peer);
 /* Starts a finding about `c`, with the evidence of both ends. */
 void diag_describe(const struct diag_case *c, struct diag_finding *out);
 void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
@@ -150,6 +158,8 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
 
 /* Adds a finding, unless its cause was told of these two hosts. */
 void diag_say(struct diag_findings *out, const struct diag_finding *finding);
+/* Errors first; those of one severity stay in their order. */
+void diag_sort(struct diag_findings *out);
 /* Warnings of what a job lived through; none where something failed. */
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "diag/private.h"
 
 /* Of enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded", and

@@ -47,8 +47,7 @@ static bool has_narrow_slot(const struct diag_host *host, struct diag_finding *o
     }
     *out = (struct diag_finding){.entry = diag_entry(DIAG_HOST_PCIE_NARROW),
                                  .severity = DIAG_WARNING};
-    weft_format(out->host, sizeof(out->host), "%s", host->name);
-    weft_format(out->port, sizeof(out->port), "%s", first->name);
+    diag_name_place(out, host->name, first->name, "");
     diag_evidence_text(out, "ports", ports);
     diag_evidence_int(out, "pcie_lanes", first->pcie_lanes);
     diag_evidence_int(out, "pcie_lanes_max", first->pcie_lanes_max);

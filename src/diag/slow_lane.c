@@ -1,21 +1,10 @@
 /* Data on a slow cable while a fast one between the same hosts carries none: nothing fails. */
 #include <string.h>
 
-#include "base/text.h"
 #include "diag/private.h"
 
 /* Rates that differ by less are of one kind of cable, or rounded. */
 #define FASTER_BY 2
-
-static const struct diag_port *port_of(const struct diag_host *host, const char *name)
-{
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strcmp(host->ports[i].name, name) == 0) {
-            return &host->ports[i];
-        }
-    }
-    return NULL;
-}
 
 /* What the two can carry, or IO_UNKNOWN. */
 static int64_t rate_of(const struct diag_port *a, const struct diag_port *b)
@@ -40,8 +29,8 @@ static int64_t fastest_used(const struct diag_host *host, const struct diag_host
         if (strcmp(use->peer, peer->name) != 0) {
             continue;
         }
-        rate_bps =
-            rate_of(port_of(host, use->local_port), port_of(peer, use->remote_port));
+        rate_bps = rate_of(diag_find_port(host, use->local_port),
+                           diag_find_port(peer, use->remote_port));
         if (rate_bps == IO_UNKNOWN) {
             return IO_UNKNOWN;
         }
@@ -92,9 +81,7 @@ static void inspect(const struct diag_host *host, const struct diag_host *peer,
         best.rate_bps / FASTER_BY < used_bps) {
         return;
     }
-    weft_format(finding.host, sizeof(finding.host), "%s", host->name);
-    weft_format(finding.port, sizeof(finding.port), "%s", use->local_port);
-    weft_format(finding.peer, sizeof(finding.peer), "%s", peer->name);
+    diag_name_place(&finding, host->name, use->local_port, peer->name);
     diag_evidence_text(&finding, "local_port", use->local_port);
     diag_evidence_text(&finding, "remote_port", use->remote_port);
     diag_evidence_int(&finding, "rate_bps", used_bps);
@@ -106,12 +93,12 @@ static void inspect(const struct diag_host *host, const struct diag_host *peer,
 
 void diag_inspect_lanes(const struct diag_input *input, struct diag_findings *out)
 {
+    if (diag_has_failed(input)) {
+        return;
+    }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
-        const struct diag_host *host = &input->hosts[i];
-
-        if (!host->was_observed || host->has_hung || host->n_errors > 0 ||
-            host->n_left_out > 0) {
-            return; /* something failed: that is told */
+        if (input->hosts[i].n_left_out > 0) {
+            return; /* that is told, and why */
         }
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {

@@ -3,36 +3,12 @@
  * hide another cause must be known to be none. */
 #include <string.h>
 
-#include "base/text.h"
 #include "diag/private.h"
 
 /* Counters of two ends are not read in one moment: so many frames may be under way. */
 #define UNDER_WAY 4
 /* Of a cable that loses alike both ways, so many in one and none in the other is no chance. */
 #define CERTAIN 16
-
-static bool has_failed(const struct diag_input *input)
-{
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        const struct diag_host *host = &input->hosts[i];
-
-        if (!host->was_observed || host->has_hung || host->has_vanished ||
-            host->n_errors > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static const struct diag_port *port_of(const struct diag_host *host, const char *name)
-{
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strcmp(host->ports[i].name, name) == 0) {
-            return &host->ports[i];
-        }
-    }
-    return NULL;
-}
 
 /* How often the port lost its carrier, or IO_UNKNOWN. */
 static int64_t count_losses(const struct diag_host *host, const char *port)
@@ -63,9 +39,7 @@ static void start(const struct rail *rail, enum diag_code code, struct diag_find
 {
     *out = (struct diag_finding){
         .entry = diag_entry(code), .severity = DIAG_WARNING, .is_survived = true};
-    weft_format(out->host, sizeof(out->host), "%s", rail->host->name);
-    weft_format(out->port, sizeof(out->port), "%s", rail->local->name);
-    weft_format(out->peer, sizeof(out->peer), "%s", rail->peer->name);
+    diag_name_place(out, rail->host->name, rail->local->name, rail->peer->name);
     diag_evidence_int(out, "survived", 1);
     diag_evidence_text(out, "local_port", rail->local->name);
     diag_evidence_text(out, "remote_port", rail->remote->name);
@@ -143,7 +117,7 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
 
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out)
 {
-    if (has_failed(input)) {
+    if (diag_has_failed(input)) {
         return;
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
@@ -153,11 +127,11 @@ void diag_inspect_survived(const struct diag_input *input, struct diag_findings 
             struct rail rail = {.host = host, .use = &host->uses[k]};
 
             rail.peer = diag_find_host(input, rail.use->peer);
-            rail.local = port_of(host, rail.use->local_port);
+            rail.local = diag_find_port(host, rail.use->local_port);
             if (rail.peer == NULL || rail.local == NULL) {
                 continue;
             }
-            rail.remote = port_of(rail.peer, rail.use->remote_port);
+            rail.remote = diag_find_port(rail.peer, rail.use->remote_port);
             if (rail.remote != NULL) {
                 inspect_rail(input, &rail, out);
             }

@@ -1,6 +1,5 @@
 #include <check.h>
 #include <errno.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
