@@ -244,11 +244,8 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_
 
 bool conn_opens(struct io_env *env, enum rdma_policy policy, const struct rdma_port *port)
 {
-    bool reads =
-        policy == RDMA_POLICY_NCCL_2_25 || policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
-
-    return !reads || rdma_nccl_opens(env->ops->setting(env, "NCCL_IB_HCA"),
-                                     port->device->name, port->port);
+    return rdma_opens(policy, env->ops->setting(env, "NCCL_IB_HCA"), port->device->name,
+                      port->port);
 }
 
 static bool is_same_host(const struct conn *conn)

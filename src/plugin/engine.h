@@ -36,7 +36,7 @@ struct engine_request; /* of one comm */
 struct engine_config {
     struct world *world; /* Not owned; its host 0 unless told */
     uint32_t host;
-    const char *hca; /* ports to be used, hca.h; NULL: all */
+    const char *hca; /* ports to be used, as rdma_nccl_opens has it; NULL: all */
     bool names_host; /* in its ports' names: there are others in this process */
     struct conn_config conn;
     bool class_is_fixed; /* conn.traffic_class, whatever a connection asks for */

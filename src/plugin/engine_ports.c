@@ -1,7 +1,6 @@
 /* The devices that NCCL sees: ports that are wanted, have a link and an address. */
 #include "base/text.h"
 #include "plugin/engine_private.h"
-#include "plugin/hca.h"
 
 weft_status engine_ports_exclude(struct engine *engine)
 {
@@ -12,7 +11,7 @@ weft_status engine_ports_exclude(struct engine *engine)
     for (uint32_t i = 0; i < rdma->n_ports && engine->config.hca != NULL; i++) {
         const struct rdma_port *port = &rdma->ports[i];
 
-        if (hca_takes(engine->config.hca, port->device->name, port->port)) {
+        if (rdma_nccl_opens(engine->config.hca, port->device->name, port->port)) {
             n_left++;
             continue;
         }

@@ -30,6 +30,18 @@ bool rdma_policy_parse(const char *name, enum rdma_policy *out)
     return false;
 }
 
+bool rdma_is_nccl(enum rdma_policy policy)
+{
+    return policy == RDMA_POLICY_NCCL_2_25 ||
+           policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+}
+
+bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
+                uint8_t port)
+{
+    return !rdma_is_nccl(policy) || rdma_nccl_opens(ib_hca, device, port);
+}
+
 struct io_ip rdma_gid_ip(const union ibv_gid *gid)
 {
     struct io_ip ip;

@@ -20,6 +20,7 @@ enum rdma_policy {
 
 const char *rdma_policy_name(enum rdma_policy policy); /* "nccl-2.25" */
 bool rdma_policy_parse(const char *name, enum rdma_policy *out);
+bool rdma_is_nccl(enum rdma_policy policy); /* of whatever version */
 
 /* A port as either end describes it to the other: what a choice may depend on. */
 #define RDMA_FACTS_GIDS_MAX 8
@@ -94,8 +95,12 @@ bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
 
 /* Whether NCCL opens this port of `device`, by NCCL_IB_HCA (NULL: not set): "mlx5_0:1,mlx5_2", each
  * the beginning of a name, or with '=' before the list the whole; '^' before it takes the others.
+ * A list without a name has everything in it: "," takes all, "^" none.
  * net_ib.cc ncclIbInitDevices, socket.cc parseStringList and matchIfList. */
 bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port);
+/* Whether the policy's program opens the port: NCCL's as above, the others open all. */
+bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
+                uint8_t port);
 
 /* One rule that led to a rail, and where it is written. */
 #define RDMA_REASONS_MAX 5

@@ -49,20 +49,18 @@ bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port)
     bool is_not = ib_hca != NULL && ib_hca[0] == '^';
     const char *at = ib_hca == NULL ? "" : ib_hca + is_not;
     bool is_exact = at[0] == '=';
-    bool is_listed = false;
+    bool is_listed = false, is_empty = true;
 
     at += is_exact;
-    if (at[0] == '\0') {
-        return !is_not; /* an empty list has everything in it */
-    }
     while (at[0] != '\0') {
         size_t n = strcspn(at, ",");
 
+        is_empty = is_empty && strcspn(at, ",:") == 0; /* no name is no entry */
         is_listed = is_listed || entry_matches(at, n, is_exact, device, port);
         at += n;
         at += at[0] == ',';
     }
-    return is_listed != is_not;
+    return (is_empty || is_listed) != is_not;
 }
 
 /* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC

@@ -249,13 +249,38 @@ START_TEST(nccl_takes_what_the_list_of_hcas_names)
         {"^=a", "ab", 1, true},
         {"^=a", "a", 1, false},
         {",,b", "b", 1, true},
-        {",", "b", 1, false},
+        {"^b:1", "b", 2, true},
+        {"^b:2,c", "b", 2, false},
+        {"=b:2,=c", "c", 1, false}, /* one '=', for all names */
+        {"=b:2,=c", "b", 2, true},
+        {"B", "b", 1, false},
+        /* Without a name a list has everything in it. */
+        {",", "b", 1, true},
+        {"=,", "b", 1, true},
+        {":1", "b", 2, true},
+        {"^,", "b", 1, false},
+        {"^=", "b", 1, false},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ck_assert_msg(rdma_nccl_opens(cases[i].list, cases[i].device, cases[i].port) ==
                           cases[i].opens,
                       "%s: %s:%u", cases[i].list, cases[i].device, cases[i].port);
+    }
+}
+END_TEST
+
+START_TEST(only_nccl_reads_the_list_of_hcas)
+{
+    static const bool opens[RDMA_N_POLICIES] = {
+        [RDMA_POLICY_WEFT] = true, [RDMA_POLICY_MESH_PLUGIN_2026_01] = true};
+
+    for (int i = 0; i < RDMA_N_POLICIES; i++) {
+        enum rdma_policy policy = (enum rdma_policy)i;
+
+        ck_assert_int_eq(rdma_opens(policy, "mlx5_0", "mlx5_1", 1), opens[i]);
+        ck_assert_int_eq(rdma_opens(policy, "mlx5_0", "mlx5_0", 1), true);
+        ck_assert_int_eq(rdma_opens(policy, NULL, "mlx5_1", 1), true);
     }
 }
 END_TEST
@@ -297,6 +322,7 @@ int main(void)
     tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);
     tcase_add_test(others, the_plugin_loses_patience_if_told_so);
     tcase_add_test(others, nccl_takes_what_the_list_of_hcas_names);
+    tcase_add_test(others, only_nccl_reads_the_list_of_hcas);
     suite_add_tcase(suite, others);
     return suite_run(suite);
 }

@@ -33,9 +33,7 @@ void run_choose_nic(const struct run *run, uint32_t member, struct conn_config *
     struct run_nic nic;
 
     conn->n_chosen = 0;
-    if ((run->policy != RDMA_POLICY_NCCL_2_25 &&
-         run->policy != RDMA_POLICY_NCCL_2_30_SUBNET_AWARE) ||
-        member >= run->n_ranks || is_alone(run, member)) {
+    if (!rdma_is_nccl(run->policy) || member >= run->n_ranks || is_alone(run, member)) {
         return;
     }
     weft_error_clear(&error);

@@ -17,7 +17,6 @@ static int64_t gid_index(const struct host *host)
     return index < 0 ? DIAG_NO_GID_INDEX : index;
 }
 
-/* NCCL's policies do, unless a setting forbids it. */
 static enum diag_known forwards_ip(const struct io_hostinfo *info)
 {
     if (info->ip_forward == IO_UNKNOWN) {
@@ -26,15 +25,14 @@ static enum diag_known forwards_ip(const struct io_hostinfo *info)
     return info->ip_forward != 0 ? DIAG_YES : DIAG_NO;
 }
 
+/* NCCL's policies do, unless a setting forbids it. */
 static enum diag_known merges_nics(const struct host *host)
 {
-    enum rdma_policy policy = host->config.conn.policy;
     struct io_env *env = host->env;
-    bool is_nccl =
-        policy == RDMA_POLICY_NCCL_2_25 || policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
 
-    return is_nccl && rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
-                                       env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
+    return rdma_is_nccl(host->config.conn.policy) &&
+                   rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
                ? DIAG_YES
                : DIAG_NO;
 }
