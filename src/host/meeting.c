@@ -73,6 +73,7 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
     return status;
 }
 
+/* How many bytes each one speaks of; more than anybody may tell is refused. */
 static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32_t *out,
                                   struct weft_error *error)
 {
@@ -84,13 +85,20 @@ static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32
 
     wire_put_u32(&writer, mine);
     status = meeting_gather(meeting, bytes, sizeof(bytes), false, &all, error);
-    if (status == WEFT_OK) {
-        reader = wire_reader_init(all, meeting->n_members * sizeof(bytes));
-        for (uint32_t i = 0; i < meeting->n_members; i++) {
-            out[i] = wire_get_u32(&reader);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    reader = wire_reader_init(all, meeting->n_members * sizeof(bytes));
+    for (uint32_t i = 0; i < meeting->n_members; i++) {
+        out[i] = wire_get_u32(&reader);
+        if (out[i] > TEXT_MAX) {
+            weft_fail(error, WEFT_ERR_PROTOCOL, "meeting",
+                      "rank %u tells %u bytes, %u are allowed", i, out[i], TEXT_MAX);
+            weft_error_int(error, "rank", i);
+            return WEFT_ERR_PROTOCOL;
         }
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Everybody's length, and the longest that the first knows: who misses another member's word has
@@ -104,11 +112,6 @@ static weft_status gather_lengths(struct meeting *meeting, size_t n_bytes,
     uint32_t longest = 0;
 
     for (uint32_t i = 0; i < meeting->n_members && status == WEFT_OK; i++) {
-        if (lengths[i] > TEXT_MAX) {
-            status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting",
-                               "rank %u tells %u bytes", i, lengths[i]);
-            weft_error_int(error, "rank", i);
-        }
         longest = lengths[i] > longest ? lengths[i] : longest;
     }
     if (status == WEFT_OK) {
