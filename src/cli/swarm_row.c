@@ -2,6 +2,7 @@
 
 #include "backends/registry.h"
 #include "cli/swarm.h"
+#include "report/evidence.h"
 #include "report/json_read.h"
 #include "run/run.h"
 
@@ -49,10 +50,8 @@ static void put_outcome(json_t *row, const json_t *document)
     }
     json_array_foreach(json_object_get(document, "findings"), i, item)
     {
-        const json_t *evidence = json_object_get(item, "evidence");
-
         /* What a run lived through is what a swarm of faults is made of. */
-        if (json_object_get(evidence, "survived") == NULL) {
+        if (!report_is_survived(item)) {
             json_array_append(findings, json_object_get(item, "code"));
         }
     }

@@ -149,6 +149,11 @@ static void add_candidates(const json_t *finding, struct weft_text *out)
     }
 }
 
+bool report_is_survived(const json_t *finding)
+{
+    return json_object_get(json_object_get(finding, "evidence"), "survived") != NULL;
+}
+
 void report_evidence(const json_t *finding, struct weft_text *out)
 {
     add_items(finding, SIDE_ONE, "  seen   ", out);

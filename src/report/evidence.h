@@ -4,9 +4,12 @@
 #define WEFT_REPORT_EVIDENCE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/text.h"
 
+/* A job lived through what the finding tells. */
+bool report_is_survived(const json_t *finding);
 /* Appends the lines for a finding of a run's document (docs/io.md); none if nothing is known of
  * it. What is unknown is told of findings that could not be decided, and only of them. */
 void report_evidence(const json_t *finding, struct weft_text *out);

@@ -98,11 +98,6 @@ static void add_drawing(const json_t *finding, const struct report_style *style,
     }
 }
 
-static bool is_survived(const json_t *finding)
-{
-    return json_object_get(json_object_get(finding, "evidence"), "survived") != NULL;
-}
-
 /* What ended the run for this cause, before the i-th finding of `findings`. */
 static bool is_again(const json_t *findings, size_t i)
 {
@@ -111,7 +106,8 @@ static bool is_again(const json_t *findings, size_t i)
     for (size_t k = 0; k < i; k++) {
         const json_t *other = json_array_get(findings, k);
 
-        if (!is_survived(other) && strcmp(json_read_text(other, "code", ""), code) == 0) {
+        if (!report_is_survived(other) &&
+            strcmp(json_read_text(other, "code", ""), code) == 0) {
             return true;
         }
     }
@@ -129,7 +125,8 @@ static void add_again(const json_t *findings, size_t i, struct weft_text *out)
     for (size_t k = i + 1; k < json_array_size(findings); k++) {
         const json_t *other = json_array_get(findings, k);
 
-        if (is_survived(other) || strcmp(json_read_text(other, "code", ""), code) != 0) {
+        if (report_is_survived(other) ||
+            strcmp(json_read_text(other, "code", ""), code) != 0) {
             continue;
         }
         if (n_places++ == 0) {
@@ -216,7 +213,7 @@ void report_findings(const json_t *document, const struct report_style *style,
     }
     json_array_foreach(findings, i, finding)
     {
-        if (is_survived(finding)) {
+        if (report_is_survived(finding)) {
             add_survived(finding, style, out);
         } else if (!is_again(findings, i)) {
             add_finding(findings, i, style, out);

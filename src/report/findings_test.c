@@ -2,16 +2,8 @@
 #include <check.h>
 
 #include "base/suite_testing.h"
+#include "report/document_testing.h"
 #include "report/tables.h"
-
-static json_t *document_of(const char *text)
-{
-    json_error_t error;
-    json_t *document = json_loads(text, 0, &error);
-
-    ck_assert_msg(document != NULL, "%s", error.text);
-    return document;
-}
 
 static const char two_ends[] =
     "{\"findings\":[{\"code\":\"undetermined\",\"severity\":\"error\","

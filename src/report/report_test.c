@@ -6,21 +6,13 @@
 #include "base/suite_testing.h"
 #include "report/canvas.h"
 #include "report/columns.h"
+#include "report/document_testing.h"
 #include "report/draw.h"
 #include "report/html.h"
 #include "report/junit.h"
 #include "report/pcapng.h"
 #include "report/perfetto.h"
 #include "report/tables.h"
-
-static json_t *document_of(const char *text)
-{
-    json_error_t error;
-    json_t *document = json_loads(text, 0, &error);
-
-    ck_assert_msg(document != NULL, "%s", error.text);
-    return document;
-}
 
 static const char passed[] =
     "{\"scenario\":\"pair\",\"backend\":\"sim\",\"policy\":\"weft\",\"seed\":\"1\","

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "report/columns.h"
+#include "report/evidence.h"
 #include "report/json_read.h"
 
 /* Neither ports nor GIDs lie between ranks that share memory. */
@@ -178,7 +179,7 @@ static bool is_explained(const json_t *document)
     json_array_foreach(json_object_get(document, "findings"), i, finding)
     {
         if (strcmp(json_read_text(finding, "severity", ""), "error") == 0 &&
-            json_object_get(json_object_get(finding, "evidence"), "survived") == NULL) {
+            !report_is_survived(finding)) {
             return true;
         }
     }
