@@ -34,15 +34,14 @@ ref_properties_v11(int device, struct abi_properties_v11 *out)
     .close_send = ref_close, .close_recv = ref_close, .close_listen = ref_close_listen,  \
     .devices = ref_devices, .name = "Reference"
 
+/* Versions 11 and 12 differ in what they tell of a device. */
+#define SINCE_V11(properties)                                                            \
+    REST, .init = ref_init, .get_properties = properties, .listen = ref_listen,          \
+          .connect = ref_connect, .isend = ref_isend, .irecv = ref_irecv,                \
+          .finalize = ref_finalize
+
 __attribute__((unused)) static const struct abi_net_v11 reference_v11 = {
-    REST,
-    .init = ref_init,
-    .get_properties = ref_properties_v11,
-    .listen = ref_listen,
-    .connect = ref_connect,
-    .isend = ref_isend,
-    .irecv = ref_irecv,
-    .finalize = ref_finalize};
+    SINCE_V11(ref_properties_v11)};
 
 #ifndef BAD_PLUGIN
 

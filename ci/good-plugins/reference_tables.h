@@ -105,21 +105,7 @@ const struct abi_net_v10 ncclNetPlugin_v10 = {REST,
                                               .connect = connect_v10,
                                               .isend = ref_isend,
                                               .irecv = ref_irecv};
-const struct abi_net_v11 ncclNetPlugin_v11 = {REST,
-                                              .init = ref_init,
-                                              .get_properties = ref_properties_v11,
-                                              .listen = ref_listen,
-                                              .connect = ref_connect,
-                                              .isend = ref_isend,
-                                              .irecv = ref_irecv,
-                                              .finalize = ref_finalize};
-const struct abi_net_v12 ncclNetPlugin_v12 = {REST,
-                                              .init = ref_init,
-                                              .get_properties = ref_properties,
-                                              .listen = ref_listen,
-                                              .connect = ref_connect,
-                                              .isend = ref_isend,
-                                              .irecv = ref_irecv,
-                                              .finalize = ref_finalize};
+const struct abi_net_v11 ncclNetPlugin_v11 = {SINCE_V11(ref_properties_v11)};
+const struct abi_net_v12 ncclNetPlugin_v12 = {SINCE_V11(ref_properties)};
 
 #endif

@@ -28,7 +28,7 @@ struct settings {
 
 /* ---- settings ---- */
 
-/* `line` is NAME=VALUE; others than NCCL's are left out. */
+/* `line` is NAME=VALUE; others than NCCL's are left out, as are comments. */
 static void add_setting(struct settings *settings, const char *line, const char *source)
 {
     const char *equals = strchr(line, '=');
@@ -53,18 +53,17 @@ static void add_file(struct settings *settings, const char *path, const char *so
 
     if (weft_text_add_file(&text, path, 65536) == 0 && text.n > 0) {
         for (rest = text.bytes; (line = strsep(&rest, "\n")) != NULL;) {
-            add_setting(settings, line,
-                        source); /* those with # do not begin with NCCL_ */
+            add_setting(settings, line, source);
         }
     }
     weft_text_fini(&text);
 }
 
+/* NCCL looks for the user's file where the password database says, whatever HOME is. */
 static void read_settings(struct settings *settings)
 {
     const char *named = getenv("NCCL_CONF_FILE");
-    const struct passwd *user =
-        getpwuid(getuid()); /* where NCCL looks, whatever HOME is */
+    const struct passwd *user = getpwuid(getuid());
     char path[512];
 
     for (char **entry = environ; *entry != NULL; entry++) {

@@ -24,8 +24,8 @@ struct coll_shape {
     /* Of hops within hosts whose inside is known: */
     struct coll_copies {
         uint64_t within; /* bytes that a GPU copies within its memory, likewise */
-        uint64_t
-            rate_bps;  /* at which a slice gets through the slowest; 0: there are none */
+        /* At which a slice gets through the slowest; 0: there are none. */
+        uint64_t rate_bps;
     } stepped, direct; /* short messages; those of TRANSPORT_DIRECT_BYTES and more */
     uint64_t pair;     /* what goes from one rank to another, likewise */
     weft_ps bell_ps;
