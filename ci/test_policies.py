@@ -298,3 +298,23 @@ def test_a_setting_is_read_as_nccl_reads_it(text, index, tmp_path):
         "links": [{"endpoints": ["titanic:p0", "iceberg:p0"], "subnet": "10.1.0.0/24"}]}}))
     for pair in show(file, "nccl-2.25")["choices"]["pairs"]:
         assert pair["rails"][0]["local_gid"]["index"] == index
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("hca, ports", [("p", "p0 p1"), ("p1", "p1"), ("^p1", "p0"), ('"=p0,p2"', "p0"),
+                                        ('","', "p0 p1")])
+def test_a_list_of_devices_holds_on_the_page_as_in_the_run(policy, hca, ports):
+    scenario = "scenarios/field/s19-slow-lane.yaml"
+    setting = ["--set", f"topology.defaults.env={{NCCL_IB_HCA: {hca}}}"]
+    page = show(scenario, policy, *setting)
+    done = subprocess.run([WEFT, "run", scenario, "--policy", policy, "--json", *setting], text=True,
+                          capture_output=True, check=False, timeout=60)  # the finding is s19's
+    chosen = {rail["local_port"] for pair in page["choices"]["pairs"] for rail in pair["rails"]}
+    used = {connection["local_port"] for connection in json.loads(done.stdout)["connections"]}
+    asked = {port for connection in page["nccl"]["connections"]
+             for port in connection["send"]["ports"] + connection["receive"]["ports"]}
+    assert chosen == used
+    if policy.startswith("nccl"):
+        assert asked == chosen == set(ports.split())
+    else:
+        assert page == show(scenario, policy, "--set", "topology.defaults.env={}")

@@ -69,11 +69,11 @@ static weft_status pair_nic(const struct run_seeing *seeing, uint32_t rank, uint
 }
 
 weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
-                             bool merges_nics, bool is_ring, struct run_nic *out,
+                             bool as_net_ib, bool is_ring, struct run_nic *out,
                              struct weft_error *error)
 {
     struct run_seeing seeing;
-    weft_status status = run_see(world, rank, merges_nics, &seeing, error);
+    weft_status status = run_see(world, rank, as_net_ib, &seeing, error);
 
     if (status == WEFT_OK && is_ring) {
         status = ring_nic(&seeing, rank, 0, out, error);
@@ -229,7 +229,7 @@ static weft_status ask_pairs(struct asking *asking, struct weft_error *error)
     return status;
 }
 
-static weft_status see_or_share(struct asking *asking, uint32_t rank, bool merges_nics,
+static weft_status see_or_share(struct asking *asking, uint32_t rank, bool as_net_ib,
                                 struct weft_error *error)
 {
     for (uint32_t i = 0; i < rank; i++) {
@@ -240,7 +240,7 @@ static weft_status see_or_share(struct asking *asking, uint32_t rank, bool merge
         }
     }
     asking->ranks[rank] = weft_calloc(1, sizeof(*asking->ranks[rank]));
-    return run_see(asking->world, rank, merges_nics, asking->ranks[rank], error);
+    return run_see(asking->world, rank, as_net_ib, asking->ranks[rank], error);
 }
 
 static bool is_one_host(const struct scenario_world *world)
@@ -253,7 +253,7 @@ static bool is_one_host(const struct scenario_world *world)
     return is_one;
 }
 
-weft_status run_asks_make(const struct scenario_world *world, bool merges_nics,
+weft_status run_asks_make(const struct scenario_world *world, bool as_net_ib,
                           struct run_asks *out, struct weft_error *error)
 {
     struct asking asking = {.world = world, .out = out};
@@ -267,7 +267,7 @@ weft_status run_asks_make(const struct scenario_world *world, bool merges_nics,
     asking.ranks = weft_calloc(world->n_ranks + 1, sizeof(*asking.ranks));
     asking.nodes = weft_calloc(world->n_ranks + 1, sizeof(*asking.nodes));
     while (n_seen < world->n_ranks && status == WEFT_OK) {
-        status = see_or_share(&asking, n_seen++, merges_nics, error);
+        status = see_or_share(&asking, n_seen++, as_net_ib, error);
     }
     if (status == WEFT_OK) {
         find_nodes(&asking);

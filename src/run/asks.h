@@ -28,14 +28,15 @@ struct run_asks {
     int cross_nic;  /* 0: a channel uses one NIC both ways */
 };
 
-/* Of all ranks. WEFT_ERR_INPUT where NCCL gives up; run_asks_fini in any case. */
-weft_status run_asks_make(const struct scenario_world *world, bool merges_nics,
+/* Of all ranks, `as_net_ib` or as a plugin is asked (run_see). WEFT_ERR_INPUT where NCCL gives up;
+ * run_asks_fini in any case. */
+weft_status run_asks_make(const struct scenario_world *world, bool as_net_ib,
                           struct run_asks *out, struct weft_error *error);
 void run_asks_fini(struct run_asks *asks);
 
 /* Of one rank alone: the NIC of its channel 0, in a ring or for pairs. */
 weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
-                             bool merges_nics, bool is_ring, struct run_nic *out,
+                             bool as_net_ib, bool is_ring, struct run_nic *out,
                              struct weft_error *error);
 
 /* Whether net_ib of this host merges ports of a card: NCCL_IB_MERGE_NICS and

@@ -135,6 +135,37 @@ START_TEST(what_a_host_has_decides)
 }
 END_TEST
 
+/* Of a card's ports only those that are named are merged; a plugin has a reading of its own. */
+START_TEST(net_ib_opens_what_the_list_of_hcas_names)
+{
+    struct run_nic nic;
+
+    load(TRIANGLE, "topology.nodes.a.env={NCCL_IB_HCA: \"=p1\"}");
+    ask(true);
+    ck_assert_int_eq(asks.asks[0].send.dev, 1); /* one device, and what is made of it */
+    ck_assert_uint_eq(asks.asks[0].send.n_ports, 1);
+    ck_assert_uint_eq(asks.asks[0].send.ports[0], 1);
+    ck_assert_uint_eq(asks.asks[0].receive.n_ports, 2);
+    ck_assert_int_eq(run_asks_of_rank(world, 0, true, false, &nic, &error), WEFT_OK);
+    ck_assert_uint_eq(nic.n_ports, 1);
+    ck_assert_uint_eq(nic.ports[0], 1);
+    run_asks_fini(&asks);
+    ask(false);
+    ck_assert_uint_eq(asks.asks[0].send.ports[0], 0);
+    tear_down();
+    load(TRIANGLE, "topology.nodes.b.env={NCCL_IB_HCA: ^}");
+    ck_assert_int_eq(run_asks_make(world, true, &asks, &error), WEFT_ERR_INPUT);
+    ck_assert_str_eq(error.message, "there is no network");
+    tear_down();
+    /* A device of two ports, which is called as the first. */
+    load(TRIANGLE,
+         "topology.defaults={profile: synth2port, env: {NCCL_IB_HCA: \"p0:2\"}}");
+    ask(true);
+    ck_assert_uint_eq(asks.asks[0].send.n_ports, 1);
+    ck_assert_uint_eq(asks.asks[0].send.ports[0], 1);
+}
+END_TEST
+
 START_TEST(without_a_network_nccl_gives_up)
 {
     load("name: a\ntopology:\n  nodes: {a: {}, b: {}}\n", NULL);
@@ -185,6 +216,7 @@ int main(void)
     tcase_add_test(tests, one_rank_is_told_what_all_are);
     tcase_add_test(tests, ranks_of_a_host_see_the_same);
     tcase_add_test(tests, what_a_host_has_decides);
+    tcase_add_test(tests, net_ib_opens_what_the_list_of_hcas_names);
     tcase_add_test(tests, without_a_network_nccl_gives_up);
     tcase_add_test(tests, cables_and_switches_lead_somewhere);
     suite_add_tcase(suite, tests);

@@ -30,6 +30,28 @@ bool run_host_merges(const struct world_host *host)
                             setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
 }
 
+/* A device of a scenario is called as its first port. */
+static const char *device_of(const struct io_machine *machine, uint32_t net)
+{
+    for (uint32_t i = 0; i < machine->n_nets; i++) {
+        if (machine->nets[i].device == machine->nets[net].device &&
+            machine->nets[i].port == 1) {
+            return machine->nets[i].name;
+        }
+    }
+    return machine->nets[net].name;
+}
+
+/* A port that net_ib does not open is to NCCL as one without a link. */
+static void leave_out(const char *ib_hca, struct io_machine *machine)
+{
+    for (uint32_t i = 0; i < machine->n_nets; i++) {
+        machine->nets[i].is_active =
+            machine->nets[i].is_active &&
+            rdma_nccl_opens(ib_hca, device_of(machine, i), machine->nets[i].port);
+    }
+}
+
 /* Containers see a /dev/shm each. */
 static uint64_t shm_dev_of(const struct scenario_world *world, uint32_t rank)
 {
@@ -68,7 +90,7 @@ static weft_status find_paths(struct run_seeing *seeing, struct weft_error *erro
     return status;
 }
 
-weft_status run_see(const struct scenario_world *world, uint32_t rank, bool merges_nics,
+weft_status run_see(const struct scenario_world *world, uint32_t rank, bool as_net_ib,
                     struct run_seeing *out, struct weft_error *error)
 {
     const struct topo_rules *rules = topo_rules_find("2.25");
@@ -80,7 +102,10 @@ weft_status run_see(const struct scenario_world *world, uint32_t rank, bool merg
     weft_status status;
 
     *out = (struct run_seeing){.ring = weft_calloc(1, sizeof(*out->ring))};
-    run_inside_make(world, index, merges_nics && run_host_merges(of.host), &out->inside);
+    run_inside_make(world, index, as_net_ib && run_host_merges(of.host), &out->inside);
+    if (as_net_ib) {
+        leave_out(setting_of(of.context, "NCCL_IB_HCA"), &out->inside.machine);
+    }
     out->nets = weft_calloc(of.host->n_ports + 1, sizeof(*out->nets));
     out->n_nets = topo_net_ports_of(&out->inside.inside, out->nets, of.host->n_ports);
     know_peers(out, world, rank);

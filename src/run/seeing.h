@@ -17,8 +17,10 @@ struct run_seeing {
     struct topo_graph *ring; /* Owned */
 };
 
-/* Paths are computed, what is out of reach is gone, rings were searched. run_unsee in any case. */
-weft_status run_see(const struct scenario_world *world, uint32_t rank, bool merges_nics,
+/* Paths are computed, what is out of reach is gone, rings were searched. run_unsee in any case.
+ * `as_net_ib`: ports as NCCL's own net_ib has them, those that NCCL_IB_HCA of the host takes and
+ * those of a card as one, unless the host's settings forbid that; else every port by itself. */
+weft_status run_see(const struct scenario_world *world, uint32_t rank, bool as_net_ib,
                     struct run_seeing *out, struct weft_error *error) WEFT_MUST_CHECK;
 void run_unsee(struct run_seeing *seeing);
 
