@@ -10,23 +10,34 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build/weft")))
 ALGORITHMS = {"all_reduce": "direct ring rings exchange doubling halving tree trees chain",
-              "all_gather": "direct ring rings doubling tree trees"}
+              "all_gather": "direct ring rings doubling tree trees",
+              "reduce_scatter": "direct ring rings halving tree trees"}
 FACTOR = 1.5  # of the best, that what is taken needs at most (docs/collectives.md)
-SIZES = ("512KiB", "1MiB")
 
 
-def times(scenario, kind, algorithm):
-    jobs = f"jobs=[{{{kind}: {{bytes: [{', '.join(SIZES)}], repeat: 3, algorithm: {algorithm}}}}}]"
+def times(scenario, kind, algorithm, sizes):
+    jobs = f"jobs=[{{{kind}: {{bytes: [{', '.join(sizes)}], repeat: 3, algorithm: {algorithm}}}}}]"
     done = subprocess.run([WEFT, "run", f"scenarios/{scenario}.yaml", "--json", "--set", jobs, "--set",
                            "expect={}", "--set", "payload=timing"], cwd=ROOT, text=True,
                           capture_output=True, check=True, timeout=100)
     return [job["time_ns"] for job in json.loads(done.stdout)["jobs"]]
 
 
+def check_choice(scenario, kind, sizes):
+    measured = {algorithm: times(scenario, kind, algorithm, sizes) for algorithm in ALGORITHMS[kind].split()}
+    for size, taken, *all_of in zip(sizes, times(scenario, kind, "auto", sizes), *measured.values(), strict=True):
+        assert taken <= FACTOR * min(all_of), (size, taken, dict(zip(measured, all_of, strict=True)))
+
+
 @pytest.mark.parametrize("kind", ALGORITHMS)
 @pytest.mark.parametrize("scenario", ["inside/nvswitch-8", "inside/pcie-4", "inside/nvlink-2",
                                       "partial/ring-4"])
 def test_what_is_taken_is_near_the_best(scenario, kind):
-    measured = {algorithm: times(scenario, kind, algorithm) for algorithm in ALGORITHMS[kind].split()}
-    for size, taken, *all_of in zip(SIZES, times(scenario, kind, "auto"), *measured.values(), strict=True):
-        assert taken <= FACTOR * min(all_of), (size, taken, dict(zip(measured, all_of, strict=True)))
+    check_choice(scenario, kind, ("512KiB", "1MiB"))
+
+
+@pytest.mark.parametrize("kind", ALGORITHMS)
+@pytest.mark.parametrize("scenario", ["basic/triangle", "partial/ring-4", "partial/line-3", "partial/grid-2x4",
+                                      "partial/dragonfly-9"])
+def test_over_cables_of_short_messages_too(scenario, kind):
+    check_choice(scenario, kind, ("1KiB", "16KiB"))

@@ -119,23 +119,22 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
 {
     const struct coll_shape *shape = demand->shape;
     uint64_t on_lane = share_of(demand->bytes, shape->load.share, 65536), on_gpu;
-    weft_ps hop, busy, messages, reduced, launches;
+    weft_ps hop, busy, messages, of_pair, reduced, launches;
 
     if (!shape->exists) {
         return INT64_MAX;
     }
     slice = slice < demand->flow_bytes ? slice : demand->flow_bytes;
-    messages = in_slices(on_lane, slice);
+    of_pair = in_slices(share_of(demand->bytes, shape->pair, 65536), slice);
+    /* Many pairs pass a link within a host, each at its own pace. */
+    messages = shape->load.is_inside ? of_pair : in_slices(on_lane, slice);
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
     busy = load_ps(mesh, &shape->load, on_lane, slice);
-    if (shape->load.is_inside) { /* many pairs pass a link, each at its own pace */
-        messages = in_slices(share_of(demand->bytes, shape->pair, 65536), slice);
-    }
     busy += messages * gap_ps(shape, slice);
     busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
     /* A window's first clear-to-send must be back before its last message has left. */
-    busy = later(busy, (messages - (messages > 0)) *
+    busy = later(busy, (of_pair - (of_pair > 0)) *
                            (hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
                            WINDOW);
     /* Copies within a GPU's memory take turns with its reductions, and so do their launches. */
@@ -244,6 +243,7 @@ static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
     } else if (algorithm == COLL_DIRECT) {
         along_shape(demand, &mesh->pairs, size / n, 1, size / n);
         demand->n_peers = mesh->n_ranks - 1;
+        demand->is_one_lane = !mesh->pairs.load.is_inside; /* copies end together */
     } else {
         along_shape(demand, &mesh->circulant, size, 1, size / n);
         demand->n_peers = mesh->n_ranks - 1;

@@ -227,6 +227,7 @@ static void carry(struct laying *laying, uint32_t source)
             laying->shape.exists = false;
         } else if (laying->wanted[r] > 0) {
             saw_hop(laying, laying->delay[r], laying->distance[r] - 1);
+            laying->shape.pair = greater(laying->shape.pair, laying->wanted[r]);
             laying->shape.crosses = true;
         }
     }
@@ -272,6 +273,7 @@ static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t
         return;
     }
     laying->share[lane] += share;
+    laying->shape.pair = greater(laying->shape.pair, laying->share[lane]);
     laying->shape.crosses = true;
     saw_hop(laying, laying->overlay->lanes[lane].delay_ps,
             laying->overlay->lanes[lane].n_hops > 1
