@@ -37,6 +37,7 @@ static int soft_query_device(struct io_device *io, struct io_device_attr *out)
     const struct soft_device *device = device_of(io);
     sim_device_attr(device->nic, out);
     out->has_dmabuf = false; /* there is no GPU */
+    out->may_stall = true;
     soft_look(device->engine);
     int error = sim_nic_query_device(device->nic, &out->ibv);
     soft_looked(device->engine);

@@ -20,6 +20,8 @@
 #define EVENTS_PER_TURN 4096
 #define ROUNDS_PER_TURN 16
 #define WIRES_PER_LOOK 16
+/* What is due and later than this: the process stood still. */
+#define LATE_PS INT64_C(10000000000)
 
 /* ---- the story ---- */
 
@@ -79,6 +81,23 @@ static bool run_until(struct soft_engine *engine, weft_ps until)
     return false;
 }
 
+/* Time in which this process stood still is none: else a timer would run out again and again, all its
+ * retries in one go, for answers that nobody could look at, or a peer that stood still with us could
+ * give. What was due first is due now, and what follows it is as far from it as it ever was.
+ *
+ * What comes is looked at now, not when something last happened: its timers count from here. */
+static void bring_to_date(struct soft_engine *engine)
+{
+    weft_ps next = sim_next(engine->sim);
+    weft_ps now = now_of(engine);
+    if (next != SIM_NEVER && now - next > LATE_PS) {
+        engine->origin_ns += (now - next) / PS_PER_NS;
+    }
+    if (next > sim_now(engine->sim)) {
+        (void)sim_step(engine->sim, now < next ? now : next - 1);
+    }
+}
+
 /* Takes what has come, in at most `n_rounds`. True if that was all. */
 static bool receive(struct soft_engine *engine, unsigned n_rounds)
 {
@@ -102,6 +121,7 @@ static bool receive(struct soft_engine *engine, unsigned n_rounds)
  * waiting to be looked at: whoever is late is we, not the peer. False if there may be more. */
 static bool turn(struct soft_engine *engine, unsigned n_rounds, bool in_any_case)
 {
+    bring_to_date(engine);
     weft_ps start = now_of(engine);
     bool has_all = receive(engine, n_rounds);
     bool is_done = has_all;

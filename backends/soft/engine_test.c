@@ -3,7 +3,10 @@
 
 #include <check.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/check.h"
 #include "base/suite_testing.h"
 
 static void never(struct sim_event *event)
@@ -49,6 +52,107 @@ START_TEST(a_nudge_is_for_the_thread)
 }
 END_TEST
 
+#define KS_PS INT64_C(1000000000000000) /* 1000 s: no test stands still as long */
+
+/* A timer as a queue pair's: nobody answers, it runs again. */
+static struct sim_engine *timed;
+static uint32_t n_ran_out;
+
+static void run_out(struct sim_event *event)
+{
+    n_ran_out++;
+    sim_schedule(timed, event, sim_now(timed) + KS_PS);
+}
+
+/* The process stands still for 8 times as long as the timer runs. It runs out once, and then again
+ * only when it has run as long: not 8 times for answers that nobody could have looked at. */
+START_TEST(time_in_which_it_stood_still_is_none)
+{
+    struct linux_loop *loop;
+    struct soft_engine *engine;
+    struct sim_event event;
+    struct weft_error error = {0};
+    weft_ps before;
+
+    ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    n_ran_out = 0;
+    timed = engine->sim;
+    sim_event_init(&event, run_out);
+    sim_schedule(timed, &event, KS_PS);
+    for (uint32_t i = 1; i <= 3; i++) {
+        engine->origin_ns -= 8 * KS_PS / 1000;
+        soft_enter(engine);
+        soft_leave(engine);
+        ck_assert_uint_eq(n_ran_out, i);
+        ck_assert_int_ge(sim_now(timed), (weft_ps)i * KS_PS);
+        ck_assert_int_eq(event.at, ((weft_ps)i + 1) * KS_PS);
+    }
+    /* Half the time of the timer is no standstill: the clock goes on. */
+    before = sim_now(timed);
+    engine->origin_ns -= KS_PS / 2000;
+    soft_enter(engine);
+    soft_leave(engine);
+    ck_assert_int_ge(sim_now(timed), before + KS_PS / 2);
+    ck_assert_uint_eq(n_ran_out, 3);
+    sim_cancel(timed, &event);
+    soft_engine_destroy(engine);
+    linux_loop_destroy(loop);
+}
+END_TEST
+
+struct seen_wire {
+    struct soft_wire wire;
+    struct sim_engine *sim;
+    weft_ps at;
+};
+
+static void see(struct soft_wire *wire)
+{
+    struct seen_wire *seen = weft_container_of(wire, struct seen_wire, wire);
+    uint64_t n;
+
+    ck_assert_int_eq(read(wire->fd, &n, sizeof(n)), sizeof(n));
+    seen->at = sim_now(seen->sim);
+}
+
+/* Nothing happened for a while, then a frame comes: it comes now, and a timer that it starts counts
+ * from here. One that is long due has not run out yet, as the frame may be what it waits for. */
+START_TEST(what_comes_comes_now)
+{
+    bool is_due = _i == 1;
+    struct linux_loop *loop;
+    struct soft_engine *engine;
+    struct sim_event event;
+    struct seen_wire seen = {.wire = {.fd = eventfd(1, EFD_CLOEXEC), .receive = see}};
+    struct weft_error error = {0};
+
+    ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_add_wire(engine, &seen.wire), 0);
+    seen.sim = timed = engine->sim;
+    n_ran_out = 0;
+    sim_event_init(&event, run_out);
+    sim_schedule(timed, &event, 2 * KS_PS);
+    engine->origin_ns -= (is_due ? 8 : 1) * KS_PS / 1000;
+    soft_enter(engine);
+    soft_leave(engine);
+    ck_assert_uint_eq(n_ran_out, 0); /* there may be more to look at */
+    if (is_due) {
+        ck_assert_int_eq(seen.at, 2 * KS_PS - 1);
+    } else {
+        ck_assert_int_ge(seen.at, KS_PS);
+    }
+    soft_enter(engine);
+    soft_leave(engine);
+    ck_assert_uint_eq(n_ran_out, is_due);
+    sim_cancel(timed, &event);
+    soft_engine_destroy(engine);
+    close(seen.wire.fd);
+    linux_loop_destroy(loop);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("soft, engine");
@@ -56,5 +160,7 @@ int main(void)
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, a_nudge_is_for_the_thread);
+    tcase_add_test(tcase, time_in_which_it_stood_still_is_none);
+    tcase_add_loop_test(tcase, what_comes_comes_now, 0, 2);
     return suite_run(suite);
 }

@@ -72,6 +72,7 @@ START_TEST(soft_roce_tells_its_quirks)
     ck_assert_int_eq(bed->device->io.ops->query_device(&bed->device->io, &attr), 0);
     ck_assert_str_eq(attr.profile, "rxe");
     ck_assert_uint_eq(attr.retry_cnt_max, 6);
+    ck_assert(attr.may_stall);
     ck_assert_uint_eq(attr.max_msg_bytes, 8u << 20);
     ck_assert_uint_eq(attr.max_inline_bytes, 512);
     ck_assert(attr.writes_in_order && !attr.has_dmabuf && !attr.flush_on_poll);
@@ -100,6 +101,7 @@ START_TEST(hns_lowers_inline_and_flushes_on_poll)
     ck_assert_str_eq(attr.profile, "hns-hip08");
     ck_assert(attr.flush_on_poll && attr.has_dmabuf);
     ck_assert_uint_eq(attr.retry_cnt_max, 7);
+    ck_assert(!attr.may_stall);
     ck_assert_uint_eq(attr.max_msg_bytes, 1u << 31);
     ck_assert_uint_eq(attr.max_inline_bytes, 32);
 }

@@ -373,6 +373,7 @@ int verbs_learn_facts(struct verbs_device *device,
     learn_pci_path(device);
     bool is_rxe = strcmp(device->profile, "rxe") == 0;
     device->attr.retry_cnt_max = is_rxe ? 6 : 7; /* 7 never gives up: rxe_comp.c */
+    device->attr.may_stall = is_rxe;
     device->attr.flush_on_poll = strcmp(device->profile, "hns-hip08") == 0;
     device->attr.general_err_is_harmless =
         strncmp(device->profile, "hns-", 4) == 0; /* hns_roce_hw_v2.c, CQE status 0x23 */

@@ -10,8 +10,8 @@
 #define ENDPOINT_V6 0x01u
 #define ENDPOINT_MANAGEMENT 0x02u
 
-/* What a port is; 0: down. */
-enum { PORT_ACTIVE = 1, PORT_CHOSEN = 2 };
+/* What a port is; 0: down. And what may come with it. */
+enum { PORT_ACTIVE = 1, PORT_CHOSEN = 2, PORT_MAY_STALL = 4 };
 
 /* Zero, loopback and multicast addresses are nobody's. */
 static bool is_unicast(const uint8_t bytes[16])
@@ -184,9 +184,10 @@ size_t codec_encode_facts(const struct codec_facts *facts, uint8_t *out)
 
         codec_put_name(&writer, port->name);
         wire_put_u8(&writer, (uint8_t)port->device);
-        wire_put_u8(&writer, port->is_chosen   ? PORT_CHOSEN
-                             : port->is_active ? PORT_ACTIVE
-                                               : 0);
+        wire_put_u8(&writer, (uint8_t)((port->is_chosen   ? PORT_CHOSEN
+                                        : port->is_active ? PORT_ACTIVE
+                                                          : 0) |
+                                       (port->may_stall ? PORT_MAY_STALL : 0)));
         wire_put_u16(&writer, (uint16_t)port->active_mtu);
         wire_put_u32(&writer, port->netdev_mtu);
         wire_put_u64(&writer, port->rate_bps);
@@ -232,14 +233,15 @@ static weft_status get_port_gids(struct wire_reader *reader, struct rdma_port_fa
 static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *out,
                             struct weft_error *error)
 {
-    uint8_t active;
+    uint8_t state, active;
 
     if (!codec_get_name(reader, out->name, sizeof(out->name)) && !reader->bad) {
         return codec_bad_field(error, "facts", "port_name", out->name[0],
                                "1 to 39 printable characters");
     }
     out->device = wire_get_u8(reader);
-    active = wire_get_u8(reader);
+    state = wire_get_u8(reader);
+    active = (uint8_t)(state & ~PORT_MAY_STALL);
     out->active_mtu = wire_get_u16(reader);
     out->netdev_mtu = wire_get_u32(reader);
     out->rate_bps = wire_get_u64(reader);
@@ -252,6 +254,7 @@ static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *
     }
     out->is_active = active >= PORT_ACTIVE;
     out->is_chosen = active == PORT_CHOSEN;
+    out->may_stall = state != active;
     if (!is_mtu(out->active_mtu)) {
         return codec_bad_field(error, "facts", "active_mtu", out->active_mtu,
                                "not 256, 512, 1024, 2048 or 4096");

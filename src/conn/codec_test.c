@@ -32,6 +32,7 @@ static struct codec_facts some_facts(void)
         port->device = i;
         port->is_active = true;
         port->is_chosen = i == 1;
+        port->may_stall = i == 0;
         port->active_mtu = 4096;
         port->netdev_mtu = 9000;
         port->rate_bps = 100000000000;
@@ -272,6 +273,8 @@ static const struct bad bad_fields[] = {
     {FACTS, 91, 1, 40, "port_name"},
     {FACTS, 92, 1, '\n', "port_name"},
     {FACTS, 95, 1, 3, "is_active"},
+    {FACTS, 95, 1, 7, "is_active"},
+    {FACTS, 95, 1, 9, "is_active"},
     {FACTS, 96, 2, 0, "active_mtu"},
     {FACTS, 96, 2, 1500, "active_mtu"},
     {FACTS, 96, 2, 8192, "active_mtu"},

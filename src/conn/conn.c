@@ -31,7 +31,6 @@ void conn_config_default(struct conn_config *config)
         .send_wr_max = 512,
         .recv_wr_max = 256,
         .window_bytes = 16384,
-        .timeout = 14,
         .retry_cnt = 7,
         .authenticate_ns = 5000000000,
         .total_ns = 30000000000,

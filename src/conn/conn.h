@@ -25,6 +25,11 @@
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
 
+/* 67 ms: with 7 retries a rail that swallows everything is given up after 0.54 s. 0.27 s: with 7, or
+ * 6 on rxe, an end that stands still for 1.8 s is waited for. */
+#define CONN_TIMEOUT 14
+#define CONN_TIMEOUT_STALL 16
+
 struct conn_journal;
 
 struct conn_config {
@@ -34,7 +39,9 @@ struct conn_config {
     uint32_t send_wr_max;  /* send queue depth asked per QP */
     uint32_t recv_wr_max;  /* receives kept posted per QP */
     uint32_t window_bytes; /* registered memory that the peer may write: xfer's CTS */
-    uint8_t timeout;       /* ACK timeout code; with retry_cnt the detection time */
+    /* ACK timeout code; with retry_cnt the detection time. 0: CONN_TIMEOUT, and
+     * CONN_TIMEOUT_STALL on rails with an end that may stall (io_device_attr). */
+    uint8_t timeout;
     uint8_t retry_cnt;
     uint8_t traffic_class; /* of this end's packets: TOS byte, ECN bits included; 0 */
     bool has_secret;

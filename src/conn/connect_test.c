@@ -271,6 +271,39 @@ START_TEST(in_a_triangle_each_pair_takes_its_own_cable)
 }
 END_TEST
 
+/* Where either end of a rail is software both wait for it longer, unless the user says how long. A
+ * rail between NICs is given up as soon as ever. */
+START_TEST(software_is_waited_for)
+{
+    static const struct {
+        bool here, there;
+        uint8_t given, timeouts[2];
+    } cases[] = {{false, false, 0, {14, 14}},
+                 {true, false, 0, {14, 16}},
+                 {false, true, 0, {14, 16}},
+                 {true, true, 0, {14, 16}},
+                 {true, true, 14, {14, 14}}};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 31, .n_cables = 2});
+    bed.conn.timeout = cases[_i].given;
+    bed.hosts[0].rdma->attrs[1].may_stall = cases[_i].here;
+    bed.hosts[1].rdma->attrs[1].may_stall = cases[_i].there;
+    connect_pair(&bed);
+    for (uint32_t h = 0; h < 2; h++) {
+        const struct conn *conn = bed_conn(&bed, h);
+
+        ck_assert_uint_eq(conn->n_qps, 4);
+        for (uint32_t q = 0; q < conn->n_qps; q++) {
+            uint32_t device = conn->rails[q % 2].port->device_index;
+
+            ck_assert_uint_eq(conn->qps[q].config.timeout, cases[_i].timeouts[device]);
+        }
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(two_cables_are_two_rails)
 {
     struct bed bed;
@@ -430,6 +463,7 @@ int main(void)
     tcase_add_test(tcase, connections_come_and_go);
     tcase_add_test(tcase, splitting_the_streams_changes_nothing);
     tcase_add_test(tcase, in_a_triangle_each_pair_takes_its_own_cable);
+    tcase_add_loop_test(tcase, software_is_waited_for, 0, 5);
     tcase_add_test(tcase, two_cables_are_two_rails);
     tcase_add_loop_test(tcase, the_lesser_mtu_is_used_by_both, 0, 2);
     tcase_add_test(tcase, the_cable_alone_is_enough_and_so_is_management_for_tcp);

@@ -150,11 +150,23 @@ static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t m
                : (uint8_t)value;
 }
 
-static struct rdma_patience patience_of(const struct conn *conn)
+/* A NIC answers within microseconds: how long it does not is how long it is dead. */
+static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
+{
+    const struct rdma_rail *chosen = &conn->private->chosen[rail];
+    bool may_stall = conn->private->local[chosen->local_port].may_stall ||
+                     conn->peer.ports[chosen->remote_port].may_stall;
+
+    return conn->config.timeout != 0 ? conn->config.timeout
+           : may_stall               ? CONN_TIMEOUT_STALL
+                                     : CONN_TIMEOUT;
+}
+
+static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)
 {
     struct io_env *env = conn_env(conn);
     struct rdma_patience patience = {
-        .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, conn->config.timeout),
+        .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, timeout_of(conn, rail)),
         .retry_cnt = nccl_setting(conn, "NCCL_IB_RETRY_CNT", 7, conn->config.retry_cnt),
         .rnr_retry = RNR_RETRY_FOR_EVER,
     };
@@ -167,9 +179,9 @@ static struct rdma_patience patience_of(const struct conn *conn)
 static void init_qps(struct conn *conn)
 {
     struct io_env *env = conn_env(conn);
-    struct rdma_patience patience = patience_of(conn);
 
     for (uint32_t i = 0; i < conn->n_qps; i++) {
+        struct rdma_patience patience = patience_of(conn, i % conn->n_rails);
         const struct conn_rail *rail = &conn->rails[i % conn->n_rails];
         struct rdma_qp_config config = {
             .port = rail->port,

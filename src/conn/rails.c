@@ -49,6 +49,7 @@ static void port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_fac
     out->device = rdma_nic(rdma, port->device_index) & 0xff;
     /* A port that tells no MTU can carry nothing. */
     out->is_active = port->is_active && port->active_mtu != 0;
+    out->may_stall = rdma->attrs[port->device_index].may_stall;
     out->active_mtu = port->active_mtu != 0 ? port->active_mtu : 256;
     out->netdev_mtu = port->netdev_mtu;
     out->rate_bps = port->rate_bps;

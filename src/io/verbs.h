@@ -24,6 +24,9 @@ struct io_device_attr {
     uint32_t max_inline_bytes;  /* the most create_qp grants; 0: no inline */
     uint32_t max_msg_bytes;     /* longest message: ibv_port_attr.max_msg_sz */
     uint8_t retry_cnt_max;      /* largest retry_cnt that is finite: 7, on rxe 6 */
+    /* Software that waits for a processor answers nobody meanwhile: its peers, and it, too, are
+     * to be more patient than with a NIC. Never where time is simulated. */
+    bool may_stall;
     /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
     bool writes_in_order;
     bool has_dmabuf; /* ibv_reg_dmabuf_mr works */

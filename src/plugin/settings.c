@@ -39,7 +39,7 @@ static const struct plugin_setting settings[] = {
     {"NCCL_MESH_SIMULATED", "0-1 1-2 0-2",
      "`A-B B-C ...`: cables of the mesh of backend `sim`; devices are the ports of all "
      "its hosts, by turns"},
-    {"NCCL_MESH_TIMEOUT", "14",
+    {"NCCL_MESH_TIMEOUT", "14, 16 where a NIC is software",
      "ACK timeout code, 4.096 us x 2^N, 1 to 22; NCCL_IB_TIMEOUT otherwise"},
 };
 

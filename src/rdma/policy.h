@@ -31,6 +31,7 @@ struct rdma_port_facts {
     /* NCCL's own choice of a device, made at this end without a look at the peer, is this port;
      * of an end that chose none, NIC `channel` mod n counts. */
     bool is_chosen;
+    bool may_stall;      /* io_device_attr */
     uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
