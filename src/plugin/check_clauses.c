@@ -14,6 +14,8 @@ static const struct plugin_clause clauses[] = {
      "a comm may be closed with requests open, which are then gone", "ncclCommAbort"},
     {"close.result", "closeSend, closeRecv and closeListen succeed",
      "proxy connections are freed by them"},
+    {"comm.again", "a communicator may be made again after the last one's end",
+     "ncclCommDestroy, then ncclCommInitRank in the same processes"},
     {"comm.independent", "a receive that nothing comes for holds up no other comm",
      "collectives on several channels and communicators are under way together"},
     {"comm.threads", "a comm may be made on one thread and used on another",
