@@ -119,7 +119,7 @@ def test_a_run_that_falls_or_never_ends_costs_only_itself():
                                  "got": "signal 24 (CPU time limit exceeded)"}]
     assert passed["result"] == "pass"
 
-    done = swarm(LONG, PAIR, "--seeds", "1..1", "--jobs", "1", "--time-limit", "1", code=124)
+    done = swarm(LONG, PAIR, "--seeds", "1..1", "--jobs", "1", "--time-limit", "5", code=124)
     late, passed = rows_of(done)
     assert late["result"] == "timeout"
     assert late["failed"] == [{"expect": "the run ends", "got": "out of time"}]
