@@ -106,6 +106,22 @@ def test_settings_in_files_count_where_the_environment_says_nothing(tmp_path):
     assert '"IB"' in finding_of(doctor(**named), "plugin.not_chosen")
 
 
+def test_an_interface_for_nccls_bootstrap(tmp_path):
+    """S20's second half: what NCCL_SOCKET_IFNAME names is on the other machines only."""
+    empty = {"WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": str(tmp_path)}
+    for fine in ("lo", "=lo", "none-such0,lo", "^none-such0", "", "x"):
+        assert here(**empty, NCCL_SOCKET_IFNAME=fine) == {"host.no_device"}, fine
+    for bad in ("none-such0", "=l", "=none-such0,l"):
+        assert here(**empty, NCCL_SOCKET_IFNAME=bad) == {"host.no_device", "host.no_interface"}, bad
+    assert here(**empty, NCCL_SOCKET_IFNAME="lo", NCCL_SOCKET_FAMILY="AF_INET6") == {
+        "host.no_device", "host.no_interface"}  # ::1 is no address to NCCL
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("NCCL_SOCKET_IFNAME=lo # everywhere the same\n")
+    document = doctor(**empty, NCCL_CONF_FILE=str(conf))
+    evidence = json.loads(finding_of(document, "host.no_interface"))
+    assert "NCCL_CONF_FILE" in json.dumps(evidence) and "lo" in json.dumps(evidence["others"])
+
+
 @pytest.mark.parametrize("tail", [" # ours", " ", "\r", "#ours"])
 def test_what_stands_behind_a_value_is_part_of_it(tmp_path, tail):
     """NCCL's param.cc cuts no remark off: it would look for `libnccl-net-mesh # ours.so`."""

@@ -176,15 +176,17 @@ static const struct diag_setting *find(const struct diag_preflight *more,
     return NULL;
 }
 
-static void say_setting(struct diag_findings *out, enum diag_code code,
-                        enum diag_severity severity, const struct diag_host *host,
-                        const struct diag_setting *setting)
+static struct diag_finding *say_setting(struct diag_findings *out, enum diag_code code,
+                                        enum diag_severity severity,
+                                        const struct diag_host *host,
+                                        const struct diag_setting *setting)
 {
     struct diag_finding *finding = say(out, code, severity, host, NULL);
 
     diag_evidence_text(finding, "setting", setting->name);
     diag_evidence_text(finding, "value", setting->value);
     diag_evidence_text(finding, "source", setting->source);
+    return finding;
 }
 
 static bool is_mesh(const char *value)
@@ -260,6 +262,30 @@ static void look_at_index(const struct diag_host *host, const struct diag_prefli
     }
 }
 
+/* One character is none to NCCL. */
+static void look_at_interface(const struct diag_host *host,
+                              const struct diag_preflight *more,
+                              struct diag_findings *out)
+{
+    const struct diag_setting *setting = find(more, "NCCL_SOCKET_IFNAME");
+    const struct diag_setting *family = find(more, "NCCL_SOCKET_FAMILY");
+    struct weft_text named = {0}, others = {0};
+    struct diag_finding *finding;
+
+    if (setting != NULL && setting->value[1] != '\0' && more->n_interfaces > 0 &&
+        diag_interface_missing(more->interfaces, more->n_interfaces, setting->value,
+                               family != NULL ? family->value : NULL, &named, &others)) {
+        finding = say_setting(out, DIAG_HOST_NO_INTERFACE, DIAG_ERROR, host, setting);
+        diag_evidence_text(finding, "named", named.n > 0 ? named.bytes : "none");
+        diag_evidence_text(finding, "others", others.n > 0 ? others.bytes : "none");
+        if (family != NULL) {
+            diag_evidence_text(finding, "family", family->value);
+        }
+    }
+    weft_text_fini(&named);
+    weft_text_fini(&others);
+}
+
 static bool is_known(const struct diag_preflight *more, const char *name)
 {
     for (uint32_t i = 0; i < more->n_known; i++) {
@@ -291,6 +317,7 @@ void diag_preflight(const struct diag_host *host, const struct diag_preflight *m
     look_at_limits(host, more, out);
     look_at_choice(host, more, out);
     look_at_index(host, more, out);
+    look_at_interface(host, more, out);
     look_at_names(host, more, out);
     diag_sort(out);
 }

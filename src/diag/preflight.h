@@ -4,6 +4,7 @@
 #define WEFT_DIAG_PREFLIGHT_H
 
 #include "diag/diag.h"
+#include "diag/interface.h"
 
 struct diag_setting {
     const char *name, *value; /* Not owned */
@@ -16,8 +17,10 @@ struct diag_preflight {
     uint32_t n_settings;
     const char *const *known; /* [n_known] names of the plugin's own settings */
     uint32_t n_known;
-    enum diag_known has_plugin;          /* NCCL would find libnccl-net-mesh.so */
-    int64_t cma_total_kib, cma_free_kib; /* of /proc/meminfo; IO_UNKNOWN: not there */
+    enum diag_known has_plugin;              /* NCCL would find libnccl-net-mesh.so */
+    int64_t cma_total_kib, cma_free_kib;     /* of /proc/meminfo; IO_UNKNOWN: not there */
+    const struct diag_interface *interfaces; /* [n_interfaces]; none: not known */
+    uint32_t n_interfaces;
 };
 
 /* Least locked memory that jobs get along with: buffers of NCCL's channels. */
