@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
-POLICIES = ["weft", "nccl-2.25", "nccl-2.30-subnet-aware", "mesh-plugin-2026-01"]
+POLICIES = ["weft", "nccl-2.25", "nccl-2.30-subnet-aware", "mesh-plugin-2026-01",
+            "mooncake-2026-06"]
 PATH_MTU = {1500: 1024, 2200: 2048, 4200: 4096, 9000: 4096}
 HOSTS = ["titanic", "iceberg", "carpathia", "olympic", "britannic"]
 
@@ -89,6 +90,20 @@ def plugin(mesh, a, b):
     def first(port):
         return next(gid for gid in port.gids if gid[1] is not None)
     return [(p, first(p), r, first(r), min(p.mtu, mesh.ports[b][0].mtu), r.mtu)]
+
+
+def mooncake(mesh, a, b):
+    """All addresses of these meshes are in 10/8: fe80:: as RoCE v2 comes first."""
+    def opened(host):
+        chosen = [(port, next((gid for gid in port.gids if gid[0] == mesh.fixed or
+                               mesh.fixed is None and gid[2] == 2), None))
+                  for port in mesh.ports[host]]
+        return [nic for nic in chosen if nic[1] is not None]
+    ours, theirs = opened(a), opened(b)
+    if not ours or not theirs:
+        return []
+    (p, gid), (r, their_gid) = ours[0], theirs[0]
+    return [(p, gid, r, their_gid, p.mtu, r.mtu)]
 
 
 def weft(mesh, a, b):
@@ -193,6 +208,8 @@ def test_every_policy_chooses_as_it_is_written_of_it(policy, tmp_path):
                 expected = weft(mesh, a, b)
             elif policy == "mesh-plugin-2026-01":
                 expected = plugin(mesh, a, b)
+            elif policy == "mooncake-2026-06":
+                expected = mooncake(mesh, a, b)
             else:
                 expected = nccl(mesh, a, b, nearest, policy != "nccl-2.25")
             assert [found(rail) for rail in pair["rails"]] == [flat(rail) for rail in expected], (
@@ -220,7 +237,7 @@ def pair_of(page, a, b):
 
 def test_each_rule_has_its_source():
     sources = {"weft": "docs/", "nccl-2.25": "NCCL ", "nccl-2.30-subnet-aware": "NCCL ",
-               "mesh-plugin-2026-01": "nccl-mesh-plugin 679a394"}
+               "mesh-plugin-2026-01": "nccl-mesh-plugin 679a394", "mooncake-2026-06": "Mooncake 30f01bdb"}
     for policy, source in sources.items():
         page = show("scenarios/field/s01-triangle-stock.yaml", policy)
         for pair in page["choices"]["pairs"]:
@@ -298,6 +315,29 @@ def test_a_setting_is_read_as_nccl_reads_it(text, index, tmp_path):
         "links": [{"endpoints": ["titanic:p0", "iceberg:p0"], "subnet": "10.1.0.0/24"}]}}))
     for pair in show(file, "nccl-2.25")["choices"]["pairs"]:
         assert pair["rails"][0]["local_gid"]["index"] == index
+
+
+@pytest.mark.parametrize("env, index", [
+    ({}, 1), ({"MC_GID_INDEX": "3"}, 3), ({"NCCL_IB_GID_INDEX": "3"}, 3), ({"NCCL_IB_GID_INDEX": ""}, 0),
+    ({"MC_GID_INDEX": "3", "NCCL_IB_GID_INDEX": "0"}, 3), ({"MC_GID_INDEX": "-1"}, 1),
+    ({"MC_GID_INDEX": "0x3"}, 0), ({"MC_GID_INDEX": "256"}, 1)])
+def test_a_setting_is_read_as_mooncake_reads_it(env, index, tmp_path):
+    """Its own before NCCL's, in base 10; an empty one is 0, what is no slot is none."""
+    file = tmp_path / "pair.yaml"
+    file.write_text(json.dumps({"name": "pair", "topology": {
+        "defaults": {"ports": ["p0"], "env": env}, "nodes": {"titanic": {}, "iceberg": {}},
+        "links": [{"endpoints": ["titanic:p0", "iceberg:p0"], "subnet": "10.1.0.0/24"}]}}))
+    for pair in show(file, "mooncake-2026-06")["choices"]["pairs"]:
+        assert pair["rails"][0]["local_gid"]["index"] == index
+
+
+def test_private_addresses_are_worth_no_more_than_link_local_ones():
+    """S28: 10/8 is taken for an overlay network, and slot 1 of mlx5, fe80:: as v2, comes before it."""
+    page = show("scenarios/field/s28-private-as-overlay.yaml", "mooncake-2026-06")
+    for pair in page["choices"]["pairs"]:
+        for end in ("connector", "acceptor"):
+            assert "count as overlay networks" in rules(pair, end)["gid"]
+        assert {rail["local_gid"]["index"] for rail in pair["rails"]} == {1}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -132,8 +132,9 @@ static const struct flag_spec specs[] = {
      "sim, soft or verbs (default: NCCL_MESH_BACKEND)",
      .choices = "sim soft rxe verbs", TEXT(backend)},
     {"policy", "NAME", 0, "run swarm show node relayd",
-     "weft, nccl-2.25, nccl-2.30-subnet-aware or mesh-plugin-2026-01",
-     .choices = "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01",
+     "weft, nccl-2.25, nccl-2.30-subnet-aware, mesh-plugin-2026-01 or mooncake-2026-06",
+     .choices =
+         "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01 mooncake-2026-06",
      SET_BY(set_policy)},
     {"seed", "N", 0, "run show node relayd plugin-check",
      "seed of all randomness; default: the file's", SET_BY(set_seed)},

@@ -216,8 +216,8 @@ void conn_close(struct conn *conn);
  * ok. */
 void conn_destroy(struct conn *conn);
 
-/* What this process's settings make of NCCL's choices: NCCL_IB_GID_INDEX (-1: not set), and whether
- * ports of a NIC are NICs of their own. Only NCCL's policies read them. */
+/* What this process's settings make of other programs' choices: rdma_gid_index, and whether ports
+ * of a NIC are NICs of their own. Policy weft reads none. */
 void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
                           bool *out_splits_nics);
 

@@ -1,6 +1,5 @@
 /* Which ports and GIDs a connection uses: facts told and heard, the connector's proposal, the
  * acceptor's answer. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -233,11 +232,9 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_
                           bool *out_splits_nics)
 {
     bool reads = policy != RDMA_POLICY_WEFT;
-    const char *text = reads ? env->ops->setting(env, "NCCL_IB_GID_INDEX") : NULL;
-    /* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0. */
-    long value = text == NULL || text[0] == '\0' ? -1 : strtol(text, NULL, 0);
 
-    *out_gid_index = value < 0 || value > 255 ? -1 : (int)value;
+    *out_gid_index = rdma_gid_index(policy, env->ops->setting(env, "NCCL_IB_GID_INDEX"),
+                                    env->ops->setting(env, "MC_GID_INDEX"));
     *out_splits_nics =
         reads && !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));

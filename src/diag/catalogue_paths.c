@@ -223,7 +223,7 @@ static const struct diag_entry entries[] = {
             "address",
         .remedy =
             "unset NCCL_IB_GID_INDEX (0, and what is no number, mean slot 0), and choose "
-            "a RoCE v2 GID of the address",
+            "a RoCE v2 GID of the address; with Mooncake name its slot in MC_GID_INDEX",
         .reference = "NCCL net_ib: ncclIbGetGidIndex",
         .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
         .explanation =

@@ -21,4 +21,11 @@ uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index);
 uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                             uint32_t cap);
 
+/* 10/8, 172.16/12 or 100.64/10, which Mooncake takes for overlay networks. */
+bool rdma_mooncake_takes_for_overlay(const union ibv_gid *gid);
+void rdma_mooncake_patience(struct rdma_patience *patience);
+uint32_t rdma_mooncake_gid(const struct rdma_port_facts *port, int gid_index);
+uint32_t rdma_mooncake_choose(const struct rdma_choice_input *input,
+                              struct rdma_rail *out, uint32_t cap);
+
 #endif

@@ -1,5 +1,6 @@
 #include "rdma/policy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -11,6 +12,7 @@ static const char *const names[RDMA_N_POLICIES] = {
     [RDMA_POLICY_NCCL_2_25] = "nccl-2.25",
     [RDMA_POLICY_NCCL_2_30_SUBNET_AWARE] = "nccl-2.30-subnet-aware",
     [RDMA_POLICY_MESH_PLUGIN_2026_01] = "mesh-plugin-2026-01",
+    [RDMA_POLICY_MOONCAKE_2026_06] = "mooncake-2026-06",
 };
 
 const char *rdma_policy_name(enum rdma_policy policy)
@@ -61,10 +63,28 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
         return rdma_nccl_gid(port, gid_index);
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
         return rdma_plugin_gid(port, gid_index);
+    case RDMA_POLICY_MOONCAKE_2026_06:
+        return rdma_mooncake_gid(port, gid_index);
     case RDMA_N_POLICIES:
         break;
     }
     return UINT32_MAX;
+}
+
+int rdma_gid_index(enum rdma_policy policy, const char *ib_gid_index,
+                   const char *mc_gid_index)
+{
+    bool is_mooncake = policy == RDMA_POLICY_MOONCAKE_2026_06;
+    const char *text = is_mooncake && mc_gid_index != NULL ? mc_gid_index : ib_gid_index;
+    long value;
+
+    if (policy == RDMA_POLICY_WEFT || text == NULL || (text[0] == '\0' && !is_mooncake)) {
+        return -1;
+    }
+    /* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0; Mooncake's
+     * config.cpp: atoi. */
+    value = strtol(text, NULL, is_mooncake ? 10 : 0);
+    return value < 0 || value > 255 ? -1 : (int)value;
 }
 
 uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)
@@ -79,6 +99,8 @@ void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
     weft_check((unsigned)policy < RDMA_N_POLICIES);
     if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
         rdma_plugin_patience(fast_fail, patience);
+    } else if (policy == RDMA_POLICY_MOONCAKE_2026_06) {
+        rdma_mooncake_patience(patience);
     }
 }
 
@@ -157,6 +179,9 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
         break;
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
         n = rdma_plugin_choose(input, out, cap);
+        break;
+    case RDMA_POLICY_MOONCAKE_2026_06:
+        n = rdma_mooncake_choose(input, out, cap);
         break;
     case RDMA_N_POLICIES:
         break;

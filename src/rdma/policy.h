@@ -15,6 +15,7 @@ enum rdma_policy {
     RDMA_POLICY_NCCL_2_25,
     RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
     RDMA_POLICY_MESH_PLUGIN_2026_01,
+    RDMA_POLICY_MOONCAKE_2026_06,
     RDMA_N_POLICIES
 };
 
@@ -77,6 +78,11 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          int gid_index);
 
+/* The GID index that the policy's program makes of its settings, -1 for none: of NCCL_IB_GID_INDEX,
+ * and mooncake-2026-06 of MC_GID_INDEX before that. NULL: not set. Policy weft reads none. */
+int rdma_gid_index(enum rdma_policy policy, const char *ib_gid_index,
+                   const char *mc_gid_index);
+
 /* The number of a queue pair as the policy's program tells it to the peer, who sends to it.
  * mesh-plugin-2026-01: its lowest 16 bits. */
 uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
@@ -85,8 +91,8 @@ uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
 struct rdma_patience {
     uint8_t timeout, retry_cnt, rnr_retry;
 };
-/* Lowers `patience` to what the policy's program asks for where its setting NCCL_MESH_FAST_FAIL
- * (NULL: not set), which mesh-plugin-2026-01 reads, says so. */
+/* Lowers `patience` to what the policy's program asks for: mesh-plugin-2026-01 where its setting
+ * NCCL_MESH_FAST_FAIL (NULL: not set) says so, mooncake-2026-06 always. */
 void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
                          struct rdma_patience *patience);
 

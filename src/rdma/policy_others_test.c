@@ -272,8 +272,9 @@ END_TEST
 
 START_TEST(only_nccl_reads_the_list_of_hcas)
 {
-    static const bool opens[RDMA_N_POLICIES] = {
-        [RDMA_POLICY_WEFT] = true, [RDMA_POLICY_MESH_PLUGIN_2026_01] = true};
+    static const bool opens[RDMA_N_POLICIES] = {[RDMA_POLICY_WEFT] = true,
+                                                [RDMA_POLICY_MESH_PLUGIN_2026_01] = true,
+                                                [RDMA_POLICY_MOONCAKE_2026_06] = true};
 
     for (int i = 0; i < RDMA_N_POLICIES; i++) {
         enum rdma_policy policy = (enum rdma_policy)i;

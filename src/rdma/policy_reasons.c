@@ -222,6 +222,43 @@ static void explain_plugin(struct reasons *r)
         r->local->active_mtu, r->input->remote[0].active_mtu);
 }
 
+/* ---- Mooncake ---- */
+
+static void explain_mooncake(struct reasons *r)
+{
+    static const char choice[] = "Mooncake 30f01bdb src/topology.cpp: selectDevice";
+    static const char probe[] = "Mooncake 30f01bdb include/transport/rdma_transport/"
+                                "rdma_gid_probe.h: classifyAutoGidCandidate";
+    static const char context[] =
+        "Mooncake 30f01bdb src/transport/rdma_transport/rdma_context.cpp";
+    const struct rdma_rail *rail = r->rails;
+    struct io_ip ip = rdma_gid_ip(&r->local->gids[rail->local_gid].gid);
+    uint32_t slot = r->local->gids[rail->local_gid].index;
+
+    weft_format(
+        add(r, "device", choice), sizeof(r->out->text),
+        "each NIC in turn, at either end by itself: the peer is not asked what it "
+        "can reach");
+    if (r->input->gid_index >= 0) {
+        weft_format(add(r, "gid", context), sizeof(r->out->text),
+                    "slot %u: MC_GID_INDEX or NCCL_IB_GID_INDEX", slot);
+    } else if (io_ip_is_v4(&ip) || !io_ip_is_link_local(&ip)) {
+        weft_format(add(r, "gid", probe), sizeof(r->out->text),
+                    "slot %u: RoCE v2, neither fe80:: nor private IPv4 first; then the "
+                    "lowest slot",
+                    slot);
+    } else {
+        weft_format(
+            add(r, "gid", probe), sizeof(r->out->text),
+            "slot %u: 10/8, 172.16/12 and 100.64/10 count as overlay networks, as "
+            "little as fe80::, and the lowest slot wins",
+            slot);
+    }
+    weft_format(add(r, "path_mtu", context), sizeof(r->out->text),
+                "its own active MTU (%u), whatever the other end takes",
+                r->local->active_mtu);
+}
+
 uint32_t rdma_reasons(const struct rdma_choice_input *input,
                       const struct rdma_rail *rails, uint32_t n_rails,
                       struct rdma_reason out[RDMA_REASONS_MAX])
@@ -245,6 +282,9 @@ uint32_t rdma_reasons(const struct rdma_choice_input *input,
         break;
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
         explain_plugin(&r);
+        break;
+    case RDMA_POLICY_MOONCAKE_2026_06:
+        explain_mooncake(&r);
         break;
     case RDMA_N_POLICIES:
         break;
