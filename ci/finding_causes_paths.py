@@ -79,9 +79,10 @@ def route_no_facing_port(rng):
     return mesh, {"route.no_facing_port"}
 
 
-def transit(rng, **between):
+def transit(rng, policy="nccl-2.25", bases=(), **between):
     """Two hosts whose only way to each other is a route over a third."""
-    mesh = Mesh(rng, "nccl-2.25")
+    mesh = Mesh(rng, policy)
+    mesh.base = rng.choice(bases) if bases else mesh.base
     ends = [mesh.host(), mesh.host()]
     middle = mesh.host(ranks=0, **between)
     nets = [ipaddress.ip_network(mesh.subnet(24)) for _ in ends]
@@ -215,6 +216,12 @@ def gid_link_local(rng):
     mesh = one_cable(rng, rng.choice(NCCL))
     host = rng.choice(mesh.hosts)
     mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": "0"}
+    return mesh, {"gid.link_local"}
+
+
+def gid_private(rng):
+    """Addresses that Mooncake takes for overlay networks: it chooses fe80::, which nobody routes."""
+    mesh = transit(rng, "mooncake-2026-06", (10, 172), sysctl={"ip_forward": 1})
     return mesh, {"gid.link_local"}
 
 
