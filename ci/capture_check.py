@@ -26,11 +26,14 @@ class Options:
     """What a capture does not say. None: not judged, or the widest that is legal."""
 
     def __init__(self, timeout=None, window=1 << 23, ack_req=64, answer_ns=1_000_000,
-                 may_fail=False, rdma_rxe=False, forwards=()):
+                 may_fail=False, rdma_rxe=False, forwards=(), may_stand_still=False):
         self.timeout_ns = 4096 << timeout if timeout else None
         self.window, self.ack_req, self.answer_ns = window, ack_req, answer_ns
         self.may_fail, self.rdma_rxe = may_fail, rdma_rxe
         self.forwards = forwards  # hosts that pass on what others send
+        # In real time a machine may leave a host without a processor: its answers are late, but none
+        # is missing.
+        self.may_stand_still = may_stand_still
 
 
 class Story:

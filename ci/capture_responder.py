@@ -97,8 +97,10 @@ class Responder:
         if frame.ack_req and self.owed is None and self.gap is None:
             self.owed = (self.epsn - 1 & MASK, frame.at_ns)
 
-    def judge_owed(self, frame):
+    def judge_owed(self, frame, is_last=False):
         if self.owed is None or frame.at_ns - self.owed[1] <= self.options.answer_ns:
+            return
+        if self.options.may_stand_still and not is_last:
             return
         if not self.endpoint.was_dark(self.owed[1], frame.at_ns):
             self.complain(frame, f"psn {self.owed[0]} asked for an answer "
@@ -167,7 +169,7 @@ class Responder:
         psn = frame.psn
         if self.gap == psn and not self.gap_told:
             self.gap_told = True
-            if frame.at_ns - self.gap_ns > self.options.answer_ns:
+            if frame.at_ns - self.gap_ns > self.options.answer_ns and not self.options.may_stand_still:
                 self.complain(frame, f"the NAK of psn {psn} took {frame.at_ns - self.gap_ns} ns")
         elif self.late_nak is not None and self.late_nak[0] == psn:
             self.late_nak = None
@@ -234,6 +236,6 @@ class Responder:
         limit_ns = self.options.answer_ns
         end_ns = min(last.at_ns, self.endpoint.error_ns)
         if self.owed is not None and end_ns - self.owed[1] > limit_ns:
-            self.judge_owed(last)
+            self.judge_owed(last, is_last=True)
         if self.gap is not None and not self.gap_told and end_ns - self.gap_ns > limit_ns:
             self.complain(last, f"the gap at psn {self.gap} never drew a NAK")
