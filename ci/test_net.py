@@ -252,6 +252,27 @@ def test_a_rail_that_was_left_out_is_tried_again():
     assert json.loads(run("arp-late", "--json"))["findings"] == []
 
 
+def test_a_rail_without_carrier_at_set_up_joins_when_it_has_one():
+    """20 ms after its port came up, once by each flow: no pause of a rail that failed."""
+    events = list(timed("carrier-late"))
+    came = [(at, host) for at, (host, what, event, _) in events if what == "p1" and event == "port_up"]
+    assert came == [(1.5e9, "titanic"), (1.5e9, "iceberg")]
+    tried = [(at, host, what, values) for at, (host, what, event, values) in events if event == "trial"]
+    assert [(host, what) for _, host, what, _ in tried] == [("titanic", "flow:0>1"), ("iceberg", "flow:1>0")]
+    for at, _, _, values in tried:
+        assert values == {"rails": "1", "of": "2", "failed": "0"} and at == 1.52e9
+    returned = [at for at, (_, _, event, values) in events
+                if event == "failed" and values.get("phase") == "return"]
+    assert len(returned) == 2 and min(returned) > tried[0][0]
+    assert json.loads(run("carrier-late", "--json"))["findings"] == []
+
+
+def test_a_rail_that_never_has_carrier_is_not_tried():
+    sets = ["--set", "faults.0={on: \"titanic:p1\", kind: down}", "--set", "jobs.0.all_reduce.bytes=20MiB",
+            "--set", "expect={result: pass, findings: []}"]
+    assert [event for _, _, event, _ in story("carrier-late", *sets) if event == "trial"] == []
+
+
 def test_a_rail_that_stays_dumb_is_tried_ever_more_rarely():
     """A trial takes a second to fail; 2, 4, 8 s later comes the next."""
     sets = ["--set", "faults.0.for=60s", "--set", "jobs.0.all_reduce.bytes=150MiB",

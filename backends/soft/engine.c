@@ -81,9 +81,10 @@ static bool run_until(struct soft_engine *engine, weft_ps until)
     return false;
 }
 
-/* Time in which this process stood still is none: else a timer would run out again and again, all its
- * retries in one go, for answers that nobody could look at, or a peer that stood still with us could
- * give. What was due first is due now, and what follows it is as far from it as it ever was.
+/* Time in which this process stood still is none: else a timer would run out again and again, all
+ * its retries in one go, for answers that nobody could look at, or that a peer that stood still
+ * with us could not give. What was due first is due now, and what follows it is as far from it as
+ * it ever was.
  *
  * What comes is looked at now, not when something last happened: its timers count from here. */
 static void bring_to_date(struct soft_engine *engine)

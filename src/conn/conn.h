@@ -25,8 +25,8 @@
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
 
-/* 67 ms: with 7 retries a rail that swallows everything is given up after 0.54 s. 0.27 s: with 7, or
- * 6 on rxe, an end that stands still for 1.8 s is waited for. */
+/* 67 ms: with 7 retries a rail that swallows everything is given up after 0.54 s. 0.27 s: with 7,
+ * or 6 on rxe, an end that stands still for 1.8 s is waited for. */
 #define CONN_TIMEOUT 14
 #define CONN_TIMEOUT_STALL 16
 
@@ -208,6 +208,12 @@ bool conn_path_is_judged(const struct weft_error *why);
 /* Whether set-up failed, as `why` says, for a port that is down at either end, as far as this end
  * knows: the same connection may come about when it is back. */
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
+
+/* Ports of this host over which there would be more rails, if set-up was now: they were told as
+ * inactive, are active, and face ports of the peer that are not in use, whatever became of those.
+ * Policy weft's only; returns how many. */
+uint32_t conn_late_ports(const struct conn *conn,
+                         const struct rdma_port *out[CONN_RAILS_MAX]);
 
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */

@@ -142,6 +142,8 @@ weft_status conn_take_facts(struct conn *conn,
                             const struct codec_facts *facts) WEFT_MUST_CHECK;
 /* The connector's choice, or the acceptor's answer to `theirs`; fills rails[], chosen[]. */
 weft_status conn_choose_rails(struct conn *conn) WEFT_MUST_CHECK;
+/* What rails are chosen from: both ends' facts as told. */
+struct rdma_choice_input conn_choice_input(const struct conn *conn);
 /* The connector checks the acceptor's answer. */
 weft_status conn_check_answer(struct conn *conn) WEFT_MUST_CHECK;
 void conn_fill_meta(struct conn *conn, struct codec_meta *out);

@@ -253,25 +253,32 @@ static bool is_same_host(const struct conn *conn)
     return memcmp(conn->peer.host_id, io_host_id(env), sizeof(conn->peer.host_id)) == 0;
 }
 
-static weft_status choose(struct conn *conn, uint32_t *out_n)
+struct rdma_choice_input conn_choice_input(const struct conn *conn)
 {
-    struct conn_private *private = conn->private;
-    uint32_t rails_max = CONN_QPS_MAX / conn->config.qps_per_rail;
     struct rdma_choice_input input = {
         .policy = conn->config.policy,
-        .local = private->local,
-        .n_local = private->n_local,
+        .local = conn->private->local,
+        .n_local = conn->private->n_local,
         .remote = conn->peer.ports,
         .n_remote = conn->peer.n_ports,
         .channel = conn->config.channel,
         .is_connector = conn->is_connector,
         .is_same_host = is_same_host(conn),
     };
-    weft_status status;
 
     /* The other end's settings are taken to be the same. */
     conn_choice_settings(conn_env(conn), input.policy, &input.gid_index,
                          &input.splits_nics);
+    return input;
+}
+
+static weft_status choose(struct conn *conn, uint32_t *out_n)
+{
+    struct conn_private *private = conn->private;
+    uint32_t rails_max = CONN_QPS_MAX / conn->config.qps_per_rail;
+    struct rdma_choice_input input = conn_choice_input(conn);
+    weft_status status;
+
     status = rdma_choose(&input, private->chosen,
                          rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX, out_n,
                          &conn->error);

@@ -66,14 +66,20 @@ static const struct rdma_port *accused(const struct flow *flow,
 }
 
 /* ... or, where the peer gave up and cannot say by which port, that this end was stuck at. */
-static const struct rdma_port *stuck(const struct flow_lane *lane,
+static const struct rdma_port *stuck(const struct conn *conn,
                                      const struct weft_error *why)
 {
-    const struct conn *conn = lane->conn;
-
     return conn->stuck_rail < conn->n_rails && !conn_path_is_judged(why)
                ? conn->rails[conn->stuck_rail].port
                : NULL;
+}
+
+const struct rdma_port *flow_blamed(const struct flow *flow, const struct conn *conn,
+                                    const struct weft_error *why)
+{
+    const struct rdma_port *own = accused(flow, why);
+
+    return own != NULL ? own : stuck(conn, why);
 }
 
 void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port)
@@ -230,8 +236,7 @@ static void note_rails(struct flow *flow, const struct flow_lane *lane)
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
-    const struct rdma_port *own = accused(flow, why);
-    const struct rdma_port *port = own != NULL ? own : stuck(lane, why);
+    const struct rdma_port *port = flow_blamed(flow, lane->conn, why);
     weft_ns now = now_of(flow);
 
     note_rails(flow, lane);
@@ -288,6 +293,7 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->is_rerouted = false;
     flow->was_up = true;
     note_rails(flow, lane);
+    flow_expect_rails(flow, lane);
     flow->trial_ns = WEFT_NEVER;
     if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {
         flow->trial_ns =

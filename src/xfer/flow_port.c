@@ -162,6 +162,28 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
     return true;
 }
 
+void flow_expect_rails(struct flow *flow, const struct flow_lane *lane)
+{
+    const struct conn_config *config = &flow->config.conn;
+    const struct rdma_port *ports[CONN_RAILS_MAX];
+    uint32_t n_rails = lane->conn->n_rails, n;
+
+    /* Who sends tries; who receives has nothing to make up for before a rail was there. */
+    if (lane->n_via > 0 || !flow->config.is_sender) {
+        return;
+    }
+    n = conn_late_ports(lane->conn, ports);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!conn_excludes(config, ports[i]->device_index, ports[i]->port)) {
+            flow_suspect(flow, ports[i]->device_index, ports[i]->port, false);
+            n_rails++;
+        }
+    }
+    if (n_rails > flow->n_rails_best) {
+        flow->n_rails_best = n_rails;
+    }
+}
+
 static void port_down(struct flow *flow, uint32_t device, uint8_t port)
 {
     weft_ns now = io_now(flow->rdma->env);
@@ -169,7 +191,8 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
 
     flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
     flow->flapped_ns = now;
-    flow->trial_ns = WEFT_NEVER;
+    flow->trial_ns =
+        now + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
     flow_suspect(flow, device, port, true);
     weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device, port);
     fail_lanes(flow, device, port, false, &why);
@@ -179,10 +202,16 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
  * there is nothing to lose, but that alternates need not be left for a port that flaps. */
 static void port_up(struct flow *flow, uint32_t device, uint8_t port)
 {
-    bool is_needed = flow_lesser_lane(flow) == NULL;
+    bool is_needed;
     weft_ns hold = flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
     weft_ns now = io_now(flow->rdma->env);
 
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].state == FLOW_LANE_UP) {
+            flow_expect_rails(flow, &flow->lanes[i]);
+        }
+    }
+    is_needed = flow_lesser_lane(flow) == NULL;
     for (uint32_t i = flow->n_suspects; i-- > 0;) {
         if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
             flow->suspects[i].is_down = false;

@@ -161,9 +161,12 @@ struct flow {
     /* Owned, or NULL: why the first port was left out before a lane was ever up; and which. */
     struct weft_error *left_out;
     struct flow_suspect left_out_port;
-    struct conn *trial;    /* Owned */
-    weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
-    uint32_t n_trials;     /* that failed one after the other */
+    struct conn *trial; /* Owned */
+    weft_ns trial_ns;   /* when the next trial starts, or WEFT_NEVER */
+    uint32_t n_trials;  /* that failed one after the other */
+    /* Of those that take turns in one: what the first were stuck at. */
+    struct flow_suspect spared[CONN_RAILS_MAX];
+    uint32_t n_spared;
     uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
     uint32_t n_flaps;      /* ports that went down within a minute of each other */
     weft_ns flapped_ns;
@@ -224,6 +227,9 @@ weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* `first`, doubled so many times, `most` at most. */
 weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
 void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
+/* The port of this end that a connection's failure is about, or NULL. */
+const struct rdma_port *flow_blamed(const struct flow *flow, const struct conn *conn,
+                                    const struct weft_error *why);
 bool flow_any_up(const struct flow *flow);
 /* How long the flow may be without a lane. */
 weft_ns flow_patience(const struct flow *flow);
@@ -252,6 +258,8 @@ void flow_acquit(struct flow *flow, uint32_t i);
 /* The direct lane that is up with fewer rails than n_rails_best, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
+/* Rails that this lane's set-up had no port for, and that it could have now: on trial. */
+void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;

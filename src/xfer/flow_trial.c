@@ -52,6 +52,9 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
             flow_exclude(&config, flow->suspects[i].device, flow->suspects[i].port);
         }
     }
+    for (uint32_t i = 0; i < flow->n_spared; i++) {
+        flow_exclude(&config, flow->spared[i].device, flow->spared[i].port);
+    }
     flow->trial_ns = WEFT_NEVER;
     if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
                      &flow->trial, &error) != WEFT_OK) {
@@ -77,8 +80,30 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
         }
     }
     flow->n_trials = 0;
+    flow->n_spared = 0;
     weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
     flow_lane_fail(flow, lane, &why);
+}
+
+/* One of several ports does not keep the others away: they are tried without it at once, and it
+ * stays under suspicion, so that the lane's next epoch has them alone. */
+static void note_failed(struct flow *flow)
+{
+    const struct conn *trial = flow->trial;
+    const struct rdma_port *port = flow_blamed(flow, trial, &trial->error);
+
+    if (trial->n_rails > 1 && port != NULL &&
+        flow->n_spared < WEFT_LENGTH(flow->spared)) {
+        flow_suspect(flow, port->device_index, port->port, false);
+        flow->spared[flow->n_spared++] =
+            (struct flow_suspect){.device = port->device_index, .port = port->port};
+        flow->trial_ns = now_of(flow);
+        return;
+    }
+    flow->n_spared = 0;
+    flow->n_trials++;
+    flow->trial_ns =
+        now_of(flow) + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
 }
 
 void flow_trial_progress(struct flow *flow)
@@ -99,9 +124,7 @@ void flow_trial_progress(struct flow *flow)
     if (flow->config.is_sender && lane != NULL && status == WEFT_OK) {
         turn_back(flow, lane);
     } else if (flow->config.is_sender && status < 0) {
-        flow->n_trials++;
-        flow->trial_ns = now_of(flow) + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials,
-                                                     FLOW_TRIAL_MAX_NS);
+        note_failed(flow);
     }
     flow_retire(flow, flow->trial);
     flow->trial = NULL;

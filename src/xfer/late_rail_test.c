@@ -1,0 +1,151 @@
+/* Rails that were no use while a flow came up, and are later. */
+#include <check.h>
+
+#include "base/check.h"
+#include "base/suite_testing.h"
+#include "xfer/grid_testing.h"
+
+static struct grid grid;
+static const struct fabric_cable triplets[] = {{0, 1}, {0, 1}, {0, 1}};
+
+#define FOR_GOOD 0
+
+static void open_flow(void)
+{
+    static const uint32_t direct = UINT32_MAX;
+    struct flow_config config = {
+        .n_lanes = 1, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+
+    /* Fails after 8 x 8.4 ms or so. */
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    config.lanes[0].via = &direct;
+    grid_flow(&grid, 0, 1, &config);
+}
+
+static size_t mixed(uint32_t number)
+{
+    static const size_t sizes[] = {0, 7, 65536, 131073, 300000, 4096};
+
+    return sizes[number % WEFT_LENGTH(sizes)];
+}
+
+static void send_all(void)
+{
+    grid_send(&grid, 0,
+              &(struct grid_traffic){
+                  .n_messages = 60, .n_group = 1, .size_of = mixed, .max_bytes = 300000});
+}
+
+static struct flow_counters counters(void)
+{
+    struct flow_counters counters;
+
+    flow_counters(grid.flows[0].out, &counters);
+    return counters;
+}
+
+static uint32_t n_rails(void)
+{
+    const struct conn *conn = flow_lane_conn(grid.flows[0].out, 0);
+
+    return conn == NULL ? 0 : conn->n_rails;
+}
+
+static bool run_until_rails(uint32_t n, weft_ns for_ns)
+{
+    weft_ns until = fabric_now(&grid.fabric) + for_ns;
+
+    while (n_rails() != n && fabric_now(&grid.fabric) < until) {
+        grid_step_for(&grid, FABRIC_MS);
+    }
+    return n_rails() == n;
+}
+
+/* Carrier stays, frames vanish. */
+static void black_hole(uint32_t nth, weft_ns for_ns)
+{
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
+                                            .host = 0,
+                                            .has_port = true,
+                                            .port = grid_port(&grid, 0, 1, nth),
+                                            .share_ppb = 1000000000,
+                                            .for_ns = for_ns});
+}
+
+/* One of two cables is down while the flow comes up. When it has carrier it is tried, and carries
+ * data: 20 ms later if the flow was up by then, a second after set-up if not. One that stays down
+ * is not waited for, nor tried. */
+START_TEST(a_rail_without_carrier_at_set_up_joins)
+{
+    static const weft_ns downs[] = {3 * FABRIC_S / 2, FABRIC_MS / 4, FOR_GOOD};
+    weft_ns down = downs[_i % 3];
+    uint32_t end = (uint32_t)_i / 3;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = triplets, .n_cables = 2});
+    grid_down(&grid, end, 1 - end, 1, down);
+    grid_step_for(&grid, FABRIC_MS / 10);
+    open_flow();
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    ck_assert_uint_eq(n_rails(), 1);
+    if (down == FOR_GOOD) {
+        grid_step_for(&grid, 120 * FABRIC_S);
+        ck_assert_uint_eq(counters().epochs, 1);
+        ck_assert_uint_eq(n_rails(), 1);
+    } else {
+        weft_ns by = down > FABRIC_S ? down + 50 * FABRIC_MS : 1100 * FABRIC_MS;
+
+        ck_assert(run_until_rails(2, by - fabric_now(&grid.fabric)));
+        ck_assert_uint_eq(counters().returns, 1);
+        ck_assert_uint_eq(counters().failovers, 0);
+    }
+    ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
+    send_all();
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Two of three cables are no use while the flow comes up: nobody answers on them, or they have no
+ * carrier. Each comes back by itself, whatever becomes of the other. */
+START_TEST(each_of_two_rails_comes_back_by_itself)
+{
+    bool is_dumb = _i % 2 == 0;
+    uint32_t first = 1 + (uint32_t)_i / 2, last = 3 - first;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = triplets, .n_cables = 3});
+    if (is_dumb) {
+        black_hole(first, 3 * FABRIC_S);
+        black_hole(last, 40 * FABRIC_S);
+    } else {
+        grid_down(&grid, 0, 1, first, 3 * FABRIC_S);
+        grid_down(&grid, 0, 1, last, 40 * FABRIC_S);
+    }
+    grid_step_for(&grid, FABRIC_MS / 10);
+    open_flow();
+    ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
+    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert(run_until_rails(2, 12 * FABRIC_S));
+    ck_assert_uint_eq(counters().returns, 1);
+    ck_assert(run_until_rails(3, 100 * FABRIC_S));
+    ck_assert_uint_eq(counters().returns, 2);
+    send_all();
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("xfer/late rails");
+    TCase *tcase = tcase_create("all");
+
+    tcase_set_timeout(tcase, 60);
+    suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(tcase, a_rail_without_carrier_at_set_up_joins, 0, 6);
+    tcase_add_loop_test(tcase, each_of_two_rails_comes_back_by_itself, 0, 4);
+    return suite_run(suite);
+}
