@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/fault/fault.h"
+#include "backends/linux/interfaces.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/names.h"
 #include "backends/machines/backend.h"
@@ -175,4 +176,9 @@ static const struct bench benches[] = {
 const struct bench *bench_at(unsigned index)
 {
     return index < WEFT_LENGTH(benches) ? &benches[index] : NULL;
+}
+
+struct io_interface *backend_interfaces(uint32_t *out_n)
+{
+    return linux_interfaces(out_n);
 }

@@ -60,6 +60,8 @@ void backend_guest_init(void);
 /* What is inside this machine, or inside another whose /sys and /proc were copied to `root` (NULL:
  * this one). io_machine_fini. */
 void backend_machine_read(const char *root, struct io_machine *out);
+/* This machine's interfaces [*out_n], the caller's to free. NULL: they could not be asked for. */
+struct io_interface *backend_interfaces(uint32_t *out_n);
 /* Removes what killed runs left; returns how many things. */
 unsigned backend_cleanup(struct weft_log *log);
 

@@ -2,10 +2,7 @@
  * machines that wrote what they saw into files, before anything runs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <ifaddrs.h>
 #include <jansson.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,50 +107,6 @@ static void read_memory(struct diag_preflight *more)
     weft_text_fini(&text);
 }
 
-static struct diag_interface *interface_named(struct diag_preflight *more,
-                                              struct diag_interface *items,
-                                              const char *name)
-{
-    for (uint32_t i = 0; i < more->n_interfaces; i++) {
-        if (strcmp(items[i].name, name) == 0) {
-            return &items[i];
-        }
-    }
-    items[more->n_interfaces] = (struct diag_interface){.name = ""};
-    weft_format(items[more->n_interfaces].name, sizeof(items->name), "%s", name);
-    return &items[more->n_interfaces++];
-}
-
-/* An entry is an interface, or an address of one. The caller's to free. */
-static struct diag_interface *read_interfaces(struct diag_preflight *more)
-{
-    struct diag_interface *items = NULL;
-    struct ifaddrs *all = NULL;
-
-    if (getifaddrs(&all) != 0) {
-        return NULL;
-    }
-    for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
-        int family = at->ifa_addr != NULL ? at->ifa_addr->sa_family : AF_UNSPEC;
-        struct diag_interface *interface;
-
-        items = weft_realloc(items, (more->n_interfaces + 1) * sizeof(*items));
-        interface = interface_named(more, items, at->ifa_name);
-        interface->is_running = (at->ifa_flags & IFF_RUNNING) != 0;
-        if (family == AF_INET) {
-            interface->has_v4 = true;
-        } else if (family == AF_INET6) {
-            struct sockaddr_in6 address;
-
-            memcpy(&address, at->ifa_addr, sizeof(address));
-            interface->has_v6 =
-                interface->has_v6 || !IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
-        }
-    }
-    freeifaddrs(all);
-    return items;
-}
-
 static enum diag_known find_plugin(void)
 {
     void *object = dlopen("libnccl-net-mesh.so", RTLD_NOW | RTLD_LOCAL);
@@ -193,7 +146,7 @@ static int examine_machine(struct cli_options *options, struct examination *all)
         .log = &options->log,
     };
     struct settings *settings = weft_calloc(1, sizeof(*settings));
-    struct diag_interface *interfaces = read_interfaces(&all->more);
+    struct io_interface *interfaces = backend_interfaces(&all->more.n_interfaces);
     struct weft_error error = {0};
     struct world *world = NULL;
     struct diag_host *host;

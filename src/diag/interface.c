@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Another family than these two, whatever is written, is both. */
-static bool has_address(const struct diag_interface *interface, const char *family)
+static bool has_address(const struct io_interface *interface, const char *family)
 {
     if (family != NULL && strcmp(family, "AF_INET") == 0) {
         return interface->has_v4;
@@ -49,14 +49,14 @@ static void list(struct weft_text *out, const char *name, const char *why)
     weft_text_add(out, "%s%s%s", out->n > 0 ? ", " : "", name, why);
 }
 
-bool diag_interface_missing(const struct diag_interface *interfaces, uint32_t n,
+bool diag_interface_missing(const struct io_interface *interfaces, uint32_t n,
                             const char *setting, const char *family,
                             struct weft_text *out_named, struct weft_text *out_others)
 {
     bool is_missing = true;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct diag_interface *interface = &interfaces[i];
+        const struct io_interface *interface = &interfaces[i];
         bool is_named = diag_interface_is_named(setting, interface->name);
 
         if (has_address(interface, family) && interface->is_running) {

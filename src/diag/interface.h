@@ -8,13 +8,7 @@
 #include <stdint.h>
 
 #include "base/text.h"
-
-/* An interface of the machine, as getifaddrs(3) tells. */
-struct diag_interface {
-    char name[32];
-    bool is_running;     /* IFF_RUNNING: up, with carrier */
-    bool has_v4, has_v6; /* an address; ::1 is none, as NCCL counts */
-};
+#include "io/hostinfo.h"
 
 /* Whether NCCL_SOCKET_IFNAME=`setting` leaves `name`. */
 bool diag_interface_is_named(const char *setting, const char *name);
@@ -22,7 +16,7 @@ bool diag_interface_is_named(const char *setting, const char *name);
 /* Whether it leaves none of `interfaces` [n] that can be used with NCCL_SOCKET_FAMILY=`family`
  * (NULL: not set). Appends those that are named and cannot be used, with the reason, and those
  * that could be used. */
-bool diag_interface_missing(const struct diag_interface *interfaces, uint32_t n,
+bool diag_interface_missing(const struct io_interface *interfaces, uint32_t n,
                             const char *setting, const char *family,
                             struct weft_text *out_named, struct weft_text *out_others);
 

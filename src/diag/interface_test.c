@@ -50,7 +50,7 @@ START_TEST(lists_and_what_is_to_be_left_out)
 }
 END_TEST
 
-static const struct diag_interface machine[] = {
+static const struct io_interface machine[] = {
     {.name = "lo", .is_running = true, .has_v4 = true},
     {.name = "eno1", .is_running = false, .has_v4 = true},
     {.name = "enP7s7", .is_running = true},

@@ -17,9 +17,9 @@ struct diag_preflight {
     uint32_t n_settings;
     const char *const *known; /* [n_known] names of the plugin's own settings */
     uint32_t n_known;
-    enum diag_known has_plugin;              /* NCCL would find libnccl-net-mesh.so */
-    int64_t cma_total_kib, cma_free_kib;     /* of /proc/meminfo; IO_UNKNOWN: not there */
-    const struct diag_interface *interfaces; /* [n_interfaces]; none: not known */
+    enum diag_known has_plugin;            /* NCCL would find libnccl-net-mesh.so */
+    int64_t cma_total_kib, cma_free_kib;   /* of /proc/meminfo; IO_UNKNOWN: not there */
+    const struct io_interface *interfaces; /* [n_interfaces]; none: not known */
     uint32_t n_interfaces;
 };
 

@@ -43,6 +43,13 @@ struct io_hostinfo {
     uint64_t shm_dev; /* st_dev of /dev/shm as this process sees it; 0: it sees none */
 };
 
+/* An interface of a machine, loopback too, as a program sees it that looks for one. */
+struct io_interface {
+    char name[32];
+    bool is_running;     /* IFF_RUNNING: up, with carrier */
+    bool has_v4, has_v6; /* an address; ::1 does not count */
+};
+
 /* The netdev with `ifindex`, or NULL. */
 const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
                                            uint32_t ifindex);
