@@ -10,6 +10,7 @@
 #ifndef WEFT_SIM_TCP_H
 #define WEFT_SIM_TCP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,9 @@ struct sim_stream;
 int sim_tcp_listen(struct sim_stack *stack, const struct sim_endpoint *at, int backlog,
                    struct sim_waker waker, struct sim_listener **out,
                    struct sim_endpoint *out_at);
+/* Where it listens: the `index`th in the order of listening; false: there are no more. */
+bool sim_tcp_listening(const struct sim_stack *stack, uint32_t index,
+                       struct sim_endpoint *out);
 int sim_tcp_accept(struct sim_listener *listener, struct sim_waker waker,
                    struct sim_stream **out);
 void sim_tcp_close_listener(struct sim_listener *listener);

@@ -290,3 +290,17 @@ void sim_tcp_unreachable(struct sim_tcp *tcp, const struct sim_packet *packet, i
         tcp_break(stream, error);
     }
 }
+
+bool sim_tcp_listening(const struct sim_stack *stack, uint32_t index,
+                       struct sim_endpoint *out)
+{
+    const struct sim_listener *listener = stack->tcp->listeners;
+    for (uint32_t i = 0; listener != NULL && i < index; i++) {
+        listener = listener->next;
+    }
+    if (listener == NULL) {
+        return false;
+    }
+    *out = listener->at;
+    return true;
+}

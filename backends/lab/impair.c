@@ -72,6 +72,7 @@ static bool is_impairing(const struct world_fault *fault)
     case WORLD_FAULT_CALL_LOST:
     case WORLD_FAULT_DEVICE_FATAL:
     case WORLD_FAULT_ASYNC_EVENT:
+    case WORLD_FAULT_STRANGER:
     case WORLD_N_FAULTS:
         break;
     }
@@ -160,6 +161,7 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     case WORLD_FAULT_CLOCK:
     case WORLD_FAULT_GID_DELETE:
     case WORLD_FAULT_GID_ADD:
+    case WORLD_FAULT_STRANGER:
     case WORLD_N_FAULTS:
         break;
     }

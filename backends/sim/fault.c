@@ -300,6 +300,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     case WORLD_FAULT_CALL_LOST:
     case WORLD_FAULT_DEVICE_FATAL:
     case WORLD_FAULT_ASYNC_EVENT:
+    case WORLD_FAULT_STRANGER: /* apply() */
     case WORLD_N_FAULTS:
         return EOPNOTSUPP;
     case WORLD_FAULT_DOWN:
@@ -336,7 +337,14 @@ static int apply(struct sim_fault *fault, bool ending)
                      spec->has_port ? host->ports[spec->port].name : "host",
                      ending ? "fault_end" : "fault", "kind=%s",
                      world_fault_name(spec->kind));
-    int error = change(world, spec, ending);
+    int error = 0;
+    if (spec->kind != WORLD_FAULT_STRANGER) {
+        error = change(world, spec, ending);
+    } else if (ending) {
+        sim_strangers_leave(fault);
+    } else {
+        error = sim_strangers_come(fault);
+    }
     if (error != 0) {
         weft_log(world->spec->log, WEFT_LOG_WARN,
                  "fault %s on %s had no effect: errno %d", world_fault_name(spec->kind),
@@ -394,12 +402,14 @@ void sim_faults_stop(struct sim_world *world)
 {
     for (uint32_t i = 0; world->faults != NULL && i < world->spec->n_faults; i++) {
         sim_cancel(world->engine, &world->faults[i].event);
+        sim_strangers_leave(&world->faults[i]);
     }
     free(world->faults);
     while (world->injected != NULL) {
         struct sim_fault *fault = world->injected;
         world->injected = fault->next;
         sim_cancel(world->engine, &fault->event);
+        sim_strangers_leave(fault);
         free(fault);
     }
 }

@@ -100,6 +100,8 @@ struct sim_tap_context {
     uint32_t host, port;
 };
 
+struct sim_stranger; /* stranger.c */
+
 /* A timed fault, or its end. */
 struct sim_fault {
     struct sim_event event;
@@ -107,7 +109,8 @@ struct sim_fault {
     const struct world_fault *spec; /* Not owned, or &own */
     struct world_fault own;         /* of inject() */
     bool is_active;
-    struct sim_fault *next; /* injected ones */
+    struct sim_fault *next;         /* injected ones */
+    struct sim_stranger *strangers; /* Owned */
 };
 
 struct sim_world {
@@ -233,5 +236,11 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
 void sim_faults_start(struct sim_world *world);
 void sim_faults_stop(struct sim_world *world);
 int sim_fault_inject(struct sim_world *world, const struct world_fault *fault);
+
+/* stranger.c: who is no member opens streams to every port that the fault's host listens on and
+ * that `from` has a way to. ECONNREFUSED if there is none. */
+int sim_strangers_come(struct sim_fault *fault);
+/* Closes them. */
+void sim_strangers_leave(struct sim_fault *fault);
 
 #endif

@@ -196,6 +196,7 @@ enum world_fault_kind {
     WORLD_FAULT_CALL_LOST,
     WORLD_FAULT_DEVICE_FATAL,
     WORLD_FAULT_ASYNC_EVENT,
+    WORLD_FAULT_STRANGER,
     WORLD_N_FAULTS
 };
 
@@ -279,6 +280,8 @@ struct world_fault {
     weft_ns after_ns; /* restart */
     bool has_process; /* kill: only this one of the host */
     uint32_t process;
+    uint32_t from;    /* stranger: the host that opens n_calls streams to each port */
+    const char *send; /* stranger: sent on each, or NULL */
 };
 
 /* Everything in here outlives the world. */

@@ -32,6 +32,7 @@ const char *world_fault_name(enum world_fault_kind kind)
         [WORLD_FAULT_CALL_LOST] = "call_lost",
         [WORLD_FAULT_DEVICE_FATAL] = "device_fatal",
         [WORLD_FAULT_ASYNC_EVENT] = "async_event",
+        [WORLD_FAULT_STRANGER] = "stranger",
     };
 
     return kind < WORLD_N_FAULTS ? names[kind] : "?";

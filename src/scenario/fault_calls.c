@@ -3,6 +3,8 @@
 #include "scenario/names.h"
 #include "scenario/sections.h"
 
+#define STRANGERS_MAX 1024u /* at each port */
+
 /* With or without a prefix: to name an existing one, the address is enough. */
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
                         const char *name, struct io_prefix *out)
@@ -90,4 +92,31 @@ bool fault_event_read(struct loader *loader, const struct tree_node *node, int *
     }
     *out = events[choice];
     return true;
+}
+
+/* NULL: the ICRC shows it. */
+bool fault_icrc_read(struct loader *loader, const struct tree_node *node, bool *out_good)
+{
+    static const char *const names[] = {"bad", "good"};
+    unsigned choice = 0;
+
+    if (node != NULL && !read_choice(loader, node, "icrc", names, 2, &choice)) {
+        return false;
+    }
+    *out_good = choice == 1;
+    return true;
+}
+
+bool fault_stranger_read(const struct topology *topology, const struct tree_node *from,
+                         const struct tree_node *send, struct world_fault *out)
+{
+    struct loader *loader = topology->loader;
+
+    if (out->n_calls > STRANGERS_MAX) {
+        return complain(loader, from->mark,
+                        "fault stranger: a count of %u is more than %u", out->n_calls,
+                        STRANGERS_MAX);
+    }
+    return topology_find_host(topology, from, "from", &out->from) &&
+           (send == NULL || read_text(loader, send, "send", &out->send));
 }

@@ -37,6 +37,7 @@ enum {
     KEY_COUNT,
     KEY_BYTES,
     KEY_EVENT,
+    KEY_SEND,
     N_KEYS
 };
 
@@ -88,6 +89,7 @@ static const struct walk_key fault_keys[N_KEYS] = {
                    .min = 1,
                    .max = UINT32_MAX},
     [KEY_EVENT] = {.name = "event"},
+    [KEY_SEND] = {.name = "send"},
 };
 static const struct walk_table fault_table = {"a fault", fault_keys, N_KEYS};
 
@@ -155,6 +157,8 @@ static const struct kind kinds[] = {
     {"device_fatal", WORLD_FAULT_DEVICE_FATAL, ON_VERBS, false, 0, 0},
     {"async_event", WORLD_FAULT_ASYNC_EVENT, ON_VERBS, false, HAS(KEY_EVENT),
      HAS(KEY_COUNT)},
+    {"stranger", WORLD_FAULT_STRANGER, ON_HOST, false, HAS(KEY_FROM),
+     HAS(KEY_SEND) | HAS(KEY_COUNT)},
 };
 #define N_KINDS WEFT_LENGTH(kinds)
 
@@ -339,27 +343,20 @@ static bool read_repetition(struct loader *loader, struct fault_in *in)
     return true;
 }
 
-static bool read_icrc(struct loader *loader, struct fault_in *in)
+static bool read_arguments(const struct topology *topology, struct fault_in *in)
 {
-    static const char *const names[] = {"bad", "good"};
-    unsigned choice = 0;
-    if (in->seen.at[KEY_ICRC] != NULL &&
-        !read_choice(loader, in->seen.at[KEY_ICRC], "icrc", names, 2, &choice)) {
-        return false;
-    }
-    in->spec.icrc_is_good = choice == 1;
-    return true;
-}
-
-static bool read_arguments(struct loader *loader, struct fault_in *in)
-{
+    struct loader *loader = topology->loader;
     const struct tree_node *match = in->seen.at[KEY_MATCH];
     const struct tree_node *address = in->seen.at[KEY_ADDRESS];
     const struct tree_node *from = in->seen.at[KEY_FROM];
     const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
     struct walk_seen ignored;
-    if (!read_icrc(loader, in) || !read_repetition(loader, in)) {
+    if (!fault_icrc_read(loader, in->seen.at[KEY_ICRC], &in->spec.icrc_is_good) ||
+        !read_repetition(loader, in)) {
         return false;
+    }
+    if (in->kind->kind == WORLD_FAULT_STRANGER) {
+        return fault_stranger_read(topology, from, in->seen.at[KEY_SEND], &in->spec);
     }
     in->spec.has_process = in->seen.at[KEY_PROCESS] != NULL;
     if (in->spec.has_process && in->spec.process >= host->n_ranks) {
@@ -477,7 +474,7 @@ static void read_fault(const struct topology *topology, const struct tree_node *
     }
     bool is_fine = check_keys(loader, &in);
     if (!read_place(topology, &in) || !check_target(loader, &in) || !is_fine ||
-        !read_arguments(loader, &in)) {
+        !read_arguments(topology, &in)) {
         return;
     }
     if (loader->diag->n + loader->diag->n_left_out == n_before) {

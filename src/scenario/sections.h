@@ -15,6 +15,10 @@ bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *o
 bool fault_call_read(struct loader *loader, const struct tree_node *node,
                      enum world_fault_kind kind, bool is_on_port, enum world_call *out);
 bool fault_event_read(struct loader *loader, const struct tree_node *node, int *out);
+bool fault_icrc_read(struct loader *loader, const struct tree_node *node, bool *out_good);
+/* `send` may be NULL: silent. */
+bool fault_stranger_read(const struct topology *topology, const struct tree_node *from,
+                         const struct tree_node *send, struct world_fault *out);
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
                         const char *name, struct io_prefix *out);
 

@@ -170,6 +170,9 @@ weft_status scenario_to_world(const struct scenario *scenario,
     }
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         faults[i] = scenario->faults[i].spec;
+        if (faults[i].send != NULL) {
+            faults[i].send = arena_strdup(arena, faults[i].send);
+        }
     }
     world->arena = arena;
     world->spec = (struct world_spec){.seed = scenario->seed,
