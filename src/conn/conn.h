@@ -29,6 +29,8 @@
  * or 6 on rxe, an end that stands still for 1.8 s is waited for. */
 #define CONN_TIMEOUT 14
 #define CONN_TIMEOUT_STALL 16
+/* The least time of a probe's try on such a rail: a packet that was lost comes again in 0.27 s. */
+#define CONN_PROBE_STALL_NS INT64_C(400000000)
 
 struct conn_journal;
 
@@ -47,9 +49,11 @@ struct conn_config {
     bool has_secret;
     uint8_t secret[CONN_SECRET_BYTES]; /* job key: mixed into every connection's key */
     weft_ns authenticate_ns;           /* limit for a client to authenticate: 5 s */
-    weft_ns total_ns;      /* limit for the whole set-up once TCP is up: 30 s */
-    weft_ns patience_ns;   /* how long a peer may not be listening yet: 900 s */
-    weft_ns probe_ns;      /* software deadline of one probe try: 100 ms */
+    weft_ns total_ns;    /* limit for the whole set-up once TCP is up: 30 s */
+    weft_ns patience_ns; /* how long a peer may not be listening yet: 900 s */
+    /* Software deadline of one probe try: 100 ms; CONN_PROBE_STALL_NS at least on rails with an
+     * end that may stall. */
+    weft_ns probe_ns;
     uint32_t probe_tries;  /* 3 */
     uint32_t pending_max;  /* clients not yet authenticated: 64 */
     bool over_management;  /* TCP by the management network, not the cable ... */

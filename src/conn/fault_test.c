@@ -257,14 +257,18 @@ START_TEST(who_was_not_running_did_not_wait)
 }
 END_TEST
 
+/* Three tries of 100 ms; of 400 ms where an end is software, whose packets come again after
+ * 270 ms. */
 START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true};
+    weft_ns tries = _i == 0 ? 300 * BED_MS : 1200 * BED_MS, until = tries + 100 * BED_MS;
     struct bed bed;
     struct conn *conn;
     weft_ns since;
 
     bed_open(&bed, &(struct bed_config){.seed = 23});
+    bed.hosts[1].rdma->attrs[0].may_stall = _i == 1;
     bed.conn.over_management = true;
     bed_listen(&bed, 1);
     conn = bed_connect(&bed, 0, 1);
@@ -273,7 +277,8 @@ START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
     since = bed_now(&bed);
     ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
     bed_run(&bed, 10 * BED_MS, NULL);
-    ck_assert_int_le(bed_now(&bed) - since, 400 * BED_MS);
+    ck_assert_int_ge(bed_now(&bed) - since, tries);
+    ck_assert_int_le(bed_now(&bed) - since, until);
     ck_assert_str_eq(conn->error.phase, "probe");
     ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
     ck_assert_int_eq(int_of(conn, "small_passed"), 0);
@@ -281,7 +286,7 @@ START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
     ck_assert_str_eq(text_of(conn, "local_gid"), "192.168.101.1");
     ck_assert_str_eq(text_of(conn, "remote_gid"), "192.168.101.2");
     ck_assert_int_eq(bed_conn(&bed, 1)->state, CONN_FAILED);
-    check_failed(&bed, since, 400 * BED_MS);
+    check_failed(&bed, since, until);
     bed_close(&bed);
 }
 END_TEST
@@ -410,7 +415,7 @@ int main(void)
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
     tcase_add_test(tcase, who_cannot_connect_says_by_which_rail);
     tcase_add_test(tcase, who_was_not_running_did_not_wait);
-    tcase_add_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing);
+    tcase_add_loop_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing, 0, 2);
     tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
     tcase_add_loop_test(tcase, either_end_may_be_slow_at_any_time, 0, 60);
     tcase_add_loop_test(tcase, either_end_may_give_up_at_any_time, 0, 40);

@@ -164,6 +164,8 @@ void conn_release_probe(struct conn *conn);
 /* probe.c */
 weft_status conn_probe(struct conn *conn) WEFT_MUST_CHECK;
 weft_ns conn_probe_deadline(const struct conn *conn);
+/* How long one try lasts on a rail that was chosen. */
+weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail);
 /* The peer's probe failed: what this end's own say of it goes into conn->error, and counts for
  * the next attempt. */
 void conn_probe_heard(struct conn *conn);

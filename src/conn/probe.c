@@ -287,7 +287,7 @@ static weft_ns try_ends(const struct conn *conn, uint32_t qp)
 {
     const struct conn_probe_qp *probe = &conn->private->probes[qp];
 
-    return probe->try_ns + conn->config.probe_ns;
+    return probe->try_ns + conn_probe_ns(conn, qp % conn->n_rails);
 }
 
 static void trace_try(const struct conn *conn, uint32_t qp)
@@ -320,7 +320,7 @@ static weft_status check_tries(struct conn *conn)
                 weft_fail(&conn->error, WEFT_ERR_TIMEOUT, "probe",
                           "%s: no answer to %u bytes in %u x %lld ms", verdict(conn, i),
                           stage_bytes(conn, i), probe->tries,
-                          (long long)(conn->config.probe_ns / 1000000));
+                          (long long)(conn_probe_ns(conn, i % conn->n_rails) / 1000000));
                 add_probe_values(conn, i);
                 judge_paths(conn);
                 return WEFT_ERR_TIMEOUT;

@@ -150,16 +150,27 @@ static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t m
                : (uint8_t)value;
 }
 
+static bool may_stall(const struct conn *conn, uint32_t rail)
+{
+    const struct rdma_rail *chosen = &conn->private->chosen[rail];
+
+    return conn->private->local[chosen->local_port].may_stall ||
+           conn->peer.ports[chosen->remote_port].may_stall;
+}
+
 /* A NIC answers within microseconds: how long it does not is how long it is dead. */
 static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
 {
-    const struct rdma_rail *chosen = &conn->private->chosen[rail];
-    bool may_stall = conn->private->local[chosen->local_port].may_stall ||
-                     conn->peer.ports[chosen->remote_port].may_stall;
-
     return conn->config.timeout != 0 ? conn->config.timeout
-           : may_stall               ? CONN_TIMEOUT_STALL
+           : may_stall(conn, rail)   ? CONN_TIMEOUT_STALL
                                      : CONN_TIMEOUT;
+}
+
+weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail)
+{
+    return conn->config.probe_ns < CONN_PROBE_STALL_NS && may_stall(conn, rail)
+               ? CONN_PROBE_STALL_NS
+               : conn->config.probe_ns;
 }
 
 static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)

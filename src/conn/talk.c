@@ -175,6 +175,19 @@ static bool is_own_want(int error_number)
     return error_number == ENOMEM || error_number == ENOBUFS;
 }
 
+/* As long as the peer may probe. */
+static weft_ns probes_ns(const struct conn *conn)
+{
+    weft_ns longest = 0;
+
+    for (uint32_t r = 0; r < conn->n_rails; r++) {
+        weft_ns ns = conn_probe_ns(conn, r);
+
+        longest = ns > longest ? ns : longest;
+    }
+    return 2 * longest * (weft_ns)conn->config.probe_tries;
+}
+
 /* The stream ended. After READY the queue pairs are all that is needed: the probe decides. The
  * peer's own probes may still be under way and must not meet this end's first data. */
 static weft_status lost(struct conn *conn, const struct weft_error *why)
@@ -187,8 +200,7 @@ static weft_status lost(struct conn *conn, const struct weft_error *why)
     if (conn->state == CONN_PROBE && !is_own_want(why->sys_errno)) {
         frame_close(&private->link, true);
         private->is_alone = true;
-        private->alone_ns = io_now(conn_env(conn)) +
-                            2 * conn->config.probe_ns * (weft_ns)conn->config.probe_tries;
+        private->alone_ns = io_now(conn_env(conn)) + probes_ns(conn);
         return WEFT_OK;
     }
     if (conn->error.status == WEFT_OK) {
