@@ -354,6 +354,7 @@ OTHERS = {
     "path-mtu-late": Options(timeout=14, window=16384, answer_ns=2000 * MS, may_fail=True),
     # ... or behind a few, of 0.3 ms.
     "arp-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
+    "carrier-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
     "flap-moves-gid": Options(timeout=14, window=16384, may_fail=True),
     "transit": Options(timeout=14, window=16384, forwards={"iceberg"}),
 }

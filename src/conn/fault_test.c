@@ -257,6 +257,42 @@ START_TEST(who_was_not_running_did_not_wait)
 }
 END_TEST
 
+/* While this end's full probes are under way, the other end's verb fails: that they have no answer
+ * yet says nothing of the way. */
+START_TEST(a_peer_whose_verb_fails_is_no_black_hole)
+{
+    struct world_fault slow = {
+        .kind = WORLD_FAULT_RATE, .has_port = true, .rate_bps = 400000};
+    struct bed bed;
+    struct conn *conn, *peer;
+
+    bed_open(&bed, &(struct bed_config){.seed = 27});
+    bed.conn.over_management = true;
+    bed.conn.probe_tries = 10;
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    run_until(&bed, conn, CONN_READY);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &slow), 0);
+    for (int i = 0;
+         i < 100000 && (conn->private->probes[0].stage != CONN_PROBE_FULL_SENT ||
+                        conn->private->probes[1].stage != CONN_PROBE_FULL_SENT);
+         i++) {
+        bed_run(&bed, 1000, NULL);
+    }
+    peer = bed_conn(&bed, 1);
+    ck_assert_int_eq(peer->state, CONN_PROBE);
+    weft_fail_errno(&peer->error, EIO, "probe", "poll_cq");
+    conn_fail(peer);
+    ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_str_eq(text_of(conn, "peer_phase"), "probe");
+    ck_assert_int_eq(int_of(conn, "peer_errno"), EIO);
+    ck_assert(!conn_path_is_judged(&conn->error));
+    ck_assert_ptr_null(weft_error_value(&conn->error, "small_passed"));
+    bed_close(&bed);
+}
+END_TEST
+
 /* Three tries of 100 ms; of 400 ms where an end is software, whose packets come again after
  * 270 ms. */
 START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
@@ -415,6 +451,7 @@ int main(void)
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
     tcase_add_test(tcase, who_cannot_connect_says_by_which_rail);
     tcase_add_test(tcase, who_was_not_running_did_not_wait);
+    tcase_add_test(tcase, a_peer_whose_verb_fails_is_no_black_hole);
     tcase_add_loop_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing, 0, 2);
     tcase_add_loop_test(tcase, a_host_may_die_at_any_time, 0, 25);
     tcase_add_loop_test(tcase, either_end_may_be_slow_at_any_time, 0, 60);

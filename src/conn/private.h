@@ -166,9 +166,9 @@ weft_status conn_probe(struct conn *conn) WEFT_MUST_CHECK;
 weft_ns conn_probe_deadline(const struct conn *conn);
 /* How long one try lasts on a rail that was chosen. */
 weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail);
-/* The peer's probe failed: what this end's own say of it goes into conn->error, and counts for
- * the next attempt. */
-void conn_probe_heard(struct conn *conn);
+/* The peer's probe failed, and `is_unanswered` if for want of an answer: what this end's own say
+ * of that goes into conn->error, and counts for the next attempt. */
+void conn_probe_heard(struct conn *conn, bool is_unanswered);
 
 /* journal.c: leaves what the queues completed, once. */
 void conn_journal_leave(struct conn *conn);

@@ -120,12 +120,15 @@ bool conn_path_is_judged(const struct weft_error *why)
            weft_error_value(why, "lowered_mtu") != NULL;
 }
 
-void conn_probe_heard(struct conn *conn)
+void conn_probe_heard(struct conn *conn, bool is_unanswered)
 {
     for (uint32_t i = 0; i < conn->n_qps && conn->stuck_rail == UINT32_MAX; i++) {
         if (conn->private->probes[i].stage != CONN_PROBE_PASSED) {
             conn->stuck_rail = i % conn->n_rails;
         }
+    }
+    if (!is_unanswered) {
+        return;
     }
     if (conn->stuck_rail < conn->n_rails && is_black_hole(conn, conn->stuck_rail)) {
         weft_error_int(&conn->error, "small_passed", 1);

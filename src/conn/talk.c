@@ -71,7 +71,8 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
         weft_error_int(error, "peer_wc_status", abort.wc_status);
     }
     if (conn->state == CONN_PROBE && strcmp(abort.phase, "probe") == 0) {
-        conn_probe_heard(conn);
+        conn_probe_heard(conn, abort.status == WEFT_ERR_TIMEOUT ||
+                                   abort.wc_status == IBV_WC_RETRY_EXC_ERR);
     } else if (conn->state == CONN_CONNECT_QPS && strcmp(abort.phase, "rtr") == 0) {
         conn_qps_heard(conn);
     }
