@@ -59,9 +59,27 @@ def test_without_a_verb_it_says_what_there_is():
     assert "no such verb: dance" in weft("dance", code=2).stderr
 
 
+def test_a_slip_of_the_hand_is_told_and_what_was_meant():
+    told = {
+        ("rnu",): "weft: no such verb: rnu; did you mean 'run'?",
+        ("run", "--sed", "3"): "weft run: no such flag: --sed; did you mean --seed?",
+        ("run", "x.yaml", "--zzzzzzzz"): "weft run: no such flag: --zzzzzzzz",
+        ("run", "--j", "3"): "weft run: several flags begin so: --j",
+        ("run", "--quiet=3"): "weft run: --quiet: takes no value",
+        ("run", "--seed"): "weft run: --seed: a value is missing",
+        ("run", "-qx"): "weft run: no such flag: -x",
+        ("run", "--seeds", "1..2"): "weft run: no such flag: --seeds; did you mean --seed?",
+    }
+    for args, line in told.items():
+        done = weft(*args, code=2)
+        assert done.stderr.splitlines()[0] == line
+        assert done.stdout == ""
+
+
 def test_every_verb_has_help():
     for verb in ("run", "validate", "list", "show", "bench", "diagnose", "explain", "doctor"):
         assert f"usage: weft {verb}" in weft(verb, "--help").stdout
+        assert weft("help", verb).stdout == weft(verb, "--help").stdout
 
 
 def test_the_document_has_every_key_and_nothing_else_is_on_stdout():

@@ -10,6 +10,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "run/inside.h"
+#include "scenario/diagnose.h"
 
 static const struct cli_verb_spec verbs[] = {
     {"run", cli_run, "FILE...", "run scenarios and judge what they expect"},
@@ -57,10 +58,8 @@ static void print_usage(FILE *to)
             "usage: weft VERB [flags] ...    (weft VERB --help)\n\n",
             WEFT_VERSION);
     for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
-        if (verbs[i].run != NULL) {
-            fprintf(to, "  %-12s %-10s %s\n", verbs[i].name, verbs[i].operands,
-                    verbs[i].help);
-        }
+        fprintf(to, "  %-12s %-10s %s\n", verbs[i].name, verbs[i].operands,
+                verbs[i].help);
     }
     fprintf(
         to,
@@ -68,14 +67,23 @@ static void print_usage(FILE *to)
         "\n      77 skipped, 124 out of time, 130 interrupted\n");
 }
 
-void cli_help(const char *name)
+static const struct cli_verb_spec *find_verb(const char *name)
 {
     for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
         if (strcmp(name, verbs[i].name) == 0) {
-            printf("usage: weft %s [flags]%s%s\n\n%s\n\n", name,
-                   verbs[i].operands[0] == '\0' ? "" : " ", verbs[i].operands,
-                   verbs[i].help);
+            return &verbs[i];
         }
+    }
+    return NULL;
+}
+
+void cli_help(const char *name)
+{
+    const struct cli_verb_spec *verb = find_verb(name);
+
+    if (verb != NULL) {
+        printf("usage: weft %s [flags]%s%s\n\n%s\n\n", name,
+               verb->operands[0] == '\0' ? "" : " ", verb->operands, verb->help);
     }
     cli_options_help(name);
 }
@@ -221,37 +229,53 @@ static int dispatch(const struct cli_verb_spec *verb, int argc, char **argv)
 {
     struct cli_options options;
 
-    if (verb->run == NULL) {
-        fprintf(stderr, "weft %s: not implemented yet\n", verb->name);
-        return CLI_ENVIRONMENT;
-    }
     if (!cli_options_parse(&options, verb->name, argc, argv, 2)) {
         return CLI_USAGE;
     }
     return verb->run(&options);
 }
 
+static int no_such_verb(const char *name)
+{
+    const char *names[WEFT_LENGTH(verbs)];
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    char hint[64];
+
+    for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
+        names[i] = verbs[i].name;
+    }
+    fprintf(stderr, "weft: no such verb: %s%s\n", diagnose_quote(name, quoted),
+            diagnose_hint(name, names, WEFT_LENGTH(names), hint, sizeof(hint)));
+    fprintf(stderr, "weft --help lists them\n");
+    return CLI_USAGE;
+}
+
 int cli_main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    const struct cli_verb_spec *verb = find_verb(name);
+    bool is_help;
 
     backend_guest_init();
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("weft %s\n", WEFT_VERSION);
         return CLI_OK;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
-        strcmp(name, "help") == 0) {
+    is_help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+              strcmp(name, "help") == 0;
+    if (is_help && argc > 2 && find_verb(argv[2]) != NULL) {
+        cli_help(argv[2]);
+        return CLI_OK;
+    }
+    if (is_help) {
         print_usage(stdout);
         return CLI_OK;
     }
-    for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
-        if (strcmp(name, verbs[i].name) == 0) {
-            return dispatch(&verbs[i], argc, argv);
-        }
+    if (verb != NULL) {
+        return dispatch(verb, argc, argv);
     }
     if (argc > 1) {
-        fprintf(stderr, "weft: no such verb: %s\n\n", name);
+        return no_such_verb(name);
     }
     print_usage(stderr);
     return CLI_USAGE;

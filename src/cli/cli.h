@@ -95,7 +95,7 @@ typedef int (*cli_verb)(struct cli_options *options);
 
 struct cli_verb_spec {
     const char *name;
-    cli_verb run;         /* NULL: part of the contract, not implemented yet */
+    cli_verb run;
     const char *operands; /* "FILE...", "[DIR]", "" */
     const char *help;
 };

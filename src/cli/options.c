@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "rdma/policy.h"
+#include "scenario/diagnose.h"
 
 /* Where the value of a flag goes. */
 enum value_kind { VALUE_TEXT, VALUE_SWITCH, VALUE_LIST, VALUE_SET, VALUE_HELP };
@@ -374,7 +375,6 @@ static bool wants_colour(const struct cli_options *options)
            (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }
 
-/* NULL for what getopt has complained of. */
 static const struct flag_spec *spec_of_letter(int letter)
 {
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
@@ -385,10 +385,43 @@ static const struct flag_spec *spec_of_letter(int letter)
     return NULL;
 }
 
+/* What getopt_long returns for specs[i] is FIRST_FLAG + i: beyond every letter. */
+enum { FIRST_FLAG = 256 };
+
+/* Why getopt did not take `word`: it returned `outcome`, ':' or '?' (getopt(3)). */
+static bool refuse(const char *verb, const char *word, int outcome)
+{
+    const char *names[WEFT_LENGTH(specs)];
+    const char *nearest;
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    size_t begin_so = 0;
+    size_t n = 0;
+
+    if (optopt >= FIRST_FLAG) {
+        return usage(verb, specs[optopt - FIRST_FLAG].name,
+                     outcome == ':' ? "a value is missing" : "takes no value", NULL);
+    }
+    if (optopt != 0) {
+        fprintf(stderr, "weft %s: no such flag: -%c\n", verb, optopt);
+        return false;
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
+        if (verb_takes(&specs[i], verb)) {
+            names[n++] = specs[i].name;
+            begin_so += strncmp(specs[i].name, word + 2, strlen(word + 2)) == 0;
+        }
+    }
+    nearest = begin_so > 1 ? NULL : diagnose_nearest(word + 2, names, n);
+    fprintf(stderr, "weft %s: %s: %s%s%s%s\n", verb,
+            begin_so > 1 ? "several flags begin so" : "no such flag",
+            diagnose_quote(word, quoted), nearest != NULL ? "; did you mean --" : "",
+            nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
+    return false;
+}
+
 bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
                        char **argv, int first)
 {
-    enum { FIRST_FLAG = 256 };
     struct option longs[WEFT_LENGTH(specs) + 1];
     size_t n = 0;
     int flag;
@@ -408,14 +441,17 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
             longs[n++].val = FIRST_FLAG + (int)i;
         }
     }
-    argv[first - 1] = argv[0]; /* getopt's messages begin with the program's name */
     optind = 1;
-    while ((flag = getopt_long(argc - first + 1, argv + first - 1, "qvh", longs, NULL)) !=
-           -1) {
+    opterr = 0;
+    while ((flag = getopt_long(argc - first + 1, argv + first - 1, ":qvh", longs,
+                               NULL)) != -1) {
         const struct flag_spec *spec =
             flag >= FIRST_FLAG ? &specs[flag - FIRST_FLAG] : spec_of_letter(flag);
 
-        if (spec == NULL || !apply(options, verb, spec, optarg)) {
+        if (spec == NULL) {
+            return refuse(verb, argv[first - 1 + optind - 1], flag);
+        }
+        if (!apply(options, verb, spec, optarg)) {
             return false;
         }
     }

@@ -9,10 +9,44 @@
 #include "report/evidence.h"
 #include "report/json_read.h"
 
+/* Of more connections than LISTED_MAX only the first SHOWN are printed: the first ranks'. */
+enum { LISTED_MAX = 40, SHOWN = 24 };
+
 /* Neither ports nor GIDs lie between ranks that share memory. */
 static bool is_inside(const json_t *connection)
 {
     return strcmp(json_read_text(connection, "transport", "net"), "net") != 0;
+}
+
+/* Whether a host's name does not say which rank: it has two, which are connected. */
+static bool shares_hosts(const json_t *connections)
+{
+    const json_t *connection;
+    size_t i;
+
+    json_array_foreach(connections, i, connection)
+    {
+        if (is_inside(connection)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void end_cells(struct columns *columns, const json_t *connection, bool with_ranks)
+{
+    const char *from = json_read_text(connection, "from_host", "?");
+    const char *to = json_read_text(connection, "to_host", "?");
+
+    if (with_ranks) {
+        columns_cell(columns, "%lld %s", (long long)json_read_int(connection, "from", -1),
+                     from);
+        columns_cell(columns, "→ %lld %s", (long long)json_read_int(connection, "to", -1),
+                     to);
+    } else {
+        columns_cell(columns, "%s", from);
+        columns_cell(columns, "→ %s", to);
+    }
 }
 
 static void inside_cells(struct columns *columns, const json_t *connection)
@@ -26,55 +60,81 @@ static void inside_cells(struct columns *columns, const json_t *connection)
     columns_cell(columns, "-");
 }
 
-void report_connections(const json_t *document, const struct report_style *style,
-                        struct weft_text *out)
+/* The hosts that relay, in order; of more than three the first, the last, and how many. */
+static void via_cell(struct columns *columns, const json_t *via)
+{
+    size_t n = json_array_size(via);
+    struct weft_text text = {NULL, 0, 0};
+
+    for (size_t i = 0; i < n && n <= 3; i++) {
+        const char *hop = json_string_value(json_array_get(via, i));
+
+        weft_text_add(&text, "%s%s", i > 0 ? ", " : "", hop != NULL ? hop : "?");
+    }
+    if (n > 3) {
+        const char *first = json_string_value(json_array_get(via, 0));
+        const char *last = json_string_value(json_array_get(via, n - 1));
+
+        weft_text_add(&text, "%s ... %s, %zu hosts", first != NULL ? first : "?",
+                      last != NULL ? last : "?", n);
+    }
+    columns_cell(columns, "%s", n == 0 ? "direct" : text.bytes);
+    weft_text_fini(&text);
+}
+
+static void net_cells(struct columns *columns, const json_t *connection)
+{
+    int64_t setup_ns = json_read_int(connection, "setup_ns", -1);
+
+    columns_cell(columns, "%s → %s", json_read_text(connection, "local_port", "?"),
+                 json_read_text(connection, "remote_port", "?"));
+    columns_cell(columns, "%s → %s", json_read_text(connection, "local_gid", "?"),
+                 json_read_text(connection, "remote_gid", "?"));
+    columns_cell(columns, "%s", json_read_text(connection, "gid_type", "?"));
+    columns_cell(columns, "%lld", (long long)json_read_int(connection, "path_mtu", 0));
+    columns_cell(columns, "%lld", (long long)json_read_int(connection, "qps", 0));
+    via_cell(columns, json_object_get(connection, "via"));
+    if (setup_ns >= 0) {
+        columns_cell(columns, "%.1fus", (double)setup_ns / 1e3);
+    } else {
+        columns_cell(columns, "-");
+    }
+}
+
+void report_connections(const json_t *document, bool all,
+                        const struct report_style *style, struct weft_text *out)
 {
     static const char *const heads[] = {"from", "to",  "port", "gid",   "type",
                                         "mtu",  "qps", "via",  "set-up"};
+    const json_t *connections = json_object_get(document, "connections");
+    size_t n = json_array_size(connections);
+    size_t shown = all || n <= LISTED_MAX ? n : SHOWN;
+    bool with_ranks = shares_hosts(connections);
     struct columns columns;
-    const json_t *connection;
-    size_t i;
 
-    if (json_array_size(json_object_get(document, "connections")) == 0) {
+    if (n == 0) {
         return;
     }
     columns_init(&columns, heads, WEFT_LENGTH(heads));
     columns_right(&columns, 5);
     columns_right(&columns, 6);
     columns_right(&columns, 8);
-    json_array_foreach(json_object_get(document, "connections"), i, connection)
-    {
-        char setup[24] = "-";
-        char number[24];
-        int64_t setup_ns = json_read_int(connection, "setup_ns", -1);
-        const json_t *via = json_object_get(connection, "via");
-        const char *hop;
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *connection = json_array_get(connections, i);
 
         columns_row(&columns);
-        columns_cell(&columns, "%s", json_read_text(connection, "from_host", "?"));
-        columns_cell(&columns, "→ %s", json_read_text(connection, "to_host", "?"));
+        end_cells(&columns, connection, with_ranks);
         if (is_inside(connection)) {
             inside_cells(&columns, connection);
-            continue;
+        } else {
+            net_cells(&columns, connection);
         }
-        columns_cell(&columns, "%s → %s", json_read_text(connection, "local_port", "?"),
-                     json_read_text(connection, "remote_port", "?"));
-        columns_cell(&columns, "%s → %s", json_read_text(connection, "local_gid", "?"),
-                     json_read_text(connection, "remote_gid", "?"));
-        columns_cell(&columns, "%s", json_read_text(connection, "gid_type", "?"));
-        weft_format(number, sizeof(number), "%lld",
-                    (long long)json_read_int(connection, "path_mtu", 0));
-        columns_cell(&columns, "%s", number);
-        columns_cell(&columns, "%lld", (long long)json_read_int(connection, "qps", 0));
-        hop = json_string_value(json_array_get(via, 0));
-        columns_cell(&columns, "%s", hop == NULL ? "direct" : hop);
-        if (setup_ns >= 0) {
-            weft_format(setup, sizeof(setup), "%.1fus", (double)setup_ns / 1e3);
-        }
-        columns_cell(&columns, "%s", setup);
     }
     weft_text_add(out, "\n%sconnections%s\n", style->bold, style->off);
     columns_print(&columns, "  ", out);
+    if (shown < n) {
+        weft_text_add(out, "  ... and %zu more: -v, or --json\n", n - shown);
+    }
     columns_fini(&columns);
 }
 
@@ -206,7 +266,7 @@ void report_run(const json_t *document, bool all, const struct report_style *sty
     bool is_short = !all && is_explained(document);
 
     if (!is_short) {
-        report_connections(document, style, out);
+        report_connections(document, all, style, out);
     }
     if (!is_short || is_measured(document)) {
         report_jobs(document, style, out);

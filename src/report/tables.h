@@ -10,9 +10,10 @@
 #include "base/text.h"
 #include "report/style.h"
 
-/* Who is connected to whom: ports, GIDs, type, path MTU, QPs, set-up time. */
-void report_connections(const json_t *document, const struct report_style *style,
-                        struct weft_text *out);
+/* Who is connected to whom: ports, GIDs, type, path MTU, QPs, who relays, set-up time; ranks
+ * beside the hosts where ranks share one. Of more than 40 only 24 unless `all`. */
+void report_connections(const json_t *document, bool all,
+                        const struct report_style *style, struct weft_text *out);
 /* nccl-tests' columns, and each row's share of the physical limit. */
 void report_jobs(const json_t *document, const struct report_style *style,
                  struct weft_text *out);
