@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -67,6 +68,9 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
         ("run", "--j", "3"): "weft run: several flags begin so: --j",
         ("run", "--quiet=3"): "weft run: --quiet: takes no value",
         ("run", "--seed"): "weft run: --seed: a value is missing",
+        ("run", "--backend", "foo"): "weft run: --backend: expected sim, soft, rxe or verbs, not foo",
+        ("explain", "rout.wrong_nic"): "weft explain: no such code: rout.wrong_nic; did you mean "
+                                       "'route.wrong_nic'? (weft explain lists them)",
         ("run", "-qx"): "weft run: no such flag: -x",
         ("run", "--seeds", "1..2"): "weft run: no such flag: --seeds; did you mean --seed?",
     }
@@ -74,6 +78,13 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
         done = weft(*args, code=2)
         assert done.stderr.splitlines()[0] == line
         assert done.stdout == ""
+
+
+def test_the_policies_that_a_flag_takes_are_those_of_scenarios():
+    told = weft("run", TRIANGLE, "--policy", "none", code=2).stderr
+    listed = re.fullmatch(r"weft run: --policy: expected (.*) or (\S+), not none\n", told)
+    schema = json.loads((ROOT / "docs/scenario.schema.json").read_text())
+    assert [*listed[1].split(", "), listed[2]] == schema["properties"]["policy"]["enum"]
 
 
 def test_every_verb_has_help():

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "diag/observations.h"
 #include "report/tables.h"
+#include "scenario/diagnose.h"
 
 static int list_codes(void)
 {
@@ -21,6 +22,21 @@ static int list_codes(void)
     return CLI_OK;
 }
 
+static int no_such_code(const char *code)
+{
+    const char *codes[DIAG_N_CODES];
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    char hint[64];
+
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        codes[i] = diag_entry((enum diag_code)i)->code;
+    }
+    fprintf(stderr, "weft explain: no such code: %s%s (weft explain lists them)\n",
+            diagnose_quote(code, quoted),
+            diagnose_hint(code, codes, DIAG_N_CODES, hint, sizeof(hint)));
+    return CLI_USAGE;
+}
+
 int cli_explain(struct cli_options *options)
 {
     const struct report_style *style = &options->style;
@@ -31,9 +47,7 @@ int cli_explain(struct cli_options *options)
     }
     entry = diag_entry_by_code(options->operands[0]);
     if (entry == NULL) {
-        fprintf(stderr, "weft explain: no such code: %s (weft explain lists them)\n",
-                options->operands[0]);
-        return CLI_USAGE;
+        return no_such_code(options->operands[0]);
     }
     printf("%s%s%s (%s)\n\n%s\n\n%s\n\nWhat to do: %s\nReference:  %s\n", style->bold,
            entry->code, style->off, diag_severity_name(entry->severity), entry->cause,

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "rdma/policy.h"
 #include "scenario/diagnose.h"
 
 /* Where the value of a flag goes. */
@@ -85,33 +84,20 @@ static bool set_colour(struct cli_options *options, const char *verb, const char
 {
     static const char *const names[] = {"auto", "always", "never"};
 
+    (void)verb;
     for (int i = 0; i < 3; i++) {
         if (strcmp(value, names[i]) == 0) {
             options->colour = (enum cli_colour)i;
-            return true;
         }
     }
-    return usage(verb, "color", "not auto, always or never", value);
+    return true;
 }
 
 static bool set_events_level(struct cli_options *options, const char *verb,
                              const char *value)
 {
+    (void)verb;
     options->events_packet = strcmp(value, "packet") == 0;
-    if (!options->events_packet && strcmp(value, "story") != 0) {
-        return usage(verb, "events-level", "not story or packet", value);
-    }
-    return true;
-}
-
-static bool set_policy(struct cli_options *options, const char *verb, const char *value)
-{
-    enum rdma_policy policy;
-
-    if (!rdma_policy_parse(value, &policy)) {
-        return usage(verb, "policy", "no such policy", value);
-    }
-    options->policy = value;
     return true;
 }
 
@@ -136,7 +122,7 @@ static const struct flag_spec specs[] = {
      "weft, nccl-2.25, nccl-2.30-subnet-aware, mesh-plugin-2026-01 or mooncake-2026-06",
      .choices =
          "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01 mooncake-2026-06",
-     SET_BY(set_policy)},
+     TEXT(policy)},
     {"seed", "N", 0, "run show node relayd plugin-check",
      "seed of all randomness; default: the file's", SET_BY(set_seed)},
     {"set", "PATH=VALUE", 0, "run swarm validate show list doctor node relayd",
@@ -233,21 +219,42 @@ static const struct flag_spec specs[] = {
     {"help", NULL, 'h', "*", "this text", .kind = VALUE_HELP},
 };
 
-static bool verb_takes(const struct flag_spec *spec, const char *verb)
+/* `words` is blank-separated. */
+static bool has_word(const char *words, const char *word)
 {
-    const char *at = spec->verbs;
-    size_t n = strlen(verb);
+    size_t n = strlen(word);
 
-    if (strcmp(at, "*") == 0) {
-        return true;
-    }
-    while (at != NULL) {
-        at += *at == ' ' ? 1 : 0;
-        if (strncmp(at, verb, n) == 0 && (at[n] == ' ' || at[n] == '\0')) {
+    while (words != NULL) {
+        words += *words == ' ' ? 1 : 0;
+        if (n > 0 && strncmp(words, word, n) == 0 &&
+            (words[n] == ' ' || words[n] == '\0')) {
             return true;
         }
-        at = strchr(at, ' ');
+        words = strchr(words, ' ');
     }
+    return false;
+}
+
+static bool verb_takes(const struct flag_spec *spec, const char *verb)
+{
+    return strcmp(spec->verbs, "*") == 0 || has_word(spec->verbs, verb);
+}
+
+/* "--nccl: expected 2.25 or 2.28, not 3": all of `choices`, and the last after "or". */
+static bool refuse_choice(const struct flag_spec *spec, const char *verb,
+                          const char *value)
+{
+    const char *last = strrchr(spec->choices, ' ');
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    fprintf(stderr, "weft %s: --%s: expected ", verb, spec->name);
+    for (const char *at = spec->choices; *at != '\0'; at++) {
+        fputs(at == last ? " or " : *at == ' ' ? ", " : "", stderr);
+        if (*at != ' ') {
+            fputc(*at, stderr);
+        }
+    }
+    fprintf(stderr, ", not %s\n", diagnose_quote(value, quoted));
     return false;
 }
 
@@ -309,6 +316,9 @@ static bool apply(struct cli_options *options, const char *verb,
 {
     void *field = (char *)options + spec->offset;
 
+    if (spec->choices != NULL && !has_word(spec->choices, value)) {
+        return refuse_choice(spec, verb, value);
+    }
     switch (spec->kind) {
     case VALUE_TEXT:
         *(const char **)field = value == NULL ? "-" : value;

@@ -253,10 +253,8 @@ int cli_show_nic(const struct cli_options *options, const struct scenario *scena
                 options->backend);
         return run.backend != NULL ? CLI_ENVIRONMENT : CLI_USAGE;
     }
-    run.has_policy = options->policy != NULL;
-    if (run.has_policy && !rdma_policy_parse(options->policy, &run.policy)) {
-        fprintf(stderr, "weft show: --policy: no such policy: %s\n", options->policy);
-        return CLI_USAGE;
+    if (options->policy != NULL) {
+        run.has_policy = rdma_policy_parse(options->policy, &run.policy);
     }
     if (!find_port(scenario, options->nic, &run.nic_host, &run.nic_port)) {
         return CLI_USAGE;
