@@ -2,13 +2,17 @@
 bit and beside the copy rate, under compute-sanitizer, memory of another process on the same GPU, and
 `weft run` on GPU memory over backend soft. Needs the driver, and a build by nvcc."""
 
+import functools
 import json
 import os
 import shutil
-import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "ci"))
+import gpu_steps  # noqa: E402 pylint: disable=wrong-import-position
+
 OF_COPY = 0.8  # of the copy rate, that each reduction has at least
 JOBS = ("jobs=[{all_reduce: {bytes: [8, 1MiB, 64MiB]}}, {all_reduce: {bytes: 4MiB, dtype: bfloat16, op: avg}},"
         " {reduce_scatter: {bytes: 16MiB}}, {all_gather: {bytes: 16MiB}}, {broadcast: {bytes: 16MiB}},"
@@ -19,17 +23,12 @@ RUNS = [("three hosts, staged", "scenarios/basic/triangle.yaml", None),
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
-def call(command, limit_s, **settings):
+def call(command, clock, **settings):
     """(exit status or None, stdout, stderr)."""
     env = {key: value for key, value in os.environ.items()
            if not key.startswith(("NCCL_", "WEFT_")) or key == "WEFT_GPU_KERNELS"}
     env.update(settings)
-    try:
-        done = subprocess.run([str(word) for word in command], cwd=ROOT, env=env, text=True,
-                              capture_output=True, check=False, timeout=limit_s, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return None, "", f"not over after {limit_s} s"
-    return done.returncode, done.stdout, done.stderr
+    return gpu_steps.call(command, clock, cwd=ROOT, env=env)
 
 
 def rows_of(text):
@@ -45,21 +44,21 @@ def result(name, outcome, *, figures=(), said="", problem=None):
     return {"name": name, "figures": list(figures), "problem": problem, "n_wrong": 0}
 
 
-def conformance(build, limit_s):
+def conformance(build, clock):
     name = "conformance of backends/cuda"
-    outcome = call([build / "test/backends/cuda/cuda_test"], limit_s, WEFT_TEST_GPU="1")
+    outcome = call([build / "test/backends/cuda/cuda_test"], clock, WEFT_TEST_GPU="1")
     return result(name, outcome, said=(outcome[1].strip().splitlines() or [""])[-1])
 
 
-def kernels(bench, limit_s):
-    outcome = call([bench, "check"], limit_s)
+def kernels(bench, clock):
+    outcome = call([bench, "check"], clock)
     rows = rows_of(outcome[1])
     return result("reductions beside the host's", outcome, figures=rows,
                   said=f"{rows[0]['cases']} cases of bits, none wrong on {rows[0]['gpu']}" if rows else "")
 
 
-def rates(bench, n_bytes, limit_s):
-    outcome = call([bench, "rate", n_bytes], limit_s)
+def rates(bench, n_bytes, clock):
+    outcome = call([bench, "rate", n_bytes], clock)
     rows = rows_of(outcome[1])
     slow = [f"{row['dtype']} {row['op']} {row['of_copy']:.2f}" for row in rows
             if row["what"] == "reduce" and row["of_copy"] < OF_COPY]
@@ -69,75 +68,65 @@ def rates(bench, n_bytes, limit_s):
                   if slow else None)
 
 
-def other_process(bench, n_bytes, limit_s):
-    outcome = call([bench, "ipc", n_bytes], limit_s)
+def other_process(bench, n_bytes, clock):
+    outcome = call([bench, "ipc", n_bytes], clock)
     rows = rows_of(outcome[1])
     said = (f"{rows[0]['GBps']} GB/s, within a process {rows[0]['local_GBps']}, opened in "
             f"{rows[0]['open_us']} us") if rows else ""
     return result("memory of another process on the same GPU", outcome, figures=rows, said=said)
 
 
-def sanitized(bench, limit_s):
+def sanitized(bench, clock, kind):
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(tool).exists():
-        print("not run: compute-sanitizer: it is not here")
-        return
-    for kind in SANITIZERS:
-        outcome = call([tool, "--tool", kind, "--error-exitcode", 9, bench, "check"], limit_s)
-        yield result(f"compute-sanitizer {kind}", outcome, said="no error")
+        raise gpu_steps.NotRun("it is not here")
+    outcome = call([tool, "--tool", kind, "--error-exitcode", 9, bench, "check"], clock)
+    return result(f"compute-sanitizer {kind}", outcome, said="no error")
 
 
-def collectives(weft, limit_s, jobs_of=JOBS):
-    for name, scenario, transport in RUNS:
-        outcome = call([weft, "run", scenario, "--backend", "soft", "--json", "--set", jobs_of,
-                        "--set", "expect={data: exact}"], limit_s, WEFT_GPU="cuda:0",
-                       WEFT_SOFT_LAYOUT="loopback")
-        problem, jobs = None, []
-        if outcome[0] == 0:
-            document = json.loads(outcome[1])
-            jobs = document["jobs"]
-            wrong = sum(job["nwrong"] or 0 for job in jobs)
-            by = {row["transport"] for row in document["connections"]}
-            problem = f"{wrong} elements wrong" if wrong else None
-            if transport is not None and by != {transport}:
-                problem = f"connected by {', '.join(sorted(by))} instead of {transport}"
-        yield result(f"weft run on GPU memory, {name}", outcome, figures=jobs,
-                     said=f"{len(jobs)} rows exact", problem=problem)
+def collective(weft, clock, run, jobs_of=JOBS):
+    name, scenario, transport = run
+    outcome = call([weft, "run", scenario, "--backend", "soft", "--json", "--set", jobs_of,
+                    "--set", "expect={data: exact}"], clock, WEFT_GPU="cuda:0",
+                   WEFT_SOFT_LAYOUT="loopback")
+    problem, jobs = None, []
+    if outcome[0] == 0:
+        document = json.loads(outcome[1])
+        jobs = document["jobs"]
+        wrong = sum(job["nwrong"] or 0 for job in jobs)
+        by = {row["transport"] for row in document["connections"]}
+        problem = f"{wrong} elements wrong" if wrong else None
+        if transport is not None and by != {transport}:
+            problem = f"connected by {', '.join(sorted(by))} instead of {transport}"
+    return result(f"weft run on GPU memory, {name}", outcome, figures=jobs,
+                  said=f"{len(jobs)} rows exact", problem=problem)
 
 
-def parts_of(build, n_bytes, limit_s):
-    """What there is to run, the slowest last."""
+def steps_of(build, clock, n_bytes):
+    """The contract and the figures; each step has the name of its result."""
+    bench, weft = build / "bench/backends/cuda/gpu_bench", build / "weft"
+    return [("conformance of backends/cuda", lambda: conformance(build, clock)),
+            ("reductions beside the host's", lambda: kernels(bench, clock)),
+            ("rates", lambda: rates(bench, n_bytes, clock)),
+            ("memory of another process on the same GPU", lambda: other_process(bench, n_bytes, clock)),
+            *((f"weft run on GPU memory, {run[0]}", functools.partial(collective, weft, clock, run))
+              for run in RUNS)]
+
+
+def sanitizer_steps_of(build, clock):
+    """The slowest."""
     bench = build / "bench/backends/cuda/gpu_bench"
-    yield "conformance", lambda: [conformance(build, limit_s)]
-    yield "reductions", lambda: [kernels(bench, limit_s)]
-    yield "rates", lambda: [rates(bench, n_bytes, limit_s)]
-    yield "another process", lambda: [other_process(bench, n_bytes, limit_s)]
-    yield "collectives", lambda: collectives(build / "weft", limit_s)
-    yield "compute-sanitizer", lambda: sanitized(bench, limit_s)
-
-
-def run_own(build, *, n_bytes=256 << 20, limit_s=300, save=lambda results: None):
-    """Results of everything, in the order of printing; `save` has them after every part, so that nothing
-    is lost by one that fails or by a machine that is taken away."""
-    results = []
-    for name, part in parts_of(build, n_bytes, limit_s):
-        try:
-            for one in part():
-                results.append(one)
-                save(results)
-        except (OSError, LookupError, TypeError, ValueError) as error:
-            results.append(result(name, (0, "", ""), problem=f"{type(error).__name__}: {error}"))
-            save(results)
-    return results
+    return [(f"compute-sanitizer {kind}", functools.partial(sanitized, bench, clock, kind))
+            for kind in SANITIZERS]
 
 
 def named(results, beginning):
-    return [one for one in results if one["name"].startswith(beginning)]
+    return [one for one in results if one["name"].startswith(beginning) and gpu_steps.is_run(one)]
 
 
-def is_right(results):
-    """True or False, or None where nothing ran."""
-    return all(one["problem"] is None for one in results) if results else None
+def is_right(results, n=1):
+    """False where one is wrong, None where not all `n` ran."""
+    return False if any(one["problem"] is not None for one in results) else True if len(results) >= n else None
 
 
 def rows_in(results):
@@ -163,27 +152,28 @@ def bars(results):
                    for row in copied if row["local_GBps"] > 0),
          is_right(named(results, "memory of another process"))),
         ("kernels under compute-sanitizer", ", ".join(one["name"].split()[-1] for one in sanitizers),
-         is_right(sanitizers) if len(sanitizers) in (0, len(SANITIZERS)) else False),
+         is_right(sanitizers, len(SANITIZERS))),
         ("collectives of three processes over soft on GPU memory, exact", rows_in(hosts), is_right(hosts)),
         ("collectives of two processes of a host, by p2p, exact", rows_in(inside), is_right(inside)),
     ]
 
 
+WORDS = {True: "met", False: "NOT MET", None: "not run"}
+
+
 def say_bars(results):
-    """Printed, one a line; the table of them."""
-    words = {True: "met", False: "NOT MET", None: "not run"}
-    lines = ["| bar | figure | |", "|---|---|---|"]
+    """One a line."""
     for bar, figure, is_met in bars(results):
-        print(f"{words[is_met]:8} {bar}{': ' if figure else ''}{figure}", flush=True)
-        lines.append(f"| {bar} | {figure} | {words[is_met]} |")
-    return "\n".join(lines) + "\n"
+        print(f"{WORDS[is_met]:8} {bar}{': ' if figure else ''}{figure}", flush=True)
 
 
 def markdown(results):
-    """The tables for docs/benchmarks.md."""
+    """The bars, and the tables for docs/benchmarks.md."""
     by = {one["name"]: one["figures"] for one in results}
     rows = by.get("rates", [])
-    lines = ["| | GB/s read and written | of the copy rate |", "|---|---|---|"]
+    lines = ["| bar | figure | |", "|---|---|---|"]
+    lines += [f"| {bar} | {figure} | {WORDS[is_met]} |" for bar, figure, is_met in bars(results)]
+    lines += ["", "| | GB/s read and written | of the copy rate |", "|---|---|---|"]
     for row in rows:
         lines.append(f"| copy within {row['gpu']} | {row['GBps']:.1f} | |" if row["what"] == "copy" else
                      f"| {row['dtype']} {row['op']} | {row['GBps']:.1f} | {row['of_copy']:.2f} |")

@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ sys.dont_write_bytecode = True
 LOADER = importlib.machinery.SourceFileLoader("gpu", str(ROOT / "ci/gpu"))
 gpu = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu", LOADER))
 LOADER.exec_module(gpu)
+steps = gpu.gpu_steps
 
 
 @pytest.fixture(name="toolkit", scope="module")
@@ -44,7 +46,8 @@ def rows_of(fake, tmp_path, *, max_bytes=70000, **environment):
 
 
 def test_it_compiles_with_the_toolkit_and_says_what_is_missing(toolkit, tmp_path):
-    assert gpu.compile_rank(toolkit, tmp_path).exists()
+    subprocess.run(list(map(str, gpu.compiler_of(toolkit, tmp_path))), check=True, timeout=120)
+    assert (tmp_path / "gpu/gpu_rank").exists()
     try:
         gpu.check_gpu()
     except gpu.NotRun:
@@ -89,14 +92,14 @@ def test_each_rank_is_a_host_of_its_own(monkeypatch):
 
 def test_processes_that_hang_are_ended():
     results = gpu.run([(["sh", "-c", "echo one; exec sleep 600"], os.environ),
-                       (["sh", "-c", "echo two >&2; exit 3"], os.environ)], 60)
+                       (["sh", "-c", "echo two >&2; exit 3"], os.environ)], steps.Clock(2, 60))
     assert results == [(-9, "one\n", ""), (3, "", "two\n")]
 
 
 def test_what_is_run_is_all_that_was_asked_for():
     class Options:
         quick = False
-    runs = list(gpu.combinations(Options))
+    runs = [*gpu.chosen_of(Options), *gpu.forced_of(Options)]
     assert {mesh for mesh, *_ in runs} == set(gpu.MESHES)
     for mesh in gpu.MESHES:
         asked = {(net, ops, *settings.values()) for m, net, ops, settings in runs if m == mesh}
@@ -109,7 +112,113 @@ def test_the_table_has_both_transports_side_by_side():
     rows = [{"op": "all_reduce", "bytes": 8, "us": 20.0, "algbw": 0.1},
             {"op": "all_reduce", "bytes": 1 << 24, "us": 2000.0, "algbw": 8.39}]
     same = {"library": "toolkit", "nccl": 22809, "mesh": "line", "settings": {}}
-    text = gpu.markdown([{**same, "net": "mesh", "rows": rows},
+    text = gpu.markdown([{"name": "rates", "figures": []}, {**same, "net": "mesh", "rows": rows},
                          {**same, "net": "socket", "rows": rows[:1]}])
     assert "| toolkit 22809 | line | all_reduce | 20 us | 20 us | 8.39 GB/s | 0.10 GB/s |" in text
     assert json.dumps(rows)
+
+
+# --- a time that is given --------------------------------------------------------------------
+
+
+class Hours:
+    """A clock that shows an hour more whenever somebody looks, once it goes."""
+
+    def __init__(self):
+        self.at, self.goes = 0, False
+
+    def __call__(self):
+        self.at += 3600 if self.goes else 0
+        return self.at
+
+
+def whole(name, problem=None, n_wrong=0):
+    return {"name": name, "figures": [], "problem": problem, "n_wrong": n_wrong}
+
+
+def test_what_the_time_does_not_reach_is_named(capsys):
+    now = Hours()
+    clock, saved = steps.Clock(1, 60, now), []
+
+    def slow():
+        now.goes = True
+        return steps.call(["sleep", "600"], clock)
+
+    results = steps.run_steps([("a", lambda: whole("a"), None), ("b", slow, None),
+                               ("c", lambda: whole("c"), None)], clock,
+                              lambda so_far: saved.append([one["name"] for one in so_far]))
+    assert [one.get("not_run") for one in results] == [None, "no time left", "no time left"]
+    assert saved == [["a"], ["a", "b"], ["a", "b", "c"]]
+    assert steps.conclude(results) == 0
+    assert capsys.readouterr().out == ("not run: b: no time left\nnot run: c: no time left\n"
+                                       "1 passed, 0 failed, 2 skipped\n")
+
+
+def test_a_step_has_a_limit_of_its_own_that_those_it_started_do_not_outlive():
+    now = Hours()
+    now.goes = True
+    clock = steps.Clock(1e9, 60, now)
+    assert steps.call(["sh", "-c", "sleep 600 & exec sleep 600"], clock) == (None, "", "not over after 60 s")
+    assert steps.call(["sh", "-c", "echo out; echo err >&2; exit 3"], steps.Clock(2, 60)) == (
+        3, "out\n", "err\n")
+    results = gpu.run([(["sleep", "600"], os.environ)] * 2, clock)
+    assert results == [(-9, "", "")] * 2
+
+
+def test_processes_that_run_together_end_with_the_time():
+    now = Hours()
+    clock = steps.Clock(1, 60, now)
+    now.goes = True
+    with pytest.raises(steps.NotRun, match="no time left"):
+        gpu.run([(["sleep", "600"], os.environ)] * 2, clock)
+
+
+def test_who_is_told_to_end_says_what_is_left(capsys):
+    clock = steps.Clock(10, 600)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        clock.end_on(signal.SIGTERM)
+        results = steps.run_steps(
+            [("a", lambda: steps.call(["sh", "-c", "kill -TERM $PPID; exec sleep 600"], clock), None),
+             ("b", lambda: whole("b"), None)], clock)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [one["not_run"] for one in results] == ["ended by SIGTERM"] * 2
+    assert steps.conclude(results) == 77
+    assert capsys.readouterr().out.endswith("not run: b: ended by SIGTERM\n0 passed, 0 failed, 2 skipped\n")
+
+
+def test_a_step_whose_programs_were_not_built_is_not_run(capsys):
+    def broken():
+        raise ValueError("no JSON")
+
+    results = steps.run_steps(
+        [("build", lambda: whole("build", problem="exit status 2"), None), ("a", lambda: whole("a"), "build"),
+         ("b", broken, None), ("c", lambda: whole("c"), "a"), ("d", lambda: whole("d", n_wrong=1), None)],
+        steps.Clock(1, 60))
+    assert [one["problem"] for one in results] == ["exit status 2", None, "ValueError: no JSON", None, None]
+    assert [one.get("not_run") for one in results] == [None, "it needs build", None, "it needs a", None]
+    assert steps.conclude(results) == 1
+    assert capsys.readouterr().out.endswith("0 passed, 3 failed, 2 skipped\n")
+
+
+def test_steps_come_by_worth(monkeypatch, tmp_path):
+    class Options:
+        quick, only, build = False, None, tmp_path
+    monkeypatch.setattr(gpu, "find_toolkit", lambda: tmp_path)
+    monkeypatch.setattr(gpu, "find_nccls", lambda _: {"toolkit": tmp_path})
+    names = [name for name, _, _ in gpu.all_steps(Options, steps.Clock(1, 60))]
+    marks = [gpu.BUILT_OWN, "conformance of backends/cuda", "rates", "weft run on GPU memory, two processes, "
+             "CUDA IPC", gpu.BUILT_RANK, "toolkit pair mesh, as NCCL chooses, all", "torch.distributed ring-4 "
+             "socket, as NCCL chooses, all", "compute-sanitizer memcheck", "compute-sanitizer synccheck",
+             "toolkit pair mesh, Simple, all", "toolkit ring-4 mesh, LL128 Tree, all_reduce"]
+    assert [name for name in names if name in marks] == marks
+    assert len(names) == len(set(names)) == 7 + 1 + 8 + 8 + 4 + 4 * 9
+
+    def missing():
+        raise steps.NotRun("no CUDA toolkit")
+
+    monkeypatch.setattr(gpu, "find_toolkit", missing)
+    left = steps.run_steps(gpu.all_steps(Options, steps.Clock(0, 60)), steps.Clock(0, 60))
+    assert [one["name"] for one in left][7:] == ["NCCL", *(f"compute-sanitizer {kind}" for kind in
+                                                         gpu.gpu_own.SANITIZERS)]

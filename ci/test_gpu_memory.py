@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "ci"))
 import gpu_own  # noqa: E402 pylint: disable=wrong-import-position
+import gpu_steps  # noqa: E402 pylint: disable=wrong-import-position
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 JOBS = ("jobs=[{all_reduce: {bytes: [8, 1MiB], dtype: bfloat16}}, {all_reduce: {bytes: 1MiB, op: avg}},"
@@ -107,39 +108,55 @@ def test_what_ci_gpu_does_on_a_gpu_works_without(driver, bench, monkeypatch, cap
     monkeypatch.setenv("WEFT_GPU_KERNELS", str(driver / "kernels"))
     monkeypatch.setenv("FAKE_CUDA_LATE_US", "20")
     monkeypatch.setattr(gpu_own, "OF_COPY", 1e9)  # no clock decides here
-    results = [gpu_own.kernels(bench, 60), gpu_own.rates(bench, 65536, 60),
-               gpu_own.other_process(bench, 3 << 20, 60),
-               *gpu_own.collectives(Path(WEFT), 60, "jobs=[{all_reduce: {bytes: 64KiB}}]")]
+    clock = gpu_steps.Clock(10, 60)
+    results = [gpu_own.kernels(bench, clock), gpu_own.rates(bench, 65536, clock),
+               gpu_own.other_process(bench, 3 << 20, clock),
+               *(gpu_own.collective(Path(WEFT), clock, run, "jobs=[{all_reduce: {bytes: 64KiB}}]")
+                 for run in gpu_own.RUNS)]
     assert [one["problem"] is None for one in results] == [True, False, True, True, True]
     assert results[1]["problem"].startswith("below 1000000000.0 of ")
     monkeypatch.setattr(gpu_own, "OF_COPY", 0)
-    assert gpu_own.rates(bench, 4096, 60)["problem"] is None
+    assert gpu_own.rates(bench, 4096, clock)["problem"] is None
     assert len(results[1]["figures"]) == 1 + 12 * 5 and results[2]["figures"][0]["wrong"] == 0
     met = {bar: is_met for bar, _, is_met in gpu_own.bars(results)}
     assert list(met.values()) == [None, True, True, True, None, True, True]
     monkeypatch.setattr(gpu_own, "OF_COPY", 1e9)
     assert [is_met for _, _, is_met in gpu_own.bars(results)][2] is False
-    text = gpu_own.say_bars(results) + gpu_own.markdown(results)
+    gpu_own.say_bars(results)
+    text = gpu_own.markdown(results)
     assert "| each reduction at least 1000000000.0 of the copy rate | least " in text
     assert "NOT MET" in text and "| kernels under compute-sanitizer |  | not run |" in text
     assert "NOT MET  each reduction" in capsys.readouterr().out
     assert "| float32 sum | " in text and "| two processes, CUDA IPC | all_reduce float32 | 65536 |" in text
     monkeypatch.setenv("FAKE_CUDA_DEVICES", "0")
-    assert gpu_own.kernels(bench, 60)["problem"].startswith("exit status 77: SKIP gpu_bench: no CUDA")
+    assert gpu_own.kernels(bench, clock)["problem"].startswith("exit status 77: SKIP gpu_bench: no CUDA")
     assert capsys.readouterr().out.count("FAIL") == 1
 
 
-def test_what_was_measured_stays_when_a_part_fails(monkeypatch, capsys):
-    def broken():
-        raise OSError("no such program")
+def test_bars_of_steps_that_were_not_reached_are_not_run():
+    ran = [{"name": f"compute-sanitizer {kind}", "figures": [], "problem": None, "n_wrong": 0}
+           for kind in gpu_own.SANITIZERS]
 
-    saved = []
-    whole = gpu_own.result("rates", (0, "", ""), figures=[])
-    monkeypatch.setattr(gpu_own, "parts_of", lambda *_: [("rates", lambda: [whole]), ("kernels", broken),
-                                                         ("collectives", lambda: [whole])])
-    results = gpu_own.run_own(ROOT, save=lambda so_far: saved.append(len(so_far)))
-    assert [one["problem"] for one in results] == [None, "OSError: no such program", None]
-    assert saved == [1, 2, 3] and "FAIL kernels" in capsys.readouterr().out
+    def bar(results):
+        return next(is_met for name, _, is_met in gpu_own.bars(results) if "compute-sanitizer" in name)
+
+    assert bar(ran) is True and bar(ran[:3]) is None
+    assert bar([*ran[:3], {**ran[3], "not_run": "no time left"}]) is None
+    assert bar([{**ran[0], "problem": "exit status 9"}]) is False
+
+
+def test_the_command_ends_with_its_time_and_says_what_it_did_not_reach(driver, tmp_path):
+    env = {**os.environ, "LD_LIBRARY_PATH": str(driver)}
+    done = subprocess.run(["ci/gpu", "--only", "own", "--minutes", "0", "--build", tmp_path], cwd=ROOT, env=env,
+                          text=True, capture_output=True, check=False, timeout=60)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (77, "")
+    assert lines[0] == "not run: the programs of weft's own part: no time left"
+    assert lines[10] == "not run: compute-sanitizer synccheck: no time left"
+    assert [line.split("  ")[0] for line in lines[11:-1]] == ["not run"] * 7
+    assert lines[-1] == "0 passed, 0 failed, 11 skipped"
+    assert len(json.loads((tmp_path / "gpu/figures.json").read_text())) == 11
+    assert "| kernels under compute-sanitizer |  | not run |" in (tmp_path / "gpu/figures.md").read_text()
 
 
 @pytest.mark.parametrize("which, devices", [
