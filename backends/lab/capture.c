@@ -195,8 +195,9 @@ static bool receive(const struct lab_capture *capture, const struct source *sour
     return true;
 }
 
-/* What came before the look, of every port: a busy one must not keep the others waiting. */
-static void receive_all(struct lab_capture *capture)
+/* What came before the look, of every port: a busy one must not keep the others waiting. Returns
+ * when that was: of what came later some ports may have been asked and others not. */
+static weft_ns receive_all(struct lab_capture *capture)
 {
     weft_ns begun_ns = clock_of(CLOCK_MONOTONIC);
 
@@ -208,6 +209,7 @@ static void receive_all(struct lab_capture *capture)
             frame_order_put(&capture->order, &frame);
         }
     }
+    return begun_ns;
 }
 
 static void hand_out(struct lab_capture *capture, weft_ns until)
@@ -223,8 +225,7 @@ static void hand_out(struct lab_capture *capture, weft_ns until)
 void lab_capture_fetch(struct lab_capture *capture)
 {
     if (capture != NULL) {
-        receive_all(capture);
-        hand_out(capture, clock_of(CLOCK_MONOTONIC) - HELD_NS);
+        hand_out(capture, receive_all(capture) - HELD_NS);
     }
 }
 
