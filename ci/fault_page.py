@@ -9,7 +9,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from fault_cases import CASES, ELSEWHERE, NOT_ON, REAL_BOUND_S, REASONS, RXE, SOFT
+from fault_cases import CASES, ELSEWHERE, IN_MID_JOB, NOT_ON, REAL_BOUND_S, REASONS, RXE, SOFT
 
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
@@ -46,10 +46,12 @@ def result_of(path):
     return "fail" if re.search(r"^  result: fail", (ROOT / path).read_text(), re.M) else "pass"
 
 
-def told_of(path):
-    """What `expect` says of the end on any backend: no counters, and no times."""
+def sets_in_real_time(path):
+    """What `expect` says of the end on any backend: no counters, and no times; and what else is set
+    where time is real."""
     findings = re.search(r"^  findings: (\[.*\])$", (ROOT / path).read_text(), re.M)
-    return f"expect={{result: {result_of(path)}" + (f", findings: {findings[1]}" if findings else "") + "}"
+    told = f"result: {result_of(path)}" + (f", findings: {findings[1]}" if findings else "")
+    return [f"expect={{{told}}}", *IN_MID_JOB.get(path, [])]
 
 
 def bound_of(path):
