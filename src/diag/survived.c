@@ -20,11 +20,13 @@ static int64_t count_losses(const struct diag_host *host, const char *port)
     }
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
+        bool is_loss = strcmp(event->type, "port_error") == 0;
 
-        if (event->type[0] == '\0' || event->port[0] == '\0') {
+        /* Those of queue pairs have no port. */
+        if (event->type[0] == '\0' || (is_loss && event->port[0] == '\0')) {
             return IO_UNKNOWN;
         }
-        n += strcmp(event->type, "port_error") == 0 && strcmp(event->port, port) == 0;
+        n += is_loss && strcmp(event->port, port) == 0;
     }
     return n;
 }

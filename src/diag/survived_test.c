@@ -95,6 +95,16 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
+/* COMM_EST and the like name no port: they say nothing about carriers. */
+START_TEST(events_of_queue_pairs_hide_no_loss_of_carrier)
+{
+    scene.a->events[scene.a->n_events++] = (struct diag_event){.type = "event_4"};
+    check_code("link.lossy");
+    lose_carrier(scene.b, "p1");
+    check_code("link.down");
+}
+END_TEST
+
 START_TEST(where_something_failed_only_that_is_told)
 {
     struct diag_error *error = &scene.b->errors[scene.b->n_errors++];
@@ -285,6 +295,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, frames_that_were_repeated_are_a_warning);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
+    tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);
     tcase_add_test(tests, where_something_failed_only_that_is_told);
     tcase_add_test(tests, nothing_is_told_where_something_is_not_known);
     tcase_add_test(tests, a_slot_is_narrow_by_what_it_could_and_should);
