@@ -78,7 +78,7 @@ static void give_back(struct host *host)
     host->boot = NULL;
 }
 
-/* The ports as they are now that something failed: what a diagnosis wants to see. */
+/* The ports as they are now that something failed or changed: what a diagnosis wants to see. */
 static void look_again(struct host *host)
 {
     struct weft_error ignored = {0};
@@ -290,6 +290,9 @@ static weft_status close_step(struct host *host)
         }
         host->private->is_closing = true;
         host_jobs_close(host);
+        if (host->n_events > 0) {
+            look_again(host);
+        }
         host_close_all(host);
     }
     status = host_closing_progress(host);
