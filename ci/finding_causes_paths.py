@@ -234,6 +234,29 @@ def gid_no_ipv4(rng):
     return mesh, {"gid.no_ipv4"}
 
 
+def gid_stale_index(rng):
+    """A flap under NCCL's port recovery; another address has the GID's slot by the time it is back, or
+    had it."""
+    mesh = Mesh(rng, "nccl-2.29-port-recovery", profile=rng.choice(HARD_PROFILES)).shape("double")
+    for link in mesh.links:
+        link["rate"] = rng.choice(["5Mbps", "10Mbps"])  # the job outlasts five attempts
+        link["subnet"] = mesh.subnet(24)
+    mesh.jobs = [mesh.job("64MiB", rng.choice(["all_reduce", "all_to_all", "broadcast"]))]
+    link = rng.choice(mesh.links)
+    which = rng.randrange(2)
+    own = f"{mesh.addresses(link)[which]}/24"
+    other = f"{ipaddress.ip_network(mesh.subnet(24))[rng.randrange(1, 250)]}/24"
+    at_ms = rng.randrange(200, 900)
+    mesh.fault(at=f"{at_ms}ms", on=rng.choice(link["endpoints"]), kind="down",
+               **{"for": f"{rng.randrange(70, 150)}ms"})
+    steps = [("addr_del", own), ("addr_add", other), ("addr_add", own)]
+    steps += [("addr_del", other)] if rng.random() < 0.3 else []
+    for i, (kind, address) in enumerate(steps):
+        mesh.fault(at=f"{at_ms + 20 + 10 * i + rng.randrange(8)}ms", on=link["endpoints"][which],
+                   kind=kind, address=address)
+    return mesh, {"gid.stale_index", "link.down"}
+
+
 def route_slow_lane(rng):
     """A slow port and a fast one on each host, and a list of devices that names the slow one."""
     mesh = Mesh(rng, rng.choice(NCCL))

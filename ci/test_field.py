@@ -6,6 +6,7 @@ with the ranks in reverse order, so that both ends of each pair connect; its lin
 docs/field.md has a row for each, and one for every failure of the field that is no scenario.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -65,6 +66,22 @@ def test_from_the_other_end(path):
                                    if node.get("ranks", 1) > 0])
     assert len(ranks) > 1
     done = run(path, "--set", f"ranks=[{', '.join(reversed(ranks))}]")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("policy, moves, returns", [
+    ("nccl-2.29-port-recovery", True, "at_most: 0"), ("nccl-2.29-port-recovery", False, "at_least: 2"),
+    ("weft", True, "at_least: 2"), ("weft", False, "at_least: 2")])
+def test_only_a_kept_slot_that_moved_costs_a_rail(policy, moves, returns):
+    """S26: both flows get their rail back, unless its GID has moved and nobody looks where to."""
+    path = Path("scenarios/field/s26-stale-index.yaml")
+    document = yaml.load(path.read_text(), Loader=yaml.BaseLoader)  # `on` is a word
+    faults = [fault for fault in document["faults"]
+              if moves or not fault.get("kind", "").startswith("addr_")]
+    findings = "gid.stale_index" if returns == "at_most: 0" else ""
+    done = run(path, "--policy", policy, "--set", f"faults={json.dumps(faults)}", "--set",
+               f"expect={{result: pass, findings: [{findings}], "
+               f"counters: {{failover_returns: {{{returns}}}}}}}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -16,7 +16,7 @@ import pytest
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
 POLICIES = ["weft", "nccl-2.25", "nccl-2.30-subnet-aware", "mesh-plugin-2026-01",
-            "mooncake-2026-06"]
+            "mooncake-2026-06", "nccl-2.29-port-recovery"]
 PATH_MTU = {1500: 1024, 2200: 2048, 4200: 4096, 9000: 4096}
 HOSTS = ["titanic", "iceberg", "carpathia", "olympic", "britannic"]
 
@@ -211,7 +211,7 @@ def test_every_policy_chooses_as_it_is_written_of_it(policy, tmp_path):
             elif policy == "mooncake-2026-06":
                 expected = mooncake(mesh, a, b)
             else:
-                expected = nccl(mesh, a, b, nearest, policy != "nccl-2.25")
+                expected = nccl(mesh, a, b, nearest, "subnet-aware" in policy)
             assert [found(rail) for rail in pair["rails"]] == [flat(rail) for rail in expected], (
                 seed, a, b, mesh.document())
             assert (pair["error"] is None) == bool(expected)
@@ -237,13 +237,23 @@ def pair_of(page, a, b):
 
 def test_each_rule_has_its_source():
     sources = {"weft": "docs/", "nccl-2.25": "NCCL ", "nccl-2.30-subnet-aware": "NCCL ",
-               "mesh-plugin-2026-01": "nccl-mesh-plugin 679a394", "mooncake-2026-06": "Mooncake 30f01bdb"}
+               "mesh-plugin-2026-01": "nccl-mesh-plugin 679a394", "mooncake-2026-06": "Mooncake 30f01bdb",
+               "nccl-2.29-port-recovery": "NCCL "}
     for policy, source in sources.items():
         page = show("scenarios/field/s01-triangle-stock.yaml", policy)
         for pair in page["choices"]["pairs"]:
             assert {"gid", "path_mtu"} < {rule["what"] for rule in pair["why"]["connector"]}
             for rule in [*pair["why"]["connector"], *pair["why"]["acceptor"]]:
                 assert rule["source"].startswith(source), rule
+
+
+def test_only_port_recovery_says_which_slot_it_keeps():
+    """S26: both ends keep the slot that they find at set-up."""
+    for policy in POLICIES:
+        pair = pair_of(show("scenarios/field/s26-stale-index.yaml", policy), "titanic", "iceberg")
+        for end in ("connector", "acceptor"):
+            rule = rules(pair, end).get("recovery", "")
+            assert ("5 times, by slot 3 as now" in rule) == (policy == "nccl-2.29-port-recovery")
 
 
 def test_stock_nccl_leaves_by_the_cable_to_somebody_else():

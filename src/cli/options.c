@@ -119,9 +119,11 @@ static const struct flag_spec specs[] = {
      "sim, soft or verbs (default: NCCL_MESH_BACKEND)",
      .choices = "sim soft rxe verbs", TEXT(backend)},
     {"policy", "NAME", 0, "run swarm show node relayd",
-     "weft, nccl-2.25, nccl-2.30-subnet-aware, mesh-plugin-2026-01 or mooncake-2026-06",
+     "weft, nccl-2.25, nccl-2.30-subnet-aware, mesh-plugin-2026-01, mooncake-2026-06 or "
+     "nccl-2.29-port-recovery",
      .choices =
-         "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01 mooncake-2026-06",
+         "weft nccl-2.25 nccl-2.30-subnet-aware mesh-plugin-2026-01 mooncake-2026-06 "
+         "nccl-2.29-port-recovery",
      TEXT(policy)},
     {"seed", "N", 0, "run show node relayd plugin-check",
      "seed of all randomness; default: the file's", SET_BY(set_seed)},

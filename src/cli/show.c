@@ -155,7 +155,8 @@ static bool merges_nics(const struct cli_options *options,
         scenario_policy_parse(options->policy, &policy); /* cli.c checked it */
     }
     return policy == SCENARIO_POLICY_NCCL_2_25 ||
-           policy == SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE;
+           policy == SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == SCENARIO_POLICY_NCCL_2_29_PORT_RECOVERY;
 }
 
 static int print_view(const struct cli_options *options, const struct view *view)

@@ -34,6 +34,19 @@
 
 struct conn_journal;
 
+/* Rails as a connection had them when it was up: for one that takes them again as they were. */
+struct conn_kept {
+    uint32_t n_rails;
+    struct {
+        const struct rdma_port *port; /* Not owned */
+        char remote_name[40];         /* rdma_port_facts' */
+        union ibv_gid local_gid, remote_gid;
+        enum ibv_gid_type local_type, remote_type;
+        uint32_t local_index, remote_index; /* the GIDs' slots then */
+        uint32_t path_mtu;
+    } rails[CONN_RAILS_MAX];
+};
+
 struct conn_config {
     enum rdma_policy policy;
     uint32_t channel;      /* for policies that choose by channel */
@@ -72,6 +85,9 @@ struct conn_config {
         uint32_t device;
         uint8_t port;
     } chosen[CONN_CHOSEN_MAX];
+    /* Not NULL: the rails are those of these whose ports are active at both ends, and nothing is
+     * chosen or looked up. Both ends set it, the acceptor before conn_answer. Not owned. */
+    const struct conn_kept *kept;
     /* Ports of this host that are not used, nor told as active: their owner suspects them. */
     uint32_t n_excluded;
     struct {
@@ -218,6 +234,12 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
  * Policy weft's only; returns how many. */
 uint32_t conn_late_ports(const struct conn *conn,
                          const struct rdma_port *out[CONN_RAILS_MAX]);
+
+/* Takes down the rails of a connection that is up. */
+void conn_keep(const struct conn *conn, struct conn_kept *out);
+/* Adds to `error` what a rail of a connection with config.kept has from before: both ends' GIDs,
+ * with their types and slots. */
+void conn_kept_describe(const struct conn *conn, uint32_t rail, struct weft_error *error);
 
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */

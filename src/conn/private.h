@@ -86,6 +86,7 @@ struct conn_private {
     bool peer_gave_up; /* by ABORT or CLOSE: nothing more to tell it */
     struct codec_meta mine, theirs;
     struct rdma_rail chosen[CONN_RAILS_MAX]; /* indices into local[] and peer.ports[] */
+    uint32_t kept_rails[CONN_RAILS_MAX];     /* where they are in config.kept */
     struct conn_rail_private rails[CONN_RAILS_MAX];
     uint32_t n_qps_made; /* qps[0..n) were initialised */
     bool qps_started;
@@ -142,6 +143,10 @@ weft_status conn_take_facts(struct conn *conn,
                             const struct codec_facts *facts) WEFT_MUST_CHECK;
 /* The connector's choice, or the acceptor's answer to `theirs`; fills rails[], chosen[]. */
 weft_status conn_choose_rails(struct conn *conn) WEFT_MUST_CHECK;
+/* kept.c: of config.kept, whose rails can be had now; their indices go into kept_rails[]. */
+weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n) WEFT_MUST_CHECK;
+/* Gives rail `i` what it had. */
+void conn_set_kept(struct conn *conn, uint32_t i);
 /* What rails are chosen from: both ends' facts as told. */
 struct rdma_choice_input conn_choice_input(const struct conn *conn);
 /* The connector checks the acceptor's answer. */

@@ -189,21 +189,27 @@ static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)
 
 static void init_qps(struct conn *conn)
 {
+    const struct conn_kept *kept = conn->config.kept;
+    const struct conn_private *private = conn->private;
     struct io_env *env = conn_env(conn);
 
     for (uint32_t i = 0; i < conn->n_qps; i++) {
-        struct rdma_patience patience = patience_of(conn, i % conn->n_rails);
-        const struct conn_rail *rail = &conn->rails[i % conn->n_rails];
+        uint32_t r = i % conn->n_rails;
+        struct rdma_patience patience = patience_of(conn, r);
+        const struct conn_rail *rail = &conn->rails[r];
         struct rdma_qp_config config = {
             .port = rail->port,
             .gid = rail->local_gid,
             .gid_type = rail->gid_type,
+            .keeps_index = kept != NULL,
+            .kept_index =
+                kept == NULL ? 0 : kept->rails[private->kept_rails[r]].local_index,
             .cq = rail->cq,
             .max_send_wr = conn->config.send_wr_max,
             .max_recv_wr = conn->config.recv_wr_max + 1,
             .max_inline_bytes = CONN_INLINE_WISH,
             .max_inline_is_raw = nccl_setting(conn, "NCCL_IB_USE_INLINE", 1, 0) != 0,
-            .max_rd_atomic = own_rd_atomic(conn, i % conn->n_rails),
+            .max_rd_atomic = own_rd_atomic(conn, r),
             .timeout = patience.timeout,
             .retry_cnt = patience.retry_cnt,
             .retry_cnt_is_raw = conn->config.policy != RDMA_POLICY_WEFT,

@@ -279,6 +279,9 @@ static weft_status choose(struct conn *conn, uint32_t *out_n)
     struct rdma_choice_input input = conn_choice_input(conn);
     weft_status status;
 
+    if (conn->config.kept != NULL) {
+        return conn_choose_kept(conn, out_n);
+    }
     status = rdma_choose(&input, private->chosen,
                          rails_max < CONN_RAILS_MAX ? rails_max : CONN_RAILS_MAX, out_n,
                          &conn->error);
@@ -314,6 +317,9 @@ static void set_rail(struct conn *conn, uint32_t i)
     rail->remote_gid = conn->peer.ports[chosen->remote_port].gids[chosen->remote_gid].gid;
     rail->path_mtu = chosen->path_mtu;
     rail->vanished_mtu = rdma_path_vanished(conn->rdma, rail->port, conn_peer_id(conn));
+    if (conn->config.kept != NULL) {
+        conn_set_kept(conn, i);
+    }
 }
 
 /* ---- the acceptor's check of a proposal ---- */
@@ -383,6 +389,9 @@ static weft_status take_blindly(struct conn *conn, uint32_t i)
     const struct codec_rail *theirs = &private->theirs.rails[i];
     uint32_t gid;
 
+    if (conn->config.kept != NULL) {
+        return WEFT_OK; /* it was told once */
+    }
     if (theirs->local_port >= conn->peer.n_ports) {
         return refuse(conn, i, "local_port", "is not among the peer's facts");
     }

@@ -1,5 +1,13 @@
 /* Rails that nobody answered on, while others carried the job. */
+#include <string.h>
+
 #include "diag/private.h"
+
+/* It carried data, and did not come back: whatever the cause is, is told by its own name. */
+static bool is_about_recovery(const struct diag_case *c)
+{
+    return strcmp(c->phase, "recovery") == 0 || diag_number(c, "attempts") != IO_UNKNOWN;
+}
 
 static void inspect(const struct diag_input *input, const struct diag_host *host,
                     const struct diag_error *why, struct diag_findings *out)
@@ -11,10 +19,12 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     diag_case_init(&c, input, host, why);
     diag_judge(&c, &finding);
     because = finding.entry;
-    finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
     finding.severity = DIAG_WARNING;
     finding.is_survived = true;
-    diag_evidence_text(&finding, "because", because->code);
+    if (!is_about_recovery(&c)) {
+        finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
+        diag_evidence_text(&finding, "because", because->code);
+    }
     diag_say(out, &finding);
 }
 

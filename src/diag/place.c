@@ -55,6 +55,19 @@ static void tell_of_caller(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
+/* Where the tables have the GIDs now, whose slots were kept from before. */
+static void name_slots(const struct diag_case *c, struct diag_finding *out)
+{
+    int64_t local, remote;
+
+    (void)diag_find_index(c->local_port, c->has_local_gid, &c->local_gid, c->local_type,
+                          &local);
+    (void)diag_find_index(c->remote_port, c->has_remote_gid, &c->remote_gid,
+                          c->remote_type, &remote);
+    diag_evidence_int(out, "local_index", local);
+    diag_evidence_int(out, "remote_index", remote);
+}
+
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     if (out->entry->id == DIAG_CONN_FILTERED) {
@@ -66,6 +79,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_ROUTE_FORWARD_OFF ||
                out->entry->id == DIAG_ROUTE_FORWARD_BLOCKED) {
         diag_evidence_text(out, "over", diag_host_between(c)->name);
+    } else if (out->entry->id == DIAG_GID_STALE_INDEX) {
+        name_slots(c, out);
     } else if (out->entry->place == DIAG_AT_PORTS) {
         name_facing(c, out);
     }

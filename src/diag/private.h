@@ -114,6 +114,10 @@ const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid);
 /* A link-local GID, as every port has one by its MAC address. */
 enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip);
+/* Where `port`'s table has the GID of that type ("RoCE v2"): in *out_index. NO: nowhere. */
+enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
+                                const struct io_ip *gid, const char *type,
+                                int64_t *out_index);
 /* Small messages went there and back: the way itself is right. */
 bool diag_way_works(const struct diag_case *c);
 /* The port went down, by its state or an event; `host` may be NULL. */
@@ -130,7 +134,7 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
     diag_is_addr_duplicate, diag_is_peer_address, diag_is_one_family, diag_is_fixed_index,
     diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down,
-    diag_is_facing_without_v2;
+    diag_is_facing_without_v2, diag_is_stale_index;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
     diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_black_hole,

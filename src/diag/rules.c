@@ -109,6 +109,13 @@ static const struct hypothesis stalled[] = {
     {DIAG_LINK_LOSSY, diag_is_lossy},
 };
 
+/* A rail does not come back although its ports are active. */
+static const struct hypothesis unrecovered[] = {
+    {DIAG_GID_STALE_INDEX, diag_is_stale_index},
+    {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+    {DIAG_GID_MISSING, diag_is_gid_gone},
+};
+
 /* The device itself gave the requests up, or said that its port went down: no try ran out. */
 static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flapping},
                                             {DIAG_LINK_DOWN, diag_is_link_down}};
@@ -280,6 +287,9 @@ static struct symptom symptom_of(const struct diag_case *c)
 {
     if (c->use != NULL || diag_is_stall(c)) {
         return SYMPTOM(stalled);
+    }
+    if (phase_is(c, "recovery")) {
+        return SYMPTOM(unrecovered);
     }
     if (c->wc_status != 0) {
         return of_completion(c->wc_status);

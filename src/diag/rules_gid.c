@@ -1,4 +1,6 @@
 /* Causes that lie in GIDs: which one was taken, and what is behind it. */
+#include <string.h>
+
 #include "diag/private.h"
 
 enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
@@ -101,4 +103,52 @@ enum diag_known diag_is_no_ipv4(const struct diag_case *c)
                             only_v6(c->local_port)),
                    diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
                             only_v6(c->remote_port)));
+}
+
+enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
+                                const struct io_ip *gid, const char *type,
+                                int64_t *out_index)
+{
+    enum diag_known answer = DIAG_NO;
+
+    *out_index = IO_UNKNOWN;
+    if (port == NULL || !port->has_gids || !has_gid || type == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *at = &port->gids[i];
+
+        if (!io_ip_equal(&at->ip, gid)) {
+            continue;
+        }
+        if (at->type == 0 || at->index == IO_UNKNOWN) {
+            return DIAG_UNKNOWN;
+        }
+        if (strcmp(type, at->type == 1 ? "RoCE v1" : "RoCE v2") == 0) {
+            *out_index = at->index;
+            answer = DIAG_YES;
+        }
+    }
+    return answer == DIAG_NO && port->n_gids >= DIAG_TOLD_GIDS_MAX ? DIAG_UNKNOWN
+                                                                   : answer;
+}
+
+/* The GID is in another slot than that which was kept. */
+static enum diag_known has_moved(const struct diag_port *port, bool has_gid,
+                                 const struct io_ip *gid, const char *type, int64_t kept)
+{
+    int64_t index;
+    enum diag_known is_there = diag_find_index(port, has_gid, gid, type, &index);
+
+    return is_there == DIAG_YES && kept == IO_UNKNOWN
+               ? DIAG_UNKNOWN
+               : diag_and(is_there, diag_known_of(index != kept));
+}
+
+enum diag_known diag_is_stale_index(const struct diag_case *c)
+{
+    return diag_or(has_moved(c->local_port, c->has_local_gid, &c->local_gid,
+                             c->local_type, diag_number(c, "local_kept_index")),
+                   has_moved(c->remote_port, c->has_remote_gid, &c->remote_gid,
+                             c->remote_type, diag_number(c, "remote_kept_index")));
 }

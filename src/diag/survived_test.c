@@ -249,6 +249,61 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 }
 END_TEST
 
+static enum diag_code code_of_recovery(void)
+{
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert(findings.items[0].is_survived);
+    return findings.items[0].entry->id;
+}
+
+/* The rail of p0 and p1 did not come back: the slot that it goes by has another GID, at either end. It
+ * is told by its own name, also where that is `undetermined`. */
+START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
+{
+    struct diag_error *why = &scene.a->left_out[0];
+    struct weft_error *error = &why->error;
+    struct diag_gid *near = &p0->gids[0], *far = &p1->gids[0];
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    near->index = 3;
+    far->index = 3;
+    weft_fail(error, WEFT_ERR_TIMEOUT, "recovery", "p0 is given up after 5 attempts");
+    weft_error_text(error, "local_port", "p0");
+    weft_error_text(error, "local_gid", "192.168.101.1");
+    weft_error_text(error, "local_gid_type", "RoCE v2");
+    weft_error_int(error, "local_kept_index", 3);
+    weft_error_text(error, "remote_port", "p1");
+    weft_error_text(error, "remote_gid", "192.168.101.2");
+    weft_error_text(error, "remote_gid_type", "RoCE v2");
+    weft_error_int(error, "remote_kept_index", 3);
+    weft_error_int(error, "attempts", 5);
+    weft_format(why->peer, sizeof(why->peer), "iceberg");
+    scene.a->n_left_out = 1;
+
+    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED); /* the slots are right */
+    near->index = 5;
+    ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
+    near->index = 3;
+    far->index = 5;
+    ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
+    far->type = 1; /* the same address, of the other version */
+    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
+    far->type = 2;
+    far->index = IO_UNKNOWN;
+    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
+    near->index = 5; /* that is enough */
+    ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
+    error->phase[0] = '\0';
+    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
+    weft_format(error->phase, sizeof(error->phase), "recovery");
+    scene_set_address(p0, "192.168.7.1/24");
+    far->index = 3;
+    ck_assert_int_eq(code_of_recovery(), DIAG_GID_MISSING);
+}
+END_TEST
+
 /* p0 of both are joined as well, and carry nothing. */
 START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
 {
@@ -301,6 +356,8 @@ int main(void)
     tcase_add_test(tests, a_slot_is_narrow_by_what_it_could_and_should);
     tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
     tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
+    tcase_add_test(tests,
+                   a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);
     tcase_add_test(tests, a_slow_cable_beside_a_fast_one_is_told_of);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

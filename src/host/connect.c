@@ -59,7 +59,7 @@ static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
     config.is_sender = is_sender;
     config.conn = host->config.conn;
     config.may_fail_over =
-        config.may_fail_over && host->config.conn.policy == RDMA_POLICY_WEFT;
+        config.may_fail_over && rdma_recovery(host->config.conn.policy)->fails_over;
     config.task_kind = HOST_TASK_FLOW;
     config.relay_buffers = relay_buffers(host);
     host_lanes(host, config.from, config.to, &config);

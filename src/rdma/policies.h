@@ -15,6 +15,8 @@ uint32_t rdma_nccl_gid(const struct rdma_port_facts *port, int gid_index);
 uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
                           struct rdma_rail *out, uint32_t cap);
 
+extern const struct rdma_recovery rdma_nccl_recovery;
+
 uint32_t rdma_plugin_qpn(uint32_t qpn);
 void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience);
 uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index);

@@ -13,6 +13,7 @@ static const char *const names[RDMA_N_POLICIES] = {
     [RDMA_POLICY_NCCL_2_30_SUBNET_AWARE] = "nccl-2.30-subnet-aware",
     [RDMA_POLICY_MESH_PLUGIN_2026_01] = "mesh-plugin-2026-01",
     [RDMA_POLICY_MOONCAKE_2026_06] = "mooncake-2026-06",
+    [RDMA_POLICY_NCCL_2_29_PORT_RECOVERY] = "nccl-2.29-port-recovery",
 };
 
 const char *rdma_policy_name(enum rdma_policy policy)
@@ -35,7 +36,19 @@ bool rdma_policy_parse(const char *name, enum rdma_policy *out)
 bool rdma_is_nccl(enum rdma_policy policy)
 {
     return policy == RDMA_POLICY_NCCL_2_25 ||
-           policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+           policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
+}
+
+const struct rdma_recovery *rdma_recovery(enum rdma_policy policy)
+{
+    static const struct rdma_recovery none = {.fails_over = false};
+    static const struct rdma_recovery weft = {.fails_over = true};
+
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    return policy == RDMA_POLICY_WEFT                      ? &weft
+           : policy == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY ? &rdma_nccl_recovery
+                                                           : &none;
 }
 
 bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
@@ -60,6 +73,7 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
         return rdma_weft_gid(port);
     case RDMA_POLICY_NCCL_2_25:
     case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
         return rdma_nccl_gid(port, gid_index);
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
         return rdma_plugin_gid(port, gid_index);
@@ -172,6 +186,7 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
         n = rdma_weft_choose(input, out, cap);
         break;
     case RDMA_POLICY_NCCL_2_25:
+    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
         n = rdma_nccl_choose(input, false, out, cap);
         break;
     case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:

@@ -16,12 +16,24 @@ enum rdma_policy {
     RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
     RDMA_POLICY_MESH_PLUGIN_2026_01,
     RDMA_POLICY_MOONCAKE_2026_06,
+    RDMA_POLICY_NCCL_2_29_PORT_RECOVERY,
     RDMA_N_POLICIES
 };
 
 const char *rdma_policy_name(enum rdma_policy policy); /* "nccl-2.25" */
 bool rdma_policy_parse(const char *name, enum rdma_policy *out);
 bool rdma_is_nccl(enum rdma_policy policy); /* of whatever version */
+
+/* What becomes of a connection some of whose rails fail, and how a rail comes back. */
+struct rdma_recovery {
+    bool fails_over; /* the connection goes on over the rails that are left */
+    /* The rails are those of the first set-up, with the GIDs' slots that were looked up then. */
+    bool keeps_rails;
+    uint32_t attempts_max; /* to get a rail back, then never again; 0: no limit */
+    /* Of a limited number: from the failure to the first, and from one that failed to the next. */
+    weft_ns start_ns, step_ns;
+};
+const struct rdma_recovery *rdma_recovery(enum rdma_policy policy);
 
 /* A port as either end describes it to the other: what a choice may depend on. */
 #define RDMA_FACTS_GIDS_MAX 8
@@ -112,7 +124,7 @@ bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
 /* One rule that led to a rail, and where it is written. */
 #define RDMA_REASONS_MAX 5
 struct rdma_reason {
-    const char *what; /* "device", "port", "gid", "path_mtu" */
+    const char *what; /* "device", "port", "gid", "path_mtu", "recovery" */
     char text[192];
     const char *source; /* static text */
 };

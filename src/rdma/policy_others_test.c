@@ -1,5 +1,6 @@
 /* The policies that other programs follow, mistakes included. */
 #include <check.h>
+#include <string.h>
 
 #include "base/suite_testing.h"
 #include "rdma/policy_testing.h"
@@ -286,6 +287,23 @@ START_TEST(only_nccl_reads_the_list_of_hcas)
 }
 END_TEST
 
+START_TEST(weft_and_port_recovery_fail_over_and_only_one_keeps_rails)
+{
+    for (int i = 0; i < RDMA_N_POLICIES; i++) {
+        const struct rdma_recovery *recovery = rdma_recovery((enum rdma_policy)i);
+        bool is_recovery = i == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
+
+        ck_assert_int_eq(recovery->fails_over, is_recovery || i == RDMA_POLICY_WEFT);
+        ck_assert_int_eq(recovery->keeps_rails, is_recovery);
+        ck_assert_uint_eq(recovery->attempts_max, is_recovery ? 5 : 0);
+        ck_assert_int_eq(recovery->start_ns, is_recovery ? 200000000 : 0);
+        ck_assert_int_eq(recovery->step_ns, is_recovery ? 4000000000 : 0);
+        ck_assert_int_eq(rdma_is_nccl((enum rdma_policy)i),
+                         strncmp(rdma_policy_name((enum rdma_policy)i), "nccl-", 5) == 0);
+    }
+}
+END_TEST
+
 START_TEST(the_plugin_loses_patience_if_told_so)
 {
     const struct rdma_patience patient = {.timeout = 18, .retry_cnt = 7, .rnr_retry = 7};
@@ -321,6 +339,7 @@ int main(void)
     tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
     tcase_add_test(others, the_plugin_falls_to_nic_0);
     tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);
+    tcase_add_test(others, weft_and_port_recovery_fail_over_and_only_one_keeps_rails);
     tcase_add_test(others, the_plugin_loses_patience_if_told_so);
     tcase_add_test(others, nccl_takes_what_the_list_of_hcas_names);
     tcase_add_test(others, only_nccl_reads_the_list_of_hcas);

@@ -177,6 +177,19 @@ static void explain_nccl(struct reasons *r, bool subnet_aware)
                 r->local->active_mtu, r->remote->active_mtu);
 }
 
+static void explain_recovery(struct reasons *r)
+{
+    weft_format(
+        add(r, "recovery", "NCCL 2.29 src/transport/net_ib/p2p_resiliency_recovery.cc"),
+        sizeof(r->out->text),
+        "a port that failed is tried %u times, by slot %u as now, whatever is there "
+        "by then; the others carry all",
+        rdma_nccl_recovery.attempts_max,
+        r->rails[0].local_gid < r->local->n_gids
+            ? r->local->gids[r->rails[0].local_gid].index
+            : 0);
+}
+
 /* ---- the mesh plugin ---- */
 
 static void explain_plugin(struct reasons *r)
@@ -279,6 +292,10 @@ uint32_t rdma_reasons(const struct rdma_choice_input *input,
         break;
     case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
         explain_nccl(&r, true);
+        break;
+    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
+        explain_nccl(&r, false);
+        explain_recovery(&r);
         break;
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
         explain_plugin(&r);

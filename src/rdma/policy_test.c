@@ -7,8 +7,12 @@
 
 START_TEST(names_are_those_of_scenario_files)
 {
-    const char *names[] = {"weft", "nccl-2.25", "nccl-2.30-subnet-aware",
-                           "mesh-plugin-2026-01", "mooncake-2026-06"};
+    const char *names[] = {"weft",
+                           "nccl-2.25",
+                           "nccl-2.30-subnet-aware",
+                           "mesh-plugin-2026-01",
+                           "mooncake-2026-06",
+                           "nccl-2.29-port-recovery"};
     for (int i = 0; i < RDMA_N_POLICIES; i++) {
         enum rdma_policy policy;
         ck_assert_str_eq(rdma_policy_name((enum rdma_policy)i), names[i]);

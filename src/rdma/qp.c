@@ -224,8 +224,13 @@ static int fill_init(struct rdma_qp *qp)
 static int fill_rtr(struct rdma_qp *qp)
 {
     const struct rdma_port *port = qp->config.port;
-    int failure = rdma_find_gid(qp->rdma, port, &qp->config.gid, qp->config.gid_type,
-                                &qp->sgid_index);
+    int failure = qp->config.keeps_index
+                      ? 0
+                      : rdma_find_gid(qp->rdma, port, &qp->config.gid,
+                                      qp->config.gid_type, &qp->sgid_index);
+    if (qp->config.keeps_index) {
+        qp->sgid_index = qp->config.kept_index;
+    }
     if (failure != 0) {
         return failure;
     }
@@ -400,7 +405,7 @@ static int drive(struct rdma_qp *qp)
 static bool reselect(struct rdma_qp *qp, int failure)
 {
     if (qp->state != RDMA_QP_TO_RTR || failure != ENODATA || qp->n_reselected > 0 ||
-        qp->op.kind == IO_OP_NONE) {
+        qp->op.kind == IO_OP_NONE || qp->config.keeps_index) {
         return false;
     }
     qp->n_reselected++;
@@ -414,7 +419,7 @@ static bool reselect(struct rdma_qp *qp, int failure)
  * still. */
 static bool has_anothers_gid(const struct rdma_qp *qp)
 {
-    return qp->state == RDMA_QP_TO_RTR &&
+    return qp->state == RDMA_QP_TO_RTR && !qp->config.keeps_index &&
            rdma_gid_is_anothers(qp->config.port, qp->sgid_index, &qp->config.gid,
                                 qp->config.gid_type);
 }

@@ -25,6 +25,8 @@ struct rdma_qp_config {
     const struct rdma_port *port; /* Not owned; outlives the QP */
     union ibv_gid gid;            /* local GID, found by value and type at every use */
     enum ibv_gid_type gid_type;
+    bool keeps_index; /* ... unless its slot is kept from before, whatever is there now */
+    uint32_t kept_index;
     struct ibv_cq *cq;                                   /* for both queues; Not owned */
     uint32_t max_send_wr, max_recv_wr, max_inline_bytes; /* wishes; lowered to the caps */
     bool max_inline_is_raw; /* the device is asked for more than it can, too */

@@ -258,6 +258,25 @@ START_TEST(a_moved_gid_is_found_by_value)
 }
 END_TEST
 
+/* Programs that keep the slot of before: nothing is looked up, neither before nor after the verb. */
+START_TEST(a_kept_slot_is_used_whatever_is_there)
+{
+    fake_slot_set(device, 1, 3, "10.0.9.9", IBV_GID_TYPE_ROCE_V2);
+    fake_slot_set(device, 1, 5, "10.0.0.1", IBV_GID_TYPE_ROCE_V2);
+    qp.config.keeps_index = true;
+    qp.config.kept_index = 3;
+    if (_i == 1) {
+        fake_rule_add(&host, IO_OP_MODIFY_QP, 2, ENODATA, false, 0);
+    }
+    expect(WEFT_OK, RDMA_QP_INIT);
+    connect_qp();
+    expect(_i == 1 ? WEFT_ERR_SYSTEM : WEFT_OK, _i == 1 ? RDMA_QP_FAILED : RDMA_QP_RTS);
+    ck_assert_uint_eq(qp.sgid_index, 3);
+    ck_assert_uint_eq(qp.n_reselected, 0);
+    shut_down();
+}
+END_TEST
+
 /* It moves between look-up and verb: ENODATA once is worth another look, twice is not. */
 START_TEST(enodata_at_rtr_is_tried_once_more)
 {
@@ -444,6 +463,7 @@ int main(void)
                         4 * (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_test(tests, rtr_timeout_tells_both_ends);
     tcase_add_test(tests, a_moved_gid_is_found_by_value);
+    tcase_add_loop_test(tests, a_kept_slot_is_used_whatever_is_there, 0, 2);
     tcase_add_test(tests, enodata_at_rtr_is_tried_once_more);
     tcase_add_loop_test(tests, a_slot_that_another_takes_under_rtr_is_noticed, 0, 2);
     tcase_add_test(tests, a_slot_that_empties_under_rtr_is_its_own);

@@ -10,9 +10,12 @@ const char *const names_of_boots[SCENARIO_N_BOOTS] = {"auto", "rendezvous", "nei
 
 const char *const names_of_payloads[SCENARIO_N_PAYLOADS] = {"moved", "timing"};
 
-const char *const names_of_policies[SCENARIO_N_POLICIES] = {
-    "weft", "nccl-2.25", "nccl-2.30-subnet-aware", "mesh-plugin-2026-01",
-    "mooncake-2026-06"};
+const char *const names_of_policies[SCENARIO_N_POLICIES] = {"weft",
+                                                            "nccl-2.25",
+                                                            "nccl-2.30-subnet-aware",
+                                                            "mesh-plugin-2026-01",
+                                                            "mooncake-2026-06",
+                                                            "nccl-2.29-port-recovery"};
 
 const char *const names_of_jobs[SCENARIO_N_JOB_KINDS] = {
     "all_reduce", "reduce_scatter", "all_gather", "broadcast",

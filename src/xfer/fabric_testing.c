@@ -298,6 +298,7 @@ static void connect_all(struct fabric *fabric)
 
     conn_config_default(&config);
     config.qps_per_rail = fabric->config.qps_per_rail;
+    config.policy = fabric->config.policy;
     if (fabric->config.send_wr_max != 0) {
         config.send_wr_max = fabric->config.send_wr_max;
     }

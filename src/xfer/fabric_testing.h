@@ -44,6 +44,7 @@ struct fabric_config {
     void (*on_event)(struct fabric *fabric, uint32_t host);
     void *user;
     uint32_t send_wr_max, recv_wr_max; /* conn's defaults unless told */
+    enum rdma_policy policy;           /* weft unless told */
     uint64_t seed;
 };
 

@@ -291,13 +291,16 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->conn_was_up = true;
     lane->up_ns = now;
     lane->is_rerouted = false;
+    if (!flow->was_up && rdma_recovery(flow->config.conn.policy)->keeps_rails) {
+        conn_keep(lane->conn, &flow->kept);
+        flow->config.conn.kept = &flow->kept;
+    }
     flow->was_up = true;
     note_rails(flow, lane);
     flow_expect_rails(flow, lane);
     flow->trial_ns = WEFT_NEVER;
     if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {
-        flow->trial_ns =
-            now + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
+        flow->trial_ns = flow_trial_at(flow);
     }
 }
 

@@ -195,6 +195,7 @@ bool flow_accept(struct flow *flow, struct conn *conn)
         purpose.fragment_bytes != FLOW_FRAGMENT_BYTES) {
         return false;
     }
+    conn->config.kept = flow->config.conn.kept;
     if (purpose.kind == FLOW_TRIAL) {
         flow_retire(flow, flow->trial);
         conn->user = flow;

@@ -12,15 +12,23 @@
 
 /* ---- suspects ---- */
 
+void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
+                        const struct weft_error *why)
+{
+    if (flow->left_out == NULL) {
+        flow->left_out = weft_calloc(1, sizeof(*flow->left_out));
+    }
+    *flow->left_out = *why;
+    flow->left_out_port =
+        (struct flow_suspect){.device = port->device_index, .port = port->port};
+}
+
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why)
 {
     flow_suspect(flow, port->device_index, port->port, false);
     if (!flow->was_up && flow->left_out == NULL) {
-        flow->left_out = weft_calloc(1, sizeof(*flow->left_out));
-        *flow->left_out = *why;
-        flow->left_out_port =
-            (struct flow_suspect){.device = port->device_index, .port = port->port};
+        flow_note_left_out(flow, port, why);
     }
 }
 
@@ -191,8 +199,7 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
 
     flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
     flow->flapped_ns = now;
-    flow->trial_ns =
-        now + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
+    flow->trial_ns = flow_trial_at(flow);
     flow_suspect(flow, device, port, true);
     weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device, port);
     fail_lanes(flow, device, port, false, &why);
@@ -220,7 +227,9 @@ static void port_up(struct flow *flow, uint32_t device, uint8_t port)
             }
         }
     }
-    flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
+    if (rdma_recovery(flow->config.conn.policy)->attempts_max == 0) {
+        flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
+    }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 

@@ -158,12 +158,14 @@ struct flow {
     bool was_up; /* some lane, ever */
     struct flow_suspect suspects[CONN_EXCLUDED_MAX];
     uint32_t n_suspects;
-    /* Owned, or NULL: why the first port was left out before a lane was ever up; and which. */
+    /* Owned, or NULL: why the first port was left out before a lane was ever up, or one whose
+     * attempts to come back are used up; and which. */
     struct weft_error *left_out;
     struct flow_suspect left_out_port;
-    struct conn *trial; /* Owned */
-    weft_ns trial_ns;   /* when the next trial starts, or WEFT_NEVER */
-    uint32_t n_trials;  /* that failed one after the other */
+    struct conn_kept kept; /* the first rails, for policies that keep them */
+    struct conn *trial;    /* Owned */
+    weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
+    uint32_t n_trials;     /* that failed one after the other */
     /* Of those that take turns in one: what the first were stuck at. */
     struct flow_suspect spared[CONN_RAILS_MAX];
     uint32_t n_spared;
@@ -245,6 +247,9 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
 /* Suspects a port of this host for what a failure says of it. */
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why);
+/* Takes down why the port is left out while others carry the flow. */
+void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
+                        const struct weft_error *why);
 /* The port is not to be used; `is_down`: until it is back, as an event said. */
 void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down);
 /* Suspect i is none any more. */
@@ -258,6 +263,8 @@ void flow_acquit(struct flow *flow, uint32_t i);
 /* The direct lane that is up with fewer rails than n_rails_best, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
+/* When the next trial is due, after a failure or a trial now; WEFT_NEVER: all are used up. */
+weft_ns flow_trial_at(const struct flow *flow);
 /* Rails that this lane's set-up had no port for, and that it could have now: on trial. */
 void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
 

@@ -23,6 +23,20 @@ struct flow_lane *flow_lesser_lane(struct flow *flow)
     return NULL;
 }
 
+weft_ns flow_trial_at(const struct flow *flow)
+{
+    const struct rdma_recovery *recovery = rdma_recovery(flow->config.conn.policy);
+    weft_ns pause = flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
+
+    if (recovery->attempts_max > 0 && flow->n_trials >= recovery->attempts_max) {
+        return WEFT_NEVER;
+    }
+    if (recovery->attempts_max > 0) {
+        pause = flow->n_trials == 0 ? recovery->start_ns : recovery->step_ns;
+    }
+    return now_of(flow) + pause;
+}
+
 /* A connection over nothing but ports that the lane does not use: if it comes up, its probes have
  * shown that they work. The lane goes on meanwhile. */
 static void start_trial(struct flow *flow, const struct flow_lane *lane)
@@ -85,6 +99,23 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
     flow_lane_fail(flow, lane, &why);
 }
 
+/* The last attempt failed, over ports that are active: the rail stays away while others carry all,
+ * which nobody would notice. */
+static void note_unrecovered(struct flow *flow)
+{
+    const struct conn *trial = flow->trial;
+    const struct rdma_port *port = trial->rails[0].port;
+    struct weft_error why = {0};
+
+    weft_fail(&why, WEFT_ERR_TIMEOUT, "recovery", "%s is given up after %u attempts",
+              port->name, flow->n_trials);
+    conn_kept_describe(trial, 0, &why);
+    weft_error_int(&why, "attempts", flow->n_trials);
+    weft_error_text(&why, "last_phase", trial->error.phase);
+    weft_error_int(&why, "last_errno", trial->error.sys_errno);
+    flow_note_left_out(flow, port, &why);
+}
+
 /* One of several ports does not keep the others away: they are tried without it at once, and it
  * stays under suspicion, so that the lane's next epoch has them alone. */
 static void note_failed(struct flow *flow)
@@ -102,8 +133,10 @@ static void note_failed(struct flow *flow)
     }
     flow->n_spared = 0;
     flow->n_trials++;
-    flow->trial_ns =
-        now_of(flow) + flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
+    flow->trial_ns = flow_trial_at(flow);
+    if (flow->trial_ns == WEFT_NEVER && trial->n_rails > 0) {
+        note_unrecovered(flow);
+    }
 }
 
 void flow_trial_progress(struct flow *flow)

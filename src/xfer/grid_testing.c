@@ -117,6 +117,7 @@ static struct conn_config conn_config(const struct grid *grid)
 
     conn_config_default(&config);
     config.qps_per_rail = grid->fabric.config.qps_per_rail;
+    config.policy = grid->fabric.config.policy;
     return config;
 }
 

@@ -196,5 +196,6 @@ void grid_free_traffic(struct grid *grid, struct grid_flow *flow)
     flow_invalidate(flow->in, t->received, 1);
     from->ops->free(from, t->sent);
     to->ops->free(to, t->received);
+    t->sent = t->received = NULL;
     t->n_messages = 0;
 }
