@@ -257,8 +257,8 @@ static enum diag_code code_of_recovery(void)
     return findings.items[0].entry->id;
 }
 
-/* The rail of p0 and p1 did not come back: the slot that it goes by has another GID, at either end. It
- * is told by its own name, also where that is `undetermined`. */
+/* The rail of p0 and p1 did not come back: the slot that it goes by has another GID, at either
+ * end. It is told by its own name, also where that is `undetermined`. */
 START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
 {
     struct diag_error *why = &scene.a->left_out[0];

@@ -9,9 +9,9 @@
 #define LISTENER_GIDS_MAX 2  /* connect.cc of 2.30.7: GIDs that the handle carries */
 #define GLOBAL_PREFIX_LEN 24 /* NCCL_IB_SUBNET_PREFIX_LEN; IPv6 is compared at 64 */
 
-/* NCCL 2.29 and later with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 and NCCL_IB_RESILIENCY_PORT_RECOVERY=1,
- * p2p_resiliency_recovery.cc: START_DELAY, ATTEMPTS_MAX, and ALIVE_MSG_TIMEOUT for an attempt; and
- * the queue pairs made ready again with the gidInfo of connect.cc. */
+/* NCCL 2.29 and later with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 and
+ * NCCL_IB_RESILIENCY_PORT_RECOVERY=1, p2p_resiliency_recovery.cc: START_DELAY, ATTEMPTS_MAX, and
+ * ALIVE_MSG_TIMEOUT for an attempt; the queue pairs get ready again with connect.cc's gidInfo. */
 const struct rdma_recovery rdma_nccl_recovery = {
     .fails_over = true,
     .keeps_rails = true,

@@ -258,7 +258,7 @@ START_TEST(a_moved_gid_is_found_by_value)
 }
 END_TEST
 
-/* Programs that keep the slot of before: nothing is looked up, neither before nor after the verb. */
+/* Programs that keep the slot of before: nothing is looked up, before the verb or after. */
 START_TEST(a_kept_slot_is_used_whatever_is_there)
 {
     fake_slot_set(device, 1, 3, "10.0.9.9", IBV_GID_TYPE_ROCE_V2);

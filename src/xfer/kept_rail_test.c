@@ -1,5 +1,5 @@
-/* Rails that fail and come back under a policy that keeps them as they were, as NCCL's port recovery
- * does: the slots of GIDs are not looked up again, and attempts are counted. */
+/* Rails that fail and come back under a policy that keeps them as they were, as NCCL's port
+ * recovery does: the slots of GIDs are not looked up again, and attempts are counted. */
 #include <check.h>
 #include <string.h>
 
