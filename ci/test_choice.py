@@ -37,6 +37,11 @@ def test_what_is_taken_is_near_the_best(scenario, kind):
 
 
 @pytest.mark.parametrize("kind", ALGORITHMS)
+def test_where_copies_and_reductions_add_up(kind):
+    check_choice("inside/nvswitch-8", kind, ("256KiB",))
+
+
+@pytest.mark.parametrize("kind", ALGORITHMS)
 @pytest.mark.parametrize("scenario", ["basic/triangle", "partial/ring-4", "partial/line-3", "partial/grid-2x4",
                                       "partial/dragonfly-9"])
 def test_over_cables_of_short_messages_too(scenario, kind):

@@ -32,6 +32,7 @@ struct demand {
     uint64_t reduced;    /* bytes that a rank reduces */
     bool is_ring;        /* hops of one flow overlap those of all others */
     bool is_one_lane;    /* all hops are on the busiest lane: its time is counted */
+    bool is_mixed;       /* messages of peers come in another order than reductions */
     uint32_t n_peers;    /* that a rank sends to, all at once */
 };
 
@@ -114,12 +115,19 @@ static weft_ps gap_ps(const struct coll_shape *shape, uint64_t slice)
     return slice < TRANSPORT_DIRECT_BYTES ? POST_PS : 0;
 }
 
+/* Of what the links and a GPU do with `n` messages from each of several peers: the first to be
+ * reduced may be the last of its peers' that the links carry. 0: one hides the other. */
+static weft_ps in_stages(weft_ps links, weft_ps gpu, weft_ps n)
+{
+    return later(links, gpu) + (n > 0 ? (links < gpu ? links : gpu) / n : 0);
+}
+
 static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand,
                        uint64_t slice)
 {
     const struct coll_shape *shape = demand->shape;
     uint64_t on_lane = share_of(demand->bytes, shape->load.share, 65536), on_gpu;
-    weft_ps hop, busy, messages, of_pair, reduced, launches;
+    weft_ps hop, busy, messages, of_pair, reduced, launches, on_gpu_ps;
 
     if (!shape->exists) {
         return INT64_MAX;
@@ -141,7 +149,9 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     on_gpu =
         demand->reduced + share_of(demand->bytes, copies_of(shape, slice)->within, 65536);
     launches = shape->load.is_inside ? in_slices(on_gpu, slice) * POST_PS : 0;
-    busy = later(busy, REDUCE_PS_PER_BYTE * clip(on_gpu) + launches);
+    on_gpu_ps = REDUCE_PS_PER_BYTE * clip(on_gpu) + launches;
+    busy = in_stages(busy, on_gpu_ps,
+                     demand->is_mixed && shape->load.is_inside ? of_pair : 0);
     hop += reduced;
     if (demand->is_ring) {
         busy = later(busy, demand->n_hops * hop) + hop;
@@ -208,6 +218,7 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
         demand->reduced = size;
         demand->n_peers = 2 * (mesh->n_ranks - 1);
         demand->is_one_lane = true;
+        demand->is_mixed = n > 2;
         return;
     case COLL_DOUBLING:
         along_shape(demand, &mesh->butterfly, size, 1, size);
@@ -224,6 +235,7 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
     along_shape(demand, &mesh->pairs, size, 1, size);
     demand->n_peers = mesh->n_ranks - 1;
     demand->is_one_lane = true;
+    demand->is_mixed = n > 2;
 }
 
 static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
@@ -244,6 +256,7 @@ static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
         along_shape(demand, &mesh->pairs, size / n, 1, size / n);
         demand->n_peers = mesh->n_ranks - 1;
         demand->is_one_lane = !mesh->pairs.load.is_inside; /* copies end together */
+        demand->is_mixed = reduces && n > 2;
     } else {
         along_shape(demand, &mesh->circulant, size, 1, size / n);
         demand->n_peers = mesh->n_ranks - 1;

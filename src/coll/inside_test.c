@@ -275,31 +275,38 @@ START_TEST(links_inside_cost_time)
 }
 END_TEST
 
-/* Two GPUs that reach each other: what is long goes straight over the link (24 GB/s); shorter
- * messages take steps, a second copy at 200 GB/s. */
-static weft_ps time_to_next(uint64_t n_bytes, bool is_direct)
+/* Of GPUs of one host that reach each other: what is long goes straight over the links (24 GB/s);
+ * shorter messages take steps, a second copy at 200 GB/s. */
+static weft_ps time_of_near(uint32_t n, enum coll_kind kind, uint64_t count,
+                            uint64_t slice, bool is_direct)
 {
-    const struct coll_job job = {
-        .kind = COLL_SEND_RECV, .dtype = WEFT_UINT8, .count = n_bytes};
+    const struct coll_job job = {.kind = kind, .dtype = WEFT_UINT8, .count = count};
     struct coll_inside *inside = &insides[0];
     struct coll_mesh mesh;
     weft_ps time;
 
-    *inside = (struct coll_inside){.n = 2};
-    inside->ranks = weft_calloc(2, sizeof(*inside->ranks));
-    inside->hops = weft_calloc(4, sizeof(*inside->hops));
-    for (uint32_t i = 0; i < 2; i++) {
+    *inside = (struct coll_inside){.n = n};
+    inside->ranks = weft_calloc(n, sizeof(*inside->ranks));
+    inside->hops = weft_calloc((size_t)n * n, sizeof(*inside->hops));
+    for (uint32_t i = 0; i < n; i++) {
         hosts[i] = 0;
         inside->ranks[i] = i;
-        inside->hops[1 + i] =
+    }
+    for (uint32_t i = 0; i < n * n; i++) {
+        inside->hops[i] =
             (struct coll_inside_hop){.kind = TRANSPORT_P2P, .is_direct = is_direct};
     }
     add_ways(inside);
-    make_mesh(1, 2, &mesh);
-    time = coll_cost_ps(&job, &mesh, COLL_DIRECT, n_bytes);
+    make_mesh(1, n, &mesh);
+    time = coll_cost_ps(&job, &mesh, COLL_DIRECT, slice);
     coll_mesh_fini(&mesh);
     coll_inside_fini(inside);
     return time;
+}
+
+static weft_ps time_to_next(uint64_t n_bytes, bool is_direct)
+{
+    return time_of_near(2, COLL_SEND_RECV, n_bytes, n_bytes, is_direct);
 }
 
 START_TEST(short_messages_pay_the_copy_out_of_the_steps)
@@ -314,6 +321,28 @@ START_TEST(short_messages_pay_the_copy_out_of_the_steps)
 }
 END_TEST
 
+/* Three GPUs, a message to each: an all_reduce does what an all_to_all of as large messages does,
+ * and both reductions, of which the last copy may be the first: 5 ps a byte and a launch each. Of
+ * the last hop it counts the reduction, not the copy, which its links' time holds; and it posts to
+ * a second peer. Of two messages to each, the copies of the second hide reductions of the first. Of
+ * two GPUs there is but one order. */
+START_TEST(reductions_come_on_top_of_copies)
+{
+    const weft_ps bytes = 3 << 16, on_link = bytes * 125 / 3;
+    uint64_t n = (uint64_t)bytes;
+
+    ck_assert_int_eq(time_of_near(3, COLL_ALL_REDUCE, n, n, true) -
+                         time_of_near(3, COLL_ALL_TO_ALL, 3 * n, n, true),
+                     2 * (5 * bytes + 100000) + 5 * bytes - on_link + 100000);
+    ck_assert_int_eq(time_of_near(3, COLL_ALL_REDUCE, n, n / 2, true) -
+                         time_of_near(3, COLL_ALL_TO_ALL, 3 * n, n / 2, true),
+                     5 * bytes + 2 * 100000 + (5 * bytes - on_link) / 2 + 100000);
+    ck_assert_int_eq(time_of_near(2, COLL_ALL_REDUCE, n, n, true) -
+                         time_of_near(2, COLL_ALL_TO_ALL, 2 * n, n, true),
+                     5 * bytes - on_link);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/inside");
@@ -324,6 +353,7 @@ int main(void)
     tcase_add_test(tcase, rings_follow_the_channels);
     tcase_add_test(tcase, links_inside_cost_time);
     tcase_add_test(tcase, short_messages_pay_the_copy_out_of_the_steps);
+    tcase_add_test(tcase, reductions_come_on_top_of_copies);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
