@@ -23,9 +23,10 @@ TIMEOUT_NS = 4096 << 16
 RETRIES_NS = 6 * TIMEOUT_NS
 # What a port or a stream tells; and what nobody does, until retries have run out.
 LIMIT_NS = FAULT_NS + 2 * SECOND_NS
-RETRIED_NS = FAULT_NS + 7 * TIMEOUT_NS + 3 * SECOND_NS // 2
+FAILOVER_NS = 3 * SECOND_NS  # how long a flow over software looks for another way
+RETRIED_NS = FAULT_NS + 7 * TIMEOUT_NS + FAILOVER_NS + SECOND_NS // 2
 # After a fault that no port tells of: one to two seconds of silence before a sign of life is asked
-# for, its retries, and the second in which a flow looks for another way.
+# for, its retries, and what a flow looks for another way.
 SILENT_NS = RETRIED_NS + 2 * SECOND_NS
 # The kernel keeps a queue pair for as long as its packets wait for a neighbour: three requests,
 # a second apart.

@@ -229,6 +229,8 @@ bool conn_path_is_judged(const struct weft_error *why);
  * knows: the same connection may come about when it is back. */
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
 
+/* Whether either end of a rail may stall (io_device_attr); false before rails are chosen. */
+bool conn_may_stall(const struct conn *conn);
 /* Ports of this host over which there would be more rails, if set-up was now: they were told as
  * inactive, are active, and face ports of the peer that are not in use, whatever became of those.
  * Policy weft's only; returns how many. */

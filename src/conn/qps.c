@@ -158,6 +158,16 @@ static bool may_stall(const struct conn *conn, uint32_t rail)
            conn->peer.ports[chosen->remote_port].may_stall;
 }
 
+bool conn_may_stall(const struct conn *conn)
+{
+    for (uint32_t rail = 0; rail < conn->n_rails; rail++) {
+        if (may_stall(conn, rail)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A NIC answers within microseconds: how long it does not is how long it is dead. */
 static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
 {

@@ -232,6 +232,36 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
+/* Neither end, the sender's or the receiver's is software, which on a busy machine takes longer
+ * than NICs to connect again: both ends know, and wait. */
+START_TEST(software_is_waited_for)
+{
+    weft_ns least = (_i == 0 ? 1 : 3) * FABRIC_S;
+    uint32_t flow;
+    weft_ns at;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 2});
+    for (uint32_t d = 0; d < 2 && _i > 0; d++) {
+        grid.fabric.hosts[_i - 1].rdma->attrs[d].may_stall = true;
+    }
+    flow = open_flow(0, 1, 1, &(uint32_t){UINT32_MAX}, &(uint32_t){65536}, FABRIC_S);
+    send_all(4000);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    grid_down(&grid, 0, 1, 0, FOR_GOOD);
+    grid_down(&grid, 0, 1, 1, FOR_GOOD);
+    at = fabric_now(&grid.fabric);
+    ck_assert(grid_run_until_dead(&grid, flow, 5 * FABRIC_S));
+    ck_assert_int_ge(fabric_now(&grid.fabric) - at, least);
+    ck_assert_int_lt(fabric_now(&grid.fabric) - at, least + FABRIC_S);
+    ck_assert_int_eq(
+        weft_error_value(flow_error(grid.flows[flow].out), "failover_ns")->number, least);
+    ck_assert_int_eq(
+        weft_error_value(flow_error(grid.flows[flow].in), "failover_ns")->number, least);
+    grid_close(&grid);
+}
+END_TEST
+
 /* The receiver gives a lane up, and its word is lost with the cable, while the sender waits for
  * nothing but a clear-to-send. */
 START_TEST(a_quiet_sender_notices)
@@ -411,6 +441,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_rail_that_set_up_left_out_comes_back, 0, 4);
     tcase_add_test(tcase, a_cable_flaps);
     tcase_add_test(tcase, nothing_is_left);
+    tcase_add_loop_test(tcase, software_is_waited_for, 0, 3);
     tcase_add_test(tcase, a_quiet_sender_notices);
     tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);
     tcase_add_test(tcase, a_relay_dies);

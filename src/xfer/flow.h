@@ -41,9 +41,10 @@ struct flow_config {
     uint32_t relay_buffers; /* per hop and lane: fragments a relay may hold, 1..; 8 */
     bool may_fail_over;     /* else a failed lane is the flow's end */
     weft_ns hysteresis_ns;  /* how long a better route must be there: 20 ms */
-    weft_ns failover_ns;    /* how long a flow may be without a lane: 30 s */
-    int task_kind;          /* of its connections' tasks */
-    void *user;             /* the owner's; never touched */
+    /* How long a flow may be without a lane: 30 s; at least 3 s with software at an end. */
+    weft_ns failover_ns;
+    int task_kind; /* of its connections' tasks */
+    void *user;    /* the owner's; never touched */
     /* Sender, or NULL: the way of a relayed lane that failed, before it is tried again, for a relay
      * may come back as another process. `via`: [FLOW_VIA_MAX]. AGAIN: there is none now. */
     weft_status (*reroute)(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],

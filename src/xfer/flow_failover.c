@@ -91,10 +91,18 @@ void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port)
     }
 }
 
+/* How long a flow that was up may be without a lane. */
+static weft_ns allowed_ns(const struct flow *flow)
+{
+    weft_ns allowed = flow->config.failover_ns;
+
+    return flow->may_stall && allowed < FLOW_STALL_NS ? FLOW_STALL_NS : allowed;
+}
+
 void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
                           struct conn_config *config)
 {
-    weft_ns left = flow->config.failover_ns;
+    weft_ns left = allowed_ns(flow);
     weft_ns way = FLOW_WAY_NS;
 
     for (uint32_t i = 0; i < flow->n_suspects && lane->n_via == 0; i++) {
@@ -204,7 +212,7 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
  * its peer may have had no other way to try. */
 weft_ns flow_patience(const struct flow *flow)
 {
-    weft_ns patience = flow->config.failover_ns;
+    weft_ns patience = allowed_ns(flow);
 
     return flow->was_up || patience > FLOW_SET_UP_NS ? patience : FLOW_SET_UP_NS;
 }
@@ -228,6 +236,7 @@ static weft_status give_up_waiting(struct flow *flow)
  * as good as lost. */
 static void note_rails(struct flow *flow, const struct flow_lane *lane)
 {
+    flow->may_stall = flow->may_stall || conn_may_stall(lane->conn);
     if (lane->n_via == 0 && lane->conn->n_rails > flow->n_rails_best) {
         flow->n_rails_best = lane->conn->n_rails;
     }

@@ -155,7 +155,8 @@ struct flow {
     struct conn *closing[2 * FLOW_LANES_MAX]; /* Owned: past ones */
     struct flow_lost lost[FLOW_PIECES];       /* receiver, in order */
 
-    bool was_up; /* some lane, ever */
+    bool was_up;    /* some lane, ever */
+    bool may_stall; /* some lane has software at an end, as far as is known */
     struct flow_suspect suspects[CONN_EXCLUDED_MAX];
     uint32_t n_suspects;
     /* Owned, or NULL: why the first port was left out before a lane was ever up, or one whose
@@ -238,6 +239,8 @@ weft_ns flow_patience(const struct flow *flow);
 
 /* The least patience with a flow that never had a lane. */
 #define FLOW_SET_UP_NS INT64_C(5000000000)
+/* ... and with one over software, which on a busy machine takes a second to connect again. */
+#define FLOW_STALL_NS INT64_C(3000000000)
 
 /* ---- flow_port.c ---- */
 /* Whether set-up failed for a port that is down, here or at the peer: it is worth another attempt
