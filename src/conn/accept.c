@@ -63,6 +63,17 @@ void client_start(struct client *client, struct io_env *env, struct io_stream *s
                client->tx, sizeof(client->tx));
 }
 
+struct client *client_find(struct client *clients, uint32_t n_clients,
+                           enum client_state state)
+{
+    for (uint32_t i = 0; i < n_clients; i++) {
+        if (clients[i].state == state) {
+            return &clients[i];
+        }
+    }
+    return NULL;
+}
+
 void client_fini(struct client *client, bool reset)
 {
     frame_close(&client->link, reset);

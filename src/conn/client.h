@@ -41,6 +41,9 @@ struct client {
 /* Takes over `stream`. */
 void client_start(struct client *client, struct io_env *env, struct io_stream *stream,
                   weft_ns deadline_ns);
+/* The first of `clients` in that state, or NULL. */
+struct client *client_find(struct client *clients, uint32_t n_clients,
+                           enum client_state state);
 /* One message further. WEFT_OK: look at the state (DONE: link and facts are to be taken over)
  * and step again; AGAIN: wait. */
 weft_status client_step(struct client *client, const struct client_identity *identity,

@@ -255,16 +255,12 @@ static struct client *find_victim(struct conn_listener *listener,
     return n == private->config.pending_max ? oldest : NULL;
 }
 
-static struct client *find_slot(struct conn_listener *listener)
+/* Whether the policy's program does not look at another client yet. */
+static bool is_deaf(const struct conn_listener_private *private)
 {
-    struct conn_listener_private *private = listener->private;
-
-    for (uint32_t i = 0; i < private->config.pending_max; i++) {
-        if (private->clients[i].state == CLIENT_NONE) {
-            return &private->clients[i];
-        }
-    }
-    return NULL;
+    return rdma_hears_one_client(private->config.policy) &&
+           client_find(private->clients, private->config.pending_max, CLIENT_HELLO) !=
+               NULL;
 }
 
 static void admit(struct conn_listener *listener, struct io_stream *stream)
@@ -282,13 +278,16 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
         weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
         refuse(listener, victim, &error);
     }
-    client = find_slot(listener);
+    client = client_find(private->clients, private->config.pending_max, CLIENT_NONE);
     if (client == NULL) { /* every slot is a member's */
         env->oob->close(stream, true);
         listener->counters.rejected++;
         return;
     }
-    client_start(client, env, stream, io_now(env) + private->config.authenticate_ns);
+    client_start(client, env, stream,
+                 rdma_hears_one_client(private->config.policy)
+                     ? WEFT_NEVER
+                     : io_now(env) + private->config.authenticate_ns);
     client->arrival = ++private->arrivals;
     listener->counters.pending++;
 }
@@ -320,7 +319,7 @@ static void accept_clients(struct conn_listener *listener)
     }
     private->resume_ns = 0;
     for (uint32_t i = 0; i < private->n_sockets; i++) {
-        for (int n = 0; n < ACCEPTS_PER_LOOK; n++) {
+        for (int n = 0; n < ACCEPTS_PER_LOOK && !is_deaf(private); n++) {
             struct io_stream *stream = NULL;
             int result = env->oob->accept(private->sockets[i], &listener->task, &stream);
 
@@ -425,8 +424,10 @@ void conn_listener_progress(struct conn_listener *listener)
 {
     struct conn_listener_private *private = listener->private;
     weft_ns next = WEFT_NEVER;
+    bool was_deaf;
 
     accept_clients(listener);
+    was_deaf = is_deaf(private);
     for (uint32_t i = 0; i < private->config.pending_max; i++) {
         struct client *client = &private->clients[i];
 
@@ -441,6 +442,9 @@ void conn_listener_progress(struct conn_listener *listener)
         next = private->resume_ns;
     }
     io_task_deadline(&listener->task, next);
+    if (was_deaf && !is_deaf(private)) {
+        io_task_wake(&listener->task); /* another may wait */
+    }
     weft_check(listener->counters.accepted + listener->counters.rejected +
                    listener->counters.pending ==
                listener->counters.clients);

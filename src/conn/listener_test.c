@@ -188,6 +188,37 @@ START_TEST(a_thousand_silent_clients_delay_nobody)
 }
 END_TEST
 
+/* As the mesh plugin: who says nothing keeps a member out until it goes, and no longer. */
+START_TEST(under_the_plugins_policy_silence_keeps_a_member_out)
+{
+    struct bed bed;
+    struct hand silent, half;
+    struct conn_listener *listener;
+
+    bed_open(&bed, &(struct bed_config){.seed = 36});
+    bed.conn.policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    bed_listen(&bed, 1);
+    listener = bed.hosts[1].listener;
+    hand_open(&silent, &bed);
+    hand_open(&half, &bed);
+    hand_write(&half, "WEFT", 4);
+    bed_connect(&bed, 0, 1);
+    ck_assert(!bed_run(&bed, 10 * BED_S, bed_all_up));
+    hand_check_counters(&bed, 1, 0, 0);
+    ck_assert_uint_eq(listener->counters.pending, 1);
+    hand_close(&silent);
+    ck_assert(!bed_run(&bed, 10 * BED_S, bed_all_up));
+    hand_check_counters(&bed, 2, 1, 0);
+    ck_assert_uint_eq(listener->counters.pending, 1);
+    hand_close(&half);
+    ck_assert(bed_run(&bed, BED_S, bed_all_up));
+    /* With the three tries that the member gave up meanwhile. */
+    hand_check_counters(&bed, 6, 5, 0);
+    ck_assert_uint_eq(listener->counters.accepted, 1);
+    bed_close(&bed);
+}
+END_TEST
+
 /* ---- authentication ---- */
 
 START_TEST(a_recorded_handshake_is_worth_nothing)
@@ -347,6 +378,7 @@ int main(void)
     tcase_add_loop_test(tcase, bad_headers_are_refused_before_anything_is_held, 0,
                         (int)WEFT_LENGTH(bad_headers));
     tcase_add_test(tcase, a_thousand_silent_clients_delay_nobody);
+    tcase_add_test(tcase, under_the_plugins_policy_silence_keeps_a_member_out);
     tcase_add_test(tcase, a_recorded_handshake_is_worth_nothing);
     tcase_add_test(tcase, nothing_is_made_before_the_proof);
     tcase_add_test(tcase, hello_names_the_listener);

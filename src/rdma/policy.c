@@ -107,6 +107,14 @@ uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)
     return policy == RDMA_POLICY_MESH_PLUGIN_2026_01 ? rdma_plugin_qpn(qpn) : qpn;
 }
 
+bool rdma_hears_one_client(enum rdma_policy policy)
+{
+    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    /* nccl-mesh-plugin 679a394: the thread that accepts a client reads its message with a recv
+     * that has no limit. */
+    return policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
+}
+
 void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
                          struct rdma_patience *patience)
 {

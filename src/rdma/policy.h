@@ -99,6 +99,10 @@ int rdma_gid_index(enum rdma_policy policy, const char *ib_gid_index,
  * mesh-plugin-2026-01: its lowest 16 bits. */
 uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
 
+/* Whether the policy's program looks at no other client of its listener before the one it took has
+ * said all of its HELLO, however long that takes: mesh-plugin-2026-01. */
+bool rdma_hears_one_client(enum rdma_policy policy);
+
 /* How patient a queue pair is: fields of ibv_modify_qp(3), rnr_retry 7 for ever. */
 struct rdma_patience {
     uint8_t timeout, retry_cnt, rnr_retry;

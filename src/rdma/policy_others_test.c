@@ -224,6 +224,15 @@ START_TEST(the_plugin_tells_16_bits_of_a_number)
 }
 END_TEST
 
+START_TEST(the_plugin_hears_one_client_at_a_time)
+{
+    for (int i = 0; i < RDMA_N_POLICIES; i++) {
+        ck_assert_int_eq(rdma_hears_one_client((enum rdma_policy)i),
+                         i == RDMA_POLICY_MESH_PLUGIN_2026_01);
+    }
+}
+END_TEST
+
 START_TEST(nccl_takes_what_the_list_of_hcas_names)
 {
     static const struct {
@@ -340,6 +349,7 @@ int main(void)
     tcase_add_test(others, the_plugin_falls_to_nic_0);
     tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);
     tcase_add_test(others, weft_and_port_recovery_fail_over_and_only_one_keeps_rails);
+    tcase_add_test(others, the_plugin_hears_one_client_at_a_time);
     tcase_add_test(others, the_plugin_loses_patience_if_told_so);
     tcase_add_test(others, nccl_takes_what_the_list_of_hcas_names);
     tcase_add_test(others, only_nccl_reads_the_list_of_hcas);
