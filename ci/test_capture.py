@@ -355,6 +355,8 @@ OTHERS = {
     # ... or behind a few, of 0.3 ms.
     "arp-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
     "carrier-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
+    "address-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
+    "peer-port-late": Options(timeout=14, window=16384, answer_ns=10 * MS, may_fail=True),
     "flap-moves-gid": Options(timeout=14, window=16384, may_fail=True),
     "transit": Options(timeout=14, window=16384, forwards={"iceberg"}),
 }

@@ -237,6 +237,10 @@ def test_what_a_rail_was_left_out_for_is_named():
     finding, = json.loads(run("arp-next-path", "--json"))["findings"]
     assert (finding["code"], finding["severity"]) == ("link.left_out", "warning")
     assert (finding["where"]["port"], finding["evidence"]["because"]) == ("p0", "link.vlan_mismatch")
+    assert finding["evidence"]["survived"] == 1
+    warning, = [line for line in run("arp-next-path").splitlines() if line.startswith("warning")]
+    assert warning.startswith("warning link.left_out at iceberg:p0")
+    assert warning.endswith("(because link.vlan_mismatch: weft explain link.vlan_mismatch); the job went on")
 
 
 def test_a_rail_that_was_left_out_is_tried_again():
@@ -265,6 +269,30 @@ def test_a_rail_without_carrier_at_set_up_joins_when_it_has_one():
                 if event == "failed" and values.get("phase") == "return"]
     assert len(returned) == 2 and min(returned) > tried[0][0]
     assert json.loads(run("carrier-late", "--json"))["findings"] == []
+
+
+@pytest.mark.parametrize("name,teller", [("address-late", ("titanic", "flow:1>0")),
+                                         ("peer-port-late", ("iceberg", "flow:0>1"))])
+def test_an_end_that_hears_of_no_event_is_told_of_a_late_port(name, teller):
+    """Only one end sees what came: its own flow tries after 20 ms, the other's when the notice is in."""
+    events = list(timed(name))
+    late = [(at, (host, what), values) for at, (host, what, event, values) in events if event == "late_port"]
+    assert late == [(1.5e9, teller, {"port": "p1"})]
+    tried = [(at, host, what, values) for at, (host, what, event, values) in events if event == "trial"]
+    sees, hears = teller[0], ({"titanic", "iceberg"} - {teller[0]}).pop()
+    assert [host for _, host, _, _ in tried] == [sees, hears]
+    assert tried[0][0] == 1.52e9 < tried[1][0] < 1.53e9
+    assert [values for _, _, _, values in tried] == [{"rails": "1", "of": "2", "failed": "0"}] * 2
+    returned = [at for at, (_, _, event, values) in events
+                if event == "failed" and values.get("phase") == "return"]
+    assert len(returned) == 2 and min(returned) > tried[0][0]
+    assert json.loads(run(name, "--json"))["findings"] == []
+
+
+def test_a_peers_port_that_never_has_carrier_is_not_tried():
+    sets = ["--set", "faults.0={on: \"iceberg:p1\", kind: down}", "--set", "jobs.0.all_reduce.bytes=20MiB",
+            "--set", "expect={result: pass, findings: []}"]
+    assert [event for _, _, event, _ in story("peer-port-late", *sets) if event in ("trial", "late_port")] == []
 
 
 def test_a_rail_that_never_has_carrier_is_not_tried():

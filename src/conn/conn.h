@@ -232,8 +232,8 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
 /* Whether either end of a rail may stall (io_device_attr); false before rails are chosen. */
 bool conn_may_stall(const struct conn *conn);
 /* Ports of this host over which there would be more rails, if set-up was now: they were told as
- * inactive, are active, and face ports of the peer that are not in use, whatever became of those.
- * Policy weft's only; returns how many. */
+ * inactive, or without the address, are active and have it, and face ports of the peer that are not
+ * in use, whatever became of those. Policy weft's only; returns how many. */
 uint32_t conn_late_ports(const struct conn *conn,
                          const struct rdma_port *out[CONN_RAILS_MAX]);
 

@@ -49,6 +49,43 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
            (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "route") == 0);
 }
 
+static bool has_rail_by(const struct conn *conn, const struct rdma_port *port)
+{
+    for (uint32_t r = 0; r < conn->n_rails; r++) {
+        if (conn->rails[r].port == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
+                    uint8_t type)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].type == type &&
+            memcmp(port->gids[i].gid.raw, gid->raw, sizeof(gid->raw)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a port that was told as it is the GIDs that were not: what else it has was no way to the peer,
+ * or not wanted. */
+static void keep_news(const struct rdma_port_facts *told, struct rdma_port_facts *now)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < now->n_gids; i++) {
+        if (!told->is_active || !has_gid(told, &now->gids[i].gid, now->gids[i].type)) {
+            now->gids[n++] = now->gids[i];
+        }
+    }
+    now->n_gids = n;
+    now->is_active = now->is_active && n > 0;
+}
+
 static bool has_rail_to(const struct conn *conn, uint32_t remote)
 {
     for (uint32_t r = 0; r < conn->n_rails; r++) {
@@ -57,6 +94,40 @@ static bool has_rail_to(const struct conn *conn, uint32_t remote)
         }
     }
     return false;
+}
+
+static bool has_address(const struct rdma_port_facts *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+
+        if (port->gids[i].prefix_len > 0 && !io_ip_is_link_local(&ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both ends of a cable may have their addresses late. A port of the peer that was told without one
+ * may have any by now: the peer has to be asked. */
+static uint32_t may_face(const struct conn *conn, const struct rdma_port_facts *local,
+                         const struct rdma_port **out)
+{
+    const struct conn_private *private = conn->private;
+    bool is_one_bare = false;
+
+    for (uint32_t i = 0; i < conn->peer.n_ports; i++) {
+        is_one_bare =
+            is_one_bare || (conn->peer.ports[i].is_active && !has_rail_to(conn, i) &&
+                            !has_address(&conn->peer.ports[i]));
+    }
+    for (uint32_t i = 0; is_one_bare && i < private->n_local; i++) {
+        if (local[i].is_active && has_address(&local[i])) {
+            *out = &conn->rdma->ports[private->local_ports[i]];
+            return 1;
+        }
+    }
+    return 0;
 }
 
 uint32_t conn_late_ports(const struct conn *conn,
@@ -79,7 +150,8 @@ uint32_t conn_late_ports(const struct conn *conn,
 
         local[i] = at < n_now ? now[at] : private->local[i];
         local[i].is_active =
-            at < n_now && now[at].is_active && !private->local[i].is_active;
+            at < n_now && now[at].is_active && !has_rail_by(conn, &rdma->ports[at]);
+        keep_news(&private->local[i], &local[i]);
     }
     for (uint32_t i = 0; i < conn->peer.n_ports; i++) {
         remote[i] = conn->peer.ports[i];
@@ -88,8 +160,9 @@ uint32_t conn_late_ports(const struct conn *conn,
     input.local = local;
     input.remote = remote;
     if (rdma_choose(&input, rails, CONN_RAILS_MAX - conn->n_rails, &n, &none) !=
-        WEFT_OK) {
-        return 0;
+            WEFT_OK ||
+        n == 0) {
+        return may_face(conn, local, out);
     }
     for (uint32_t i = 0; i < n; i++) {
         out[i] = &rdma->ports[private->local_ports[rails[i].local_port]];

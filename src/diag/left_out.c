@@ -23,6 +23,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     finding.is_survived = true;
     if (!is_about_recovery(&c)) {
         finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
+        diag_evidence_int(&finding, "survived", 1);
         diag_evidence_text(&finding, "because", because->code);
     }
     diag_say(out, &finding);

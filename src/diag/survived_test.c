@@ -241,6 +241,8 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
     because = &findings.items[0].evidence[findings.items[0].n_evidence - 1];
     ck_assert_str_eq(because->name, "because");
     ck_assert_str_eq(because->text, "host.kernel_memory");
+    ck_assert_str_eq(because[-1].name, "survived");
+    ck_assert_int_eq(because[-1].number, 1);
     /* A failure is told alone. */
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
               "wrong");

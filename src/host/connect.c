@@ -324,8 +324,9 @@ void host_device_event(struct host *host, uint32_t device,
     bool is_lost = event->type == IBV_EVENT_DEVICE_FATAL;
     struct weft_error ignored = {0};
 
-    if (host->rdma == NULL || (!is_lost && event->type != IBV_EVENT_PORT_ERR &&
-                               event->type != IBV_EVENT_PORT_ACTIVE)) {
+    if (host->rdma == NULL ||
+        (!is_lost && event->type != IBV_EVENT_PORT_ERR &&
+         event->type != IBV_EVENT_PORT_ACTIVE && event->type != IBV_EVENT_GID_CHANGE)) {
         return;
     }
     if (is_lost) {

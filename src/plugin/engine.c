@@ -391,7 +391,7 @@ static void take_event(struct engine *engine, uint32_t device,
     } else if (is_up || event->type == IBV_EVENT_PORT_ERR) {
         weft_log(engine->env->log, WEFT_LOG_WARN, "%s port %d %s", name, event->port,
                  is_up ? "is up" : "went down");
-    } else {
+    } else if (event->type != IBV_EVENT_GID_CHANGE) {
         return;
     }
     if (!is_lost && atomic_load(&engine->progress) == ENGINE_READY) {

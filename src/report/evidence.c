@@ -130,8 +130,7 @@ static void add_rows(const json_t *finding, struct weft_text *out)
     columns_fini(&columns);
 }
 
-/* Of `undetermined`: what it may be, and what would decide it. */
-static void add_candidates(const json_t *finding, struct weft_text *out)
+void report_candidates(const json_t *finding, struct weft_text *out)
 {
     const json_t *evidence = json_object_get(finding, "evidence");
     char decide[64];
@@ -159,5 +158,5 @@ void report_evidence(const json_t *finding, struct weft_text *out)
     add_items(finding, SIDE_ONE, "  seen   ", out);
     add_items(finding, SIDE_ALIKE, "  both   ", out);
     add_rows(finding, out);
-    add_candidates(finding, out);
+    report_candidates(finding, out);
 }

@@ -146,7 +146,7 @@ static void add_again(const json_t *findings, size_t i, struct weft_text *out)
     }
 }
 
-/* Nothing failed of it: one line. */
+/* Nothing failed of it: one line, the numbers or, where another finding is the cause, that. */
 static void add_survived(const json_t *finding, const struct report_style *style,
                          struct weft_text *out)
 {
@@ -154,6 +154,7 @@ static void add_survived(const json_t *finding, const struct report_style *style
     const char *before = "";
     const char *key;
     json_t *value;
+    const char *because = json_read_text(evidence, "because", NULL);
 
     weft_text_add(out, "\n%swarning%s %s%s%s", style->warn, style->off, style->bold,
                   json_read_text(finding, "code", "?"), style->off);
@@ -161,13 +162,17 @@ static void add_survived(const json_t *finding, const struct report_style *style
     weft_text_add(out, ": %s (", json_read_text(finding, "cause", "?"));
     json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
     {
-        if (json_is_integer(value) && strcmp(key, "survived") != 0) {
+        if (because == NULL && json_is_integer(value) && strcmp(key, "survived") != 0) {
             weft_text_add(out, "%s%s %lld", before, key,
                           (long long)json_integer_value(value));
             before = ", ";
         }
     }
+    if (because != NULL) {
+        weft_text_add(out, "because %s: weft explain %s", because, because);
+    }
     weft_text_add(out, "); the job went on\n");
+    report_candidates(finding, out);
 }
 
 static void add_sentence(const char *label, const char *sentence, struct weft_text *out)

@@ -85,7 +85,8 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
 /* A device of this host is gone for good (rdma_lose_device was called): lanes that use it end, and
  * go on over what is left, if the flow may fail over; where nothing is left the flow is dead. */
 void flow_device_lost(struct flow *flow, uint32_t device);
-/* Either, as `event` of `device` says: PORT_ACTIVE, PORT_ERR or DEVICE_FATAL. */
+/* Either, as `event` of `device` says: PORT_ACTIVE, PORT_ERR or DEVICE_FATAL; or
+ * GID_CHANGE: a port may have the address that it had not. rdma_refresh was called. */
 void flow_device_event(struct flow *flow, uint32_t device,
                        const struct io_async_event *event);
 /* Orderly end: progress until flow_is_closed. Requests are forgotten. */

@@ -306,6 +306,9 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     }
     flow->was_up = true;
     note_rails(flow, lane);
+    if (lane->n_via == 0) {
+        flow->has_late_port = false; /* a notice of another epoch may have been lost */
+    }
     flow_expect_rails(flow, lane);
     flow->trial_ns = WEFT_NEVER;
     if (lane->n_via == 0 && lane->conn->n_rails < flow->n_rails_best) {

@@ -170,17 +170,50 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
     return true;
 }
 
+/* The receiver's port came up, or has the address: no event tells the sender. */
+static void tell_late(struct flow *flow, const struct rdma_port *port)
+{
+    struct io_env *env = flow->rdma->env;
+    char object[32];
+
+    if (port != NULL && !flow->has_late_port) {
+        flow->must_tell_late = true;
+        weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from,
+                    flow->config.to);
+        weft_trace_event(env->trace, io_now(env), env->name, object, "late_port",
+                         "port=%s", port->name);
+    }
+    flow->has_late_port = port != NULL;
+}
+
+void flow_hear_late(struct flow *flow, const struct flow_lane *lane)
+{
+    uint32_t n_rails = lane->conn->n_rails + 1;
+
+    /* What this end knows of by itself keeps its own pauses: a port may flap. */
+    if (flow->config.may_fail_over && n_rails <= CONN_RAILS_MAX &&
+        n_rails > flow->n_rails_best) {
+        flow->n_rails_best = n_rails;
+        flow->trial_ns = io_now(flow->rdma->env) + flow->config.hysteresis_ns;
+    }
+}
+
 void flow_expect_rails(struct flow *flow, const struct flow_lane *lane)
 {
     const struct conn_config *config = &flow->config.conn;
     const struct rdma_port *ports[CONN_RAILS_MAX];
     uint32_t n_rails = lane->conn->n_rails, n;
 
-    /* Who sends tries; who receives has nothing to make up for before a rail was there. */
-    if (lane->n_via > 0 || !flow->config.is_sender) {
+    if (lane->n_via > 0 || !flow->config.may_fail_over) {
         return;
     }
     n = conn_late_ports(lane->conn, ports);
+    /* Who sends tries; who receives has nothing to make up for before a rail was there, and tells
+     * who sends. */
+    if (!flow->config.is_sender) {
+        tell_late(flow, n > 0 ? ports[0] : NULL);
+        return;
+    }
     for (uint32_t i = 0; i < n; i++) {
         if (!conn_excludes(config, ports[i]->device_index, ports[i]->port)) {
             flow_suspect(flow, ports[i]->device_index, ports[i]->port, false);
@@ -256,6 +289,27 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
     }
 }
 
+/* A port that had no address may have one now. */
+static void gids_event(struct flow *flow)
+{
+    uint32_t n_before = flow->n_rails_best;
+
+    if (!flow->config.may_fail_over || flow->is_closing ||
+        flow->error.status != WEFT_OK) {
+        return;
+    }
+    flow->n_looks++;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].state == FLOW_LANE_UP) {
+            flow_expect_rails(flow, &flow->lanes[i]);
+            io_task_wake(&flow->lanes[i].conn->task);
+        }
+    }
+    if (flow->n_rails_best > n_before) {
+        flow->trial_ns = io_now(flow->rdma->env) + flow->config.hysteresis_ns;
+    }
+}
+
 /* Its ports are inactive in what this end tells from now on, so that neither end chooses them. */
 void flow_device_lost(struct flow *flow, uint32_t device)
 {
@@ -284,6 +338,8 @@ void flow_device_event(struct flow *flow, uint32_t device,
 {
     if (event->type == IBV_EVENT_DEVICE_FATAL) {
         flow_device_lost(flow, device);
+    } else if (event->type == IBV_EVENT_GID_CHANGE) {
+        gids_event(flow);
     } else {
         flow_port_event(flow, device, event->port, event->type == IBV_EVENT_PORT_ACTIVE);
     }

@@ -148,6 +148,8 @@ struct flow {
     uint32_t base;        /* all before are complete; modulo 2^20 */
     uint32_t told;        /* receiver: `base` as last told to the sender */
     bool must_tell;       /* ... even if it is the same */
+    bool has_late_port;   /* receiver: would have more rails, if set-up was now */
+    bool must_tell_late;  /* ... and the sender was not told */
     uint32_t n_receives;  /* receiver: not given back yet */
     uint32_t n_lost;
     struct flow_config config; /* its via pointers are not used */
@@ -201,6 +203,8 @@ static inline bool flow_is_noticed(const struct flow *flow, const struct flow_la
 {
     return lane->n_via > 0 || flow->config.n_lanes > 1 || lane->epoch > 1;
 }
+/* What a notice says beside the base: the receiver has a port that no rail uses, and could. */
+#define FLOW_NOTICE_LATE (UINT32_C(1) << XFER_MESSAGE_BITS)
 void flow_counters_keep(struct flow *flow, const struct xfer *xfer);
 /* The flow cannot go on: names both ends in flow->error, unless it has one. */
 weft_status flow_give_up(struct flow *flow, const struct weft_error *why);
@@ -268,8 +272,11 @@ struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
 /* When the next trial is due, after a failure or a trial now; WEFT_NEVER: all are used up. */
 weft_ns flow_trial_at(const struct flow *flow);
-/* Rails that this lane's set-up had no port for, and that it could have now: on trial. */
+/* Rails that this lane's set-up had no port for, and that it could have now: on trial. The
+ * receiver tells the sender. */
 void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
+/* The sender was told so. */
+void flow_hear_late(struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;

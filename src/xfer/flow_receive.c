@@ -82,22 +82,46 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Tells the sender how far it is, where an ACK does not. */
-static weft_status tell(struct flow *flow)
+/* Which lane has the next notice: of ports only that tells whose ports they are. */
+static struct flow_lane *lane_to_tell(struct flow *flow)
 {
-    if (flow->base == flow->told && !flow->must_tell) {
-        return WEFT_OK;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP && flow->must_tell_late && lane->n_via == 0) {
+            return lane;
+        }
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
         if (lane->state == FLOW_LANE_UP && flow_is_noticed(flow, lane)) {
-            flow->told = flow->base;
-            flow->must_tell = false;
-            return xfer_notify(lane->xfer, flow->base);
+            return lane;
         }
     }
-    return WEFT_OK;
+    return NULL;
+}
+
+/* Tells the sender how far it is, where an ACK does not, and of a port that may join. */
+static weft_status tell(struct flow *flow)
+{
+    struct flow_lane *lane;
+    uint32_t late = 0;
+
+    if (flow->base == flow->told && !flow->must_tell && !flow->must_tell_late) {
+        return WEFT_OK;
+    }
+    lane = lane_to_tell(flow);
+    if (lane == NULL) {
+        return WEFT_OK;
+    }
+    if (lane->n_via == 0) {
+        late = flow->has_late_port ? FLOW_NOTICE_LATE : 0;
+        flow->must_tell_late = false;
+    }
+    flow->told = flow->base;
+    flow->must_tell = false;
+    return xfer_notify(lane->xfer, flow->base | late);
 }
 
 weft_status flow_receive_progress(struct flow *flow, struct flow_lane *lane)

@@ -199,7 +199,10 @@ weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane)
     weft_status status = xfer_progress(lane->xfer);
 
     if (status == WEFT_OK && xfer_notice(lane->xfer, &base)) {
-        flow_send_base(flow, base);
+        flow_send_base(flow, base & XFER_MESSAGE_MASK);
+        if ((base & FLOW_NOTICE_LATE) != 0 && lane->n_via == 0) {
+            flow_hear_late(flow, lane);
+        }
     }
     harvest(flow, lane);
     while (status == WEFT_OK &&

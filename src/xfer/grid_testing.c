@@ -68,19 +68,20 @@ static void on_event(struct fabric *fabric, uint32_t host)
     struct rdma_async event;
 
     while (rdma_async_next(rdma, &event)) {
-        if (event.scope != RDMA_ASYNC_PORT || event.port == NULL) {
+        if ((event.scope != RDMA_ASYNC_PORT && event.scope != RDMA_ASYNC_GIDS) ||
+            event.port == NULL) {
             continue;
         }
         ck_assert_int_eq(rdma_refresh(rdma, &error), WEFT_OK);
         for (uint32_t i = 0; i < grid->n_flows && !grid->no_port_events; i++) {
             struct grid_flow *flow = &grid->flows[i];
-            bool is_up = event.type == IBV_EVENT_PORT_ACTIVE;
+            struct io_async_event told = {.type = event.type, .port = event.port->port};
 
             if (flow->from == host && flow->out != NULL) {
-                flow_port_event(flow->out, event.device_index, event.port->port, is_up);
+                flow_device_event(flow->out, event.device_index, &told);
             }
             if (flow->to == host && flow->in != NULL) {
-                flow_port_event(flow->in, event.device_index, event.port->port, is_up);
+                flow_device_event(flow->in, event.device_index, &told);
             }
         }
     }

@@ -138,6 +138,93 @@ START_TEST(each_of_two_rails_comes_back_by_itself)
 }
 END_TEST
 
+static void address(uint32_t host, enum world_fault_kind kind, const struct io_ip *ip)
+{
+    struct world_fault fault = {.kind = kind,
+                                .host = host,
+                                .has_port = true,
+                                .port = grid_port(&grid, host, 1 - host, 1),
+                                .address = {.ip = *ip, .prefix_len = 24}};
+
+    grid_fault(&grid, &fault);
+}
+
+/* The second port's address, as the fabric gave it. */
+static struct io_ip address_of(uint32_t host)
+{
+    const struct rdma *rdma = grid.fabric.hosts[host].rdma;
+    const struct rdma_port *port = &rdma->ports[grid_port(&grid, host, 1 - host, 1)];
+
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+
+        if (port->gids[i].prefix_len > 0 && !io_ip_is_link_local(&ip)) {
+            return ip;
+        }
+    }
+    ck_abort_msg("no address");
+}
+
+/* One of two cables has no address at the sender's end, at the receiver's, or at neither, while the
+ * flow comes up. With its address, or the second one, it is tried, and carries data. */
+START_TEST(a_rail_without_address_at_set_up_joins)
+{
+    bool is_late[2] = {_i != 1, _i != 0};
+    struct io_ip ips[2];
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = triplets, .n_cables = 2});
+    for (uint32_t host = 0; host < 2; host++) {
+        ips[host] = address_of(host);
+        if (is_late[host]) {
+            address(host, WORLD_FAULT_ADDR_DEL, &ips[host]);
+        }
+    }
+    grid_step_for(&grid, FABRIC_MS);
+    open_flow();
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    ck_assert_uint_eq(n_rails(), 1);
+    grid_step_for(&grid, 10 * FABRIC_S);
+    ck_assert_uint_eq(counters().epochs, 1); /* not waited for, nor tried */
+    ck_assert_uint_eq(n_rails(), 1);
+    for (uint32_t host = 0; host < 2; host++) {
+        if (is_late[host]) {
+            address(host, WORLD_FAULT_ADDR_ADD, &ips[host]);
+        }
+    }
+    ck_assert(run_until_rails(2, _i == 2 ? 3 * FABRIC_S : 50 * FABRIC_MS));
+    ck_assert_uint_eq(counters().returns, 1);
+    ck_assert_uint_eq(counters().failovers, 0);
+    ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
+    send_all();
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* An address that is of no use to the peer changes nothing. */
+START_TEST(an_address_of_elsewhere_is_no_rail)
+{
+    struct io_ip ip;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = triplets, .n_cables = 2});
+    ip = address_of((uint32_t)_i);
+    address((uint32_t)_i, WORLD_FAULT_ADDR_DEL, &ip);
+    grid_step_for(&grid, FABRIC_MS);
+    open_flow();
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    ip.bytes[12] = 77;
+    address((uint32_t)_i, WORLD_FAULT_ADDR_ADD, &ip);
+    grid_step_for(&grid, 60 * FABRIC_S);
+    ck_assert_uint_eq(counters().epochs, 1);
+    ck_assert_uint_eq(n_rails(), 1);
+    send_all();
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("xfer/late rails");
@@ -147,5 +234,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, a_rail_without_carrier_at_set_up_joins, 0, 6);
     tcase_add_loop_test(tcase, each_of_two_rails_comes_back_by_itself, 0, 4);
+    tcase_add_loop_test(tcase, a_rail_without_address_at_set_up_joins, 0, 3);
+    tcase_add_loop_test(tcase, an_address_of_elsewhere_is_no_rail, 0, 2);
     return suite_run(suite);
 }
