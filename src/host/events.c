@@ -64,15 +64,26 @@ weft_status host_take_events(struct host *host)
     for (uint32_t i = 0; i < env->n_devices; i++) {
         struct io_device *device = env->devices[i];
         struct io_async_event event;
+        struct io_async_event gids;
+        bool has_gids = false;
 
         while (device->ops->async_event(device, &event) == 0) {
             weft_trace_event(env->trace, io_now(env), env->name, device->name, "async",
                              "type=%d port=%d", (int)event.type, (int)event.port);
-            host_device_event(host, i, &event);
             keep(host, i, &event);
+            if (event.type == IBV_EVENT_GID_CHANGE) {
+                gids = event;
+                has_gids = true;
+                continue;
+            }
+            host_device_event(host, i, &event);
             if (event.type == IBV_EVENT_DEVICE_FATAL && status == WEFT_OK) {
                 status = check_devices(host, i);
             }
+        }
+        /* All tables are read again, once for however many events. */
+        if (has_gids) {
+            host_device_event(host, i, &gids);
         }
     }
     return status;

@@ -409,9 +409,20 @@ static void take_events(struct engine *engine)
     for (uint32_t i = 0; i < engine->env->n_devices; i++) {
         struct io_device *device = engine->env->devices[i];
         struct io_async_event event;
+        struct io_async_event gids;
+        bool has_gids = false;
 
         while (device->ops->async_event(device, &event) == 0) {
-            take_event(engine, i, &event);
+            if (event.type == IBV_EVENT_GID_CHANGE) {
+                gids = event;
+                has_gids = true;
+            } else {
+                take_event(engine, i, &event);
+            }
+        }
+        /* All tables are read again, once for however many events. */
+        if (has_gids) {
+            take_event(engine, i, &gids);
         }
     }
 }
