@@ -60,6 +60,13 @@ def device_failed(rng):
                                        "modify_qp"]), [5], [1, 2], "device.failed")
 
 
+def device_survived(rng):
+    """A device of two says that it is gone, and the other carries all."""
+    mesh = Mesh(rng, "weft").shape("double").long()
+    mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="device_fatal")
+    return mesh, {"device.failed"}
+
+
 def gid_no_netdev(rng):
     """modify to RTR: the GID's netdev is not there (macvlan, another namespace)."""
     mesh = one_cable(rng)

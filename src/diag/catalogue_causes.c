@@ -292,9 +292,8 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/nic/hns-mailbox-timeout.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_HOST,
-        .cause = "the device itself failed: a verb ended with errno 5, or its command "
-                 "was not answered "
-                 "(16, 110)",
+        .cause = "the device itself failed: it said so, a verb ended with errno 5, or a "
+                 "command was not answered (16, 110)",
         .remedy =
             "look at the kernel's log for the driver's word (firmware, AER, reset), and "
             "take the host out until it is reset",

@@ -99,7 +99,8 @@ struct diag_error {
 /* An async event of a device. */
 struct diag_event {
     char type[32]; /* "port_error", "port_active", "gid_change", "device_fatal", ... */
-    char port[DIAG_NAME_BYTES];
+    char port[DIAG_NAME_BYTES];   /* "": of none, or unknown */
+    char device[DIAG_NAME_BYTES]; /* of what is about no port */
     weft_ns at_ns;
 };
 

@@ -166,6 +166,7 @@ static json_t *encode_events(const struct diag_host *host)
 
         put_text(event, "type", host->events[i].type);
         put_text(event, "port", host->events[i].port);
+        put_text(event, "device", host->events[i].device);
         put_int(event, "at_ns", host->events[i].at_ns);
         json_array_append_new(events, event);
     }

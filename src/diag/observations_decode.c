@@ -244,6 +244,7 @@ static void decode_event(struct cursor *at, const json_t *object, struct diag_ev
 {
     get_text(at, object, "type", out->type, sizeof(out->type));
     get_text(at, object, "port", out->port, sizeof(out->port));
+    get_text(at, object, "device", out->device, sizeof(out->device));
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
 }
 

@@ -1,6 +1,6 @@
-/* What a job lived through: frames that had to be repeated, a carrier that went and came back. Told
- * as warnings where nothing failed, and only from evidence that leaves no other reading: what may
- * hide another cause must be known to be none. */
+/* What a job lived through: frames that had to be repeated, a carrier that went and came back, a
+ * device that is gone. Told as warnings where nothing failed, and only from evidence that leaves no
+ * other reading: what may hide another cause must be known to be none. */
 #include <string.h>
 
 #include "diag/private.h"
@@ -117,6 +117,25 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
     diag_say(out, &finding);
 }
 
+/* It says so itself: whoever else has a way goes on without it. */
+static void inspect_devices(const struct diag_host *host, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+        struct diag_finding finding = {.entry = diag_entry(DIAG_DEVICE_FAILED),
+                                       .severity = DIAG_WARNING,
+                                       .is_survived = true};
+
+        if (strcmp(event->type, "device_fatal") == 0 && event->device[0] != '\0') {
+            diag_name_place(&finding, host->name, "", "");
+            diag_evidence_int(&finding, "survived", 1);
+            diag_evidence_text(&finding, "device", event->device);
+            diag_evidence_text(&finding, "event", event->type);
+            diag_say(out, &finding);
+        }
+    }
+}
+
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out)
 {
     if (diag_has_failed(input)) {
@@ -125,6 +144,7 @@ void diag_inspect_survived(const struct diag_input *input, struct diag_findings 
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         const struct diag_host *host = &input->hosts[i];
 
+        inspect_devices(host, out);
         for (uint32_t k = 0; k < host->n_uses; k++) {
             struct rail rail = {.host = host, .use = &host->uses[k]};
 

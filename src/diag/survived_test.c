@@ -219,6 +219,35 @@ START_TEST(a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of)
 }
 END_TEST
 
+/* What a device says of itself is told with its name, by whose it is; of what it is not known
+ * nothing is. */
+START_TEST(a_device_that_is_gone_is_told)
+{
+    struct diag_event *event = &scene.a->events[scene.a->n_events++];
+    const struct diag_finding *finding = NULL;
+
+    *event = (struct diag_event){.type = "device_fatal", .device = "p1"};
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    ck_assert_uint_eq(count_findings(), 1);
+    finding = &findings.items[0];
+    ck_assert_str_eq(finding->entry->code, "device.failed");
+    ck_assert_int_eq(finding->severity, DIAG_WARNING);
+    ck_assert(finding->is_survived);
+    ck_assert_str_eq(finding->host, "titanic");
+    ck_assert_str_eq(finding->peer, "");
+    ck_assert_str_eq(finding->evidence[0].name, "survived");
+    ck_assert_str_eq(finding->evidence[1].name, "device");
+    ck_assert_str_eq(finding->evidence[1].text, "p1");
+    ck_assert_str_eq(finding->evidence[2].text, "device_fatal");
+    event->device[0] = '\0';
+    ck_assert_uint_eq(count_findings(), 0);
+    *event = (struct diag_event){.device = "p1"};
+    ck_assert_uint_eq(count_findings(), 0);
+    *event = (struct diag_event){.type = "comm_est", .device = "p1"};
+    ck_assert_uint_eq(count_findings(), 0);
+}
+END_TEST
+
 /* A probe over titanic's other port had no answer, and the job went over p0. */
 START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 {
@@ -357,6 +386,7 @@ int main(void)
     tcase_add_test(tests, nothing_is_told_where_something_is_not_known);
     tcase_add_test(tests, a_slot_is_narrow_by_what_it_could_and_should);
     tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
+    tcase_add_test(tests, a_device_that_is_gone_is_told);
     tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
     tcase_add_test(tests,
                    a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);

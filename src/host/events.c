@@ -15,6 +15,9 @@ void host_hear_of_ends(struct host *host)
 
 static const char *name_of(const struct host *host, uint32_t device, uint8_t port)
 {
+    if (port == 0) {
+        return host->env->devices[device]->name;
+    }
     for (uint32_t i = 0; host->rdma != NULL && i < host->rdma->n_ports; i++) {
         if (host->rdma->ports[i].device_index == device &&
             host->rdma->ports[i].port == port) {

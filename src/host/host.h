@@ -114,7 +114,7 @@ struct host_event {
     enum ibv_event_type type;
     uint32_t device; /* index into env->devices */
     uint8_t port;    /* from 1, or 0 */
-    char name[40];   /* of the port; "" if it is about none */
+    char name[40];   /* of the port; of the device if it is about none */
     weft_ns at_ns;
 };
 #define HOST_EVENTS_MAX 64

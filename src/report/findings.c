@@ -146,7 +146,7 @@ static void add_again(const json_t *findings, size_t i, struct weft_text *out)
     }
 }
 
-/* Nothing failed of it: one line, the numbers or, where another finding is the cause, that. */
+/* Nothing failed of it: one line, what was seen or, where another finding is the cause, that. */
 static void add_survived(const json_t *finding, const struct report_style *style,
                          struct weft_text *out)
 {
@@ -162,11 +162,17 @@ static void add_survived(const json_t *finding, const struct report_style *style
     weft_text_add(out, ": %s (", json_read_text(finding, "cause", "?"));
     json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
     {
-        if (because == NULL && json_is_integer(value) && strcmp(key, "survived") != 0) {
-            weft_text_add(out, "%s%s %lld", before, key,
-                          (long long)json_integer_value(value));
-            before = ", ";
+        char number[24];
+
+        /* The ports are in the place. */
+        if (because != NULL || strcmp(key, "survived") == 0 ||
+            strstr(key, "_port") != NULL || json_is_null(value)) {
+            continue;
         }
+        weft_format(number, sizeof(number), "%lld", (long long)json_integer_value(value));
+        weft_text_add(out, "%s%s %s", before, key,
+                      json_is_string(value) ? json_string_value(value) : number);
+        before = ", ";
     }
     if (because != NULL) {
         weft_text_add(out, "because %s: weft explain %s", because, because);

@@ -47,7 +47,11 @@ static void observe_events(const struct host *host, struct diag_host *out)
 
         weft_format(to->type, sizeof(to->type), "%s",
                     event_name(event->type, other, sizeof(other)));
-        weft_format(to->port, sizeof(to->port), "%s", event->name);
+        if (event->port != 0) {
+            weft_format(to->port, sizeof(to->port), "%s", event->name);
+        } else {
+            weft_format(to->device, sizeof(to->device), "%s", event->name);
+        }
         to->at_ns = event->at_ns;
     }
 }
