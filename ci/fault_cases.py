@@ -187,8 +187,7 @@ SOFT = BOTH + ["calls/c18-proxy-accept-refused", "field/s22-gid-versions", "fiel
 RXE = BOTH + ["calls/c70-slow-rank", "faults/corrupt", "faults/duplicate", "faults/reorder"]
 # A device that goes while devices are looked for fails its host's start, which is another case: in real
 # time a millisecond may be then, three seconds are in the middle of so long a job.
-IN_MID_JOB = {"scenarios/calls/c40-device-gone.yaml":
-              ["faults.0.at=3s", "jobs=[{all_reduce: {bytes: 1MiB, repeat: 500}}]"]}
+IN_MID_JOB = {"scenarios/calls/c40-device-gone.yaml": {"soft": 6000, "rxe": 1500}}
 # Scenarios that run there in tests of their own.
 ELSEWHERE = {"partial/ring-4": ["soft", "rxe"],           # ci/test_parity.py
              "faults/silent-one-way": ["rxe"],            # the same

@@ -12,7 +12,7 @@ from fault_page import ROOT, WEFT, sets_in_real_time
 def shell_of(name):
     """Runs a scenario; says which it was, and the end of what it said, if it does not end so."""
     path = f"scenarios/{name}.yaml"
-    sets = " ".join(f"--set '{text}'" for text in sets_in_real_time(path))
+    sets = " ".join(f"--set '{text}'" for text in sets_in_real_time(path, "rxe"))
     return (f"said=$({Path(WEFT).resolve()} run --backend rxe {path} {sets} 2>&1) || "
             f"{{ echo 'not as on sim: {name}'; echo \"$said\" | tail -n 30; }}; ")
 
