@@ -64,6 +64,9 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
     told = {
         ("rnu",): "weft: no such verb: rnu; did you mean 'run'?",
         ("run", "--sed", "3"): "weft run: no such flag: --sed; did you mean --seed?",
+        ("run", "--sed=3"): "weft run: no such flag: --sed=3; did you mean --seed?",
+        ("run", "--j=3"): "weft run: several flags begin so: --j=3",
+        ("run", "--" + "z" * 200): "weft run: no such flag: --" + "z" * 38 + "...",
         ("run", "x.yaml", "--zzzzzzzz"): "weft run: no such flag: --zzzzzzzz",
         ("run", "--j", "3"): "weft run: several flags begin so: --j",
         ("run", "--quiet=3"): "weft run: --quiet: takes no value",

@@ -406,6 +406,7 @@ static bool refuse(const char *verb, const char *word, int outcome)
     const char *names[WEFT_LENGTH(specs)];
     const char *nearest;
     char quoted[DIAGNOSE_QUOTE_BYTES];
+    char name[64]; /* without "--", and without a value */
     size_t begin_so = 0;
     size_t n = 0;
 
@@ -417,13 +418,14 @@ static bool refuse(const char *verb, const char *word, int outcome)
         fprintf(stderr, "weft %s: no such flag: -%c\n", verb, optopt);
         return false;
     }
+    weft_format(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
         if (verb_takes(&specs[i], verb)) {
             names[n++] = specs[i].name;
-            begin_so += strncmp(specs[i].name, word + 2, strlen(word + 2)) == 0;
+            begin_so += strncmp(specs[i].name, name, strlen(name)) == 0;
         }
     }
-    nearest = begin_so > 1 ? NULL : diagnose_nearest(word + 2, names, n);
+    nearest = begin_so > 1 ? NULL : diagnose_nearest(name, names, n);
     fprintf(stderr, "weft %s: %s: %s%s%s%s\n", verb,
             begin_so > 1 ? "several flags begin so" : "no such flag",
             diagnose_quote(word, quoted), nearest != NULL ? "; did you mean --" : "",

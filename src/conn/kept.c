@@ -38,13 +38,9 @@ void conn_keep(const struct conn *conn, struct conn_kept *out)
 static uint32_t place_of(const struct rdma_port_facts *port, const union ibv_gid *gid,
                          enum ibv_gid_type type)
 {
-    for (uint32_t g = 0; g < port->n_gids; g++) {
-        if (port->gids[g].type == (uint8_t)type &&
-            memcmp(port->gids[g].gid.raw, gid->raw, sizeof(gid->raw)) == 0) {
-            return g;
-        }
-    }
-    return 0;
+    uint32_t at = conn_find_gid(port, gid, (uint8_t)type);
+
+    return at == UINT32_MAX ? 0 : at;
 }
 
 static bool find_ports(const struct conn *conn, uint32_t kept, struct rdma_rail *out)

@@ -59,18 +59,6 @@ static bool has_rail_by(const struct conn *conn, const struct rdma_port *port)
     return false;
 }
 
-static bool has_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
-                    uint8_t type)
-{
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        if (port->gids[i].type == type &&
-            memcmp(port->gids[i].gid.raw, gid->raw, sizeof(gid->raw)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Of a port that was told as it is the GIDs that were not: what else it has was no way to the peer,
  * or not wanted. */
 static void keep_news(const struct rdma_port_facts *told, struct rdma_port_facts *now)
@@ -78,7 +66,8 @@ static void keep_news(const struct rdma_port_facts *told, struct rdma_port_facts
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < now->n_gids; i++) {
-        if (!told->is_active || !has_gid(told, &now->gids[i].gid, now->gids[i].type)) {
+        if (!told->is_active ||
+            conn_find_gid(told, &now->gids[i].gid, now->gids[i].type) == UINT32_MAX) {
             now->gids[n++] = now->gids[i];
         }
     }

@@ -149,6 +149,9 @@ weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n) WEFT_MUST_CHECK
 void conn_set_kept(struct conn *conn, uint32_t i);
 /* What rails are chosen from: both ends' facts as told. */
 struct rdma_choice_input conn_choice_input(const struct conn *conn);
+/* Where `port` has the GID of this type (as gids[].type), or UINT32_MAX. */
+uint32_t conn_find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
+                       uint8_t type);
 /* The connector checks the acceptor's answer. */
 weft_status conn_check_answer(struct conn *conn) WEFT_MUST_CHECK;
 void conn_fill_meta(struct conn *conn, struct codec_meta *out);

@@ -324,8 +324,8 @@ static void set_rail(struct conn *conn, uint32_t i)
 
 /* ---- the acceptor's check of a proposal ---- */
 
-static uint32_t find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
-                         uint8_t type)
+uint32_t conn_find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
+                       uint8_t type)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
         if (port->gids[i].type == type &&
@@ -366,11 +366,11 @@ static weft_status match_rail(struct conn *conn, uint32_t i)
     remote = &conn->peer.ports[theirs->local_port];
     out->local_port = theirs->remote_port;
     out->remote_port = theirs->local_port;
-    out->local_gid = find_gid(local, &theirs->remote_gid, theirs->remote_type);
+    out->local_gid = conn_find_gid(local, &theirs->remote_gid, theirs->remote_type);
     if (out->local_gid == UINT32_MAX) {
         return refuse(conn, i, "remote_gid", "is not a GID of that type on this port");
     }
-    out->remote_gid = find_gid(remote, &theirs->local_gid, theirs->local_type);
+    out->remote_gid = conn_find_gid(remote, &theirs->local_gid, theirs->local_type);
     if (out->remote_gid == UINT32_MAX) {
         return refuse(conn, i, "local_gid", "is not among the peer's facts");
     }
@@ -395,8 +395,8 @@ static weft_status take_blindly(struct conn *conn, uint32_t i)
     if (theirs->local_port >= conn->peer.n_ports) {
         return refuse(conn, i, "local_port", "is not among the peer's facts");
     }
-    gid = find_gid(&conn->peer.ports[theirs->local_port], &theirs->local_gid,
-                   theirs->local_type);
+    gid = conn_find_gid(&conn->peer.ports[theirs->local_port], &theirs->local_gid,
+                        theirs->local_type);
     if (gid == UINT32_MAX) {
         return refuse(conn, i, "local_gid", "is not among the peer's facts");
     }
