@@ -409,7 +409,9 @@ def test_interrupted_on_its_own_kernel_it_takes_the_world_down(place):
     """As root on a kernel with soft-RoCE: the guest's. Both hosts run when the signal comes."""
     out, err = weft(place, "guest", "--time-limit", "60", "--", "sh", "-c",
                     f"./weft run --backend rxe {PAIR} {' '.join(FOR_EVER)} >/dev/null & "
-                    "until [ $(grep -alz '^node$' /proc/[0-9]*/cmdline | wc -l) = 2 ]; do :; done; "
+                    "until [ $(grep -alz '^node$' /proc/[0-9]*/cmdline | wc -l) = 2 ]; do "
+                    "kill -0 $! || { echo it ended before both hosts ran; exit 99; }; "
+                    "sleep 0.05; done; "
                     "kill -TERM $!; wait $!; echo $?; "
                     "ls /run/netns /sys/class/infiniband /sys/class/net; ./weft cleanup")
     assert out.split()[0] == "143", (out, err)

@@ -259,8 +259,10 @@ def test_a_machine_that_dies_is_named(place):
 @needs_machines
 def test_nobody_goes_on_without_who_started_them(place):
     """However it ends: each member's standard input ends with it."""
-    here = "pid=$!; until [ $(pgrep -cx weft) = 4 ]; do :; done; kill -9 $pid; "
-    gone = "until ! pgrep -x weft >/dev/null; do :; done"
+    here = ("pid=$!; until [ $(pgrep -cx weft) = 4 ]; do kill -0 $pid || "
+            "{ echo 'it ended before its three members were there' >&2; exit 99; }; sleep 0.05; done; "
+            "kill -9 $pid; ")
+    gone = "until ! pgrep -x weft >/dev/null; do sleep 0.05; done"
     code, out, err = from_one(place, "--set", LONG, "--set", "expect={}", after=f"& {here} {gone}")
     assert code == 0, out + err
 
@@ -276,15 +278,29 @@ def test_a_machine_without_devices_is_named(place):
 NODE = "weft node --scenario triangle.yaml --rendezvous 10.9.0.1:29500 --backend soft --name "
 
 
+# Ends a command's line: kills the command as soon as its jobs run, or says that they never did.
+KILLED_IN_ITS_JOBS = """ --events story & victim=$!
+until grep -qs to=jobs story; do
+    kill -0 $victim || { echo "it ended before its jobs ran" >&2; exit 99; }
+    sleep 0.05
+done
+kill -9 $victim"""
+
+
+def assert_killed_in_its_jobs(place, i):
+    code, out, err = ended(place, "kill", i)
+    assert code == 0, f"exit status {code}\n{out}{err}"
+
+
 @needs_machines
 def test_a_rank_that_dies_is_named_in_the_result(place):
     """Iceberg is killed as soon as its jobs run: the rest end by themselves, with one result."""
     long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]'"
     lines = [("titanic", f"{NODE}titanic{long} -q --json=result.json"),
-             ("iceberg", f"{NODE}iceberg{long} --events story & victim=$!\n"
-                         "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim"),
+             ("iceberg", f"{NODE}iceberg{long}{KILLED_IN_ITS_JOBS}"),
              ("carpathia", f"{NODE}carpathia{long}")]
     run_machines(place, together(place, "kill", lines))
+    assert_killed_in_its_jobs(place, 1)
     assert ended(place, "kill", 0)[0] == 1
     code, out, err = ended(place, "kill", 2)
     assert code == 1 and out == "" and "no common result" not in err
@@ -297,10 +313,10 @@ def test_a_rank_that_dies_is_named_in_the_result(place):
 @needs_machines
 def test_without_rank_0_nobody_waits_for_long(place):
     long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]'"
-    lines = [("titanic", f"{NODE}titanic{long} --events story & victim=$!\n"
-                         "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim"),
+    lines = [("titanic", f"{NODE}titanic{long}{KILLED_IN_ITS_JOBS}"),
              ("iceberg", f"{NODE}iceberg{long}"), ("carpathia", f"{NODE}carpathia{long}")]
     run_machines(place, together(place, "kill", lines))
+    assert_killed_in_its_jobs(place, 0)
     for i in (1, 2):
         code, _, err = ended(place, "kill", i)
         assert code == 1 and "no common result: boot: rank 0" in err
@@ -315,9 +331,9 @@ def test_over_cables_alone_the_first_that_lives_tells_the_result(place, dead):
     long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]' -q --json="
     lines = [(host, f"{CABLES}{host}{long}{host}.json") for host in HOSTS]
     i = HOSTS.index(dead)
-    lines[i] = (dead, f"{lines[i][1]} --events story & victim=$!\n"
-                      "until grep -q to=jobs story 2>/dev/null; do :; done; kill -9 $victim")
+    lines[i] = (dead, f"{lines[i][1]}{KILLED_IN_ITS_JOBS}")
     run_machines(place, together(place, "kill", lines))
+    assert_killed_in_its_jobs(place, i)
     first, other = [host for host in HOSTS if host != dead]
     for host in (first, other):
         code, _, err = ended(place, "kill", HOSTS.index(host))
@@ -406,12 +422,14 @@ def test_another_secret_is_refused_by_name(place):
     """Iceberg has another, carpathia none: both are told so, and rank 0 goes on waiting."""
     (place / "secret").write_text("0f" * 32 + "\n")
     lines = [("titanic", f"{NODE}titanic --secret secret & rank0=$!\n"
-                         "until [ -s iceberg.json ] && [ -s carpathia.json ]; do :; done\n"
+                         "until [ -s iceberg.json ] && [ -s carpathia.json ]; do\n"
+                         "kill -0 $rank0 || { echo 'it did not go on waiting' >&2; exit 99; }\n"
+                         "sleep 0.05; done\n"
                          "kill $rank0 && wait $rank0"),
              ("iceberg", f"{NODE}iceberg --secret {'f0' * 32} --result iceberg.json"),
              ("carpathia", f"{NODE}carpathia --result carpathia.json")]
     run_machines(place, together(place, "secret", lines))
-    assert ended(place, "secret", 0)[0] == 128 + 15
+    assert ended(place, "secret", 0)[0] == 128 + 15, ended(place, "secret", 0)
     for i in (1, 2):
         code, _, err = ended(place, "secret", i)
         assert code == 1 and "auth: the listener does not know the key" in err
