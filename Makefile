@@ -1,8 +1,9 @@
 # Weft. `make` builds; `make demo` shows; `make test` proves. `make help` lists the rest.
 #
 # Variables: CC, O (optimisation, default -O2), SAN (e.g. address,undefined), WERROR=1,
-# BUILD (default build), JOBS, FUZZ_SECONDS, V=1 to see the commands. No configure step: what
-# the compiler is told is remembered in $(BUILD)/flags, and a change rebuilds.
+# BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a compiler cache, V=1 to see
+# the commands. No configure step: what the compiler is told is remembered in $(BUILD)/flags, and a
+# change rebuilds.
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -16,10 +17,18 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 60
+FUZZ_RUNS ?=
 FINDINGS ?= 25
+FINDINGS_SEED ?=
+SAMPLE ?= commit
 COVERAGE_MIN ?= 90
 V ?=
 Q := $(if $(V),,@)
+
+# A compiler cache, where one is installed. Paths of the tree are relative in what it keeps, so that
+# clones share it.
+CCACHE ?= $(shell command -v ccache 2>/dev/null)
+export CCACHE_BASEDIR := $(CURDIR)
 
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
 
@@ -27,7 +36,8 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
         $(if $(findstring clang,$(CC)),-Wno-string-conversion)
 CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
-CFLAGS_ALL = -std=c11 $(O) -g -fPIC -fno-semantic-interposition -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
+CFLAGS_ALL = -std=c11 $(O) -g -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
+             -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
              -fno-sanitize-recover=all) $(COVERAGE) $(CFLAGS)
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(COVERAGE) $(LDFLAGS)
@@ -67,7 +77,8 @@ SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 TSAN := BUILD=build/tsan SAN=thread O=-O1
 
-.PHONY: all demo rxe-guest test test-qemu tidy asan clang tsan bench bench-wire coverage mutants findings \
+.PHONY: all demo rxe-guest test check test-qemu tidy asan asan-everything clang tsan bench \
+        bench-wire coverage mutants findings \
         fuzz soak install uninstall deb clean help tests fuzzers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -77,9 +88,10 @@ all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so
 help:
 	@echo 'make            build/weft, build/libweft.a and build/libnccl-net-mesh.so'
 	@echo 'make demo       installs what is missing, builds, runs the triangle'
-	@echo 'make test       every test, under the address and undefined-behaviour sanitizers'
+	@echo 'make test       every pure test: C under the sanitizers, a quarter of the heavy families'
+	@echo 'make check      pure C tests of the optimised build, for every edit'
 	@echo 'make test-qemu  soft-RoCE again, on an unmodified Debian 6.12 kernel in QEMU'
-	@echo 'make clang      every test again, built by the second compiler'
+	@echo 'make clang      every pure test again, built by the second compiler'
 	@echo 'make tsan       what starts threads, and the plugin, under the thread sanitizer: 15 minutes'
 	@echo 'make tidy       layers, bans, lengths, format, cppcheck, shellcheck'
 	@echo 'make coverage   line coverage of src/ and sim/; fails below $(COVERAGE_MIN) %'
@@ -135,7 +147,7 @@ $(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@echo "  LINK  $@"
@@ -185,10 +197,19 @@ demo:
 asan:
 	@$(SUB) $(ASAN) all
 
+asan-everything:
+	@$(SUB) $(ASAN) everything
+
+# SAMPLE= for whole families instead of the quarter that the commit's hash chooses. Tests that
+# depend on real time are in ci/wire-tests.txt: `ci/job wire`, `ci/job real-time`.
 test:
 	@$(SUB) BUILD=build WERROR=1 all
 	@$(SUB) $(ASAN) everything
-	@ci/check-run --build build/asan --fast build
+	@ci/check-run --build build/asan --fast build --tests pure $(if $(SAMPLE),--sample $(SAMPLE))
+
+check:
+	@$(SUB) WERROR=1 everything
+	@ci/check-run --build $(BUILD) --no-pytest --tests pure --quiet
 
 # Three minutes where QEMU has to translate; 109 MB to download, once.
 test-qemu:
@@ -198,7 +219,7 @@ test-qemu:
 
 clang:
 	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything
-	@ci/check-run --build build/clang
+	@ci/check-run --build build/clang --tests pure
 
 # Slow machines under the sanitizer get ten times the time. 77: no namespaces here.
 tsan:
@@ -225,11 +246,11 @@ mutants:
 	@ci/mutants.py
 
 findings: all
-	@ci/findings --weft $(WEFT) --count $(FINDINGS) --forget
+	@ci/findings --weft $(WEFT) --count $(FINDINGS) --forget $(FINDINGS_SEED:%=--seed %)
 
 fuzz:
 	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 fuzzers
-	@ci/fuzz --build build/libfuzzer --seconds $(FUZZ_SECONDS)
+	@ci/fuzz --build build/libfuzzer $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS),--seconds $(FUZZ_SECONDS))
 
 soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600

@@ -1,200 +1,179 @@
 #!/usr/bin/env python3
 """Breaks the program on purpose, one ci/mutants/*.patch at a time; a test must notice each.
 
-A patch starts with comment lines:
+ci/mutation.py says what the head of a patch holds. Two workers have a copy of the tree each under
+build/mutants, and build incrementally, without optimisation and without what only debuggers read.
+A mutant is killed when one of its tests fails or hangs. One that survives, does not apply or does
+not build, and a test that fails without any patch, are failures. Every patch must apply, even those
+that a sample or a shard does not try.
 
-    # test: src/base/heap_test            (Check binaries, separated by blanks, or
-    # test: pytest ci/test_x.py -k name    a pytest call, quoted as for a shell; several such lines
-                                           are allowed)
-    # why: what would go wrong unnoticed
-
-Two workers have a copy of the tree each under build/mutants, and build incrementally, without
-optimisation and without what only debuggers read. A mutant is killed when one of its tests fails
-or hangs. One that survives, does not apply or does not build, and a test that fails without any
-patch, are failures.
+With --sample N those are tried that the submission touches (the patch, a file that it changes, or a
+test that it names), and N others by the commit's hash. Mutants whose tests depend on real time are
+left to --shard K/N, which tries the Kth of N equal parts of all.
 """
 
 import argparse
+import hashlib
 import os
-import queue
 import re
-import shlex
-import shutil
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from processes import kill_session
+import failures
+import sampling
+import wire
+from mutation import ROOT, SCRATCH, Baseline, Copies, is_wire, judge, load, not_applying, sync
 
-ROOT = Path(__file__).resolve().parent.parent
-SCRATCH = ROOT / "build" / "mutants"
-MAKE = ["make", "-r", "--no-print-directory", "O=-O0", "CFLAGS=-g0"]
-TEST_LIMIT_S = 120
-
-
-def run(command, cwd, limit_s=600):
-    """(exit status, output). A job out of time is killed with its children: status None. So is a
-    program of tests at the first that fails."""
-    env = {key: value for key, value in os.environ.items()
-           if key not in ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")}
-    env.update(WEFT=str(cwd / "build" / "weft"), WEFT_BUILD=str(cwd / "build"), LC_ALL="C.UTF-8",
-               CK_DEFAULT_TIMEOUT="120", CK_TIMEOUT_MULTIPLIER="0.25", CK_TAP_LOG_FILE_NAME="-")
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True)
-    timer = threading.Timer(limit_s, kill_session, [process.pid])
-    timer.start()
-    lines = []
-    failed = False
-    with process.stdout:
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("not ok ") and not failed:  # Check's word on one test: it is enough
-                failed = True
-                kill_session(process.pid)
-    status = process.wait()
-    is_late = timer.finished.is_set()
-    timer.cancel()
-    return 1 if failed else None if is_late else status, "".join(lines)
+RECENT_COMMITS = 5
+MAX_TOUCHED = 60  # tried in a sample; the night tries all
 
 
-class Mutant:
-    def __init__(self, path):
-        self.path = path
-        self.name = path.stem
-        header = [line for line in path.read_text().splitlines() if line.startswith("#")]
-        self.why = " ".join(line[len("# why:"):].strip() for line in header
-                            if line.startswith("# why:"))
-        self.commands = []  # what to run
-        self.targets = []   # what to build first
-        for line in header:
-            if not line.startswith("# test:"):
-                continue
-            words = shlex.split(line[len("# test:"):])
-            if words and words[0] == "pytest":
-                self.commands.append([*words, "-x", "-q", "-p", "no:cacheprovider"])
-                self.targets.append("build/weft")
-                if "plugin" in words[1]:
-                    self.targets.append("build/libnccl-net-mesh.so")
-            else:
-                self.commands += [[f"build/test/{word}"] for word in words]
-                self.targets += [f"build/test/{word}" for word in words]
+def git(*words):
+    """Return what git prints, or None if it fails."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
-def sync(worker):
-    """Makes the worker's copy equal to the tree, touching only what changed."""
-    worker.mkdir(parents=True, exist_ok=True)
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT,
-                            capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        paths = [path for path in listed.stdout.split("\0") if path]
-    else:
-        paths = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()
-                 and path.relative_to(ROOT).parts[0] not in ("build", ".git")]
-    wanted = {path for path in paths if (ROOT / path).is_file()}
-    for path in wanted:
-        source, copy = ROOT / path, worker / path
-        if copy.exists() and copy.read_bytes() == source.read_bytes():
-            continue
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, copy)
-        shutil.copymode(source, copy)
-    for copy in worker.rglob("*"):
-        relative = copy.relative_to(worker)
-        if relative.parts[0] != "build" and copy.is_file() and str(relative) not in wanted:
-            copy.unlink()
+def base_of_submission(asked):
+    """Return the revision that the submission starts from, or None where there is no git.
+
+    It is `asked` if given, else where the commit left its upstream, else five commits ago."""
+    if asked:
+        if git("rev-parse", "--verify", "--quiet", f"{asked}^{{commit}}") is None:
+            raise SystemExit(f"no such revision to compare with: {asked}")
+        return asked
+    for upstream in ("origin/main", "@{upstream}"):
+        base = git("merge-base", "HEAD", upstream)
+        if base and base != git("rev-parse", "HEAD"):
+            return base
+    commits = git("rev-list", "--first-parent", "-n", str(RECENT_COMMITS + 1), "HEAD")
+    return commits.split()[-1] if commits else None
 
 
-def patch(worker, mutant, *options):
-    return run(["patch", "-p1", "-F1", "--batch", "--no-backup-if-mismatch", "-r", "-", *options,
-                "-i", str(mutant.path)], worker)
+def submission(asked):
+    """Return the base of the submission and the paths that differ from it."""
+    base = base_of_submission(asked)
+    if base is None:
+        return "nothing", set()
+    paths = [*(git("diff", "--name-only", base) or "").splitlines(),
+             *(git("ls-files", "-o", "--exclude-standard") or "").splitlines()]
+    return base, set(paths)
 
 
-def restore(worker, mutant):
-    """Takes the patched files from the tree again: surer than patching backwards."""
-    for path in re.findall(r"^\+\+\+ b/(\S+)", mutant.path.read_text(), re.MULTILINE):
-        shutil.copyfile(ROOT / path, worker / path)
+def in_order_of(seed, mutants):
+    """Return the mutants in an order that the seed alone decides."""
+    return sorted(mutants,
+                  key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
 
 
-def baseline(worker, mutants, jobs):
-    """Builds everything that is needed and runs each test once, unpatched, `jobs` at a time.
-    Failures' text."""
-    targets = sorted({target for mutant in mutants for target in mutant.targets})
-    status, output = run([*MAKE, f"-j{os.cpu_count() or 2}", *targets], worker, 1800)
-    if status != 0:
-        return ["the tree does not build:\n" + output[-4000:]]
-    commands = sorted({tuple(command) for mutant in mutants for command in mutant.commands})
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        done = pool.map(lambda command: run(list(command), worker, TEST_LIMIT_S), commands)
-        return [f"{' '.join(command)} fails without any mutant:\n{output[-4000:]}"
-                for command, (status, output) in zip(commands, done) if status != 0]
+def choose(mutants, n, seed, changed, max_touched=MAX_TOUCHED):
+    """Return the mutants that a sample tries, and how many touched ones are left to the night.
+
+    These are the touched ones, up to `max_touched`, and `n` of the rest."""
+    touched = [mutant for mutant in mutants if changed & mutant.touches()]
+    rest = [mutant for mutant in mutants if not changed & mutant.touches()]
+    drawn = in_order_of(seed, touched)[:max_touched] + in_order_of(seed, rest)[:n]
+    return ([mutant for mutant in mutants if mutant in drawn], max(0, len(touched) - max_touched))
 
 
-def judge(worker, mutant):
-    """('killed' or what is wrong, detail)"""
-    if not mutant.commands:
-        return "NO TEST", "the patch names none"
-    status, output = patch(worker, mutant)
-    if status != 0:
-        restore(worker, mutant)
-        return "NOT APPLIED", output.strip()
-    try:
-        status, output = run([*MAKE, *sorted(set(mutant.targets))], worker)
-        if status != 0:
-            return "NOT BUILT", "\n".join(output.splitlines()[-12:])
-        for command in mutant.commands:
-            status, output = run(command, worker, TEST_LIMIT_S)
-            if status != 0:
-                return "killed", "hangs" if status is None else ""
-        return "SURVIVED", mutant.why
-    finally:
-        restore(worker, mutant)
+def sample(mutants, n, seed, asked_base):
+    """Return the chosen mutants. Print what they were chosen by, and how many are left out."""
+    kinds = wire.read()
+    pure = [mutant for mutant in mutants
+            if not any(is_wire(command, kinds) for command in mutant.commands)]
+    base, changed = submission(asked_base)
+    chosen, n_late = choose(pure, n, seed, changed)
+    n_touched = sum(bool(changed & mutant.touches()) for mutant in chosen)
+    print(f"a sample of {len(chosen)} of {len(mutants)} mutants, --sample {n} --seed {seed} "
+          f"--base {base[:12]}: {n_touched} touched by {len(changed)} changed files, "
+          f"{len(chosen) - n_touched} others")
+    if n_late:
+        print(f"{n_late} more are touched, but at most {MAX_TOUCHED} of those are tried here")
+    print(f"{len(mutants) - len(chosen)} are left to the night, among them the "
+          f"{len(mutants) - len(pure)} whose tests depend on real time", flush=True)
+    return chosen
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="mutants to try (default: all)")
-    parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args()
-    mutants = [Mutant(path) for path in sorted((ROOT / "ci" / "mutants").glob("*.patch"))
-               if not options.names or path.stem in options.names]
-    start = time.monotonic()
-    first = SCRATCH / "0"
-    sync(first)
-    failures = baseline(first, mutants, options.jobs)
-    for failure in failures:
-        print(failure)
-    if failures:
-        print(f"0 passed, {len(failures)} failed, 0 skipped")
-        return 1
+def shard(mutants, text):
+    """Return the part K/N of the mutants: every Nth, from the Kth on."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    k, n = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= k <= n:
+        raise SystemExit(f"--shard: expected K/N with K from 1 to N, not {text}")
+    return mutants[k - 1::n]
 
-    workers = queue.Queue()
-    workers.put(first)
-    for index in range(1, min(options.jobs, max(len(mutants), 1))):
-        worker = SCRATCH / str(index)
-        if worker.exists():
-            shutil.rmtree(worker)
-        shutil.copytree(first, worker, copy_function=shutil.copy2)
-        workers.put(worker)
+
+def report(rows):
+    """Print and keep what is wrong before any mutant is tried. Return the exit status.
+
+    A row is a mutant, the name of what failed and its output."""
+    for mutant, name, words in rows:
+        print(f"FAILED {name}:\n{words[-4000:]}")
+        failures.keep(name, words, f"ci/mutants.py {mutant.name}")
+    print(f"0 passed, {len(rows)} failed, 0 skipped")
+    return 1
+
+
+def try_all(mutants, jobs, limit_s):
+    """Try each mutant in a copy of the tree. Return for each if it was killed."""
+    copies = Copies(SCRATCH / "0", min(jobs, max(len(mutants), 1)))
 
     def one(mutant):
-        worker = workers.get()
-        begin = time.monotonic()
-        try:
-            verdict, detail = judge(worker, mutant)
-        finally:
-            workers.put(worker)
+        with copies.lend() as worker:
+            begin = time.monotonic()
+            verdict, detail = judge(worker, mutant, limit_s)
         print(f"  {verdict:12} {mutant.name:40} {time.monotonic() - begin:5.1f} s  {mutant.why}",
               flush=True)
         if verdict != "killed":
             print("      " + detail.replace("\n", "\n      "), flush=True)
+            failures.keep(mutant.name, f"{verdict}: {detail}", f"ci/mutants.py {mutant.name}")
         return verdict == "killed"
 
-    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        verdicts = list(pool.map(one, mutants))
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        return list(pool.map(one, mutants))
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", help="mutants to try (default: all)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--sample", type=int, metavar="N",
+                        help="only those that the submission touches and N others")
+    parser.add_argument("--seed", default=os.environ.get("WEFT_SAMPLE"),
+                        help="of the sample (default: the commit's)")
+    parser.add_argument("--base", default=os.environ.get("WEFT_BASE"), metavar="REV",
+                        help="what the submission is compared with (default: its upstream, or "
+                             f"{RECENT_COMMITS} commits ago)")
+    parser.add_argument("--shard", metavar="K/N", help="only the Kth of N parts")
+    options = parser.parse_args()
+    if options.sample is not None and (options.names or options.shard):
+        parser.error("--sample takes neither names nor --shard")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    start = time.monotonic()
+    mutants = load(options.names)
+    wrong = not_applying(mutants, options.jobs)
+    print(f"{len(mutants) - len(wrong)} of {len(mutants)} patches apply "
+          f"({time.monotonic() - start:.1f} s)", flush=True)
+    if wrong:
+        return report([(mutant, mutant.name, f"NOT APPLIED: {why}") for mutant, why in wrong])
+    if options.shard:
+        mutants = shard(mutants, options.shard)
+    if options.sample is not None:
+        mutants = sample(mutants, options.sample, options.seed or sampling.of_commit(), options.base)
+    sync(SCRATCH / "0")
+    baseline = Baseline(SCRATCH / "0", mutants, options.jobs)
+    for mutant, name, words in baseline.flaky:
+        print(f"FLAKY {name}: passed when repeated alone")
+        failures.keep(name, words, f"ci/mutants.py {mutant.name}", kind="flaky")
+    if baseline.failures:
+        return report(baseline.failures)
+    verdicts = try_all(mutants, options.jobs, baseline.limit_s)
     print(f"{len(mutants)} mutants in {time.monotonic() - start:.0f} s")
     print(f"{sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed, 0 skipped")
     return 0 if all(verdicts) else 1

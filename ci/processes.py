@@ -5,15 +5,31 @@ import signal
 from pathlib import Path
 
 
-def kill_session(leader):
-    """SIGKILL for every process of the session that `leader` began (start_new_session).
-
-    Its group is not enough: Check runs each test in a group of its own, and one that never ends
-    would keep our end of its output open for ever."""
+def processes():
+    """{pid: (parent, session)} of every process that is there."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == leader:
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+            found[int(entry.parent.name)] = (int(fields[1]), int(fields[3]))
         except (OSError, ValueError, IndexError):
             continue  # it ended meanwhile
+    return found
+
+
+def kill_session(leader):
+    """SIGKILL for every process of the session that `leader` began (start_new_session), and for all
+    that these started, in whatever session.
+
+    Its group is not enough. Check runs each test in a group of its own, and one that never ends
+    would keep our end of its output open for ever. A test may also run ci/check-run, whose jobs have
+    sessions of their own."""
+    found = processes()
+    doomed = {pid for pid, (_, session) in found.items() if session == leader}
+    while more := {pid for pid, (parent, _) in found.items() if parent in doomed} - doomed:
+        doomed |= more
+    for pid in doomed:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue

@@ -2,11 +2,13 @@
 """Random connected meshes, random jobs: every byte right, nobody waits for ever.
 
     ci/random_meshes.py [--count 2000] [--seed N] [--first 0] [--build build]
+    ci/random_meshes.py --sample 60 [--seed 1] [--build build]
 
-Without --seed one is drawn, and printed. Each mesh has 2 to 12 hosts, a random tree and random
-further cables (twins and bundles among them), rates, delays, MTUs, bounded queues with pause,
-profiles, hosts that only relay, one, two or eight relay buffers a hop, and a management network or
-none. A mesh that fails is kept in build/ci/meshes, and the line that
+Without --seed one is drawn, and printed. With --sample the commit chooses the first mesh, so that
+COUNT of the first FIXED meshes of a fixed seed are run, always the same for a commit. Each mesh has
+2 to 12 hosts, a random tree and random further cables (twins and bundles among them), rates, delays,
+MTUs, bounded queues with pause, profiles, hosts that only relay, one, two or eight relay buffers a
+hop, and a management network or none. A mesh that fails is kept in build/ci/meshes, and the line that
 repeats it is printed; --seed S --first I --count 1 draws the I'th mesh of seed S again.
 
 What is asked of each run: it passes within a time, every element is right, no lossless cable
@@ -22,6 +24,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import failures
+import sampling
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all",
@@ -51,6 +56,7 @@ CONTROL_BYTES_ALONE = 256 * 1024  # without a management network the rendezvous,
 FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
 RELAY_BUFFERS = "WEFT_RELAY_BUFFERS"
 LIMIT_S = 300
+FIXED = 300  # meshes of seed 1 that --sample chooses from; `ci/job meshes` runs all of them
 KEPT = Path("build/ci/meshes")
 
 
@@ -179,14 +185,28 @@ def run_one(weft, path):
     return f"{problem}: {symptom}"
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--sample", type=int, metavar="COUNT",
+                        help=f"COUNT of {FIXED} fixed meshes, by the commit's hash")
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
+    if options.sample is not None:
+        number = sampling.number()
+        if number is None:
+            number = int(sampling.of_commit())
+        options.seed = 1 if options.seed is None else options.seed
+        options.count = options.sample
+        options.first = number % max(1, FIXED - options.sample)
+    return options
+
+
+def main():
+    options = parse_arguments()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"random meshes: --seed {seed} --first {options.first} --count {options.count}",
           flush=True)
@@ -199,14 +219,17 @@ def main():
         problem = run_one(weft, path)
         if problem is None:
             (ROOT / path).unlink()
-        return path, problem
+        return i, path, problem
 
     n_failed = 0
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        for path, problem in pool.map(one, range(options.first, options.first + options.count)):
+        for i, path, problem in pool.map(one, range(options.first, options.first + options.count)):
             if problem is not None:
                 n_failed += 1
                 print(f"FAILED {problem}\nreplay: weft run {path}", flush=True)
+                failures.keep(f"random meshes: {path.stem}", problem,
+                              f"ci/random_meshes.py --build {options.build} --seed {seed} "
+                              f"--first {i} --count 1")
     print(f"{options.count - n_failed} passed, {n_failed} failed, 0 skipped")
     return 1 if n_failed else 0
 

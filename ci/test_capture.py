@@ -1,6 +1,7 @@
 """The capture checker (ci/capture_check.py): that it sees what is wrong, and that what scenarios
 put on the wire is right."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import capture
 from capture_check import Judge, Options, Story, judge_file
+from sampling import part
 
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
@@ -330,7 +332,7 @@ def of_folder(*names, but=()):
             for path in sorted((ROOT / "scenarios" / name).glob("*.yaml")) if path.stem not in but]
 
 
-@pytest.mark.parametrize("path", of_folder("basic", "partial", "faults"))
+@pytest.mark.parametrize("path", part(of_folder("basic", "partial", "faults")))
 def test_what_scenarios_put_on_the_wire_is_go_back_n(tmp_path, path):
     is_fault = path.parent.name == "faults"
     sets = SETS.get(path.stem, [] if is_fault else [SMALL, "expect={data: exact}"])
@@ -362,7 +364,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("path", of_folder("nic", "net", but=LONG))
+@pytest.mark.parametrize("path", part(of_folder("nic", "net", but=LONG)))
 def test_quirks_and_addresses_do_not_break_the_rules(tmp_path, path):
     options = OTHERS.get(path.stem, RXE_QPS if "rxe" in path.stem else WEFT_QPS)
     complaints, _ = judged(tmp_path, path, options=options)
@@ -370,7 +372,7 @@ def test_quirks_and_addresses_do_not_break_the_rules(tmp_path, path):
 
 
 # Rows of sim/wire_random_test.c by profile: window, and whether its quirks are those of rdma_rxe.
-@pytest.mark.parametrize("row,is_rxe", enumerate([False] * 4 + [True] * 2 + [False] * 3))
+@pytest.mark.parametrize("row,is_rxe", part(enumerate([False] * 4 + [True] * 2 + [False] * 3)))
 def test_random_runs_of_every_operation_are_go_back_n(tmp_path, row, is_rxe):
     """READs, atomics, RNR, both ways at once, over cables that lose, repeat, reorder and corrupt."""
     made = tmp_path / "random.pcapng"
@@ -388,8 +390,8 @@ def test_random_runs_of_every_operation_are_go_back_n(tmp_path, row, is_rxe):
     assert {0x60, 0x21} <= naks
 
 
-@pytest.mark.parametrize("kind", ["loss", "corrupt", "duplicate", "reorder", "ecn"])
-@pytest.mark.parametrize("share", ["0.5%", "5%"])
+@pytest.mark.parametrize("share,kind", part(itertools.product(
+    ["0.5%", "5%"], ["loss", "corrupt", "duplicate", "reorder", "ecn"])))
 def test_bad_cables_do_not_make_bad_requesters(tmp_path, kind, share):
     complaints, n_frames = judged(
         tmp_path, "scenarios/basic/triangle.yaml", "--set", f"topology.defaults.{kind}={share}",
@@ -399,7 +401,7 @@ def test_bad_cables_do_not_make_bad_requesters(tmp_path, kind, share):
     assert n_frames > 2000
 
 
-@pytest.mark.parametrize("share", ["0.001%", "0.01%", "0.1%", "1%", "10%"])
+@pytest.mark.parametrize("share", part(["0.001%", "0.01%", "0.1%", "1%", "10%"]))
 def test_losses_of_every_order_are_repaired_by_the_rules(tmp_path, share):
     complaints, n_frames = judged(
         tmp_path, "scenarios/basic/pair.yaml", "--set", f"topology.defaults.loss={share}",

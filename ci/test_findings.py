@@ -7,25 +7,71 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import failures  # noqa: E402
 import finding_causes as causes  # noqa: E402
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
 
 
+def findings(*arguments):
+    """Run ci/findings. Its failures are those of the test, so it does not keep them itself."""
+    env = {key: value for key, value in os.environ.items() if key != "WEFT_FAILURES"}
+    return subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, *map(str, arguments)],
+                          capture_output=True, text=True, check=False, env=env)
+
+
 def test_every_cause_is_named():
-    done = subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, "--seed", "20261121",
-                           "--count", "2"], capture_output=True, text=True, check=False)
+    done = findings("--seed", 20261121, "--count", 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "findings: PASS" in done.stdout
+    assert done.stdout.splitlines()[-2] == "findings: PASS"
+    assert re.match(r"\d+ passed, 0 failed, 0 skipped$", done.stdout.splitlines()[-1])
 
 
-def test_a_corrupted_packet_is_always_one_that_is_compared():
-    """Seed 533333428 drew packets that no result depends on, twenty times in a row."""
-    done = subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, "--seed", "533333428",
-                           "--count", "25", "--cause", "data_wrong"],
-                          capture_output=True, text=True, check=False)
-    assert re.search(r"^data_wrong +25 +0 +0 +0 *$", done.stdout, re.M), done.stdout + done.stderr
+# Seeds that a night's random settings once failed for, with how often a fault must be drawn again.
+ONCE_FAILED = {
+    # It drew packets that no result depends on, twenty times in a row.
+    "data_wrong": (533333428, 0, 25, 0),
+    # It drew a job of 8.6 ms and a cable that drops at 8.95 ms, so there was nothing to find.
+    "link_survived_drop": (82659305, 8, 1, 1),
+}
+
+
+@pytest.mark.parametrize("cause", ONCE_FAILED)
+def test_what_failed_once_is_named(cause):
+    seed, first, count, redraws = ONCE_FAILED[cause]
+    done = findings("--cause", cause, "--seed", seed, "--first", first, "--count", count)
+    assert re.search(rf"^{cause} +{count} +0 +0 +{redraws} *$", done.stdout, re.M), \
+        done.stdout + done.stderr
+
+
+def test_forgotten_evidence_leads_to_no_other_cause():
+    """Seed 743564966 named a timeout too where nobody said whether a failure was hearsay."""
+    done = findings("--cause", "host_permission", "--seed", 743564966, "--count", 1, "--forget")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d{3,} pieces of evidence of 1 causes .*: 0 led to another", done.stdout, re.M)
+
+
+def test_a_setting_that_is_judged_wrong_is_kept_with_its_command(tmp_path):
+    """The program here runs as it should and finds nothing at all."""
+    program, kept = tmp_path / "weft", tmp_path / "failures"
+    program.write_text("#!/bin/sh\n"
+                       "[ \"$1\" != diagnose ] || { echo '{\"findings\": []}'; exit 0; }\n"
+                       f"exec {Path(WEFT).resolve()} \"$@\"\n")
+    program.chmod(0o755)
+    env = {**os.environ, "WEFT_FAILURES": str(kept), "WEFT_STAGE": "night"}
+    done = subprocess.run([sys.executable, "ci/findings", "--weft", program, "--seed", "1", "--first", "4",
+                           "--count", "1", "--cause", "host_memlock", "--cause", "no_fault"],
+                          capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == ["findings: FAIL", "1 passed, 1 failed, 0 skipped"]
+    again = "ci/findings --cause host_memlock --seed 1 --first 4 --count 1"
+    assert f"  again: {again}" in done.stdout.splitlines()
+    assert failures.read(kept) == [{
+        "stage": "night", "test": "findings: host_memlock", "kind": "failed", "again": again,
+        "words": "wrong: host_memlock 4: nothing "}]
 
 
 def test_the_judge_sees_nothing_but_observations():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import failures
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 LARGE = "256MiB"
@@ -195,12 +197,17 @@ def test_elements_are_aligned_whatever_an_earlier_job_left():
     assert done.returncode == 0, done.stderr
 
 
+def random_meshes(*arguments, **env):
+    """Run ci/random_meshes.py. Its failures are those of the test, so it does not keep them itself."""
+    env = {**{key: value for key, value in os.environ.items() if key != "WEFT_FAILURES"}, **env}
+    return subprocess.run([sys.executable, "ci/random_meshes.py", *map(str, arguments)], cwd=ROOT,
+                          timeout=600, capture_output=True, text=True, check=False, env=env)
+
+
 def test_random_meshes_of_every_kind():
     """A few dozen of what `ci/job meshes` runs hundreds of; the test's output names a mesh that
     fails, and the line that repeats it."""
-    done = subprocess.run([sys.executable, "ci/random_meshes.py", "--seed", "1", "--count", "40",
-                           "--build", str(Path(WEFT).parent)], cwd=ROOT, timeout=600,
-                          capture_output=True, text=True, check=False)
+    done = random_meshes("--seed", 1, "--count", 40, "--build", Path(WEFT).parent)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "40 passed, 0 failed, 0 skipped"
 
@@ -212,16 +219,30 @@ def test_a_random_mesh_that_fails_is_kept_and_its_replay_printed(tmp_path):
     kept = ROOT / "build" / "ci" / "meshes"
     texts = []
     for first, count in ((6, 2), (7, 1)):
-        done = subprocess.run([sys.executable, "ci/random_meshes.py", "--seed", "99", "--first",
-                               str(first), "--count", str(count), "--build", str(tmp_path)],
-                              cwd=ROOT, timeout=60, capture_output=True, text=True, check=False)
+        rows = tmp_path / f"failures-{first}"
+        done = random_meshes("--seed", 99, "--first", first, "--count", count, "--build", tmp_path,
+                             WEFT_FAILURES=str(rows))
         assert done.returncode == 1
         assert "replay: weft run build/ci/meshes/mesh-99-7.yaml" in done.stdout.splitlines()
         assert done.stdout.splitlines()[-1] == f"0 passed, {count} failed, 0 skipped"
+        last = failures.read(rows)[count - 1]
+        assert last["test"] == "random meshes: mesh-99-7"
+        assert last["again"] == (f"ci/random_meshes.py --build {tmp_path} --seed 99 --first 7 "
+                                 "--count 1")
         texts.append((kept / "mesh-99-7.yaml").read_text())
         for path in kept.glob("mesh-99-*.yaml"):
             path.unlink()
     assert texts[0] == texts[1]
+
+
+def test_a_sample_of_meshes_depends_on_the_commit_alone(tmp_path):
+    """Each sample is some of the 300 fixed meshes, and the commit's number says which."""
+    (tmp_path / "weft").symlink_to("/bin/false")
+    for number, first in ((0, 0), (297, 0), (298, 1), (5 * 297 + 296, 296)):
+        done = random_meshes("--sample", 3, "--build", tmp_path, WEFT_SAMPLE=str(number))
+        assert done.stdout.splitlines()[0] == f"random meshes: --seed 1 --first {first} --count 3"
+        for i in range(first, first + 3):
+            (ROOT / "build" / "ci" / "meshes" / f"mesh-1-{i}.yaml").unlink()
 
 
 def test_scenarios_are_what_their_generator_writes():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sampling import part
+
 ROOT = Path(__file__).resolve().parent.parent
 # Every scenario twice; under sanitizers other files run them.
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
@@ -27,7 +29,7 @@ def run(path, *flags):
     return process.stdout
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", part(SCENARIOS), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_document_is_the_same(path):
     with_trains = run(path)
     without = run(path, "--no-trains")

@@ -1,0 +1,34 @@
+"""Which part of a heavy family of tests a run takes: a quarter, chosen by the commit, or all.
+
+WEFT_SAMPLE is a number in text, usually of the commit's hash; without it everything runs. The same
+commit always takes the same part, and over several commits every case has its turn.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+QUARTER = 4
+
+
+def of_commit():
+    """The sample of the commit that is checked out, or "0" where there is no git."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    return str(int(done.stdout[:8], 16)) if done.returncode == 0 else "0"
+
+
+def number():
+    """The sample's number, or None where all is taken."""
+    text = os.environ.get("WEFT_SAMPLE", "")
+    return int(text) if text else None
+
+
+def part(cases, n=QUARTER):
+    """Those of `cases` that this run takes: every n-th, from where the sample says."""
+    cases = list(cases)
+    sample = number()
+    if sample is None:
+        return cases
+    return cases[sample % n::n] or cases[:1]

@@ -1,0 +1,46 @@
+"""Which tests depend on real time: reads ci/wire-tests.txt and says what of it a run takes.
+
+A test is named as in that file: a Check program without its build directory, a pytest file, or
+`FILE::FUNCTION`, or `FILE::FUNCTION[CASE]`.
+"""
+
+import re
+from pathlib import Path
+
+LIST = Path(__file__).resolve().parent / "wire-tests.txt"
+LINE = re.compile(r"(?P<name>\S.*?)\s+(?P<kind>pure|gate|nightly)\s+(?P<reason>\S.*)")
+# What a run may take (check-run's --tests, and WEFT_TESTS for pytest), as the kinds of its tests.
+CHOICES = {"all": ("pure", "gate", "nightly"), "pure": ("pure",), "wire": ("gate", "nightly"),
+           "wire-gate": ("gate",)}
+
+
+def read(path=LIST):
+    """{name: kind} of the list. ValueError names a line that is none."""
+    kinds = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = LINE.fullmatch(line.strip())
+        if match is None or match["name"] in kinds:
+            what = "not `NAME pure|gate|nightly REASON`" if match is None else "named twice"
+            raise ValueError(f"ci/wire-tests.txt:{number}: {what}: {line}")
+        kinds[match["name"]] = match["kind"]
+    return kinds
+
+
+def kind_of(test, kinds):
+    """The kind that the most specific line gives a test; "pure" without any."""
+    for name in (test, test.partition("[")[0], test.partition("::")[0]):
+        if name in kinds:
+            return kinds[name]
+    return "pure"
+
+
+def takes(choice, test, kinds):
+    return kind_of(test, kinds) in CHOICES[choice]
+
+
+def takes_any_of(choice, path, kinds):
+    """Whether a run of `choice` may take a test of this pytest file or Check program."""
+    found = {kind for name, kind in kinds.items() if name.startswith(f"{path}::")}
+    return bool(({kind_of(path, kinds)} | found) & set(CHOICES[choice]))
