@@ -1,15 +1,16 @@
 # Weft. `make` builds; `make demo` shows; `make test` proves. `make help` lists the rest.
 #
-# Variables: CC, O (optimisation, default -O2), SAN (e.g. address,undefined), WERROR=1,
-# BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a compiler cache, V=1 to see
-# the commands. No configure step: what the compiler is told is remembered in $(BUILD)/flags, and a
-# change rebuilds.
+# Variables: CC, O (optimisation, default -O2), G (for debuggers, default -g), SAN (e.g.
+# address,undefined), WERROR=1, BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a
+# compiler cache, V=1 to see the commands. No configure step: what the compiler is told is remembered
+# in $(BUILD)/flags, and a change rebuilds.
 
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 CLANG ?= clang
 O ?= -O2
+G ?= -g
 SAN ?=
 BUILD ?= build
 ARCH ?=
@@ -29,6 +30,7 @@ Q := $(if $(V),,@)
 # clones share it.
 CCACHE ?= $(shell command -v ccache 2>/dev/null)
 export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_DEPEND := 1
 
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
 
@@ -36,7 +38,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
         $(if $(findstring clang,$(CC)),-Wno-string-conversion)
 CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
-CFLAGS_ALL = -std=c11 $(O) -g -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
+CFLAGS_ALL = -std=c11 $(O) $(G) -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
              -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
              -fno-sanitize-recover=all) $(COVERAGE) $(CFLAGS)
@@ -74,7 +76,7 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 
 # A make of our own for another flavour: a job count that does not depend on the caller's.
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
-ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
+ASAN := BUILD=build/asan SAN=address,undefined O=-O1 G=-g1 WERROR=1
 TSAN := BUILD=build/tsan SAN=thread O=-O1
 
 .PHONY: all demo rxe-guest test check test-qemu tidy asan asan-everything clang tsan bench \
@@ -218,7 +220,7 @@ test-qemu:
 	@WEFT_TEST_QEMU=1 WEFT=build/weft WEFT_FAST=build/weft python3 -m pytest -q -rs ci/test_qemu.py
 
 clang:
-	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything
+	@$(SUB) CC=$(CLANG) BUILD=build/clang G=-g1 WERROR=1 everything
 	@ci/check-run --build build/clang --tests pure
 
 # Slow machines under the sanitizer get ten times the time. 77: no namespaces here.
@@ -249,7 +251,7 @@ findings: all
 	@ci/findings --weft $(WEFT) --count $(FINDINGS) --forget $(FINDINGS_SEED:%=--seed %)
 
 fuzz:
-	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 fuzzers
+	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 G=-g1 fuzzers
 	@ci/fuzz --build build/libfuzzer $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS),--seconds $(FUZZ_SECONDS))
 
 soak:

@@ -1,11 +1,14 @@
 """What `auto` takes, beside every algorithm there is: the model's choice against the simulator's clock."""
 
+import itertools
 import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from sampling import part
 
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build/weft")))
@@ -29,9 +32,8 @@ def check_choice(scenario, kind, sizes):
         assert taken <= FACTOR * min(all_of), (size, taken, dict(zip(measured, all_of, strict=True)))
 
 
-@pytest.mark.parametrize("kind", ALGORITHMS)
-@pytest.mark.parametrize("scenario", ["inside/nvswitch-8", "inside/pcie-4", "inside/nvlink-2",
-                                      "partial/ring-4"])
+@pytest.mark.parametrize("scenario, kind", part(itertools.product(
+    ["inside/nvswitch-8", "inside/pcie-4", "inside/nvlink-2", "partial/ring-4"], ALGORITHMS)))
 def test_what_is_taken_is_near_the_best(scenario, kind):
     check_choice(scenario, kind, ("512KiB", "1MiB"))
 
@@ -41,8 +43,8 @@ def test_where_copies_and_reductions_add_up(kind):
     check_choice("inside/nvswitch-8", kind, ("256KiB",))
 
 
-@pytest.mark.parametrize("kind", ALGORITHMS)
-@pytest.mark.parametrize("scenario", ["basic/triangle", "partial/ring-4", "partial/line-3", "partial/grid-2x4",
-                                      "partial/dragonfly-9"])
+@pytest.mark.parametrize("scenario, kind", part(itertools.product(
+    ["basic/triangle", "partial/ring-4", "partial/line-3", "partial/grid-2x4",
+     "partial/dragonfly-9"], ALGORITHMS)))
 def test_over_cables_of_short_messages_too(scenario, kind):
     check_choice(scenario, kind, ("1KiB", "16KiB"))

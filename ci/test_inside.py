@@ -8,6 +8,8 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import sampling
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT", str(ROOT / "build" / "weft"))
 SPARK = ROOT / "scenarios/topology/dgx-spark.xml"
@@ -393,15 +395,15 @@ def test_what_nccl_asks_is_what_it_asked(tmp_path):
     judged = {}
     with tarfile.open(GOLDEN) as archive:
         files = {Path(m.name).name: m for m in archive.getmembers() if m.isfile()}
-        for name, member in sorted(files.items()):
+        for name, member in sampling.part(sorted(files.items())):
             dump = files.get(name.replace(".xml", ".paths.txt"))
             if not name.endswith(".xml") or dump is None:
                 continue
             texts = [archive.extractfile(m).read().decode() for m in (member, dump)]
             if "## GRAPHS" in texts[1]:
                 judged[name[:-4]] = compare(tmp_path, *texts)
-    assert {name for name, equal in judged.items() if equal is False} == OTHER_ORDER
-    assert sum(equal is True for equal in judged.values()) >= 30
+    assert {name for name, equal in judged.items() if equal is False} == OTHER_ORDER & set(judged)
+    assert sum(equal is True for equal in judged.values()) >= (30 if sampling.number() is None else 5)
 
 
 def test_spark_triangle_is_asked_for_cables_that_lead_elsewhere():

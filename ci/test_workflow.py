@@ -1,5 +1,6 @@
 """What GitHub is told to run exists, and runs the same here."""
 
+import functools
 import json
 import os
 import re
@@ -50,12 +51,17 @@ def commands():
                     yield name, re.sub(r"\$\{\{.*?\}\}", value, line)
 
 
+@functools.cache
+def make_knows(target):
+    ask("make", "--dry-run", target, MAKEFLAGS="")
+
+
 def assert_exists(words):
     """A command of ours names a script or a make target that is there."""
     if words[0] == "make":
         for word in words[1:]:
             if not word.startswith("-") and "=" not in word and not word.startswith("build/"):
-                ask("make", "--dry-run", word, MAKEFLAGS="")
+                make_knows(word)
     elif words[0].startswith("ci/"):
         assert os.access(ROOT / words[0], os.X_OK), words
         assert words[0] != "ci/job" or words[1] in NAMES, words
