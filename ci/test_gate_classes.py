@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -273,7 +274,8 @@ def test_a_check_program_is_repeated_by_its_test_case(tree):
                                                 "src/b/b_test nightly why\n")
     said, kept = check_run(tree, "--no-pytest", code=1)
     runs = [Path(f"{made}.runs").read_text().splitlines() for made in (often, never, made_pure)]
-    assert runs == [["", "the waits"], [""] * 3, [""]]
+    # The pure one runs with its tests in one process, then in one each; that is no repetition.
+    assert runs == [["", "the waits"], [""] * 3, [""] * 2]
     assert said[-1] == "1 passed, 2 failed, 0 skipped" and said[-2] == "1 flaky"
     rows = {row["test"]: row for row in kept}
     assert rows["build/test/src/a_test/a_test it_waits"]["kind"] == "flaky"
@@ -283,7 +285,33 @@ def test_a_check_program_is_repeated_by_its_test_case(tree):
     assert pure["again"].startswith("CK_RUN_CASE='the waits' CK_DEFAULT_TIMEOUT=120 ASAN_OPTIONS=")
     assert pure["again"].endswith(" build/test/src/c/c_test") and "UBSAN_OPTIONS=" in pure["again"]
     ask(tree, "sh", "-c", pure["again"], CK_XML_LOG_FILE_NAME="/dev/null")
-    assert Path(f"{made_pure}.runs").read_text().splitlines() == ["", "the waits"]
+    assert Path(f"{made_pure}.runs").read_text().splitlines() == ["", "", "the waits"]
+
+
+def test_tests_that_pass_apart_only_fail(tree):
+    together = 'if [ "$CK_FORK" = no ]; then echo overflow; exit 1; fi; log success'
+    program(tree, "src/a/a_test", together)
+    (tree / "ci" / "wire-tests.txt").write_text("src/b/b_test gate why\n")
+    program(tree, "src/b/b_test", together)  # a wire test always has a process for each
+    said, kept = check_run(tree, "--no-pytest", code=1)
+    assert said[-1] == "2 passed, 1 failed, 0 skipped"
+    assert [row["test"] for row in kept] == ["build/test/src/a/a_test: together"]
+    assert "CK_FORK=no" in kept[0]["words"] and "overflow" in kept[0]["words"]
+
+
+def test_a_heavy_program_is_sanitized_for_one_commit_in_four(tree):
+    script = (ROOT / "ci" / "check-run").read_text()
+    heavy = re.findall(r'"([\w/]+)"', re.search(r"^HEAVY = \((.*?)\)$", script, re.M | re.S)[1])
+    assert all((ROOT / f"{name}.c").is_file() for name in heavy)
+    for name in heavy:
+        program(tree, name, "log success")
+    taken = [int(check_run(tree, "--no-pytest", "--sample", sample)[0][-1].split()[0])
+             for sample in "01234"]
+    assert taken == [len(heavy)] * 5, "without sanitizers"
+    (tree / "build" / "flags").write_text("gcc -fsanitize=address,undefined\n")
+    taken = [int(check_run(tree, "--no-pytest", "--sample", sample)[0][-1].split()[0])
+             for sample in "0123"]
+    assert sum(taken) == len(heavy) and max(taken) - min(taken) <= 1
 
 
 def test_check_run_takes_the_class_that_it_is_told_to(tree):
