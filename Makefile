@@ -205,6 +205,7 @@ asan-everything:
 # SAMPLE= for whole families instead of the quarter that the commit's hash chooses. Tests that
 # depend on real time are in ci/wire-tests.txt: `ci/job wire`, `ci/job real-time`.
 test:
+	@ci/deps test
 	@$(SUB) BUILD=build WERROR=1 all
 	@$(SUB) $(ASAN) everything
 	@ci/check-run --build build/asan --fast build --tests pure $(if $(SAMPLE),--sample $(SAMPLE))
