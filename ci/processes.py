@@ -33,3 +33,17 @@ def kill_session(leader):
             os.kill(pid, signal.SIGKILL)
         except OSError:
             continue
+
+
+def session_cpu_s(leader):
+    """Processor time of all processes of the session that `leader` began, the ended ones included
+    for which another waited."""
+    ticks = 0
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader:
+                ticks += sum(int(field) for field in fields[11:15])
+        except (OSError, ValueError, IndexError):
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -17,16 +17,15 @@ names, and no relay ever held more than its lanes' buffers.
 """
 
 import argparse
-import json
 import random
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import failures
 import sampling
+from mesh_run import run_one
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all",
@@ -55,7 +54,6 @@ CONTROL_BYTES = 64 * 1024
 CONTROL_BYTES_ALONE = 256 * 1024  # without a management network the rendezvous, too
 FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
 RELAY_BUFFERS = "WEFT_RELAY_BUFFERS"
-LIMIT_S = 300
 FIXED = 300  # meshes of seed 1 that --sample chooses from; `ci/job meshes` runs all of them
 KEPT = Path("build/ci/meshes")
 
@@ -166,23 +164,15 @@ def complaint(status, document, text):
     return None
 
 
-def run_one(weft, path):
+def judge(weft, path):
     """None, or what is wrong."""
-    try:
-        done = subprocess.run([weft, "run", "--json", str(path)], cwd=ROOT, timeout=LIMIT_S,
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              check=False)
-    except subprocess.TimeoutExpired:
-        return f"no end within {LIMIT_S} s"
-    try:
-        document = json.loads(done.stdout)
-    except json.JSONDecodeError:
-        document = None
-    problem = complaint(done.returncode, document, (ROOT / path).read_text())
+    status, document, printed = run_one(weft, path)
+    if status is None:
+        return printed
+    problem = complaint(status, document, (ROOT / path).read_text())
     if problem is None:
         return None
-    symptom = document.get("symptom") if document else done.stderr[-2000:]
-    return f"{problem}: {symptom}"
+    return f"{problem}: {document.get('symptom') if document else printed}"
 
 
 def parse_arguments():
@@ -216,7 +206,7 @@ def main():
     def one(i):
         path = KEPT / f"mesh-{seed}-{i}.yaml"
         (ROOT / path).write_text(draw(random.Random(f"{seed}/{i}"), path.stem))
-        problem = run_one(weft, path)
+        problem = judge(weft, path)
         if problem is None:
             (ROOT / path).unlink()
         return i, path, problem

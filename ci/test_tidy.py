@@ -46,7 +46,7 @@ PLANTED = [
     ("src/conn/j.c", "void f(int a)\n{\n    if (a) f(0);\n}\n", 3, "braces"),
     ("src/conn/k.c", "void f(int a)\n{\n    if (a) {\n    } else f(0);\n}\n", 4, "braces"),
     ("src/conn/l.c", "void f(void)\n{\n    while (g(1))\n        h();\n}\n", 3, "braces"),
-    ("src/conn/m.c", "\n" * 501, 501, "at most 500"),
+    ("src/conn/m.c", "\n" * 2001, 2001, "at most 2000"),
     ("src/conn/n.c", "void f(void)\n{\n" + "    g();\n" * 71 + "}\n", 2, "at most 70"),
     ("src/conn/o.c", "int a_name" + "x" * 80 + ";\n", 1, "columns of code; at most 90"),
     ("src/conn/p.c", "/* " + "x" * 100 + " */\n", 1, "at most 100"),
@@ -55,8 +55,8 @@ PLANTED = [
     ("src/conn/s.c", "/* TO" + "DO: later */\n", 1, "open an issue"),
     ("src/conn/t.c", "int x; \n", 1, "blanks at the end"),
     ("src/conn/u.c", "int x;", 1, "no newline"),
-    ("ci/x.c", "\n" * 501, 501, "at most 500"),
-    ("ci/x/y.c", "\n" * 501, 501, "at most 500"),
+    ("ci/x.c", "\n" * 2001, 2001, "at most 2000"),
+    ("ci/x/y.c", "\n" * 2001, 2001, "at most 2000"),
     ("ci/x.py", "x = '" + "y" * 130 + "'\n", 1, "at most 120"),
     ("docs/x.md", "see /work/" + "shared/x\n", 1, "no paths of one machine"),
 ]
@@ -182,3 +182,16 @@ def test_cppcheck(tmp_path):
     status, output = tidy(tmp_path)
     assert status == 1
     assert "src/conn/leak.c:5: cppcheck arrayIndexOutOfBounds" in output
+
+
+@pytest.mark.skipif(shutil.which("patch") is None,
+                    reason="SKIP patch: not installed; enable with: ci/deps test")
+def test_a_mutant_that_no_longer_applies(tmp_path):
+    mutant = "--- a/src/conn/a.c\n+++ b/src/conn/a.c\n@@ -1 +1 @@\n-int f(void);\n+int g(void);\n"
+    write(tmp_path, "ci/mutants/a.patch", mutant)
+    write(tmp_path, "src/conn/a.c", "int f(void);\n")
+    assert "does not apply" not in tidy(tmp_path)[1]
+    write(tmp_path, "src/conn/a.c", "int h(void);\n")
+    status, output = tidy(tmp_path)
+    assert status == 1
+    assert "ci/mutants/a.patch:1: does not apply" in output
