@@ -2,8 +2,11 @@
 #include "backends/soft/engine.h"
 
 #include <check.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -153,6 +156,41 @@ START_TEST(what_comes_comes_now)
 }
 END_TEST
 
+/* No thread runs and no event is due: what a call has put in the batch leaves with it. */
+START_TEST(what_a_call_sends_leaves_before_it_returns)
+{
+    struct linux_loop *loop;
+    struct soft_engine *engine;
+    struct weft_error error = {0};
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n_name = sizeof name;
+    struct soft_target target = {.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+                                 .n_name = sizeof name};
+    struct pollfd fd = {.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+                        .events = POLLIN};
+    char bytes[16];
+
+    ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(bind(fd.fd, (struct sockaddr *)(void *)&name, sizeof name), 0);
+    ck_assert_int_eq(getsockname(fd.fd, (struct sockaddr *)(void *)&name, &n_name), 0);
+    memcpy(target.name, &name, sizeof name);
+    soft_enter(engine);
+    uint8_t *slot = soft_batch_slot(engine->batch);
+    memcpy(slot, "frame", 5);
+    soft_batch_put(engine->batch, &target, slot, 5);
+    soft_leave(engine);
+    ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+    ck_assert_int_eq(recv(fd.fd, bytes, sizeof bytes, 0), 5);
+    ck_assert_mem_eq(bytes, "frame", 5);
+    soft_engine_destroy(engine);
+    linux_loop_destroy(loop);
+    close(fd.fd);
+    close(target.fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("soft, engine");
@@ -162,5 +200,6 @@ int main(void)
     tcase_add_test(tcase, a_nudge_is_for_the_thread);
     tcase_add_test(tcase, time_in_which_it_stood_still_is_none);
     tcase_add_loop_test(tcase, what_comes_comes_now, 0, 2);
+    tcase_add_test(tcase, what_a_call_sends_leaves_before_it_returns);
     return suite_run(suite);
 }

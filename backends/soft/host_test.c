@@ -23,12 +23,13 @@
 #define N_BYTES (1u << 20)
 #define N_TAIL 65536u /* behind them, for what the right host sends by itself */
 
-enum { LEFT, RIGHT };
+enum { LEFT, RIGHT, FAR, FARTHER, N_DESCRIBED };
 
-static struct io_prefix addresses[2];
-static struct world_port ports[2];
-static struct world_host hosts[2];
-static struct world_cable cable;
+/* The cable from FAR to FARTHER has addresses only: no process runs there. */
+static struct io_prefix addresses[N_DESCRIBED];
+static struct world_port ports[N_DESCRIBED];
+static struct world_host hosts[N_DESCRIBED];
+static struct world_cable cables[2];
 static struct world_spec spec;
 
 static struct end {
@@ -51,10 +52,10 @@ static char block_text[8];
 
 static void describe(void)
 {
-    static const char *const names[2] = {"left", "right"};
-    for (uint8_t i = 0; i < 2; i++) {
-        addresses[i] = (struct io_prefix){.ip = io_ip_v4(10, 77, 0, (uint8_t)(i + 1)),
-                                          .prefix_len = 24};
+    static const char *const names[N_DESCRIBED] = {"left", "right", "far", "farther"};
+    for (uint8_t i = 0; i < N_DESCRIBED; i++) {
+        addresses[i] = (struct io_prefix){
+            .ip = io_ip_v4(10, 77, i / 2, (uint8_t)(i % 2 + 1)), .prefix_len = 24};
         ports[i] = (struct world_port){.name = "p0",
                                        .port = 1,
                                        .rate_bps = 100000000000,
@@ -67,10 +68,16 @@ static void describe(void)
                                        .n_ports = 1,
                                        .memlock_bytes = INT64_MAX};
     }
-    cable = (struct world_cable){
-        .ends = {{.node = LEFT}, {.node = RIGHT}}, .rate_bps = 100000000000, .up = true};
-    spec = (struct world_spec){
-        .seed = 1, .hosts = hosts, .n_hosts = 2, .cables = &cable, .n_cables = 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        cables[i] = (struct world_cable){.ends = {{.node = 2 * i}, {.node = 2 * i + 1}},
+                                         .rate_bps = 100000000000,
+                                         .up = true};
+    }
+    spec = (struct world_spec){.seed = 1,
+                               .hosts = hosts,
+                               .n_hosts = N_DESCRIBED,
+                               .cables = cables,
+                               .n_cables = 2};
 }
 
 static void open_end(int which)
@@ -480,6 +487,65 @@ START_TEST(noise_on_the_wire_changes_nothing)
 }
 END_TEST
 
+static struct soft_udp_counters wire_of(int which)
+{
+    struct soft_udp_counters wire = {.rx_refused = 0};
+    struct sim_nic_counters nic;
+    soft_host_counters(ends[which].host, 0, &wire, &nic);
+    return wire;
+}
+
+/* Datagrams from the other end of the cable become frames. Those from other addresses of the
+ * scenario, or from none of it, do not, whatever they say. */
+START_TEST(frames_come_from_the_other_end_of_the_cable_only)
+{
+    enum { N = 10 };
+    static const int from_whom[] = {LEFT, FAR, FARTHER, LEFT};
+    struct sockaddr_in to = real_of(&addresses[RIGHT].ip, SOFT_UDP_PORT);
+    struct sockaddr_in from = real_of(&addresses[from_whom[_i]].ip, 0);
+    struct soft_udp_counters before = wire_of(RIGHT), after;
+    bool counts = _i == 0;
+    uint8_t bytes[64] = {0};
+    weft_ns limit = linux_loop_now(ends[RIGHT].loop) + 60 * S;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (_i == 3) { /* of another run */
+        uint8_t *block_at = (uint8_t *)&from.sin_addr + 1;
+        *block_at = (uint8_t)(*block_at == 250 ? 249 : 250);
+    }
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)(void *)&from, sizeof from), 0);
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(sendto(fd, bytes, sizeof bytes, 0,
+                                (const struct sockaddr *)(const void *)&to, sizeof to),
+                         sizeof bytes);
+    }
+    while ((after = wire_of(RIGHT)).rx_datagrams < before.rx_datagrams + N) {
+        ck_assert_int_lt(linux_loop_now(ends[RIGHT].loop), limit);
+        step(RIGHT);
+    }
+    ck_assert_uint_eq(after.rx_frames - before.rx_frames, counts ? N : 0);
+    ck_assert_uint_eq(after.rx_refused - before.rx_refused, N); /* they hold no packet */
+    close(fd);
+}
+END_TEST
+
+/* A message's packets may come in one train. All are as long as they were sent: the last one, too,
+ * which is shorter than the others. */
+START_TEST(a_train_ends_where_its_last_packet_does)
+{
+    static const uint32_t sizes[] = {8, 4097, 8191, 10000, 12289, 65537, 131073};
+    connect_both();
+    fill(LEFT, 3);
+    for (size_t i = 0; i < WEFT_LENGTH(sizes); i++) {
+        memset(ends[RIGHT].memory, 0, N_BYTES);
+        post(LEFT, IBV_WR_RDMA_WRITE, sizes[i]);
+        expect_success(LEFT);
+        ck_assert_mem_eq(ends[LEFT].memory, ends[RIGHT].memory, sizes[i]);
+    }
+    ck_assert_uint_gt(wire_of(RIGHT).rx_frames, 50);
+    ck_assert_uint_eq(wire_of(RIGHT).rx_refused, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("soft hosts");
@@ -491,6 +557,8 @@ int main(void)
     tcase_add_test(tcase, a_thousand_connections_leave_nothing);
     tcase_add_test(tcase, hosts_that_come_and_go_leave_nothing);
     tcase_add_test(tcase, noise_on_the_wire_changes_nothing);
+    tcase_add_loop_test(tcase, frames_come_from_the_other_end_of_the_cable_only, 0, 4);
+    tcase_add_test(tcase, a_train_ends_where_its_last_packet_does);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

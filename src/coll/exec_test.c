@@ -145,6 +145,40 @@ START_TEST(a_barrier_holds_all)
 }
 END_TEST
 
+/* In place, the buffer is free for its user when what it holds has left: not before the cable has
+ * carried it, and in each iteration anew. Out of place, the root has its output at once. */
+START_TEST(an_iteration_in_place_lasts_until_its_sends_are_done)
+{
+    static const enum coll_algorithm by[] = {COLL_DIRECT, COLL_CHAIN};
+    struct coll_job job = {.kind = COLL_BROADCAST,
+                           .algorithm = by[_i % 2],
+                           .dtype = WEFT_INT32,
+                           .op = WEFT_SUM,
+                           .count = 262144,
+                           .in_place = _i < 2};
+    const weft_ns wire_ns = 83886; /* 1 MiB at 100 Gb/s */
+    struct weft_error error = {0};
+    weft_ns since;
+
+    ranks_open(&(struct fabric_config){.n_hosts = 2}, 4u << 20);
+    ranks_start(&job, 5, 3);
+    since = fabric_now(&grid.fabric);
+    ck_assert_int_eq(ranks_run(FABRIC_S, &error), WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        weft_ns at = coll_exec_finished_ns(ranks[0].exec, i);
+
+        if (job.in_place) {
+            ck_assert_int_ge(at - since, wire_ns);
+            since = at;
+        } else if (i == 0) {
+            ck_assert_int_lt(at - since, wire_ns);
+        }
+    }
+    ranks_fini_plans();
+    ranks_close();
+}
+END_TEST
+
 /* Loss, duplicates and reordering cost time, not bytes. */
 START_TEST(a_bad_cable_changes_no_byte)
 {
@@ -171,6 +205,8 @@ int main(void)
     TCase *tcase = tcase_create("data");
 
     tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, an_iteration_in_place_lasts_until_its_sends_are_done, 0,
+                        4);
     tcase_add_loop_test(tcase, every_kind_size_and_algorithm_is_exact, 0,
                         5 * COLL_N_KINDS);
     tcase_add_loop_test(tcase, every_type_and_op_is_exact, 0, 6);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
+#include "coll/plan_private.h"
 
 #define RANKS 9
 
@@ -71,6 +72,27 @@ START_TEST(every_plan_is_proven)
         }
     }
     coll_mesh_fini(&mesh);
+}
+END_TEST
+
+/* A message is cut into as few slices as the limit allows, so that none is a crumb. */
+START_TEST(slices_are_as_few_as_the_limit_allows)
+{
+    static const uint64_t limits[] = {1, 4, 8, 12, 100, 4096};
+    struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_DIRECT, 0, false);
+
+    for (size_t i = 0; i < WEFT_LENGTH(limits); i++) {
+        struct coll_draft draft = {.job = &job, .slice_bytes = limits[i]};
+        uint64_t most = limits[i] < 4 ? 1 : limits[i] / 4;
+
+        ck_assert_uint_eq(coll_slice_count(&draft, 0), 1);
+        for (uint64_t count = 1; count < 3000; count++) {
+            uint64_t slice = coll_slice_count(&draft, count);
+
+            ck_assert(slice >= 1 && slice <= most);
+            ck_assert_uint_eq((count + slice - 1) / slice, (count + most - 1) / most);
+        }
+    }
 }
 END_TEST
 
@@ -370,6 +392,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, every_plan_is_proven, 1, RANKS + 1);
+    tcase_add_test(tcase, slices_are_as_few_as_the_limit_allows);
     tcase_add_loop_test(tcase, every_broken_plan_is_refused, 0, N_BREAKAGES);
     tcase_add_test(tcase, what_has_no_plan_says_so);
     tcase_add_test(tcase, a_plan_reads_like_this);

@@ -215,6 +215,48 @@ START_TEST(the_same_address_is_not_the_same_memory)
 }
 END_TEST
 
+/* Its owner takes it away while it is copied from, and offers the same again: who asks now gets a
+ * mapping of its own, because the old one is closed with its last user. */
+START_TEST(what_was_taken_away_is_not_handed_out_again)
+{
+    const uint8_t owner[IPC_NONCE_BYTES] = {1};
+    struct ipc_cache cache;
+    struct ipc_mapping *before, *after;
+    struct io_gpu_export memory;
+    struct io_gpu *gpu, *other;
+    void *at;
+
+    ipc_world_init(&world, &two);
+    gpu = world.sides[0].gpu;
+    other = world.sides[1].gpu;
+    ipc_cache_init(&cache, &(struct ipc_cache_config){
+                               .gpu = gpu, .n_max = 4, .n_bytes_max = 1 << 20});
+    ck_assert_int_eq(other->ops->alloc(other, IO_MEMORY_DEVICE, 4096, &at), 0);
+    ck_assert_int_eq(other->sharing->export_memory(other, at, 1, &memory), 0);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory, 0, 0, &before), 0);
+    if (_i == 0) {
+        ck_assert(!ipc_cache_invalidate(&cache, owner, memory.buffer_id, 0));
+    } else {
+        ipc_cache_forget(&cache, owner);
+    }
+    int sys_errno = ipc_cache_acquire(&cache, owner, &memory, 1, 0, &after);
+    ck_assert_uint_eq(cache.n_hits, 0);
+    ck_assert_uint_eq(before->n_users, 1);
+    if (sys_errno == 0) {
+        ck_assert_ptr_ne(before, after);
+        ipc_cache_release(&cache, after);
+    }
+    ipc_cache_release(&cache, before);
+    ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory, 1, 0, &after), 0);
+    ck_assert(!after->is_stale);
+    ipc_cache_release(&cache, after);
+    ipc_cache_forget(&cache, owner);
+    ck_assert_uint_eq(hostmem_n_imports(gpu), 0);
+    ipc_cache_fini(&cache);
+    ipc_world_fini(&world);
+}
+END_TEST
+
 /* A driver opens a legacy handle once; who needs it again shares what is open. */
 START_TEST(a_handle_that_is_open_is_not_opened_again)
 {
@@ -258,6 +300,7 @@ int main(void)
     tcase_add_test(tcase, settings_are_read_and_what_is_wrong_is_named);
     tcase_add_test(tcase, the_least_recently_used_goes_first);
     tcase_add_loop_test(tcase, the_same_address_is_not_the_same_memory, 0, 3);
+    tcase_add_loop_test(tcase, what_was_taken_away_is_not_handed_out_again, 0, 2);
     tcase_add_test(tcase, a_handle_that_is_open_is_not_opened_again);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -93,6 +93,25 @@ static void find_ring(uint32_t n_hosts, struct topo_graph *out)
     ck_assert_int_eq(topo_graph_ring(&view, out, &error), WEFT_OK);
 }
 
+/* topo.h of NCCL, ncclTopoNVLinkBw: sm 86 is an exception, sm 87 and 89 are not. */
+START_TEST(a_link_is_as_fast_as_nccl_takes_it_for)
+{
+    static const struct {
+        int sm;
+        float gb_s;
+    } rows[] = {{50, 20.0f}, {60, 18.0f}, {62, 18.0f}, {70, 20.0f},
+                {75, 20.0f}, {80, 20.0f}, {85, 20.0f}, {86, 12.0f},
+                {87, 20.0f}, {89, 20.0f}, {90, 20.6f}, {99, 20.6f}};
+    const struct topo_rules rules = {.nvlink_sm100 = 40.1f};
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        ck_assert_float_eq(topo_nvlink_bw(&rules, rows[i].sm), rows[i].gb_s);
+    }
+    ck_assert_float_eq(topo_nvlink_bw(&rules, 100), 40.1f);
+    ck_assert_float_eq(topo_nvlink_bw(&rules, 121), 40.1f);
+}
+END_TEST
+
 START_TEST(a_spark_is_described_as_its_dump_has_it)
 {
     static const char wanted[] =
@@ -353,6 +372,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("facts");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, a_link_is_as_fast_as_nccl_takes_it_for);
     tcase_add_test(tcase, a_spark_is_described_as_its_dump_has_it);
     tcase_add_test(tcase, a_ring_of_sparks_has_two_channels_on_nets_0_and_2);
     tcase_add_test(tcase, ranks_put_their_descriptions_together_in_their_order);
