@@ -96,8 +96,9 @@ static inline int32_t rc_psn_diff(uint32_t a, uint32_t b)
     return (int32_t)((a - b) << 8) >> 8;
 }
 
-/* Addressing of a connection's packets, interned: equal contents, equal pointer. Lives as
- * long as its port. */
+/* Addressing of a connection's packets. What a port sends is interned: equal contents have equal
+ * pointers, and an entry lives as long as its port. A path from outside is not interned
+ * (sim/port_bytes.h). */
 struct sim_path {
     union ibv_gid source_gid;
     union ibv_gid destination_gid;
@@ -111,6 +112,7 @@ struct sim_path {
     uint8_t header_bytes;  /* Ethernet payload before the BTH: 28, 48, or 40 (v1) */
     uint8_t tag_bytes;     /* 4 with an 802.1Q tag, else 0 */
     uint16_t vlan_tci;     /* of the tag: priority 3, 0, VLAN 12 */
+    bool is_passing;       /* not interned; valid until sim_port_put_bytes returns */
     struct sim_path *next; /* of the port's list */
 };
 

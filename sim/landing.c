@@ -16,34 +16,129 @@
 
 enum { LINE_BYTES = 64, PIECES_MAX = 8 };
 
-/* In flight; bytes follow. */
+/* A piece on its way into memory. The pieces of a NIC do not overlap, so the order in which they
+ * land does not matter. It is in a treap by address (Seidel and Aragon, "Randomized Search
+ * Trees", 1996), in the heap of what is due, on the list of its side, and on its QP's if that must
+ * wait for it. Bytes follow. */
 struct sim_piece {
-    struct sim_piece *next;
-    const struct sim_qp *qp;
+    struct sim_piece *lower, *higher; /* subtrees */
+    uint64_t priority;                /* not below that of either subtree */
+    struct weft_heap_node due;
+    struct sim_piece **of_side, *next_of_side; /* the link to this piece; the next */
+    struct sim_piece **of_qp, *next_of_qp; /* of_qp is NULL if it is on no QP's list */
     uint8_t *to;
-    weft_ps due;
-    bool is_gpu;
     uint32_t n_bytes;
     uint8_t bytes[];
 };
 
-static void put(struct sim_nic *nic, struct sim_piece **at)
+/* Returns the n-th of a fixed sequence that looks random (splitmix64, Steele, Lea and Flood,
+ * 2014). */
+static uint64_t priority_of(uint64_t n)
 {
-    struct sim_piece *piece = *at;
-    *at = piece->next;
+    uint64_t z = n * 0x9e3779b97f4a7c15U;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+}
+
+/* Splits `tree` into what begins below `key` and the rest. */
+static void split(struct sim_nic *nic, struct sim_piece *tree, const uint8_t *key,
+                  struct sim_piece **lower, struct sim_piece **higher)
+{
+    while (tree != NULL) {
+        nic->n_piece_visits++;
+        if ((uintptr_t)tree->to < (uintptr_t)key) {
+            *lower = tree;
+            lower = &tree->higher;
+            tree = tree->higher;
+        } else {
+            *higher = tree;
+            higher = &tree->lower;
+            tree = tree->lower;
+        }
+    }
+    *lower = NULL;
+    *higher = NULL;
+}
+
+static void tree_add(struct sim_nic *nic, struct sim_piece *piece)
+{
+    struct sim_piece **at = &nic->pieces;
+    while (*at != NULL && (*at)->priority >= piece->priority) {
+        nic->n_piece_visits++;
+        at = (uintptr_t)piece->to < (uintptr_t)(*at)->to ? &(*at)->lower : &(*at)->higher;
+    }
+    split(nic, *at, piece->to, &piece->lower, &piece->higher);
+    *at = piece;
+}
+
+static void tree_remove(struct sim_nic *nic, struct sim_piece *piece)
+{
+    struct sim_piece **at = &nic->pieces;
+    struct sim_piece *lower = piece->lower;
+    struct sim_piece *higher = piece->higher;
+    while (*at != piece) {
+        nic->n_piece_visits++;
+        at = (uintptr_t)piece->to < (uintptr_t)(*at)->to ? &(*at)->lower : &(*at)->higher;
+    }
+    while (lower != NULL && higher != NULL) {
+        nic->n_piece_visits++;
+        if (lower->priority >= higher->priority) {
+            *at = lower;
+            at = &lower->higher;
+            lower = lower->higher;
+        } else {
+            *at = higher;
+            at = &higher->lower;
+            higher = higher->lower;
+        }
+    }
+    *at = lower != NULL ? lower : higher;
+}
+
+/* Returns the piece with the lowest address that ends above `from`, or NULL. */
+static struct sim_piece *tree_find(struct sim_nic *nic, const uint8_t *from)
+{
+    struct sim_piece *found = NULL;
+    for (struct sim_piece *at = nic->pieces; at != NULL;) {
+        nic->n_piece_visits++;
+        bool is_above = (uintptr_t)at->to + at->n_bytes > (uintptr_t)from;
+        found = is_above ? at : found;
+        at = is_above ? at->lower : at->higher;
+    }
+    return found;
+}
+
+static void put(struct sim_nic *nic, struct sim_piece *piece)
+{
+    tree_remove(nic, piece);
+    weft_heap_remove(&nic->pieces_due, &piece->due);
+    *piece->of_side = piece->next_of_side;
+    if (piece->next_of_side != NULL) {
+        piece->next_of_side->of_side = piece->of_side;
+    }
+    if (piece->of_qp != NULL) {
+        *piece->of_qp = piece->next_of_qp;
+    }
+    if (piece->next_of_qp != NULL) {
+        piece->next_of_qp->of_qp = piece->of_qp;
+    }
     sim_move(nic->phantom, piece->to, piece->bytes, piece->n_bytes);
     free(piece);
 }
 
+static struct sim_piece *first_due(const struct sim_nic *nic)
+{
+    struct weft_heap_node *node = weft_heap_peek(&nic->pieces_due);
+    return node == NULL ? NULL : weft_container_of(node, struct sim_piece, due);
+}
+
 static void arm(struct sim_nic *nic)
 {
-    weft_ps first = SIM_NEVER;
-    for (const struct sim_piece *at = nic->pieces; at != NULL; at = at->next) {
-        first = at->due < first ? at->due : first;
-    }
+    const struct sim_piece *first = first_due(nic);
     sim_cancel(nic->engine, &nic->landing);
-    if (first != SIM_NEVER) {
-        sim_schedule(nic->engine, &nic->landing, first);
+    if (first != NULL) {
+        sim_schedule(nic->engine, &nic->landing, first->due.key);
     }
 }
 
@@ -51,41 +146,43 @@ void sim_landing_due(struct sim_event *event)
 {
     struct sim_nic *nic = weft_container_of(event, struct sim_nic, landing);
     weft_ps now = sim_now(nic->engine);
-    for (struct sim_piece **at = &nic->pieces; *at != NULL;) {
-        if ((*at)->due <= now) {
-            put(nic, at);
-        } else {
-            at = &(*at)->next;
-        }
+    struct sim_piece *piece = NULL;
+    while ((piece = first_due(nic)) != NULL && piece->due.key <= now) {
+        put(nic, piece);
     }
     arm(nic);
 }
 
-static bool overlaps(const struct sim_piece *piece, const uint8_t *to, uint64_t n_bytes)
-{
-    return (uintptr_t)piece->to < (uintptr_t)to + n_bytes &&
-           (uintptr_t)to < (uintptr_t)piece->to + piece->n_bytes;
-}
-
 void sim_land_range(struct sim_nic *nic, const void *from, uint64_t n_bytes)
 {
-    for (struct sim_piece **at = &nic->pieces; *at != NULL;) {
-        if (overlaps(*at, from, n_bytes)) {
-            put(nic, at);
-        } else {
-            at = &(*at)->next;
-        }
+    struct sim_piece *piece = NULL;
+    while ((piece = tree_find(nic, from)) != NULL &&
+           (uintptr_t)piece->to < (uintptr_t)from + n_bytes) {
+        put(nic, piece);
     }
 }
 
 void sim_land_qp(struct sim_qp *qp)
 {
-    for (struct sim_piece **at = &qp->nic->pieces; *at != NULL;) {
-        if ((*at)->qp == qp && !(*at)->is_gpu) {
-            put(qp->nic, at);
-        } else {
-            at = &(*at)->next;
-        }
+    while (qp->pieces != NULL) {
+        put(qp->nic, qp->pieces);
+    }
+}
+
+void sim_land_without(struct sim_qp *qp)
+{
+    while (qp->pieces != NULL) {
+        struct sim_piece *piece = qp->pieces;
+        qp->pieces = piece->next_of_qp;
+        piece->of_qp = NULL;
+        piece->next_of_qp = NULL;
+    }
+}
+
+static void land_side(struct sim_nic *nic, bool is_gpu)
+{
+    while (nic->pieces_of_side[is_gpu] != NULL) {
+        put(nic, nic->pieces_of_side[is_gpu]);
     }
 }
 
@@ -93,21 +190,16 @@ void sim_land_sources(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t 
 {
     for (uint32_t i = 0; i < n_sge; i++) {
         const struct sim_mr *mr = sim_mr_find(nic, sges[i].lkey);
-        for (struct sim_piece **at = &nic->pieces; *at != NULL;) {
-            if (mr != NULL && (*at)->is_gpu == mr->sees_late) {
-                put(nic, at);
-            } else {
-                at = &(*at)->next;
-            }
+        if (mr != NULL) {
+            land_side(nic, mr->sees_late);
         }
     }
 }
 
 void sim_land_all(struct sim_nic *nic)
 {
-    while (nic->pieces != NULL) {
-        put(nic, &nic->pieces);
-    }
+    land_side(nic, false);
+    land_side(nic, true);
     sim_cancel(nic->engine, &nic->landing);
 }
 
@@ -132,18 +224,29 @@ static void take_off(struct sim_qp *qp, uint8_t *to, const uint8_t *bytes,
         delay += (weft_ps)weft_rng_below(&nic->landing_rng,
                                          (uint64_t)profile->write_spread_ps);
     }
-    *piece = (struct sim_piece){.qp = qp,
+    struct sim_piece **side = &nic->pieces_of_side[mr->sees_late];
+    struct sim_piece **of_qp = mr->sees_late ? NULL : &qp->pieces;
+    *piece = (struct sim_piece){.priority = priority_of(++nic->n_pieces_ever),
+                                .due = WEFT_HEAP_NODE_INIT,
+                                .of_side = side,
+                                .next_of_side = *side,
+                                .of_qp = of_qp,
+                                .next_of_qp = of_qp == NULL ? NULL : *of_qp,
                                 .to = to,
-                                .due = sim_now(nic->engine) + delay,
-                                .is_gpu = mr->sees_late,
                                 .n_bytes = n_bytes};
     memcpy(piece->bytes, bytes, n_bytes);
-    struct sim_piece **end = &nic->pieces;
-    while (*end != NULL) {
-        end = &(*end)->next;
+    if (*side != NULL) {
+        (*side)->of_side = &piece->next_of_side;
     }
-    piece->next = NULL;
-    *end = piece;
+    *side = piece;
+    if (piece->next_of_qp != NULL) {
+        piece->next_of_qp->of_qp = &piece->next_of_qp;
+    }
+    if (of_qp != NULL) {
+        *of_qp = piece;
+    }
+    tree_add(nic, piece);
+    weft_heap_set(&nic->pieces_due, &piece->due, sim_now(nic->engine) + delay);
 }
 
 void sim_land(struct sim_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *bytes,

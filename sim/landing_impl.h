@@ -34,6 +34,8 @@ void sim_land(struct sim_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *byte
               uint32_t n_bytes);
 /* What must be there now: of host memory that `qp` wrote; in a range; all. */
 void sim_land_qp(struct sim_qp *qp);
+/* Detaches from `qp`, which is freed, what it wrote. */
+void sim_land_without(struct sim_qp *qp);
 void sim_land_range(struct sim_nic *nic, const void *from, uint64_t n_bytes);
 /* The NIC reads what it sends, behind all that it wrote to the same side: a GPU or the host. */
 void sim_land_sources(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t n_sge);

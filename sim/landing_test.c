@@ -205,6 +205,42 @@ START_TEST(a_relaxed_region_has_no_order)
 }
 END_TEST
 
+/* Fills the region by WRITEs of a cache line, in an order that jumps about; `round` decides what is
+ * written. Returns the entries that the NIC visited, for each WRITE. */
+static uint64_t fill_by_lines(struct ibv_mr *mr, unsigned round)
+{
+    enum { LINE = 64, N_LINES = BYTES / LINE, STEP = 389 };
+    uint64_t before = pair.ends[1].nic->n_piece_visits;
+    memset(pair.ends[0].memory, (int)round, LINE);
+    for (unsigned i = 0; i < N_LINES; i++) {
+        uint64_t at = (uint64_t)(i * STEP % N_LINES) * LINE;
+        post_at(IBV_WR_RDMA_WRITE, (uintptr_t)pair.ends[1].memory + at, mr->rkey, LINE);
+        ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    }
+    return (pair.ends[1].nic->n_piece_visits - before) / N_LINES;
+}
+
+/* A thousand pieces wait, and each new one must be found a place among them, or take the place of
+ * one. */
+START_TEST(many_pieces_cost_no_more_than_their_logarithm)
+{
+    start(&(struct rc_options){.overrides = {{"write_spread", "1s"}}});
+    uint8_t *there = pair.ends[1].memory;
+    struct ibv_mr *mr = reg_with((uintptr_t)there, -1, (int)IBV_ACCESS_RELAXED_ORDERING);
+    memset(there, 0, BYTES);
+    for (unsigned round = 1; round <= 3; round++) {
+        ck_assert_uint_lt(fill_by_lines(mr, round), 200);
+    }
+    rc_run(&pair, 2000 * RC_PS_PER_MS);
+    for (unsigned i = 0; i < BYTES; i++) {
+        if (there[i] != 3) {
+            ck_abort_msg("byte %u is %u", i, there[i]);
+        }
+    }
+    finish();
+}
+END_TEST
+
 START_TEST(a_receive_completes_when_all_is_there)
 {
     for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -300,6 +336,7 @@ int main(void)
     tcase_add_test(all, a_revoked_dmabuf_is_no_longer_written);
     tcase_add_test(all, bytes_of_a_write_land_in_any_order);
     tcase_add_test(all, a_relaxed_region_has_no_order);
+    tcase_add_test(all, many_pieces_cost_no_more_than_their_logarithm);
     tcase_add_test(all, a_receive_completes_when_all_is_there);
     tcase_add_test(all, a_gpu_sees_late_what_a_read_does_not_flush);
     tcase_add_test(all, ends_agree_on_options);

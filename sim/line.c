@@ -111,10 +111,9 @@ void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
     }
     struct sim_line_entry entry = sim_line_entry_of(event, at);
     size_t n = sim_line_size(line);
-    struct sim_line_entry *middle = line->head + n / 2;
 
     if (n > 0 && line->head > line->block->entries &&
-        sim_line_is_before(at, entry.order, middle)) {
+        sim_line_is_before(at, entry.order, line->head + n / 2)) {
         add_from_front(line, &entry);
     } else {
         add_from_back(line, &entry);

@@ -200,6 +200,7 @@ uint32_t sim_link_lose_all(struct sim_link *link)
     struct sim_engine *engine = link->from->engine;
     sim_train_settle_link(link);
     uint32_t n_lost = link->n + link->flight.n;
+    link->stats.packet_drops += link->flight.n;
     for (; link->n > 0; link->n--) {
         sim_frame_release(engine, &link->ring[link->head]);
         link->head = (link->head + 1) & (link->cap - 1);

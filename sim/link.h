@@ -276,6 +276,8 @@ void sim_port_deliver_packet(struct sim_port *port, struct sim_packet *packet);
 struct sim_packet *sim_packet_copy(const struct sim_packet *packet);
 /* A pause frame to the other end of the cable, ahead of everything that waits. */
 void sim_port_tell_pause(struct sim_port *port, bool is_pause);
+/* Returns true if both address alike; ignores what belongs to the owner of a path. */
+bool sim_path_is_same(const struct sim_path *a, const struct sim_path *b);
 /* The interned equal of `path`. */
 const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path);
 /* Frames of `source_qpn` in flight no longer refer to memory of that QP's owner. */

@@ -46,6 +46,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     weft_format(stream, sizeof(stream), "landing:%s:%s", host, name);
     weft_rng_init(&nic->landing_rng, sim_seed(engine), stream);
     sim_event_init(&nic->landing, sim_landing_due);
+    weft_heap_init(&nic->pieces_due);
     (void)sim_nic_open(nic, memlock_bytes);
     return nic;
 }
@@ -148,6 +149,7 @@ void sim_nic_destroy(struct sim_nic *nic)
         nic->faults = fault->next;
         free(fault);
     }
+    weft_heap_fini(&nic->pieces_due);
     sim_numbers_fini(&nic->pdns);
     for (unsigned i = 0; i < SIM_BANKS_MAX; i++) {
         sim_numbers_fini(&nic->cqns[i]);
@@ -191,6 +193,17 @@ void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out)
     *out = nic->counters;
     out->tx_packets = nic->tx_packets;
     out->rx_packets = nic->rx_packets;
+}
+
+struct sim_nic_objects sim_nic_objects(const struct sim_nic *nic)
+{
+    struct sim_nic_objects objects = {
+        .pds = nic->n_pds, .mrs = nic->n_mrs, .cqs = nic->n_cqs, .qps = nic->n_qps};
+
+    for (const struct sim_request *at = nic->requests; at != NULL; at = at->next) {
+        objects.verbs++;
+    }
+    return objects;
 }
 
 void sim_nic_check_payloads(struct sim_nic *nic, bool on)

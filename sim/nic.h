@@ -203,4 +203,11 @@ struct sim_nic_counters {
 };
 void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out);
 
+/* Objects that exist on the NIC, of all its users. */
+struct sim_nic_objects {
+    uint32_t pds, mrs, cqs, qps;
+    uint32_t verbs; /* control verbs in progress */
+};
+struct sim_nic_objects sim_nic_objects(const struct sim_nic *nic);
+
 #endif

@@ -2,6 +2,7 @@
 #ifndef WEFT_SIM_NIC_IMPL_H
 #define WEFT_SIM_NIC_IMPL_H
 
+#include "base/heap.h"
 #include "base/text.h"
 #include "sim/frame.h"
 #include "sim/link.h"
@@ -252,8 +253,9 @@ struct sim_qp {
     _Alignas(WEFT_LINE_BYTES) struct sim_nic *nic;
     struct sim_nic_port *port; /* bound at INIT; NULL before */
     struct sim_cq *send_cq, *recv_cq;
-    const struct sim_path *verified; /* incoming path that was found to match */
-    struct sim_qp *next_ready;       /* of its port's list */
+    /* Incoming path that was found to match: interned, or `heard`; NULL if none. */
+    const struct sim_path *verified;
+    struct sim_qp *next_ready; /* of its port's list */
     /* What modify_qp set; the rest of it is `attr`. */
     uint32_t access;
     uint16_t mtu_bytes;
@@ -280,7 +282,14 @@ struct sim_qp {
     bool ece_is_asked;                /* and not yet accepted */
     bool flush_is_due; /* ERR, and its first error completion is not polled yet */
     bool holds_gid;    /* the sgid_index of `attr`: that slot is not refilled meanwhile */
+    struct sim_piece *pieces; /* list: not in host memory yet */
+    struct sim_path heard;    /* copy of the last accepted path that is not interned */
 };
+
+/* Returns the copy of `path` that QP `dest_qpn` accepted last, or `path` itself. nic may be
+ * NULL. */
+const struct sim_path *sim_nic_heard_path(const struct sim_nic *nic, uint32_t dest_qpn,
+                                          const struct sim_path *path);
 
 /* One port as the NIC sees it. */
 struct sim_nic_port {
@@ -312,7 +321,7 @@ struct sim_nic {
     /* What every message uses besides, in the next. */
     uint64_t mr_generation;            /* grows when a key dies */
     const struct sim_phantom *phantom; /* the engine's */
-    struct sim_piece *pieces; /* Owned list: written, not in memory yet; oldest first */
+    struct sim_piece *pieces; /* Owned tree: written, not in memory yet (sim/landing.c) */
     uint32_t n_odd_mrs;       /* with a shift, or of a GPU */
     uint8_t n_ports;
     bool checks_payload;           /* hash at send, compare at delivery */
@@ -341,6 +350,10 @@ struct sim_nic {
     uint32_t mr_cap, n_mrs, n_mr_free;
     uint32_t mr_free_first, mr_free_last;
     struct sim_event landing; /* of the next of `pieces` */
+    struct weft_heap pieces_due;
+    struct sim_piece *pieces_of_side[2]; /* lists: of the host, of a GPU */
+    uint64_t n_pieces_ever;
+    uint64_t n_piece_visits; /* of entries of the tree, as a measure of its cost */
     struct weft_rng landing_rng;
 
     uint32_t n_qps, next_serial;

@@ -188,6 +188,17 @@ struct sim_direction_stats sim_port_sent(struct sim_port *port)
     return port->out.stats;
 }
 
+uint64_t sim_port_looped(struct sim_port *port)
+{
+    return port->loop.stats.packets;
+}
+
+uint64_t sim_port_in_flight(struct sim_port *port)
+{
+    sim_train_settle(port);
+    return port->out.n + port->loop.n;
+}
+
 bool sim_port_is_up(const struct sim_port *port)
 {
     const struct sim_port *peer = port->out.to;
@@ -201,7 +212,7 @@ bool sim_port_is_up(const struct sim_port *port)
     return !port->out.is_taken_down && !inwards_down;
 }
 
-static bool same_path(const struct sim_path *a, const struct sim_path *b)
+bool sim_path_is_same(const struct sim_path *a, const struct sim_path *b)
 {
     return a->source_mac == b->source_mac && a->destination_mac == b->destination_mac &&
            memcmp(&a->source_gid, &b->source_gid, sizeof(a->source_gid)) == 0 &&
@@ -214,7 +225,7 @@ static bool same_path(const struct sim_path *a, const struct sim_path *b)
 const struct sim_path *sim_port_path(struct sim_port *port, const struct sim_path *path)
 {
     for (const struct sim_path *known = port->paths; known != NULL; known = known->next) {
-        if (same_path(known, path)) {
+        if (sim_path_is_same(known, path)) {
             return known;
         }
     }

@@ -86,6 +86,8 @@ struct sim_direction_stats {
     uint64_t packets, bytes;
     weft_ps busy_ps;
     uint64_t drops;
+    uint64_t packet_drops;     /* part of `drops`: packets of the host's stack */
+    uint64_t frame_duplicates; /* RoCE frames that an impairment doubled */
 };
 
 struct sim_port *sim_port_create(struct sim_engine *engine,
@@ -142,8 +144,12 @@ struct sim_direction_stats sim_port_sent(struct sim_port *port);
 /* What its netdev's statistics would say. */
 struct sim_port_drops {
     uint64_t rx_oversize, tx_queue_full, rx_pauses;
+    uint64_t rx_oversize_frames; /* part of `rx_oversize`: RoCE frames */
 };
 struct sim_port_drops sim_port_dropped(const struct sim_port *port);
+/* RoCE frames that the port sent to itself, and those on their way out of the port. */
+uint64_t sim_port_looped(struct sim_port *port);
+uint64_t sim_port_in_flight(struct sim_port *port);
 
 /* Faults. The directions are seen from `port`; what is already on the wire still
  * arrives unless the cable goes down (then it is lost). Carrier changes raise

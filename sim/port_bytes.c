@@ -1,6 +1,8 @@
 #include "sim/port_bytes.h"
 
+#include "base/check.h"
 #include "sim/link.h"
+#include "sim/nic_impl.h"
 #include "sim/stack.h"
 
 enum { VLAN_ID_MASK = 0xfff };
@@ -50,8 +52,14 @@ enum sim_packet_reject sim_port_put_bytes(struct sim_port *port, const uint8_t *
         trace_refusal(port, found, n_bytes);
         return found;
     }
+    /* A switch or a root keeps frames longer than `path` is valid. */
+    weft_check(port->bridge == NULL && port->root == NULL);
     sim_frame_of_roce(&roce, &path, &frame);
-    frame.path = sim_port_path(port, &path);
+    /* Anyone can send from any number of addresses, so a path is copied only by the QP that
+     * accepts its first packet. */
+    path.is_passing = true;
+    frame.path =
+        is_corrupt ? &path : sim_nic_heard_path(port->nic, frame.dest_qpn, &path);
     frame.at = sim_now(port->engine);
     frame.flags |= is_corrupt ? SIM_FRAME_CORRUPT : 0;
     /* The caller's bytes are the caller's again when this returns. */

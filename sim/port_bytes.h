@@ -5,10 +5,12 @@
 #include "sim/packet.h"
 #include "sim/port.h"
 
-/* Gives `port` an Ethernet frame without FCS as if its last bit had just come. What is for
- * another station, partition or VLAN, or no RoCE packet at all, goes no further than into
- * the story; a wrong ICRC is the NIC's to count. Returns what was found. Each combination of
- * addresses, TTL and traffic class that is taken stays interned as long as the port. */
+/* Gives `port`, which has neither a switch nor a PCIe root, an Ethernet frame without FCS as if
+ * its last bit had just come. A frame for another station, partition or VLAN, or one that is no
+ * RoCE packet, is only recorded in the event log; the NIC counts a wrong ICRC. Returns what was
+ * found. Looks at no more than the QP that the packet names, whatever arrived before. Keeps
+ * nothing of a packet but its payload, and its path if that QP accepts it: the path of the last
+ * accepted packet takes the place of the one before. */
 enum sim_packet_reject sim_port_put_bytes(struct sim_port *port, const uint8_t *bytes,
                                           size_t n_bytes);
 

@@ -113,6 +113,7 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
     if ((uint32_t)(frame->wire_bytes - ETHERNET_OVERHEAD_BYTES) > port->mtu_bytes &&
         is_above_mtu(port, frame)) {
         port->dropped.rx_oversize++;
+        port->dropped.rx_oversize_frames++;
         sim_port_trace_drop(port, frame, "mtu");
         sim_port_tap_frame(port, false, frame, "mtu");
         return;

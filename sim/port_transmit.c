@@ -133,6 +133,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
     struct sim_frame copy = *frame;
     sim_link_put_frame(link, frame, port->free_at, fate.extra);
     if (fate.is_duplicate) {
+        link->stats.frame_duplicates++;
         copy.flags &= (uint8_t)~SIM_FRAME_OWNED;
         sim_frame_own(port->engine, &copy);
         sim_port_tap_frame(port, true, &copy, "duplicate");
@@ -217,6 +218,7 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
     }
     occupy(port, link, packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
     if (is_lost_in_darkness(port)) {
+        link->stats.packet_drops++;
         sim_packet_free(packet);
         return;
     }
@@ -228,6 +230,7 @@ static void send_packet(struct sim_port *port, struct sim_packet *packet)
     sim_port_tap_packet(port, true, packet, why);
     if (why != NULL) {
         link->stats.drops++;
+        link->stats.packet_drops++;
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "drop", "why=%s kind=%s bytes=%u", why,
                          sim_frame_kind_name(packet->kind), packet->wire_bytes);
@@ -354,6 +357,7 @@ void sim_port_send(struct sim_port *port, struct sim_packet *packet)
     }
     if (why != NULL) {
         port->out.stats.drops++;
+        port->out.stats.packet_drops++;
         port->dropped.tx_queue_full += strcmp(why, "queue_full") == 0 ? 1 : 0;
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "drop", "why=%s kind=%s bytes=%u", why,

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"
 #include "sim/train.h"
@@ -99,8 +100,9 @@ static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
     size_t n = sq->mask + 1u;
     sq->wqes = weft_arena_calloc(arena, n * sizeof(*sq->wqes));
     sq->sges = weft_arena_calloc(arena, n * sq->max_sge * sizeof(*sq->sges));
-    sq->operands = weft_calloc(n, sizeof(*sq->operands));
-    sq->inline_bytes = weft_calloc(n * sq->max_inline + 1, 1);
+    /* Need no zeroes: a post writes the slot before a packet reads it. */
+    sq->operands = weft_alloc(n * sizeof(*sq->operands));
+    sq->inline_bytes = weft_alloc(n * sq->max_inline + 1);
     rq->depth = cap->max_recv_wr; /* with an SRQ 0: room for the one in hand */
     rq->mask = sim_round_up_pow2(rq->depth) - 1;
     rq->max_sge = qp->srq != NULL ? qp->srq->max_sge : cap->max_recv_sge;
@@ -206,6 +208,7 @@ void sim_qp_free(struct sim_qp *qp)
     }
     leave_ready_list(qp);
     sim_qp_release_gid(qp);
+    sim_land_without(qp);
     rc_fini(qp);
     sim_nic_forget_events(qp->pd->user, qp);
     sim_qp_give_slot(nic, qp->ibv.handle);

@@ -238,10 +238,23 @@ static WEFT_APART bool is_from_peer(struct sim_qp *qp, const struct sim_frame *f
         qp->nic->counters.filtered_source += is_barred ? 0 : 1;
         return false;
     }
-    if (!qp->nic->profile->gid_checked_per_packet) {
+    if (!qp->nic->profile->gid_checked_per_packet && in->is_passing) {
+        qp->heard = *in;
+        qp->heard.is_passing = false;
+        qp->verified = &qp->heard;
+    } else if (!qp->nic->profile->gid_checked_per_packet) {
         qp->verified = in;
     }
     return true;
+}
+
+const struct sim_path *sim_nic_heard_path(const struct sim_nic *nic, uint32_t dest_qpn,
+                                          const struct sim_path *path)
+{
+    const struct sim_qp *qp = nic == NULL ? NULL : sim_nic_qp(nic, dest_qpn);
+    bool is_heard =
+        qp != NULL && qp->verified == &qp->heard && sim_path_is_same(&qp->heard, path);
+    return is_heard ? &qp->heard : path;
 }
 
 static void check_payload(struct sim_nic *nic, const struct sim_frame *frame)

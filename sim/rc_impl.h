@@ -81,6 +81,12 @@ void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status);
 void rc_reply_due(struct sim_event *event);
 /* Behind the reply that waits already. */
 void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply);
+/* Takes the place of the reply that waits. What leaves next may be another then, with a time of
+ * its own. */
+void rc_replace_reply(struct sim_qp *qp, const struct rc_reply *reply);
+/* Drops an RNR NAK that still waits behind READ responses, because the request that it refuses
+ * has come again and finds a receive WR. No-op if none waits. */
+void rc_withdraw_rnr_nak(struct sim_qp *qp);
 /* A reply may leave at `at`: now, or when the event comes. */
 void rc_arm_reply(struct sim_qp *qp, weft_ps at);
 /* READs and atomics. */

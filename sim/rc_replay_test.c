@@ -23,22 +23,41 @@ static uint8_t payload[64];
 static struct {
     unsigned n;
     uint8_t opcode;
+    uint8_t syndrome; /* if the opcode is RC_ACK */
     uint32_t psn;
+    struct {
+        uint8_t opcode, syndrome;
+        uint32_t psn;
+    } all[16];
 } answers;
 
 static void tap(void *context, weft_ns at, const struct sim_port *port, bool is_outgoing,
                 const uint8_t *bytes, size_t n_bytes, const char *comment)
 {
     (void)context, (void)at, (void)port, (void)comment;
-    if (!is_outgoing || n_bytes < BTH_AT + 12) {
+    if (!is_outgoing || n_bytes < BTH_AT + 16) {
         return;
     }
     if (answers.n == 0) {
         answers.opcode = bytes[BTH_AT];
+        answers.syndrome = bytes[BTH_AT + 12];
         answers.psn = (uint32_t)bytes[BTH_AT + 9] << 16 |
                       (uint32_t)bytes[BTH_AT + 10] << 8 | bytes[BTH_AT + 11];
     }
+    if (answers.n < WEFT_LENGTH(answers.all)) {
+        answers.all[answers.n].opcode = bytes[BTH_AT];
+        answers.all[answers.n].psn = bytes[BTH_AT + 11];
+        answers.all[answers.n].syndrome = bytes[BTH_AT + 12];
+    }
     answers.n++;
+}
+
+static void expect_answer(unsigned i, uint8_t opcode, uint32_t psn, uint8_t syndrome)
+{
+    ck_assert_uint_gt(answers.n, i);
+    ck_assert_uint_eq(answers.all[i].opcode, opcode);
+    ck_assert_uint_eq(answers.all[i].psn, psn & 0xff);
+    ck_assert_uint_eq(answers.all[i].syndrome, syndrome);
 }
 
 static struct sim_frame request(uint8_t opcode, uint32_t psn, uint64_t offset,
@@ -147,6 +166,21 @@ static struct sim_frame atomic_as_read(void)
     history(RC_FETCH_ADD, 1);
     return request(RC_READ_REQUEST, PSN, 0, 8);
 }
+static struct sim_frame atomic_as_read_of_nothing(void)
+{
+    history(RC_FETCH_ADD, 1);
+    return request(RC_READ_REQUEST, PSN, 0, 0);
+}
+static struct sim_frame atomic_as_other_atomic(void)
+{
+    history(RC_FETCH_ADD, 1);
+    return request(RC_COMPARE_SWAP, PSN, 0, 8);
+}
+static struct sim_frame read_as_atomic(void)
+{
+    history(RC_READ_REQUEST, 1);
+    return request(RC_FETCH_ADD, PSN, 0, 8);
+}
 static struct sim_frame write_again(void)
 {
     ask(RC_WRITE_ONLY, PSN, 0, 8);
@@ -187,6 +221,9 @@ static const struct {
     CASE(atomic),
     CASE(atomic_1st_of_5),
     CASE(atomic_as_read),
+    CASE(atomic_as_read_of_nothing),
+    CASE(atomic_as_other_atomic),
+    CASE(read_as_atomic),
     {"write", write_again},
     {"send", send_again},
     CASE(send_of_before_a_write),
@@ -261,6 +298,35 @@ START_TEST(each_gap_draws_one_nak)
 }
 END_TEST
 
+/* A NAK says all that the ACK of a duplicate would, and more. */
+START_TEST(a_duplicate_does_not_replace_a_nak_that_waits)
+{
+    static const struct {
+        uint8_t opcode; /* of what draws the NAK */
+        uint32_t ahead;
+        uint8_t syndrome;
+    } naks[] = {{RC_WRITE_ONLY, 1, 0x60}, {RC_SEND_ONLY, 0, 0x20 | 12}};
+    static const uint8_t duplicates[] = {RC_WRITE_ONLY, RC_SEND_ONLY};
+    unsigned nak = (unsigned)_i / 2;
+    uint8_t opcode = duplicates[_i % 2];
+    rc_pair_init(&pair, NULL);
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 1, 2048, 64), 0);
+    ask(RC_SEND_ONLY, PSN, 0, 8);
+    sim_port_tap(pair.ends[1].port, tap, NULL);
+    memset(&answers, 0, sizeof(answers));
+    struct sim_frame refused = request(naks[nak].opcode, PSN + 1 + naks[nak].ahead, 0, 8);
+    struct sim_frame again = request(opcode, PSN, 0, 8);
+    rc_inject(&pair, 1, &refused);
+    rc_inject(&pair, 1, &again);
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_uint_eq(answers.n, 1);
+    ck_assert_uint_eq(answers.opcode, RC_ACK);
+    ck_assert_uint_eq(answers.syndrome, naks[nak].syndrome);
+    ck_assert_uint_eq(answers.psn, PSN + 1);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
 /* Packets that come while an answer waits are answered together. */
 START_TEST(acknowledgements_coalesce)
 {
@@ -284,6 +350,74 @@ START_TEST(acknowledgements_coalesce)
 }
 END_TEST
 
+static void begin(const struct rc_options *options)
+{
+    rc_pair_init(&pair, options);
+    sim_port_tap(pair.ends[1].port, tap, NULL);
+    memset(&answers, 0, sizeof(answers));
+}
+
+static void put(uint8_t opcode, uint32_t psn, uint32_t bytes, weft_ps then)
+{
+    struct sim_frame frame = request(opcode, psn, 0, bytes);
+    rc_inject(&pair, 1, &frame);
+    rc_run(&pair, then);
+}
+
+/* The missing request comes while its NAK waits behind responses. A NAK that left after the
+ * response would ask for what is answered. */
+START_TEST(a_nak_leaves_before_the_response_of_its_psn)
+{
+    begin(NULL);
+    put(RC_READ_REQUEST, PSN, 3 * MTU, 0);
+    put(RC_WRITE_ONLY, PSN + 4, 8, 0);
+    put(RC_READ_REQUEST, PSN + 3, 8, RC_PS_PER_MS);
+    ck_assert_uint_eq(answers.n, 5);
+    expect_answer(3, RC_ACK, PSN + 3, RC_SYNDROME_SEQUENCE);
+    expect_answer(4, RC_READ_ONLY, PSN + 3, RC_SYNDROME_ACK);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+/* Its first packet is taken the second time, while the refusal of the first still waits. */
+START_TEST(what_is_taken_is_not_refused_after_all)
+{
+    begin(NULL);
+    struct sim_frame first = request(RC_SEND_FIRST, PSN + 10, 0, MTU);
+    first.flags = 0;
+    first.payload = pair.ends[0].memory;
+    first.n_payload = MTU;
+    put(RC_READ_REQUEST, PSN, 10 * MTU, 0);
+    rc_inject(&pair, 1, &first);
+    ck_assert_uint_eq(rc_counters(&pair, 1).rnr_naks_sent, 1);
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 1, 0, 4 * MTU), 0);
+    rc_run(&pair, RC_PS_PER_US);
+    give(&first);
+    ck_assert_uint_eq(answers.n, 10);
+    expect_answer(9, RC_READ_LAST, PSN + 9, RC_SYNDROME_ACK);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
+/* While the first response occupies the wire, the ACK that is next gives way to a refusal that is
+ * last. The second response has its own time then, and nothing else would wake the queue pair. */
+START_TEST(a_reply_that_gives_way_wakes_the_next)
+{
+    const struct rc_options options = {.overrides = {{"ack_delay", "1us"}}};
+    const weft_ps ns = RC_PS_PER_US / 1000;
+    begin(&options);
+    put(RC_READ_REQUEST, PSN, MTU, 100 * ns);
+    put(RC_WRITE_ONLY, PSN + 1, 8, 400 * ns);
+    put(RC_READ_REQUEST, PSN + 2, 8, 700 * ns);
+    put(RC_SEND_ONLY, PSN + 3, 8, RC_PS_PER_MS);
+    ck_assert_uint_eq(answers.n, 3);
+    expect_answer(0, RC_READ_ONLY, PSN, RC_SYNDROME_ACK);
+    expect_answer(1, RC_READ_ONLY, PSN + 2, RC_SYNDROME_ACK);
+    expect_answer(2, RC_ACK, PSN + 3, RC_SYNDROME_RNR | 12);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rc_replay");
@@ -292,6 +426,10 @@ int main(void)
                         rules_count("replay"));
     tcase_add_test(all, each_gap_draws_one_nak);
     tcase_add_test(all, acknowledgements_coalesce);
+    tcase_add_test(all, a_nak_leaves_before_the_response_of_its_psn);
+    tcase_add_test(all, what_is_taken_is_not_refused_after_all);
+    tcase_add_test(all, a_reply_that_gives_way_wakes_the_next);
+    tcase_add_loop_test(all, a_duplicate_does_not_replace_a_nak_that_waits, 0, 4);
     suite_add_tcase(suite, all);
     return suite_run(suite);
 }

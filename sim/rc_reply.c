@@ -233,14 +233,18 @@ static const struct rc_resource *first_pending(const struct rc_responder *rq)
     return rq->n_pending > 0 ? &rq->resources[rq->pending[0]] : NULL;
 }
 
-/* The acknowledgement goes out before responses with later PSNs, after those before it. */
+/* The acknowledgement leaves before responses with later PSNs, and after those before it. A
+ * NAK also leaves before a response with its own PSN, because it was decided when that request
+ * was still missing: after the response it would ask for what is answered. */
 static bool is_ack_next(const struct rc_responder *rq)
 {
     const struct rc_resource *resource = first_pending(rq);
     if (!rq->reply.is_pending) {
         return false;
     }
-    return resource == NULL || rc_psn_diff(rq->reply.psn, next_psn(resource)) < 0;
+    bool is_nak = (rq->reply.syndrome & 0xe0) != 0;
+    return resource == NULL ||
+           rc_psn_diff(rq->reply.psn, next_psn(resource)) < (is_nak ? 1 : 0);
 }
 
 bool rc_some_reply_is_ready(const struct sim_qp *qp)
@@ -248,6 +252,28 @@ bool rc_some_reply_is_ready(const struct sim_qp *qp)
     const struct rc_responder *rq = &qp->rq;
     weft_ps now = sim_now(qp->nic->engine);
     return is_ack_next(rq) ? rq->reply.at <= now : first_pending(rq)->ready_at <= now;
+}
+
+void rc_replace_reply(struct sim_qp *qp, const struct rc_reply *reply)
+{
+    struct rc_responder *rq = &qp->rq;
+    rq->reply = *reply;
+    if (rq->n_pending > 0) {
+        rc_arm_reply(qp, is_ack_next(rq) ? rq->reply.at : first_pending(rq)->ready_at);
+    }
+}
+
+void rc_withdraw_rnr_nak(struct sim_qp *qp)
+{
+    struct rc_responder *rq = &qp->rq;
+    bool is_rnr = (rq->reply.syndrome & 0xe0) == RC_SYNDROME_RNR;
+    if (rq->reply.is_pending && is_rnr && rq->reply.psn == rq->epsn &&
+        rq->n_behind == 0) {
+        rq->reply.is_pending = false;
+        if (rq->n_pending > 0) {
+            rc_arm_reply(qp, first_pending(rq)->ready_at);
+        }
+    }
 }
 
 /* What is left after this frame may have to wait for its own time. */

@@ -125,26 +125,19 @@ weft_ps rc_rnr_time(unsigned code)
 void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why)
 {
     struct rc_requester *sq = &qp->sq;
-    uint32_t position = sq->una;
     sim_train_cut(qp->port->port);
-    while (position != sq->post) {
-        const struct sim_wqe *wqe = wqe_at(sq, position);
-        uint32_t offset = (psn - wqe->first_psn) & RC_PSN_MASK;
-        if (offset < wqe->n_psn) {
-            sq->packet = offset;
-            break;
-        }
-        position++;
-    }
-    if (position == sq->post) {
-        sq->packet = 0;
+    sq->packet = 0;
+    if (sq->una != sq->post) {
+        const struct sim_wqe *wqe = wqe_at(sq, sq->una);
+        sq->packet = (psn - wqe->first_psn) & RC_PSN_MASK;
+        weft_check(sq->packet < wqe->n_psn);
     }
     if (why != NULL && psn != sq->next_psn) {
         uint32_t n = (uint32_t)rc_psn_diff(sq->next_psn, psn);
         qp->nic->counters.retransmits += n;
         sim_qp_trace(qp, "retransmit", "psn=%u packets=%u why=%s", psn, n, why);
     }
-    sq->send = position;
+    sq->send = sq->una;
     sq->next_psn = psn;
     sq->is_faulted = false;
     rc_set_deadline(qp);

@@ -33,7 +33,7 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
         rc_queue_reply(&qp->rq, &said);
     } else {
         said.at = reply->at; /* the newer word goes when the older one would have */
-        *reply = said;
+        rc_replace_reply(qp, &said);
     }
 }
 
@@ -292,9 +292,12 @@ static void execute(struct sim_qp *qp, const struct sim_frame *frame)
         rc_refuse(qp, RC_SYNDROME_INVALID, status_in_hand(qp, 0, RC_SYNDROME_INVALID));
         return;
     }
-    if (needs_receive(flags) && !rc_has_receive(qp)) {
-        not_ready(qp);
-        return;
+    if (needs_receive(flags)) {
+        if (!rc_has_receive(qp)) {
+            not_ready(qp);
+            return;
+        }
+        rc_withdraw_rnr_nak(qp);
     }
     if (!has_length(qp, frame, flags)) {
         rc_refuse(qp, RC_SYNDROME_INVALID,

@@ -137,6 +137,15 @@ static void handle_fatal_nak(struct sim_qp *qp, uint8_t syndrome)
     }
 }
 
+/* Returns true if `psn` belongs to a WR behind the oldest, a READ or atomic without its answer. */
+static bool is_beyond_read(const struct sim_qp *qp, uint32_t psn)
+{
+    const struct rc_requester *sq = &qp->sq;
+    const struct sim_wqe *wqe = &sq->wqes[sq->una & sq->mask];
+    uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
+    return sq->una != sq->post && is_read_or_atomic(wqe) && rc_psn_diff(psn, last) > 0;
+}
+
 /* A NAK acknowledges what is before its PSN; for some devices that is no progress. False if a
  * response was lost before it. */
 static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
@@ -153,7 +162,7 @@ static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
         sq->retries_left = retries_left;
         sq->rnr_retries_left = rnr_retries_left;
     }
-    return is_complete;
+    return is_complete && !is_beyond_read(qp, psn);
 }
 
 static void handle_nak(struct sim_qp *qp, const struct sim_frame *frame)

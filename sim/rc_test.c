@@ -97,6 +97,40 @@ START_TEST(atomics_return_what_was_there)
 }
 END_TEST
 
+/* A region of 8 to 16 bytes; the atomic is at its second eight. */
+START_TEST(an_atomic_needs_all_its_eight_bytes)
+{
+    uint8_t *memory = pair.ends[1].memory;
+    uint32_t bytes = 8 + (uint32_t)_i / 2;
+    struct sim_request request = {.verb = SIM_VERB_REG_MR};
+    request.arg.reg_mr =
+        (struct sim_reg_mr){.pd = pair.ends[1].pd,
+                            .addr = memory,
+                            .length = bytes,
+                            .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC};
+    ck_assert_int_eq(rc_verb(&pair, 1, &request), 0);
+    struct ibv_sge sge = {(uintptr_t)pair.ends[0].memory, 8, pair.ends[0].mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = _i % 2 == 0 ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                   : IBV_WR_ATOMIC_CMP_AND_SWP,
+                             .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad = NULL;
+    wr.wr.atomic.remote_addr = (uintptr_t)memory + 8;
+    wr.wr.atomic.rkey = request.out.mr->rkey;
+    wr.wr.atomic.swap = ~0ull;
+    memset(memory, 0, 24);
+    wr.wr.atomic.compare_add = _i % 2 == 0 ? ~0ull : 0;
+    ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), 0);
+    bool fits = bytes >= 16;
+    ck_assert_int_eq(rc_wait(&pair, 0).status,
+                     fits ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+    for (unsigned i = 0; i < 24; i++) {
+        ck_assert_uint_eq(memory[i], fits && i >= 8 && i < 16 ? 0xff : 0);
+    }
+}
+END_TEST
+
 /* Bytes on the wire of a RoCE v2 IPv4 packet, from the headers of the specification. */
 static weft_ps wire_ps(uint32_t ext, uint32_t payload)
 {
@@ -402,6 +436,7 @@ int main(void)
     tcase_add_test(all, sends_land_in_order_of_posting);
     tcase_add_test(all, read_brings_the_peers_bytes);
     tcase_add_test(all, atomics_return_what_was_there);
+    tcase_add_loop_test(all, an_atomic_needs_all_its_eight_bytes, 0, 18);
     tcase_add_loop_test(all, a_write_takes_exactly_its_time, 0, 7);
     tcase_add_test(all, a_write_with_imm_is_seen_at_its_time);
     tcase_add_test(all, a_read_takes_exactly_its_time);

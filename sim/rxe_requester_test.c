@@ -375,6 +375,28 @@ START_TEST(an_ack_beyond_a_read_is_an_implied_nak)
 }
 END_TEST
 
+/* The kernel asks for the READ again if a NAK names a later request (rxe_comp.c, check_psn); it
+ * sends no part of that READ that is not there. */
+START_TEST(a_nak_behind_a_read_is_an_implied_nak)
+{
+    static const uint32_t lengths[] = {8, 1024, 3000};
+    uint32_t n_read = _i == 2 ? 3 : 1;
+    wire_post(&wire, IBV_WR_RDMA_READ, 1, lengths[_i]);
+    wire_post(&wire, IBV_WR_RDMA_WRITE, 2, 8);
+    wire_run(&wire, RC_PS_PER_MS);
+    (void)wire_expect(&wire, RC_READ_REQUEST, SQ);
+    expect_writes(SQ + n_read, 1);
+    wire_ack(&wire, 0x60, SQ + n_read);
+    wire_run(&wire, RC_PS_PER_MS);
+    const struct wire_frame *again = wire_expect(&wire, RC_READ_REQUEST, SQ);
+    ck_assert_uint_eq(again->roce.dma_bytes, lengths[_i]);
+    ck_assert_uint_eq(again->roce.va, WIRE_VA);
+    expect_writes(SQ + n_read, 1);
+    wire_expect_silence(&wire);
+    wire_expect_none_done(&wire);
+}
+END_TEST
+
 /* "ACK sent to a wrong A QPN: dropped; A times out." */
 START_TEST(an_ack_to_another_qp_is_none)
 {
@@ -411,6 +433,7 @@ static void add_plain(Suite *suite)
     tcase_add_loop_test(rows, a_fatal_nak_ends_the_first_and_flushes_the_rest, 0, 3);
     tcase_add_test(rows, a_gap_in_a_read_waits_for_the_timer);
     tcase_add_test(rows, an_ack_beyond_a_read_is_an_implied_nak);
+    tcase_add_loop_test(rows, a_nak_behind_a_read_is_an_implied_nak, 0, 3);
     tcase_add_test(rows, an_ack_to_another_qp_is_none);
     suite_add_tcase(suite, rows);
 }

@@ -469,6 +469,20 @@ void sim_tcp_endpoints(const struct sim_stream *stream, struct sim_endpoint *out
     }
 }
 
+void sim_tcp_count(const struct sim_stack *stack, uint32_t *out_streams,
+                   uint32_t *out_listeners)
+{
+    const struct sim_tcp *tcp = stack->tcp;
+
+    *out_streams = *out_listeners = 0;
+    for (const struct sim_stream *at = tcp->first; at != NULL; at = at->next) {
+        *out_streams += at->is_orphan || at->listener != NULL ? 0 : 1;
+    }
+    for (const struct sim_listener *at = tcp->listeners; at != NULL; at = at->next) {
+        (*out_listeners)++;
+    }
+}
+
 void sim_tcp_close(struct sim_stream *stream, bool reset)
 {
     if (stream == NULL) {

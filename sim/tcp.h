@@ -63,6 +63,9 @@ void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker);
 void sim_tcp_endpoints(const struct sim_stream *stream, struct sim_endpoint *out_local,
                        struct sim_endpoint *out_remote);
 void sim_tcp_close(struct sim_stream *stream, bool reset);
+/* Counts what users have open: streams that were not closed, and listeners. */
+void sim_tcp_count(const struct sim_stack *stack, uint32_t *out_streams,
+                   uint32_t *out_listeners);
 
 /* For the stack. */
 struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
+#include "sim/tcp_impl.h"
 #include "sim/tcp_testing.h"
 
 START_TEST(a_conversation)
@@ -259,6 +260,48 @@ START_TEST(resets)
 }
 END_TEST
 
+/* RFC 9293, 3.10.7.4, with the upper bound of Linux (tcp_sequence): a reset counts if its number
+ * is one that may come next. `unread` bytes make the window smaller. */
+START_TEST(a_reset_counts_inside_the_window_only)
+{
+    static const struct {
+        uint32_t unread;
+        int64_t ahead;
+        bool counts;
+    } rows[] = {
+        {0, 0, true},       {0, 1, true},         {0, 65536, true},
+        {0, 65537, false},  {0, 1 << 30, false},  {0, -1, false},
+        {0, -65536, false}, {1000, 64536, true},  {1000, 64537, false},
+        {1000, -1, false},  {1000, -1000, false}, {1000, 0, true},
+    };
+    struct sim_stream *client, *server;
+    char bytes[1000] = {0};
+    size_t n = 0;
+    duo_connect(&client, &server);
+    if (rows[_i].unread > 0) {
+        ck_assert_int_eq(sim_tcp_send(client, bytes, rows[_i].unread, &n), 0);
+        ck_assert_uint_eq(n, rows[_i].unread);
+        net_run(&duo.net, 10 * MS);
+    }
+    tcp_send_reset(client->tcp, NULL, &client->local, &client->remote,
+                   (uint32_t)(server->rcv_nxt + rows[_i].ahead), 0, 0);
+    net_run(&duo.net, 20 * MS);
+    ck_assert_int_eq(sim_tcp_connected(server), rows[_i].counts ? ECONNRESET : 0);
+    if (!rows[_i].counts) {
+        duo_send(client, "still here");
+        net_run(&duo.net, 30 * MS);
+        for (n = 0; n < rows[_i].unread;) {
+            size_t more = 0;
+            ck_assert_int_eq(sim_tcp_recv(server, bytes, rows[_i].unread - n, &more), 0);
+            n += more;
+        }
+        duo_expect(server, "still here");
+    }
+    sim_tcp_close(client, true);
+    sim_tcp_close(server, true);
+}
+END_TEST
+
 START_TEST(a_lot_of_bytes)
 {
     struct sim_stream *client, *server;
@@ -300,6 +343,7 @@ int main(void)
     tcase_add_test(tcase, listening_rules);
     tcase_add_test(tcase, a_backlog_is_a_limit);
     tcase_add_test(tcase, resets);
+    tcase_add_loop_test(tcase, a_reset_counts_inside_the_window_only, 0, 12);
     tcase_add_test(tcase, a_lot_of_bytes);
     tcase_add_test(tcase, to_itself);
     suite_add_tcase(suite, tcase);

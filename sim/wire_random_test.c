@@ -2,8 +2,11 @@
  * its argument the program writes what was sent into it as a capture (pcap, nanoseconds), for
  * others to judge: ci/test_wire_bytes.py asks tshark and Scapy. With the number of a row behind
  * it, it writes what left and reached both ports in that run (pcapng), as `weft run --pcap` does:
- * ci/test_capture.py asks for the rules of go-back-N. */
+ * ci/test_capture.py asks for the rules of go-back-N. With "drawn" and a seed behind it, profile,
+ * addresses, MTU, limits and faults are drawn; it writes the events to FILE.events as well, and
+ * prints what `ci/wire-check` has to know of the queue pairs. */
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +46,20 @@ static const struct row rows[] = {
     {"mlx5, RoCE v1, 1024", "mlx5", IBV_MTU_1024, false, 0, true},
 };
 
+/* What a seed decides. */
+struct draw {
+    struct row row;
+    struct sim_impairment bad;
+    uint8_t timeout, min_rnr_timer, rd_atomic;
+    uint32_t sq_psn[2];
+    uint32_t flap_ppb; /* chance of a flap per step of the run */
+};
+
 struct tally {
-    FILE *file;     /* or NULL */
-    bool is_ng;     /* pcapng, both ways */
-    unsigned n_ops; /* of each end */
+    const struct draw *draw; /* NULL: a row of the table, with fixed faults */
+    FILE *file;              /* or NULL */
+    bool is_ng;              /* pcapng, both ways */
+    unsigned n_ops;          /* of each end */
     unsigned opcodes[256];
     unsigned n_frames, n_rnr, n_sequence, n_corrupt, n_marked, n_padded;
     enum sim_roce_layer layer;
@@ -58,6 +71,7 @@ struct run {
     struct weft_rng rng;
     struct tally *tally;
     unsigned n_posted[2], n_done[2], n_receives[2];
+    weft_ps down_until; /* of the cable; 0: it is up */
 };
 
 static void put_u32(FILE *file, uint32_t value)
@@ -171,8 +185,10 @@ static void on_frame(void *context, weft_ns at, const struct sim_port *port,
 
 static void start(struct run *run, const struct row *row, struct tally *tally)
 {
-    const struct sim_impairment bad = {10000000, 5000000,  5000000,
-                                       5000000,  20000000, false};
+    const struct sim_impairment usual = {10000000, 5000000,  5000000,
+                                         5000000,  20000000, false};
+    const struct draw *draw = tally->draw;
+    const struct sim_impairment *bad = draw != NULL ? &draw->bad : &usual;
     struct rc_options options = {
         .profile = row->profile,
         .is_ipv6 = row->is_ipv6,
@@ -184,6 +200,16 @@ static void start(struct run *run, const struct row *row, struct tally *tally)
         .sq_psn = {0xfffff0, 0x7fffe0},
         .overrides = {{"retry_cnt_7_is_endless", "true"}},
     };
+    if (draw != NULL) {
+        options.min_rnr_timer = draw->min_rnr_timer;
+        options.timeout = draw->timeout;
+        options.max_rd_atomic = options.max_dest_rd_atomic = draw->rd_atomic;
+        const struct sim_profile *profile = sim_profile_find(row->profile);
+        options.depth = profile->max_qp_wr < 64 ? profile->max_qp_wr : 0;
+        options.cqe = profile->max_cqe < 256 ? (int)profile->max_cqe : 0;
+        options.sq_psn[0] = draw->sq_psn[0];
+        options.sq_psn[1] = draw->sq_psn[1];
+    }
     memset(run, 0, sizeof(*run));
     run->tally = tally;
     tally->layer = row->is_ipv6 ? SIM_ROCE_IPV6 : SIM_ROCE_IPV4;
@@ -197,7 +223,7 @@ static void start(struct run *run, const struct row *row, struct tally *tally)
     for (unsigned end = 0; end < 2; end++) {
         sim_port_tap(run->pair.ends[end].port, on_frame, tally);
     }
-    sim_port_set_impairment(run->pair.ends[0].port, true, true, &bad);
+    sim_port_set_impairment(run->pair.ends[0].port, true, true, bad);
 }
 
 static void post(struct run *run, unsigned end)
@@ -206,7 +232,9 @@ static void post(struct run *run, unsigned end)
         IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,       IBV_WR_RDMA_WRITE,
         IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD,
         IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP};
-    enum ibv_wr_opcode opcode = opcodes[weft_rng_below(&run->rng, WEFT_LENGTH(opcodes))];
+    bool has_atomics = run->pair.profile.atomic_cap != IBV_ATOMIC_NONE;
+    size_t n_opcodes = has_atomics ? WEFT_LENGTH(opcodes) : 5; /* atomics are behind */
+    enum ibv_wr_opcode opcode = opcodes[weft_rng_below(&run->rng, n_opcodes)];
     bool is_atomic =
         opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
     uint32_t most = weft_rng_below(&run->rng, 2) == 0 ? 64 : SLOT;
@@ -236,6 +264,22 @@ static void collect(struct run *run, unsigned end)
     }
 }
 
+/* Takes the cable down now and then, for 5 to 300 us. */
+static void flap(struct run *run)
+{
+    struct sim_port *port = run->pair.ends[0].port;
+    const struct draw *draw = run->tally->draw;
+    if (run->down_until != 0 && sim_now(run->pair.engine) >= run->down_until) {
+        run->down_until = 0;
+        sim_port_set_down(port, true, true, false);
+    } else if (run->down_until == 0 && draw != NULL &&
+               weft_rng_chance(&run->rng, draw->flap_ppb)) {
+        weft_ps us = 5 + (weft_ps)weft_rng_below(&run->rng, 296);
+        run->down_until = sim_now(run->pair.engine) + us * RC_PS_PER_US;
+        sim_port_set_down(port, true, true, true);
+    }
+}
+
 static void play(struct run *run)
 {
     unsigned n_ops = run->tally->n_ops;
@@ -251,6 +295,7 @@ static void play(struct run *run)
             }
             collect(run, end);
         }
+        flap(run);
         rc_run(&run->pair, (weft_ps)weft_rng_below(&run->rng, 8) * RC_PS_PER_US);
         ck_assert_int_lt(sim_now(run->pair.engine), 100 * RC_PS_PER_S);
     }
@@ -315,6 +360,121 @@ START_TEST(what_passed_both_ports_is_written)
 }
 END_TEST
 
+static uint64_t drawn_seed;
+
+/* One in three of everything is left out, so that each also comes without the others. */
+static uint32_t draw_share(struct weft_rng *rng, uint32_t most_ppb)
+{
+    return weft_rng_below(rng, 3) == 0 ? 0 : (uint32_t)weft_rng_below(rng, most_ppb);
+}
+
+static const struct sim_profile *draw_all(struct draw *draw)
+{
+    struct weft_rng rng;
+    unsigned n_profiles = 0;
+    weft_rng_init(&rng, drawn_seed, "wire");
+    while (sim_profile_at(n_profiles) != NULL) {
+        n_profiles++;
+    }
+    const struct sim_profile *profile =
+        sim_profile_at((unsigned)weft_rng_below(&rng, n_profiles));
+    bool has_room = profile->gid_tbl_len > 2; /* else a VLAN's address gets no slot */
+    uint64_t layer = weft_rng_below(&rng, profile->has_roce_v1 ? 4 : has_room ? 3 : 2);
+    uint64_t deepest = 5; /* 16 */
+    while (deepest > 1 && (1u << (deepest - 1) > profile->max_qp_rd_atom ||
+                           1u << (deepest - 1) > profile->max_qp_init_rd_atom)) {
+        deepest--;
+    }
+    memset(draw, 0, sizeof(*draw));
+    draw->row = (struct row){
+        .name = "drawn",
+        .profile = profile->name,
+        .path_mtu = (enum ibv_mtu)(IBV_MTU_256 + weft_rng_below(&rng, 5)),
+        .is_ipv6 = layer == 1,
+        .vlan_id = (uint16_t)(layer == 2 ? 1 + weft_rng_below(&rng, 4094) : 0),
+        .is_roce_v1 = layer == 3,
+    };
+    draw->bad = (struct sim_impairment){
+        .loss_ppb = draw_share(&rng, 60000000),
+        .corrupt_ppb = draw_share(&rng, 20000000),
+        .duplicate_ppb = draw_share(&rng, 60000000),
+        .reorder_ppb = draw_share(&rng, 40000000),
+        .ecn_ppb = draw_share(&rng, 50000000),
+    };
+    draw->timeout = (uint8_t)(7 + weft_rng_below(&rng, 4));
+    draw->min_rnr_timer = (uint8_t)(1 + weft_rng_below(&rng, 6));
+    draw->rd_atomic = (uint8_t)(1u << weft_rng_below(&rng, deepest));
+    for (unsigned end = 0; end < 2; end++) {
+        bool wraps = weft_rng_below(&rng, 2) == 0;
+        draw->sq_psn[end] = wraps ? 0xffffff - (uint32_t)weft_rng_below(&rng, 400)
+                                  : 1 + (uint32_t)weft_rng_below(&rng, 0xfffffe);
+    }
+    draw->flap_ppb = draw_share(&rng, 4000000);
+    return profile;
+}
+
+/* In half of the runs the last operation of end 0 is over the edge of a memory region whose length
+ * is no multiple of 8: an atomic, WRITE or READ that begins in its last 1 to 7 bytes. Prints the
+ * region. */
+static void cross_an_edge(struct run *run)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+                                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
+    struct rc_pair *pair = &run->pair;
+    struct rc_end *peer = &pair->ends[1];
+    bool has_atomics = pair->profile.atomic_cap != IBV_ATOMIC_NONE;
+    size_t left = 1 + weft_rng_below(&run->rng, 7);
+    struct sim_request mr = {.verb = SIM_VERB_REG_MR};
+    mr.arg.reg_mr.pd = peer->pd;
+    mr.arg.reg_mr.addr = peer->memory + 60 * SLOT;
+    mr.arg.reg_mr.length = 64 + left;
+    mr.arg.reg_mr.access = pair->options.mr_access;
+    if (weft_rng_below(&run->rng, 2) == 0) {
+        return;
+    }
+    ck_assert_int_eq(rc_verb(pair, 1, &mr), 0);
+    printf("--region b:p0,%u,%" PRIuPTR ",%zu ", mr.out.mr->rkey,
+           (uintptr_t)(peer->memory + 60 * SLOT), 64 + left);
+    enum ibv_wr_opcode opcode = opcodes[weft_rng_below(&run->rng, has_atomics ? 3 : 2)];
+    struct ibv_mr *whole = peer->mr;
+    peer->mr = mr.out.mr;
+    ck_assert_int_eq(
+        rc_post(pair, 0, opcode, run->n_posted[0], 16 * SLOT, 8, 60 * SLOT + 64), 0);
+    peer->mr = whole;
+    rc_run(pair, 10 * RC_PS_PER_MS);
+}
+
+START_TEST(a_drawn_run_is_written)
+{
+    struct draw draw;
+    struct run run;
+    const struct sim_profile *profile = draw_all(&draw);
+    struct tally tally = {.draw = &draw, .is_ng = true, .n_ops = N_CAPTURED_OPS};
+    char name[512];
+    tally.file = fopen(capture_path, "wb");
+    ck_assert_ptr_nonnull(tally.file);
+    begin_ng(tally.file);
+    start(&run, &draw.row, &tally);
+    weft_rng_init(&run.rng, drawn_seed, "operations");
+    play(&run);
+    if (run.down_until != 0) {
+        sim_port_set_down(run.pair.ends[0].port, true, true, false);
+    }
+    cross_an_edge(&run);
+    ck_assert_int_eq(fclose(tally.file), 0);
+    (void)snprintf(name, sizeof(name), "%s.events", capture_path);
+    FILE *events = fopen(name, "wb");
+    ck_assert_ptr_nonnull(events);
+    ck_assert_uint_eq(fwrite(run.pair.story.bytes, 1, run.pair.story.n, events),
+                      run.pair.story.n);
+    ck_assert_int_eq(fclose(events), 0);
+    printf("--answer-us 100 --timeout %u --window %u --ack-req %u --rd-atomic %u%s\n",
+           draw.timeout, profile->window_packets, profile->ack_req_packets,
+           draw.rd_atomic, profile->dialect == SIM_DIALECT_RXE ? " --rdma-rxe" : "");
+    rc_pair_fini(&run.pair);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("wire_random");
@@ -323,7 +483,10 @@ int main(int argc, char **argv)
     if (argc > 1) {
         capture_path = argv[1];
     }
-    if (argc == 3) {
+    if (argc == 4) {
+        drawn_seed = strtoull(argv[3], NULL, 10);
+        tcase_add_test(random, a_drawn_run_is_written);
+    } else if (argc == 3) {
         captured_row = (unsigned)strtoul(argv[2], NULL, 10);
         tcase_add_test(random, what_passed_both_ports_is_written);
     } else if (argc == 2) {

@@ -114,7 +114,7 @@ static void reduce(const struct bench_ring *ring, const struct bench_node *node,
     uint32_t index = (uint32_t)(node - ring->nodes);
     uint32_t left = (index + ring->n - 1) % ring->n;
 
-    if (ring->bench->payload == BENCH_MOVED && step < ring->n - 1) {
+    if (ring->bench->payload != BENCH_BY_REFERENCE && step < ring->n - 1) {
         uint8_t *to = node->memory + chunk_sent(ring, left, step) * bytes;
         const uint8_t *from = node->memory + target_of(ring, left, step) * bytes;
 
@@ -170,7 +170,7 @@ static bool send_next(struct bench_ring *ring, struct bench_node *node)
     uint64_t target = ring->bench->message_bytes;
     struct ibv_send_wr *bad;
 
-    if (ring->bench->payload == BENCH_MOVED) {
+    if (ring->bench->payload != BENCH_BY_REFERENCE) {
         uint32_t index = (uint32_t)(node - ring->nodes);
 
         source = chunk_sent(ring, index, node->n_sent) * ring->bench->message_bytes;
@@ -298,7 +298,7 @@ bool sim_bench_ring(const struct bench *bench, struct bench_result *out)
     uint64_t n_messages =
         (uint64_t)(bench->n_nodes == 2 ? 1 : bench->n_nodes) * bench->n_steps;
     uint64_t n_packets = (bench->message_bytes + MTU_BYTES - 1) / MTU_BYTES;
-    bool is_moved = bench->payload == BENCH_MOVED;
+    bool is_moved = bench->payload != BENCH_BY_REFERENCE;
     uint64_t n_chunks = is_moved ? bench->n_nodes + 2 : 2;
     struct bench_ring ring;
     struct rusage usage;

@@ -18,7 +18,11 @@ struct bench_result {
 
 /* By reference: frames carry addresses, and no byte is there to be copied. Moved: the ring
  * reduces real numbers, and the sums are checked by whoever knows what was put in. */
-enum bench_payload { BENCH_BY_REFERENCE, BENCH_MOVED };
+enum bench_payload {
+    BENCH_BY_REFERENCE,
+    BENCH_MOVED,
+    BENCH_MOVED_ANY_ORDER /* the pieces of a WRITE land in any order within 20 us */
+};
 
 /* Every packet by itself, and an ACK for each. Or packet trains, and an ACK where the profile
  * asks for one: of every 64 packets, and of the last of a message. */

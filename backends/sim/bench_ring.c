@@ -11,6 +11,8 @@
 #include "sim/port.h"
 #include "sim/stack_config.h"
 
+enum { WRITE_SPREAD_PS = 20000000 };
+
 static const char *const end_names[] = {"left", "right"};
 
 /* Once, until asked for again. */
@@ -148,8 +150,9 @@ static bool connect_end(struct bench_end *end, const struct bench_end *peer)
 
 /* The device that the workload is defined for: it spends no time, and asks for an ACK with
  * every packet, unless that is what keeps trains from forming. */
-static struct sim_profile ideal_device(enum bench_trains trains)
+static struct sim_profile ideal_device(const struct bench *bench)
 {
+    enum bench_trains trains = bench->trains;
     struct sim_profile profile = *sim_profile_find("mlx5");
 
     profile.ack_req_packets = trains == BENCH_TRAINS ? profile.ack_req_packets : 1;
@@ -157,13 +160,15 @@ static struct sim_profile ideal_device(enum bench_trains trains)
     profile.rx_overhead_ps = 0;
     profile.cqe_overhead_ps = 0;
     profile.ack_delay_ps = 0;
+    profile.writes_in_order = bench->payload != BENCH_MOVED_ANY_ORDER;
+    profile.write_spread_ps = WRITE_SPREAD_PS;
     return profile;
 }
 
 static bool make_memory(struct bench_ring *ring)
 {
     size_t n_bytes = ring->n * ring->node_bytes;
-    bool is_moved = ring->bench->payload == BENCH_MOVED;
+    bool is_moved = ring->bench->payload != BENCH_BY_REFERENCE;
 
     ring->memory = mmap(NULL, n_bytes, is_moved ? PROT_READ | PROT_WRITE : PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -223,7 +228,7 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
 
     *ring = (struct bench_ring){.bench = bench, .n = bench->n_nodes};
     ring->depth = ring->n == 2 ? BENCH_DEPTH_MAX : BENCH_DEPTH;
-    ring->profile = ideal_device(bench->trains);
+    ring->profile = ideal_device(bench);
     ring->wr = (struct ibv_send_wr){
         .num_sge = 1, .sg_list = &ring->sge, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM};
     ring->sge.length = (uint32_t)bench->message_bytes;

@@ -6,6 +6,7 @@
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/tcp.h"
 
 static void wake_task(void *context)
 {
@@ -113,6 +114,7 @@ static weft_status sim_world_step(struct world *base, weft_ns until)
 {
     struct sim_world *world = sim_world_of(base);
     struct io_loop *loop = &world->loop;
+    uint64_t n_pauses = loop->n_pauses;
     for (;;) {
         weft_ns now = sim_now_ns(world->engine);
         io_loop_expire(loop, now);
@@ -129,7 +131,11 @@ static weft_status sim_world_step(struct world *base, weft_ns until)
         }
         /* What happens in between sets no deadline: only tasks do. A deadline comes after
          * everything else of its time. */
-        while (sim_step(world->engine, limit) && loop->n_ready == 0) {
+        while (sim_step(world->engine, limit) && loop->n_ready == 0 &&
+               loop->n_pauses == n_pauses) {
+        }
+        if (loop->n_pauses != n_pauses) {
+            return WEFT_OK; /* a process stopped: it may have been the last */
         }
     }
 }
@@ -292,6 +298,41 @@ static bool sim_world_counter(const struct world *base, uint32_t index,
     return true;
 }
 
+static void sim_world_objects(const struct world *base, uint32_t index,
+                              struct world_objects *out)
+{
+    const struct sim_host *host = &sim_world_of_const(base)->hosts[index];
+    *out = (struct world_objects){0};
+    for (uint32_t i = 0; i < host->n_nics; i++) {
+        struct sim_nic_objects one = sim_nic_objects(host->nics[i]);
+        out->pds += one.pds;
+        out->mrs += one.mrs;
+        out->cqs += one.cqs;
+        out->qps += one.qps;
+        out->verbs += one.verbs;
+    }
+    sim_tcp_count(host->stack, &out->streams, &out->listeners);
+}
+
+static void sim_world_port_frames(const struct world *base, uint32_t index, uint32_t port,
+                                  struct world_port_frames *out)
+{
+    const struct sim_host *host = &sim_world_of_const(base)->hosts[index];
+    struct sim_port *at = host->ports[port];
+    struct sim_nic_counters counters;
+    struct sim_direction_stats stats = sim_port_sent(at);
+    sim_nic_counters(host->nics[host->spec->ports[port].device], &counters);
+    *out = (struct world_port_frames){
+        .sent = counters.tx_packets,
+        .received = counters.rx_packets,
+        .looped = sim_port_looped(at),
+        .dropped = stats.drops - stats.packet_drops,
+        .duplicated = stats.frame_duplicates,
+        .oversize = sim_port_dropped(at).rx_oversize_frames,
+        .in_flight = sim_port_in_flight(at),
+    };
+}
+
 const struct world_ops backend_sim = {
     .name = "sim",
     .create = sim_world_create,
@@ -305,6 +346,8 @@ const struct world_ops backend_sim = {
     .watch_nic = sim_world_watch_nic,
     .step = sim_world_step,
     .cable_stats = sim_world_cable_stats,
+    .objects = sim_world_objects,
+    .port_frames = sim_world_port_frames,
     .counter = sim_world_counter,
     .destroy = sim_world_destroy,
 };

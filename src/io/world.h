@@ -302,6 +302,9 @@ struct world_spec {
     /* A simulator handles every packet by itself, also where many could be one event: slower,
      * the same result. */
     bool no_trains;
+    /* Share of calls of the I/O interface at which a rare but legal outcome is chosen: short
+     * reads, full queues, late and spurious wakes (backends/fault); 0: none. */
+    uint32_t rare_ppb;
     struct weft_trace *trace; /* may be NULL */
     struct weft_log *log;     /* may be NULL */
 };
@@ -368,6 +371,24 @@ struct world_ending {
     size_t n_story;
 };
 
+/* Objects of one host that exist, summed over its processes. */
+struct world_objects {
+    uint32_t pds, mrs, cqs, qps; /* of its devices */
+    uint32_t verbs;              /* control verbs in progress */
+    uint32_t streams, listeners; /* open on its TCP stack */
+};
+
+/* RoCE frames of one port, as its NIC and its cable counted them, each on its own. */
+struct world_port_frames {
+    uint64_t sent;       /* by the NIC of the port, over all its ports */
+    uint64_t received;   /* by that NIC, over all its ports */
+    uint64_t looped;     /* by the port to itself, part of `sent` */
+    uint64_t dropped;    /* of those sent out of the port, by the port or its cable */
+    uint64_t duplicated; /* of those sent out of the port, by an impairment */
+    uint64_t oversize;   /* arrived at the port, larger than its MTU */
+    uint64_t in_flight;  /* sent out of the port and not arrived yet */
+};
+
 struct world;
 
 struct world_ops {
@@ -406,10 +427,16 @@ struct world_ops {
                      void (*tell)(void *context, const struct world_nic_verb *verb),
                      void *context);
     /* Lets time pass until a task is ready, the loop's next deadline or `until`,
-     * whichever is first. WEFT_AGAIN: `until` was reached and nothing is ready. */
+     * whichever is first, or a process dies or stops. WEFT_AGAIN: `until` was reached and
+     * nothing is ready. */
     weft_status (*step)(struct world *world, weft_ns until);
     void (*cable_stats)(const struct world *world, uint32_t cable,
                         struct world_cable_stats *out);
+    /* Report what exists on a host, and what a port counted, so that a run can be judged
+     * (run/invariants.c). NULL where the world does not know. */
+    void (*objects)(const struct world *world, uint32_t host, struct world_objects *out);
+    void (*port_frames)(const struct world *world, uint32_t host, uint32_t port,
+                        struct world_port_frames *out);
     /* Counters by name, for the report; `index` from 0, false past the end. */
     bool (*counter)(const struct world *world, uint32_t index, const char **out_name,
                     uint64_t *out_value);
