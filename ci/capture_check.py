@@ -1,21 +1,16 @@
-#!/usr/bin/env python3
 """Judges a capture: is each NIC in it a go-back-N machine as the InfiniBand specification has it?
 
 Every port is judged by itself, as a black box: by what reached it and what it sent. So it does
 not matter what happened to a frame between two ports, and a frame that was lost on its way was
-still sent. In the manner of Lumina's checker (SIGCOMM 2023), over pcapng of `weft run --pcap`.
---events takes the story of the same run: from it come the lives of queue pairs and the carrier
-of ports, nothing that is judged.
-
-One line a violation, with frame number and time. Exit status: 0 clean, 1 violations, 2 no capture.
+still sent. In the manner of Lumina's checker (SIGCOMM 2023). `ci/wire-check` is the command;
+ci/capture_clauses.py has the clauses.
 """
 
-import argparse
 import bisect
-import sys
-from collections import defaultdict
+from collections import Counter, defaultdict, namedtuple
 
-from capture import DATA, REQUEST, FullPackets, Malformed, pair_flows, read
+from capture import DATA, REQUEST, FullPackets, pair_flows, read
+from capture_clauses import CLAUSES, VIEWS, Violation
 from capture_requester import Requester
 from capture_responder import Responder
 
@@ -26,7 +21,8 @@ class Options:
     """What a capture does not say. None: not judged, or the widest that is legal."""
 
     def __init__(self, timeout=None, window=1 << 23, ack_req=64, answer_ns=1_000_000,
-                 may_fail=False, rdma_rxe=False, forwards=(), may_stand_still=False):
+                 may_fail=False, rdma_rxe=False, forwards=(), may_stand_still=False, rd_atomic=None,
+                 retries=None, regions=None, late=False, unseen=False, local=()):
         self.timeout_ns = 4096 << timeout if timeout else None
         self.window, self.ack_req, self.answer_ns = window, ack_req, answer_ns
         self.may_fail, self.rdma_rxe = may_fail, rdma_rxe
@@ -34,6 +30,11 @@ class Options:
         # In real time a machine may leave a host without a processor: its answers are late, but none
         # is missing.
         self.may_stand_still = may_stand_still
+        self.rd_atomic, self.retries = rd_atomic, retries
+        self.regions = regions or {}  # (port, R_Key) -> (address, bytes)
+        self.late = late  # the capture began after the connections
+        self.unseen = unseen  # what a port sent may be missing there, repeated, late or bent
+        self.local = local  # addresses whose frames were sent, where the file does not say
 
 
 class Story:
@@ -43,11 +44,11 @@ class Story:
         self.states = defaultdict(list)  # (port, QPN) -> [(ns, state)]
         self.devices = defaultdict(list)  # (host, QPN) -> keys of `states`
         self.named = set()  # ports that have queue pairs
+        self.is_whole = False  # the events have the beginning of queue pairs
+        self.qpns = set()  # numbers of all queue pairs
         self.carrier = defaultdict(list)  # port -> [(ns, True for up)]
         self.foreign = set()  # (port, ns, QPN, PSN) of what had the wrong addresses for its host
-        self.is_known = False
         for line in lines:
-            self.is_known = True
             words = line.split(" ", 4)
             if len(words) < 4:
                 continue
@@ -56,18 +57,22 @@ class Story:
                 self.carrier[f"{host}:{name}"].append((int(at_ns), event == "port_up"))
             elif event == "state" and "/qp" in name:
                 device, qpn = name.rsplit("/qp", 1)
-                state = words[4].split()[1][len("to="):]
+                before, state = (word.split("=")[1] for word in words[4].split()[:2])
+                self.is_whole |= before == "RESET"
+                self.qpns.add(int(qpn))
                 key = f"{host}:{device}", int(qpn)
                 if key not in self.states:
                     self.devices[host, int(qpn)].append(key)
                     self.named.add(key[0])
+                if not self.states[key] and before != "RESET":  # it existed before the first event
+                    self.states[key] += [(0, "RTR"), (0, "RTS")]
                 self.states[key].append((int(at_ns), state))
             elif event == "drop" and words[4].startswith("why=address "):
                 facts = dict(word.split("=") for word in words[4].split())
                 self.foreign.add((f"{host}:{name}", int(at_ns), int(facts["qpn"]), int(facts["psn"])))
 
     def lives(self, port, qpn):
-        """[(from ns, {state: ns when it was entered})]; one for ever without a story."""
+        """[(from ns, {state: ns when it was entered})]; one for ever if no states are told."""
         lives, key = [], (port, qpn)
         if port not in self.named:  # a device of several ports has the name of its first
             others = self.devices.get((port.split(":")[0], qpn), ())
@@ -76,7 +81,7 @@ class Story:
             if state == "INIT" or not lives:
                 lives.append((at_ns, {}))
             lives[-1][1].setdefault(state, at_ns)
-        return lives or ([] if self.is_known else [(0, {"RTR": 0, "RTS": 0})])
+        return lives or ([] if self.is_whole else [(0, {"RTR": 0, "RTS": 0})])
 
     def was_dark(self, port, since_ns, until_ns):
         """True if `port` was without carrier at any time in between."""
@@ -112,15 +117,15 @@ class Endpoint:
         self.last_sent_ns = 0
         self.requester, self.responder = Requester(self), Responder(self)
 
-    def complain(self, frame, text):
-        self.judge.complain(frame, self.name, text)
+    def complain(self, frame, clause, expected, seen):
+        self.judge.complain(frame, self.name, clause, expected, seen)
 
     def send(self, frame):
         at_ns = frame.at_ns
         if self.is_dead:
-            self.complain(frame, "sends after an error NAK ended the connection")
+            self.complain(frame, "qp.fatal", "silence after a fatal NAK", f"psn {frame.psn}")
         elif at_ns > self.error_ns and not (frame.flags & DATA == 0 and frame.syndrome >= 0x61):
-            self.complain(frame, "sends in ERR")
+            self.complain(frame, "qp.error", f"silence since {self.error_ns} ns", f"psn {frame.psn}")
         elif frame.flags & REQUEST:
             self.requester.send(frame)
         elif frame.flags:
@@ -153,9 +158,23 @@ class Judge:
         self.lives = {}  # the same -> [start of each life], and their states
         self.first_psn = {}  # flow -> [(ns, first PSN of each life of its sender)]
         self.violations = []
+        self.view = self.best_view()
 
-    def complain(self, frame, who, text):
-        self.violations.append((frame.number, frame.at_ns, who, text))
+    def best_view(self):
+        """The last of VIEWS that the capture allows."""
+        if any(frame.is_out is None for frame in self.frames):
+            return VIEWS.index("stream")
+        if self.options.unseen:
+            return VIEWS.index("received")
+        senders = {self.keys[frame.flow][0] for frame in self.frames if frame.is_out}
+        is_all = senders >= {key[0] for key in self.keys}
+        return VIEWS.index("all" if is_all else "port")
+
+    def complain(self, frame, who, clause, expected, seen):
+        view = CLAUSES[clause].view
+        if view == "story" or VIEWS.index(view) <= self.view:
+            self.violations.append(Violation(frame.number, frame.at_ns, who, clause, str(expected),
+                                             str(seen)))
 
     def endpoint(self, frame):
         """Whose frame it is at its port, or None if nobody has that queue pair then."""
@@ -190,17 +209,24 @@ class Judge:
 
     def run(self):
         for frame in self.frames:
-            if frame.is_out is None or (frame.is_out and frame.comment.startswith(("dup", "inj"))):
+            if frame.is_out is None:  # a tap somewhere between the ends
+                self.judge_alone(frame)
+                self.endpoint(frame).send(frame)
+                continue
+            if frame.is_out and frame.comment.startswith(("dup", "inj")):
                 continue  # what the wire put in, no NIC sent
             if not frame.is_out and (frame.comment or not frame.icrc_ok):
                 continue  # the port or the NIC throws it away
             if not frame.is_out and self.is_foreign(frame):
                 continue
+            if frame.is_out and self.options.unseen and not frame.icrc_ok:
+                continue
             self.judge_alone(frame)
             endpoint = self.endpoint(frame)
             if endpoint is None:
                 if frame.is_out and frame.port.split(":")[0] not in self.options.forwards:
-                    self.complain(frame, frame.port, "a queue pair that does not exist sends")
+                    self.complain(frame, frame.port, "qp.unknown", "a queue pair of the peer's",
+                                  f"none, and psn {frame.psn} to {self.keys[frame.flow][2]}")
             elif frame.is_out:
                 endpoint.send(frame)
             else:
@@ -210,6 +236,7 @@ class Judge:
             for endpoint in lives:
                 if endpoint is not None:
                     endpoint.finish(last)
+        self.judge_wire()
         self.violations.sort(key=lambda violation: violation[0])
         return self.violations
 
@@ -220,53 +247,49 @@ class Judge:
 
     def judge_alone(self, frame):
         """What a frame must be whatever was before it."""
-        if frame.is_out and not frame.icrc_ok:
-            self.complain(frame, frame.port, "wrong ICRC")
-        source, to = self.keys[frame.flow][:2]  # a NIC loops what it sends to itself
+        if frame.is_out is not False:
+            for clause, expected, seen in frame.faults:
+                self.complain(frame, frame.port, clause, expected, seen)
+        source, to, qpn, _ = self.keys[frame.flow]  # a NIC loops what it sends to itself
         if self.story.carrier and source != to and self.story.is_dark(frame.port, frame.at_ns):
-            self.complain(frame, frame.port, "a frame at a port without carrier")
-        n, pad = frame.n_payload, frame.pad
-        if frame.flags and (n < 0 or (pad + n) & 3 or (not frame.flags & DATA and (n or pad))):
-            self.complain(frame, frame.port, f"{n} bytes of payload and {pad} of padding")
+            self.complain(frame, frame.port, "port.carrier", "no frame without carrier",
+                          f"psn {frame.psn}")
+        if self.story.is_whole and frame.is_out and qpn > 1 and qpn not in self.story.qpns:
+            self.complain(frame, frame.port, "qp.destination", "a queue pair that somebody has or had",
+                          qpn)
+
+    def judge_wire(self):
+        """What reached a port was sent, once for each time. A frame by its flow, opcode and PSN:
+        what bits a bad cable changes is not judged."""
+        sent = Counter((frame.flow, frame.opcode, frame.psn) for frame in self.frames if frame.is_out)
+        for frame in self.frames:
+            if not frame.is_out and frame.icrc_ok and not frame.comment:
+                key = frame.flow, frame.opcode, frame.psn
+                sent[key] -= 1
+                if sent[key] == -1:
+                    self.complain(frame, frame.port, "wire.unsent", "a frame that another port sent",
+                                  f"psn {frame.psn}, which none did as often")
 
 
-def judge_file(path, options=None, events=None):
-    """The violations [(frame number, ns, who, what)] of a capture, and how much was judged."""
-    frames, keys = read(path)
+Verdict = namedtuple("Verdict", "violations n_frames n_connections view")
+
+
+def judge_capture(path, options=None, events=None):
+    """The Verdict on a capture."""
+    options = options or Options()
+    frames, keys = read(path, options.local)
     story = Story()
     if events is not None:
         with open(events, encoding="ascii") as lines:
             story = Story(lines)
-    judge = Judge(frames, keys, options or Options(), story)
+    judge = Judge(frames, keys, options, story)
     violations = judge.run()
     n_pairs = len([1 for lives in judge.endpoints.values() for one in lives if one]) // 2
-    return violations, f"{len(frames)} frames, {n_pairs} connections, {len(violations)} violations"
+    return Verdict(violations, len(frames), n_pairs, VIEWS[judge.view])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("capture")
-    parser.add_argument("--events", help="the story of the same run")
-    parser.add_argument("--timeout", type=int, help="ACK timeout code of the queue pairs, 1..31")
-    parser.add_argument("--window", type=int, default=1 << 23, help="most unacknowledged PSNs")
-    parser.add_argument("--ack-req", type=int, default=64, help="AckReq at least this often")
-    parser.add_argument("--answer-us", type=int, default=1000, help="most time to an answer")
-    parser.add_argument("--rdma-rxe", action="store_true",
-                        help="accept what only Linux's soft-RoCE does")
-    parser.add_argument("--may-fail", action="store_true", help="requests may stay unanswered")
-    asked = parser.parse_args()
-    options = Options(asked.timeout, asked.window, asked.ack_req, asked.answer_us * 1000,
-                      asked.may_fail, asked.rdma_rxe)
-    try:
-        violations, summary = judge_file(asked.capture, options, asked.events)
-    except (OSError, Malformed) as error:
-        print(f"{asked.capture}: {error}", file=sys.stderr)
-        return 2
-    for number, at_ns, who, text in violations:
-        print(f"frame {number} at {at_ns / 1e9:.9f}: {who}: {text}")
-    print(summary)
-    return 1 if violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def judge_file(path, options=None, events=None):
+    """The violations of a capture, and how much was judged."""
+    verdict = judge_capture(path, options, events)
+    return verdict.violations, (f"{verdict.n_frames} frames, {verdict.n_connections} connections, "
+                                f"{len(verdict.violations)} violations")

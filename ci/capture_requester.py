@@ -1,4 +1,4 @@
-"""Half of ci/capture_check.py: what a queue pair asks, and whether it may go back for it."""
+"""Judges the requests of a queue pair: half of ci/capture_check.py."""
 
 from collections import deque
 
@@ -16,6 +16,11 @@ def ahead(a, b):
     return (a - b + 0x800000 & MASK) - 0x800000
 
 
+def target_of(frame):
+    """R_Key and end of the range: the same for a READ and for the rest of it."""
+    return frame.key, frame.va + frame.length
+
+
 class Requester:
     """PSNs are `high` (never sent yet), `next` (the one whose turn it is) and `una` (the oldest
     that is not acknowledged)."""
@@ -24,15 +29,20 @@ class Requester:
         self.endpoint, self.options, self.mtu = endpoint, endpoint.options, endpoint.mtu
         self.complain = endpoint.complain
         self.high = self.next = self.una = None
-        self.sent = {}  # PSN -> (opcode, bytes, PSNs, address after) of its first transmission
+        self.is_sure = True  # nothing was sent before what was seen first
+        self.sent = {}  # PSN -> (opcode, bytes, PSNs, target, extra, CRC) of its first time
         self.reads = deque()  # [first PSN, one past the last, the next to be answered], oldest first
         self.licences = {}  # PSN to which it may go back -> why
         self.since_ack_req = 0
         self.rnr_until_ns = 0
         self.timer_ns = 0  # when the ACK timer started, at the earliest
         self.n_timeouts = 0  # since something moved
-        self.message = 0  # SEND or WRITE within whose message the next packet is; None: not known
-        self.left = 0  # bytes of a WRITE's RETH to come
+        # SEND or WRITE that the next packet continues; None: not known
+        self.message = None if self.options.late else 0
+        self.left = 0  # bytes of a WRITE's RETH to come; None: not known
+        self.nak = None  # (PSN, ns) of a sequence NAK that is to be followed
+        self.went_back_to = None  # PSN of the last one that was followed
+        self.sent_ns = self.endpoint.begin_ns  # when the last request was seen
         self.last_new = None
 
     # ---- what it sends ----
@@ -41,16 +51,21 @@ class Requester:
         psn = frame.psn
         if self.high is None:
             self.high = self.next = self.una = psn
-            self.endpoint.judge.note_first(self.endpoint, psn)
+            self.is_sure = not self.endpoint.was_dark(self.endpoint.begin_ns, frame.at_ns)
+            if self.is_sure:
+                self.endpoint.judge.note_first(self.endpoint, psn)
         if frame.at_ns < self.rnr_until_ns:
-            self.complain(frame, f"{NAMES[frame.opcode]} psn {psn}, "
-                          f"{self.rnr_until_ns - frame.at_ns} ns before the RNR time is over")
+            self.complain(frame, "again.rnr", f"nothing before {self.rnr_until_ns} ns",
+                          f"{NAMES[frame.opcode]} psn {psn} {self.rnr_until_ns - frame.at_ns} ns earlier")
             self.rnr_until_ns = 0
-        is_after_dark = self.endpoint.was_dark(self.endpoint.last_sent_ns, frame.at_ns)
+        is_after_dark = self.endpoint.was_dark(self.sent_ns, frame.at_ns)
+        self.sent_ns = frame.at_ns
         if is_after_dark:
             self.since_ack_req = 0  # what it sent in the dark nobody saw
         if psn != self.next:
             self.jump(frame, is_after_dark)
+        elif self.nak is not None:
+            self.judge_followed(frame)
         if psn == self.una:
             self.timer_ns = frame.at_ns
         is_new = psn == self.high
@@ -59,35 +74,49 @@ class Requester:
         if is_new:
             self.high = self.next
             if (self.high - self.una & MASK) > self.options.window + n_psn - 1:
-                self.complain(frame, f"{self.high - self.una & MASK} unacknowledged PSNs, "
-                              f"the window is {self.options.window}")
+                self.complain(frame, "request.window", f"at most {self.options.window} PSNs "
+                              "unacknowledged", f"{self.high - self.una & MASK} of them")
         self.judge_ack_req(frame)
+
+    def judge_followed(self, frame):
+        """Goes on where it was, although a NAK says that the peer throws that away."""
+        psn, since_ns = self.nak
+        if frame.at_ns - since_ns <= self.options.answer_ns or self.options.may_stand_still:
+            return
+        self.nak = None
+        self.complain(frame, "again.late", f"psn {psn}, of which a NAK came "
+                      f"{frame.at_ns - since_ns} ns ago", f"psn {frame.psn}")
 
     def jump(self, frame, is_after_dark):
         """Another PSN than the one whose turn it is: why?"""
         psn, at_ns = frame.psn, frame.at_ns
+        self.nak = None
         if psn in self.licences:
             self.licences.clear()
+            self.went_back_to = psn
             return
         if psn == self.una:
             if ahead(psn, self.next) > 0:
                 return  # the rest of what was sent again has arrived after all
             waited, least = at_ns - self.timer_ns, self.options.timeout_ns
             self.n_timeouts += 1
+            if self.options.retries is not None and self.n_timeouts > self.options.retries:
+                self.complain(frame, "again.bounded", f"at most {self.options.retries} timeouts",
+                              f"psn {psn} again after {self.n_timeouts}")
             if least is not None and waited < least:
-                self.complain(frame, f"goes back to psn {psn} for no reason, {waited} ns after "
-                              f"the timer of {least} ns was started")
+                self.complain(frame, "again.reason", f"psn {self.next}, or the ACK timer of {least} ns",
+                              f"psn {psn} again {waited} ns after the timer was started")
             return
-        if is_after_dark:
-            if ahead(psn, self.high) > 0:
-                self.high, self.message = psn, None
+        if not self.is_sure and ahead(psn, self.una) < 0:
+            self.una = psn  # what it sent in the dark
             return
-        if ahead(psn, self.high) > 0:
-            self.complain(frame, f"psn {psn}, but {self.high} was never sent")
-            self.high = psn
-        else:
-            self.complain(frame, f"psn {psn} where {self.next} is next (oldest unacknowledged "
-                          f"{self.una}, never sent {self.high})")
+        is_ahead = ahead(psn, self.high) > 0
+        if not is_after_dark:
+            self.complain(frame, "request.psn" if is_ahead else "again.place",
+                          f"psn {self.next} (oldest unacknowledged {self.una}, never sent {self.high})",
+                          f"psn {psn}")
+        if is_ahead:
+            self.high, self.message, self.left = psn, None, None
 
     def judge_new(self, frame):
         """A PSN for the first time: legality of its opcode in the stream. Returns how many PSNs it
@@ -95,37 +124,44 @@ class Requester:
         flags, size, n_psn = frame.flags, frame.n_payload, 1
         if flags & (READ | ATOMIC):
             if self.message:
-                self.complain(frame, f"{NAMES[frame.opcode]} within another message")
-                self.message = 0
+                self.complain(frame, "request.sequence", "the rest of a message", NAMES[frame.opcode])
+            self.message = 0
             if flags & READ:
                 n_psn = max(1, -(-frame.length // self.mtu))
             self.reads.append([frame.psn, frame.psn + n_psn & MASK, frame.psn])
+            if self.options.rd_atomic and len(self.reads) > self.options.rd_atomic:
+                self.complain(frame, "request.depth", f"at most {self.options.rd_atomic} READs and "
+                              "atomics unanswered", len(self.reads))
         else:
             self.judge_data(frame, flags, size)
-        self.sent[frame.psn] = (frame.opcode, size, n_psn, frame.va + frame.length)
+        self.sent[frame.psn] = (frame.opcode, size, n_psn, target_of(frame), frame.extra,
+                                frame.crc)
         self.last_new = frame
         return n_psn
 
     def judge_data(self, frame, flags, size):
         kind = flags & (SEND | WRITE)
-        if self.message is None and not flags & FIRST:
-            return
-        if (self.message or 0) != (0 if flags & FIRST else kind):
-            self.complain(frame, f"{NAMES[frame.opcode]} out of sequence")
-            self.left = size
+        name = NAMES[frame.opcode]
+        if self.message is None:  # what was before was not seen
+            self.message, self.left = 0 if flags & FIRST else kind, None
+        if self.message != (0 if flags & FIRST else kind):
+            self.complain(frame, "request.sequence", {0: "a first packet", SEND: "the rest of a SEND",
+                          WRITE: "the rest of a WRITE"}[self.message], name)
+            self.left = None
         is_last = flags & LAST
         if not is_last and size != self.mtu:
-            self.complain(frame, f"{NAMES[frame.opcode]} of {size} bytes, path MTU {self.mtu}")
+            self.complain(frame, "request.mtu", f"{self.mtu} bytes", f"{name} of {size}")
         elif is_last and (size > self.mtu or (size == 0 and not flags & FIRST)):
-            self.complain(frame, f"{NAMES[frame.opcode]} of {size} bytes, path MTU {self.mtu}")
+            self.complain(frame, "request.mtu", f"{0 if flags & FIRST else 1} to {self.mtu} bytes",
+                          f"{name} of {size}")
         if flags & RETH:
             self.left = frame.length
-        if kind == WRITE:
+        if kind == WRITE and self.left is not None:
             self.left -= size
             if self.left < 0 or (is_last and self.left != 0):
-                self.complain(frame, f"{abs(self.left)} bytes {'more' if self.left < 0 else 'less'} "
-                              "than the RETH announced")
-                self.left = 0
+                self.complain(frame, "request.length", f"{self.left + size} bytes for the RETH",
+                              f"{name} of {size}")
+                self.left = None
         self.message = 0 if is_last else kind
 
     def judge_repeat(self, frame):
@@ -133,20 +169,35 @@ class Requester:
         psn = frame.psn
         known = self.sent.get(psn)
         if known is not None and known[0] == frame.opcode and known[1] == frame.n_payload:
-            if known[3] != frame.va + frame.length:
-                self.complain(frame, f"psn {psn} again with another RETH")
+            if known[3] != target_of(frame) or known[4] != frame.extra:
+                self.complain(frame, "again.same", "the RETH or AtomicETH of the first time",
+                              f"psn {psn} with another")
+            elif known[5] != frame.crc:
+                self.complain(frame, "again.same", "the payload of the first time",
+                              f"psn {psn} with another")
             return known[2]
         for first, end, _ in self.reads:
             if frame.flags & READ and psn - first & MASK < end - first & MASK:
-                if self.sent[first][3] == frame.va + frame.length:
+                if self.sent[first][3] == target_of(frame):
                     return end - psn & MASK
         if known is None and self.endpoint.was_dark(0, frame.at_ns):
-            self.sent[psn] = (frame.opcode, frame.n_payload, 1, frame.va + frame.length)
-            return 1
-        before = f"{NAMES[known[0]]} of {known[1]} bytes" if known else "nothing"
-        self.complain(frame, f"psn {psn} again as {NAMES[frame.opcode]} of {frame.n_payload} bytes; "
-                      f"it was {before}")
+            return self.learn(frame)
+        before = f"{NAMES[known[0]]} of {known[1]} bytes" if known else "nothing of that PSN"
+        self.complain(frame, "again.same", before,
+                      f"{NAMES[frame.opcode]} of {frame.n_payload} bytes as psn {psn}")
         return 1
+
+    def learn(self, frame):
+        """Sent in the dark the first time. Returns how many PSNs it takes."""
+        psn, n_psn = frame.psn, 1
+        if frame.flags & (READ | ATOMIC):
+            if frame.flags & READ:
+                n_psn = max(1, -(-frame.length // self.mtu))
+            later = sum(ahead(read[0], psn) > 0 for read in self.reads)
+            self.reads.insert(len(self.reads) - later, [psn, psn + n_psn & MASK, psn])
+        self.sent[psn] = (frame.opcode, frame.n_payload, n_psn, target_of(frame), frame.extra,
+                          frame.crc)
+        return n_psn
 
     def judge_ack_req(self, frame):
         if frame.ack_req:
@@ -154,9 +205,11 @@ class Requester:
             return
         self.since_ack_req += 1
         if frame.flags & LAST and frame.flags & DATA:
-            self.complain(frame, f"{NAMES[frame.opcode]} without AckReq")
+            self.complain(frame, "request.ack-req", "AckReq on the last packet",
+                          f"{NAMES[frame.opcode]} without it")
         elif self.since_ack_req >= self.options.ack_req:
-            self.complain(frame, f"{self.since_ack_req} packets without AckReq")
+            self.complain(frame, "request.ack-req", f"AckReq on every {self.options.ack_req}th packet",
+                          f"{self.since_ack_req} without it")
             self.since_ack_req = 0
 
     # ---- what it hears ----
@@ -175,6 +228,9 @@ class Requester:
         if self.una != before:
             self.timer_ns = frame.at_ns
             self.n_timeouts = 0
+            if self.nak is not None and self.nak[0] != self.una:
+                self.nak = None
+            self.went_back_to = None
             # It may not have gone back yet, and then goes back to what is still missing.
             for old in [old for old in self.licences if ahead(old, self.una) < 0]:
                 self.licences[self.una] = self.licences.pop(old)
@@ -212,6 +268,10 @@ class Requester:
                 self.licences[frame.psn] = "RNR"
         elif frame.syndrome == 0x60:
             self.licences[frame.psn] = "NAK"
+            is_news = self.una == frame.psn and self.went_back_to != frame.psn
+            if is_news and self.nak is None and not self.options.rdma_rxe and \
+                    frame.at_ns >= self.rnr_until_ns and ahead(self.next, frame.psn) > 0:
+                self.nak = (frame.psn, frame.at_ns)
         else:
             self.endpoint.is_dead = True
 
@@ -223,4 +283,5 @@ class Requester:
         if self.n_timeouts > 0 or endpoint.was_dark(self.timer_ns, 1 << 63):
             return
         n = self.high - self.una & MASK
-        self.complain(self.last_new or last, f"{n} PSNs from {self.una} on were never acknowledged")
+        self.complain(self.last_new or last, "request.done", "an acknowledgement of every request",
+                      f"none of the {n} PSNs from {self.una} on")

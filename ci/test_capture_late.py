@@ -11,10 +11,9 @@ def test_a_host_that_may_stand_still_answers_late_and_still_answers():
         writes(wire, (5,))
         writes(wire, (6,), after=2 * MS)
     acks(late, (6, 2))
-    asked = "psn 5 asked for an answer"
-    assert [text[:len(asked)] for text in late.judge()] == [asked]
+    assert late.clauses() == ["ack.due"]
     assert late.judge(may_stand_still=True) == []
-    assert [text[:len(asked)] for text in never.judge(may_stand_still=True, may_fail=True)] == [asked]
+    assert never.clauses(may_stand_still=True, may_fail=True) == ["ack.due"]
 
     nak = Wire()
     writes(nak, (5,))
@@ -23,5 +22,5 @@ def test_a_host_that_may_stand_still_answers_late_and_still_answers():
     nak.put("b", "ACK", 6, msn=1, syndrome=0x60, after=2 * MS)
     writes(nak, (6, 7))
     acks(nak, (7, 3))
-    assert any("the NAK of psn 6 took" in text for text in nak.judge())
+    assert "nak.due" in nak.clauses()
     assert nak.judge(may_stand_still=True) == []
