@@ -68,3 +68,25 @@ exec sleep 600
                           timeout=400, env={**os.environ, "WEFT_GUEST_KERNEL": str(kernel)},
                           capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_a_guest_removes_what_a_killed_one_left(tmp_path):
+    """Its scratch folder, empty or not, of a process that is no more."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for name in ("empty", "killed"):
+        (tmp_path / f"weft-guest.{ended.pid}.{name}").mkdir()
+    (tmp_path / f"weft-guest.{ended.pid}.killed" / "argv").write_text("true")
+    kernel = tmp_path / "kernel"
+    kernel.write_text("""#!/bin/sh
+for word; do
+    case $word in WEFT_GUEST_SCRATCH=*) scratch=${word#*=} ;; esac
+done
+echo 0 >"$scratch/exit"
+""")
+    kernel.chmod(0o755)
+    done = subprocess.run([BUILD / "weft", "guest", "--", "true"], cwd=ROOT, timeout=100,
+                          env={**os.environ, "WEFT_GUEST_KERNEL": str(kernel), "TMPDIR": str(tmp_path)},
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.glob("weft-guest.*")) == []

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+BUILD = os.environ.get("WEFT_BUILD", "build")
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 JOB = ROOT / "ci" / "job"
 

@@ -339,6 +339,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
     int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];
+    int lock;
     struct lab_signals signals;
     weft_status status = rxe_guest_kernel(kernel, sizeof(kernel), error);
 
@@ -350,10 +351,12 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
                          "a guest needs at least 96 MiB, not %d", memory_mib);
     }
     lab_signals_catch(&signals); /* before there is a folder that could be left */
-    if (scratch_make(scratch)) {
+    rxe_guest_cleanup(NULL);
+    if (scratch_make(scratch, &lock)) {
         status =
             run_in(scratch, kernel, memory_mib, limit, argv, &signals, out_code, error);
         scratch_remove(scratch);
+        close(lock);
     } else {
         status = weft_fail_errno(error, errno, "guest", "no scratch folder");
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -87,11 +88,43 @@ int scratch_number(const char *text)
     return end == text || number < 0 || number > INT_MAX ? 0 : (int)number;
 }
 
-bool scratch_make(char out[SCRATCH_PATH_BYTES])
+/* Opens the folder's lock and takes it. Returns the descriptor, or -1 with errno. */
+static int take_lock(const char *scratch)
+{
+    char made[SCRATCH_PATH_BYTES];
+    char path[SCRATCH_PATH_BYTES];
+    int fd;
+
+    scratch_path(scratch, "lock.new", made);
+    scratch_path(scratch, "lock", path);
+    fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    /* It gets its name once it is held, so that no sweep finds it free. */
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || rename(made, path) != 0)) {
+        int error = errno;
+
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+bool scratch_make(char out[SCRATCH_PATH_BYTES], int *out_lock)
 {
     weft_format(out, SCRATCH_PATH_BYTES, "%s/%s%d.XXXXXX", parent_folder(),
                 SCRATCH_PREFIX, (int)getpid());
-    return mkdtemp(out) != NULL;
+    *out_lock = -1;
+    if (mkdtemp(out) == NULL) {
+        return false;
+    }
+    *out_lock = take_lock(out);
+    if (*out_lock < 0) {
+        int error = errno;
+
+        scratch_remove(out);
+        errno = error;
+    }
+    return *out_lock >= 0;
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind,
@@ -136,6 +169,27 @@ static bool is_guest(int pid, const char *scratch)
     return is_it;
 }
 
+/* Returns true if no process owns the folder of process `owner`. A number that is alive again
+ * belongs to another process if the folder's lock is free; a folder without a lock was made this
+ * moment, or by an older version. */
+static bool is_left_over(const char *scratch, int owner)
+{
+    char path[SCRATCH_PATH_BYTES];
+    bool is_free;
+    int fd;
+
+    if (kill(owner, 0) != 0 && errno == ESRCH) {
+        return true;
+    }
+    scratch_path(scratch, "lock", path);
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    is_free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_free;
+}
+
 unsigned rxe_guest_cleanup(struct weft_log *log)
 {
     /* Inside a guest, processes of the machine that runs it are not to be seen. */
@@ -149,13 +203,12 @@ unsigned rxe_guest_cleanup(struct weft_log *log)
         int owner;
         int pid;
 
-        if (sscanf(entry->d_name, SCRATCH_PREFIX "%d.", &owner) != 1 || owner <= 0 ||
-            kill(owner, 0) == 0 || errno != ESRCH) {
-            continue; /* not a guest's, or of a run that is alive */
+        if (sscanf(entry->d_name, SCRATCH_PREFIX "%d.", &owner) != 1 || owner <= 0) {
+            continue;
         }
         scratch_path(parent_folder(), entry->d_name, scratch);
         if (lstat(scratch, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            status.st_uid != geteuid()) {
+            status.st_uid != geteuid() || !is_left_over(scratch, owner)) {
             continue;
         }
         pid = number_in(scratch, "pid");

@@ -8,9 +8,10 @@
 #define SCRATCH_PATH_BYTES 512
 #define SCRATCH_PREFIX "weft-guest."
 
-/* A fresh folder, for this user only. Its name has the number of this process, so that there is no
- * moment in which nobody owns it. */
-bool scratch_make(char out[SCRATCH_PATH_BYTES]);
+/* Makes a fresh folder, for this user only. Its name has the number of this process, so that it has
+ * an owner from the start; *out_lock holds its lock until the caller closes it, because numbers of
+ * processes come again. Returns false with errno if there is none; *out_lock is -1 then. */
+bool scratch_make(char out[SCRATCH_PATH_BYTES], int *out_lock);
 /* Removes it with all that is in it. */
 void scratch_remove(const char *scratch);
 void scratch_path(const char *scratch, const char *name, char out[SCRATCH_PATH_BYTES]);
