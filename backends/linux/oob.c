@@ -318,6 +318,13 @@ static int oob_connect(struct io_env *io, const struct io_endpoint *from,
     return 0;
 }
 
+static bool has_peer(int fd)
+{
+    union linux_address address;
+    socklen_t n_bytes = sizeof address;
+    return getpeername(fd, &address.any, &n_bytes) == 0;
+}
+
 static int oob_connected(struct io_stream *io)
 {
     struct linux_socket *stream = of_stream(io);
@@ -331,6 +338,13 @@ static int oob_connected(struct io_stream *io)
     socklen_t n_bytes = sizeof stream->error;
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &stream->error, &n_bytes) != 0) {
         stream->error = errno;
+    }
+    /* SO_ERROR was seen to be 0 for an address that nobody has. */
+    if (stream->error == 0 && !has_peer(stream->fd)) {
+        if ((poll_fd.revents & POLLHUP) == 0) {
+            return EAGAIN;
+        }
+        stream->error = ECONNRESET; /* it is over, and nobody says why */
     }
     stream->is_connecting = false;
     return stream->error;

@@ -248,9 +248,13 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         error = open_socket(udp, &real, &n_buffer, &fd);
     }
     if (error != 0) {
+        /* A port has the GID of its MAC even while the kernel has no such address. If another
+         * process of this host has the port, the caller may try the next. */
+        bool is_usual =
+            error == EADDRINUSE || (error == EADDRNOTAVAIL && io_ip_is_link_local(&seen));
+
         udp->error = error == EADDRNOTAVAIL ? udp->error : error;
-        /* Another process of this host has it: whoever started this one may try the next. */
-        weft_log(udp->config.log, error == EADDRINUSE ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+        weft_log(udp->config.log, is_usual ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
                  "%s: no socket for %s: %s", sim_port_name(udp->config.port),
                  io_ip_format(&seen, text, sizeof text), strerrordesc_np(error));
         return;

@@ -5,16 +5,21 @@
 
 #define STRANGERS_MAX 1024u /* at each port */
 
-/* With or without a prefix: to name an existing one, the address is enough. */
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
-                        const char *name, struct io_prefix *out)
+                        const char *name, const struct scenario_port *port,
+                        struct io_prefix *out)
 {
     struct io_ip ip;
-    if (node->kind == TREE_SCALAR && io_ip_parse(node->text, &ip)) {
-        *out = (struct io_prefix){ip, io_ip_is_v4(&ip) ? 32 : 128};
-        return true;
+    if (node->kind != TREE_SCALAR || !io_ip_parse(node->text, &ip)) {
+        return address_read(loader, node, name, out);
     }
-    return address_read(loader, node, name, out);
+    *out = (struct io_prefix){ip, io_ip_is_v4(&ip) ? 32 : 128};
+    for (uint32_t i = 0; i < port->n_addresses; i++) {
+        if (io_ip_equal(&port->addresses[i].ip, &ip)) {
+            *out = port->addresses[i];
+        }
+    }
+    return true;
 }
 
 bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out)

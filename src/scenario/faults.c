@@ -382,16 +382,17 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
         return true;
     }
     bool is_new = in->kind->kind == WORLD_FAULT_ADDR_ADD || in->kind->kind == ADDR_CHANGE;
-    if (is_new ? !address_read(loader, address, "address", &in->spec.address)
-               : !fault_address_read(loader, address, "address", &in->spec.address)) {
+    const struct scenario_port *port = &host->ports[in->place.ports[0]];
+    if (is_new
+            ? !address_read(loader, address, "address", &in->spec.address)
+            : !fault_address_read(loader, address, "address", port, &in->spec.address)) {
         return false;
     }
     if (in->kind->kind != ADDR_CHANGE) {
         return true;
     }
-    const struct scenario_port *port = &host->ports[in->place.ports[0]];
     if (from != NULL) {
-        return fault_address_read(loader, from, "from", &in->old_address);
+        return fault_address_read(loader, from, "from", port, &in->old_address);
     }
     if (port->n_addresses == 0) {
         return complain(loader, in->node->mark,

@@ -227,6 +227,31 @@ START_TEST(gpus_are_shared_only_where_that_is_said)
 }
 END_TEST
 
+/* An address that is deleted for a while comes back with the prefix that it had. */
+START_TEST(an_address_of_a_port_has_its_prefix)
+{
+#define FAULT(address)                                                                   \
+    "faults=[{at: 1ms, for: 1ms, on: 'b:p0', kind: addr_del, address: " address "}]"
+    static const struct {
+        const char *set, *has;
+    } cases[] = {
+        {FAULT("10.1.0.2"), "size=0 10.1.0.2/30 "},
+        {FAULT("10.1.0.2/24"), "size=0 10.1.0.2/24 "},
+        {FAULT("10.1.0.2/32"), "size=0 10.1.0.2/32 "},
+        {FAULT("10.1.0.3"), "size=0 10.1.0.3/32 "},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        char *got = meaning_with(cases[i].set);
+
+        ck_assert_msg(strstr(got, cases[i].has) != NULL, "%s gives\n%s", cases[i].set,
+                      got);
+        free(got);
+    }
+#undef FAULT
+}
+END_TEST
+
 START_TEST(set_changes_one_value)
 {
     static const struct {
@@ -426,6 +451,7 @@ int main(void)
                                   line_ends_and_a_byte_order_mark_change_nothing,
                                   aliases_stand_for_what_they_name,
                                   gpus_are_shared_only_where_that_is_said,
+                                  an_address_of_a_port_has_its_prefix,
                                   set_changes_one_value,
                                   what_cannot_be_read_is_said_so,
                                   a_file_too_large_is_refused_unread,

@@ -19,8 +19,11 @@ bool fault_icrc_read(struct loader *loader, const struct tree_node *node, bool *
 /* `send` may be NULL: silent. */
 bool fault_stranger_read(const struct topology *topology, const struct tree_node *from,
                          const struct tree_node *send, struct world_fault *out);
+/* Reads an address that `port` has. One without a prefix has the prefix it has there, so that it
+ * comes back as it was when the fault ends; if the port does not have it, that of a single host. */
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
-                        const char *name, struct io_prefix *out);
+                        const char *name, const struct scenario_port *port,
+                        struct io_prefix *out);
 
 /* set.c: applies --set number `set` (from 1); returns the new root, or NULL after a
  * complaint. */

@@ -141,17 +141,22 @@ static bool share_port(const struct topo_node *a, const struct topo_node *b)
     return a->u.net.asic == b->u.net.asic && a->u.net.port == b->u.net.port;
 }
 
-/* Whether a channel that began at `start` may end at `net`. */
+/* Returns the first and last NET of the channel before the present one, which must not be the
+ * first. */
+static const uint64_t *nets_before(const struct topo_graph *graph)
+{
+    return &graph->nets[2 * (graph->n_channels - 1)];
+}
+
+/* Returns true if a channel that began at `start` may end at `net`. */
 static bool may_end(const struct topo_graph *graph, const struct topo_node *start,
                     const struct topo_node *net, int step)
 {
-    const uint64_t *before = &graph->nets[2 * (graph->n_channels - 1)];
-
     if (graph->pattern == TOPO_TREE && net->id != start->id) {
         return false; /* trees end where they begin */
     }
     if (graph->pattern == TOPO_RING && graph->cross_nic == 2) {
-        if ((graph->n_channels & 1) != 0 && net->id != before[0]) {
+        if ((graph->n_channels & 1) != 0 && net->id != nets_before(graph)[0]) {
             return false;
         }
     } else if (graph->cross_nic == 0 && !share_port(net, start)) {
@@ -349,7 +354,6 @@ static void from_nets(struct topo_graph_search *search, struct way way, int *ste
     int bw = (int)graph->bw_inter; /* whole GB/s, as NCCL counts here */
     int nets[TOPO_NODES_MAX];
     int n = select_nets(search, NULL, nets);
-    const uint64_t *before = &graph->nets[2 * (graph->n_channels - 1)];
 
     for (int i = 0; i < n && search->status == WEFT_OK; i++) {
         struct topo_node *net =
@@ -357,7 +361,7 @@ static void from_nets(struct topo_graph_search *search, struct way way, int *ste
         bool is_odd = graph->pattern == TOPO_RING && graph->cross_nic == 2 &&
                       (graph->n_channels & 1) != 0;
 
-        if (net->u.net.free < (float)bw || (is_odd && net->id != before[1])) {
+        if (net->u.net.free < (float)bw || (is_odd && net->id != nets_before(graph)[1])) {
             continue;
         }
         graph->nets[2 * graph->n_channels] = net->id;
