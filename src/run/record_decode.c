@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "diag/observations.h"
+#include "io/addr.h"
 #include "run/record_private.h"
 
 #define PEER_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
@@ -18,6 +19,15 @@ struct record_env {
 static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
 {
     return at == 0 ? 0 : at - decoder->origin_ns;
+}
+
+/* The length counts within the address's own family, as in struct io_prefix. */
+static bool is_prefix_of(const union ibv_gid *gid, int prefix_len)
+{
+    struct io_ip ip;
+
+    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
+    return prefix_len >= 0 && prefix_len <= (io_ip_is_v4(&ip) ? 32 : 128);
 }
 
 static void decode_port(struct record_decoder *decoder, json_t *from,
@@ -52,7 +62,8 @@ static void decode_port(struct record_decoder *decoder, json_t *from,
 
         if (json_unpack(json_array_get(gids, i), "{s:s, s:i, s:i, s:i}", "gid", &text,
                         "type", &type, "prefix_len", &prefix_len, "index", &index) != 0 ||
-            !record_gid(text, &out->gids[i].gid)) {
+            !record_gid(text, &out->gids[i].gid) ||
+            !is_prefix_of(&out->gids[i].gid, prefix_len)) {
             record_bad(decoder, "gid");
             return;
         }
@@ -102,7 +113,8 @@ static void decode_error(struct record_decoder *decoder, json_t *from)
     record_text(error->phase, sizeof(error->phase), texts[0]);
     record_text(error->object, sizeof(error->object), texts[1]);
     record_text(error->message, sizeof(error->message), texts[2]);
-    host->error_peer = peer < host->config.n_members ? (uint32_t)peer : HOST_NOBODY;
+    host->error_peer =
+        peer >= 0 && peer < host->config.n_members ? (uint32_t)peer : HOST_NOBODY;
     host->error_is_hearsay = hearsay != 0;
     host->error_ns = moment(decoder, at);
     for (size_t i = 0; i < json_array_size(values); i++) {

@@ -193,6 +193,59 @@ START_TEST(a_queue_tells_as_many_as_it_says)
 }
 END_TEST
 
+/* Any number that is no member's names none. */
+START_TEST(a_peer_that_is_no_member_is_nobody)
+{
+    static const json_int_t peers[] = {-1, -5, INT32_MIN, 3, UINT32_MAX, INT64_MAX};
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+
+    for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
+        struct weft_error error = {0};
+        struct host *got;
+
+        json_object_set_new(json_object_get(record, "error"), "peer",
+                            json_integer(peers[i]));
+        got = run_record_decode(record, "iceberg", &config, 0, &error);
+        ck_assert_int_eq(error.status, WEFT_OK);
+        ck_assert_uint_eq(got->error_peer, HOST_NOBODY);
+        run_record_free(got);
+    }
+    json_decref(record);
+    run_record_free(host);
+}
+END_TEST
+
+/* diag refuses such a length too: what was taken in must be read back. */
+START_TEST(a_prefix_longer_than_its_address_is_malformed)
+{
+    static const struct {
+        const char *gid;
+        int prefix_len;
+        bool is_good;
+    } prefixes[] = {{"10.0.0.0", 32, true},  {"10.0.0.0", 33, false},
+                    {"10.0.0.0", -1, false}, {"fd00::1", 128, true},
+                    {"fd00::1", 129, false}, {"10.0.0.0", 0, true}};
+    struct host *host = make();
+    json_t *record = run_record_encode(host);
+    json_t *port = json_array_get(json_object_get(record, "ports"), 0);
+    json_t *gid = json_array_get(json_object_get(port, "gids"), 0);
+
+    for (size_t i = 0; i < WEFT_LENGTH(prefixes); i++) {
+        struct weft_error error = {0};
+        struct host *got;
+
+        json_object_set_new(gid, "gid", json_string(prefixes[i].gid));
+        json_object_set_new(gid, "prefix_len", json_integer(prefixes[i].prefix_len));
+        got = run_record_decode(record, "iceberg", &config, 0, &error);
+        ck_assert_int_eq(error.status, prefixes[i].is_good ? WEFT_OK : WEFT_ERR_PROTOCOL);
+        run_record_free(got);
+    }
+    json_decref(record);
+    run_record_free(host);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run/record");
@@ -202,6 +255,8 @@ int main(void)
     tcase_add_test(tcase, times_are_counted_from_the_origin);
     tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
     tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
+    tcase_add_test(tcase, a_peer_that_is_no_member_is_nobody);
+    tcase_add_test(tcase, a_prefix_longer_than_its_address_is_malformed);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

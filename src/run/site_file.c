@@ -8,6 +8,11 @@
 #include "run/site.h"
 
 #define NAME_BYTES 64
+/* What docs/scenario.md allows a port. */
+#define PORT_NAME_MAX 31
+#define MTU_MIN 68
+#define MTU_MAX 65535
+#define RATE_MAX_BPS INT64_C(100000000000000)
 
 struct site_host {
     const char *id;
@@ -92,6 +97,22 @@ static json_t *port_at(const struct site *site, const struct site_end *end)
     return json_array_get(site->hosts[end->host].ports, end->port);
 }
 
+/* Returns true if a scenario can have a port with this name and MTU. */
+static bool is_port(json_t *object)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+    const char *name;
+    json_int_t mtu;
+    json_int_t rate;
+
+    return json_unpack(object, "{s:s, s:I, s:I}", "name", &name, "mtu", &mtu, "rate",
+                       &rate) == 0 &&
+           name[0] != '\0' && name[0] != '.' && name[0] != '-' && name[0] != '_' &&
+           strlen(name) <= PORT_NAME_MAX && strspn(name, letters) == strlen(name) &&
+           mtu >= MTU_MIN;
+}
+
 static bool add_ends(struct site *site, uint32_t host, size_t port)
 {
     json_t *object = json_array_get(site->hosts[host].ports, port);
@@ -100,8 +121,8 @@ static bool add_ends(struct site *site, uint32_t host, size_t port)
     json_t *value;
     int leads;
 
-    if (json_unpack(object, "{s:o, s:b}", "addresses", &addresses, "leads", &leads) !=
-        0) {
+    if (!is_port(object) || json_unpack(object, "{s:o, s:b}", "addresses", &addresses,
+                                        "leads", &leads) != 0) {
         return false;
     }
     json_array_foreach(addresses, i, value)
@@ -176,6 +197,14 @@ static json_int_t port_number(const struct site *site, const struct site_end *en
     return json_integer_value(json_object_get(port_at(site, end), key));
 }
 
+/* Returns the port's MTU, or the highest that a scenario can say: a loopback interface has more. */
+static json_int_t port_mtu(const struct site *site, const struct site_end *end)
+{
+    json_int_t mtu = port_number(site, end, "mtu");
+
+    return mtu < MTU_MAX ? mtu : MTU_MAX;
+}
+
 static void write_node(const struct site *site, uint32_t host, struct weft_text *out)
 {
     const char *management = NULL;
@@ -227,7 +256,7 @@ static void write_facts(const struct site *site, const struct site_end *end,
 {
     json_int_t rate = port_number(site, end, "rate");
 
-    if (rate > 0) {
+    if (rate > 0 && rate <= RATE_MAX_BPS) {
         weft_text_add(out, ", rate: %lldbps", (long long)rate);
     }
     weft_text_add(out, "}\n");
@@ -243,8 +272,8 @@ static void write_link(const struct site *site, const struct site_end *a,
         out, "    - {endpoints: [\"%s:%s\", \"%s:%s\"], addresses: [\"%s\", \"%s\"]",
         a_host, port_name(site, a), b_host, port_name(site, b), a->text, b->text);
     weft_text_add(out, ", mtu: {\"%s:%s\": %lld, \"%s:%s\": %lld}", a_host,
-                  port_name(site, a), (long long)port_number(site, a, "mtu"), b_host,
-                  port_name(site, b), (long long)port_number(site, b, "mtu"));
+                  port_name(site, a), (long long)port_mtu(site, a), b_host,
+                  port_name(site, b), (long long)port_mtu(site, b));
     write_facts(site, a, out);
 }
 
@@ -256,7 +285,7 @@ static void write_to_switch(const struct site *site, const struct site_end *end,
     weft_text_add(out, "    - {endpoints: [\"%s:%s\", \"sw%u:%u\"], addresses: [\"%s\"]",
                   host, port_name(site, end), index, port, end->text);
     weft_text_add(out, ", mtu: {\"%s:%s\": %lld}", host, port_name(site, end),
-                  (long long)port_number(site, end, "mtu"));
+                  (long long)port_mtu(site, end));
     write_facts(site, end, out);
 }
 
