@@ -74,12 +74,20 @@ const char *diag_counter_name(enum diag_counter counter)
 
 /* ---- collecting ---- */
 
+/* Returns true if both name the same processes, or the same machines where `a` is about these. */
 static bool same_ends(const struct diag_finding *a, const struct diag_finding *b)
 {
-    bool forth = strcmp(a->host, b->host) == 0 && strcmp(a->peer, b->peer) == 0;
-    bool back = strcmp(a->host, b->peer) == 0 && strcmp(a->peer, b->host) == 0;
+    bool is_about_process = a->entry->place == DIAG_AT_PEER;
+    bool is_inside = diag_is_same_machine(a->host, a->peer);
 
-    return forth || back;
+    if (is_about_process || is_inside) {
+        return (strcmp(a->host, b->host) == 0 && strcmp(a->peer, b->peer) == 0) ||
+               (strcmp(a->host, b->peer) == 0 && strcmp(a->peer, b->host) == 0);
+    }
+    return (diag_is_same_machine(a->host, b->host) &&
+            diag_is_same_machine(a->peer, b->peer)) ||
+           (diag_is_same_machine(a->host, b->peer) &&
+            diag_is_same_machine(a->peer, b->host));
 }
 
 /* What is wrong with a cable or a peer shows on several hosts: said once. */
@@ -114,16 +122,28 @@ void diag_say(struct diag_findings *out, const struct diag_finding *finding)
 
 /* ---- failures ---- */
 
-/* Nobody answers at a host that had failed already and left: that is a consequence. */
+static bool has_failed_before(const struct diag_host *host,
+                              const struct diag_error *failure)
+{
+    return host != NULL && host->was_observed && host->n_errors > 0 &&
+           host->errors[0].at_ns < failure->at_ns;
+}
+
+/* Nobody answers at a host that had failed already and left, and who only waited for it has met
+ * nothing else: that is a consequence. A relay on the way passes on that the host for whom data was
+ * has left. */
 static bool had_left(const struct diag_case *c)
 {
-    enum weft_status status = c->failure->error.status;
+    const struct weft_error *error = &c->failure->error;
+    bool only_waited = error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
+                       weft_error_value(error, "waits_for") != NULL;
     bool is_about_presence =
-        c->failure->error.wc_status == 0 &&
-        (c->failure->error.sys_errno == ECONNREFUSED || status == WEFT_ERR_CLOSED);
+        error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
+                                  error->status == WEFT_ERR_CLOSED || only_waited);
 
-    return is_about_presence && c->peer != NULL && c->peer->was_observed &&
-           c->peer->n_errors > 0 && c->peer->errors[0].at_ns < c->failure->at_ns;
+    return is_about_presence &&
+           (has_failed_before(c->peer, c->failure) ||
+            has_failed_before(diag_find_host(c->input, c->failure->peer), c->failure));
 }
 
 /* Every rail of every host is a suspect: those that are to blame are named. */
@@ -160,6 +180,45 @@ static enum diag_source source_of(const struct diag_error *failure)
     return failure->source;
 }
 
+/* Returns true if both ends of a failed wait for each other's process were there. Hosts that
+ * waited, too, did not keep them apart. */
+static bool waited_both(const struct diag_case *c)
+{
+    bool any = false;
+
+    if (strcmp(c->phase, "boot") != 0 || c->sys_errno != 0 ||
+        (c->status != WEFT_ERR_TIMEOUT && diag_text(c, "reason") == NULL) ||
+        c->peer == NULL || !c->peer->was_observed) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->peer->n_errors; i++) {
+        any = any || (strcmp(c->peer->errors[i].error.phase, "boot") == 0 &&
+                      c->peer->errors[i].error.sys_errno == 0);
+    }
+    return any;
+}
+
+/* Without a rendezvous processes hear of each other through those between them. If both ends of a
+ * failed wait were there, and some host reported nothing at all, what is wrong is at that host. */
+static bool judge_unobserved(const struct diag_case *c, struct diag_findings *out)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; waited_both(c) && i < c->input->n_hosts; i++) {
+        struct diag_case other = *c;
+        struct diag_finding finding;
+
+        if (!c->input->hosts[i].was_observed) {
+            other.peer = &c->input->hosts[i];
+            other.peer_name = other.peer->name;
+            diag_judge(&other, &finding);
+            diag_say(out, &finding);
+            any = true;
+        }
+    }
+    return any;
+}
+
 static void judge_failures(const struct diag_input *input, enum diag_source source,
                            struct diag_findings *out)
 {
@@ -176,6 +235,9 @@ static void judge_failures(const struct diag_input *input, enum diag_source sour
             diag_case_init(&c, input, host, &host->errors[j]);
             if (had_left(&c) ||
                 (diag_is_stall(&c) && judge_rails(input, c.failure, out))) {
+                continue;
+            }
+            if (judge_unobserved(&c, out)) {
                 continue;
             }
             diag_judge(&c, &finding);
@@ -281,6 +343,9 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
             const struct diag_host *a = &input->hosts[i];
             const struct diag_host *b = &input->hosts[j];
 
+            if (diag_is_same_machine(a->name, b->name)) {
+                continue;
+            }
             for (uint32_t pa = 0; pa < a->n_ports; pa++) {
                 for (uint32_t pb = 0; pb < b->n_ports; pb++) {
                     compare_mtu(a, &a->ports[pa], b, &b->ports[pb], out);

@@ -11,13 +11,32 @@
 
 /* ---- every case, in both orders of hosts ---- */
 
-static void check_case(int i, bool is_mirrored)
+/* Adds a second process of the machine of `host`, which describes the same ports. */
+static void add_twin(struct scene *s, const struct diag_host *host)
+{
+    struct diag_host *twin = &s->input.hosts[s->input.n_hosts++];
+
+    twin->memlock_bytes = host->memlock_bytes;
+    twin->gid_index = host->gid_index;
+    twin->forwards_ip = host->forwards_ip;
+    weft_format(twin->name, sizeof(twin->name), "%s/1", host->name);
+    weft_format(twin->policy, sizeof(twin->policy), "%s", host->policy);
+    twin->n_ports = host->n_ports;
+    twin->ports = weft_calloc(host->n_ports + 1, sizeof(*twin->ports));
+    memcpy(twin->ports, host->ports, host->n_ports * sizeof(*twin->ports));
+}
+
+static void check_case(int i, bool is_mirrored, bool has_twins)
 {
     struct scene s;
     struct diag_findings findings;
     char where[256];
 
     scene_write_case(i, is_mirrored, &s);
+    if (has_twins) {
+        add_twin(&s, s.a);
+        add_twin(&s, s.b);
+    }
     diag(&s.input, &findings);
     ck_assert_msg(findings.n == 1, "case %d: %u findings, the first %s", i, findings.n,
                   findings.n > 0 ? findings.items[0].entry->code : "none");
@@ -32,8 +51,15 @@ static void check_case(int i, bool is_mirrored)
 
 START_TEST(each_case_has_its_code)
 {
-    check_case(_i, false);
-    check_case(_i, true);
+    check_case(_i, false, false);
+    check_case(_i, true, false);
+}
+END_TEST
+
+START_TEST(each_case_has_its_code_where_machines_have_two_processes)
+{
+    check_case(_i, false, true);
+    check_case(_i, true, true);
 }
 END_TEST
 
@@ -254,6 +280,69 @@ START_TEST(undetermined_names_what_is_possible)
 }
 END_TEST
 
+/* Pauses are common. If frames were lost, the loss is the cause. */
+START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
+{
+    static const struct {
+        void (*write)(struct scene *scene);
+        const char *code;
+    } rows[] = {{scene_one_way, "link.one_way"},
+                {scene_lossy, "link.lossy"},
+                {scene_paused, "link.pause_storm"}};
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    if (_i / 2 < 2) {
+        scene_loses_packets(&s);
+    }
+    rows[_i / 2].write(&s);
+    if (_i % 2 == 0) {
+        s.a->ports[0].counters[DIAG_RX_PAUSES] = 1000;
+    } else {
+        s.b->ports[1].counters[DIAG_RX_PAUSES] = 1000;
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i / 2].code);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* A host sends eight GIDs of a longer table. The slot that it wants might be among the others. */
+START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
+{
+    static const uint32_t lengths[] = {1, 7, 8};
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_port *port;
+    uint32_t length = lengths[_i % 3];
+    bool is_whole = length < 8;
+
+    scene_set(&s);
+    scene_fixed_index(&s);
+    port = &s.a->ports[0];
+    if (_i >= 3) { /* at the peer */
+        s.a->gid_index = DIAG_NO_GID_INDEX;
+        s.b->gid_index = 3;
+        port = &s.b->ports[1];
+    }
+    for (uint32_t i = port->n_gids; i < length; i++) {
+        port->gids[i] = port->gids[0];
+        port->gids[i].index = 10 + (int)i;
+        port->gids[i].ip.bytes[15] = (uint8_t)(100 + i);
+    }
+    port->n_gids = length;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     is_whole ? "gid.fixed_index" : "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* ---- several hosts ---- */
 
 /* iceberg comes late to where titanic, which has failed, no longer listens. */
@@ -281,6 +370,58 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
         diag_findings_fini(&findings);
         diag_input_fini(&s.input);
     }
+}
+END_TEST
+
+/* titanic's data went over iceberg to carpathia, which failed first. */
+START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_host *end;
+
+    scene_set(&s);
+    end = &s.input.hosts[s.input.n_hosts++];
+    end->was_observed = true;
+    end->memlock_bytes = end->gid_index = IO_UNKNOWN;
+    weft_format(end->name, sizeof(end->name), "carpathia");
+    end->errors = weft_calloc(1, sizeof(*end->errors));
+    end->n_errors = 1;
+    end->errors[0].at_ns = _i == 0 ? 999 : 1001;
+    weft_fail_errno(&end->errors[0].error, EINVAL, "stream", "the stream broke");
+    s.failure->at_ns = 1000;
+    s.failure->error = (struct weft_error){0};
+    weft_fail(&s.failure->error, WEFT_ERR_CLOSED, "stream", "the peer closed the stream");
+    weft_error_text(&s.failure->error, "peer", "iceberg");
+    weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_str_eq(findings.items[findings.n - 1].host, "carpathia");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* titanic did nothing but wait for iceberg, which may have failed first. */
+START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.b->errors[s.b->n_errors++] = (struct diag_error){.at_ns = _i == 0 ? 999 : 1001};
+    weft_fail_errno(&s.b->errors[0].error, EINVAL, "stream", "the stream broke");
+    s.failure->at_ns = 1000;
+    s.failure->error = (struct weft_error){0};
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "connect", "not done");
+    weft_error_text(&s.failure->error, "waits_for", "1");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 0 ? "undetermined" : "conn.timeout");
+    ck_assert_str_eq(findings.items[0].host, _i == 0 ? "iceberg" : "titanic");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
 }
 END_TEST
 
@@ -354,6 +495,34 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
     s.a->n_errors = 0;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* titanic and iceberg waited for each other's process. What kept them apart is a host that reported
+ * nothing, if there is one. */
+START_TEST(two_that_waited_were_kept_apart_by_a_third)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *waited;
+    struct diag_host *third;
+
+    scene_set(&s);
+    third = &s.input.hosts[s.input.n_hosts++];
+    third->was_observed = _i == 0;
+    third->memlock_bytes = third->gid_index = IO_UNKNOWN;
+    weft_format(third->name, sizeof(third->name), "carpathia");
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "boot", "rank 1 was never heard of");
+    waited = &s.b->errors[s.b->n_errors++];
+    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 was never heard of");
+    weft_format(waited->peer, sizeof(waited->peer), "titanic");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].peer, _i == 0 ? "iceberg" : "carpathia");
     ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
@@ -463,14 +632,22 @@ int main(void)
     TCase *tests = tcase_create("diag");
 
     tcase_add_loop_test(tests, each_case_has_its_code, 0, n_scene_cases);
+    tcase_add_loop_test(tests, each_case_has_its_code_where_machines_have_two_processes,
+                        0, n_scene_cases);
     tcase_add_loop_test(tests, missing_evidence_never_names_another_cause, 0,
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
+    tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
+    tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 6);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
+    tcase_add_loop_test(tests, who_hears_from_a_relay_that_the_end_left_met_a_consequence,
+                        0, 2);
+    tcase_add_loop_test(tests, who_only_waited_for_a_failed_host_met_a_consequence, 0, 2);
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
     tcase_add_test(tests, who_may_have_met_it_is_asked_before_who_heard_of_it);
+    tcase_add_loop_test(tests, two_that_waited_were_kept_apart_by_a_third, 0, 2);
     tcase_add_test(tests, what_a_relay_gave_up_for_decides);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

@@ -14,6 +14,13 @@ const struct diag_host *diag_find_host(const struct diag_input *input, const cha
     return NULL;
 }
 
+bool diag_is_same_machine(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "/");
+
+    return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
+}
+
 /* "local_gid" of a failure that another told is that other's "remote_gid". */
 static const char *name_here(const struct diag_case *c, const char *name, char *out,
                              size_t out_bytes)

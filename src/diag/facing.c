@@ -152,10 +152,35 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
     return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
 }
 
+/* Returns the name of the process that described `port` first, or "". */
+static const char *owner_of(const struct diag_input *input, const struct diag_port *port)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const char *name = input->hosts[h].name;
+        struct diag_ports ports = diag_ports_of(input, name);
+
+        for (uint32_t i = 0; i < ports.n; i++) {
+            if (&ports.items[i] == port) {
+                return name;
+            }
+        }
+    }
+    return "";
+}
+
+/* Another process of a machine describes the same ports. */
+static bool is_same_port(const char *owner_a, const struct diag_port *a,
+                         const char *owner_b, const struct diag_port *b)
+{
+    return a == b ||
+           (diag_is_same_machine(owner_a, owner_b) && strcmp(a->name, b->name) == 0);
+}
+
 enum diag_known diag_is_one_cable(const struct diag_input *input,
                                   const struct diag_port *a, const struct diag_port *b)
 {
     enum diag_known answer = diag_facing(a, b);
+    const char *owner_a = owner_of(input, a), *owner_b = owner_of(input, b);
 
     for (uint32_t h = 0; h < input->n_hosts; h++) {
         struct diag_ports ports = diag_ports_of(input, input->hosts[h].name);
@@ -166,7 +191,8 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
         for (uint32_t i = 0; i < ports.n; i++) {
             const struct diag_port *other = &ports.items[i];
 
-            if (other != a && other != b) {
+            if (!is_same_port(owner_a, a, input->hosts[h].name, other) &&
+                !is_same_port(owner_b, b, input->hosts[h].name, other)) {
                 answer = diag_and(answer, diag_not(diag_facing(a, other)));
             }
         }

@@ -70,6 +70,8 @@ void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
                         const struct diag_host *host, const struct diag_error *failure,
                         const struct diag_use *use);
 const struct diag_host *diag_find_host(const struct diag_input *input, const char *name);
+/* "titanic" and "titanic/1" are processes of one machine, with the same ports. */
+bool diag_is_same_machine(const char *a, const char *b);
 /* NULL: it has no port of that name, or `host` is NULL. */
 const struct diag_port *diag_find_port(const struct diag_host *host, const char *name);
 /* What is known of a host's ports: by itself, or by anybody whom it told. */
@@ -164,6 +166,8 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
 void diag_say(struct diag_findings *out, const struct diag_finding *finding);
 /* Errors first; those of one severity stay in their order. */
 void diag_sort(struct diag_findings *out);
+/* Returns how often a port lost its carrier while the job ran, or IO_UNKNOWN. */
+int64_t diag_carrier_losses(const struct diag_host *host, const char *port);
 /* Warnings of what a job lived through; none where something failed. */
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
 

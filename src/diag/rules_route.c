@@ -251,7 +251,7 @@ static enum diag_known has_another(const struct diag_case *c, const struct io_ip
         const char *name = c->input->hosts[h].name;
         struct diag_ports ports = diag_ports_of(c->input, name);
 
-        if (strcmp(name, owner) == 0) {
+        if (diag_is_same_machine(name, owner)) {
             continue;
         }
         answer = ports.n == 0 ? diag_or(answer, DIAG_UNKNOWN) : answer;
@@ -359,7 +359,8 @@ static enum diag_known all_elsewhere(const struct diag_case *c, struct diag_port
         for (uint32_t h = 0; h < c->input->n_hosts; h++) {
             const char *name = c->input->hosts[h].name;
 
-            if (strcmp(name, c->host->name) != 0 && strcmp(name, c->peer_name) != 0) {
+            if (!diag_is_same_machine(name, c->host->name) &&
+                !diag_is_same_machine(name, c->peer_name)) {
                 faces = diag_or(faces, diag_faces_one_of(&ports.items[i],
                                                          diag_ports_of(c->input, name)));
             }

@@ -13,7 +13,8 @@ static enum diag_known is_between(const struct diag_case *c, const struct diag_h
 {
     struct diag_ports ports = diag_ports_of(c->input, host->name);
 
-    if (host == c->host || host == c->peer) {
+    if (diag_is_same_machine(host->name, c->host->name) ||
+        diag_is_same_machine(host->name, c->peer_name)) {
         return DIAG_NO;
     }
     return diag_and(diag_faces_one_of(c->local_port, ports),

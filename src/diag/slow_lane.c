@@ -47,7 +47,7 @@ struct lane {
     int64_t rate_bps;
 };
 
-/* The fastest two ports that are up and face each other. */
+/* The fastest two ports that face each other, are up, and always were. */
 static struct lane fastest_cable(const struct diag_host *host,
                                  const struct diag_host *peer)
 {
@@ -60,6 +60,8 @@ static struct lane fastest_cable(const struct diag_host *host,
             lane.rate_bps = rate_of(lane.local, lane.remote);
             if (lane.rate_bps > best.rate_bps && lane.local->is_up == DIAG_YES &&
                 lane.remote->is_up == DIAG_YES &&
+                diag_carrier_losses(host, lane.local->name) <= 0 &&
+                diag_carrier_losses(peer, lane.remote->name) <= 0 &&
                 diag_facing(lane.local, lane.remote) == DIAG_YES) {
                 best = lane;
             }

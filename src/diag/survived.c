@@ -10,8 +10,7 @@
 /* Of a cable that loses alike both ways, so many in one and none in the other is no chance. */
 #define CERTAIN 16
 
-/* How often the port lost its carrier, or IO_UNKNOWN. */
-static int64_t count_losses(const struct diag_host *host, const char *port)
+int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
 {
     int64_t n = 0;
 
@@ -101,8 +100,8 @@ static void inspect_damage(const struct diag_input *input, const struct rail *ra
 static void inspect_rail(const struct diag_input *input, const struct rail *rail,
                          struct diag_findings *out)
 {
-    int64_t near = count_losses(rail->host, rail->local->name);
-    int64_t far = count_losses(rail->peer, rail->remote->name);
+    int64_t near = diag_carrier_losses(rail->host, rail->local->name);
+    int64_t far = diag_carrier_losses(rail->peer, rail->remote->name);
     struct diag_finding finding;
 
     if (near == IO_UNKNOWN || far == IO_UNKNOWN) {

@@ -351,6 +351,9 @@ START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
     ck_assert_str_eq(findings.items[0].host, "titanic");
     ck_assert_str_eq(findings.items[0].port, "p0");
     ck_assert_str_eq(findings.items[0].peer, "iceberg");
+    lose_carrier(scene.b, other->name);
+    ck_assert_uint_eq(count_findings(), 0); /* it was away when connections were made */
+    scene.b->n_events--;
     fast->rate_bps = 19999999999;
     ck_assert_uint_eq(count_findings(), 0); /* not that much faster */
     fast->rate_bps = 20000000000;

@@ -148,6 +148,8 @@ static void observe_host(const struct run *run, const struct host *host,
     if (!run_record_take_facts(host, out)) {
         run_facts(host, out);
     }
+    /* By the same name as its peers call it. */
+    name_member(run, host->config.rank, out->name);
     out->was_observed = true;
     observe_uses(run, host, out);
     weft_format(
