@@ -74,6 +74,15 @@ def test_a_setting_that_is_judged_wrong_is_kept_with_its_command(tmp_path):
         "words": "wrong: host_memlock 4: nothing "}]
 
 
+def test_a_fault_after_the_job_is_drawn_again():
+    """Seed 82659305 drew a job of 8.6 ms and a cable that drops at 8.95 ms: nothing to find."""
+    done = subprocess.run([sys.executable, "ci/findings", "--weft", WEFT, "--seed", "82659305",
+                           "--first", "8", "--count", "1", "--cause", "link_survived_drop"],
+                          capture_output=True, text=True, check=False)
+    assert re.search(r"^link_survived_drop +1 +0 +0 +1 *$", done.stdout, re.M), \
+        done.stdout + done.stderr
+
+
 def test_the_judge_sees_nothing_but_observations():
     for path in sorted(Path("src/diag").glob("*.[ch]")):
         for included in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(), re.M):

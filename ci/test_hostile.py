@@ -8,6 +8,7 @@ import random
 import resource
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -159,3 +160,42 @@ def test_a_crowd_of_silent_clients():
         for stream in crowd:
             stream.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# Opens streams without pause, keeps the last hundred, and says what a member would say first.
+FLOOD = """
+import os, socket, struct, sys
+os.nice(5)
+door, streams = (sys.argv[1], int(sys.argv[2])), []
+while True:
+    hello = b"WEFT" + struct.pack(">HHI", 1, 1, 48) + os.urandom(24) + struct.pack(">II", 1, 0)
+    stream = socket.socket()
+    stream.setblocking(False)
+    stream.connect_ex(door)
+    streams.append(stream)
+    if len(streams) > 100:
+        streams.pop(0).close()
+    try:
+        streams[len(streams) // 2].send(hello + os.urandom(16) if sys.argv[3] == "hello" else b"")
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("word", ["silence", "hello"])
+def test_a_flood_from_the_members_own_host(word):
+    """Four processes open streams to the rendezvous as fast as they can, from before the second rank comes to the
+    end. It gets in, and the job is right; it failed with "did not come to the rendezvous"."""
+    job = start("scenarios/basic/pair.yaml", "--set", "topology.nodes.iceberg.start=1s", "--set",
+                "jobs=[{all_reduce: {bytes: 64KiB}}]", "--set", "expect={data: exact}")
+    flooders = []
+    try:
+        until(lambda: any(at[1] == 29500 for at in doors(job)), job)
+        door = next(at for at in doors(job) if at[1] == 29500)
+        flooders = [subprocess.Popen([sys.executable, "-c", FLOOD, door[0], str(door[1]), word],
+                                     stdin=subprocess.DEVNULL) for _ in range(4)]
+        finish(job)
+    finally:
+        for process in flooders:
+            process.kill()
+            process.wait()

@@ -6,6 +6,7 @@ does not come: a scenario that passes either way would show nothing.
 
 import json
 import os
+import random
 import re
 import subprocess
 from pathlib import Path
@@ -171,6 +172,31 @@ def test_a_stall_and_a_refusal_are_told():
     refused = [verb for verb in document["verbs"] if verb["errno"] == 16]
     assert refused and document["result"] == "pass"  # as the scenario expects
     assert step(refused[0], "waited")["ns"] == 10_000_000_000
+
+
+def test_a_set_up_waits_for_a_slow_device(tmp_path):
+    """Every nth command of one host takes up to 9 s: the pair or triangle is set up all the same."""
+    rng = random.Random(1119)
+    for _ in range(16):
+        hosts = ["titanic", "iceberg", "carpathia"][:rng.choice([2, 3])]
+        slow = rng.choice(hosts)
+        override = {"mailbox_stall_nth": rng.randint(4, 9),
+                    "mailbox_stall": f"{rng.choice([2, 4, 5, 6, 9])}s"}
+        scenario = {
+            "name": "slow-device",
+            "topology": {
+                "defaults": {"ports": ["p0", "p1"], "profile": "hns-hip09"},
+                "nodes": {host: {"profile_override": override} if host == slow else {}
+                          for host in hosts},
+                "links": [{"endpoints": [f"{a}:p0", f"{b}:p1"], "subnet": f"192.168.{i}.0/24"}
+                          for i, (a, b) in enumerate(zip(hosts, hosts[1:] + hosts[:len(hosts) - 2]))]},
+            "jobs": [{"all_reduce": {"bytes": "1MiB"}}],
+            "expect": {"result": "pass"}}
+        path = tmp_path / "slow.yaml"
+        path.write_text(json.dumps(scenario), encoding="utf-8")
+        done = subprocess.run([WEFT, "run", path], cwd=ROOT, capture_output=True, text=True,
+                              timeout=300, check=False)
+        assert done.returncode == 0, (scenario, done.stdout[-3000:], done.stderr)
 
 
 def test_what_cannot_be_shown_is_said():

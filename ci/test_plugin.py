@@ -104,6 +104,21 @@ def test_a_rank_that_makes_no_call_relays():
 
 
 @needs_namespaces
+@pytest.mark.parametrize("kind, rounds", [("message", 300), ("set-up", 150)])
+@pytest.mark.parametrize("hosts, cables, relays", [("2", "0-1", ""), ("3", "0-1 1-2", "1")],
+                         ids=["cable", "relay"])
+def test_an_end_may_close_at_once(hosts, cables, relays, kind, rounds):
+    """10 000 rounds are in `make soak`."""
+    ran = subprocess.run(
+        [*IN_NAMESPACES, "ci/mesh-namespaces", hosts, cables, sys.executable, "ci/plugin_close.py",
+         PLUGIN, kind, str(rounds if not relays else rounds // 3), "1"], cwd=ROOT, capture_output=True,
+        text=True, timeout=300, check=False,
+        env={**os.environ, "NCCL_MESH_BACKEND": "soft", "MESH_RELAYS": relays, "WEFT": WEFT})
+    assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
+    assert " 0 failed " in ran.stdout
+
+
+@needs_namespaces
 def test_a_udp_port_is_of_who_has_one_address_of_it():
     """Another process was there before the link-local address was: that one is left to it too."""
     script = ("ip link add p0 type veth peer name p1 && ip addr add 192.168.7.1/24 dev p0 && "

@@ -29,6 +29,23 @@ setpriv --bounding-set=-ipc_lock "$@"
 """
 
 
+CLOSE = """
+ci/mesh-namespaces 2 0-1 python3 ci/plugin_close.py "$1" message 100 1 &&
+    ci/mesh-namespaces 2 0-1 python3 ci/plugin_close.py "$1" set-up 60 1
+"""
+
+
+def test_an_end_may_close_at_once():
+    if not has_guest():
+        pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
+    ran = subprocess.run(
+        [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "bash", "-c", CLOSE, "bash",
+         str(Path(WEFT).parent / "libnccl-net-mesh.so")],
+        cwd=ROOT, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    assert ran.stdout.count(" 0 failed ") == 2
+
+
 def test_the_contract_on_a_triangle():
     """And, in the same guest, that the kernel's own limit of locked memory is told by its finding."""
     if not has_guest():

@@ -356,7 +356,7 @@ END_TEST
  * the rendezvous as for a connection, and is taken for what it was. */
 START_TEST(a_stream_lost_before_the_first_word_is_dialled_again)
 {
-    static const uint32_t nths[] = {1, 3, 5, 7, 9, 17, 20, 23};
+    static const uint32_t nths[] = {1, 3, 5, 7, 9, 18, 20, 23};
     struct weft_error error;
     struct world_fault *fault;
     char states[64];

@@ -1,6 +1,5 @@
 #include "boot/boot.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,17 +26,8 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
 
 void boot_own_errno(struct boot *boot, const struct weft_error *why)
 {
-    switch (why->sys_errno) {
-    case ENOMEM:
-    case ENOBUFS:
-    case EMFILE:
-    case ENFILE:
-    case EPERM:
-    case EACCES:
+    if (frame_failed_here(why)) {
         boot->error.sys_errno = why->sys_errno;
-        break;
-    default: /* of the peer or the way to it */
-        break;
     }
 }
 

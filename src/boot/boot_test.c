@@ -263,6 +263,99 @@ START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
 }
 END_TEST
 
+static const struct io_oob_ops *real_oob;
+static const struct io_stream *full; /* takes nothing */
+
+static int send_unless_full(struct io_stream *stream, const void *bytes, size_t n_bytes,
+                            size_t *out_n)
+{
+    return stream == full ? EAGAIN : real_oob->send(stream, bytes, n_bytes, out_n);
+}
+
+/* A rank whose BYE finds no room in its socket ends as soon as it has the last result, while rank 0
+ * still hands that out: no failure of the round, and a death if there is another. */
+START_TEST(a_stream_that_ends_after_the_result_is_no_failure_of_the_round)
+{
+    struct job job;
+    struct io_oob_ops oob;
+
+    job_open(&job, 74, NULL);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    real_oob = job.boots[0]->env->oob;
+    oob = *real_oob;
+    oob.send = send_unless_full;
+    job.boots[0]->env->oob = &oob;
+    full = job.boots[0]->server->ranks[2].stream->link.stream;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(&job, r, 2, 4);
+    }
+    bed_run(&job.bed, BED_MS, NULL);
+    ck_assert_int_eq(job.status[1], WEFT_OK);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    frame_close(&job.boots[1]->client->stream.link, true);
+    bed_run(&job.bed, BED_MS, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    full = NULL;
+    io_task_wake(boot_task(job.boots[0]));
+    bed_run(&job.bed, BED_MS, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_OK);
+    ck_assert_int_eq(job.status[2], WEFT_OK);
+    job.status[1] = WEFT_ERR_CLOSED;
+    gather(&job, 0, 3, 4);
+    gather(&job, 2, 3, 4);
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    ck_assert_int_eq(job.status[0], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(rank_of(&job, 0), 1);
+    job.boots[0]->env->oob = real_oob;
+    job_close(&job);
+}
+END_TEST
+
+static const struct io_stream *failing; /* a call on it fails at this host */
+static int failing_errno;
+
+static int send_unless_failing(struct io_stream *stream, const void *bytes,
+                               size_t n_bytes, size_t *out_n)
+{
+    return stream == failing ? failing_errno
+                             : real_oob->send(stream, bytes, n_bytes, out_n);
+}
+
+/* Only what the peer or the way to it answers says something of the peer. */
+START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
+{
+    static const struct {
+        int sys_errno;
+        bool is_here;
+    } rows[] = {{EIO, true},    {EINVAL, true},      {ENOMEM, true},
+                {EPIPE, false}, {ECONNRESET, false}, {ETIMEDOUT, false}};
+    struct job job;
+    struct io_oob_ops oob;
+
+    job_open(&job, 75, NULL);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    real_oob = job.boots[0]->env->oob;
+    oob = *real_oob;
+    oob.send = send_unless_failing;
+    job.boots[0]->env->oob = &oob;
+    failing = job.boots[0]->server->ranks[2].stream->link.stream;
+    failing_errno = rows[_i].sys_errno;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(&job, r, 2, 4);
+    }
+    bed_run(&job.bed, BED_S, job_is_settled);
+    ck_assert_int_eq(job.status[0], rows[_i].is_here ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED);
+    ck_assert_int_eq(job.errors[0].sys_errno, rows[_i].is_here ? rows[_i].sys_errno : 0);
+    ck_assert_int_eq(rank_of(&job, 0), 2);
+    ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(rank_of(&job, 1), rows[_i].is_here ? 0 : 2);
+    job.boots[0]->env->oob = real_oob;
+    job_close(&job);
+}
+END_TEST
+
 START_TEST(leaving_when_all_is_done_is_no_failure)
 {
     struct job job;
@@ -344,6 +437,103 @@ START_TEST(blobs_of_different_sizes_are_told)
 }
 END_TEST
 
+static struct job *job_of_slow;
+
+/* Rank 2 waits for a processor. */
+static void on_task_of_others(struct bed *bed, struct io_task *task)
+{
+    struct job *job = job_of_slow;
+
+    (void)bed;
+    if (task->host < 2 && task == boot_task(job->boots[task->host])) {
+        weft_error_clear(&job->errors[task->host]);
+        job->status[task->host] =
+            boot_progress(job->boots[task->host], &job->errors[task->host]);
+    }
+}
+
+/* Rank 1 has its result and is a round ahead, while rank 0 still sends the result to rank 2. */
+START_TEST(a_fast_rank_goes_on_while_a_slow_one_reads)
+{
+    const size_t n_bytes = 65536; /* the result is more than a stream holds */
+    struct job job;
+
+    job_open(&job, 71, NULL);
+    open_all(&job);
+    round_of_all(&job, 0, 8);
+    gather(&job, 0, 1, n_bytes);
+    gather(&job, 1, 1, n_bytes);
+    gather(&job, 2, 1, n_bytes);
+    void (*on_task)(struct bed *, struct io_task *) = job.bed.on_task;
+    while (job.boots[2]->client->sent < n_bytes) {
+        bed_run(&job.bed, 10000, NULL);
+    }
+    job_of_slow = &job;
+    job.bed.on_task = on_task_of_others;
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    check_result(&job, 1, 1, n_bytes);
+    gather(&job, 1, 2, 12);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_AGAIN);
+    ck_assert_int_eq(job.status[1], WEFT_AGAIN);
+    job.bed.on_task = on_task;
+    io_task_wake(boot_task(job.boots[2]));
+    bed_run(&job.bed, BED_S, NULL);
+    check_result(&job, 0, 1, n_bytes);
+    check_result(&job, 2, 1, n_bytes);
+    gather(&job, 0, 2, 12);
+    gather(&job, 2, 2, 12);
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(&job, r, 2, 12);
+    }
+    job_close(&job);
+}
+END_TEST
+
+/* Rank 1 sends pieces of its blob of 8 bytes that do not follow one another. */
+START_TEST(a_piece_out_of_order_is_refused)
+{
+    static const struct {
+        uint32_t offsets[2];
+        uint32_t n_bytes; /* of each */
+        bool fits;
+    } rows[] = {{{0, 4}, 4, true},  {{4, 0}, 4, false}, {{0, 0}, 4, false},
+                {{4, 4}, 4, false}, {{0, 3}, 4, false}, {{0, 5}, 3, false}};
+    static const uint8_t bytes[8] = {17, 17, 17, 17, 17, 17, 17, 17};
+    struct job job;
+
+    job_open(&job, 72, NULL);
+    open_all(&job);
+    round_of_all(&job, 0, 8);
+    gather(&job, 0, 1, 8);
+    gather(&job, 2, 1, 8);
+    bed_run(&job.bed, BED_S, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct message_blob blob = {.round = 2,
+                                    .each = 8,
+                                    .offset = rows[_i].offsets[i],
+                                    .n_bytes = rows[_i].n_bytes,
+                                    .bytes = bytes};
+        struct frame_link *link = &job.boots[1]->client->stream.link;
+        uint8_t body[CODEC_BODY_MAX];
+
+        ck_assert(frame_send(link, CODEC_BLOB, body, message_encode_blob(&blob, body)));
+        ck_assert_int_eq(frame_flush(link, NULL), WEFT_OK);
+    }
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[0], rows[_i].fits ? WEFT_OK : WEFT_ERR_PROTOCOL);
+    if (rows[_i].fits) {
+        check_result(&job, 0, 1, 8);
+    } else {
+        ck_assert_int_eq(rank_of(&job, 0), 1);
+        ck_assert_str_eq(weft_error_value(&job.errors[0], "field")->text, "round");
+    }
+    job_close(&job);
+}
+END_TEST
+
 START_TEST(strangers_do_not_disturb)
 {
     struct job job;
@@ -373,6 +563,147 @@ START_TEST(strangers_do_not_disturb)
         env->oob->close(streams[i], true);
     }
     io_task_fini(&task);
+    job_close(&job);
+}
+END_TEST
+
+enum { CROWD = 1000, CROWD_PER_MS = 20 };
+
+/* Streams of clients that are no members, all from one host; the oldest makes room. */
+struct crowd {
+    struct job *job;
+    struct io_task task;
+    struct io_stream *streams[CROWD];
+    bool has_spoken[CROWD];
+    bool says_hello; /* as soon as it is connected; else it stays silent */
+    uint32_t n_ever;
+    void (*on_task)(struct bed *bed, struct io_task *task); /* of the job */
+};
+
+static struct crowd crowd;
+
+static void crowd_leave(uint32_t place)
+{
+    if (crowd.streams[place] != NULL) {
+        crowd.job->bed.hosts[0].env->oob->close(crowd.streams[place], true);
+    }
+    crowd.streams[place] = NULL;
+    crowd.has_spoken[place] = false;
+}
+
+/* A HELLO as anybody can make it: without the key. */
+static void crowd_speak(uint32_t place)
+{
+    static const uint8_t header[] = {'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 48};
+    const struct io_oob_ops *oob = crowd.job->bed.hosts[0].env->oob;
+    uint8_t hello[sizeof(header) + 48] = {0};
+    size_t n;
+
+    memcpy(hello, header, sizeof(header));
+    memset(hello + sizeof(header), (int)place + 1, 24);
+    hello[sizeof(header) + 27] = 1; /* attempt */
+    if (crowd.streams[place] != NULL && !crowd.has_spoken[place] &&
+        oob->connected(crowd.streams[place]) == 0) {
+        crowd.has_spoken[place] = true;
+        (void)oob->send(crowd.streams[place], hello, sizeof(hello), &n);
+    }
+}
+
+static void crowd_on_task(struct bed *bed, struct io_task *task)
+{
+    for (uint32_t i = 0; task == &crowd.task && crowd.says_hello && i < CROWD; i++) {
+        crowd_speak(i);
+    }
+    crowd.on_task(bed, task);
+}
+
+static void crowd_open(struct job *job, uint32_t host, bool says_hello)
+{
+    crowd =
+        (struct crowd){.job = job, .says_hello = says_hello, .on_task = job->bed.on_task};
+    job->bed.on_task = crowd_on_task;
+    io_task_init(&crowd.task, job->bed.loop, host, BED_KIND_TEST);
+}
+
+/* One millisecond, in which more come. */
+static void crowd_go_on(void)
+{
+    struct io_env *env = crowd.job->bed.hosts[crowd.task.host].env;
+
+    for (uint32_t i = 0; i < CROWD_PER_MS; i++) {
+        uint32_t place = crowd.n_ever++ % CROWD;
+
+        crowd_leave(place);
+        ck_assert_int_eq(env->oob->connect(env, NULL, &crowd.job->config.rendezvous,
+                                           &crowd.task, &crowd.streams[place]),
+                         0);
+    }
+    bed_run(&crowd.job->bed, BED_MS, NULL);
+}
+
+static void crowd_close(void)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        crowd_leave(i);
+    }
+    io_task_fini(&crowd.task);
+}
+
+/* A round trip of 20 ms, in which 400 clients come from rank 1's own host: ten times as many as the
+ * door has places. */
+START_TEST(members_get_in_beside_a_flood_from_their_own_host)
+{
+    struct job job;
+    uint32_t n_ms = 0;
+
+    job_open_slow(&job, 72, NULL, INT64_C(10000000000));
+    job_open_rank(&job, 0);
+    crowd_open(&job, 1, _i == 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        crowd_go_on();
+    }
+    job_open_rank(&job, 1);
+    job_open_rank(&job, 2);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(&job, r, 1, 4);
+    }
+    while (!job_is_settled(&job.bed) && n_ms < 1000) {
+        crowd_go_on();
+        n_ms++;
+    }
+    ck_assert_uint_lt(n_ms, 400);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(&job, r, 1, 4);
+    }
+    crowd_close();
+    job_close(&job);
+}
+END_TEST
+
+/* A slow client of another host keeps its place, whatever comes from one source. */
+START_TEST(a_source_makes_room_for_its_own)
+{
+    struct job job;
+    struct io_task task;
+    struct io_stream *slow;
+    struct io_env *env;
+    uint8_t byte;
+    size_t n;
+
+    job_open(&job, 73, NULL);
+    job_open_rank(&job, 0);
+    env = job.bed.hosts[2].env;
+    io_task_init(&task, job.bed.loop, 2, BED_KIND_TEST);
+    ck_assert_int_eq(env->oob->connect(env, NULL, &job.config.rendezvous, &task, &slow),
+                     0);
+    crowd_open(&job, 1, _i == 1);
+    for (uint32_t i = 0; i < 200; i++) {
+        crowd_go_on();
+        ck_assert_int_eq(env->oob->recv(slow, &byte, 1, &n), EAGAIN);
+    }
+    env->oob->close(slow, true);
+    io_task_fini(&task);
+    crowd_close();
     job_close(&job);
 }
 END_TEST
@@ -414,11 +745,17 @@ int main(void)
     tcase_add_test(tcase, who_is_late_is_named_to_all);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
     tcase_add_loop_test(tcase, a_stream_that_ends_is_a_death_and_known_at_once, 0, RANKS);
+    tcase_add_test(tcase, a_stream_that_ends_after_the_result_is_no_failure_of_the_round);
+    tcase_add_loop_test(tcase, a_call_that_fails_here_is_no_death_of_the_peer, 0, 6);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
     tcase_add_test(tcase, another_job_key_does_not_get_in);
     tcase_add_loop_test(tcase, a_rank_that_is_wrong_about_the_job_does_not_get_in, 0, 2);
+    tcase_add_test(tcase, a_fast_rank_goes_on_while_a_slow_one_reads);
+    tcase_add_loop_test(tcase, a_piece_out_of_order_is_refused, 0, 6);
     tcase_add_loop_test(tcase, blobs_of_different_sizes_are_told, 0, 2);
     tcase_add_test(tcase, strangers_do_not_disturb);
+    tcase_add_loop_test(tcase, members_get_in_beside_a_flood_from_their_own_host, 0, 2);
+    tcase_add_loop_test(tcase, a_source_makes_room_for_its_own, 0, 2);
     tcase_add_test(tcase, one_rank_is_a_job_and_a_bad_rank_is_none);
     return suite_run(suite);
 }

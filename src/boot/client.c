@@ -42,6 +42,9 @@ static weft_status retry(struct boot *boot, int error_number)
 {
     struct boot_client *client = boot->client;
     weft_ns now = io_now(boot->env);
+    /* Where rank 0 listens and has no place, or no time, another attempt costs little. */
+    bool is_crowded = client->state == BOOT_DIAL_CHALLENGE || error_number == ETIMEDOUT;
+    weft_ns backoff_max_ns = is_crowded ? BOOT_BACKOFF_CROWD_NS : BOOT_BACKOFF_MAX_NS;
 
     frame_close(&client->stream.link, true);
     client->last_errno = error_number;
@@ -51,9 +54,8 @@ static weft_status retry(struct boot *boot, int error_number)
         enter(boot, BOOT_DIAL_IDLE);
     }
     client->resume_ns = now + client->backoff_ns;
-    client->backoff_ns = 2 * client->backoff_ns < BOOT_BACKOFF_MAX_NS
-                             ? 2 * client->backoff_ns
-                             : BOOT_BACKOFF_MAX_NS;
+    client->backoff_ns =
+        2 * client->backoff_ns < backoff_max_ns ? 2 * client->backoff_ns : backoff_max_ns;
     return WEFT_AGAIN;
 }
 
@@ -75,7 +77,7 @@ static weft_status dial(struct boot *boot)
     }
     frame_init(&stream->link, boot->env, tcp, AUTH_CONNECTOR, stream->rx,
                sizeof(stream->rx), stream->tx, sizeof(stream->tx));
-    client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
+    client->step_ns = io_now(boot->env) + prove_dial_ns(client->n_timeouts);
     enter(boot, BOOT_DIAL_TCP);
     return WEFT_OK;
 }
@@ -86,14 +88,15 @@ static weft_status say_hello(struct boot *boot)
     struct codec_hello hello = {.id = client->id, .attempt = client->attempt};
     int result = boot->env->oob->connected(client->stream.link.stream);
 
-    if (result == EAGAIN) {
-        return io_now(boot->env) < client->step_ns ? WEFT_AGAIN : retry(boot, ETIMEDOUT);
+    if (result == EAGAIN && io_now(boot->env) < client->step_ns) {
+        return WEFT_AGAIN;
     }
+    client->n_timeouts = result == EAGAIN ? client->n_timeouts + 1 : 0;
     if (result != 0) {
-        return retry(boot, result);
+        return retry(boot, result == EAGAIN ? ETIMEDOUT : result);
     }
     memcpy(hello.host_id, io_host_id(boot->env), sizeof(hello.host_id));
-    prove_hello(&client->stream.link, &hello, client->hello);
+    prove_hello(&client->stream.link, client->key, &hello, client->hello);
     client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
     enter(boot, BOOT_DIAL_CHALLENGE);
     return WEFT_OK;
@@ -186,6 +189,7 @@ static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
                                                 boot->n_members, &give_up, &boot->error);
 
     if (status != WEFT_OK) {
+        weft_error_int(&boot->error, "rank", 0);
         return status;
     }
     status = weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
@@ -272,7 +276,7 @@ static weft_status exchange(struct boot *boot)
         return WEFT_AGAIN;
     }
     boot_own_errno(boot, &why);
-    if (((received == WEFT_ERR_CLOSED && boot->error.sys_errno == 0) ||
+    if ((received == WEFT_ERR_CLOSED ||
          (received == WEFT_ERR_PROTOCOL && prove_may_ask_again(&frame))) &&
         may_be_unknown(boot)) {
         client->lost_ns = io_now(boot->env);
@@ -282,7 +286,10 @@ static weft_status exchange(struct boot *boot)
         if (client->server_left) {
             return boot_fail(boot, WEFT_ERR_CLOSED, 0, "left");
         }
-        return died(boot);
+        return boot->error.sys_errno == 0
+                   ? died(boot)
+                   : boot_fail(boot, WEFT_ERR_SYSTEM, 0,
+                               "is cut off: a call on the stream to it failed here");
     }
     if (received < 0) {
         boot->error = why;

@@ -18,7 +18,8 @@ weft_status boot_door_open(struct boot *boot, struct boot_door *door,
     int result;
 
     door->n_strangers = BOOT_STRANGERS_MAX + boot->n_members;
-    door->strangers = weft_calloc(door->n_strangers, sizeof(*door->strangers));
+    /* Most doors see few clients, so places that were never used are neither cleared nor read. */
+    door->strangers = weft_alloc(door->n_strangers * sizeof(*door->strangers));
     auth_boot_key(boot->config.job_key, door->identity.key);
     result =
         boot->env->oob->listen(boot->env, at, 128, &boot->task, &door->listener, out_at);
@@ -54,32 +55,32 @@ void boot_door_refuse(struct boot *boot, struct boot_door *door, struct client *
     client_refuse(client, error);
 }
 
-/* Who has shown least goes first, then who came first. */
-static bool is_less_welcome(const struct client *a, const struct client *b)
-{
-    return a->state != b->state ? a->state < b->state : a->arrival < b->arrival;
-}
-
 static void admit(struct boot *boot, struct boot_door *door, struct io_stream *stream)
 {
-    struct client *slot = &door->strangers[0];
     struct weft_error error = {0};
+    struct io_endpoint source;
+    struct client *client;
 
-    for (size_t i = 0; i < door->n_strangers; i++) {
-        struct client *client = &door->strangers[i];
-
-        if (client->state == CLIENT_NONE) {
-            slot = client;
-            break;
-        }
-        slot = is_less_welcome(client, slot) ? client : slot;
+    if (door->n_used < door->n_strangers &&
+        client_find(door->strangers, door->n_used, CLIENT_NONE) == NULL) {
+        memset(&door->strangers[door->n_used++], 0, sizeof(*door->strangers));
     }
-    if (slot->state != CLIENT_NONE) {
-        weft_fail(&error, WEFT_ERR_LIMIT, "limit", "too many clients wait");
-        boot_door_refuse(boot, door, slot, &error);
+    boot->env->oob->endpoints(stream, NULL, &source);
+    client = client_place(door->strangers, door->n_used, boot->env, &door->identity,
+                          &source.ip);
+    if (client == NULL) { /* every place is a member's */
+        boot->env->oob->close(stream, true);
+        return;
     }
-    client_start(slot, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
-    slot->arrival = ++door->arrivals;
+    if (client->state != CLIENT_NONE) {
+        weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
+        boot_door_refuse(boot, door, client, &error);
+    }
+    client_start(client, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
+    /* What it has sent is read at once, because the next newcomer may take its place. */
+    if (client_step(client, &door->identity, &error) < 0) {
+        boot_door_refuse(boot, door, client, &error);
+    }
 }
 
 void boot_door_welcome(struct boot *boot, struct boot_door *door)
@@ -130,7 +131,7 @@ static weft_status serve(struct boot *boot, struct boot_door *door, struct clien
 struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
                               struct frame *out)
 {
-    while (*at < door->n_strangers) {
+    while (*at < door->n_used) {
         struct client *client = &door->strangers[(*at)++];
         struct weft_error error = {0};
         weft_status status;
@@ -161,7 +162,7 @@ weft_ns boot_door_deadline(const struct boot_door *door)
 {
     weft_ns at = door->resume_ns != 0 ? door->resume_ns : WEFT_NEVER;
 
-    for (size_t i = 0; i < door->n_strangers; i++) {
+    for (size_t i = 0; i < door->n_used; i++) {
         const struct client *client = &door->strangers[i];
 
         if (client->state != CLIENT_NONE && client->deadline_ns < at) {
@@ -173,7 +174,7 @@ weft_ns boot_door_deadline(const struct boot_door *door)
 
 void boot_door_close(struct boot *boot, struct boot_door *door)
 {
-    for (size_t i = 0; i < door->n_strangers; i++) {
+    for (size_t i = 0; i < door->n_used; i++) {
         if (door->strangers[i].state != CLIENT_NONE) {
             client_fini(&door->strangers[i], true);
         }

@@ -16,14 +16,22 @@ static void on_task(struct bed *bed, struct io_task *task)
 
 void job_open(struct job *job, uint64_t seed, const char *tcp_chunk)
 {
+    job_open_slow(job, seed, tcp_chunk, 0);
+}
+
+void job_open_slow(struct job *job, uint64_t seed, const char *tcp_chunk,
+                   int64_t delay_ps)
+{
     *job =
         (struct job){.config = {.n_ranks = JOB_RANKS,
                                 .rendezvous = {.ip = io_ip_v4(10, 0, 0, 1), .port = 7000},
                                 .patience_ns = 60 * BED_S,
                                 .step_ns = 30 * BED_S}};
     memset(job->config.job_key, 7, sizeof(job->config.job_key));
-    bed_open(&job->bed, &(struct bed_config){
-                            .seed = seed, .triangle = true, .tcp_chunk = tcp_chunk});
+    bed_open(&job->bed, &(struct bed_config){.seed = seed,
+                                             .triangle = true,
+                                             .tcp_chunk = tcp_chunk,
+                                             .management_delay_ps = delay_ps});
     job->bed.user = job;
     job->bed.on_task = on_task;
 }

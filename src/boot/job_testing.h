@@ -16,6 +16,9 @@ struct job {
     struct weft_error errors[JOB_RANKS];
 };
 
+/* job_open with this delay of the management network; 0: 50 us. */
+void job_open_slow(struct job *job, uint64_t seed, const char *tcp_chunk,
+                   int64_t delay_ps);
 /* No rank yet. Rank 0 is to serve the rendezvous; patience 60 s, 30 s a step. */
 void job_open(struct job *job, uint64_t seed, const char *tcp_chunk);
 void job_close(struct job *job);

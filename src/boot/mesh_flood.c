@@ -194,12 +194,17 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
     return grow(&member->blobs[piece.round & 1], &piece, error);
 }
 
-static weft_status take_alive(struct mesh_peer *peer, const struct frame *frame,
-                              struct weft_error *error)
+/* Rejects a round that this process has not started, because its own blob is missing from that
+ * round. With may_miss the others go on without this process, which is zeros to them. */
+static weft_status take_alive(const struct boot *boot, struct mesh_peer *peer,
+                              const struct frame *frame, struct weft_error *error)
 {
     struct record_alive alive;
     weft_status status = record_decode_alive(frame->body, frame->n_bytes, &alive, error);
 
+    if (status == WEFT_OK && alive.round > boot->round && !boot->config.may_miss) {
+        return codec_bad_field(error, "alive", "round", alive.round, "not open yet");
+    }
     if (status == WEFT_OK && alive.round > peer->has_round) {
         peer->has_round = alive.round;
     }
@@ -244,7 +249,7 @@ weft_status mesh_take(struct boot *boot, struct mesh_peer *peer,
         return take_give_up(boot, peer, frame, error);
     }
     if (frame->type == CODEC_ALIVE) {
-        return take_alive(peer, frame, error);
+        return take_alive(boot, peer, frame, error);
     }
     if (frame->type == CODEC_BYE && frame->n_bytes == 0) {
         boot->mesh->members[peer->member].gone = MESH_LEFT;

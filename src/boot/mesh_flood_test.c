@@ -186,6 +186,33 @@ START_TEST(pieces_grow_a_blob_from_its_start)
 }
 END_TEST
 
+static weft_status alive(struct stage *stage, uint32_t round)
+{
+    struct record_alive record = {.round = round};
+    uint8_t body[CODEC_BODY_MAX];
+
+    return take(stage, CODEC_ALIVE, body, record_encode_alive(&record, body));
+}
+
+/* If it was believed, this process would leave before the neighbour has the others' blobs. */
+START_TEST(no_neighbour_has_a_round_that_this_process_has_not_begun)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    stage.boot->round = 5;
+    ck_assert_int_eq(alive(&stage, 6), WEFT_ERR_PROTOCOL);
+    ck_assert_uint_eq(stage.peer->has_round, 0);
+    ck_assert_int_eq(alive(&stage, 4), WEFT_OK);
+    ck_assert_int_eq(alive(&stage, 5), WEFT_OK);
+    ck_assert_uint_eq(stage.peer->has_round, 5);
+    /* Where members may miss, the others go on without this process. */
+    stage.boot->config.may_miss = true;
+    ck_assert_int_eq(alive(&stage, 9), WEFT_OK);
+    stage_close(&stage);
+}
+END_TEST
+
 START_TEST(rounds_are_the_present_and_the_next)
 {
     struct mesh_member *member;
@@ -278,6 +305,7 @@ int main(void)
     tcase_add_test(tcase, after_a_round_another_process_is_a_death);
     tcase_add_test(tcase, a_member_on_another_host_is_a_conflict);
     tcase_add_test(tcase, pieces_grow_a_blob_from_its_start);
+    tcase_add_test(tcase, no_neighbour_has_a_round_that_this_process_has_not_begun);
     tcase_add_test(tcase, rounds_are_the_present_and_the_next);
     tcase_add_test(tcase, what_no_neighbour_may_say_ends_its_stream_only);
     tcase_add_test(tcase, links_are_believed_of_both_ends);

@@ -184,7 +184,7 @@ static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
         return WEFT_AGAIN;
     }
     memcpy(hello.host_id, boot->mesh->self.identity.host_id, sizeof(hello.host_id));
-    prove_hello(&peer->stream.link, &hello, peer->hello);
+    prove_hello(&peer->stream.link, boot->mesh->door.identity.key, &hello, peer->hello);
     enter(boot, peer, MESH_CHALLENGE);
     return WEFT_OK;
 }

@@ -13,6 +13,7 @@
 #define BOOT_AUTHENTICATE_NS 5000000000
 #define BOOT_BACKOFF_NS 20000000
 #define BOOT_BACKOFF_MAX_NS 1000000000
+#define BOOT_BACKOFF_CROWD_NS 80000000
 #define BOOT_ENDED_NS 1000000000
 /* may_miss: rank 0's previous rendezvous is over by then, as a rule; and nobody listens where it
  * was for as long as this only if rank 0 is no more. */
@@ -31,10 +32,11 @@ struct boot_rank {
     struct boot_stream *stream; /* Owned; NULL: not there */
     bool joined;                /* was there at least once */
     bool left;                  /* with BYE */
-    bool is_absent;             /* may_miss: and stays so */
-    uint32_t received;          /* bytes of its blob of the present round */
-    bool contributed;           /* all of them */
-    uint32_t sent;              /* bytes of the result it was sent */
+    bool has_ended;    /* without BYE, but with the result: after the last round */
+    bool is_absent;    /* may_miss: and stays so */
+    uint32_t received; /* bytes of its blob of the present round */
+    bool contributed;  /* all of them */
+    uint32_t sent;     /* bytes of the result it was sent */
     bool result_sent;
 };
 
@@ -44,7 +46,7 @@ struct boot_door {
     struct client_identity identity;
     struct client *strangers; /* Owned [n_strangers] */
     uint32_t n_strangers;
-    uint64_t arrivals;
+    uint32_t n_used;     /* places used so far; the others are not initialised */
     weft_ns resume_ns;   /* nobody is let in before: accept failed; 0: it did not */
     weft_ns next_log_ns; /* refusals are not logged before ... */
     uint64_t n_unlogged; /* ... but counted */
@@ -70,6 +72,7 @@ struct boot_client {
     uint8_t hello[PROVE_HELLO_BYTES];
     uint64_t id;
     uint32_t attempt;
+    uint32_t n_timeouts; /* attempts in a row that opened no stream in time */
     weft_ns resume_ns, step_ns, backoff_ns;
     weft_ns
         short_ns; /* since when this end has no descriptor or memory for it; 0: it has */

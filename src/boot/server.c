@@ -134,15 +134,34 @@ static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
     return boot_fail(boot, status, rank, what);
 }
 
+/* A call on the stream to `rank` failed at this host, and everybody learns that. */
+static weft_status cut_off(struct boot *boot, uint32_t rank, const struct weft_error *why)
+{
+    weft_status status;
+
+    if (boot->config.may_miss) {
+        boot_server_drop(boot, rank);
+        return WEFT_OK;
+    }
+    boot_server_tell_all(boot, boot->config.rank, "failed: a call on a control stream");
+    status = boot_fail(boot, WEFT_ERR_SYSTEM, rank,
+                       "is cut off: a call on its stream failed here");
+    boot_own_errno(boot, why);
+    return status;
+}
+
 /* Its kernel closed the stream: it did not say why, or that it would. */
 static weft_status blame_dead(struct boot *boot, uint32_t rank,
                               const struct weft_error *why)
 {
-    weft_status status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
+    weft_status status;
 
+    if (frame_failed_here(why)) {
+        return cut_off(boot, rank, why);
+    }
+    status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
     if (status < 0) {
         weft_error_int(&boot->error, "stream_ended", 1);
-        boot_own_errno(boot, why);
     }
     return status;
 }
@@ -266,6 +285,11 @@ static weft_status hear(struct boot *boot, uint32_t r)
     free(rank->stream);
     rank->stream = NULL;
     if (status == WEFT_ERR_CLOSED && rank->left) {
+        return WEFT_OK;
+    }
+    if (status == WEFT_ERR_CLOSED && boot->server->handing_out && rank->result_sent) {
+        /* BYE may have found no room in its socket. It is missed once there is another round. */
+        rank->has_ended = true;
         return WEFT_OK;
     }
     return status == WEFT_ERR_CLOSED ? blame_dead(boot, r, &why)
@@ -413,11 +437,16 @@ static weft_status hand_out(struct boot *boot)
 
 static weft_status find_gone(struct boot *boot)
 {
+    static const struct weft_error ended = {0};
+
     for (uint32_t r = 1; r < boot->n_members; r++) {
         const struct boot_rank *rank = &boot->server->ranks[r];
 
-        if (rank->left && !rank->contributed && !boot->server->handing_out &&
-            blame(boot, WEFT_ERR_CLOSED, r, "left") < 0) {
+        if (rank->contributed || boot->server->handing_out) {
+            continue;
+        }
+        if ((rank->left && blame(boot, WEFT_ERR_CLOSED, r, "left") < 0) ||
+            (rank->has_ended && blame_dead(boot, r, &ended) < 0)) {
             return boot->error.status;
         }
     }
@@ -438,10 +467,9 @@ weft_status boot_server_progress(struct boot *boot)
         }
         if (status == WEFT_OK && is_there(boot, r) &&
             frame_flush(&server->ranks[r].stream->link, &why) < 0) {
-            status = blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended");
-            if (status < 0) {
-                boot_own_errno(boot, &why);
-            }
+            status = frame_failed_here(&why)
+                         ? cut_off(boot, r, &why)
+                         : blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended");
         }
     }
     if (status != WEFT_OK) {

@@ -173,6 +173,8 @@ void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
 /* WEFT_OK: all iterations are done. AGAIN: wait. An error: a connection failed. */
 weft_status coll_exec_progress(struct coll_exec *exec,
                                struct weft_error *error) WEFT_MUST_CHECK;
+/* Returns true if a message to or from `rank` has been started and has not ended. */
+bool coll_exec_waits_for(const struct coll_exec *exec, uint32_t rank);
 /* When the output of iteration i (from 0) was complete on this rank; valid once done. */
 weft_ns coll_exec_finished_ns(const struct coll_exec *exec, uint32_t iteration);
 

@@ -352,6 +352,21 @@ weft_status coll_exec_progress(struct coll_exec *exec, struct weft_error *error)
     return status;
 }
 
+bool coll_exec_waits_for(const struct coll_exec *exec, uint32_t rank)
+{
+    uint32_t n_channels = exec->links.n_channels;
+
+    for (uint32_t i = 0; i < 2 * n_channels; i++) {
+        const struct exec_queue *queue =
+            exec->of_peer[i / n_channels][rank * n_channels + i % n_channels];
+
+        if (queue != NULL && queue->n_ended < queue->n_started) {
+            return true;
+        }
+    }
+    return false;
+}
+
 weft_ns coll_exec_finished_ns(const struct coll_exec *exec, uint32_t iteration)
 {
     weft_check(exec->state == EXEC_ENDED && iteration < exec->n_iterations);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "conn/prove.h"
 
 struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *config,
                               int task_kind, struct frame_link *link,
@@ -27,7 +28,8 @@ struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *confi
     private->link = *link;
     link->stream = NULL;
     private->deadline_ns = io_now(rdma->env) + config->total_ns;
-    private->got |= 1u << CODEC_FACTS;
+    conn_watch_peer(conn);
+    private->got |= UINT64_C(1) << CODEC_FACTS;
     rdma->env->oob->set_task(private->link.stream, &conn->task);
     conn_enter(conn, CONN_AUTH);
     if (memcmp(facts->peer.host_id, hello->host_id, sizeof(hello->host_id)) != 0) {
@@ -61,6 +63,119 @@ void client_start(struct client *client, struct io_env *env, struct io_stream *s
     env->oob->endpoints(stream, NULL, &client->source);
     frame_init(&client->link, env, stream, AUTH_LISTENER, client->rx, sizeof(client->rx),
                client->tx, sizeof(client->tx));
+}
+
+/* Sources are counted by a hash of their address under the listener's key. */
+enum { SOURCE_BUCKETS = 1024 };
+
+static uint32_t bucket_of(const struct client_identity *identity,
+                          const struct io_ip *source)
+{
+    return (uint32_t)auth_bucket(identity->key, source->bytes, sizeof(source->bytes)) %
+           SOURCE_BUCKETS;
+}
+
+/* How much a client has shown. */
+enum shown {
+    SHOWN_NOTHING,
+    SHOWN_HELLO,   /* anybody can make one */
+    SHOWN_VOUCHER, /* a HELLO made with the key */
+    SHOWN_PROOF
+};
+
+static enum shown shown_by(const struct client *client)
+{
+    if (client->state == CLIENT_HELLO) {
+        return SHOWN_NOTHING;
+    }
+    if (client->state == CLIENT_AUTH) {
+        return client->is_vouched ? SHOWN_VOUCHER : SHOWN_HELLO;
+    }
+    return SHOWN_PROOF;
+}
+
+/* The clients among which one has to go for a newcomer. */
+struct crowd {
+    const struct client_identity *identity;
+    enum shown up_to; /* clients that have shown more stay */
+    uint16_t of_source[SOURCE_BUCKETS];
+    uint16_t most;     /* clients of one source */
+    uint32_t bucket;   /* of the newcomer */
+    bool is_newcomers; /* the newcomer's source has to give up a place */
+    enum shown least;  /* by one of them */
+    uint32_t n_with_least;
+};
+
+/* Returns true if the client is of a source that has to give up a place. */
+static bool is_of_crowd(const struct crowd *crowd, const struct client *client)
+{
+    uint32_t bucket;
+
+    if (shown_by(client) > crowd->up_to) {
+        return false;
+    }
+    bucket = bucket_of(crowd->identity, &client->source.ip);
+    return crowd->is_newcomers ? bucket == crowd->bucket
+                               : crowd->of_source[bucket] == crowd->most;
+}
+
+static void count_sources(struct crowd *crowd, const struct client *clients, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (shown_by(&clients[i]) <= crowd->up_to) {
+            uint32_t bucket = bucket_of(crowd->identity, &clients[i].source.ip);
+            uint16_t count = ++crowd->of_source[bucket];
+
+            crowd->most = count > crowd->most ? count : crowd->most;
+        }
+    }
+    /* The newcomer counts, so that a source with as many as the most makes room for its own. */
+    crowd->is_newcomers = crowd->of_source[crowd->bucket] > 0 &&
+                          crowd->of_source[crowd->bucket] + 1 >= crowd->most;
+}
+
+static void count_least(struct crowd *crowd, const struct client *clients, uint32_t n)
+{
+    crowd->least = SHOWN_PROOF;
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_of_crowd(crowd, &clients[i]) && shown_by(&clients[i]) <= crowd->least) {
+            bool is_lower = shown_by(&clients[i]) < crowd->least;
+
+            crowd->n_with_least = is_lower ? 1 : crowd->n_with_least + 1;
+            crowd->least = shown_by(&clients[i]);
+        }
+    }
+}
+
+struct client *client_place(struct client *clients, uint32_t n_clients,
+                            struct io_env *env, const struct client_identity *identity,
+                            const struct io_ip *source)
+{
+    struct client *free_one = client_find(clients, n_clients, CLIENT_NONE);
+    struct crowd crowd = {.n_with_least = 0};
+    uint32_t chosen;
+
+    if (free_one != NULL) {
+        return free_one;
+    }
+    for (enum shown up_to = SHOWN_HELLO; up_to < SHOWN_PROOF && crowd.n_with_least == 0;
+         up_to++) {
+        crowd = (struct crowd){
+            .identity = identity, .up_to = up_to, .bucket = bucket_of(identity, source)};
+        count_sources(&crowd, clients, n_clients);
+        count_least(&crowd, clients, n_clients);
+    }
+    if (crowd.n_with_least == 0) {
+        return NULL;
+    }
+    env->ops->random(env, &chosen, sizeof(chosen));
+    chosen %= crowd.n_with_least;
+    for (uint32_t i = 0;; i++) {
+        if (is_of_crowd(&crowd, &clients[i]) && shown_by(&clients[i]) == crowd.least &&
+            chosen-- == 0) {
+            return &clients[i];
+        }
+    }
 }
 
 struct client *client_find(struct client *clients, uint32_t n_clients,
@@ -157,6 +272,7 @@ static weft_status challenge(struct client *client,
                whole, client->proof);
     auth_prove(identity->key, AUTH_SESSION, frame->bytes, frame->whole_bytes, sent, whole,
                client->session);
+    client->is_vouched = prove_is_vouched(&client->hello, identity->key);
     client->state = CLIENT_AUTH;
     return frame_flush(&client->link, error) < 0 ? error->status : WEFT_OK;
 }

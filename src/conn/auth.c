@@ -74,6 +74,17 @@ void auth_prove(const uint8_t key[AUTH_KEY_BYTES], enum auth_label label,
     hmac(key, AUTH_KEY_BYTES, &tag, 1, hello, hello_bytes, rest, rest_bytes, out);
 }
 
+uint64_t auth_bucket(const uint8_t key[AUTH_KEY_BYTES], const void *bytes, size_t n_bytes)
+{
+    uint64_t bucket;
+
+    _Static_assert(sizeof(bucket) == crypto_shorthash_BYTES &&
+                       crypto_shorthash_KEYBYTES <= AUTH_KEY_BYTES,
+                   "a bucket is a whole hash");
+    crypto_shorthash((uint8_t *)&bucket, bytes, n_bytes, key);
+    return bucket;
+}
+
 void auth_seal(const uint8_t session[AUTH_KEY_BYTES], enum auth_label from,
                uint32_t sequence, const void *bytes, size_t n_bytes,
                uint8_t out[AUTH_MAC_BYTES])

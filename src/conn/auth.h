@@ -28,6 +28,7 @@ enum auth_label {
     AUTH_LISTENER = 'L',    /* over HELLO and the listener's nonce */
     AUTH_CONNECTOR = 'C',   /* over HELLO and CHALLENGE */
     AUTH_SESSION = 'S',     /* the key of the messages that follow, over both */
+    AUTH_VOUCHER = 'H',     /* over HELLO with a voucher of zeros */
     AUTH_ANNOUNCEMENT = 'A' /* of boot/: over its fields, in the place of HELLO */
 };
 
@@ -40,6 +41,11 @@ void auth_prove(const uint8_t key[AUTH_KEY_BYTES], enum auth_label label,
 void auth_seal(const uint8_t session[AUTH_KEY_BYTES], enum auth_label from,
                uint32_t sequence, const void *bytes, size_t n_bytes,
                uint8_t out[AUTH_MAC_BYTES]);
+
+/* Returns a number that depends on `bytes` as only those can foresee who know the key (SipHash-2-4,
+ * Aumasson and Bernstein, 2012). */
+uint64_t auth_bucket(const uint8_t key[AUTH_KEY_BYTES], const void *bytes,
+                     size_t n_bytes);
 
 /* In constant time. */
 bool auth_equal(const uint8_t a[AUTH_MAC_BYTES], const uint8_t b[AUTH_MAC_BYTES]);

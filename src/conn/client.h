@@ -31,13 +31,22 @@ struct client {
     uint8_t tx[CLIENT_TX_BYTES];
     struct client_member *member; /* from AUTH on; Owned */
     weft_ns deadline_ns;          /* for all steps together, absolute */
-    uint64_t arrival;             /* order of coming */
     struct io_endpoint source;
     struct codec_hello hello;
+    bool is_vouched; /* its HELLO was made with the listener's key, now or before */
     uint8_t proof[AUTH_MAC_BYTES]; /* that AUTH must hold */
     uint8_t session[AUTH_KEY_BYTES];
 };
 
+/* Returns the place of a newcomer from `source`: a free one, or that of a client which the caller
+ * then refuses; NULL if every place has an authenticated client. A client whose HELLO has a voucher
+ * stays as long as there are others. The client that goes belongs to the source with the most of
+ * these, the newcomer's if that has as many, so that no source takes a place from one that has
+ * fewer. It is one that has not sent a HELLO, if there is one. Among equals chance decides, so
+ * that no pace of newcomers keeps out a client that needs more time. */
+struct client *client_place(struct client *clients, uint32_t n_clients,
+                            struct io_env *env, const struct client_identity *identity,
+                            const struct io_ip *source);
 /* Takes over `stream`. */
 void client_start(struct client *client, struct io_env *env, struct io_stream *stream,
                   weft_ns deadline_ns);

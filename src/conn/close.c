@@ -14,26 +14,35 @@
 
 enum close_step { CLOSE_TO_ERROR, CLOSE_DRAIN, CLOSE_QPS };
 
-void conn_close(struct conn *conn)
+static void close_with(struct conn *conn, const uint8_t *final, size_t n_bytes)
 {
     struct conn_private *private = conn->private;
-    struct weft_error ignored = {0};
+    bool may_say = private->link.stream != NULL && private->link.sealed &&
+                   !private->peer_gave_up && conn->state != CONN_FAILED;
 
     if (conn->state == CONN_CLOSING || conn->state == CONN_CLOSED) {
         return;
     }
-    if (private->link.stream != NULL && private->link.sealed && !private->peer_gave_up &&
-        frame_send(&private->link, CODEC_CLOSE, NULL, 0) &&
-        frame_flush(&private->link, &ignored) < 0) {
-        private->peer_gave_up = true;
+    if (may_say) {
+        (void)frame_send(&private->link, CODEC_CLOSE, final, n_bytes);
     }
-    frame_close(&private->link, false);
+    (void)frame_finish(&private->link);
     conn_enter(conn, CONN_CLOSING);
-    private->close_ns = io_now(conn_env(conn)) + CONN_CLOSE_NS;
+    private->close_ns = io_now(conn_env(conn)) + TIMER_DRAIN_NS;
     for (uint32_t i = 0; i < private->n_qps_made; i++) {
         rdma_qp_to_error(&conn->qps[i]);
     }
     io_task_wake(&conn->task);
+}
+
+void conn_close(struct conn *conn)
+{
+    close_with(conn, NULL, 0);
+}
+
+void conn_close_with(struct conn *conn, const uint8_t final[CONN_PURPOSE_BYTES])
+{
+    close_with(conn, final, CONN_PURPOSE_BYTES);
 }
 
 /* Progresses all QPs; a broken one counts as at rest. */
@@ -150,7 +159,11 @@ weft_status conn_step_closing(struct conn *conn)
         }
         private->close_step = CLOSE_QPS;
     }
-    if (private->close_step == CLOSE_QPS && (late || all_at_rest(conn))) {
+    if (late) {
+        frame_close(&private->link, false);
+    }
+    if (frame_finish(&private->link) && private->close_step == CLOSE_QPS &&
+        (late || all_at_rest(conn))) {
         conn_release(conn);
         conn_enter(conn, CONN_CLOSED);
         return WEFT_OK;

@@ -26,6 +26,8 @@ const char *codec_type_name(uint32_t type)
         return "close";
     case CODEC_ABORT:
         return "abort";
+    case CODEC_BUSY:
+        return "busy";
     case CODEC_JOIN:
         return "join";
     case CODEC_BLOB:

@@ -33,6 +33,7 @@ enum codec_type {
     CODEC_PROBED = 7,
     CODEC_CLOSE = 8,
     CODEC_ABORT = 9,
+    CODEC_BUSY = 10,
     /* boot/ */
     CODEC_JOIN = 16,
     CODEC_BLOB = 17,

@@ -31,12 +31,12 @@ void conn_config_default(struct conn_config *config)
         .send_wr_max = 512,
         .recv_wr_max = 256,
         .window_bytes = 16384,
-        .retry_cnt = 7,
+        .retry_cnt = TIMER_ACK_RETRIES,
         .authenticate_ns = 5000000000,
         .total_ns = 30000000000,
         .patience_ns = 900000000000,
-        .probe_ns = 100000000,
-        .probe_tries = 3,
+        .probe_ns = TIMER_PROBE_NS,
+        .probe_tries = TIMER_PROBE_TRIES,
         .pending_max = 64,
     };
 }
@@ -260,7 +260,7 @@ static weft_status step(struct conn *conn)
 
 /* ---- failing ---- */
 
-/* Tells the peer why, as far as it still listens. */
+/* Queues the reason for the peer, as far as it still listens. */
 static void tell_abort(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
@@ -280,10 +280,13 @@ static void tell_abort(struct conn *conn)
         /* The peer's end of that rail may be through: it could not know which it was. */
         weft_format(abort.phase, sizeof(abort.phase), "rtr.%u", conn->stuck_rail);
     }
-    if (frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body)) &&
-        frame_flush(link, NULL) < 0) {
-        return; /* the peer is gone: nobody is left to tell */
+    if (conn_has_stale_mtu(conn, &conn->error)) {
+        /* The peer cannot know that the next attempt agrees on less. */
+        weft_format(abort.phase, sizeof(abort.phase), "port");
+    } else if (conn_lacks_address(&conn->error)) {
+        weft_format(abort.phase, sizeof(abort.phase), "route");
     }
+    (void)frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body));
 }
 
 weft_status conn_fail(struct conn *conn)
@@ -300,9 +303,9 @@ weft_status conn_fail(struct conn *conn)
         conn_add_values(conn, conn->stuck_rail < conn->n_rails ? conn->stuck_rail : 0);
     }
     tell_abort(conn);
-    frame_close(&private->link, false);
     conn_enter(conn, CONN_FAILED);
     io_task_deadline(&conn->task, WEFT_NEVER);
+    (void)frame_finish(&private->link);
     if (private->was_up) {
         /* The owner still polls the CQs: work flushes, and close gives all back. */
         for (uint32_t i = 0; i < private->n_qps_made; i++) {
@@ -354,6 +357,8 @@ static weft_ns next_look(const struct conn *conn)
     } else if (conn->state == CONN_CLOSING) {
         at = private->close_ns;
     }
+    at = other < at ? other : at;
+    other = conn_watch_ns(conn);
     return other < at ? other : at;
 }
 
@@ -363,6 +368,8 @@ weft_status conn_progress(struct conn *conn)
     weft_status status = WEFT_OK;
 
     if (conn->state == CONN_FAILED) {
+        /* Without the reason the peer would take this end for a process that died. */
+        (void)frame_finish(&private->link);
         return conn->error.status;
     }
     while (status == WEFT_OK && conn->state != CONN_CLOSED) {
@@ -382,6 +389,10 @@ weft_status conn_progress(struct conn *conn)
                 weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
                           "not done %lld ms after the stream was up",
                           (long long)(conn->config.total_ns / 1000000));
+            weft_error_int(&conn->error, "limit_ns", conn->config.total_ns);
+        }
+        if (status == WEFT_OK) {
+            status = conn_watch(conn);
         }
         if (status == WEFT_OK) {
             status = WEFT_AGAIN;
@@ -389,6 +400,13 @@ weft_status conn_progress(struct conn *conn)
     }
     if (status < 0) {
         return conn_fail(conn);
+    }
+    if (conn->state == CONN_UP && !private->was_shown_up) {
+        private->was_shown_up = true;
+        if (conn->peer_closed) {
+            io_task_wake(
+                &conn->task); /* nothing else wakes it: its stream is at its end */
+        }
     }
     io_task_deadline(&conn->task, status == WEFT_AGAIN ? next_look(conn) : WEFT_NEVER);
     return status;

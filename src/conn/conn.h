@@ -13,6 +13,7 @@
 #include "rdma/policy.h"
 #include "rdma/qp.h"
 #include "rdma/rdma.h"
+#include "rdma/timers.h"
 
 #define CONN_HANDLE_BYTES 128
 #define CONN_QPS_MAX 16
@@ -24,13 +25,6 @@
 
 /* The wr_id of receives that conn posts (no SGEs, for WRITE_WITH_IMM). */
 #define CONN_WR_RECV UINT64_C(0xfffffffffffffff0)
-
-/* 67 ms: with 7 retries a rail that swallows everything is given up after 0.54 s. 0.27 s: with 7,
- * or 6 on rxe, an end that stands still for 1.8 s is waited for. */
-#define CONN_TIMEOUT 14
-#define CONN_TIMEOUT_STALL 16
-/* The least time of a probe's try on such a rail: a packet that was lost comes again in 0.27 s. */
-#define CONN_PROBE_STALL_NS INT64_C(400000000)
 
 struct conn_journal;
 
@@ -54,17 +48,19 @@ struct conn_config {
     uint32_t send_wr_max;  /* send queue depth asked per QP */
     uint32_t recv_wr_max;  /* receives kept posted per QP */
     uint32_t window_bytes; /* registered memory that the peer may write: xfer's CTS */
-    /* ACK timeout code; with retry_cnt the detection time. 0: CONN_TIMEOUT, and
-     * CONN_TIMEOUT_STALL on rails with an end that may stall (io_device_attr). */
+    /* ACK timeout code; with retry_cnt the detection time. 0: TIMER_ACK_CODE, and
+     * TIMER_ACK_CODE_STALL on rails with an end that may stall (io_device_attr). */
     uint8_t timeout;
     uint8_t retry_cnt;
     uint8_t traffic_class; /* of this end's packets: TOS byte, ECN bits included; 0 */
     bool has_secret;
     uint8_t secret[CONN_SECRET_BYTES]; /* job key: mixed into every connection's key */
     weft_ns authenticate_ns;           /* limit for a client to authenticate: 5 s */
-    weft_ns total_ns;    /* limit for the whole set-up once TCP is up: 30 s */
+    weft_ns total_ns; /* limit for the whole set-up once TCP is up: 30 s */
+    /* Limit for a peer from which nothing comes during set-up, not even BUSY; 0: none. */
+    weft_ns silence_ns;
     weft_ns patience_ns; /* how long a peer may not be listening yet: 900 s */
-    /* Software deadline of one probe try: 100 ms; CONN_PROBE_STALL_NS at least on rails with an
+    /* Software deadline of one probe try: 100 ms; TIMER_PROBE_STALL_NS at least on rails with an
      * end that may stall. */
     weft_ns probe_ns;
     uint32_t probe_tries;  /* 3 */
@@ -163,6 +159,11 @@ struct conn {
     uint32_t stuck_rail;       /* ... by which an end failed to connect, or UINT32_MAX */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* the acceptor's; zero if it gave none */
     void *user;                         /* the owner's; never touched */
+    /* The peer sent CLOSE, which ends a connection in order; and the final state that its owner
+     * sent with it, zero if it sent none. An end that closes as soon as it is up does not undo the
+     * other end's set-up: that end is UP first, and fails at its next conn_progress. */
+    bool peer_closed;
+    uint8_t peer_final[CONN_PURPOSE_BYTES];
     /* Set by whoever uses the queues: completions that come as often as time will have it, and
      * stay out of the journal. NULL: none. */
     bool (*is_by_the_clock)(const struct ibv_wc *wc);
@@ -203,6 +204,15 @@ void conn_listener_close(struct conn_listener *listener);
  * is this host itself. False for what is no handle. */
 bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
                 const uint8_t handle[CONN_HANDLE_BYTES]);
+/* One cable to another host, as the subnets of both ends' addresses show it. */
+struct conn_facing {
+    const struct rdma_port *port; /* Not owned */
+    struct io_ip local, remote;
+};
+/* Finds the first cable to the host of `handle` by a port that `config` does not exclude. Returns
+ * false if there is none, and for a handle of this host or a malformed one. */
+bool conn_find_facing(const struct rdma *rdma, const struct conn_config *config,
+                      const uint8_t handle[CONN_HANDLE_BYTES], struct conn_facing *out);
 
 /* Starts a connection to `handle`; it is the caller's to progress and close. Fails
  * only on a malformed handle or lack of memory. */
@@ -225,9 +235,12 @@ void conn_refuse(struct conn *conn, const struct weft_error *why);
 /* A path was asked, whether it takes full frames, and `why` is what came of it: the same ports
  * are worth another attempt, with a lower path MTU, or the same after RDMA_PATH_PAUSE_NS. */
 bool conn_path_is_judged(const struct weft_error *why);
-/* Whether set-up failed, as `why` says, for a port that is down at either end, as far as this end
- * knows: the same connection may come about when it is back. */
+/* Returns true if set-up failed, as `why` says, because a port is down at either end, because a
+ * GID is away there, or because nothing passed: the same connection can succeed later. */
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
+/* Returns true if this end has no address in a subnet of the peer: no port shares one, or RTR was
+ * refused (ENETUNREACH) for a GID that has outlived its address. */
+bool conn_lacks_address(const struct weft_error *why);
 
 /* Whether either end of a rail may stall (io_device_attr); false before rails are chosen. */
 bool conn_may_stall(const struct conn *conn);
@@ -246,6 +259,8 @@ void conn_kept_describe(const struct conn *conn, uint32_t rail, struct weft_erro
 /* Orderly: QPs to ERR, flushed completions drained, everything given back; progress until
  * CLOSED. */
 void conn_close(struct conn *conn);
+/* As conn_close, and sends the owner's final state with CLOSE. Opaque here. */
+void conn_close_with(struct conn *conn, const uint8_t final[CONN_PURPOSE_BYTES]);
 /* Frees the connection at once from any state; what is under way is abandoned. NULL
  * ok. */
 void conn_destroy(struct conn *conn);

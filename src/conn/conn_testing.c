@@ -122,10 +122,12 @@ static void describe(struct bed *bed)
     spec->spec.hosts = spec->hosts;
     spec->spec.n_hosts = config->n_hosts;
     spec->spec.cables = spec->cables;
-    spec->spec.management = (struct world_management){.exists = !config->no_management,
-                                                      .prefix_len = 24,
-                                                      .rate_bps = 10000000000,
-                                                      .delay_ps = 50000000};
+    spec->spec.management = (struct world_management){
+        .exists = !config->no_management,
+        .prefix_len = 24,
+        .rate_bps = 10000000000,
+        .delay_ps =
+            config->management_delay_ps != 0 ? config->management_delay_ps : 50000000};
     spec->spec.faults = config->faults;
     spec->spec.n_faults = config->n_faults;
     spec->spec.trace = &bed->trace;

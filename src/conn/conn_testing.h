@@ -26,6 +26,7 @@ struct bed_config {
     uint32_t mtu_bytes[BED_HOSTS_MAX]; /* of the netdevs; 9000 unless told */
     uint32_t path_limit_bytes;
     bool no_management;
+    int64_t management_delay_ps; /* 0: 50 us */
     const struct world_fault *faults;
     uint32_t n_faults;
     const struct world_setting *overrides; /* of every host's profile */

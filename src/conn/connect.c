@@ -105,10 +105,9 @@ static size_t remote_addresses(const struct codec_handle *handle,
     return n;
 }
 
-bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
-                const uint8_t handle[CONN_HANDLE_BYTES])
+bool conn_find_facing(const struct rdma *rdma, const struct conn_config *config,
+                      const uint8_t handle[CONN_HANDLE_BYTES], struct conn_facing *out)
 {
-    struct io_env *env = rdma->env;
     struct mesh_address local[64], remote[CODEC_ENDPOINTS_MAX];
     struct local_address sources[64];
     const struct codec_endpoint *endpoints[CODEC_ENDPOINTS_MAX];
@@ -116,15 +115,31 @@ bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
     struct mesh_facing facing;
     struct weft_error ignored = {0};
 
-    if (codec_decode_handle(handle, &decoded, &ignored) != WEFT_OK) {
+    if (codec_decode_handle(handle, &decoded, &ignored) != WEFT_OK ||
+        mesh_find_facing(local, local_addresses(rdma, config, local, sources, 64), remote,
+                         remote_addresses(&decoded, remote, endpoints), false, &facing,
+                         1) == 0) {
         return false;
     }
-    if (memcmp(decoded.host_id, io_host_id(env), sizeof(decoded.host_id)) == 0) {
+    out->port = &rdma->ports[local[facing.local].port];
+    out->local = sources[facing.local].ip;
+    out->remote = endpoints[facing.remote]->prefix.ip;
+    return true;
+}
+
+bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
+                const uint8_t handle[CONN_HANDLE_BYTES])
+{
+    struct io_env *env = rdma->env;
+    struct codec_handle decoded;
+    struct conn_facing facing;
+    struct weft_error ignored = {0};
+
+    if (codec_decode_handle(handle, &decoded, &ignored) == WEFT_OK &&
+        memcmp(decoded.host_id, io_host_id(env), sizeof(decoded.host_id)) == 0) {
         return true;
     }
-    return mesh_find_facing(local, local_addresses(rdma, config, local, sources, 64),
-                            remote, remote_addresses(&decoded, remote, endpoints), false,
-                            &facing, 1) > 0;
+    return conn_find_facing(rdma, config, handle, &facing);
 }
 
 /* Cables that both ends share first, each from its own address, then the management address. */
@@ -296,11 +311,12 @@ static weft_status send_hello(struct conn *conn)
 
     hello.attempt = ++dial->attempt;
     memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
-    prove_hello(&private->link, &hello, dial->hello);
+    prove_hello(&private->link, dial->key, &hello, dial->hello);
     if (private->deadline_ns == WEFT_NEVER) {
         private->deadline_ns = io_now(env) + conn->config.total_ns;
     }
     dial->way_ns = io_now(env) + conn->config.authenticate_ns;
+    conn_watch_peer(conn);
     conn_enter(conn, CONN_HELLO);
     return WEFT_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/rng.h"
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
@@ -136,6 +137,65 @@ START_TEST(what_is_up_carries_data_both_ways_on_every_queue_pair)
     for (uint32_t q = 0; q < 2; q++) {
         write_across(&bed, 0, q);
         write_across(&bed, 1, q);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+static bool all_at_rtr(const struct bed *bed, uint32_t h)
+{
+    const struct conn *conn = bed->hosts[h].conns[0];
+
+    return conn != NULL && conn->state == CONN_CONNECT_QPS &&
+           conn->qps[0].state == RDMA_QP_TO_RTR && conn->qps[1].state == RDMA_QP_TO_RTR;
+}
+
+/* Another address takes the slot of an end's GID while RTR of both queue pairs is under way. They
+ * are reset, which takes their receives; the peer's messages find receives all the same. */
+START_TEST(queue_pairs_that_were_reset_receive)
+{
+    uint32_t h = (uint32_t)_i % 2;
+    struct world_fault slow = {.kind = WORLD_FAULT_VERB_SLOW,
+                               .host = h,
+                               .has_port = true,
+                               .verb = IO_OP_MODIFY_QP,
+                               .by_ns = 5 * BED_MS};
+    struct world_fault address = {
+        .host = h,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(192, 168, 101, (uint8_t)(h + 1)), .prefix_len = 24}};
+    struct world_fault another = address;
+    struct weft_rng rng;
+    struct bed bed;
+
+    weft_rng_init(&rng, (uint64_t)_i, "reset");
+    bed_open(&bed, &(struct bed_config){.seed = (uint64_t)_i});
+    bed.conn.over_management = true;
+    /* Those to RTR; those to INIT come first. */
+    for (slow.nth = 3; slow.nth <= 4; slow.nth++) {
+        ck_assert_int_eq(bed.world->ops->inject(bed.world, &slow), 0);
+    }
+    bed_listen(&bed, 1);
+    bed_connect(&bed, 0, 1);
+    for (uint32_t k = 0; !all_at_rtr(&bed, h); k++) {
+        ck_assert_uint_lt(k, 100000);
+        bed_run(&bed, 1000, NULL);
+    }
+    bed_run(&bed, (weft_ns)weft_rng_below(&rng, 4 * BED_MS), NULL);
+    another.address.ip = io_ip_v4(192, 168, 7, 1);
+    address.kind = WORLD_FAULT_ADDR_DEL;
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &address), 0);
+    another.kind = WORLD_FAULT_ADDR_ADD;
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &another), 0);
+    address.kind = WORLD_FAULT_ADDR_ADD;
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &address), 0);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_up));
+    for (uint32_t q = 0; q < 2; q++) {
+        ck_assert_uint_eq(bed_conn(&bed, h)->qps[q].n_reselected, 1);
+        write_across(&bed, h, q);
+        for (uint32_t k = 0; k < bed_conn(&bed, h)->recv_posted; k++) {
+            write_across(&bed, 1 - h, q);
+        }
     }
     bed_close(&bed);
 }
@@ -431,6 +491,61 @@ START_TEST(a_peer_that_goes_is_noticed_by_its_stream)
 }
 END_TEST
 
+static const struct io_oob_ops *real_oob;
+static uint32_t n_full;
+
+/* Has no room the first n_full times. */
+static int send_when_there_is_room(struct io_stream *stream, const void *bytes,
+                                   size_t n_bytes, size_t *out_n)
+{
+    if (n_full > 0) {
+        n_full--;
+        return EAGAIN;
+    }
+    return real_oob->send(stream, bytes, n_bytes, out_n);
+}
+
+/* The reason of a failure, and CLOSE, arrive although the stream has no room when they are due. */
+START_TEST(last_words_wait_for_room)
+{
+    struct weft_error why = {0};
+    struct io_oob_ops oob;
+    struct bed bed;
+    struct conn *conn, *peer;
+
+    bed_open(&bed, &(struct bed_config){.seed = 14});
+    connect_pair(&bed);
+    conn = bed_conn(&bed, 0);
+    peer = bed_conn(&bed, 1);
+    real_oob = bed.hosts[0].env->oob;
+    oob = *real_oob;
+    oob.send = send_when_there_is_room;
+    bed.hosts[0].env->oob = &oob;
+    n_full = 2;
+    if (_i == 0) {
+        weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
+        conn_refuse(conn, &why);
+        ck_assert_int_lt(conn_progress(conn), 0); /* no room yet */
+        ck_assert_uint_eq(n_full, 0);
+        ck_assert_int_lt(conn_progress(conn), 0);
+    } else {
+        conn_close(conn);
+    }
+    bed_run(&bed, 10 * BED_MS, NULL);
+    ck_assert_uint_eq(n_full, 0);
+    ck_assert_int_eq(peer->state, CONN_FAILED);
+    ck_assert_str_eq(peer->error.phase, "peer");
+    ck_assert_int_eq(peer->peer_closed, _i == 1);
+    bed.hosts[0].env->oob = real_oob;
+    for (uint32_t h = 0; h < 2; h++) {
+        conn_destroy(bed_conn(&bed, h));
+        bed.hosts[h].n_conns = 0;
+        ck_assert_int_eq(bed_objects(&bed, h), 0);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(names_and_defaults)
 {
     struct conn_config config;
@@ -459,6 +574,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, two_hosts_connect);
     tcase_add_test(tcase, what_is_up_carries_data_both_ways_on_every_queue_pair);
+    tcase_add_loop_test(tcase, queue_pairs_that_were_reset_receive, 0, 8);
     tcase_add_loop_test(tcase, either_end_closes, 0, 6);
     tcase_add_test(tcase, connections_come_and_go);
     tcase_add_test(tcase, splitting_the_streams_changes_nothing);
@@ -473,6 +589,7 @@ int main(void)
     tcase_add_loop_test(
         tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable, 0, 2);
     tcase_add_test(tcase, a_peer_that_goes_is_noticed_by_its_stream);
+    tcase_add_loop_test(tcase, last_words_wait_for_room, 0, 2);
     tcase_add_test(tcase, names_and_defaults);
     return suite_run(suite);
 }

@@ -165,6 +165,32 @@ START_TEST(a_gid_that_vanishes_before_rtr_is_named)
 }
 END_TEST
 
+/* The same errno from a driver that asked nobody. */
+START_TEST(an_errno_that_comes_at_once_is_no_silence)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .has_port = true,
+                                .host = (uint32_t)_i,
+                                .verb = IO_OP_MODIFY_QP,
+                                .nth = 3,
+                                .error = ETIMEDOUT};
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 29});
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_listen(&bed, 1);
+    bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+    ck_assert_str_eq(bed_conn(&bed, (uint32_t)_i)->error.phase, "rtr");
+    ck_assert_int_eq(bed_conn(&bed, (uint32_t)_i)->error.sys_errno, ETIMEDOUT);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(bed_conn(&bed, h)->state, CONN_FAILED);
+        ck_assert(!conn_waits_for_port(bed_conn(&bed, h), &bed_conn(&bed, h)->error));
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 /* Nothing that the connector sends on its second cable arrives: the acceptor cannot resolve its
  * neighbour there, and says so of that rail, with which the connector is through. */
 START_TEST(who_cannot_connect_says_by_which_rail)
@@ -189,7 +215,9 @@ START_TEST(who_cannot_connect_says_by_which_rail)
     ck_assert_str_eq(text_of(conn, "peer_phase"), "rtr");
     ck_assert_str_eq(text_of(conn, "local_port"), "p1");
     ck_assert_uint_eq(conn->stuck_rail, 1);
+    ck_assert(conn_waits_for_port(conn, &conn->error));
     ck_assert_str_eq(bed_conn(&bed, 1)->error.phase, "rtr");
+    ck_assert(conn_waits_for_port(bed_conn(&bed, 1), &bed_conn(&bed, 1)->error));
     bed_close(&bed);
 }
 END_TEST
@@ -450,6 +478,7 @@ int main(void)
     tcase_add_loop_test(
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);
     tcase_add_test(tcase, who_cannot_connect_says_by_which_rail);
+    tcase_add_loop_test(tcase, an_errno_that_comes_at_once_is_no_silence, 0, 2);
     tcase_add_test(tcase, who_was_not_running_did_not_wait);
     tcase_add_test(tcase, a_peer_whose_verb_fails_is_no_black_hole);
     tcase_add_loop_test(tcase, a_cable_that_dies_under_the_probe_passes_nothing, 0, 2);

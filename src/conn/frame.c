@@ -58,6 +58,26 @@ static weft_status broken(int error_number, struct weft_error *error)
     return status;
 }
 
+bool frame_failed_here(const struct weft_error *why)
+{
+    switch (why->sys_errno) {
+    case 0:
+    case ECONNRESET:
+    case ECONNREFUSED:
+    case ECONNABORTED:
+    case EPIPE:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+        return false;
+    default:
+        return true;
+    }
+}
+
 /* Reads until rx holds `want` bytes. */
 static weft_status fill(struct frame_link *link, size_t want, struct weft_error *error)
 {
@@ -226,4 +246,13 @@ void frame_close(struct frame_link *link, bool reset)
     }
     link->env->oob->close(link->stream, reset);
     link->stream = NULL;
+}
+
+bool frame_finish(struct frame_link *link)
+{
+    if (link->stream != NULL && frame_flush(link, NULL) == WEFT_AGAIN) {
+        return false;
+    }
+    frame_close(link, false);
+    return true;
 }

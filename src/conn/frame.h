@@ -48,6 +48,9 @@ bool frame_send(struct frame_link *link, enum codec_type type, const uint8_t *bo
                 size_t n_bytes);
 /* Copies the last queued frame's bytes for a proof: the frame is still at the end of tx. */
 const uint8_t *frame_last_sent(const struct frame_link *link, size_t whole_bytes);
+/* Returns true if a call on the stream failed for a reason that lies at this host: its errno comes
+ * neither from the peer nor from the way to it. */
+bool frame_failed_here(const struct weft_error *why);
 /* Sends what is queued. AGAIN: the stream takes no more now. */
 weft_status frame_flush(struct frame_link *link,
                         struct weft_error *error) WEFT_MUST_CHECK;
@@ -58,5 +61,7 @@ size_t frame_queued(const struct frame_link *link);
 /* Closes the stream and forgets the key. Without `reset` what was sent still arrives: bytes
  * that were never read would turn the close into a reset, so some are read and dropped. */
 void frame_close(struct frame_link *link, bool reset);
+/* Closes the stream once what is queued is sent, and returns true; false while it has no room. */
+bool frame_finish(struct frame_link *link);
 
 #endif

@@ -61,7 +61,7 @@ void hand_hello(struct hand *hand, uint64_t id, uint32_t attempt)
         .id = id, .attempt = attempt, .epoch = hand->handle.epoch};
 
     memcpy(hello.host_id, hand->host_id, sizeof(hello.host_id));
-    prove_hello(&hand->link, &hello, hand->hello);
+    prove_hello(&hand->link, hand->key, &hello, hand->hello);
     hand_flush(hand);
 }
 

@@ -79,6 +79,9 @@ void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc
          conn->is_by_the_clock(wc))) {
         return;
     }
+    if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->peer_closed) {
+        return; /* an end in order is no failure, and which end drains its queues is chance */
+    }
     qp = qp_of(conn, rail, wc->qp_num);
     sequence = qp < conn->n_qps ? sequence_of(conn, qp, is_send) : NULL;
     if (sequence == NULL || sequence->is_over) {

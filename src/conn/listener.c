@@ -1,6 +1,6 @@
-/* A listener: its addresses, its handle, and many clients at once under limits. Strangers cost
- * a slot for at most authenticate_ns; when slots are out the oldest stranger goes, so that a
- * flood of silent clients delays a member by a round trip, not for ever. */
+/* A listener: its addresses, its handle, and many clients at once under limits. An unauthenticated
+ * client costs a place for at most authenticate_ns; client_place() decides who loses one when they
+ * are out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "conn/private.h"
 
 #define BACKLOG 128
-#define SOURCE_SHARE 4u /* one source holds at most 1/4 of the slots */
 #define ACCEPTS_PER_LOOK 256
 #define PAUSE_NS 100000000      /* after EMFILE and the like */
 #define LOG_EVERY_NS 1000000000 /* at most one line of refusals */
@@ -31,7 +30,6 @@ struct conn_listener_private {
     struct io_listener *sockets[CODEC_ENDPOINTS_MAX];
     uint32_t n_sockets;
     struct client *clients; /* Owned [config.pending_max] */
-    uint64_t arrivals;
     struct conn **accepted; /* Owned ring [config.pending_max]; not yet taken; Owned */
     uint32_t n_accepted, first_accepted;
     struct recent recent[RECENT_MAX];
@@ -219,125 +217,12 @@ static void refuse(struct conn_listener *listener, struct client *client,
     }
 }
 
-/* The client that has to go for a newcomer from `source`, or NULL: the oldest stranger of that
- * source if it has its share, else the oldest of all if every slot is taken. */
-static struct client *find_victim(struct conn_listener *listener,
-                                  const struct io_ip *source)
-{
-    struct conn_listener_private *private = listener->private;
-    struct client *oldest = NULL, *oldest_of_source = NULL;
-    uint32_t n_of_source = 0, n = 0;
-    uint32_t share = private->config.pending_max / SOURCE_SHARE;
-
-    for (uint32_t i = 0; i < private->config.pending_max; i++) {
-        struct client *client = &private->clients[i];
-
-        if (client->state == CLIENT_NONE) {
-            continue;
-        }
-        n++;
-        if (client->state == CLIENT_FACTS) {
-            continue; /* proved itself */
-        }
-        if (oldest == NULL || client->arrival < oldest->arrival) {
-            oldest = client;
-        }
-        if (io_ip_equal(&client->source.ip, source)) {
-            n_of_source++;
-            if (oldest_of_source == NULL || client->arrival < oldest_of_source->arrival) {
-                oldest_of_source = client;
-            }
-        }
-    }
-    if (n_of_source >= (share > 0 ? share : 1)) {
-        return oldest_of_source;
-    }
-    return n == private->config.pending_max ? oldest : NULL;
-}
-
 /* Whether the policy's program does not look at another client yet. */
 static bool is_deaf(const struct conn_listener_private *private)
 {
     return rdma_hears_one_client(private->config.policy) &&
            client_find(private->clients, private->config.pending_max, CLIENT_HELLO) !=
                NULL;
-}
-
-static void admit(struct conn_listener *listener, struct io_stream *stream)
-{
-    struct conn_listener_private *private = listener->private;
-    struct io_env *env = env_of(listener);
-    struct weft_error error = {0};
-    struct io_endpoint source;
-    struct client *victim, *client;
-
-    listener->counters.clients++;
-    env->oob->endpoints(stream, NULL, &source);
-    victim = find_victim(listener, &source.ip);
-    if (victim != NULL) {
-        weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
-        refuse(listener, victim, &error);
-    }
-    client = client_find(private->clients, private->config.pending_max, CLIENT_NONE);
-    if (client == NULL) { /* every slot is a member's */
-        env->oob->close(stream, true);
-        listener->counters.rejected++;
-        return;
-    }
-    client_start(client, env, stream,
-                 rdma_hears_one_client(private->config.policy)
-                     ? WEFT_NEVER
-                     : io_now(env) + private->config.authenticate_ns);
-    client->arrival = ++private->arrivals;
-    listener->counters.pending++;
-}
-
-/* Out of descriptors or memory: the clients wait in the backlog. */
-static void hold_off(struct conn_listener *listener, int sys_errno)
-{
-    struct conn_listener_private *private = listener->private;
-    struct weft_error why = {0};
-    char text[300];
-
-    private->resume_ns = io_now(env_of(listener)) + PAUSE_NS;
-    if (private->is_short) {
-        return;
-    }
-    private->is_short = true;
-    weft_fail_errno(&why, sys_errno, "accept", "who comes has to wait");
-    word(listener, &why, text, sizeof(text));
-    weft_log(env_of(listener)->log, WEFT_LOG_WARN, "listener: %s", text);
-}
-
-static void accept_clients(struct conn_listener *listener)
-{
-    struct conn_listener_private *private = listener->private;
-    struct io_env *env = env_of(listener);
-
-    if (private->resume_ns != 0 && io_now(env) < private->resume_ns) {
-        return;
-    }
-    private->resume_ns = 0;
-    for (uint32_t i = 0; i < private->n_sockets; i++) {
-        for (int n = 0; n < ACCEPTS_PER_LOOK && !is_deaf(private); n++) {
-            struct io_stream *stream = NULL;
-            int result = env->oob->accept(private->sockets[i], &listener->task, &stream);
-
-            if (result == EAGAIN) {
-                break;
-            }
-            if (result == 0) {
-                private->is_short = false;
-                admit(listener, stream);
-            } else if (result != ECONNABORTED && result != EINTR) {
-                hold_off(listener, result);
-                return;
-            }
-            if (n + 1 == ACCEPTS_PER_LOOK) {
-                io_task_wake(&listener->task); /* more may wait; others first */
-            }
-        }
-    }
 }
 
 /* Notes a connection; false if it, or a later attempt at it, was here before. */
@@ -417,6 +302,84 @@ static void serve(struct conn_listener *listener, struct client *client)
     }
     if (status < 0) {
         refuse(listener, client, &error);
+    }
+}
+
+static void admit(struct conn_listener *listener, struct io_stream *stream)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+    struct weft_error error = {0};
+    struct io_endpoint source;
+    struct client *client;
+
+    listener->counters.clients++;
+    env->oob->endpoints(stream, NULL, &source);
+    client = client_place(private->clients, private->config.pending_max, env,
+                          &private->identity, &source.ip);
+    if (client == NULL) { /* every place is a member's */
+        env->oob->close(stream, true);
+        listener->counters.rejected++;
+        return;
+    }
+    if (client->state != CLIENT_NONE) {
+        weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
+        refuse(listener, client, &error);
+    }
+    client_start(client, env, stream,
+                 rdma_hears_one_client(private->config.policy)
+                     ? WEFT_NEVER
+                     : io_now(env) + private->config.authenticate_ns);
+    listener->counters.pending++;
+    /* What it has sent is read at once, because the next newcomer may take its place. */
+    serve(listener, client);
+}
+
+/* Out of descriptors or memory: the clients wait in the backlog. */
+static void hold_off(struct conn_listener *listener, int sys_errno)
+{
+    struct conn_listener_private *private = listener->private;
+    struct weft_error why = {0};
+    char text[300];
+
+    private->resume_ns = io_now(env_of(listener)) + PAUSE_NS;
+    if (private->is_short) {
+        return;
+    }
+    private->is_short = true;
+    weft_fail_errno(&why, sys_errno, "accept", "who comes has to wait");
+    word(listener, &why, text, sizeof(text));
+    weft_log(env_of(listener)->log, WEFT_LOG_WARN, "listener: %s", text);
+}
+
+static void accept_clients(struct conn_listener *listener)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+
+    if (private->resume_ns != 0 && io_now(env) < private->resume_ns) {
+        return;
+    }
+    private->resume_ns = 0;
+    for (uint32_t i = 0; i < private->n_sockets; i++) {
+        for (int n = 0; n < ACCEPTS_PER_LOOK && !is_deaf(private); n++) {
+            struct io_stream *stream = NULL;
+            int result = env->oob->accept(private->sockets[i], &listener->task, &stream);
+
+            if (result == EAGAIN) {
+                break;
+            }
+            if (result == 0) {
+                private->is_short = false;
+                admit(listener, stream);
+            } else if (result != ECONNABORTED && result != EINTR) {
+                hold_off(listener, result);
+                return;
+            }
+            if (n + 1 == ACCEPTS_PER_LOOK) {
+                io_task_wake(&listener->task); /* more may wait; others first */
+            }
+        }
     }
 }
 

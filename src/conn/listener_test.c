@@ -119,7 +119,7 @@ struct bad_header {
 static const struct bad_header bad_headers[] = {
     {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 48}, "header"},
     {{'W', 'E', 'F', 'T', 0, 1, 0, 0, 0, 0, 0, 48}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 10, 0, 0, 0, 48}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 1, 0, 11, 0, 0, 0, 48}, "header"},
     {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0x80, 0, 0, 0}, "header"},
     {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0xff, 0xff, 0xff, 0xff}, "header"},
     {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 53}, "header"},
@@ -289,6 +289,26 @@ START_TEST(hello_names_the_listener)
 }
 END_TEST
 
+/* From a client that has authenticated, and whatever bit of a set their numbers would be. */
+START_TEST(messages_of_other_protocols_end_a_connection)
+{
+    static const enum codec_type types[] = {
+        CODEC_JOIN,  CODEC_BLOB,  CODEC_BYE,  CODEC_GIVE_UP, CODEC_MEMBER, CODEC_LINKS,
+        CODEC_PIECE, CODEC_ALIVE, CODEC_CALL, CODEC_ANSWER,  CODEC_IPC};
+    struct bed bed;
+    struct hand hand;
+
+    hand_open_listener(&bed, 45);
+    hand_complete(&hand, &bed, 1, 1);
+    ck_assert(frame_send(&hand.link, types[_i], NULL, 0));
+    hand_flush(&hand);
+    hand_is_refused(&hand, codec_type_name(types[_i]), WEFT_ERR_PROTOCOL);
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(a_connection_is_accepted_once)
 {
     struct bed bed;
@@ -382,6 +402,7 @@ int main(void)
     tcase_add_test(tcase, a_recorded_handshake_is_worth_nothing);
     tcase_add_test(tcase, nothing_is_made_before_the_proof);
     tcase_add_test(tcase, hello_names_the_listener);
+    tcase_add_loop_test(tcase, messages_of_other_protocols_end_a_connection, 0, 11);
     tcase_add_test(tcase, a_connection_is_accepted_once);
     tcase_add_loop_test(tcase, a_broken_seal_is_refused, 0, 3);
     tcase_add_loop_test(tcase, facts_that_do_not_suit_are_refused, 0, 2);

@@ -98,6 +98,92 @@ START_TEST(messages_out_of_order_end_the_connection)
 }
 END_TEST
 
+/* After the acceptor's META nothing but READY may come. */
+START_TEST(messages_before_ready_end_the_connection)
+{
+    static const enum codec_type types[] = {CODEC_PROBED, CODEC_META, CODEC_FACTS,
+                                            CODEC_HELLO, CODEC_READY};
+    struct bed bed;
+    struct hand hand;
+    struct codec_meta meta;
+    uint8_t body[CODEC_BODY_MAX];
+    const struct conn *conn;
+
+    hand_open_listener(&bed, 45);
+    hand_complete(&hand, &bed, 9, 1);
+    meta = hand_meta(&hand);
+    ck_assert(frame_send(&hand.link, CODEC_META, body, codec_encode_meta(&meta, body)));
+    hand_flush(&hand);
+    bed_run(&bed, 100 * BED_MS, NULL);
+    conn = bed_conn(&bed, 1);
+    ck_assert_int_eq(conn->state, CONN_READY);
+    ck_assert(frame_send(&hand.link, types[_i], NULL, 0));
+    hand_flush(&hand);
+    if (types[_i] == CODEC_READY) {
+        ck_assert_int_eq(conn->state, CONN_PROBE);
+        ck_assert(frame_send(&hand.link, CODEC_READY, NULL, 0)); /* once more */
+        hand_flush(&hand);
+    }
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(conn->error.phase, codec_type_name(types[_i]));
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Not even a message that ends the connection counts without its seal. */
+START_TEST(a_message_with_a_wrong_seal_is_not_heard)
+{
+    static const enum codec_type types[] = {CODEC_ABORT, CODEC_CLOSE, CODEC_META,
+                                            CODEC_READY};
+    enum codec_type type = types[_i / 3];
+    struct codec_abort abort = {.phase = "probe", .status = WEFT_ERR_TIMEOUT};
+    struct bed bed;
+    struct hand hand;
+    struct codec_meta meta;
+    uint8_t body[CODEC_BODY_MAX];
+    size_t n_bytes = 0;
+    const struct conn *conn;
+
+    hand_open_listener(&bed, 46);
+    hand_complete(&hand, &bed, 9, 1);
+    meta = hand_meta(&hand);
+    if (type == CODEC_ABORT) {
+        n_bytes = codec_encode_abort(&abort, body);
+    } else if (type == CODEC_META) {
+        n_bytes = codec_encode_meta(&meta, body);
+    }
+    switch (_i % 3) {
+    case 0: /* of another session */
+        hand.link.session[3] ^= 1;
+        ck_assert(frame_send(&hand.link, type, body, n_bytes));
+        hand.link.session[3] ^= 1;
+        break;
+    case 1: /* of another place in it */
+        hand.link.tx_sequence++;
+        ck_assert(frame_send(&hand.link, type, body, n_bytes));
+        break;
+    default: /* none */
+        hand.link.sealed = false;
+        ck_assert(frame_send(&hand.link, type, body, n_bytes));
+        hand.link.sealed = true;
+        break;
+    }
+    hand_flush(&hand);
+    conn = bed_conn(&bed, 1);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, _i % 3 == 2 && n_bytes < AUTH_MAC_BYTES
+                                             ? WEFT_ERR_PROTOCOL
+                                             : WEFT_ERR_AUTH);
+    ck_assert_ptr_null(weft_error_value(&conn->error, "peer_phase"));
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
 {
     struct bed bed;
@@ -120,6 +206,60 @@ START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
 }
 END_TEST
 
+/* A peer that works at its own queue pairs sends BUSY, and is waited for; one from which nothing
+ * comes may be behind a cable that died. */
+START_TEST(a_member_that_is_busy_is_no_silent_one)
+{
+    struct bed bed;
+    struct hand hand;
+    struct conn *conn;
+    weft_ns since;
+
+    hand_open_listener(&bed, 47);
+    hand_complete(&hand, &bed, 9, 1);
+    conn = bed_conn(&bed, 1);
+    conn->config.silence_ns = 4 * BED_S;
+    for (int i = 0; i < 4; i++) {
+        bed_run(&bed, 3 * BED_S, NULL);
+        ck_assert_int_eq(conn->state, CONN_META);
+        ck_assert(frame_send(&hand.link, CODEC_BUSY, NULL, 0));
+        hand_flush(&hand);
+    }
+    since = bed_now(&bed);
+    ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
+    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_ptr_nonnull(weft_error_value(&conn->error, "silent_ns"));
+    ck_assert_int_le(bed_now(&bed) - since, 4 * BED_S);
+    hand_close(&hand);
+    bed_close(&bed);
+}
+END_TEST
+
+/* This end says so as well: each second, from the listener's FACTS on. */
+START_TEST(a_waiting_end_says_that_it_is_busy)
+{
+    struct bed bed;
+    struct hand hand;
+    struct weft_error error = {0};
+    struct frame frame;
+
+    hand_open_listener(&bed, 48);
+    hand_complete(&hand, &bed, 9, 1);
+    bed_run(&bed, 5 * BED_S + BED_S / 2, NULL);
+    ck_assert_int_eq(frame_receive(&hand.link, &frame, &error), WEFT_OK);
+    ck_assert_int_eq(frame.type, CODEC_FACTS);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(frame_receive(&hand.link, &frame, &error), WEFT_OK);
+        ck_assert_int_eq(frame.type, CODEC_BUSY);
+        ck_assert_uint_eq(frame.n_bytes, 0);
+    }
+    ck_assert_int_eq(frame_receive(&hand.link, &frame, &error), WEFT_AGAIN);
+    hand_close(&hand);
+    bed_close(&bed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("member");
@@ -130,6 +270,10 @@ int main(void)
     tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
                         0, 6);
     tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
+    tcase_add_loop_test(tcase, messages_before_ready_end_the_connection, 0, 5);
+    tcase_add_loop_test(tcase, a_message_with_a_wrong_seal_is_not_heard, 0, 12);
     tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
+    tcase_add_test(tcase, a_member_that_is_busy_is_no_silent_one);
+    tcase_add_test(tcase, a_waiting_end_says_that_it_is_busy);
     return suite_run(suite);
 }

@@ -1,8 +1,10 @@
-/* Ports of this host that a connection is not to use, or cannot, or could not. */
+/* Reports which ports of this host a connection must not use, cannot use, or waits for. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "conn/private.h"
+#include "rdma/timers.h"
 
 bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port)
 {
@@ -31,22 +33,228 @@ static bool any_away(const struct conn *conn)
     return false;
 }
 
+static bool has_address(const struct rdma_port_facts *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+
+        if (port->gids[i].prefix_len > 0 && !io_ip_is_link_local(&ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if one of these ports is active and has no address that a peer could face. */
+static bool any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
+{
+    for (uint32_t i = 0; i < n_ports; i++) {
+        if (ports[i].is_active && !has_address(&ports[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if an address of the port's netdev has no GID, which follows it after a moment. */
+static bool is_gid_due(const struct rdma *rdma, const struct rdma_port *port)
+{
+    const struct io_hostinfo *info = rdma->env->ops->hostinfo(rdma->env);
+    const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
+    bool is_due = false;
+
+    for (uint32_t a = 0; netdev != NULL && a < netdev->n_addresses && !is_due; a++) {
+        is_due = !io_ip_is_link_local(&netdev->addresses[a].ip);
+        for (uint32_t g = 0; g < port->n_gids && is_due; g++) {
+            struct io_ip ip = rdma_gid_ip(&port->gids[g].gid);
+
+            is_due = !io_ip_equal(&ip, &netdev->addresses[a].ip);
+        }
+    }
+    return is_due;
+}
+
+/* Returns true if a port of this host lost a GID since the process started, or has none, or had
+ * none when this attempt reported it: it may have it again later, or has it by now. */
+static bool has_lost_gid(const struct conn *conn)
+{
+    const struct rdma *rdma = conn->rdma;
+    struct rdma_port_facts now[CODEC_PORTS_MAX];
+
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        if (rdma->ports[i].gid_lost_ns != 0 || is_gid_due(rdma, &rdma->ports[i])) {
+            return true;
+        }
+    }
+    return any_bare(conn->private->local, conn->private->n_local) ||
+           any_bare(now, conn_local_facts(rdma, now, CODEC_PORTS_MAX));
+}
+
+static bool is_reported(const struct conn_peer *peer, const struct io_ip *ip)
+{
+    for (uint32_t p = 0; p < peer->n_ports; p++) {
+        for (uint32_t g = 0; g < peer->ports[p].n_gids; g++) {
+            struct io_ip reported = rdma_gid_ip(&peer->ports[p].gids[g].gid);
+
+            if (io_ip_equal(&reported, ip)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Returns true if a GID of this host shares a subnet with an address. */
+static bool is_faced(const struct rdma *rdma, const struct io_ip *ip)
+{
+    for (uint32_t p = 0; p < rdma->n_ports; p++) {
+        for (uint32_t g = 0; g < rdma->ports[p].n_gids; g++) {
+            const struct rdma_gid *gid = &rdma->ports[p].gids[g];
+            struct io_ip own = rdma_gid_ip(&gid->gid);
+
+            if (gid->prefix_len > 0 && io_ip_same_subnet(&own, ip, gid->prefix_len)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Returns true if a port of the peer reported no GID, or the peer listens at an address that faces
+ * this host and reported no GID for it. */
+static bool has_peer_lost_gid(const struct conn *conn)
+{
+    const struct codec_handle *handle = &conn->private->dial.handle;
+
+    if (any_bare(conn->peer.ports, conn->peer.n_ports)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < handle->n_endpoints && conn->peer.n_ports > 0; i++) {
+        const struct codec_endpoint *to = &handle->endpoints[i];
+
+        if (!to->is_management && !is_reported(&conn->peer, &to->prefix.ip) &&
+            is_faced(conn->rdma, &to->prefix.ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if set-up failed because a GID is away at either end and may come back: that it may
+ * is likely of one that was there, and of a port that has none. Other addresses are an error of
+ * configuration. A GID that an end offers as its own and that is gone at RTR was there. */
+static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
+
+    if (conn->config.policy != RDMA_POLICY_WEFT) {
+        return false;
+    }
+    if (strcmp(phase != NULL ? phase->text : why->phase, "rtr") == 0) {
+        return phase != NULL ? peer_errno != NULL && peer_errno->number == ENODATA
+                             : why->sys_errno == ENODATA;
+    }
+    return phase == NULL && strcmp(why->phase, "route") == 0 &&
+           (has_lost_gid(conn) || (conn->is_connector && has_peer_lost_gid(conn)));
+}
+
+/* Returns true if a neighbour did not answer until RTR gave up. A verb that fails sooner with the
+ * same errno has another cause. */
+static bool was_not_resolved(const struct conn *conn, int64_t sys_errno)
+{
+    return sys_errno == ETIMEDOUT &&
+           io_now(conn_env(conn)) - conn->started_ns >= TIMER_RESOLVE_NS;
+}
+
+/* Returns true if this end heard nothing for as long as an attempt waits: no answer of the
+ * neighbour at RTR, none to a probe, or no segment of the stream. */
+static bool was_silent_here(const struct conn *conn, const struct weft_error *why)
+{
+    if (strcmp(why->phase, "rtr") == 0) {
+        return was_not_resolved(conn, why->sys_errno);
+    }
+    return why->status == WEFT_ERR_TIMEOUT ||
+           (strcmp(why->phase, "stream") == 0 && why->sys_errno == ETIMEDOUT) ||
+           (strcmp(why->phase, "probe") == 0 && why->wc_status == IBV_WC_RETRY_EXC_ERR);
+}
+
+/* Returns true if the peer gave up in `phase` because it heard nothing. */
+static bool was_silent_there(const struct conn *conn, const char *phase,
+                             const struct weft_error *why)
+{
+    const struct weft_value *status = weft_error_value(why, "peer_status");
+    const struct weft_value *sys_errno = weft_error_value(why, "peer_errno");
+    const struct weft_value *wc_status = weft_error_value(why, "peer_wc_status");
+
+    if (strcmp(phase, "rtr") == 0) {
+        return sys_errno != NULL && was_not_resolved(conn, sys_errno->number);
+    }
+    return (status != NULL &&
+            strcmp(status->text, weft_status_name(WEFT_ERR_TIMEOUT)) == 0) ||
+           (strcmp(phase, "probe") == 0 && wc_status != NULL &&
+            wc_status->number == IBV_WC_RETRY_EXC_ERR);
+}
+
+/* Returns true if nothing passed although no port is down, which may be over soon, or concern only
+ * one of several cables. */
+static bool heard_nothing(const struct conn *conn, const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+
+    return conn->config.policy == RDMA_POLICY_WEFT &&
+           (phase == NULL ? was_silent_here(conn, why)
+                          : was_silent_there(conn, phase->text, why));
+}
+
+bool conn_lacks_address(const struct weft_error *why)
+{
+    const struct weft_value *prefix_len = weft_error_value(why, "local_prefix_len");
+
+    return strcmp(why->phase, "route") == 0 ||
+           (strcmp(why->phase, "rtr") == 0 && why->sys_errno == ENETUNREACH &&
+            prefix_len != NULL && prefix_len->number == 0);
+}
+
+bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why)
+{
+    struct weft_error ignored = {0};
+
+    if (conn->config.policy != RDMA_POLICY_WEFT || strcmp(why->phase, "rtr") != 0 ||
+        why->sys_errno != EINVAL || rdma_refresh(conn->rdma, &ignored) != WEFT_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < conn->n_rails; i++) {
+        if (conn->rails[i].path_mtu > conn->rails[i].port->active_mtu) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
 
+    if (conn_has_stale_mtu(conn, why)) {
+        return true; /* the next attempt agrees on a lower one */
+    }
     if (strcmp(phase != NULL ? phase->text : why->phase, "port") == 0 ||
         weft_error_value(why, "local_inactive") != NULL ||
         weft_error_value(why, "remote_inactive") != NULL) {
         return true;
     }
     for (uint32_t i = 0; i < conn->n_rails; i++) {
-        if (is_away(conn, conn->rails[i].port)) {
+        const struct rdma_port *port = conn->rails[i].port;
+
+        if (is_away(conn, port) ||
+            (port->gid_lost_ns != 0 && port->gid_lost_ns >= conn->started_ns)) {
             return true;
         }
     }
-    return conn->n_rails == 0 && phase == NULL && any_away(conn) &&
-           (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "route") == 0);
+    return waits_for_gid(conn, why) || heard_nothing(conn, why) ||
+           (conn->n_rails == 0 && phase == NULL && any_away(conn) &&
+            (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "route") == 0));
 }
 
 static bool has_rail_by(const struct conn *conn, const struct rdma_port *port)
@@ -79,18 +287,6 @@ static bool has_rail_to(const struct conn *conn, uint32_t remote)
 {
     for (uint32_t r = 0; r < conn->n_rails; r++) {
         if (conn->rails[r].remote_port == remote) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_address(const struct rdma_port_facts *port)
-{
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
-
-        if (port->gids[i].prefix_len > 0 && !io_ip_is_link_local(&ip)) {
             return true;
         }
     }

@@ -15,7 +15,6 @@
 #define CONN_PROBE_BYTES 4096u       /* one slot: the largest path MTU */
 #define CONN_PROBE_SMALL 16u         /* passes where only large frames vanish */
 #define CONN_INLINE_WISH 128u        /* covers a CTS entry */
-#define CONN_CLOSE_NS 1000000000     /* limit for draining flushed completions */
 #define CONN_BACKOFF_MIN_NS 10000000 /* first pause before a round of ways is retried */
 #define CONN_BACKOFF_MAX_NS 1000000000
 #define CONN_TX_BYTES (2 * CODEC_FRAME_MAX)
@@ -79,10 +78,12 @@ struct conn_private {
     uint8_t tx[CONN_TX_BYTES];
     struct conn_dial dial; /* the connector's */
     weft_ns deadline_ns;   /* of the whole set-up, absolute */
+    weft_ns heard_ns; /* when the peer was last heard during set-up; 0: not yet dialed */
+    weft_ns busy_ns;  /* when this end is to send BUSY next, absolute */
     struct rdma_port_facts local[CODEC_PORTS_MAX];
     uint32_t local_ports[CODEC_PORTS_MAX]; /* whose facts they are: into rdma->ports */
     uint32_t n_local;
-    uint32_t got;      /* bit t: message t came */
+    uint64_t got;      /* bit t: message t came */
     bool peer_gave_up; /* by ABORT or CLOSE: nothing more to tell it */
     struct codec_meta mine, theirs;
     struct rdma_rail chosen[CONN_RAILS_MAX]; /* indices into local[] and peer.ports[] */
@@ -93,11 +94,12 @@ struct conn_private {
     uint8_t *probe; /* per QP: target, source, landing; Owned */
     struct conn_probe_qp probes[CONN_QPS_MAX];
     bool probed_sent;
-    bool has_answer;  /* the owner's, if the peer wants one */
-    bool is_alone;    /* the stream ended after READY */
-    weft_ns alone_ns; /* until when the peer's probes may run, absolute */
-    bool was_up;      /* the owner may still use what a failure leaves */
-    weft_ns close_ns; /* limit of the close, absolute */
+    bool has_answer;   /* the owner's, if the peer wants one */
+    bool is_alone;     /* the stream ended after READY */
+    weft_ns alone_ns;  /* until when the peer's probes may run, absolute */
+    bool was_up;       /* the owner may still use what a failure leaves */
+    bool was_shown_up; /* conn_progress has returned while the connection was UP */
+    weft_ns close_ns;  /* limit of the close, absolute */
     uint32_t close_step;
     uint32_t n_marks;                /* sentinels still to be flushed */
     uint32_t marked[CONN_QPS_MAX];   /* bit 0: send sentinel posted, bit 1: receive */
@@ -115,7 +117,7 @@ struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int t
                       bool is_connector);
 static inline bool conn_got(const struct conn *conn, enum codec_type type)
 {
-    return (conn->private->got & 1u << type) != 0;
+    return (conn->private->got & UINT64_C(1) << type) != 0;
 }
 /* Ends the set-up or the connection with conn->error: tells the peer, gives back, FAILED. */
 weft_status conn_fail(struct conn *conn);
@@ -128,6 +130,12 @@ weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *bo
  * end that comes when READY is in: then the probe decides. */
 weft_status conn_listen_to_peer(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_talk_to_peer(struct conn *conn) WEFT_MUST_CHECK;
+/* Starts to watch a peer for silence, and to send BUSY every second. */
+void conn_watch_peer(struct conn *conn);
+/* When BUSY is due or the peer has been silent for too long, absolute; WEFT_NEVER after set-up. */
+weft_ns conn_watch_ns(const struct conn *conn);
+/* Sends BUSY if it is due. WEFT_ERR_TIMEOUT if the peer has been silent for too long. */
+weft_status conn_watch(struct conn *conn) WEFT_MUST_CHECK;
 
 /* connect.c: the connector's steps. Steps return WEFT_OK when they entered a new state. */
 weft_status conn_step_tcp(struct conn *conn) WEFT_MUST_CHECK;
@@ -149,6 +157,9 @@ weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n) WEFT_MUST_CHECK
 void conn_set_kept(struct conn *conn, uint32_t i);
 /* What rails are chosen from: both ends' facts as told. */
 struct rdma_choice_input conn_choice_input(const struct conn *conn);
+/* Returns true if RTR was refused because a port's MTU is lower by now than what both ends agreed
+ * on: another attempt agrees on the new one. */
+bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why);
 /* Where `port` has the GID of this type (as gids[].type), or UINT32_MAX. */
 uint32_t conn_find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
                        uint8_t type);

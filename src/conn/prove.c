@@ -4,13 +4,56 @@
 
 #include "base/check.h"
 
-void prove_hello(struct frame_link *link, struct codec_hello *hello,
-                 uint8_t out_frame[PROVE_HELLO_BYTES])
+weft_ns prove_dial_ns(uint32_t n_timeouts)
 {
+    uint32_t n_doublings = n_timeouts / 4 < 7 ? n_timeouts / 4 : 7;
+
+    return INT64_C(30000000) << n_doublings;
+}
+
+enum { VOUCHER_BYTES = CODEC_NONCE_BYTES / 2 };
+
+/* Returns where the voucher of `hello` is. */
+static uint8_t *voucher_of(struct codec_hello *hello)
+{
+    return hello->nonce + CODEC_NONCE_BYTES - VOUCHER_BYTES;
+}
+
+/* Writes the voucher that `hello` must hold; the one in it does not count. */
+static void make_voucher(const struct codec_hello *hello,
+                         const uint8_t key[AUTH_KEY_BYTES], uint8_t out[AUTH_MAC_BYTES])
+{
+    struct codec_hello blank = *hello;
+    uint8_t body[CODEC_HELLO_BYTES];
+    size_t n;
+
+    memset(voucher_of(&blank), 0, VOUCHER_BYTES);
+    n = codec_encode_hello(&blank, body);
+    auth_prove(key, AUTH_VOUCHER, body, n, NULL, 0, out);
+}
+
+bool prove_is_vouched(const struct codec_hello *hello, const uint8_t key[AUTH_KEY_BYTES])
+{
+    struct codec_hello copy = *hello;
+    uint8_t voucher[AUTH_MAC_BYTES];
+    uint8_t found[AUTH_MAC_BYTES];
+
+    make_voucher(hello, key, voucher);
+    memcpy(found, voucher, sizeof(found));
+    memcpy(found, voucher_of(&copy), VOUCHER_BYTES);
+    return auth_equal(found, voucher);
+}
+
+void prove_hello(struct frame_link *link, const uint8_t key[AUTH_KEY_BYTES],
+                 struct codec_hello *hello, uint8_t out_frame[PROVE_HELLO_BYTES])
+{
+    uint8_t voucher[AUTH_MAC_BYTES];
     uint8_t body[CODEC_HELLO_BYTES];
     bool queued;
 
     link->env->ops->random(link->env, hello->nonce, sizeof(hello->nonce));
+    make_voucher(hello, key, voucher);
+    memcpy(voucher_of(hello), voucher, VOUCHER_BYTES);
     queued = frame_send(link, CODEC_HELLO, body, codec_encode_hello(hello, body));
     weft_check(queued);
     memcpy(out_frame, frame_last_sent(link, PROVE_HELLO_BYTES), PROVE_HELLO_BYTES);

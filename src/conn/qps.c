@@ -172,14 +172,14 @@ bool conn_may_stall(const struct conn *conn)
 static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
 {
     return conn->config.timeout != 0 ? conn->config.timeout
-           : may_stall(conn, rail)   ? CONN_TIMEOUT_STALL
-                                     : CONN_TIMEOUT;
+           : may_stall(conn, rail)   ? TIMER_ACK_CODE_STALL
+                                     : TIMER_ACK_CODE;
 }
 
 weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail)
 {
-    return conn->config.probe_ns < CONN_PROBE_STALL_NS && may_stall(conn, rail)
-               ? CONN_PROBE_STALL_NS
+    return conn->config.probe_ns < TIMER_PROBE_STALL_NS && may_stall(conn, rail)
+               ? TIMER_PROBE_STALL_NS
                : conn->config.probe_ns;
 }
 
@@ -195,6 +195,20 @@ static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)
     rdma_lower_patience(conn->config.policy,
                         env->ops->setting(env, "NCCL_MESH_FAST_FAIL"), &patience);
     return patience;
+}
+
+/* Returns the PSN that a queue pair starts with: `drawn`, or with WEFT_FIRST_PSN one of the 16 from
+ * there on, so that a test can start a little before PSNs wrap. */
+static uint32_t first_psn(struct io_env *env, uint32_t drawn)
+{
+    const char *text = env->ops->setting(env, "WEFT_FIRST_PSN");
+    char *end = NULL;
+    unsigned long first = text == NULL ? 0 : strtoul(text, &end, 10);
+
+    if (text == NULL || end == text || *end != '\0' || first > 0xffffff) {
+        return drawn;
+    }
+    return (uint32_t)(first + drawn % 16) & 0xffffff;
 }
 
 static void init_qps(struct conn *conn)
@@ -233,6 +247,7 @@ static void init_qps(struct conn *conn)
          * falls outside the window. */
         env->ops->random(env, psn, sizeof(psn));
         config.psn = (uint32_t)psn[0] << 16 | (uint32_t)psn[1] << 8 | psn[2];
+        config.psn = first_psn(env, config.psn);
         rdma_qp_init(&conn->qps[i], conn->rdma, &config, &conn->task);
         conn->private->n_qps_made = i + 1;
     }

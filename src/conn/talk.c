@@ -101,6 +101,8 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_PROBED:
         return conn_got(conn, CODEC_READY) &&
                (state == CONN_READY || state == CONN_PROBE);
+    case CODEC_BUSY:
+        return conn_got(conn, CODEC_FACTS) && !conn_got(conn, CODEC_PROBED);
     case CODEC_HELLO:
     case CODEC_CHALLENGE:
     case CODEC_AUTH:
@@ -133,6 +135,29 @@ static bool may_ask_again(const struct conn *conn, const struct frame *frame)
     return is_before_facts(conn) && prove_may_ask_again(frame);
 }
 
+/* The connection ends now, or as soon as its owner has seen it UP: a peer that sent PROBED before
+ * has this end's, so nothing is missing. */
+static weft_status end_by_peer(struct conn *conn)
+{
+    bool is_set_up = conn_got(conn, CODEC_PROBED);
+
+    if (is_set_up && !conn->private->was_shown_up) {
+        return WEFT_OK;
+    }
+    return weft_fail(&conn->error, WEFT_ERR_CLOSED, "peer",
+                     "the peer closed the connection");
+}
+
+static weft_status take_close(struct conn *conn, const struct frame *frame)
+{
+    conn->private->peer_gave_up = true;
+    conn->peer_closed = true;
+    if (frame->n_bytes == CONN_PURPOSE_BYTES) {
+        memcpy(conn->peer_final, frame->body, CONN_PURPOSE_BYTES);
+    }
+    return end_by_peer(conn);
+}
+
 static weft_status take(struct conn *conn, const struct frame *frame)
 {
     struct conn_private *private = conn->private;
@@ -146,9 +171,7 @@ static weft_status take(struct conn *conn, const struct frame *frame)
         return peer_failed(conn, frame);
     }
     if (frame->type == CODEC_CLOSE) {
-        private->peer_gave_up = true;
-        return weft_fail(&conn->error, WEFT_ERR_CLOSED, "peer",
-                         "the peer closed the connection");
+        return take_close(conn, frame);
     }
     if (!is_expected(conn, frame->type)) {
         return out_of_order(conn, frame->type);
@@ -165,7 +188,9 @@ static weft_status take(struct conn *conn, const struct frame *frame)
     } else {
         status = codec_decode_empty(frame->type, frame->n_bytes, &conn->error);
     }
-    private->got |= 1u << frame->type;
+    if (frame->type != CODEC_BUSY) { /* the one message that comes any number of times */
+        private->got |= UINT64_C(1) << frame->type;
+    }
     return status;
 }
 
@@ -231,18 +256,23 @@ weft_status conn_listen_to_peer(struct conn *conn)
     struct frame frame = {.n_bytes = 0};
     weft_status status;
 
+    if (conn->peer_closed) {
+        return end_by_peer(conn);
+    }
     if (!link->sealed || link->stream == NULL) {
         return WEFT_OK;
     }
     do {
         status = frame_receive(link, &frame, &why);
         if (status == WEFT_OK) {
+            conn->private->heard_ns = io_now(conn_env(conn));
             status = take(conn, &frame);
             if (status != WEFT_OK) {
                 return status;
             }
         }
-    } while (status == WEFT_OK && link->stream != NULL); /* NULL: turned away */
+    } while (status == WEFT_OK && link->stream != NULL && /* NULL: turned away */
+             !conn->peer_closed);
     if (status == WEFT_ERR_PROTOCOL && may_ask_again(conn, &frame)) {
         return conn_turned_away(conn, 0);
     }
@@ -259,4 +289,61 @@ weft_status conn_talk_to_peer(struct conn *conn)
         return WEFT_OK;
     }
     return judge(conn, frame_flush(link, &why), &why);
+}
+
+/* ---- silence during set-up ---- */
+
+/* Returns true if BUSY may be sent: the peer takes it from FACTS to PROBED. */
+static bool may_be_busy(const struct conn *conn)
+{
+    return conn->private->link.stream != NULL && conn_got(conn, CODEC_FACTS) &&
+           conn->state > CONN_AUTH && conn->state < CONN_UP &&
+           !conn->private->probed_sent;
+}
+
+/* Returns true if the peer must send BUSY, or what it has to send anyway. */
+static bool is_watched(const struct conn *conn)
+{
+    const struct conn_private *private = conn->private;
+
+    return conn->config.silence_ns != 0 && private->heard_ns != 0 &&
+           private->link.stream != NULL && conn->state < CONN_UP &&
+           !conn_got(conn, CODEC_PROBED);
+}
+
+void conn_watch_peer(struct conn *conn)
+{
+    conn->private->heard_ns = io_now(conn_env(conn));
+    conn->private->busy_ns = conn->private->heard_ns + TIMER_BUSY_NS;
+}
+
+weft_ns conn_watch_ns(const struct conn *conn)
+{
+    const struct conn_private *private = conn->private;
+    weft_ns busy = may_be_busy(conn) ? private->busy_ns : WEFT_NEVER;
+    weft_ns silent =
+        is_watched(conn) ? private->heard_ns + conn->config.silence_ns : WEFT_NEVER;
+
+    return busy < silent ? busy : silent;
+}
+
+weft_status conn_watch(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    weft_ns now = io_now(conn_env(conn));
+    weft_status status;
+
+    if (is_watched(conn) && now >= private->heard_ns + conn->config.silence_ns) {
+        status = weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+                           "nothing came from the peer for %lld ms",
+                           (long long)(conn->config.silence_ns / TIMER_MS));
+        weft_error_int(&conn->error, "silent_ns", conn->config.silence_ns);
+        return status;
+    }
+    if (!may_be_busy(conn) || now < private->busy_ns) {
+        return WEFT_OK;
+    }
+    private->busy_ns = now + TIMER_BUSY_NS;
+    status = conn_tell(conn, CODEC_BUSY, NULL, 0);
+    return status == WEFT_OK ? conn_talk_to_peer(conn) : status;
 }

@@ -12,11 +12,18 @@ bool host_is_hearsay(const struct weft_error *error)
     return strcmp(error->phase, "peer") == 0 || strcmp(error->phase, "epoch") == 0;
 }
 
+uint32_t host_concerned(const struct host *host, uint32_t member)
+{
+    const struct weft_value *hop = weft_error_value(&host->error, FLOW_NEXT_HOP);
+
+    return hop != NULL ? (uint32_t)hop->number : member;
+}
+
 /* What a failure concerns: the member at the other end. */
 static weft_status blame(struct host *host, uint32_t member, weft_status status)
 {
     if (status < 0) {
-        host->error_peer = member;
+        host->error_peer = host_concerned(host, member);
         host->error_is_hearsay = host_is_hearsay(&host->error);
     }
     return status;
@@ -63,6 +70,11 @@ static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
     config.task_kind = HOST_TASK_FLOW;
     config.relay_buffers = relay_buffers(host);
     host_lanes(host, config.from, config.to, &config);
+    host->peers[peer].route = (struct host_route){.host = host, .to = peer};
+    config.user = &host->peers[peer].route;
+    config.lane_failed = host_lane_failed;
+    config.reroute = host_reroute;
+    config.redials = config.may_fail_over;
     return blame(host, peer,
                  flow_open(host->rdma, &config, &host->task, out, &host->error));
 }
@@ -291,16 +303,18 @@ uint32_t host_trouble(struct host *host, uint32_t first)
         return HOST_NOBODY;
     }
     host->error = *why;
-    return rank;
+    return host_concerned(host, rank);
 }
 
 void host_relay_trouble(struct host *host)
 {
     bool is_told = host->error_is_hearsay || strcmp(host->error.phase, "relay") == 0;
+    /* A member without a rank is in CLOSE while others still run their jobs. */
+    bool is_closing = host->private->is_closing;
     const struct weft_error *why = NULL;
     uint32_t member = HOST_NOBODY;
 
-    if (host->relay != NULL && is_told && host->state != HOST_CLOSE) {
+    if (host->relay != NULL && is_told && !is_closing) {
         why = relay_trouble(host->relay, &member);
     }
     if (why != NULL) {
@@ -342,15 +356,23 @@ void host_device_event(struct host *host, uint32_t device,
         tell_flow(peer->send, device, event);
         tell_flow(peer->receive, device, event);
     }
+    if (host->relay != NULL) {
+        relay_device_event(host->relay, device, event);
+    }
+}
+
+bool host_connects_to(const struct host *host, uint32_t rank)
+{
+    const struct host_peer *peer = &host->peers[rank];
+
+    return (peer->send != NULL && !peer->send_up) ||
+           (peer->receive != NULL && !peer->receive_up);
 }
 
 bool host_all_connected(const struct host *host)
 {
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
-        const struct host_peer *peer = &host->peers[host->private->flows[i]];
-
-        if ((peer->send != NULL && !peer->send_up) ||
-            (peer->receive != NULL && !peer->receive_up)) {
+        if (host_connects_to(host, host->private->flows[i])) {
             return false;
         }
     }
@@ -454,10 +476,11 @@ weft_status host_closing_progress(struct host *host)
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* Says goodbye, so that the peer does not take it for a death, and is gone. */
+/* Says goodbye, so that the peer does not take it for a death, and is gone. A process that was
+ * killed says nothing: its queues, which a close polls, ended with it. */
 static void drop(struct host *host, struct flow **flow)
 {
-    if (*flow != NULL && !flow_is_closed(*flow)) {
+    if (*flow != NULL && host->state != HOST_DEAD && !flow_is_closed(*flow)) {
         flow_close(*flow);
     }
     destroy_flow(host, flow);

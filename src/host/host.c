@@ -5,7 +5,9 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "conn/frame.h"
 #include "host/private.h"
+#include "rdma/timers.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -19,8 +21,9 @@ void host_config_default(struct host_config *config)
     conn_config_default(&config->conn);
     config->flow = (struct flow_config){.relay_buffers = 8,
                                         .may_fail_over = true,
-                                        .hysteresis_ns = SECOND / 50,
-                                        .failover_ns = SECOND};
+                                        .hysteresis_ns = TIMER_HOLD_NS,
+                                        .failover_ns = TIMER_FAILOVER_NS,
+                                        .cables_ns = TIMER_CABLES_NS};
     config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
     /* The last to fail may do so only when every deadline of conn's has passed. */
     config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;
@@ -88,12 +91,49 @@ static void look_again(struct host *host)
     }
 }
 
+static bool waits_for(const struct host *host, uint32_t rank)
+{
+    const struct coll_exec *exec = host->private->jobs.exec;
+
+    return host->state == HOST_CONNECT ? host_connects_to(host, rank)
+                                       : host->state == HOST_JOBS && exec != NULL &&
+                                             coll_exec_waits_for(exec, rank);
+}
+
+/* Adds the value "waits_for" to host->error: the ranks that this one waits for, as "0,2". A peer
+ * that keeps its connections and sends nothing causes no other error, and the rendezvous might
+ * report this rank as late although it only waits. */
+static void name_awaited(struct host *host)
+{
+    struct weft_text text = {0};
+    uint32_t n = 0, last = HOST_NOBODY;
+
+    for (uint32_t rank = 0; rank < host->config.n_ranks && host->peers != NULL; rank++) {
+        if (rank != host->config.rank && waits_for(host, rank)) {
+            weft_text_add(&text, "%s%u", text.n > 0 ? "," : "", rank);
+            last = rank;
+            n++;
+        }
+    }
+    if (text.n > 0) {
+        weft_error_text(&host->error, "waits_for", text.bytes);
+    }
+    if (n == 1 && host->state == HOST_CONNECT &&
+        (host->error_peer == HOST_NOBODY || host->error_peer == host->config.rank)) {
+        host->error_peer = last; /* in JOBS any cable may be what keeps it */
+    }
+    weft_text_fini(&text);
+}
+
 static void fail(struct host *host)
 {
     char reason[256];
     char object[24];
 
     weft_check(host->error.status < 0);
+    if (host->error_is_hearsay) {
+        name_awaited(host);
+    }
     host_relay_trouble(host);
     host->failed_in = host->state;
     host->error_ns = now_of(host);
@@ -126,14 +166,37 @@ static weft_status discover(struct host *host)
     return status;
 }
 
+/* Opens the listener. AGAIN: the host has no address to listen on, and may get one yet. */
+static weft_status start_listening(struct host *host)
+{
+    struct host_private *private = host->private;
+    weft_ns now = now_of(host);
+    weft_status status = conn_listen(
+        host->rdma, &host->config.conn, HOST_TASK_LISTENER, HOST_TASK_ACCEPTED,
+        host->peers[host->config.rank].handle, &host->listener, &host->error);
+
+    private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
+    if (status < 0 && host->error.sys_errno == EADDRNOTAVAIL &&
+        host->config.conn.policy == RDMA_POLICY_WEFT &&
+        now - private->listen_ns < TIMER_CABLES_NS) {
+        weft_error_clear(&host->error);
+        io_task_deadline(&host->task, now + TIMER_LISTEN_NS);
+        return WEFT_AGAIN;
+    }
+    io_task_deadline(&host->task, private->watchdog_ns);
+    if (status == WEFT_OK && now != private->listen_ns) {
+        status = rdma_refresh(host->rdma, &host->error);
+        host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
+    }
+    return status;
+}
+
 static weft_status listen_and_boot(struct host *host)
 {
     struct host_peer *self = &host->peers[host->config.rank];
     size_t n_bytes = host_blob_bytes(host->config.n_members);
     uint8_t blob[HOST_BLOB_BYTES];
-    weft_status status =
-        conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
-                    HOST_TASK_ACCEPTED, self->handle, &host->listener, &host->error);
+    weft_status status = start_listening(host);
 
     if (status != WEFT_OK) {
         return status;
@@ -176,7 +239,7 @@ static weft_status gather(struct host *host)
     if (status < 0) {
         const struct weft_value *rank = weft_error_value(&host->error, "rank");
 
-        host->error_is_hearsay = true;
+        host->error_is_hearsay = !frame_failed_here(&host->error);
         if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_members) {
             host->error_peer = (uint32_t)rank->number;
         }
@@ -350,8 +413,10 @@ static weft_status watch(struct host *host)
     if (now_of(host) < host->private->watchdog_ns) {
         return WEFT_OK;
     }
-    return weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_name(host->state),
-                     "not done within its limit, and no part of it gave up first");
+    weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_name(host->state),
+              "not done within its limit, and no part of it gave up first");
+    name_awaited(host);
+    return WEFT_ERR_TIMEOUT;
 }
 
 /* In any state the rendezvous may bring the news that another rank gave up. */
@@ -362,6 +427,14 @@ static weft_status hear(struct host *host)
                       (host->state == HOST_CLOSE && !host->private->is_closing);
     weft_status status = is_waiting || host->boot == NULL ? WEFT_AGAIN : gather(host);
 
+    if (status < 0 && host->state == HOST_CLOSE) {
+        /* All ranks have what they waited for: one that is quicker to end, and whose last word did
+         * not get through, is no failure. */
+        weft_error_clear(&host->error);
+        host->error_is_hearsay = false;
+        host->error_peer = HOST_NOBODY;
+        return WEFT_OK;
+    }
     return status < 0 ? status : WEFT_OK;
 }
 

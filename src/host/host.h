@@ -84,6 +84,12 @@ struct host_connection {
     weft_ns setup_ns;
 };
 
+/* What host_reroute needs to know of a flow. */
+struct host_route {
+    struct host *host; /* Not owned */
+    uint32_t to;       /* rank */
+};
+
 /* A member as it described itself in the rendezvous. */
 struct host_peer {
     char name[64];
@@ -91,6 +97,7 @@ struct host_peer {
     uint8_t handle[CONN_HANDLE_BYTES];
     struct rdma_port_facts *ports; /* Owned [n_ports]; in large jobs nobody tells them */
     uint32_t n_ports;
+    struct host_route route;             /* of both flows */
     struct flow *send, *receive;         /* Owned; NULL: the rows need none */
     struct transport_connector to, from; /* in the jobs, over these flows */
     bool send_up, receive_up;            /* were so once */

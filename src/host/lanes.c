@@ -116,26 +116,69 @@ static void add_pair(struct host *host, const struct mesh_pair *pair,
     out->lanes[0].share = left; /* and what a way that was left out had */
 }
 
-/* The best way round the cables between both hosts: for when these are gone. */
+/* Which edges a route may use. */
+struct edge_filter {
+    const struct host *host;
+    uint32_t from, to; /* the route's ends: cables between them are left out */
+    /* Of those that count: an index into failed_hops, modulo its size. */
+    uint32_t first_failure;
+};
+
+/* Returns true if a and b are c and d, in either order. */
+static bool is_pair(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    return (a == c && b == d) || (a == d && b == c);
+}
+
+static bool joins(const struct mesh_edge *edge, uint32_t a, uint32_t b)
+{
+    return is_pair(edge->from, edge->to, a, b);
+}
+
+static bool is_kept(const struct edge_filter *filter, const struct mesh_edge *edge)
+{
+    const struct host_private *private = filter->host->private;
+    weft_ns now = io_now(filter->host->env);
+
+    for (uint32_t i = filter->first_failure; i < private->n_failed_hops; i++) {
+        const struct host_failed_hop *hop = &private->failed_hops[i % HOST_FAILED_HOPS];
+
+        if (now < hop->until_ns && joins(edge, hop->a, hop->b)) {
+            return false;
+        }
+    }
+    return !joins(edge, filter->from, filter->to);
+}
+
+/* Copies the edges of the graph that the filter keeps. The caller frees out->edges. */
+static void filter_edges(const struct edge_filter *filter, struct mesh_graph *out)
+{
+    const struct mesh_graph *graph = graph_of(filter->host);
+
+    *out = *graph;
+    out->edges = weft_calloc(graph->n_edges + 1, sizeof(*out->edges));
+    out->n_edges = 0;
+    for (size_t i = 0; i < graph->n_edges; i++) {
+        if (is_kept(filter, &graph->edges[i])) {
+            out->edges[out->n_edges++] = graph->edges[i];
+        }
+    }
+}
+
+/* Adds the best route round the cables between both hosts, for when these are gone. */
 static void add_detour(struct host *host, uint32_t from, uint32_t to,
                        struct flow_config *out)
 {
-    const struct mesh_graph *graph = graph_of(host);
-    struct mesh_graph rest = *graph;
+    /* Both ends compute the same: what failed here does not count. */
+    struct edge_filter filter = {.host = host,
+                                 .from = from,
+                                 .to = to,
+                                 .first_failure = host->private->n_failed_hops};
     struct mesh_pair pair = {.from = from, .to = to};
+    struct mesh_graph rest;
     struct mesh_routes routes;
 
-    rest.edges = weft_calloc(graph->n_edges + 1, sizeof(*rest.edges));
-    rest.n_edges = 0;
-    for (size_t i = 0; i < graph->n_edges; i++) {
-        const struct mesh_edge *edge = &graph->edges[i];
-        bool is_between = (edge->from == from && edge->to == to) ||
-                          (edge->from == to && edge->to == from);
-
-        if (!is_between) {
-            rest.edges[rest.n_edges++] = *edge;
-        }
-    }
+    filter_edges(&filter, &rest);
     mesh_routes_make(&rest, NULL, &pair, 1, &routes);
     if (routes.pairs[0].n_routes > 0 && routes.pairs[0].routes[0].n_via > 0) {
         add_lane(host, &routes.pairs[0].routes[0], 0, out);
@@ -187,4 +230,136 @@ void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_confi
 
         memcpy(out->lanes[i].handle, host->peers[next].handle, CONN_HANDLE_BYTES);
     }
+}
+
+/* ---- routes round hops that failed ---- */
+
+/* The node of the path from, via..., to that member i of it lives on. */
+static uint32_t node_on(const struct host_route *route, const uint16_t *via,
+                        uint32_t n_via, uint32_t i)
+{
+    const uint32_t *hosts = route->host->config.map->member_hosts;
+
+    return i == 0 ? hosts[route->host->config.rank]
+                  : hosts[i <= n_via ? via[i - 1] : route->to];
+}
+
+/* Each pair of hosts stands there once, as old as its last failure. */
+static void note_failed_hop(struct host *host, uint32_t a, uint32_t b)
+{
+    struct host_private *private = host->private;
+    struct host_failed_hop *hop;
+
+    for (uint32_t i = 0; i < private->n_failed_hops && i < HOST_FAILED_HOPS; i++) {
+        hop = &private->failed_hops[i];
+        if (is_pair(hop->a, hop->b, a, b)) {
+            hop->until_ns = 0;
+        }
+    }
+    hop = &private->failed_hops[private->n_failed_hops++ % HOST_FAILED_HOPS];
+    *hop = (struct host_failed_hop){
+        .a = a, .b = b, .until_ns = io_now(host->env) + TIMER_FAILED_HOP_NS};
+}
+
+/* Returns true if the receiver ended the lane, or replaced it, which says nothing of its hops. An
+ * end whose queue pairs or probes got no answer says something of the first hop. */
+static bool is_receivers_choice(const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+
+    if (strcmp(why->phase, "peer") != 0) {
+        return strcmp(why->phase, "epoch") == 0;
+    }
+    return phase == NULL ||
+           (strcmp(phase->text, "rtr") != 0 && strcmp(phase->text, "probe") != 0);
+}
+
+void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,
+                      const struct weft_error *why)
+{
+    const struct host_route *route = user;
+    const struct weft_value *lost = weft_error_value(why, "relay");
+    uint32_t i = 1;
+
+    if (graph_of(route->host) == NULL || is_receivers_choice(why)) {
+        return;
+    }
+    /* A relay names the member that it lost; else it is the first relay. */
+    while (lost != NULL && i <= n_via && via[i - 1] != lost->number) {
+        i++;
+    }
+    note_failed_hop(route->host, node_on(route, via, n_via, i - 1),
+                    node_on(route, via, n_via, i));
+}
+
+/* Finds a route in `graph` that is relayed. False: there is none. */
+static bool find_relayed(struct host *host, const struct mesh_graph *graph, uint32_t from,
+                         uint32_t to, uint32_t *via, uint32_t *out_n_via)
+{
+    struct mesh_pair pair = {.from = from, .to = to};
+    struct flow_config lanes = {0};
+    struct mesh_routes routes;
+
+    mesh_routes_make(graph, NULL, &pair, 1, &routes);
+    if (routes.pairs[0].n_routes > 0 && routes.pairs[0].routes[0].n_via > 0) {
+        add_lane(host, &routes.pairs[0].routes[0], 0, &lanes);
+    }
+    mesh_routes_fini(&routes);
+    if (lanes.n_lanes == 0) {
+        return false;
+    }
+    memcpy(via, lanes.lanes[0].via, lanes.lanes[0].n_via * sizeof(*via));
+    *out_n_via = lanes.lanes[0].n_via;
+    return true;
+}
+
+/* Finds a route round the hops that failed. If there is none, those that failed first are tried
+ * again first, so that every route gets its turn. False: no route is relayed. */
+static bool find_way_round(struct host *host, uint32_t from, uint32_t to, uint32_t *via,
+                           uint32_t *out_n_via)
+{
+    const struct host_private *private = host->private;
+    uint32_t n = private->n_failed_hops;
+    uint32_t oldest = n > HOST_FAILED_HOPS ? n - HOST_FAILED_HOPS : 0;
+    bool is_found = false;
+
+    for (uint32_t i = oldest; i <= n && !is_found; i++) {
+        struct edge_filter filter = {
+            .host = host, .from = from, .to = to, .first_failure = i};
+        struct mesh_graph rest;
+
+        if (i > oldest && io_now(host->env) >=
+                              private->failed_hops[(i - 1) % HOST_FAILED_HOPS].until_ns) {
+            continue; /* it did not count before */
+        }
+        filter_edges(&filter, &rest);
+        is_found = find_relayed(host, &rest, from, to, via, out_n_via);
+        free(rest.edges);
+    }
+    return is_found;
+}
+
+weft_status host_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
+                         uint32_t *via, uint32_t *out_n_via)
+{
+    const struct host_route *route = user;
+    struct host *host = route->host;
+    const uint32_t *hosts = host->config.map->member_hosts;
+    uint32_t from = hosts[host->config.rank], to = hosts[route->to];
+    const struct flow *flow = host->peers[route->to].send;
+    struct flow_config lanes = {0};
+    bool is_found = false;
+
+    /* While another lane is up, this one waits for its own route. */
+    if (flow != NULL && flow_trouble(flow) != NULL) {
+        is_found = find_way_round(host, from, to, via, out_n_via);
+    }
+    if (!is_found) {
+        host_lanes(host, host->config.rank, route->to, &lanes);
+        weft_check(lane < lanes.n_lanes && lanes.lanes[lane].n_via > 0);
+        memcpy(via, lanes.lanes[lane].via, lanes.lanes[lane].n_via * sizeof(*via));
+        *out_n_via = lanes.lanes[lane].n_via;
+    }
+    memcpy(handle, host->peers[via[0]].handle, CONN_HANDLE_BYTES);
+    return WEFT_OK;
 }

@@ -40,6 +40,14 @@ bool host_is_alone(const struct host *host);
 /* Fills the lanes of the flow between two ranks: both ends find the same. */
 void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_config *out);
 
+/* flow_config.lane_failed: leaves out the hop of a route that failed, for a while. */
+void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,
+                      const struct weft_error *why);
+/* flow_config.reroute: the best route over relays without the hops that failed lately, or the first
+ * route of all if none is left. */
+weft_status host_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
+                         uint32_t *via, uint32_t *out_n_via);
+
 /* ---- connect.c: the flows of a rank, and its relay ---- */
 
 /* Starts a flow to and from every peer that the rows need, and the relay. */
@@ -51,8 +59,11 @@ weft_status host_connection_progress(struct host *host,
                                      struct conn *conn) WEFT_MUST_CHECK;
 /* The peer failed first, and said so: it closed, or came with a new epoch. */
 bool host_is_hearsay(const struct weft_error *error);
-/* A rank with which data cannot move now, `first` (or HOST_NOBODY) before others; its error is
- * put into host->error. HOST_NOBODY: none. */
+/* Returns the member that host->error of a flow with `member` concerns: the next hop, where that is
+ * not the flow's end. */
+uint32_t host_concerned(const struct host *host, uint32_t member);
+/* Returns the member with which data cannot move now, and puts the error into host->error. Flows
+ * with rank `first` (or HOST_NOBODY) come before others. HOST_NOBODY: none. */
 uint32_t host_trouble(struct host *host, uint32_t first);
 /* What this host's relay met itself tells more than what others gave up because of it: takes the
  * place of hearsay in host->error. */
@@ -63,6 +74,8 @@ struct host_connection *host_note(struct host *host, const struct host_connectio
 void host_device_event(struct host *host, uint32_t device,
                        const struct io_async_event *event);
 bool host_all_connected(const struct host *host);
+/* Returns true if a flow to or from `rank` is not up yet. */
+bool host_connects_to(const struct host *host, uint32_t rank);
 /* Starts closing all flows in order. */
 void host_close_all(struct host *host);
 /* WEFT_OK: all are closed and gone. AGAIN: wait. */
@@ -136,17 +149,25 @@ void host_jobs_close(struct host *host);
 /* Frees the memory as well. */
 void host_jobs_fini(struct host *host);
 
+#define HOST_FAILED_HOPS 32
+
 struct host_private {
     struct io_task async;
-    struct mesh_routes routes; /* of all pairs, in meshes small enough */
+    struct host_failed_hop {
+        uint32_t a, b; /* hosts, as nodes of the graph */
+        weft_ns until_ns;
+    } failed_hops[HOST_FAILED_HOPS]; /* oldest overwritten */
+    uint32_t n_failed_hops;          /* ever */
+    struct mesh_routes routes;       /* of all pairs, in meshes small enough */
     bool has_routes;
     uint32_t via[FLOW_LANES_MAX][HOST_VIA_MAX]; /* of the flow being configured */
     uint32_t *flows; /* Owned [n_flows]: members with a flow, in order of connecting */
     uint32_t n_flows;
     struct host_jobs jobs;
     weft_ns watchdog_ns;
-    bool is_closing; /* in CLOSE: everybody is done, connections are going */
-    bool is_told;    /* in SETUP: no all-gather is left */
+    weft_ns listen_ns; /* when it was first tried to listen; 0: it was not yet */
+    bool is_closing;   /* in CLOSE: everybody is done, connections are going */
+    bool is_told;      /* in SETUP: no all-gather is left */
 };
 
 /* Sets the watchdog of what is under way. */

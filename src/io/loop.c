@@ -124,6 +124,13 @@ void io_task_deadline(struct io_task *task, weft_ns at)
     }
 }
 
+void io_task_wake_by(struct io_task *task, weft_ns at)
+{
+    if (task->due.index == WEFT_HEAP_OUT || task->due.key > at) {
+        io_task_deadline(task, at);
+    }
+}
+
 void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused)
 {
     set_bit(loop->is_paused, host, paused);

@@ -54,6 +54,8 @@ void io_task_fini(struct io_task *task);
 void io_task_wake(struct io_task *task);
 /* Sets when the task is to be woken if nothing else does; WEFT_NEVER removes it. */
 void io_task_deadline(struct io_task *task, weft_ns at);
+/* Sets the deadline to `at` if it is later, or if there is none. */
+void io_task_wake_by(struct io_task *task, weft_ns at);
 
 /* Holds back the tasks of `host` (it is stopped, or dead) until it is let go: they
  * still get queued, but io_loop_pop does not give them. For backends only. */

@@ -150,7 +150,8 @@ struct check_stream {
     uint32_t thread; /* of the progress thread that drives it */
     uint32_t from, to, channel, communicator;
     bool is_sender;
-    bool is_quiet; /* receives are posted, nothing is sent */
+    bool is_quiet;  /* receives are posted, nothing is sent */
+    bool is_closed; /* `comm` was closed before its communicator */
     void *comm, *listener, *mhandle;
     uint8_t *handle; /* [CHECK_HANDLE_BYTES] the memory that connect gets; not owned */
     uint8_t *buffer; /* Owned [CHECK_BUFFER_BYTES] */
@@ -193,11 +194,15 @@ struct check_comm {
     struct check_stream *streams; /* Owned [n_streams] */
     uint32_t n_streams;
     bool keeps_listeners; /* until check_comm_close_listeners */
+    bool closes_at_once;  /* each end, as soon as it has its comm */
     uint64_t n_listens;
 };
 /* init, then rounds: with the ranks 1, 2, .. further and before. */
 void check_comm_open(struct check_comm *comm);
 void check_comm_close_listeners(struct check_comm *comm);
+/* Closes one end of a connection, with its memory. */
+void check_comm_close_stream(struct check_comm *comm, struct check_stream *stream);
+/* Closes what is not closed yet. */
 void check_comm_close(struct check_comm *comm);
 
 /* ---- check_rank.c: the life of a rank ---- */

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "plugin/check_private.h"
 
+#define LAST_COMMS 6 /* communicators whose ends close as soon as they are done */
 #define STAYS 50 /* looks, a millisecond apart, at a number of descriptors that stays */
 
 struct rank {
@@ -140,6 +141,61 @@ static void look_for_leaks(struct rank *rank)
     }
 }
 
+/* ---- closing ---- */
+
+/* Messages on each connection, whose ends are closed as soon as their own requests are done: NCCL
+ * has no barrier before ncclCommDestroy. */
+static void move_and_close(struct check_comm *comm, uint64_t n_messages)
+{
+    struct check_patience patience = {0};
+    bool all = false;
+
+    for (uint32_t i = 0; i < comm->n_streams; i++) {
+        check_stream_start(&comm->streams[i], n_messages);
+    }
+    while (!all) {
+        all = true;
+        for (uint32_t i = 0; i < comm->n_streams; i++) {
+            struct check_stream *stream = &comm->streams[i];
+
+            if (!stream->is_closed && check_stream_progress(stream)) {
+                check_comm_close_stream(comm, stream);
+            }
+            all = all && stream->is_closed;
+        }
+        if (!all) {
+            check_pause(comm->check, &patience);
+        }
+    }
+}
+
+static void close_after_last(struct rank *rank)
+{
+    for (uint32_t i = 0; i < LAST_COMMS; i++) {
+        struct check_comm comm = {
+            .check = rank->check, .rank = rank->number, .index = i % CHECK_COMMS};
+
+        check_comm_open(&comm);
+        move_and_close(&comm, 1 + i % 3);
+        check_meet(rank->check);
+        check_comm_close(&comm);
+    }
+}
+
+static void close_when_up(struct rank *rank)
+{
+    for (uint32_t i = 0; i < LAST_COMMS; i++) {
+        struct check_comm comm = {.check = rank->check,
+                                  .rank = rank->number,
+                                  .index = i % CHECK_COMMS,
+                                  .closes_at_once = true};
+
+        check_comm_open(&comm);
+        check_meet(rank->check);
+        check_comm_close(&comm);
+    }
+}
+
 /* ---- the whole ---- */
 
 static void run_rank(struct rank *rank)
@@ -177,7 +233,11 @@ static void run_rank(struct rank *rank)
     check_comm_close(&second);
     stage(check, "comm.again");
     look_for_leaks(rank);
-    check_meet(check);
+    stage(check, "close.set-up");
+    close_when_up(rank);
+    stage(check, "close.last-message");
+    close_after_last(rank);
+    stage(check, NULL);
 }
 
 static void *rank_thread(void *context)

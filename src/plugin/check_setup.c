@@ -71,6 +71,9 @@ static bool connect_one(struct check_comm *comm, struct check_stream *stream)
     }
     check_moved(check);
     memset(stream->handle, 0xff, ABI_HANDLE_BYTES); /* NCCL's again */
+    if (comm->closes_at_once) {
+        check_comm_close_stream(comm, stream);
+    }
     return true;
 }
 
@@ -111,6 +114,9 @@ static bool accept_one(struct check_comm *comm, struct check_stream *stream)
     check_moved(check);
     if (!comm->keeps_listeners) {
         close_listener(comm, stream);
+    }
+    if (comm->closes_at_once) {
+        check_comm_close_stream(comm, stream);
     }
     return true;
 }
@@ -222,7 +228,7 @@ void check_comm_open(struct check_comm *comm)
         check_meet(check);
         atomic_store(&check->shared->blame, NULL);
     }
-    for (uint32_t i = 0; i < comm->n_streams; i++) {
+    for (uint32_t i = 0; i < comm->n_streams && !comm->closes_at_once; i++) {
         register_one(comm, &comm->streams[i]);
     }
     check_meet(check);
@@ -238,32 +244,39 @@ void check_comm_close_listeners(struct check_comm *comm)
     comm->keeps_listeners = false;
 }
 
+void check_comm_close_stream(struct check_comm *comm, struct check_stream *stream)
+{
+    const struct check *check = comm->check;
+    bool is_sender = stream->is_sender;
+    abi_status check_call_status;
+
+    if (stream->buffer != NULL &&
+        CHECK_CALL(check, service_of(comm), CALL_DEREG_MR,
+                   check->net->dereg_mr(stream->comm, stream->mhandle)) != ABI_SUCCESS) {
+        check_broken(check, "memory.result", "deregMr failed with %d", check_call_status);
+    }
+    if (CHECK_CALL(check, service_of(comm), is_sender ? CALL_CLOSE_SEND : CALL_CLOSE_RECV,
+                   is_sender ? check->net->close_send(stream->comm)
+                             : check->net->close_recv(stream->comm)) != ABI_SUCCESS) {
+        check_broken(
+            check, stream->is_quiet ? check_blame(check, "close.result") : "close.result",
+            "close failed with %d", check_call_status);
+    }
+    free(stream->buffer);
+    stream->buffer = NULL;
+    stream->is_closed = true;
+    check_moved(check);
+}
+
 void check_comm_close(struct check_comm *comm)
 {
     const struct check *check = comm->check;
     abi_status check_call_status;
 
     for (uint32_t i = 0; i < comm->n_streams; i++) {
-        struct check_stream *stream = &comm->streams[i];
-        bool is_sender = stream->is_sender;
-
-        if (CHECK_CALL(check, service_of(comm), CALL_DEREG_MR,
-                       check->net->dereg_mr(stream->comm, stream->mhandle)) !=
-            ABI_SUCCESS) {
-            check_broken(check, "memory.result", "deregMr failed with %d",
-                         check_call_status);
+        if (!comm->streams[i].is_closed) {
+            check_comm_close_stream(comm, &comm->streams[i]);
         }
-        if (CHECK_CALL(check, service_of(comm),
-                       is_sender ? CALL_CLOSE_SEND : CALL_CLOSE_RECV,
-                       is_sender ? check->net->close_send(stream->comm)
-                                 : check->net->close_recv(stream->comm)) != ABI_SUCCESS) {
-            check_broken(check,
-                         stream->is_quiet ? check_blame(check, "close.result")
-                                          : "close.result",
-                         "close failed with %d", check_call_status);
-        }
-        free(stream->buffer);
-        check_moved(check);
     }
     free(comm->streams);
     comm->streams = NULL;

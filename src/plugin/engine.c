@@ -124,6 +124,9 @@ void engine_destroy(struct engine *engine)
         engine->listens = listen->next;
         free(listen);
     }
+    for (uint32_t k = 0; k < ENGINE_ANSWERED_MAX; k++) {
+        conn_destroy(engine->answered[k]);
+    }
     relay_destroy(engine->relay);
     conn_listener_close(engine->listener);
     engine_mesh_fini(engine);
@@ -236,20 +239,7 @@ static void take_closing(struct engine *engine)
     }
 }
 
-/* When it has to be looked at again if nothing happens to it. */
-static weft_ns limit_of(struct engine_comm *comm)
-{
-    switch (atomic_load(&comm->state)) {
-    case ENGINE_COMM_CLOSING:
-        return comm->close_by_ns;
-    case ENGINE_COMM_CONNECTING:
-        return comm->some_up_ns != 0 ? comm->with_some_ns : WEFT_NEVER;
-    default:
-        return WEFT_NEVER;
-    }
-}
-
-/* Those that are closing have a limit, and those that wait for the last of their lanes. */
+/* Progresses ends that are closing and have reached their limit; sets when the next will. */
 static void look_at_late(struct engine *engine)
 {
     struct engine_comm *comm = engine->comms, *next;
@@ -257,7 +247,8 @@ static void look_at_late(struct engine *engine)
 
     for (; comm != NULL; comm = next) {
         next = comm->next;
-        limit = limit_of(comm);
+        limit = atomic_load(&comm->state) == ENGINE_COMM_CLOSING ? comm->close_by_ns
+                                                                 : WEFT_NEVER;
         if (limit <= now) {
             progress_comm(engine, comm);
         } else if (limit < first) {
@@ -276,6 +267,62 @@ static void open_routed(struct engine *engine)
             engine_comm_open(comm);
         }
     }
+}
+
+/* ---- ends that are closed ---- */
+
+void engine_note_ended(struct engine *engine, const struct engine_comm *comm)
+{
+    struct engine_ended *ended = &engine->ended[engine->n_ended % ENGINE_ENDED_MAX];
+
+    if (comm->is_sender) {
+        return;
+    }
+    engine->n_ended++;
+    ended->from = comm->from;
+    ended->to = comm->to;
+    ended->until_ns = io_now(engine->env) + engine->config.flow.failover_ns;
+    memcpy(ended->final, flow_final_state(comm->flow), sizeof(ended->final));
+}
+
+/* A sender connects again to an end that is closed: it gets the final state. False: there was no
+ * such end. */
+static bool answer_ended(struct engine *engine, const struct flow_purpose *purpose,
+                         struct conn *conn)
+{
+    weft_ns now = io_now(engine->env);
+
+    for (uint32_t i = 0; i < ENGINE_ENDED_MAX; i++) {
+        const struct engine_ended *ended = &engine->ended[i];
+
+        if (ended->from != purpose->from || ended->to != purpose->to ||
+            ended->until_ns <= now) {
+            continue;
+        }
+        for (uint32_t k = 0; k < ENGINE_ANSWERED_MAX; k++) {
+            if (engine->answered[k] == NULL) {
+                engine->answered[k] = conn;
+                conn_close_with(conn, ended->final);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* True: `conn` was one of those that were answered. */
+static bool progress_answered(struct engine *engine, struct conn *conn)
+{
+    for (uint32_t k = 0; k < ENGINE_ANSWERED_MAX; k++) {
+        if (engine->answered[k] == conn) {
+            if (conn_progress(conn) != WEFT_AGAIN) {
+                conn_destroy(conn);
+                engine->answered[k] = NULL;
+            }
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The comm that a connection belongs to by its purpose. */
@@ -343,6 +390,9 @@ static void accept_all(struct engine *engine)
 
         if (flow_purpose_decode(conn->peer.purpose, &purpose) &&
             purpose.kind != FLOW_FORWARD) {
+            if (answer_ended(engine, &purpose, conn)) {
+                continue;
+            }
             comm = receiver_for(engine, &purpose);
         }
         if (comm != NULL && comm->flow != NULL && flow_accept(comm->flow, conn)) {
@@ -370,6 +420,8 @@ static void progress_conn(struct engine *engine, struct conn *conn)
 
     if (comm != NULL) {
         progress_comm(engine, comm);
+    } else if (progress_answered(engine, conn)) {
+        return;
     } else if (engine->relay != NULL && relay_owns(engine->relay, conn)) {
         progress_relay(engine, conn);
     } else {
@@ -401,6 +453,9 @@ static void take_event(struct engine *engine, uint32_t device,
         if (comm->flow != NULL) {
             flow_device_event(comm->flow, device, event);
         }
+    }
+    if (engine->relay != NULL) {
+        relay_device_event(engine->relay, device, event);
     }
 }
 

@@ -109,6 +109,9 @@ weft_status engine_connect(struct engine *engine, const uint8_t handle[CONN_HAND
                            struct weft_error *error) WEFT_MUST_CHECK;
 /* Requests that are open are gone; returns at once. */
 void engine_close(struct engine_comm *comm);
+/* As engine_close, but returns when all that the peer needs to end in order has been handed to the
+ * kernel: this process may exit then. Waits for the engine's thread, as engine_register does. */
+void engine_close_now(struct engine_comm *comm);
 
 /* Where memory is, and so how devices learn of it. */
 enum engine_place {

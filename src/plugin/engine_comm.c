@@ -8,8 +8,6 @@
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
-#define SOME_LANES_NS INT64_C(5000000000) /* until the others are not waited for */
-
 /* Takes out `request`, which follows `before` (NULL: the first). */
 static void take_out(struct engine_queue *queue, struct engine_request *before,
                      const struct engine_request *request)
@@ -319,45 +317,84 @@ static void take_incoming(struct engine_comm *comm)
     }
 }
 
+void engine_comm_close(struct engine_comm *comm)
+{
+    struct engine *engine = comm->engine;
+
+    comm->is_closing = true;
+    if (atomic_load(&comm->state) == ENGINE_COMM_CLOSING) {
+        return;
+    }
+    set_state(comm, ENGINE_COMM_CLOSING);
+    comm->close_by_ns = io_now(engine->env);
+    if (comm->flow != NULL) {
+        comm->close_by_ns += engine->config.close_ns;
+        flow_close(comm->flow);
+        engine_note_ended(engine, comm);
+    }
+}
+
 /* Its user has forgotten it. True: it is gone, as far as can be. */
 static bool close_progress(struct engine_comm *comm)
 {
-    struct engine *engine = comm->engine;
-    weft_ns now = io_now(engine->env);
+    weft_ns now = io_now(comm->engine->env);
 
-    if (atomic_load(&comm->state) != ENGINE_COMM_CLOSING) {
-        set_state(comm, ENGINE_COMM_CLOSING);
-        comm->close_by_ns = now + engine->config.close_ns;
-        if (comm->flow != NULL) {
-            flow_close(comm->flow);
-        }
-    }
+    engine_comm_close(comm);
     if (comm->flow == NULL || flow_is_closed(comm->flow) || now >= comm->close_by_ns) {
         return true;
     }
     return flow_progress(comm->flow) < 0 || flow_is_closed(comm->flow);
 }
 
-/* With all its lanes, or, where relays that were to be used are gone, with what there is. */
-static bool is_up(struct engine_comm *comm)
+/* The peer has closed: its connections go on to close, and what arrived can still be flushed. */
+static void flush_after_close(struct engine_comm *comm)
 {
-    weft_ns now = io_now(comm->engine->env);
-    bool any = false;
+    struct engine_request *before = NULL, *request = comm->waiting.first, *next;
+    struct weft_error error = {0};
+    weft_status status = flow_progress(comm->flow), flushed;
 
-    if (flow_is_up(comm->flow)) {
-        return true;
+    for (; request != NULL; request = next) {
+        next = request->next;
+        if (!request->is_flush || start(comm->flow, request) != WEFT_OK) {
+            before = request;
+            continue;
+        }
+        take_out(&comm->waiting, before, request);
+        engine_queue_push(&comm->moving, request);
     }
-    for (uint32_t i = 0; i < flow_n_lanes(comm->flow); i++) {
-        any = any || flow_lane_conn(comm->flow, i) != NULL;
+    flushed = flow_flush_after_close(comm->flow, &error);
+    (void)finish_moving(comm, &status);
+    if (flushed < 0) {
+        engine_comm_fail(comm, &error);
     }
-    if (!any) {
-        comm->some_up_ns = 0;
-    } else if (comm->some_up_ns == 0) {
-        comm->some_up_ns = now;
-        comm->with_some_ns = now + SOME_LANES_NS;
-        io_task_wake(&comm->engine->task); /* for its deadline */
+}
+
+/* The peer closed in order and the flow is at its end. What was done at either end is done. Of what
+ * is not, a send that was under way fails: the receiver had asked for it and did not wait. A
+ * receive, and a send that no receive was posted for, wait for ever, as with NCCL's net_ib. */
+static void end_by_peer(struct engine_comm *comm)
+{
+    uint32_t n_open = 0;
+
+    if (comm->is_sender && comm->moving.first != NULL) {
+        engine_comm_fail(comm, flow_error(comm->flow));
+        return;
     }
-    return any && now >= comm->with_some_ns;
+    atomic_store(&comm->peer_closed, true);
+    take_incoming(comm);
+    flush_after_close(comm);
+    for (const struct engine_request *request = comm->moving.first; request != NULL;
+         request = request->next) {
+        n_open++;
+    }
+    for (const struct engine_request *request = comm->waiting.first; request != NULL;
+         request = request->next) {
+        n_open++;
+    }
+    weft_log(comm->engine->env->log, n_open == 0 ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+             "connection %08x to %08x: the peer closed it; %u requests are open here and "
+             "will not complete",
+             comm->from, comm->to, n_open);
 }
 
 bool engine_comm_progress(struct engine_comm *comm)
@@ -372,6 +409,10 @@ bool engine_comm_progress(struct engine_comm *comm)
     if (comm->flow == NULL || atomic_load(&comm->state) == ENGINE_COMM_FAILED) {
         return true;
     }
+    if (atomic_load(&comm->peer_closed)) {
+        flush_after_close(comm);
+        return true;
+    }
     while (again && status == WEFT_OK) {
         bool started;
 
@@ -380,10 +421,14 @@ bool engine_comm_progress(struct engine_comm *comm)
         started = status == WEFT_OK && start_waiting(comm, &status);
         again = again || started;
     }
-    if (status < 0) {
-        engine_comm_fail(comm, flow_error(comm->flow));
-    } else if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING && is_up(comm)) {
+    if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING && flow_is_up(comm->flow) &&
+        (status == WEFT_OK || flow_peer_has_closed(comm->flow))) {
         set_state(comm, ENGINE_COMM_UP);
+    }
+    if (status < 0 && flow_peer_has_closed(comm->flow)) {
+        end_by_peer(comm);
+    } else if (status < 0) {
+        engine_comm_fail(comm, flow_error(comm->flow));
     }
     return true;
 }

@@ -146,6 +146,51 @@ START_TEST(what_is_flushed_is_there)
 }
 END_TEST
 
+/* The sender closes when its send is done: before the receive is looked at, or while the flush is
+ * under way. What is flushed then is there all the same, and again. */
+START_TEST(a_flush_needs_no_peer)
+{
+    struct allocation from, to;
+    struct engine_comm *out, *in;
+    struct engine_memory *out_memory, *in_memory;
+    struct engine_request *send, *receive, *flushes[2];
+    struct weft_error error = {0};
+    const uint32_t tag = 1;
+    const size_t size = BYTES;
+    void *data;
+
+    open_all(late);
+    from = allocate(0);
+    to = allocate(1);
+    data = to.address;
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(engine_register(out, &from.region, &out_memory, &error), WEFT_OK);
+    ck_assert_int_eq(engine_register(in, &to.region, &in_memory, &error), WEFT_OK);
+    memset(from.bytes + PAGE, 0x77, BYTES);
+    ck_assert_int_eq(engine_irecv(in, 1, &data, &size, &tag, &in_memory, &receive),
+                     WEFT_OK);
+    ck_assert_int_eq(engine_isend(out, from.address, BYTES, tag, out_memory, &send),
+                     WEFT_OK);
+    wait_for(send);
+    engine_deregister(out, out_memory);
+    engine_close_now(out);
+    for (int i = 0; i < _i; i++) {
+        harness_step(&harness, harness_now(&harness) + 100000);
+    }
+    wait_for(receive);
+    ck_assert_int_eq(engine_iflush(in, data, BYTES, in_memory, &flushes[0]), WEFT_OK);
+    ck_assert_int_eq(engine_iflush(in, data, BYTES, in_memory, &flushes[1]), WEFT_OK);
+    wait_for(flushes[0]);
+    ck_assert_int_eq(memcmp(from.bytes + PAGE, to.bytes + PAGE, BYTES), 0);
+    wait_for(flushes[1]);
+    engine_deregister(in, in_memory);
+    engine_close(in);
+    close_all();
+    free(from.bytes);
+    free(to.bytes);
+}
+END_TEST
+
 /* Memory of the host is there when test says so: nothing to flush. */
 START_TEST(the_host_needs_no_flush)
 {
@@ -220,6 +265,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, what_is_flushed_is_there);
+    tcase_add_loop_test(tcase, a_flush_needs_no_peer, 0, 40);
     tcase_add_test(tcase, the_host_needs_no_flush);
     tcase_add_test(tcase, what_cannot_be_registered_is_told);
     tcase_add_test(tcase, devices_that_cannot_do_not_say_that_they_can);

@@ -61,6 +61,13 @@ void engine_deregister(struct engine_comm *comm, struct engine_memory *memory)
     }
 }
 
+void engine_close_now(struct engine_comm *comm)
+{
+    struct engine_call call = {.kind = ENGINE_CALL_CLOSE, .comm = comm};
+
+    submit(comm->engine, &call);
+}
+
 /* The memory may be freed as soon as we return: nothing is kept for the next user. */
 static void deregister(struct engine_call *call)
 {
@@ -105,18 +112,22 @@ static weft_status begin(struct engine_call *call)
 
 static void progress(struct engine_call *call)
 {
-    struct xfer_memory *memory = &call->memory->memory;
     struct flow *flow = call->comm->flow;
     bool was_started = call->is_started;
 
     call->is_started = true;
-    if (flow == NULL) {
+    if (call->kind == ENGINE_CALL_CLOSE) {
+        engine_comm_close(call->comm);
+        call->status = WEFT_OK;
+    } else if (flow == NULL) {
         call->status = weft_fail(&call->error, WEFT_ERR_CLOSED, "register",
                                  "the connection is not open");
     } else if (call->kind == ENGINE_CALL_DEREGISTER) {
         deregister(call);
         call->status = WEFT_OK;
     } else {
+        struct xfer_memory *memory = &call->memory->memory;
+
         call->status = was_started ? WEFT_OK : begin(call);
         if (call->status == WEFT_OK) {
             call->status = flow_register_progress(flow, memory, &call->error);

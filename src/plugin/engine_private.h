@@ -60,6 +60,9 @@ struct engine_comm {
     uint8_t traffic_class;
     _Atomic int
         state; /* enum engine_comm_state; the engine's thread's to set but CLOSING */
+    /* The peer has closed in order: nothing is started any more, and what is open and not done
+     * stays so. Set by the engine's thread, once. */
+    _Atomic bool peer_closed;
     struct engine_comm *next; /* in the engine's list; its thread's */
     /* Work is left here: the comm is in the engine's list of kicked ones. */
     _Atomic bool is_kicked;
@@ -81,8 +84,6 @@ struct engine_comm {
     uint8_t relays[FLOW_LANES_MAX]
                   [16]; /* [n_relays] connectors: hosts its lanes begin at */
     uint32_t n_relays;
-    weft_ns some_up_ns;   /* since when a lane was up, while not all were; 0: none */
-    weft_ns with_some_ns; /* then these have to do */
     struct engine_comm *next_pending; /* in engine->pending */
     struct engine_comm *next_closing; /* in engine->closing */
 };
@@ -94,7 +95,7 @@ struct engine_listen {
     struct engine_comm *comm; /* that came; not yet taken */
 };
 
-enum engine_call_kind { ENGINE_CALL_REGISTER, ENGINE_CALL_DEREGISTER };
+enum engine_call_kind { ENGINE_CALL_REGISTER, ENGINE_CALL_DEREGISTER, ENGINE_CALL_CLOSE };
 
 struct engine_memory {
     struct xfer_memory memory;
@@ -146,6 +147,15 @@ struct engine_mesh {
     bool told_versions, told_jobs;
 };
 
+/* A receiving end that was closed: its sender may have lost its lanes at that moment. */
+struct engine_ended {
+    uint32_t from, to;
+    weft_ns until_ns; /* 0: none */
+    uint8_t final[CONN_PURPOSE_BYTES];
+};
+#define ENGINE_ENDED_MAX 256u
+#define ENGINE_ANSWERED_MAX 32u
+
 struct engine {
     struct engine_config config;
     struct io_env *env; /* Not owned */
@@ -164,6 +174,10 @@ struct engine {
     uint32_t n_ports;
     struct engine_comm *comms; /* Owned; all */
     struct engine_call *calls; /* under way; their callers' */
+    struct engine_ended ended[ENGINE_ENDED_MAX];
+    uint32_t n_ended; /* ever: the next one's place */
+    struct conn
+        *answered[ENGINE_ANSWERED_MAX]; /* Owned: with an end that is closed, closing */
     _Atomic(struct engine_comm *) kicked;
     /* Under the lock. */
     pthread_mutex_t lock;
@@ -189,6 +203,11 @@ void engine_comm_open(struct engine_comm *comm);
 /* Does all that can be done now; false: it is gone. */
 bool engine_comm_progress(struct engine_comm *comm);
 void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why);
+/* Its user has forgotten it. Sends the peer all that it needs to end in order, and returns before
+ * queue pairs and streams have ended; engine_comm_progress goes on. */
+void engine_comm_close(struct engine_comm *comm);
+/* Remembers what a receiving end had when it was closed. */
+void engine_note_ended(struct engine *engine, const struct engine_comm *comm);
 /* Whether a request that is open lies in `memory`. */
 bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory);
 /* From any thread: it is to be looked at. */

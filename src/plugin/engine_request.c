@@ -28,12 +28,17 @@ static weft_status state_of(struct engine_comm *comm)
     return status;
 }
 
-/* A free request, with the lock held until post(); NULL: none, or the comm has failed. */
-static struct engine_request *begin(struct engine_comm *comm, weft_status *out_status)
+/* A free request, with the lock held until post(); NULL: none, or the comm has failed, or its peer
+ * has closed and the request is no flush. */
+static struct engine_request *begin(struct engine_comm *comm, bool is_flush,
+                                    weft_status *out_status)
 {
     struct engine_request *request;
 
     *out_status = state_of(comm);
+    if (*out_status == WEFT_OK && !is_flush && atomic_load(&comm->peer_closed)) {
+        *out_status = WEFT_AGAIN; /* as where a peer never posts the other half */
+    }
     if (*out_status != WEFT_OK) {
         return NULL;
     }
@@ -90,7 +95,7 @@ weft_status engine_isend(struct engine_comm *comm, const void *data, size_t n_by
     if (!is_registered(comm, memory, data, n_bytes)) {
         return WEFT_ERR_INPUT;
     }
-    request = begin(comm, &status);
+    request = begin(comm, false, &status);
     *out = request;
     if (request == NULL) {
         return status;
@@ -118,7 +123,7 @@ weft_status engine_irecv(struct engine_comm *comm, uint32_t n, void *const *data
             return WEFT_ERR_INPUT;
         }
     }
-    request = begin(comm, &status);
+    request = begin(comm, false, &status);
     *out = request;
     if (request == NULL) {
         return status;
@@ -147,7 +152,7 @@ weft_status engine_iflush(struct engine_comm *comm, const void *data, size_t n_b
     if (!is_registered(comm, memory, data, n_bytes)) {
         return WEFT_ERR_INPUT;
     }
-    request = begin(comm, &status);
+    request = begin(comm, true, &status);
     *out = request;
     if (request == NULL) {
         return status;
@@ -170,9 +175,10 @@ weft_status engine_test(struct engine_request *request, size_t *sizes, uint32_t 
 
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
+    /* Read under the lock, because another thread may take the request once it is free. */
+    pthread_mutex_lock(&comm->lock);
     *out_n = request->n;
     memcpy(sizes, request->sizes, request->n * sizeof(sizes[0]));
-    pthread_mutex_lock(&comm->lock);
     atomic_store_explicit(&request->state, ENGINE_FREE, memory_order_relaxed);
     request->next = comm->free;
     comm->free = request;

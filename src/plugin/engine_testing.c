@@ -214,6 +214,37 @@ weft_ns harness_now(const struct harness *harness)
     return harness->world->ops->now(harness->world);
 }
 
+void harness_hold(struct harness *harness, uint32_t host)
+{
+    harness->held |= 1u << host;
+}
+
+void harness_release(struct harness *harness, uint32_t host)
+{
+    uint32_t n = 0;
+
+    harness->held &= ~(1u << host);
+    for (uint32_t i = 0; i < harness->n_kept; i++) {
+        if (harness->kept[i]->host == host) {
+            io_task_wake(harness->kept[i]);
+        } else {
+            harness->kept[n++] = harness->kept[i];
+        }
+    }
+    harness->n_kept = n;
+}
+
+static void keep(struct harness *harness, struct io_task *task)
+{
+    for (uint32_t i = 0; i < harness->n_kept; i++) {
+        if (harness->kept[i] == task) {
+            return;
+        }
+    }
+    weft_check(harness->n_kept < HARNESS_HELD);
+    harness->kept[harness->n_kept++] = task;
+}
+
 bool harness_step(struct harness *harness, weft_ns until)
 {
     struct io_task *task = io_loop_pop(harness->loop);
@@ -222,7 +253,9 @@ bool harness_step(struct harness *harness, weft_ns until)
         return harness->world->ops->step(harness->world, until) == WEFT_OK;
     }
     for (; task != NULL; task = io_loop_pop(harness->loop)) {
-        if (harness->engines[task->host] != NULL) {
+        if ((harness->held >> task->host & 1) != 0) {
+            keep(harness, task);
+        } else if (harness->engines[task->host] != NULL) {
             engine_dispatch(harness->engines[task->host], task);
         }
     }

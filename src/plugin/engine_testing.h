@@ -8,6 +8,7 @@
 #define HARNESS_HOSTS 4
 #define HARNESS_PORTS 4
 #define HARNESS_CABLES 6
+#define HARNESS_HELD 256
 
 struct harness {
     struct world *world;
@@ -22,6 +23,9 @@ struct harness {
     struct io_prefix addresses[HARNESS_HOSTS][HARNESS_PORTS];
     struct world_cable cables[HARNESS_CABLES];
     uint64_t root_bps;
+    uint32_t held; /* bit h: host h's engine does not run; its tasks are kept */
+    struct io_task *kept[HARNESS_HELD];
+    uint32_t n_kept;
 };
 
 /* What the next harness changes in its hosts and engines before they start; gone with it. */
@@ -44,6 +48,9 @@ void harness_open(struct harness *harness, uint32_t n_hosts, uint32_t n_rails);
 void harness_kill(struct harness *harness, uint32_t host);
 /* ... and is started again. */
 void harness_restart(struct harness *harness, uint32_t host);
+/* Deschedules a host's engine: its NICs and streams go on. Destroys nothing of it meanwhile. */
+void harness_hold(struct harness *harness, uint32_t host);
+void harness_release(struct harness *harness, uint32_t host);
 /* Lets every ready task run and, if none was, time pass, up to `until`; false there. */
 bool harness_step(struct harness *harness, weft_ns until);
 void harness_run(struct harness *harness, weft_ns for_ns);

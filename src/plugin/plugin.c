@@ -201,7 +201,7 @@ abi_status plugin_accept(void *listener, void **comm, struct abi_device_handle *
 abi_status plugin_close(void *comm)
 {
     if (comm != NULL && process_is_up()) {
-        engine_close(comm);
+        engine_close_now(comm);
     }
     return ABI_SUCCESS;
 }

@@ -73,13 +73,27 @@ static uint8_t prefix_len_of(const struct io_hostinfo *info, uint32_t ifindex,
     return 0;
 }
 
+/* Returns true if a GID of `before` that had an address behind it is in no slot of `port` now. */
+static bool has_lost_any(const struct rdma_port *port, const struct rdma_gid *before,
+                         uint32_t n_before)
+{
+    for (uint32_t i = 0; i < n_before; i++) {
+        if (before[i].prefix_len > 0 &&
+            rdma_port_gid(port, &before[i].gid, before[i].type) == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Reads the GID table. A slot that cannot be read is as good as empty: containers see
  * holes that answer EINVAL where the kernel's own tools see ENODATA. */
 static void read_gids(struct rdma_port *port, uint32_t n_slots,
-                      const struct io_hostinfo *info)
+                      const struct io_hostinfo *info, weft_ns now)
 {
     struct io_device *device = port->device;
-    free(port->gids);
+    struct rdma_gid *before = port->gids;
+    uint32_t n_before = port->n_gids;
     port->gids = NULL;
     port->n_gids = 0;
     uint32_t cap = 0;
@@ -100,6 +114,10 @@ static void read_gids(struct rdma_port *port, uint32_t n_slots,
             .prefix_len = prefix_len_of(info, ifindex, &entry.gid),
         };
     }
+    if (has_lost_any(port, before, n_before)) {
+        port->gid_lost_ns = now;
+    }
+    free(before);
 }
 
 /* Fills what can change while the program runs. */
@@ -136,7 +154,7 @@ static weft_status read_port(struct rdma *rdma, const struct io_hostinfo *info,
         port->rate_bps = netdev->speed_bps;
         port->netdev_mtu = netdev->mtu_bytes;
     }
-    read_gids(port, table_len(&attr), info);
+    read_gids(port, table_len(&attr), info, io_now(rdma->env));
     return WEFT_OK;
 }
 
@@ -299,11 +317,26 @@ weft_status rdma_progress(struct rdma *rdma, struct weft_error *error)
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
-void rdma_forget_op(struct io_device *device, const struct io_op *filled)
+/* Returns an errno, or 0 if the verb is under way or done. */
+static int submit_forgotten(struct io_device *device, const struct io_op *filled)
 {
     struct io_op op = *filled;
-    if (device->ops->submit(device, &op) == 0 && op.state == IO_OP_RUNNING) {
+    int error = device->ops->submit(device, &op);
+
+    if (error == 0 && op.state == IO_OP_RUNNING) {
         device->ops->abandon(device, &op);
+        return 0;
+    }
+    return error != 0 ? error : op.error;
+}
+
+void rdma_forget_op(struct io_device *device, const struct io_op *filled)
+{
+    int error = submit_forgotten(device, filled);
+
+    /* What is refused for a moment would never be given back, because nobody asks again. */
+    if (error == EAGAIN || error == EINTR || error == ENOMEM) {
+        (void)submit_forgotten(device, filled);
     }
 }
 

@@ -31,6 +31,8 @@ struct rdma_port {
     bool is_active;        /* IBV_PORT_ACTIVE */
     struct rdma_gid *gids; /* Owned [n_gids], in table order, empty slots left out */
     uint32_t n_gids;
+    /* When a refresh last missed a GID that had an address behind it; 0 if none was missed. */
+    weft_ns gid_lost_ns;
 };
 
 struct rdma_path;
@@ -88,7 +90,7 @@ const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
 uint32_t rdma_nic(const struct rdma *rdma, uint32_t device_index);
 
 /* Starts a verb whose outcome nobody waits for: the destruction of an object whose owner
- * goes away. Refusals are lost, as there is nobody to tell. */
+ * goes away. One that is refused for a moment is tried once more; other refusals are lost. */
 void rdma_forget_op(struct io_device *device, const struct io_op *filled);
 
 /* enum ibv_mtu <-> bytes; 0 or 256..4096 only. */

@@ -124,6 +124,17 @@ START_TEST(protection_domains_may_be_slow_fail_or_be_given_up)
 }
 END_TEST
 
+/* Nobody asks again for what a verb at the end was refused: it is tried once more, at once. */
+START_TEST(what_is_refused_for_a_moment_at_close_is_given_back)
+{
+    static const int errors[] = {EAGAIN, EINTR, ENOMEM};
+
+    rdma = fake_open(&host);
+    fake_rule_add(&host, IO_OP_DEALLOC_PD, 1, errors[_i], true, 0);
+    /* teardown closes it, and finds nothing alive */
+}
+END_TEST
+
 START_TEST(refresh_sees_what_changed_and_keeps_ports_in_place)
 {
     rdma = fake_open(&host);
@@ -283,6 +294,8 @@ int main(void)
     tcase_add_test(tests, a_host_without_devices_says_so);
     tcase_add_loop_test(tests, discovery_may_fail_at_any_query, 0, 2);
     tcase_add_test(tests, protection_domains_may_be_slow_fail_or_be_given_up);
+    tcase_add_loop_test(tests, what_is_refused_for_a_moment_at_close_is_given_back, 0, 3);
+    tcase_add_loop_test(tests, what_is_refused_for_a_moment_at_close_is_given_back, 0, 3);
     tcase_add_test(tests, refresh_sees_what_changed_and_keeps_ports_in_place);
     tcase_add_test(tests, a_lost_device_is_left_alone);
     tcase_add_test(tests, a_device_may_go_before_it_is_ready);

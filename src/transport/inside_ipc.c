@@ -51,7 +51,6 @@ void inside_ipc_say(struct inside *inside, uint32_t place)
 {
     struct inside_ipc *with = inside->peers_ipc[place];
     struct inside_stream *stream = inside->streams[place];
-    struct weft_error ignored = {0};
     struct ipc_message message;
     bool any = false;
 
@@ -68,8 +67,8 @@ void inside_ipc_say(struct inside *inside, uint32_t place)
         with->n_said = 0;
         any = true;
     }
-    if (any) { /* what breaks it now is found when it is read */
-        (void)(frame_flush(&stream->link, &ignored) == WEFT_OK);
+    if (any) {
+        inside_stream_flush(stream);
     }
 }
 

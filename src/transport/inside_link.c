@@ -88,12 +88,13 @@ static weft_status ask_peer(struct inside_link *link, enum proxy_type type)
                : refused(link, &call, link->peer, link->answer.sys_errno);
 }
 
-bool inside_answered(struct inside *inside, const struct proxy_answer *answer)
+bool inside_answered(struct inside *inside, uint32_t rank,
+                     const struct proxy_answer *answer)
 {
     for (uint32_t i = 0; i < inside->n_links; i++) {
         struct inside_link *link = inside->links[inside->order[i]];
 
-        if (answer->op != 0 && link->op == answer->op) {
+        if (link->peer == rank && answer->op != 0 && link->op == answer->op) {
             link->answer = *answer;
             return true;
         }

@@ -145,6 +145,8 @@ weft_status inside_listen(struct inside *inside, struct weft_error *error);
 weft_status inside_dial(struct inside *inside, uint32_t place);
 /* Lets in who waits at the door. */
 void inside_welcome(struct inside *inside);
+/* Sends what is queued; a failure is met by the next look at the stream. */
+void inside_stream_flush(struct inside_stream *stream);
 /* Moves one stream on. An error is in inside->error. */
 weft_status inside_stream_progress(struct inside_stream *stream);
 /* Asks at the proxy of the rank at a place; false: there is no room. */
@@ -158,8 +160,9 @@ void inside_streams_close(struct inside *inside, bool reset);
 /* inside_link.c: sets a connector up, as far as it goes. WEFT_OK: it is UP, or waits for its
  * blob. */
 weft_status inside_link_progress(struct inside_link *link) WEFT_MUST_CHECK;
-/* The answer of a peer's proxy; false: nobody asked. */
-bool inside_answered(struct inside *inside, const struct proxy_answer *answer);
+/* Takes the answer of the proxy of `rank`. Returns false if no call to that proxy waits for it. */
+bool inside_answered(struct inside *inside, uint32_t rank,
+                     const struct proxy_answer *answer);
 void inside_blob_of(const struct inside_link *link, struct inside_blob *out);
 weft_status inside_blob_take(struct inside_link *link,
                              const struct inside_blob *blob) WEFT_MUST_CHECK;

@@ -133,8 +133,9 @@ weft_status inside_dial(struct inside *inside, uint32_t place)
     sys_errno =
         env->oob->connect(env, NULL, &inside->facts[place].at, &stream->task, &tcp);
     if (sys_errno != 0) {
+        inside->error.sys_errno = sys_errno;
         return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
-                           "its proxy cannot be reached: errno %d", sys_errno);
+                           "its proxy cannot be reached");
     }
     frame_init(&stream->link, env, tcp, AUTH_CONNECTOR, stream->rx, sizeof(stream->rx),
                stream->tx, sizeof(stream->tx));
@@ -153,12 +154,13 @@ static weft_status broken(struct inside_stream *stream, const struct weft_error 
         enter(stream, is_known ? INSIDE_STREAM_STOPPED : INSIDE_STREAM_NONE);
         return WEFT_OK;
     }
-    if (why->status == WEFT_ERR_CLOSED) {
+    if (why->status == WEFT_ERR_CLOSED && !frame_failed_here(why)) {
         return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, "inside",
                            "it died: its stream ended");
     }
     inside->error = *why;
     inside->error_peer = stream->rank;
+    weft_error_int(&inside->error, "rank", stream->rank);
     return why->status;
 }
 
@@ -173,11 +175,12 @@ static weft_status greet(struct inside_stream *stream)
         return WEFT_AGAIN;
     }
     if (sys_errno != 0) {
+        inside->error.sys_errno = sys_errno;
         return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
-                           "its proxy cannot be reached: errno %d", sys_errno);
+                           "its proxy cannot be reached");
     }
     memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
-    prove_hello(&stream->link, &hello, stream->hello);
+    prove_hello(&stream->link, stream->inside->identity.key, &hello, stream->hello);
     enter(stream, INSIDE_STREAM_PROVING);
     return WEFT_OK;
 }
@@ -243,18 +246,25 @@ static weft_status receive_guest(struct inside_stream *stream)
 
 /* ---- words ---- */
 
+void inside_stream_flush(struct inside_stream *stream)
+{
+    struct weft_error ignored = {0};
+
+    if (frame_flush(&stream->link, &ignored) < 0) {
+        io_task_wake(&stream->task); /* the next look at the stream meets it again */
+    }
+}
+
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call)
 {
     struct inside_stream *stream = inside->streams[place];
     uint8_t body[PROXY_CALL_MAX];
-    struct weft_error ignored = {0};
 
     if (stream == NULL || stream->state != INSIDE_STREAM_OPEN ||
         !frame_send(&stream->link, CODEC_CALL, body, proxy_encode_call(call, body))) {
         return false;
     }
-    /* What breaks it now is found when it is read. */
-    (void)(frame_flush(&stream->link, &ignored) == WEFT_OK);
+    inside_stream_flush(stream);
     return true;
 }
 
@@ -293,7 +303,6 @@ void inside_serve_pending(struct inside *inside)
         struct inside_pending *pending = &inside->pending[i];
         struct inside_stream *stream = pending->stream;
         struct proxy_answer out;
-        struct weft_error ignored = {0};
 
         if (!pending->is_used || stream->state != INSIDE_STREAM_OPEN ||
             proxy_serve(inside->proxy, stream->rank, &pending->call, &out) != WEFT_OK) {
@@ -301,7 +310,7 @@ void inside_serve_pending(struct inside *inside)
         }
         pending->is_used = false;
         if (answer(stream, &out) == WEFT_OK) {
-            (void)(frame_flush(&stream->link, &ignored) == WEFT_OK);
+            inside_stream_flush(stream);
         }
     }
 }
@@ -361,7 +370,7 @@ static weft_status take(struct inside_stream *stream, const struct frame *frame)
     }
     if (frame->type == CODEC_ANSWER && stream->is_ours) {
         status = proxy_decode_answer(frame->body, frame->n_bytes, &answer, &why);
-        if (status == WEFT_OK && !inside_answered(inside, &answer)) {
+        if (status == WEFT_OK && !inside_answered(inside, stream->rank, &answer)) {
             status = weft_fail(&why, WEFT_ERR_PROTOCOL, "inside",
                                "an answer %u that nobody asked for", answer.op);
         }

@@ -474,6 +474,29 @@ START_TEST(who_says_nothing_is_missed)
 }
 END_TEST
 
+/* Calls to all proxies are numbered together, so that any peer can guess a number. */
+START_TEST(only_the_proxy_that_was_asked_answers)
+{
+    const struct proxy_answer answer = {.op = 77};
+    struct inside_link *link;
+    uint32_t other;
+
+    add_host(3, true);
+    open_all(1);
+    come_up();
+    link = insides[0]->links[insides[0]->order[0]];
+    other = link->peer == 1 ? 2 : 1;
+    link->op = answer.op;
+    link->answer = (struct proxy_answer){0};
+    ck_assert(!inside_answered(insides[0], other, &answer));
+    ck_assert_uint_eq(link->answer.op, 0);
+    ck_assert(inside_answered(insides[0], link->peer, &answer));
+    ck_assert_uint_eq(link->answer.op, answer.op);
+    link->op = 0;
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport/inside");
@@ -488,6 +511,7 @@ int main(void)
     tcase_add_test(tests, a_rank_on_every_host_needs_nothing);
     tcase_add_loop_test(tests, what_a_driver_refuses_goes_through_memory_of_the_host, 0,
                         WEFT_LENGTH(refusals));
+    tcase_add_test(tests, only_the_proxy_that_was_asked_answers);
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
     suite_add_tcase(suite, tests);

@@ -8,14 +8,22 @@
 #define MARK_SEND 1u
 #define MARK_RECV 2u
 
+static bool is_among(const struct xfer *xfer, uint32_t q, uint32_t rails)
+{
+    return (rails >> q % xfer->conn->n_rails & 1) != 0;
+}
+
 /* Moves the queue pairs on to ERR; a broken one counts as at rest. */
-static bool all_at_rest(struct xfer *xfer)
+static bool all_at_rest(struct xfer *xfer, uint32_t rails)
 {
     bool all = true;
 
     for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
         struct weft_error ignored = {0};
 
+        if (!is_among(xfer, q, rails)) {
+            continue;
+        }
         rdma_qp_to_error(&xfer->conn->qps[q]);
         all = rdma_qp_progress(&xfer->conn->qps[q], &ignored) != WEFT_AGAIN && all;
     }
@@ -28,7 +36,7 @@ static bool is_in_error(const struct xfer *xfer, uint32_t q)
 }
 
 /* Posts the marks that are missing; a full queue has room when something flushed. */
-static void post_marks(struct xfer *xfer)
+static void post_marks(struct xfer *xfer, uint32_t rails)
 {
     for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
         struct io_device *device =
@@ -41,7 +49,7 @@ static void post_marks(struct xfer *xfer)
         struct ibv_send_wr *bad_send = NULL;
         struct ibv_recv_wr *bad_receive = NULL;
 
-        if (!is_in_error(xfer, q)) {
+        if (!is_among(xfer, q, rails) || !is_in_error(xfer, q)) {
             continue;
         }
         if ((xfer->marked[q] & MARK_SEND) == 0 &&
@@ -57,31 +65,42 @@ static void post_marks(struct xfer *xfer)
     }
 }
 
-static bool is_drained(const struct xfer *xfer)
+static bool is_drained(const struct xfer *xfer, uint32_t rails)
 {
     for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
-        if (is_in_error(xfer, q) && xfer->marked[q] != (MARK_SEND | MARK_RECV)) {
+        if (is_among(xfer, q, rails) && is_in_error(xfer, q) &&
+            xfer->marked[q] != (MARK_SEND | MARK_RECV)) {
             return false;
         }
     }
     return xfer->n_marks == 0;
 }
 
-weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
+weft_status xfer_drain_rails(struct xfer *xfer, uint32_t rails)
 {
-    bool late = io_now(xfer->conn->rdma->env) >= deadline_ns;
-
-    xfer->is_draining = true;
-    if (!all_at_rest(xfer)) {
+    if (!all_at_rest(xfer, rails)) {
         return WEFT_AGAIN; /* a queue pair that is not in ERR may still write */
     }
     for (int look = 0; look < 2; look++) {
-        post_marks(xfer);
+        post_marks(xfer, rails);
         /* A queue that is broken tells nothing more. */
-        if (xfer_poll_all(xfer) != WEFT_OK || is_drained(xfer) ||
+        if (xfer_poll_all(xfer) != WEFT_OK || is_drained(xfer, rails) ||
             (look == 0 && xfer_arm_all(xfer) != WEFT_OK)) {
             return WEFT_OK;
         }
     }
-    return late ? WEFT_OK : WEFT_AGAIN;
+    return WEFT_AGAIN;
+}
+
+weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
+{
+    bool late = io_now(xfer->conn->rdma->env) >= deadline_ns;
+    weft_status status;
+
+    xfer->is_draining = true;
+    if (!all_at_rest(xfer, UINT32_MAX)) {
+        return WEFT_AGAIN; /* however late it is */
+    }
+    status = xfer_drain_rails(xfer, UINT32_MAX);
+    return status == WEFT_AGAIN && late ? WEFT_OK : status;
 }

@@ -76,6 +76,9 @@ static void describe(struct fabric *fabric)
                                 .forward_accept = true,
                                 .memlock_bytes = INT64_MAX,
                                 .management_ip = io_ip_v4(10, 0, 0, (uint8_t)(h + 1))};
+        if (config->no_management) {
+            spec->hosts[h].management_ip = (struct io_ip){{0}};
+        }
     }
     for (uint32_t i = 0; i < config->n_cables; i++) {
         add_cable(spec, config, config->cables[i].a, config->cables[i].b);
@@ -92,8 +95,10 @@ static void describe(struct fabric *fabric)
     spec->spec.hosts = spec->hosts;
     spec->spec.n_hosts = config->n_hosts;
     spec->spec.cables = spec->cables;
-    spec->spec.management = (struct world_management){
-        .exists = true, .prefix_len = 24, .rate_bps = 10000000000, .delay_ps = 50000000};
+    spec->spec.management = (struct world_management){.exists = !config->no_management,
+                                                      .prefix_len = 24,
+                                                      .rate_bps = 10000000000,
+                                                      .delay_ps = 50000000};
     spec->spec.faults = config->faults;
     spec->spec.n_faults = config->n_faults;
 }

@@ -36,7 +36,8 @@ struct fabric_config {
     uint32_t n_overrides;
     const struct world_fault *faults;
     uint32_t n_faults;
-    bool one_way; /* only host 0 connects to host 1 */
+    bool one_way;       /* only host 0 connects to host 1 */
+    bool no_management; /* streams have nothing but the cables */
     /* No connections: these take what listeners accept, and what tasks of connections and of
      * rdma (async events) are woken for. */
     void (*on_accept)(struct fabric *fabric, uint32_t host, struct conn *conn);

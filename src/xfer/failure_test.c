@@ -317,6 +317,68 @@ START_TEST(parts_that_contradict_each_other)
 }
 END_TEST
 
+/* WRITEs of `n_bytes` to the posted buffer, past xfer, as one of two parts. */
+static void forge_part(uint32_t q, uint32_t n_bytes)
+{
+    const struct conn *conn = pair->sender;
+    struct ibv_sge sge = {(uintptr_t)from.bytes, n_bytes, from.registered.mrs[0].lkey};
+    struct ibv_send_wr *bad,
+        wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+              .imm_data = xfer_network_order(DATA(0u, 0u, 2u, 0u, 0u)),
+              .sg_list = &sge,
+              .num_sge = 1};
+
+    wr.wr.rdma.remote_addr = (uintptr_t)to.bytes;
+    wr.wr.rdma.rkey = to.registered.mrs[0].rkey;
+    ck_assert_int_eq(
+        conn->rails[0].port->device->ops->post_send(conn->qps[q].qp, &wr, &bad), 0);
+}
+
+/* Each of the parts fits, but not always both. */
+START_TEST(parts_are_no_more_than_the_buffer)
+{
+    static const uint32_t firsts[] = {400, 401, 600, 1000, 0};
+    bool fits = firsts[_i] <= 400;
+    struct xfer_request *receiving;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    forge_part(0, firsts[_i]);
+    fabric_run(&fabric, FABRIC_MS);
+    forge_part(1, 600);
+    fabric_run(&fabric, FABRIC_MS);
+    if (fits) {
+        size_t size = 0;
+
+        ck_assert_int_eq(xfer_test(pair->in, receiving, &size), WEFT_OK);
+        ck_assert_uint_eq(size, firsts[_i] + 600);
+    } else {
+        ck_assert_int_eq(xfer_error(pair->in)->status, WEFT_ERR_PROTOCOL);
+        ck_assert_str_eq(xfer_error(pair->in)->message,
+                         "slot 0, buffer 0: part of 600 bytes of 2, buffer of 1000");
+    }
+    close_pair();
+}
+END_TEST
+
+/* The ring holds XFER_SLOTS groups: one more may come only when the oldest is used up. */
+START_TEST(a_clear_to_send_too_many_is_a_protocol_error)
+{
+    struct xfer_request *receiving[XFER_SLOTS];
+
+    open_pair(1);
+    for (uint32_t i = 0; i < XFER_SLOTS; i++) {
+        grant(1000, &receiving[i]);
+    }
+    forge(pair->receiver, 0, CTS(0u, 1u, 32u));
+    fabric_run(&fabric, FABRIC_MS);
+    ck_assert_int_eq(xfer_error(pair->out)->status, WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(xfer_error(pair->out)->message,
+                     "clear-to-send of group 32, but 0 is not used up");
+    close_pair();
+}
+END_TEST
+
 /* A SEND consumes a receive but is no message of ours. */
 START_TEST(a_send_is_not_a_message)
 {
@@ -387,6 +449,8 @@ int main(void)
     tcase_add_loop_test(tcase, forged_immediates_are_protocol_errors, 0,
                         (int)WEFT_LENGTH(forgeries));
     tcase_add_loop_test(tcase, parts_that_contradict_each_other, 0, 2);
+    tcase_add_loop_test(tcase, parts_are_no_more_than_the_buffer, 0, 5);
+    tcase_add_test(tcase, a_clear_to_send_too_many_is_a_protocol_error);
     tcase_add_test(tcase, a_send_is_not_a_message);
     tcase_add_test(tcase, too_little_room_is_refused_at_open);
     tcase_add_test(tcase, a_buffer_over_a_gibibyte_is_refused);

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
-#define HYSTERESIS_NS INT64_C(20000000)
 #define FAILOVER_NS INT64_C(30000000000)
 #define RELAY_BUFFERS 8
 
@@ -131,7 +130,7 @@ static void copy_config(struct flow *flow, const struct flow_config *config)
         flow->config.relay_buffers = RELAY_BUFFERS;
     }
     if (flow->config.hysteresis_ns == 0) {
-        flow->config.hysteresis_ns = HYSTERESIS_NS;
+        flow->config.hysteresis_ns = TIMER_HOLD_NS;
     }
     if (flow->config.failover_ns == 0) {
         flow->config.failover_ns = FAILOVER_NS;
@@ -186,6 +185,7 @@ weft_status flow_open(struct rdma *rdma, const struct flow_config *config,
     flow = weft_calloc(1, sizeof(*flow));
     flow->rdma = rdma;
     flow->task = task;
+    flow->opened_ns = io_now(rdma->env);
     copy_config(flow, config);
     open_pools(flow);
     status = flow_lanes_open(flow);
@@ -205,10 +205,12 @@ void flow_destroy(struct flow *flow)
     if (flow == NULL) {
         return;
     }
+    flow_flush_end(flow);
     for (uint32_t i = 0; i < FLOW_LANES_MAX; i++) {
         xfer_close(flow->lanes[i].xfer);
         conn_destroy(flow->lanes[i].conn);
         conn_destroy(flow->lanes[i].next);
+        conn_destroy(flow->lanes[i].past);
     }
     conn_destroy(flow->trial);
     for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
@@ -222,11 +224,29 @@ void flow_destroy(struct flow *flow)
     free(flow);
 }
 
+/* This end's final state, with all that has arrived by now. */
+static void fill_final(struct flow *flow, uint8_t out[CONN_PURPOSE_BYTES])
+{
+    struct flow_final final = {.is_sender = flow->config.is_sender};
+
+    if (!flow->config.is_sender) {
+        for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+            flow_receive_take(flow, &flow->lanes[i]);
+        }
+        flow_receive_final(flow, &final);
+    }
+    flow_final_encode(&final, out);
+}
+
 void flow_close(struct flow *flow)
 {
+    const uint8_t *final = flow->own_final;
+
     if (flow->is_closing) {
         return;
     }
+    fill_final(flow, flow->own_final);
+    flow_flush_end(flow);
     flow->is_closing = true;
     flow_retire(flow, flow->trial);
     flow->trial = NULL;
@@ -236,11 +256,19 @@ void flow_close(struct flow *flow)
         xfer_close(lane->xfer);
         lane->xfer = NULL;
         lane->state = FLOW_LANE_IDLE;
-        flow_retire(flow, lane->conn);
-        flow_retire(flow, lane->next);
+        flow_retire_with(flow, lane->conn, final);
+        flow_retire_with(flow, lane->next, final);
+        flow_retire_with(flow, lane->past, final);
         lane->conn = NULL;
         lane->next = NULL;
+        lane->past = NULL;
     }
+}
+
+const uint8_t *flow_final_state(const struct flow *flow)
+{
+    weft_check(flow->is_closing);
+    return flow->own_final;
 }
 
 bool flow_is_closed(const struct flow *flow)
@@ -256,7 +284,8 @@ bool flow_is_closed(const struct flow *flow)
 bool flow_owns(const struct flow *flow, const struct conn *conn)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        if (flow->lanes[i].conn == conn || flow->lanes[i].next == conn) {
+        if (flow->lanes[i].conn == conn || flow->lanes[i].next == conn ||
+            flow->lanes[i].past == conn) {
             return true;
         }
     }
@@ -295,13 +324,15 @@ uint64_t flow_n_looks(const struct flow *flow)
 
 bool flow_is_up(const struct flow *flow)
 {
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        if (!flow->lanes[i].was_up &&
-            (flow->lanes[i].share > 0 || flow->config.n_lanes == 1)) {
-            return false;
-        }
+    if (flow->peer_closed && flow->was_up) {
+        return true; /* a peer closes when all its lanes are up: some may not have come here */
     }
-    return true;
+    return io_now(flow->rdma->env) >= flow_first_lanes_end(flow);
+}
+
+bool flow_peer_has_closed(const struct flow *flow)
+{
+    return flow->peer_closed && flow->error.status != WEFT_OK;
 }
 
 const struct weft_error *flow_error(const struct flow *flow)

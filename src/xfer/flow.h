@@ -40,11 +40,20 @@ struct flow_config {
     } lanes[FLOW_LANES_MAX];
     uint32_t relay_buffers; /* per hop and lane: fragments a relay may hold, 1..; 8 */
     bool may_fail_over;     /* else a failed lane is the flow's end */
-    weft_ns hysteresis_ns;  /* how long a better route must be there: 20 ms */
+    /* A first set-up is begun again if nothing comes from the peer: its stream may wait at a cable
+     * that died. */
+    bool redials;
+    weft_ns hysteresis_ns; /* how long a better route must be there: 20 ms */
     /* How long a flow may be without a lane: 30 s; at least 3 s with software at an end. */
     weft_ns failover_ns;
+    /* The same for a flow with no route but the cables that both ends share, whose ports report
+     * that they are back; 0: failover_ns. */
+    weft_ns cables_ns;
     int task_kind; /* of its connections' tasks */
     void *user;    /* the owner's; never touched */
+    /* Sender, or NULL: called when a relayed lane over `via` [n_via] failed. */
+    void (*lane_failed)(void *user, const uint16_t *via, uint32_t n_via,
+                        const struct weft_error *why);
     /* Sender, or NULL: the way of a relayed lane that failed, before it is tried again, for a relay
      * may come back as another process. `via`: [FLOW_VIA_MAX]. AGAIN: there is none now. */
     weft_status (*reroute)(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_BYTES],
@@ -73,9 +82,17 @@ uint64_t flow_n_looks(const struct flow *flow);
 /* Does what can be done now: connections, completions, failover. Call when the task of one
  * of its connections was woken. WEFT_OK; an error: the flow is dead (flow_error). */
 weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
-/* All lanes were up at least once. */
+/* Each lane that the flow begins with was up once, or the others were waited for long enough after
+ * the first (TIMER_FIRST_LANES_NS); those come up later, if ever. */
 bool flow_is_up(const struct flow *flow);
 const struct weft_error *flow_error(const struct flow *flow);
+/* A value of flow_error and flow_trouble where a relayed lane failed at its first connection: the
+ * member at the other end of that, which is not the flow's peer. */
+#define FLOW_NEXT_HOP "next_hop"
+/* The peer has closed its end in order, and all that it did before has been taken: flow_test
+ * returns WEFT_OK for each request that the peer completed or this end can complete. Others never
+ * complete; for them flow_test returns the flow's error, WEFT_ERR_CLOSED. */
+bool flow_peer_has_closed(const struct flow *flow);
 /* Why data cannot move now, while the flow still tries to: the failure that took its last lane,
  * or kept its first from coming up. NULL: it can, or nothing failed. Valid until the next call.
  */
@@ -89,9 +106,14 @@ void flow_device_lost(struct flow *flow, uint32_t device);
  * GID_CHANGE: a port may have the address that it had not. rdma_refresh was called. */
 void flow_device_event(struct flow *flow, uint32_t device,
                        const struct io_async_event *event);
-/* Orderly end: progress until flow_is_closed. Requests are forgotten. */
+/* Orderly end: progress until flow_is_closed. Requests are forgotten. The peer's requests whose
+ * counterparts were done here still succeed: the receiver's final state goes out with CLOSE before
+ * flow_close returns, and the sender's requests are done only when the receiver has the data. */
 void flow_close(struct flow *flow);
 bool flow_is_closed(const struct flow *flow);
+/* The final state that flow_close sent, for conn_close_with: a sender whose lane failed as the
+ * receiver closed connects again, and learns by it what the receiver has. */
+const uint8_t *flow_final_state(const struct flow *flow);
 /* Frees at once from any state. NULL is ignored. */
 void flow_destroy(struct flow *flow);
 
@@ -120,6 +142,11 @@ weft_status flow_test(struct flow *flow, struct flow_request *request,
 weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory,
                         struct flow_request **out) WEFT_MUST_CHECK;
+
+/* Moves flushes on when flow_peer_has_closed: each rail's NIC reads through a queue pair that is
+ * connected to itself. WEFT_OK: all are done. An error: none will be. */
+weft_status flow_flush_after_close(struct flow *flow,
+                                   struct weft_error *error) WEFT_MUST_CHECK;
 
 struct flow_counters {
     struct xfer_counters xfer; /* of all epochs */

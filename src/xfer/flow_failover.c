@@ -7,15 +7,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "rdma/path_mtu.h"
+#include "xfer/attempt.h"
 #include "xfer/flow_private.h"
-
-#define RETRY_MIN_NS INT64_C(1000000)
-#define RETRY_MAX_NS INT64_C(1000000000)
-/* A lane that fails again within this time is not a fresh start: pauses grow. */
-#define STEADY_NS INT64_C(1000000000)
-/* How often a quiet lane is asked for a sign of life: the receiver's word that it gave the lane
- * up may be lost with the lane. */
-#define BEAT_NS INT64_C(1000000000)
 
 static weft_ns now_of(const struct flow *flow)
 {
@@ -40,95 +33,69 @@ bool flow_any_up(const struct flow *flow)
     return false;
 }
 
-/* ---- suspects ---- */
-
-/* The port that an error of this end's queue pairs names. */
-static const struct rdma_port *accused(const struct flow *flow,
-                                       const struct weft_error *why)
-{
-    const struct weft_value *name = weft_error_value(why, "local_port");
-    bool by_queue_pair = strcmp(why->phase, "data") == 0 ||
-                         strcmp(why->phase, "probe") == 0 ||
-                         strcmp(why->phase, "rtr") == 0 || strcmp(why->phase, "rts") == 0;
-    bool is_fault = why->status == WEFT_ERR_COMPLETION ||
-                    why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
-
-    if (conn_path_is_judged(why)) {
-        return NULL; /* it is to be asked again, or used otherwise, not left */
-    }
-    for (uint32_t i = 0;
-         name != NULL && by_queue_pair && is_fault && i < flow->rdma->n_ports; i++) {
-        if (strcmp(flow->rdma->ports[i].name, name->text) == 0) {
-            return &flow->rdma->ports[i];
-        }
-    }
-    return NULL;
-}
-
-/* ... or, where the peer gave up and cannot say by which port, that this end was stuck at. */
-static const struct rdma_port *stuck(const struct conn *conn,
-                                     const struct weft_error *why)
-{
-    return conn->stuck_rail < conn->n_rails && !conn_path_is_judged(why)
-               ? conn->rails[conn->stuck_rail].port
-               : NULL;
-}
-
-const struct rdma_port *flow_blamed(const struct flow *flow, const struct conn *conn,
-                                    const struct weft_error *why)
-{
-    const struct rdma_port *own = accused(flow, why);
-
-    return own != NULL ? own : stuck(conn, why);
-}
-
-void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port)
-{
-    if (!conn_excludes(config, device, port) && config->n_excluded < CONN_EXCLUDED_MAX) {
-        config->excluded[config->n_excluded].device = device;
-        config->excluded[config->n_excluded].port = port;
-        config->n_excluded++;
-    }
-}
-
 /* How long a flow that was up may be without a lane. */
 static weft_ns allowed_ns(const struct flow *flow)
 {
-    weft_ns allowed = flow->config.failover_ns;
+    bool has_cables_only = flow->config.n_lanes == 1 && flow->lanes[0].n_via == 0 &&
+                           flow->config.cables_ns != 0;
+    weft_ns allowed = has_cables_only ? flow->config.cables_ns : flow->config.failover_ns;
 
-    return flow->may_stall && allowed < FLOW_STALL_NS ? FLOW_STALL_NS : allowed;
+    return flow->may_stall && allowed < TIMER_STALL_NS ? TIMER_STALL_NS : allowed;
+}
+
+/* Returns the longest time for one address of the peer. */
+static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
+{
+    bool is_urgent = flow->without_ns != 0 && !flow->may_stall;
+
+    return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, lane->tries, TIMER_ADDRESS_NS)
+                     : TIMER_ADDRESS_NS;
+}
+
+/* Returns true if an end has software, as far as this end knows. */
+static bool may_stall(const struct flow *flow)
+{
+    bool any = flow->may_stall;
+
+    for (uint32_t i = 0; i < flow->rdma->env->n_devices; i++) {
+        any = any || flow->rdma->attrs[i].may_stall;
+    }
+    return any;
 }
 
 void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
                           struct conn_config *config)
 {
-    weft_ns left = allowed_ns(flow);
-    weft_ns way = FLOW_WAY_NS;
+    /* Software is not known before it is met. */
+    weft_ns attempt = attempt_ns(config, flow->may_stall || !flow->was_up, lane->n_via);
 
-    for (uint32_t i = 0; i < flow->n_suspects && lane->n_via == 0; i++) {
-        flow_exclude(config, flow->suspects[i].device, flow->suspects[i].port);
+    suspects_exclude_all(&flow->suspects, config);
+    /* This holds if the flow was never up here, too, because the peer may have seen it up. */
+    if (flow->was_up || flow->without_ns != 0) {
+        attempt_lower(&config->authenticate_ns, address_ns(flow, lane));
     }
-    /* A lost SYN is repeated after a second: by then other ways should have been tried. Also if
-     * the flow was never up here: the peer may have seen it up, and waits no longer. */
-    if (flow->without_ns != 0 && left / 4 < way) {
-        way = left / 4;
-    }
-    if ((flow->was_up || flow->without_ns != 0) && config->authenticate_ns > way) {
-        config->authenticate_ns = way;
-    }
-    if (lane->n_via > 0 && flow->config.reroute != NULL &&
-        config->patience_ns > FLOW_WAY_NS) {
-        config->patience_ns = FLOW_WAY_NS; /* there may be another by then */
+    if (lane->n_via > 0 && flow->config.reroute != NULL) {
+        /* There may be another route. */
+        attempt_lower(&config->patience_ns, TIMER_ADDRESS_NS);
+        attempt_lower(&config->total_ns, attempt);
     }
     if (!flow->was_up) {
+        if (lane->n_via == 0 && flow->suspects.n > 0) {
+            /* What is left may be a cable that died, and the port is back. */
+            attempt_lower(&config->patience_ns, TIMER_ADDRESSES * TIMER_ADDRESS_NS);
+        }
+        if (flow->config.redials) {
+            /* The stream may wait at a cable that died, and another attempt takes another
+             * address. A cable that only loses much gets more time with each. */
+            config->silence_ns =
+                flow_doubled(may_stall(flow) ? attempt : TIMER_SILENCE_NS, lane->tries,
+                             config->total_ns);
+        }
         return;
-    }
-    if (flow->without_ns != 0) {
-        left -= now_of(flow) - flow->without_ns;
     }
     config->management_first = true; /* a cable may be the very one that failed */
     config->patience_ns = 0; /* a peer that was there and listens no more is gone */
-    config->total_ns = left < config->total_ns ? left : config->total_ns;
+    attempt_lower(&config->total_ns, attempt);
 }
 
 /* ---- a lane failed ---- */
@@ -161,12 +128,23 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
            why->sys_errno == ECONNREFUSED;
 }
 
+static bool is_relays(const struct weft_error *why, const char *reason)
+{
+    const struct weft_value *given = weft_error_value(why, "reason");
+
+    return given != NULL && strcmp(given->text, reason) == 0;
+}
+
 /* A relay asked its own path again, or lowered its path MTU; it does not say which. */
 static bool is_relays_path(const struct weft_error *why)
 {
-    const struct weft_value *reason = weft_error_value(why, "reason");
+    return is_relays(why, "again");
+}
 
-    return reason != NULL && strcmp(reason->text, "again") == 0;
+/* Returns true if a port of a relay went down: the relay waits for it, or has another. */
+static bool is_relays_port(const struct weft_error *why)
+{
+    return is_relays(why, "port");
 }
 
 /* A device that went: this end's, in its own words or in those of a verb that it refused. What the
@@ -181,22 +159,72 @@ static bool is_of_lost_device(const struct flow *flow, const struct weft_error *
     return any && why->sys_errno == EIO;
 }
 
+/* Returns true if a relayed lane may come up by another route, or by the same later. A relay
+ * answers `dead` if the next member refuses connections, which is no proof before the flow was up
+ * once: the member may have no place for a moment. */
+static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
+                       const struct weft_error *why)
+{
+    if (lane->n_via == 0) {
+        return false;
+    }
+    if (strcmp(why->phase, "relay") == 0) {
+        return is_relays_path(why) || is_relays_port(why) || is_relays(why, "lost") ||
+               is_relays(why, "dead");
+    }
+    return flow->config.reroute != NULL &&
+           (why->status == WEFT_ERR_SYSTEM || why->status == WEFT_ERR_CLOSED ||
+            why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_ROUTE ||
+            why->status == WEFT_ERR_COMPLETION);
+}
+
+/* Returns true if nothing came from the peer, which the stream's cable may explain. */
+static bool is_stuck(const struct flow *flow, const struct weft_error *why)
+{
+    return flow->config.redials && why->status == WEFT_ERR_TIMEOUT &&
+           weft_error_value(why, "silent_ns") != NULL;
+}
+
+/* Returns true if an end has no address in a subnet of the peer. */
+static bool lacks_address(const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+
+    return phase == NULL ? conn_lacks_address(why) : strcmp(phase->text, "route") == 0;
+}
+
+/* Returns true if a first set-up for which an address is missing looks again: an end may have
+ * started before its port had all of its addresses. */
+static bool may_get_address(const struct flow *flow, const struct weft_error *why)
+{
+    return flow->config.conn.policy == RDMA_POLICY_WEFT && lacks_address(why) &&
+           now_of(flow) - flow->without_ns < TIMER_CABLES_NS;
+}
+
+/* Returns true if the peer was not reached without the ports that are left out. */
+static bool is_unreached_without(const struct flow *flow, const struct flow_lane *lane,
+                                 const struct weft_error *why)
+{
+    const struct conn_config *config = &lane->conn->config;
+
+    return lane->n_via == 0 && config->n_excluded > flow->config.conn.n_excluded &&
+           strcmp(why->phase, "tcp") == 0;
+}
+
 /* Set-up that failed is worth another attempt where something else can be tried. */
 static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
                       const struct weft_error *why)
 {
     if (flow->was_up || flow->config.n_lanes > 1 || conn_path_is_judged(why) ||
-        is_relays_path(why) || is_of_lost_device(flow, why)) {
+        may_detour(flow, lane, why) || is_of_lost_device(flow, why) ||
+        is_stuck(flow, why) || may_get_address(flow, why) ||
+        is_unreached_without(flow, lane, why)) {
         return true;
     }
-    if (lane->n_via > 0 && flow->config.reroute != NULL &&
-        (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "stream") == 0)) {
-        return true; /* the relay is not there any more, or not yet again */
-    }
     return !flow->config.is_sender ||
-           (lane->conn->n_rails > 1 &&
-            (accused(flow, why) != NULL || strcmp(why->phase, "port") == 0 ||
-             weft_error_value(why, "peer_phase") != NULL)) ||
+           (lane->conn->n_rails > 1 && (suspects_accused(flow->rdma, why) != NULL ||
+                                        strcmp(why->phase, "port") == 0 ||
+                                        weft_error_value(why, "peer_phase") != NULL)) ||
            flow_waits_for_port(flow, lane, why);
 }
 
@@ -205,7 +233,10 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
     if (weft_error_value(why, "suspected_mtu") != NULL || is_relays_path(why)) {
         return RDMA_PATH_PAUSE_NS;
     }
-    return lane->tries <= 1 ? 0 : flow_doubled(RETRY_MIN_NS, lane->tries, RETRY_MAX_NS);
+    return lane->tries <= 1
+               ? 0
+               : flow_doubled(TIMER_RETRY_FIRST_NS, lane->tries,
+                              is_relays_port(why) ? TIMER_RETRY_VIA_NS : TIMER_RETRY_NS);
 }
 
 /* What was never up has time for a lost SYN or two, which TCP repeats after 1 and 3 s (RFC 6298):
@@ -214,7 +245,39 @@ weft_ns flow_patience(const struct flow *flow)
 {
     weft_ns patience = allowed_ns(flow);
 
-    return flow->was_up || patience > FLOW_SET_UP_NS ? patience : FLOW_SET_UP_NS;
+    return flow->was_up || patience > TIMER_FIRST_LANE_NS ? patience
+                                                          : TIMER_FIRST_LANE_NS;
+}
+
+/* Returns true if both ends have agreed on rails, so that the set-up waits for nothing but queue
+ * pairs, each of which has a limit. */
+static bool is_agreed(const struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        const struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_CONNECTING && lane->conn->state >= CONN_QPS &&
+            lane->conn->state < CONN_PROBE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns when a flow without a lane is over. A port that comes up may be the last fault's end, and
+ * what follows takes its time whatever was before. */
+static weft_ns end_of_patience(const struct flow *flow)
+{
+    weft_ns patience = flow_patience(flow), end = flow->without_ns + patience;
+    weft_ns hope = flow->config.failover_ns < TIMER_RECOVERY_NS ? flow->config.failover_ns
+                                                                : TIMER_RECOVERY_NS;
+    weft_ns most = flow->without_ns + TIMER_FAILOVER_MAX_NS;
+    weft_ns extended = flow->port_up_ns + hope < most ? flow->port_up_ns + hope : most;
+
+    if (flow->without_ns == 0) {
+        return WEFT_NEVER;
+    }
+    return flow->port_up_ns != 0 && extended > end ? extended : end;
 }
 
 /* The error is the failure that began it; what was tried since is told beside. */
@@ -242,20 +305,26 @@ static void note_rails(struct flow *flow, const struct flow_lane *lane)
     }
 }
 
+/* Returns true if the connection that failed had been up for a while. An attempt to replace it that
+ * fails does not count, however long ago the lane was up. */
+static bool was_steady(const struct flow_lane *lane, weft_ns now)
+{
+    return lane->state == FLOW_LANE_STOPPING && now - lane->up_ns >= TIMER_STEADY_NS;
+}
+
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
-    const struct rdma_port *port = flow_blamed(flow, lane->conn, why);
+    const struct rdma_port *port = suspects_blamed(flow->rdma, lane->conn, why);
     weft_ns now = now_of(flow);
 
     note_rails(flow, lane);
+    if (lane->n_via > 0 && flow->config.is_sender && flow->config.lane_failed != NULL) {
+        flow->config.lane_failed(flow->config.user, lane->via, lane->n_via, why);
+    }
     lane->is_returning = strcmp(why->phase, "return") == 0 ||
                          (phase != NULL && strcmp(phase->text, "return") == 0);
-    lane->tries =
-        lane->is_returning || (lane->conn_was_up && now - lane->up_ns >= STEADY_NS &&
-                               !lane->is_rerouted)
-            ? 1
-            : lane->tries + 1;
+    lane->tries = lane->is_returning || was_steady(lane, now) ? 1 : lane->tries + 1;
     lane->retry_ns = now + pause_of(lane, why);
     if (!flow_any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
@@ -273,13 +342,10 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     if (port != NULL && flow->config.is_sender) {
         flow_leave_out(flow, port, why);
     }
-    if (why->status == WEFT_ERR_ROUTE && lane->n_via == 0) {
+    if (is_unreached_without(flow, lane, why) ||
+        (why->status == WEFT_ERR_ROUTE && strcmp(why->phase, "relay") != 0)) {
         /* Too much was suspected. */
-        for (uint32_t i = flow->n_suspects; i-- > 0;) {
-            if (!flow->suspects[i].is_down) {
-                flow_acquit(flow, i);
-            }
-        }
+        suspects_acquit_unproved(&flow->suspects);
     }
 }
 
@@ -304,6 +370,7 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
         conn_keep(lane->conn, &flow->kept);
         flow->config.conn.kept = &flow->kept;
     }
+    flow->first_up_ns = flow->was_up ? flow->first_up_ns : now;
     flow->was_up = true;
     note_rails(flow, lane);
     if (lane->n_via == 0) {
@@ -321,15 +388,46 @@ const struct weft_error *flow_trouble(const struct flow *flow)
     return flow->without_ns != 0 ? &flow->first_failure : NULL;
 }
 
+weft_ns flow_first_lanes_end(const struct flow *flow)
+{
+    bool all_up = true;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        const struct flow_lane *lane = &flow->lanes[i];
+
+        all_up =
+            all_up && (lane->was_up || (lane->share == 0 && flow->config.n_lanes > 1));
+    }
+    if (all_up) {
+        return 0;
+    }
+    return flow->was_up && flow->config.may_fail_over
+               ? flow->first_up_ns + TIMER_FIRST_LANES_NS
+               : WEFT_NEVER;
+}
+
 /* ---- every look ---- */
 
-/* Those without a share are asked when the others do not come back at once, or not as they were.
- */
+/* Returns when a flow that never had a lane tries those without a share, or WEFT_NEVER. A lane
+ * whose first attempt waits at a dead cable reports no failure. */
+static weft_ns detour_at(const struct flow *flow)
+{
+    for (uint32_t i = 1; i < flow->config.n_lanes && !flow->was_up; i++) {
+        if (flow->lanes[i].share == 0 && flow->lanes[i].state == FLOW_LANE_IDLE) {
+            return flow->opened_ns + TIMER_FIRST_LANE_NS;
+        }
+    }
+    return WEFT_NEVER;
+}
+
+/* Lanes without a share are connected when the others do not come up in time, do not come back at
+ * once, or not as they were. */
 static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
 {
     bool others_failed = true;
 
-    if (lane->share > 0 || flow->config.n_lanes == 1 || flow_lesser_lane(flow) != NULL) {
+    if (lane->share > 0 || flow->config.n_lanes == 1 || flow_lesser_lane(flow) != NULL ||
+        now_of(flow) >= detour_at(flow)) {
         return true;
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -342,17 +440,30 @@ static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
     return others_failed;
 }
 
+/* A receiver that waits for data asks as well if it has another lane: what the sender says of a
+ * lane that it gave up may be held with what it sent there. */
+static bool has_beats(const struct flow *flow)
+{
+    return flow->config.is_sender || flow->config.n_lanes > 1;
+}
+
 static void beat(struct flow *flow)
 {
-    if (!flow->config.is_sender || now_of(flow) < flow->beat_ns) {
+    if (!has_beats(flow) || now_of(flow) < flow->beat_ns) {
         return;
     }
-    flow->beat_ns = now_of(flow) + BEAT_NS;
+    flow->beat_ns = now_of(flow) + TIMER_BEAT_NS;
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
-        if (lane->state == FLOW_LANE_UP && xfer_beat(lane->xfer) != WEFT_OK) {
+        if (lane->state != FLOW_LANE_UP ||
+            (!flow->config.is_sender && flow->open == NULL)) {
+            continue;
+        }
+        if (xfer_beat(lane->xfer) != WEFT_OK) {
             io_task_wake(&lane->conn->task); /* it fails when it is looked at */
+        } else {
+            flow_leave_stalled(flow, lane);
         }
     }
 }
@@ -360,11 +471,15 @@ static void beat(struct flow *flow)
 /* The flow has no task of its own: a connection that waits for nothing else wakes it. */
 static void set_timer(struct flow *flow)
 {
-    weft_ns at =
-        flow->without_ns == 0 ? WEFT_NEVER : flow->without_ns + flow_patience(flow);
+    weft_ns at = is_agreed(flow) ? WEFT_NEVER : end_of_patience(flow);
     struct conn *carrier = NULL;
+    weft_ns all_up = flow_first_lanes_end(flow);
+    weft_ns detour = flow->config.is_sender ? detour_at(flow) : WEFT_NEVER;
 
-    if (flow->config.is_sender && flow_any_up(flow) && flow->beat_ns < at) {
+    if (now_of(flow) < all_up && all_up < at) {
+        at = all_up; /* the owner asks then whether the flow is up */
+    }
+    if (has_beats(flow) && flow_any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
     if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&
@@ -378,8 +493,15 @@ static void set_timer(struct flow *flow)
             lane->retry_ns < at) {
             at = lane->retry_ns;
         }
+        if (lane->state == FLOW_LANE_CONNECTING && detour != WEFT_NEVER &&
+            now_of(flow) < detour) {
+            io_task_wake_by(&lane->conn->task, detour); /* its own may come later */
+        }
         if (lane->state == FLOW_LANE_STOPPING && lane->stop_ns < at) {
             at = lane->stop_ns;
+        }
+        if (flow_replace_at(flow, lane) < at) {
+            at = flow_replace_at(flow, lane);
         }
         if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_STOPPING ||
             lane->state == FLOW_LANE_DOWN) {
@@ -408,7 +530,7 @@ weft_status flow_failover_progress(struct flow *flow)
         }
     }
     flow_trial_progress(flow);
-    if (flow->without_ns != 0 && now - flow->without_ns >= flow_patience(flow)) {
+    if (now >= end_of_patience(flow) && !is_agreed(flow)) {
         return give_up_waiting(flow);
     }
     beat(flow);

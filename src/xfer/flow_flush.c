@@ -1,6 +1,26 @@
 /* Making visible what a flow received: a READ through every NIC that may have brought it. */
+#include <stdlib.h>
+
 #include "base/check.h"
+#include "base/text.h"
+#include "rdma/cq.h"
 #include "xfer/flow_private.h"
+#include "xfer/private.h"
+
+/* A queue pair connected to itself, on a rail whose peer has closed: the NIC's way to read what it
+ * wrote, as NCCL's net_ib has it for every flush. */
+struct flow_loop {
+    struct conn *conn; /* Not owned; its CQ and window serve the loop */
+    uint32_t rail;
+    struct rdma_qp qp;
+    bool is_connected, is_pending;
+};
+
+struct flow_loops {
+    uint32_t n;
+    struct flow_loop loops[FLOW_LANES_MAX * CONN_RAILS_MAX];
+    struct flow_request *request; /* whose READs are under way; NULL: none */
+};
 
 static uint32_t lanes_up(const struct flow *flow)
 {
@@ -83,6 +103,181 @@ void flow_flush_progress(struct flow *flow)
     }
 }
 
+/* ---- the peer has closed ---- */
+
+static void open_loop(struct flow *flow, struct conn *conn, uint32_t rail)
+{
+    struct flow_loop *loop = &flow->loops->loops[flow->loops->n++];
+    struct rdma_qp_config config = {.port = conn->rails[rail].port,
+                                    .gid = conn->rails[rail].local_gid,
+                                    .gid_type = conn->rails[rail].gid_type,
+                                    .cq = conn->rails[rail].cq,
+                                    .max_send_wr = 2,
+                                    .max_recv_wr = 1,
+                                    .max_rd_atomic = 1,
+                                    .timeout = TIMER_ACK_CODE_STALL,
+                                    .retry_cnt = conn->config.retry_cnt,
+                                    .rnr_retry = 7,
+                                    .min_rnr_timer = 12};
+
+    loop->conn = conn;
+    loop->rail = rail;
+    rdma_qp_init(&loop->qp, flow->rdma, &config, &conn->task);
+}
+
+static void open_loops(struct flow *flow)
+{
+    flow->loops = weft_calloc(1, sizeof(*flow->loops));
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct conn *conn = flow->lanes[i].conn;
+
+        for (uint32_t r = 0; conn != NULL && flow->lanes[i].was_up && r < conn->n_rails &&
+                             conn->rails[r].cq != NULL;
+             r++) {
+            open_loop(flow, conn, r);
+        }
+    }
+}
+
+void flow_flush_end(struct flow *flow)
+{
+    for (uint32_t i = 0; flow->loops != NULL && i < flow->loops->n; i++) {
+        rdma_qp_abandon(&flow->loops->loops[i].qp);
+    }
+    free(flow->loops);
+    flow->loops = NULL;
+}
+
+/* WEFT_OK: the queue pair can be posted to. */
+static weft_status connect_loop(struct flow_loop *loop, struct weft_error *error)
+{
+    const struct conn_rail *rail = &loop->conn->rails[loop->rail];
+    weft_status status = rdma_qp_progress(&loop->qp, error);
+
+    if (status == WEFT_OK && loop->qp.state == RDMA_QP_INIT && !loop->is_connected) {
+        loop->is_connected = true;
+        rdma_qp_connect(&loop->qp, &(struct rdma_qp_remote){.qpn = loop->qp.qp->qp_num,
+                                                            .psn = loop->qp.config.psn,
+                                                            .gid = rail->local_gid,
+                                                            .gid_type = rail->gid_type,
+                                                            .path_mtu = rail->path_mtu,
+                                                            .max_rd_atomic = 1});
+        status = rdma_qp_progress(&loop->qp, error);
+    }
+    return status == WEFT_OK && loop->qp.state != RDMA_QP_RTS ? WEFT_AGAIN : status;
+}
+
+/* The NIC reads the GPU's memory, behind what it wrote there, onto bytes of its own window. */
+static weft_status post_loop(struct flow_loop *loop, const struct flow_request *request,
+                             struct weft_error *error)
+{
+    const struct conn_rail *rail = &loop->conn->rails[loop->rail];
+    const struct xfer_memory *memory = request->as.flush.memory;
+    struct ibv_sge sge = {.addr = (uintptr_t)request->as.flush.data,
+                          .length = request->as.flush.n_bytes < XFER_FLUSH_BYTES
+                                        ? (uint32_t)request->as.flush.n_bytes
+                                        : XFER_FLUSH_BYTES,
+                          .lkey = memory->mrs[rail->port->device_index].lkey};
+    struct ibv_send_wr wr = {.wr_id = (uint64_t)XFER_WR_FLUSH << 56,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad = NULL;
+    int result;
+
+    wr.wr.rdma.remote_addr = (uintptr_t)loop->conn->window + XFER_FLUSH_OFFSET;
+    wr.wr.rdma.rkey = rail->window_mr.rkey;
+    result = rail->port->device->ops->post_send(loop->qp.qp, &wr, &bad);
+    if (result != 0) {
+        return weft_fail_errno(error, result, "flush", "post_send was refused");
+    }
+    loop->is_pending = true;
+    return WEFT_OK;
+}
+
+static weft_status poll_loop(struct flow *flow, struct flow_loop *loop,
+                             struct weft_error *error)
+{
+    const struct conn_rail *rail = &loop->conn->rails[loop->rail];
+    struct ibv_wc wc;
+    int n = 1;
+
+    for (int look = 0; look < 2; look++) {
+        while (rdma_poll(flow->rdma, rail->port->device_index, rail->cq, 1, &wc, &n) ==
+                   0 &&
+               n > 0) {
+            if (wc.qp_num != loop->qp.qpn) {
+                continue; /* the last flushed ones of the connection */
+            }
+            if (wc.status != IBV_WC_SUCCESS) {
+                return weft_fail_completion(error, (int)wc.status, "flush",
+                                            "a flush of %s failed", rail->port->name);
+            }
+            loop->is_pending = false;
+        }
+        if (look == 0 && loop->is_pending &&
+            rail->port->device->ops->req_notify(rail->cq, 0) != 0) {
+            break;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* One flush on every loop. WEFT_OK: it is done. */
+static weft_status progress_loops(struct flow *flow, struct weft_error *error)
+{
+    struct flow_loops *loops = flow->loops;
+    bool is_new = loops->request == NULL;
+    weft_status all = WEFT_OK;
+
+    for (uint32_t i = 0; i < loops->n && is_new; i++) {
+        weft_status status = connect_loop(&loops->loops[i], error);
+
+        if (status < 0) {
+            return status;
+        }
+        all = status == WEFT_AGAIN ? status : all;
+    }
+    if (all != WEFT_OK) {
+        return all;
+    }
+    loops->request = flow->flushes;
+    for (uint32_t i = 0; i < loops->n; i++) {
+        weft_status status =
+            is_new ? post_loop(&loops->loops[i], loops->request, error) : WEFT_OK;
+
+        if (status == WEFT_OK) {
+            status = poll_loop(flow, &loops->loops[i], error);
+        }
+        if (status < 0) {
+            return status;
+        }
+        all = loops->loops[i].is_pending ? WEFT_AGAIN : all;
+    }
+    return all;
+}
+
+weft_status flow_flush_after_close(struct flow *flow, struct weft_error *error)
+{
+    weft_check(flow_peer_has_closed(flow));
+    if (flow->flushes != NULL && flow->loops == NULL) {
+        open_loops(flow);
+    }
+    while (flow->flushes != NULL) {
+        struct flow_request *request = flow->flushes;
+        weft_status status = progress_loops(flow, error);
+
+        if (status != WEFT_OK) {
+            return status;
+        }
+        request->is_done = true;
+        flow->flushes = request->next;
+        flow->loops->request = NULL;
+    }
+    return WEFT_OK;
+}
+
 weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory, struct flow_request **out)
 {
@@ -90,7 +285,7 @@ weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
 
     *out = NULL;
     weft_check(!flow->config.is_sender && !flow->is_closing);
-    if (flow->error.status != WEFT_OK || n_bytes == 0) {
+    if (n_bytes == 0 || (flow->error.status != WEFT_OK && !flow_peer_has_closed(flow))) {
         return flow->error.status;
     }
     request = flow_request_take(flow, FLOW_FLUSH);
@@ -101,9 +296,16 @@ weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
     request->as.flush.n_bytes = n_bytes;
     request->as.flush.memory = memory;
     request->as.flush.must_start = true;
-    request->next = flow->flushes;
-    flow->flushes = request;
-    flow_flush_progress(flow);
+    if (flow->flushes != NULL && flow_peer_has_closed(flow)) {
+        request->next = flow->flushes->next; /* the first is under way */
+        flow->flushes->next = request;
+    } else {
+        request->next = flow->flushes;
+        flow->flushes = request;
+    }
+    if (!flow_peer_has_closed(flow)) {
+        flow_flush_progress(flow);
+    }
     *out = request;
     return WEFT_OK;
 }

@@ -7,8 +7,6 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
-#define REROUTE_NS INT64_C(200000000) /* until a way is asked for again */
-
 static struct io_env *env_of(const struct flow *flow)
 {
     return flow->rdma->env;
@@ -28,19 +26,62 @@ weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
 
 /* ---- connections that are over ---- */
 
-void flow_retire(struct flow *flow, struct conn *conn)
+static void keep_closing(struct flow *flow, struct conn *conn)
 {
     size_t i = 0;
 
-    if (conn == NULL) {
-        return;
-    }
-    conn_close(conn);
     while (i + 1 < WEFT_LENGTH(flow->closing) && flow->closing[i] != NULL) {
         i++;
     }
     conn_destroy(flow->closing[i]);
     flow->closing[i] = conn;
+}
+
+void flow_retire(struct flow *flow, struct conn *conn)
+{
+    if (conn != NULL) {
+        conn_close(conn);
+        keep_closing(flow, conn);
+    }
+}
+
+void flow_retire_with(struct flow *flow, struct conn *conn,
+                      const uint8_t final[CONN_PURPOSE_BYTES])
+{
+    if (conn != NULL) {
+        conn_close_with(conn, final);
+        keep_closing(flow, conn);
+    }
+}
+
+static void fail_replaced(struct weft_error *why)
+{
+    weft_fail(why, WEFT_ERR_CLOSED, "epoch", "another connection takes its place");
+}
+
+/* Ends a connection that the flow does not use. CLOSE would say that the flow ends. */
+static void retire_unused(struct flow *flow, struct conn *conn)
+{
+    struct weft_error why = {0};
+
+    if (conn != NULL) {
+        fail_replaced(&why);
+        conn_refuse(conn, &why);
+        flow_retire(flow, conn);
+    }
+}
+
+void flow_retire_next(struct flow *flow, struct flow_lane *lane)
+{
+    retire_unused(flow, lane->next);
+    lane->next = NULL;
+    lane->is_leaving = false;
+}
+
+void flow_retire_past(struct flow *flow, struct flow_lane *lane)
+{
+    retire_unused(flow, lane->past);
+    lane->past = NULL;
 }
 
 static void progress_closing(struct flow *flow)
@@ -55,15 +96,21 @@ static void progress_closing(struct flow *flow)
 
 /* ---- starting ---- */
 
+uint32_t flow_next_epoch(const struct flow_lane *lane)
+{
+    return (lane->next_epoch > lane->epoch ? lane->next_epoch : lane->epoch) + 1;
+}
+
 void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
-                       enum flow_purpose_kind kind, uint8_t out[CONN_PURPOSE_BYTES])
+                       enum flow_purpose_kind kind, uint32_t epoch,
+                       uint8_t out[CONN_PURPOSE_BYTES])
 {
     struct flow_purpose purpose = {
         .kind = kind,
         .lane = lane->index,
         .from = flow->config.from,
         .to = flow->config.to,
-        .epoch = lane->epoch,
+        .epoch = epoch,
         .share = lane->share,
         .fragment_bytes = FLOW_FRAGMENT_BYTES,
         .relay_buffers = (uint16_t)(flow->config.relay_buffers < UINT16_MAX
@@ -89,7 +136,7 @@ static weft_status find_way(struct flow *flow, struct flow_lane *lane)
     }
     if (flow->config.reroute(flow->config.user, lane->index, handle, via, &n_via) !=
         WEFT_OK) {
-        lane->retry_ns = io_now(env_of(flow)) + REROUTE_NS;
+        lane->retry_ns = io_now(env_of(flow)) + TIMER_REROUTE_NS;
         return WEFT_AGAIN;
     }
     weft_check(n_via > 0 && n_via <= FLOW_VIA_MAX);
@@ -113,9 +160,10 @@ weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane)
     }
     flow_retire(flow, lane->conn);
     lane->conn = NULL;
-    lane->epoch++;
+    flow_retire_next(flow, lane);
+    lane->epoch = flow_next_epoch(lane);
     flow_fill_purpose(flow, lane, lane->n_via > 0 ? FLOW_FORWARD : FLOW_DELIVER,
-                      config.purpose);
+                      lane->epoch, config.purpose);
     flow_failover_config(flow, lane, &config);
     config.wants_answer = true;
     status = conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
@@ -160,9 +208,13 @@ static void take_next(struct flow *flow, struct flow_lane *lane)
     flow_retire(flow, lane->conn);
     lane->conn = lane->next;
     lane->next = NULL;
+    lane->is_leaving = false;
     lane->epoch = lane->next_epoch;
     lane->state = FLOW_LANE_CONNECTING;
-    answer(flow, lane->conn, lane->epoch);
+    if (!flow->config.is_sender && !lane->next_is_answered) {
+        answer(flow, lane->conn, lane->epoch);
+    }
+    io_task_wake(&lane->conn->task);
 }
 
 /* Whether `conn` is the connection `before` once more: its connector's stream ended before it heard
@@ -188,7 +240,8 @@ bool flow_accept(struct flow *flow, struct conn *conn)
     struct flow_lane *lane;
     struct weft_error replaced = {0};
 
-    if (flow->config.is_sender || flow->is_closing || flow->error.status != WEFT_OK ||
+    if (flow->config.is_sender || flow->is_closing || flow->peer_closed ||
+        flow->error.status != WEFT_OK ||
         !flow_purpose_decode(conn->peer.purpose, &purpose) ||
         purpose.kind == FLOW_FORWARD || purpose.from != flow->config.from ||
         purpose.to != flow->config.to || purpose.lane >= flow->config.n_lanes ||
@@ -207,10 +260,15 @@ bool flow_accept(struct flow *flow, struct conn *conn)
     if (!is_news(lane, conn, purpose.epoch)) {
         return false;
     }
-    flow_retire(flow, lane->next);
+    flow_retire_next(flow, lane);
     conn->user = flow;
     lane->next = conn;
     lane->next_epoch = purpose.epoch;
+    lane->next_is_answered = purpose.kind == FLOW_REPLACE && lane->state == FLOW_LANE_UP;
+    if (lane->next_is_answered) {
+        answer(flow, conn, purpose.epoch);
+        return true;
+    }
     if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) {
         weft_fail(&replaced, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
         flow_lane_fail(flow, lane, &replaced);
@@ -267,27 +325,149 @@ static void restart_relayed(struct flow *flow, const struct flow_lane *failed)
     }
 }
 
+static void end_conn(struct flow *flow, struct flow_lane *lane,
+                     const struct weft_error *why)
+{
+    conn_refuse(lane->conn, why);
+    if (lane->xfer != NULL) {
+        lane->state = FLOW_LANE_STOPPING;
+        lane->stop_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS;
+        io_task_wake(&lane->conn->task);
+    } else {
+        lane->state = FLOW_LANE_DOWN;
+    }
+}
+
+/* Nothing moves on the lane any more. */
+static void lane_stopped(struct flow *flow, struct flow_lane *lane)
+{
+    if (flow->config.is_sender) {
+        flow_send_stopped(flow, lane);
+    } else {
+        flow_receive_stopped(flow, lane);
+    }
+    flow_counters_keep(flow, lane->xfer);
+    xfer_close(lane->xfer);
+    lane->xfer = NULL;
+    lane->state = FLOW_LANE_DOWN;
+}
+
+void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
+{
+    struct weft_error why = {0};
+
+    lane->is_returning = lane->must_return || lane->next->n_rails > lane->conn->n_rails;
+    lane->must_return = false;
+    restart_relayed(flow, lane);
+    if (is_at_rest) {
+        weft_check(!flow->config.is_sender || lane->pieces == NULL);
+        lane_stopped(flow, lane);
+        if (flow->config.is_sender) {
+            retire_unused(flow, lane->conn);
+        } else {
+            flow_retire_past(flow, lane);
+            lane->past = lane->conn;
+            lane->past_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS;
+        }
+        lane->conn = NULL;
+    } else {
+        fail_replaced(&why);
+        end_conn(flow, lane, &why);
+    }
+}
+
+/* Names the member at the other end of a relayed lane's connection, unless a relay reports about
+ * another one. */
+static void name_next_hop(const struct flow *flow, const struct flow_lane *lane,
+                          struct weft_error *error)
+{
+    if (flow->config.is_sender && lane->n_via > 0 && strcmp(error->phase, "relay") != 0) {
+        weft_error_int(error, FLOW_NEXT_HOP, lane->via[0]);
+    }
+}
+
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why)
 {
     struct weft_error named = *why;
 
     name_relay(&named);
+    name_next_hop(flow, lane, &named);
     flow->last_failure = named;
-    conn_refuse(lane->conn, why);
-    if (lane->xfer != NULL) {
-        lane->state = FLOW_LANE_STOPPING;
-        lane->stop_ns = io_now(env_of(flow)) + FLOW_DRAIN_NS;
-        io_task_wake(&lane->conn->task);
-    } else {
-        lane->state = FLOW_LANE_DOWN;
-    }
+    lane->must_return = false;
+    end_conn(flow, lane, why);
     if (flow->config.may_fail_over) {
         flow_failed(flow, lane, &named);
         restart_relayed(flow, lane);
     } else {
         flow_give_up(flow, &named);
     }
+}
+
+/* ---- the peer closes ---- */
+
+static void stop_lane(struct flow *flow, struct flow_lane *lane)
+{
+    flow_retire_next(flow, lane);
+    flow_retire_past(flow, lane);
+    if (lane->state == FLOW_LANE_CONNECTING) {
+        flow_retire(flow, lane->conn);
+        lane->conn = NULL;
+        lane->state = FLOW_LANE_IDLE;
+    } else if (lane->state == FLOW_LANE_UP) {
+        lane->state = FLOW_LANE_STOPPING;
+        lane->stop_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS;
+        io_task_wake(&lane->conn->task);
+    }
+}
+
+/* The peer has closed its end of the flow, as `why` and its final state say. CLOSE can be read
+ * before completions of what the peer did earlier, so lanes are drained before the flow ends. */
+static void peer_closed(struct flow *flow, const struct flow_final *final,
+                        const struct weft_error *why)
+{
+    flow->peer_closed = true;
+    flow->final = *final;
+    flow->last_failure = *why;
+    flow_retire(flow, flow->trial);
+    flow->trial = NULL;
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        stop_lane(flow, &flow->lanes[i]);
+    }
+}
+
+/* A connection ended. A relay that closes, and a peer that never had this flow, send no final
+ * state. */
+static void conn_ended(struct flow *flow, struct flow_lane *lane)
+{
+    struct conn *conn = lane->conn;
+    struct flow_final final;
+
+    if (conn->peer_closed && (flow->was_up || lane->xfer != NULL) &&
+        flow_final_decode(conn->peer_final, &final) &&
+        final.is_sender != flow->config.is_sender) {
+        peer_closed(flow, &final, &conn->error);
+    } else {
+        flow_lane_fail(flow, lane, &conn->error);
+    }
+}
+
+/* Ends the flow once no lane moves. */
+static weft_status settle(struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        if (flow->lanes[i].state == FLOW_LANE_STOPPING) {
+            return WEFT_OK;
+        }
+    }
+    if (flow->config.is_sender) {
+        flow_send_final(flow, &flow->final);
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes && flow->config.is_sender; i++) {
+        flow_retire(flow, flow->lanes[i].conn); /* a receiver's serve its flushes */
+        flow->lanes[i].conn = NULL;
+    }
+    return flow_give_up(flow, &flow->last_failure);
 }
 
 /* ---- every look ---- */
@@ -315,12 +495,27 @@ static weft_status came_up(struct flow *flow, struct flow_lane *lane)
     return WEFT_OK;
 }
 
+static weft_status transfer(struct flow *flow, struct flow_lane *lane)
+{
+    return flow->config.is_sender ? flow_send_progress(flow, lane)
+                                  : flow_receive_progress(flow, lane);
+}
+
+/* Completions are taken before the stream is read: what came before the stream's end counts, and
+ * the stream knows better than a queue pair why this one failed. */
 static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
 {
-    weft_status status = conn_progress(lane->conn);
+    weft_status moved = lane->xfer != NULL ? transfer(flow, lane) : WEFT_OK, status;
 
+    if (moved == WEFT_OK && lane->xfer != NULL) {
+        flow_replace_progress(flow, lane);
+        if (lane->state != FLOW_LANE_UP) {
+            return WEFT_OK; /* the peer closes what neither end uses any more */
+        }
+    }
+    status = conn_progress(lane->conn);
     if (status < 0) {
-        flow_lane_fail(flow, lane, &lane->conn->error);
+        conn_ended(flow, lane);
         return WEFT_OK;
     }
     if (lane->xfer == NULL) {
@@ -331,14 +526,13 @@ static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
         if (status != WEFT_OK) {
             return status;
         }
+        moved = transfer(flow, lane);
     }
-    status = flow->config.is_sender ? flow_send_progress(flow, lane)
-                                    : flow_receive_progress(flow, lane);
-    if (status < 0 && xfer_error(lane->xfer)->status != WEFT_OK) {
+    if (moved < 0 && xfer_error(lane->xfer)->status != WEFT_OK) {
         flow_lane_fail(flow, lane, xfer_error(lane->xfer));
         return WEFT_OK;
     }
-    return status < 0 ? status : WEFT_OK;
+    return moved < 0 ? moved : WEFT_OK;
 }
 
 static void progress_stopping(struct flow *flow, struct flow_lane *lane)
@@ -347,26 +541,22 @@ static void progress_stopping(struct flow *flow, struct flow_lane *lane)
         io_task_deadline(&lane->conn->task, lane->stop_ns);
         return;
     }
-    if (flow->config.is_sender) {
-        flow_send_stopped(flow, lane);
-    } else {
-        flow_receive_stopped(flow, lane);
-    }
-    flow_counters_keep(flow, lane->xfer);
-    xfer_close(lane->xfer);
-    lane->xfer = NULL;
-    lane->state = FLOW_LANE_DOWN;
+    lane_stopped(flow, lane);
 }
 
 static weft_status progress_lane(struct flow *flow, struct flow_lane *lane)
 {
     weft_status status = WEFT_OK;
 
+    flow_past_progress(flow, lane);
     if (lane->state == FLOW_LANE_CONNECTING || lane->state == FLOW_LANE_UP) {
         status = progress_up(flow, lane);
     }
     if (status == WEFT_OK && flow->error.status != WEFT_OK) {
         return flow->error.status;
+    }
+    if (lane->conn != NULL && lane->conn->state == CONN_FAILED) {
+        (void)(conn_progress(lane->conn) < 0); /* its last words may wait for room */
     }
     if (lane->state == FLOW_LANE_STOPPING) {
         progress_stopping(flow, lane);
@@ -384,6 +574,9 @@ weft_status flow_lanes_progress(struct flow *flow)
     progress_closing(flow);
     for (uint32_t i = 0; i < flow->config.n_lanes && status == WEFT_OK; i++) {
         status = progress_lane(flow, &flow->lanes[i]);
+    }
+    if (status == WEFT_OK && flow->peer_closed) {
+        return settle(flow);
     }
     if (status == WEFT_OK && flow->config.may_fail_over && !flow->is_closing) {
         status = flow_failover_progress(flow);

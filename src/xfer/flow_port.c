@@ -7,9 +7,6 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
-#define HOLD_MAX_NS INT64_C(10000000000)
-#define FLAPS_KEPT_NS INT64_C(60000000000)
-
 /* ---- suspects ---- */
 
 void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
@@ -20,13 +17,13 @@ void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
     }
     *flow->left_out = *why;
     flow->left_out_port =
-        (struct flow_suspect){.device = port->device_index, .port = port->port};
+        (struct suspect){.device = port->device_index, .port = port->port};
 }
 
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why)
 {
-    flow_suspect(flow, port->device_index, port->port, false);
+    suspects_add(&flow->suspects, port->device_index, port->port, false);
     if (!flow->was_up && flow->left_out == NULL) {
         flow_note_left_out(flow, port, why);
     }
@@ -34,8 +31,8 @@ void flow_leave_out(struct flow *flow, const struct rdma_port *port,
 
 const struct weft_error *flow_left_out(const struct flow *flow)
 {
-    for (uint32_t i = 0; flow->was_up && i < flow->n_suspects; i++) {
-        const struct flow_suspect *suspect = &flow->suspects[i];
+    for (uint32_t i = 0; flow->was_up && i < flow->suspects.n; i++) {
+        const struct suspect *suspect = &flow->suspects.list[i];
 
         if (suspect->device == flow->left_out_port.device &&
             suspect->port == flow->left_out_port.port && !suspect->is_down) {
@@ -45,71 +42,11 @@ const struct weft_error *flow_left_out(const struct flow *flow)
     return NULL;
 }
 
-void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down)
-{
-    for (uint32_t i = 0; i < flow->n_suspects; i++) {
-        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
-            flow->suspects[i].is_down = is_down || flow->suspects[i].is_down;
-            return;
-        }
-    }
-    if (flow->n_suspects < WEFT_LENGTH(flow->suspects)) {
-        flow->suspects[flow->n_suspects++] =
-            (struct flow_suspect){.device = device, .port = port, .is_down = is_down};
-    }
-}
-
-void flow_acquit(struct flow *flow, uint32_t i)
-{
-    flow->n_suspects--;
-    memmove(&flow->suspects[i], &flow->suspects[i + 1],
-            (flow->n_suspects - i) * sizeof(flow->suspects[0]));
-}
-
 /* ---- lanes ---- */
-
-static const struct conn_rail *rail_by(const struct conn *conn, uint32_t device,
-                                       uint8_t port)
-{
-    for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
-        if (conn->rails[r].port->device_index == device &&
-            conn->rails[r].port->port == port) {
-            return &conn->rails[r];
-        }
-    }
-    return NULL;
-}
 
 static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
 {
-    return rail_by(conn, device, port) != NULL;
-}
-
-/* Which cable it was, in the words of the connection's own failures. */
-static void name_rail(struct weft_error *why, const struct conn *conn,
-                      const struct conn_rail *rail)
-{
-    char gid[IO_IP_TEXT_BYTES];
-
-    weft_error_text(why, "peer", conn->peer.host);
-    weft_error_text(why, "local_port", rail->port->name);
-    weft_error_text(why, "local_gid",
-                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
-    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
-    weft_error_text(why, "remote_gid",
-                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
-}
-
-/* Events tell what was: the port may be back by the time one is looked at. */
-static bool is_active(const struct flow *flow, uint32_t device, uint8_t port)
-{
-    for (uint32_t i = 0; i < flow->rdma->n_ports; i++) {
-        if (flow->rdma->ports[i].device_index == device &&
-            flow->rdma->ports[i].port == port) {
-            return flow->rdma->ports[i].is_active;
-        }
-    }
-    return false;
+    return suspects_rail(conn, device, port) != NULL;
 }
 
 /* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
@@ -127,7 +64,7 @@ static bool has_another_way(const struct flow *flow, const struct flow_lane *lan
 static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
                        bool even_the_last, const struct weft_error *why)
 {
-    bool is_back = is_active(flow, device, port);
+    bool is_back = suspects_is_active(flow->rdma, device, port);
 
     if (uses(flow->trial, device, port)) {
         flow_retire(flow, flow->trial);
@@ -137,13 +74,43 @@ static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
         struct flow_lane *lane = &flow->lanes[i];
         struct weft_error named = *why;
 
-        if ((lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) &&
-            uses(lane->conn, device, port) &&
-            (even_the_last || has_another_way(flow, lane, is_back))) {
-            name_rail(&named, lane->conn, rail_by(lane->conn, device, port));
-            flow_lane_fail(flow, lane, &named);
-            io_task_wake(&lane->conn->task);
+        if (uses(lane->next, device, port)) {
+            flow_retire_next(flow, lane);
+            lane->retry_ns = io_now(flow->rdma->env);
         }
+        if ((lane->state != FLOW_LANE_UP && lane->state != FLOW_LANE_CONNECTING) ||
+            !uses(lane->conn, device, port)) {
+            continue;
+        }
+        if (!even_the_last &&
+            flow_drop_rail(flow, lane, suspects_rail(lane->conn, device, port))) {
+            continue;
+        }
+        if (even_the_last || has_another_way(flow, lane, is_back)) {
+            suspects_name_rail(&named, lane->conn,
+                               suspects_rail(lane->conn, device, port));
+            flow_lane_fail(flow, lane, &named);
+        } else if (lane->state == FLOW_LANE_UP && flow->config.is_sender) {
+            xfer_beat_now(lane->xfer);
+        }
+        io_task_wake(&lane->conn->task);
+    }
+}
+
+void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
+{
+    struct weft_error why = {0};
+    const struct conn_rail *rail = xfer_stalled(lane->xfer, &why);
+    bool has_other_routes = lane->n_via > 0 && flow->config.reroute != NULL;
+
+    if (rail == NULL) {
+        return;
+    }
+    suspects_name_rail(&why, lane->conn, rail);
+    flow_leave_out(flow, rail->port, &why); /* a trial may find another port */
+    if ((has_other_routes || has_another_way(flow, lane, true)) &&
+        !flow_drop_rail(flow, lane, rail)) {
+        flow_lane_fail(flow, lane, &why);
     }
 }
 
@@ -154,14 +121,9 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
                          const struct weft_error *why)
 {
     struct io_env *env = flow->rdma->env;
-    struct weft_error ignored = {0};
     char object[32];
 
-    bool has_flapped =
-        flow->flapped_ns != 0 && flow->flapped_ns >= lane->conn->started_ns;
-
-    if (rdma_refresh(flow->rdma, &ignored) != WEFT_OK ||
-        (!has_flapped && !conn_waits_for_port(lane->conn, why))) {
+    if (!suspects_wait_for_port(&flow->suspects, flow->rdma, lane->conn, why)) {
         return false;
     }
     weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
@@ -216,7 +178,7 @@ void flow_expect_rails(struct flow *flow, const struct flow_lane *lane)
     }
     for (uint32_t i = 0; i < n; i++) {
         if (!conn_excludes(config, ports[i]->device_index, ports[i]->port)) {
-            flow_suspect(flow, ports[i]->device_index, ports[i]->port, false);
+            suspects_add(&flow->suspects, ports[i]->device_index, ports[i]->port, false);
             n_rails++;
         }
     }
@@ -230,10 +192,11 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
     weft_ns now = io_now(flow->rdma->env);
     struct weft_error why = {0};
 
-    flow->n_flaps = now - flow->flapped_ns < FLAPS_KEPT_NS ? flow->n_flaps + 1 : 0;
-    flow->flapped_ns = now;
+    flow->n_flaps =
+        now - flow->suspects.flapped_ns < TIMER_FLAPS_NS ? flow->n_flaps + 1 : 0;
+    flow->suspects.flapped_ns = now;
     flow->trial_ns = flow_trial_at(flow);
-    flow_suspect(flow, device, port, true);
+    suspects_add(&flow->suspects, device, port, true);
     weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device, port);
     fail_lanes(flow, device, port, false, &why);
 }
@@ -243,20 +206,24 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
 static void port_up(struct flow *flow, uint32_t device, uint8_t port)
 {
     bool is_needed;
-    weft_ns hold = flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, HOLD_MAX_NS);
+    weft_ns hold =
+        flow_doubled(flow->config.hysteresis_ns, flow->n_flaps, TIMER_HOLD_MAX_NS);
     weft_ns now = io_now(flow->rdma->env);
 
+    flow->port_up_ns = now;
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         if (flow->lanes[i].state == FLOW_LANE_UP) {
             flow_expect_rails(flow, &flow->lanes[i]);
         }
     }
     is_needed = flow_lesser_lane(flow) == NULL;
-    for (uint32_t i = flow->n_suspects; i-- > 0;) {
-        if (flow->suspects[i].device == device && flow->suspects[i].port == port) {
-            flow->suspects[i].is_down = false;
+    for (uint32_t i = flow->suspects.n; i-- > 0;) {
+        struct suspect *suspect = &flow->suspects.list[i];
+
+        if (suspect->device == device && suspect->port == port) {
+            suspect->is_down = false;
             if (is_needed) {
-                flow_acquit(flow, i);
+                suspects_acquit(&flow->suspects, i);
             }
         }
     }
@@ -266,8 +233,12 @@ static void port_up(struct flow *flow, uint32_t device, uint8_t port)
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
-        if (lane->state == FLOW_LANE_DOWN && lane->n_via == 0) {
-            lane->retry_ns = flow_any_up(flow) ? now + hold : now;
+        if (lane->state == FLOW_LANE_DOWN) {
+            weft_ns retry_ns = flow_any_up(flow) ? now + hold : now;
+
+            /* The port may be of no use to a lane over a relay, which then keeps its pause. */
+            lane->retry_ns =
+                lane->n_via == 0 || retry_ns < lane->retry_ns ? retry_ns : lane->retry_ns;
         }
         if (lane->conn != NULL) {
             io_task_wake(&lane->conn->task);
@@ -289,7 +260,27 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
     }
 }
 
-/* A port that had no address may have one now. */
+/* Begins set-up again that uses a GID which went away. The peer hears of it as of a port that is
+ * down, because no event reports it there, and probes would only time out. */
+static void fail_without_gid(struct flow *flow, struct flow_lane *lane)
+{
+    const struct conn *conn = lane->conn;
+
+    for (uint32_t r = 0; r < conn->n_rails; r++) {
+        const struct conn_rail *rail = &conn->rails[r];
+        struct weft_error why = {0};
+
+        if (rdma_port_gid(rail->port, &rail->local_gid, rail->gid_type) == NULL) {
+            weft_fail(&why, WEFT_ERR_CLOSED, "port", "a GID of %s went away",
+                      rail->port->name);
+            suspects_name_rail(&why, conn, rail);
+            flow_lane_fail(flow, lane, &why);
+            return;
+        }
+    }
+}
+
+/* A port that had no address may have one now, or have lost it. */
 static void gids_event(struct flow *flow)
 {
     uint32_t n_before = flow->n_rails_best;
@@ -300,11 +291,18 @@ static void gids_event(struct flow *flow)
     }
     flow->n_looks++;
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        if (flow->lanes[i].state == FLOW_LANE_UP) {
-            flow_expect_rails(flow, &flow->lanes[i]);
-            io_task_wake(&flow->lanes[i].conn->task);
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->state == FLOW_LANE_UP) {
+            flow_expect_rails(flow, lane);
+            io_task_wake(&lane->conn->task);
+        } else if (lane->state == FLOW_LANE_CONNECTING && !flow->was_up &&
+                   flow->config.conn.policy == RDMA_POLICY_WEFT) {
+            fail_without_gid(flow, lane);
+            io_task_wake(&lane->conn->task);
         }
     }
+    flow->port_up_ns = io_now(flow->rdma->env);
     if (flow->n_rails_best > n_before) {
         flow->trial_ns = io_now(flow->rdma->env) + flow->config.hysteresis_ns;
     }

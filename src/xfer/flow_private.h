@@ -2,20 +2,21 @@
 #ifndef WEFT_XFER_FLOW_PRIVATE_H
 #define WEFT_XFER_FLOW_PRIVATE_H
 
+#include "rdma/timers.h"
 #include "xfer/flow.h"
+#include "xfer/suspects.h"
 #include "xfer/wire.h"
 
 #define FLOW_MESSAGES 256u /* numbers that may be open at a time */
 #define FLOW_RECEIVES XFER_SLOTS
 #define FLOW_FLUSHES 32u
 #define FLOW_PIECES (FLOW_LANES_MAX * XFER_SLOTS) /* posted by the receiver at a time */
-#define FLOW_DRAIN_NS INT64_C(1000000000)
 
 enum flow_lane_state {
     FLOW_LANE_IDLE,       /* nothing: not asked for yet, or an alternate */
     FLOW_LANE_CONNECTING, /* `conn` is being set up */
     FLOW_LANE_UP,         /* `xfer` moves messages */
-    FLOW_LANE_STOPPING,   /* failed: queues flush, what completed is counted */
+    FLOW_LANE_STOPPING,   /* over: queues flush, what completed is counted */
     FLOW_LANE_DOWN        /* over; sender: until retry_ns */
 };
 
@@ -38,8 +39,17 @@ struct flow_lane {
     uint8_t handle[CONN_HANDLE_BYTES];
     uint32_t epoch;    /* of `conn`; 0: there was none yet */
     struct conn *conn; /* Owned; kept when it failed, for its task's deadline */
-    struct conn *next; /* Owned; receiver: accepted, waits until `conn` has stopped */
-    uint32_t next_epoch;
+    /* Owned: it takes the place of `conn` once that has stopped; receiver: accepted. */
+    struct conn *next;
+    uint32_t next_epoch; /* of `next`, or of the last one */
+    bool next_is_answered;
+    bool must_return; /* sender: more rails are there than `conn` has */
+    bool is_leaving;  /* `next` is up: nothing more begins on `conn` */
+    weft_ns leave_ns; /* limit for what is under way then */
+    /* Owned, receiver: handed over. The sender closes it when it has the acknowledgement, or this
+     * end at past_ns. */
+    struct conn *past;
+    weft_ns past_ns;
     struct xfer *xfer;        /* Owned */
     bool was_up, conn_was_up; /* ever; since it was asked for */
     bool is_returning;        /* it ended deliberately */
@@ -118,12 +128,6 @@ struct flow_lost { /* receiver: a piece whose lane failed */
     uint32_t buffer, fragment, n_fragments;
 };
 
-struct flow_suspect { /* a port that is not to be used */
-    uint32_t device;
-    uint8_t port;
-    bool is_down; /* as an event said; else it may be tried again */
-};
-
 /* What every message touches comes first: with hundreds of ranks in a program, lines of cache are
  * what a message costs. */
 struct flow {
@@ -157,26 +161,31 @@ struct flow {
     struct conn *closing[2 * FLOW_LANES_MAX]; /* Owned: past ones */
     struct flow_lost lost[FLOW_PIECES];       /* receiver, in order */
 
-    bool was_up;    /* some lane, ever */
-    bool may_stall; /* some lane has software at an end, as far as is known */
-    struct flow_suspect suspects[CONN_EXCLUDED_MAX];
-    uint32_t n_suspects;
+    weft_ns opened_ns;
+    bool was_up;         /* some lane, ever */
+    weft_ns first_up_ns; /* when the first lane came up; valid if was_up */
+    bool may_stall;      /* some lane has software at an end, as far as is known */
+    struct suspects suspects;
     /* Owned, or NULL: why the first port was left out before a lane was ever up, or one whose
      * attempts to come back are used up; and which. */
     struct weft_error *left_out;
-    struct flow_suspect left_out_port;
+    struct suspect left_out_port;
     struct conn_kept kept; /* the first rails, for policies that keep them */
     struct conn *trial;    /* Owned */
     weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
     uint32_t n_trials;     /* that failed one after the other */
     /* Of those that take turns in one: what the first were stuck at. */
-    struct flow_suspect spared[CONN_RAILS_MAX];
+    struct suspect spared[CONN_RAILS_MAX];
     uint32_t n_spared;
-    uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
-    uint32_t n_flaps;      /* ports that went down within a minute of each other */
-    weft_ns flapped_ns;
-    weft_ns beat_ns;    /* sender: when quiet lanes are asked for a sign of life */
-    weft_ns without_ns; /* since when no lane is up; 0: one is */
+    uint32_t n_rails_best;    /* that the direct lane ever had, or was to have */
+    uint32_t n_flaps;         /* ports that went down within a minute of each other */
+    weft_ns beat_ns;          /* when quiet lanes are asked for a sign of life */
+    weft_ns without_ns;       /* since when no lane is up; 0: one is */
+    weft_ns port_up_ns;       /* when a port of this host came up last; 0: none did */
+    struct flow_loops *loops; /* Owned, or NULL: for flushes when the peer has closed */
+    bool peer_closed; /* the peer's end is closed; lanes stop, then `error` says so */
+    struct flow_final final;               /* of the peer */
+    uint8_t own_final[CONN_PURPOSE_BYTES]; /* of this end, once it is closing */
     struct weft_error error;
     struct weft_error first_failure; /* that left no lane: what a giving-up is about */
     struct weft_error last_failure;  /* of a lane since: what was tried */
@@ -213,13 +222,25 @@ weft_status flow_give_up(struct flow *flow, const struct weft_error *why);
 weft_status flow_lanes_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* Connects the lanes that a sender starts with. */
 weft_status flow_lanes_open(struct flow *flow) WEFT_MUST_CHECK;
+/* Ends the use of a lane's present connection, of which `next` takes the place. `is_at_rest`: both
+ * ends have agreed that nothing moves on it; else its queues flush. */
+void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest);
 /* The lane cannot go on: its queues flush, the peer is told. */
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why);
 void flow_retire(struct flow *flow, struct conn *conn);
+/* As flow_retire, and sends this end's final state to the peer. */
+void flow_retire_with(struct flow *flow, struct conn *conn,
+                      const uint8_t final[CONN_PURPOSE_BYTES]);
+/* End `next` or `past`, which the flow does not use. */
+void flow_retire_next(struct flow *flow, struct flow_lane *lane);
+void flow_retire_past(struct flow *flow, struct flow_lane *lane);
 
+/* Returns an epoch newer than all that the lane has had. */
+uint32_t flow_next_epoch(const struct flow_lane *lane);
 void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
-                       enum flow_purpose_kind kind, uint8_t out[CONN_PURPOSE_BYTES]);
+                       enum flow_purpose_kind kind, uint32_t epoch,
+                       uint8_t out[CONN_PURPOSE_BYTES]);
 /* Sender: connects the lane's next epoch. */
 weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
 
@@ -233,18 +254,24 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane);
 weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* `first`, doubled so many times, `most` at most. */
 weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
-void flow_exclude(struct conn_config *config, uint32_t device, uint8_t port);
-/* The port of this end that a connection's failure is about, or NULL. */
-const struct rdma_port *flow_blamed(const struct flow *flow, const struct conn *conn,
-                                    const struct weft_error *why);
 bool flow_any_up(const struct flow *flow);
+/* Returns when the flow counts as up: 0 if each lane with a share was up, else when the lanes that
+ * never were have been waited for, or WEFT_NEVER if none was up. */
+weft_ns flow_first_lanes_end(const struct flow *flow);
 /* How long the flow may be without a lane. */
 weft_ns flow_patience(const struct flow *flow);
 
-/* The least patience with a flow that never had a lane. */
-#define FLOW_SET_UP_NS INT64_C(5000000000)
-/* ... and with one over software, which on a busy machine takes a second to connect again. */
-#define FLOW_STALL_NS INT64_C(3000000000)
+/* ---- flow_replace.c ---- */
+/* Goes on without a rail of a direct lane whose port is down, until another connection takes its
+ * place. False: the lane has to fail. */
+bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
+                    const struct conn_rail *rail);
+/* Moves on the connection that is to take the place of the present one. The lane is UP. */
+void flow_replace_progress(struct flow *flow, struct flow_lane *lane);
+/* Moves on a connection that was handed over. */
+void flow_past_progress(struct flow *flow, struct flow_lane *lane);
+/* When flow_replace_progress is due if nothing wakes a task. */
+weft_ns flow_replace_at(const struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_port.c ---- */
 /* Whether set-up failed for a port that is down, here or at the peer: it is worth another attempt
@@ -254,19 +281,13 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
 /* Suspects a port of this host for what a failure says of it. */
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why);
+/* Goes on without a rail of the lane on which nothing moves although no queue pair fails. */
+void flow_leave_stalled(struct flow *flow, struct flow_lane *lane);
 /* Takes down why the port is left out while others carry the flow. */
 void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
                         const struct weft_error *why);
-/* The port is not to be used; `is_down`: until it is back, as an event said. */
-void flow_suspect(struct flow *flow, uint32_t device, uint8_t port, bool is_down);
-/* Suspect i is none any more. */
-void flow_acquit(struct flow *flow, uint32_t i);
 
 /* ---- flow_trial.c ---- */
-#define FLOW_TRIAL_MIN_NS INT64_C(1000000000)
-#define FLOW_TRIAL_MAX_NS INT64_C(60000000000)
-/* One TCP way of a connection that replaces another: the next may work. */
-#define FLOW_WAY_NS INT64_C(2000000000)
 /* The direct lane that is up with fewer rails than n_rails_best, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
@@ -283,14 +304,24 @@ weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_M
 /* The lane's queues are empty: what it confirmed counts, the rest is to be asked for again. */
 void flow_send_stopped(struct flow *flow, struct flow_lane *lane);
 void flow_send_base(struct flow *flow, uint32_t base);
+/* The receiver has closed and every lane has stopped: what it has is done. */
+void flow_send_final(struct flow *flow, const struct flow_final *final);
 
 /* ---- flow_receive.c ---- */
 weft_status flow_receive_progress(struct flow *flow,
                                   struct flow_lane *lane) WEFT_MUST_CHECK;
 void flow_receive_stopped(struct flow *flow, struct flow_lane *lane);
+/* Takes what has arrived on a lane, if it can carry data. */
+void flow_receive_take(struct flow *flow, struct flow_lane *lane);
+/* Fills in what this end has received. */
+void flow_receive_final(const struct flow *flow, struct flow_final *out);
 /* Posts what is asked for and fits. */
 weft_status flow_post(struct flow *flow) WEFT_MUST_CHECK;
 /* Starts or restarts flushes on lanes that are up. */
 void flow_flush_progress(struct flow *flow);
+
+/* ---- flow_flush.c ---- */
+/* Gives up what flushes needed when the peer had closed. */
+void flow_flush_end(struct flow *flow);
 
 #endif

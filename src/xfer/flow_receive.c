@@ -124,6 +124,42 @@ static weft_status tell(struct flow *flow)
     return xfer_notify(lane->xfer, flow->base | late);
 }
 
+void flow_receive_take(struct flow *flow, struct flow_lane *lane)
+{
+    if (lane->state != FLOW_LANE_UP || lane->xfer == NULL) {
+        return;
+    }
+    if (xfer_progress(lane->xfer) != WEFT_OK) {
+        flow->n_looks++; /* what came before the failure counts */
+    }
+    harvest(flow, lane);
+}
+
+static bool is_open(const struct flow *flow, uint32_t number)
+{
+    for (const struct flow_request *request = flow->open; request != NULL;
+         request = request->next) {
+        int32_t at = flow_distance(number, request->number);
+
+        if (at >= 0 && at < (int32_t)request->as.recv.n) {
+            return !request->as.recv.buffers[at].is_done;
+        }
+    }
+    return false;
+}
+
+void flow_receive_final(const struct flow *flow, struct flow_final *out)
+{
+    int32_t n = flow_distance(flow->next_number, flow->base);
+
+    out->base = flow->base;
+    for (int32_t i = 0; i < n && i < (int32_t)FLOW_FINAL_MESSAGES; i++) {
+        if (!is_open(flow, (flow->base + (uint32_t)i) & XFER_MESSAGE_MASK)) {
+            out->complete[i / 8] |= (uint8_t)(1u << i % 8);
+        }
+    }
+}
+
 weft_status flow_receive_progress(struct flow *flow, struct flow_lane *lane)
 {
     weft_status status = xfer_progress(lane->xfer);
@@ -442,7 +478,7 @@ weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
             return WEFT_ERR_LIMIT;
         }
     }
-    if (flow->n_receives == FLOW_RECEIVES ||
+    if (flow->peer_closed || flow->n_receives == FLOW_RECEIVES ||
         flow_distance(flow->next_number + n, flow->base) > (int32_t)FLOW_MESSAGES) {
         return WEFT_AGAIN;
     }

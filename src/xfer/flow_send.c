@@ -62,6 +62,22 @@ void flow_send_base(struct flow *flow, uint32_t base)
     }
 }
 
+void flow_send_final(struct flow *flow, const struct flow_final *final)
+{
+    struct flow_request *next;
+
+    for (struct flow_request *request = flow->open; request != NULL; request = next) {
+        int32_t ahead = flow_distance(request->number, final->base);
+        bool is_bit = ahead >= 0 && ahead < (int32_t)FLOW_FINAL_MESSAGES;
+
+        next = request->next;
+        if (ahead < 0 || (is_bit && (final->complete[ahead / 8] >> ahead % 8 & 1) != 0)) {
+            request->as.send.is_noticed = true;
+            check_done(flow, request);
+        }
+    }
+}
+
 static void harvest(struct flow *flow, struct flow_lane *lane)
 {
     struct flow_piece *before = NULL, *piece = lane->pieces, *next;
@@ -139,6 +155,7 @@ static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
     uint64_t at = (uint64_t)cts->hint.fragment * FLOW_FRAGMENT_BYTES;
     uint64_t left = request->as.send.n_bytes > at ? request->as.send.n_bytes - at : 0;
     uint64_t n_bytes = left < cts->size ? left : cts->size;
+    const uint8_t *data = request->as.send.data;
     struct xfer_request *moving;
     struct flow_piece *piece;
     uint32_t size = (uint32_t)cts->size;
@@ -147,9 +164,9 @@ static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
     if (flow->free_pieces == NULL) {
         return WEFT_AGAIN;
     }
+    data = n_bytes > 0 ? data + at : data; /* that of an empty message may be NULL */
     status =
-        xfer_isend_to(lane->xfer, cts, request->as.send.data + (n_bytes > 0 ? at : 0),
-                      n_bytes, request->as.send.memory, &moving);
+        xfer_isend_to(lane->xfer, cts, data, n_bytes, request->as.send.memory, &moving);
     if (status != WEFT_OK) {
         return status;
     }
@@ -169,6 +186,9 @@ static weft_status serve(struct flow *flow, struct flow_lane *lane,
 {
     const struct xfer_cts *cts;
 
+    if (lane->is_leaving) {
+        return WEFT_OK; /* the receiver asks again on the connection that comes */
+    }
     while ((cts = xfer_next_grant(lane->xfer, &cursor)) != NULL) {
         struct flow_request *request = only;
         weft_status status;
@@ -264,7 +284,7 @@ weft_status flow_isend(struct flow *flow, const void *data, size_t n_bytes, uint
     if (n_bytes > XFER_SIZE_MAX) {
         return WEFT_ERR_LIMIT;
     }
-    message = match(flow, tag);
+    message = flow->peer_closed ? NULL : match(flow, tag);
     if (message == NULL || (request = flow_request_take(flow, FLOW_SEND)) == NULL) {
         return WEFT_AGAIN;
     }

@@ -1,8 +1,9 @@
-/* Flows whose only port, or one of two, goes down at any moment before they are up. */
+/* Tests flows whose only port, or one of two, goes down or loses its GID before they are up. */
 #include <check.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "xfer/flow_private.h"
 #include "xfer/grid_testing.h"
 #include "xfer/wire.h"
 
@@ -31,19 +32,13 @@ static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
     grid_flow(&grid, 0, to, &config);
 }
 
-static size_t mixed(uint32_t number)
+/* The flow comes up within `up_ns`, messages pass, and it closes. */
+static void send_within(weft_ns up_ns)
 {
-    static const size_t sizes[] = {0, 7, 65536, 131073, 1000000};
-
-    return sizes[number % WEFT_LENGTH(sizes)];
-}
-
-static void send_some(void)
-{
-    grid_send(
-        &grid, 0,
-        &(struct grid_traffic){
-            .n_messages = 50, .n_group = 1, .size_of = mixed, .max_bytes = 1000000});
+    ck_assert(grid_run_until_up(&grid, up_ns));
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    ck_assert(grid_run(&grid, 10 * FABRIC_S));
+    grid_close(&grid);
 }
 
 /* One of two cables goes down at any moment of the set-up: the other is enough. */
@@ -53,10 +48,7 @@ START_TEST(a_twin_goes_down_during_setup)
     open_flow(1, NULL, 10 * FABRIC_S);
     grid_step_for(&grid, _i * 15000);
     grid_down(&grid, 0, 1, (uint32_t)_i % 2, FOR_GOOD);
-    ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
-    send_some();
-    ck_assert(grid_run(&grid, 10 * FABRIC_S));
-    grid_close(&grid);
+    send_within(10 * FABRIC_S);
 }
 END_TEST
 
@@ -77,7 +69,7 @@ START_TEST(old_news_of_the_only_port_end_no_set_up)
     ck_assert(flow_purpose_decode(flow_lane_conn(grid.flows[0].out, 0)->config.purpose,
                                   &purpose));
     ck_assert_uint_eq(purpose.epoch, 1);
-    send_some();
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
     ck_assert(grid_run(&grid, 10 * FABRIC_S));
     grid_close(&grid);
 }
@@ -123,7 +115,8 @@ START_TEST(the_only_port_goes_for_a_while_during_set_up)
 }
 END_TEST
 
-/* ... or that of a relay, on either side. */
+/* ... or that of a relay, on either side. The receiver may have been up before, so its limit is the
+ * least that a flow can have: an ARP request that was lost is repeated after a second. */
 START_TEST(a_relays_only_port_goes_for_a_while_during_set_up)
 {
     static const struct fabric_cable line[] = {{0, 1}, {1, 2}};
@@ -132,7 +125,7 @@ START_TEST(a_relays_only_port_goes_for_a_while_during_set_up)
     grid_open(&grid,
               &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
     grid_relay(&grid, 1, 0, 0);
-    open_flow(2, &via, FABRIC_S);
+    open_flow(2, &via, TIMER_CABLES_NS);
     grid_step_for(&grid, _i / 2 * 40000);
     grid_down(&grid, 1, _i % 2 == 0 ? 0 : 2, 0, 400 * FABRIC_MS);
     ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
@@ -156,6 +149,270 @@ START_TEST(the_only_port_goes_for_good_during_set_up)
 }
 END_TEST
 
+/* Deletes the GID of the only port of `host`, or adds it again. */
+static void change_gid(uint32_t host, enum world_fault_kind kind)
+{
+    struct io_prefix address = {.ip = io_ip_v4(192, 168, 101, (uint8_t)(host + 1)),
+                                .prefix_len = 24};
+
+    grid_fault(&grid,
+               &(struct world_fault){
+                   .kind = kind, .host = host, .has_port = true, .address = address});
+}
+
+/* Gives the only port of `host` an address that faces nobody. */
+static void add_another_address(uint32_t host)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_ADD,
+        .host = host,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(10, 200, (uint8_t)host, 1), .prefix_len = 24}};
+
+    grid_fault(&grid, &fault);
+    grid_step_for(&grid, FABRIC_MS);
+}
+
+/* The GID of the only port goes away at either end, at any moment of the set-up, and comes back
+ * within what a flow is waited for that never had a lane. Half of the ports have another. */
+START_TEST(the_only_gid_goes_for_a_while_during_set_up)
+{
+    static const weft_ns gone_ns[] = {FABRIC_MS / 50, 100 * FABRIC_MS, 4 * FABRIC_S};
+    uint32_t host = (uint32_t)_i / 3 % 2;
+
+    open_cables(1);
+    if (_i / 6 % 2 == 1) {
+        add_another_address(host);
+    }
+    open_flow(1, NULL, FABRIC_S);
+    grid_step_for(&grid, _i / 12 * 20000);
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, gone_ns[_i % 3]);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    /* One that is back at once costs no probe that times out. */
+    send_within(_i % 3 == 0 ? 20 * FABRIC_MS : 2 * FABRIC_S);
+}
+END_TEST
+
+/* ... or neither process has seen it yet: it comes within the same time. */
+START_TEST(the_only_gid_comes_late)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct rdma *rdma;
+
+    open_cables(1);
+    rdma = grid.fabric.hosts[host].rdma;
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(rdma, NULL), WEFT_OK);
+    ck_assert_int_ne(rdma->ports[0].gid_lost_ns, 0);
+    rdma->ports[0].gid_lost_ns = 0;
+    open_flow(1, NULL, FABRIC_S);
+    grid_step_for(&grid, _i / 2 * 400 * FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    send_within(2 * FABRIC_S);
+}
+END_TEST
+
+/* ... or while the first attempt is under way, which has reported the port without it. */
+START_TEST(the_only_gid_comes_during_set_up)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct rdma *rdma;
+
+    open_cables(1);
+    rdma = grid.fabric.hosts[host].rdma;
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(rdma, NULL), WEFT_OK);
+    rdma->ports[0].gid_lost_ns = 0;
+    open_flow(1, NULL, FABRIC_S);
+    while (grid.flows[0].out->lanes[0].conn->state < CONN_AUTH) {
+        grid_step_for(&grid, 1000);
+    }
+    grid_step_for(&grid, _i / 2 * 500);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    send_within(2 * FABRIC_S);
+}
+END_TEST
+
+/* ... or the port has another address, so that nothing shows that one is missing: it is waited for
+ * as long as for a neighbour. */
+START_TEST(the_facing_gid_comes_late)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct world_fault other = {
+        .kind = WORLD_FAULT_ADDR_ADD,
+        .host = host,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(10, 200, 1, 1), .prefix_len = 24}};
+    struct rdma *rdma;
+
+    open_cables(1);
+    rdma = grid.fabric.hosts[host].rdma;
+    grid_fault(&grid, &other);
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(rdma, NULL), WEFT_OK);
+    rdma->ports[0].gid_lost_ns = 0;
+    open_flow(1, NULL, FABRIC_S);
+    grid_step_for(&grid, _i / 2 * 100 * FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    send_within(2 * FABRIC_S);
+}
+END_TEST
+
+/* ... or for good: the limit ends the flow at both ends. */
+START_TEST(the_only_gid_goes_for_good_during_set_up)
+{
+    open_cables(1);
+    open_flow(1, NULL, FABRIC_S);
+    change_gid((uint32_t)_i, WORLD_FAULT_GID_DELETE);
+    ck_assert(grid_run_until_dead(&grid, 0, 7 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* ... and every packet of the cable is lost, while TCP takes the management network: neighbours do
+ * not answer at RTR, or probes are lost. The last is longer than an attempt. */
+START_TEST(the_cable_is_silent_for_a_while_during_set_up)
+{
+    static const weft_ns silent_ns[] = {FABRIC_MS / 50, 100 * FABRIC_MS, 2 * FABRIC_S};
+    struct world_fault silence = {.kind = WORLD_FAULT_LOSS,
+                                  .has_port = true,
+                                  .share_ppb = 1000000000,
+                                  .for_ns = silent_ns[_i % 3]};
+    struct flow_config config = {
+        .n_lanes = 1, .may_fail_over = true, .failover_ns = 5 * FABRIC_S};
+
+    open_cables(1);
+    config.conn.over_management = true;
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, _i / 3 * 30000);
+    grid_fault(&grid, &silence);
+    send_within(silence.for_ns + 3 * FABRIC_S);
+}
+END_TEST
+
+/* One of two cables carries nothing from some moment of the set-up on, though both of its ports are
+ * up: a stream that waits there is given up for another over the other cable. */
+START_TEST(a_twin_is_silent_during_set_up)
+{
+    static const enum world_fault_kind kinds[] = {WORLD_FAULT_LOSS, WORLD_FAULT_PAUSE};
+    struct world_fault silence = {.kind = kinds[_i % 2],
+                                  .host = (uint32_t)_i / 2 % 2,
+                                  .port = (uint32_t)_i / 4 % 2,
+                                  .has_port = true,
+                                  .share_ppb = 1000000000};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = 5 * FABRIC_S};
+
+    open_cables(2);
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, _i / 8 * 15000);
+    grid_fault(&grid, &silence);
+    send_within(15 * FABRIC_S);
+}
+END_TEST
+
+/* The MTU of a port falls at any moment of the set-up: what both ends agreed on may be too much at
+ * RTR, and the next attempt agrees on less. */
+START_TEST(the_mtu_falls_during_set_up)
+{
+    struct world_fault fault = {.kind = WORLD_FAULT_MTU,
+                                .host = (uint32_t)_i % 2,
+                                .has_port = true,
+                                .for_ns = 10 * FABRIC_MS,
+                                .size_bytes = 600};
+
+    open_cables(1);
+    open_flow(1, NULL, FABRIC_S);
+    grid_step_for(&grid, _i / 2 * 15000);
+    grid_fault(&grid, &fault);
+    send_within(5 * FABRIC_S);
+}
+END_TEST
+
+/* The only GID comes after the process has started, at a port that has another address. */
+START_TEST(the_only_gid_comes_late_beside_another)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct rdma *rdma;
+
+    open_cables(1);
+    rdma = grid.fabric.hosts[host].rdma;
+    add_another_address(host);
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(rdma, NULL), WEFT_OK);
+    rdma->ports[0].gid_lost_ns = 0;
+    open_flow(1, NULL, FABRIC_S);
+    grid_step_for(&grid, _i / 2 * 400 * FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    ck_assert(grid_run_until_up(&grid, 2 * FABRIC_S));
+    grid_close(&grid);
+}
+END_TEST
+
+/* A port that went down since an attempt began answers for whatever ends the attempt. */
+START_TEST(a_port_that_flapped_answers_for_a_failure)
+{
+    struct weft_error why = {0};
+    const struct conn *conn;
+    struct flow *flow;
+
+    open_cables(1);
+    grid_step_for(&grid, FABRIC_MS);
+    open_flow(1, NULL, FABRIC_S);
+    flow = grid.flows[0].out;
+    conn = flow->lanes[0].conn;
+    weft_fail(&why, WEFT_ERR_NOMEM, "create_qp", "no memory");
+    ck_assert(!suspects_wait_for_port(&flow->suspects, flow->rdma, conn, &why));
+    flow->suspects.flapped_ns = conn->started_ns - 1;
+    ck_assert(!suspects_wait_for_port(&flow->suspects, flow->rdma, conn, &why));
+    flow->suspects.flapped_ns = conn->started_ns;
+    ck_assert(suspects_wait_for_port(&flow->suspects, flow->rdma, conn, &why));
+    send_within(FABRIC_S);
+}
+END_TEST
+
+/* One of two cables carries nothing, and the other has no carrier for an instant of the set-up: the
+ * attempt that began without the other one does not dial the silent one for ever. */
+START_TEST(the_other_twin_flaps_during_set_up)
+{
+    struct world_fault silence = {.kind = WORLD_FAULT_LOSS,
+                                  .host = (uint32_t)_i % 2,
+                                  .port = (uint32_t)_i / 2 % 2,
+                                  .has_port = true,
+                                  .share_ppb = 1000000000};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = 5 * FABRIC_S};
+
+    grid_open(&grid,
+              &(struct fabric_config){
+                  .n_hosts = 2, .cables = twins, .n_cables = 2, .no_management = true});
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, _i / 4 % 5 * 30000);
+    grid_fault(&grid, &silence);
+    grid_step_for(&grid, _i / 20 * 100000);
+    grid_down(&grid, 0, 1, 1 - silence.port, 3000);
+    send_within(15 * FABRIC_S);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -168,6 +425,17 @@ int main(void)
     tcase_add_loop_test(tcase, the_only_port_goes_for_a_while_during_set_up, 0, 80);
     tcase_add_loop_test(tcase, a_relays_only_port_goes_for_a_while_during_set_up, 0, 40);
     tcase_add_loop_test(tcase, the_only_port_goes_for_good_during_set_up, 0, 3);
+    tcase_add_loop_test(tcase, the_only_gid_goes_for_a_while_during_set_up, 0, 240);
+    tcase_add_loop_test(tcase, the_only_gid_comes_during_set_up, 0, 80);
+    tcase_add_loop_test(tcase, a_twin_is_silent_during_set_up, 0, 160);
+    tcase_add_loop_test(tcase, the_other_twin_flaps_during_set_up, 0, 160);
+    tcase_add_loop_test(tcase, the_mtu_falls_during_set_up, 0, 80);
+    tcase_add_loop_test(tcase, the_only_gid_comes_late_beside_another, 0, 20);
+    tcase_add_loop_test(tcase, the_only_gid_goes_for_good_during_set_up, 0, 2);
+    tcase_add_loop_test(tcase, the_only_gid_comes_late, 0, 20);
+    tcase_add_loop_test(tcase, the_facing_gid_comes_late, 0, 20);
+    tcase_add_test(tcase, a_port_that_flapped_answers_for_a_failure);
+    tcase_add_loop_test(tcase, the_cable_is_silent_for_a_while_during_set_up, 0, 120);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

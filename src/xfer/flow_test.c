@@ -127,6 +127,42 @@ START_TEST(numbers_wrap)
 }
 END_TEST
 
+/* A sender connects once an epoch. Of two connections of one epoch the first counts, while the lane
+ * still waits for the connection before to stop and later, too. */
+START_TEST(a_second_connection_of_an_epoch_is_refused)
+{
+    struct flow_config config = {
+        .n_lanes = 1, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+    struct flow_purpose purpose = {
+        .kind = FLOW_DELIVER,
+        .to = 1,
+        .epoch = 1000000, /* the flow itself does not get that far */
+        .share = 65536,
+        .fragment_bytes = FLOW_FRAGMENT_BYTES,
+        .relay_buffers = 8};
+    struct conn *first, *second = NULL;
+
+    open_pair(false);
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    first = grid_forge(&grid, 0, 1, &purpose);
+    for (int i = 0; i < 20000 && (second == NULL || second->state < CONN_UP); i++) {
+        /* At once, or when the first is there. */
+        if (second == NULL && (_i == 0 || first->state == CONN_UP)) {
+            second = grid_forge(&grid, 0, 1, &purpose);
+        }
+        grid_step_for(&grid, 10000);
+        ck_assert_msg(first->state <= CONN_UP, "%s", first->error.message);
+    }
+    ck_assert_ptr_nonnull(second);
+    ck_assert_int_eq(second->state, CONN_FAILED);
+    conn_destroy(first);
+    conn_destroy(second);
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -136,6 +172,7 @@ int main(void)
     tcase_add_loop_test(tcase, messages_of_all_sizes_come_in_order, 0, 2);
     tcase_add_test(tcase, groups_are_matched_by_tag);
     tcase_add_loop_test(tcase, short_queues_will_do, 0, 7);
+    tcase_add_loop_test(tcase, a_second_connection_of_an_epoch_is_refused, 0, 2);
     tcase_add_loop_test(tcase, numbers_wrap, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

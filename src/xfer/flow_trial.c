@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "xfer/attempt.h"
 #include "xfer/flow_private.h"
 
 static weft_ns now_of(const struct flow *flow)
@@ -26,7 +27,7 @@ struct flow_lane *flow_lesser_lane(struct flow *flow)
 weft_ns flow_trial_at(const struct flow *flow)
 {
     const struct rdma_recovery *recovery = rdma_recovery(flow->config.conn.policy);
-    weft_ns pause = flow_doubled(FLOW_TRIAL_MIN_NS, flow->n_trials, FLOW_TRIAL_MAX_NS);
+    weft_ns pause = flow_doubled(TIMER_TRIAL_NS, flow->n_trials, TIMER_TRIAL_MAX_NS);
 
     if (recovery->attempts_max > 0 && flow->n_trials >= recovery->attempts_max) {
         return WEFT_NEVER;
@@ -50,24 +51,19 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
     weft_trace_event(env->trace, io_now(env), env->name, object, "trial",
                      "rails=%u of=%u failed=%u", lane->conn->n_rails, flow->n_rails_best,
                      flow->n_trials);
-    flow_fill_purpose(flow, lane, FLOW_TRIAL, config.purpose);
+    flow_fill_purpose(flow, lane, FLOW_TRIAL, lane->epoch, config.purpose);
     config.wants_answer = true;
     config.management_first = true;
     config.patience_ns = 0;
-    config.authenticate_ns =
-        FLOW_WAY_NS < config.authenticate_ns ? FLOW_WAY_NS : config.authenticate_ns;
+    attempt_lower(&config.authenticate_ns, TIMER_ADDRESS_NS);
     for (uint32_t r = 0; r < lane->conn->n_rails; r++) {
         const struct rdma_port *port = lane->conn->rails[r].port;
 
-        flow_exclude(&config, port->device_index, port->port);
+        suspects_exclude(&config, port->device_index, port->port);
     }
-    for (uint32_t i = 0; i < flow->n_suspects; i++) {
-        if (flow->suspects[i].is_down) {
-            flow_exclude(&config, flow->suspects[i].device, flow->suspects[i].port);
-        }
-    }
+    suspects_exclude_down(&flow->suspects, &config);
     for (uint32_t i = 0; i < flow->n_spared; i++) {
-        flow_exclude(&config, flow->spared[i].device, flow->spared[i].port);
+        suspects_exclude(&config, flow->spared[i].device, flow->spared[i].port);
     }
     flow->trial_ns = WEFT_NEVER;
     if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
@@ -86,15 +82,21 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
     for (uint32_t r = 0; r < flow->trial->n_rails; r++) {
         const struct rdma_port *port = flow->trial->rails[r].port;
 
-        for (uint32_t i = flow->n_suspects; i-- > 0;) {
-            if (flow->suspects[i].device == port->device_index &&
-                flow->suspects[i].port == port->port) {
-                flow_acquit(flow, i);
+        for (uint32_t i = flow->suspects.n; i-- > 0;) {
+            if (flow->suspects.list[i].device == port->device_index &&
+                flow->suspects.list[i].port == port->port) {
+                suspects_acquit(&flow->suspects, i);
             }
         }
     }
     flow->n_trials = 0;
     flow->n_spared = 0;
+    if (flow->config.conn.policy == RDMA_POLICY_WEFT) {
+        lane->must_return = true;
+        lane->retry_ns = now_of(flow);
+        io_task_wake(&lane->conn->task);
+        return;
+    }
     weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
     flow_lane_fail(flow, lane, &why);
 }
@@ -121,13 +123,13 @@ static void note_unrecovered(struct flow *flow)
 static void note_failed(struct flow *flow)
 {
     const struct conn *trial = flow->trial;
-    const struct rdma_port *port = flow_blamed(flow, trial, &trial->error);
+    const struct rdma_port *port = suspects_blamed(flow->rdma, trial, &trial->error);
 
     if (trial->n_rails > 1 && port != NULL &&
         flow->n_spared < WEFT_LENGTH(flow->spared)) {
-        flow_suspect(flow, port->device_index, port->port, false);
+        suspects_add(&flow->suspects, port->device_index, port->port, false);
         flow->spared[flow->n_spared++] =
-            (struct flow_suspect){.device = port->device_index, .port = port->port};
+            (struct suspect){.device = port->device_index, .port = port->port};
         flow->trial_ns = now_of(flow);
         return;
     }

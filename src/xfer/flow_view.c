@@ -53,6 +53,13 @@ void flow_describe(const struct flow *flow, const char *indent, struct weft_text
         }
         if (lane->state == FLOW_LANE_UP) {
             describe_rails(lane->conn, out);
+            if (xfer_dropped(lane->xfer) != 0) {
+                weft_text_add(out, ", without rails %#x", xfer_dropped(lane->xfer));
+            }
+            if (lane->next != NULL) {
+                weft_text_add(out, ", its replacement is at %s",
+                              conn_state_name(lane->next->state));
+            }
         }
         weft_text_add(out, "\n");
     }

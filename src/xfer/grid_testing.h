@@ -6,8 +6,10 @@
 #include "xfer/fabric_testing.h"
 #include "xfer/flow.h"
 #include "xfer/relay.h"
+#include "xfer/wire.h"
 
 #define GRID_FLOWS_MAX 64
+#define GRID_MIXED_MAX 1000000
 #define GRID_SLOTS 8 /* messages under way per flow and end */
 
 /* Messages of one flow. */
@@ -59,15 +61,32 @@ uint32_t grid_flow(struct grid *grid, uint32_t from, uint32_t to,
 uint32_t grid_route(struct grid *grid, uint32_t from, uint32_t to, uint32_t n_via,
                     const uint32_t *via, uint32_t relay_buffers);
 void grid_send(struct grid *grid, uint32_t flow, const struct grid_traffic *traffic);
+/* Sends over every flow; the receives of the second have four buffers each. */
+void grid_send_all(struct grid *grid, uint32_t n_messages,
+                   size_t (*size_of)(uint32_t number), size_t max_bytes);
+/* Sizes of messages, none to some fragments, up to GRID_MIXED_MAX. */
+size_t grid_mixed(uint32_t number);
 /* Sends and receives what is possible now. */
 void grid_pump(struct grid_flow *flow);
 void grid_free_traffic(struct grid *grid, struct grid_flow *flow);
 /* Steps until every flow's messages have come or `for_ns` passed; true if they have. */
 bool grid_run(struct grid *grid, weft_ns for_ns);
 bool grid_run_until_up(struct grid *grid, weft_ns for_ns);
+/* Steps until the first lane of every flow has `n` rails at both ends or `for_ns` passed; true if
+ * they have. */
+bool grid_run_until_rails(struct grid *grid, uint32_t n, weft_ns for_ns);
 /* Steps until some flow is dead or `for_ns` passed. */
 bool grid_run_until_dead(struct grid *grid, uint32_t flow, weft_ns for_ns);
 void grid_step_for(struct grid *grid, weft_ns for_ns);
+/* Connects by hand from host `from` to a flow or relay on host `to`, to do what a flow never does.
+ * The caller destroys the connection before grid_close(). */
+struct conn *grid_forge(struct grid *grid, uint32_t from, uint32_t to,
+                        const struct flow_purpose *purpose);
+/* Rails of a flow's first lane, at one end; 0: it has no connection. */
+uint32_t grid_n_rails(const struct grid *grid, uint32_t flow, bool is_sender);
+/* Counters of one end of a flow. */
+struct flow_counters grid_counters(const struct grid *grid, uint32_t flow,
+                                   bool is_sender);
 /* A cable or port event by hand. */
 void grid_fault(struct grid *grid, const struct world_fault *fault);
 /* The index of a host's port that leads to `to`, the nth. */

@@ -181,6 +181,26 @@ void grid_send(struct grid *grid, uint32_t index, const struct grid_traffic *tra
         WEFT_OK);
 }
 
+void grid_send_all(struct grid *grid, uint32_t n_messages,
+                   size_t (*size)(uint32_t number), size_t max_bytes)
+{
+    for (uint32_t i = 0; i < grid->n_flows; i++) {
+        grid_send(grid, i,
+                  &(struct grid_traffic){.n_messages = n_messages,
+                                         .n_group = i == 1 ? 4 : 1,
+                                         .size_of = size,
+                                         .max_bytes = max_bytes});
+    }
+}
+
+size_t grid_mixed(uint32_t number)
+{
+    static const size_t sizes[] = {0,    7,      65536, 131073, GRID_MIXED_MAX,
+                                   4096, 300000, 1,     32768,  32769};
+
+    return sizes[number % WEFT_LENGTH(sizes)];
+}
+
 void grid_free_traffic(struct grid *grid, struct grid_flow *flow)
 {
     struct grid_traffic *t = &flow->traffic;

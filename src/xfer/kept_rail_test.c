@@ -42,21 +42,6 @@ static void move_data(void)
     grid_free_traffic(&grid, &grid.flows[0]);
 }
 
-static struct flow_counters counters(void)
-{
-    struct flow_counters counters;
-
-    flow_counters(grid.flows[0].out, &counters);
-    return counters;
-}
-
-static uint32_t n_rails(void)
-{
-    const struct conn *conn = flow_lane_conn(grid.flows[0].out, 0);
-
-    return conn == NULL ? 0 : conn->n_rails;
-}
-
 static void change_address(uint32_t host, enum world_fault_kind kind, uint8_t third)
 {
     grid_fault(&grid,
@@ -98,15 +83,15 @@ static int64_t told(const char *name)
 START_TEST(a_rail_comes_back_as_it_was)
 {
     open_flow(RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
-    ck_assert_uint_eq(n_rails(), 2);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 2);
     grid_down(&grid, 0, 1, 0, 100 * FABRIC_MS);
     grid_step_for(&grid, 180 * FABRIC_MS);
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     move_data();
     grid_step_for(&grid, 100 * FABRIC_MS);
-    ck_assert_uint_eq(n_rails(), 2);
-    ck_assert_uint_eq(counters().returns, 1);
-    ck_assert_uint_eq(counters().failovers, 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 2);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, 1);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).failovers, 1);
     ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
     move_data();
     grid_close(&grid);
@@ -124,7 +109,7 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
     open_flow(is_weft ? RDMA_POLICY_WEFT : RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
     flap_and_move(host, is_taken);
     grid_step_for(&grid, STEP_NS);
-    ck_assert_uint_eq(n_rails(), is_weft ? 2 : 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), is_weft ? 2 : 1);
     ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
     move_data();
     if (!is_weft) {
@@ -140,10 +125,10 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
         ck_assert_str_eq(weft_error_value(why, "local_gid")->text, "192.168.101.1");
         ck_assert_str_eq(weft_error_value(why, "remote_gid")->text, "192.168.101.2");
         grid_step_for(&grid, 120 * FABRIC_S);
-        ck_assert_uint_eq(n_rails(), 1);
+        ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
         move_data();
     }
-    ck_assert_uint_eq(counters().returns, is_weft ? 1 : 0);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, is_weft ? 1 : 0);
     grid_close(&grid);
 }
 END_TEST
@@ -156,9 +141,9 @@ START_TEST(a_cable_that_is_away_costs_attempts)
     open_flow(RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
     grid_down(&grid, 0, 1, 0, is_back_in_time ? 10 * FABRIC_S : 30 * FABRIC_S);
     grid_step_for(&grid, 11 * FABRIC_S);
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     grid_step_for(&grid, 60 * FABRIC_S);
-    ck_assert_uint_eq(n_rails(), is_back_in_time ? 2 : 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), is_back_in_time ? 2 : 1);
     ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
     move_data();
     grid_close(&grid);

@@ -38,31 +38,6 @@ static void send_all(void)
                   .n_messages = 60, .n_group = 1, .size_of = mixed, .max_bytes = 300000});
 }
 
-static struct flow_counters counters(void)
-{
-    struct flow_counters counters;
-
-    flow_counters(grid.flows[0].out, &counters);
-    return counters;
-}
-
-static uint32_t n_rails(void)
-{
-    const struct conn *conn = flow_lane_conn(grid.flows[0].out, 0);
-
-    return conn == NULL ? 0 : conn->n_rails;
-}
-
-static bool run_until_rails(uint32_t n, weft_ns for_ns)
-{
-    weft_ns until = fabric_now(&grid.fabric) + for_ns;
-
-    while (n_rails() != n && fabric_now(&grid.fabric) < until) {
-        grid_step_for(&grid, FABRIC_MS);
-    }
-    return n_rails() == n;
-}
-
 /* Carrier stays, frames vanish. */
 static void black_hole(uint32_t nth, weft_ns for_ns)
 {
@@ -89,17 +64,17 @@ START_TEST(a_rail_without_carrier_at_set_up_joins)
     grid_step_for(&grid, FABRIC_MS / 10);
     open_flow();
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     if (down == FOR_GOOD) {
         grid_step_for(&grid, 120 * FABRIC_S);
-        ck_assert_uint_eq(counters().epochs, 1);
-        ck_assert_uint_eq(n_rails(), 1);
+        ck_assert_uint_eq(grid_counters(&grid, 0, true).epochs, 1);
+        ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     } else {
         weft_ns by = down > FABRIC_S ? down + 50 * FABRIC_MS : 1100 * FABRIC_MS;
 
-        ck_assert(run_until_rails(2, by - fabric_now(&grid.fabric)));
-        ck_assert_uint_eq(counters().returns, 1);
-        ck_assert_uint_eq(counters().failovers, 0);
+        ck_assert(grid_run_until_rails(&grid, 2, by - fabric_now(&grid.fabric)));
+        ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, 1);
+        ck_assert_uint_eq(grid_counters(&grid, 0, true).failovers, 0);
     }
     ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
     send_all();
@@ -127,11 +102,11 @@ START_TEST(each_of_two_rails_comes_back_by_itself)
     grid_step_for(&grid, FABRIC_MS / 10);
     open_flow();
     ck_assert(grid_run_until_up(&grid, 5 * FABRIC_S));
-    ck_assert_uint_eq(n_rails(), 1);
-    ck_assert(run_until_rails(2, 12 * FABRIC_S));
-    ck_assert_uint_eq(counters().returns, 1);
-    ck_assert(run_until_rails(3, 100 * FABRIC_S));
-    ck_assert_uint_eq(counters().returns, 2);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
+    ck_assert(grid_run_until_rails(&grid, 2, 12 * FABRIC_S));
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, 1);
+    ck_assert(grid_run_until_rails(&grid, 3, 100 * FABRIC_S));
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, 2);
     send_all();
     ck_assert(grid_run(&grid, 5 * FABRIC_S));
     grid_close(&grid);
@@ -183,18 +158,19 @@ START_TEST(a_rail_without_address_at_set_up_joins)
     grid_step_for(&grid, FABRIC_MS);
     open_flow();
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     grid_step_for(&grid, 10 * FABRIC_S);
-    ck_assert_uint_eq(counters().epochs, 1); /* not waited for, nor tried */
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).epochs,
+                      1); /* not waited for, nor tried */
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     for (uint32_t host = 0; host < 2; host++) {
         if (is_late[host]) {
             address(host, WORLD_FAULT_ADDR_ADD, &ips[host]);
         }
     }
-    ck_assert(run_until_rails(2, _i == 2 ? 3 * FABRIC_S : 50 * FABRIC_MS));
-    ck_assert_uint_eq(counters().returns, 1);
-    ck_assert_uint_eq(counters().failovers, 0);
+    ck_assert(grid_run_until_rails(&grid, 2, _i == 2 ? 3 * FABRIC_S : 50 * FABRIC_MS));
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).returns, 1);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).failovers, 0);
     ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
     send_all();
     ck_assert(grid_run(&grid, 5 * FABRIC_S));
@@ -217,8 +193,8 @@ START_TEST(an_address_of_elsewhere_is_no_rail)
     ip.bytes[12] = 77;
     address((uint32_t)_i, WORLD_FAULT_ADDR_ADD, &ip);
     grid_step_for(&grid, 60 * FABRIC_S);
-    ck_assert_uint_eq(counters().epochs, 1);
-    ck_assert_uint_eq(n_rails(), 1);
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).epochs, 1);
+    ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     send_all();
     ck_assert(grid_run(&grid, 5 * FABRIC_S));
     grid_close(&grid);

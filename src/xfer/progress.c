@@ -38,7 +38,7 @@ weft_status xfer_replenish(struct xfer *xfer, uint32_t n_missing_min)
         uint32_t n_missing = xfer->rq_depth - xfer->lanes[q].rq_posted;
         weft_status status = WEFT_OK;
 
-        if (n_missing > 0 && n_missing >= n_missing_min) {
+        if (n_missing > 0 && n_missing >= n_missing_min && !xfer_is_dropped(xfer, q)) {
             status = post_receives(xfer, q, n_missing);
         }
         if (status != WEFT_OK) {
@@ -84,9 +84,20 @@ static weft_status take_receive(struct xfer *xfer, uint32_t q, const struct ibv_
         }
         break;
     case XFER_IMM_NOTICE:
-        if (xfer->conn->is_connector && q == 0 && wc->byte_len == 0) {
+        if (xfer->conn->is_connector && xfer_is_control(xfer, q) && wc->byte_len == 0) {
             xfer->notice = imm.number;
             xfer->has_notice = true;
+            return WEFT_OK;
+        }
+        break;
+    case XFER_IMM_RAIL:
+        if (wc->byte_len == 0) {
+            return xfer_take_rail(xfer, q, &imm);
+        }
+        break;
+    case XFER_IMM_HANDOVER:
+        if (!xfer->conn->is_connector && wc->byte_len == 0) {
+            xfer->is_handed_over = true;
             return WEFT_OK;
         }
         break;
@@ -97,16 +108,21 @@ static weft_status take_receive(struct xfer *xfer, uint32_t q, const struct ibv_
                               xfer_network_order(wc->imm_data));
 }
 
-/* Notices overtake each other until one fits, and beats are sent when nothing else is. */
+/* Notices overtake each other until one fits, beats are sent when nothing else is, and what is said
+ * about rails when a port changed. */
 bool xfer_is_by_the_clock(const struct ibv_wc *wc)
 {
     uint64_t kind = wc->wr_id >> 56;
+    enum xfer_imm_kind received;
 
     if (wc->wr_id != CONN_WR_RECV) {
-        return kind == XFER_WR_NOTICE || kind == XFER_WR_BEAT;
+        return kind == XFER_WR_NOTICE || kind == XFER_WR_BEAT || kind == XFER_WR_RAIL ||
+               kind == XFER_WR_HANDOVER;
     }
+    received = xfer_imm_decode(xfer_network_order(wc->imm_data)).kind;
     return wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
-           xfer_imm_decode(xfer_network_order(wc->imm_data)).kind == XFER_IMM_NOTICE;
+           (received == XFER_IMM_NOTICE || received == XFER_IMM_RAIL ||
+            received == XFER_IMM_HANDOVER);
 }
 
 static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
@@ -114,7 +130,7 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     struct xfer_lane *lane = &xfer->lanes[q];
     uint32_t number = (uint32_t)wr_id;
     struct xfer_request *request =
-        &xfer->requests[(uint16_t)(wr_id >> 32) % XFER_REQUESTS_MAX];
+        &xfer->requests[(uint32_t)(wr_id >> 32) % XFER_REQUESTS_MAX];
 
     if (number - lane->n_retired >= lane->n_posted - lane->n_retired) {
         return xfer_fail_protocol(xfer, q, "completion %#llx of nothing that is posted",
@@ -123,13 +139,13 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     /* A queue's work requests complete in order: this one and all before it. */
     lane->n_retired = number + 1;
     if (wr_id >> 56 == XFER_WR_LAST) {
-        weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
-        request->is_done = --request->as.send.n_pending == 0;
-        xfer->n_done += request->is_done;
+        xfer_part_done(xfer, request, (uint32_t)(wr_id >> 40) % CONN_QPS_MAX);
     } else if (wr_id >> 56 == XFER_WR_BEAT) {
         lane->has_beat = false;
     } else if (wr_id >> 56 == XFER_WR_NOTICE) {
         xfer->notice_on_its_way = false;
+    } else if (wr_id >> 56 == XFER_WR_HANDOVER) {
+        xfer->handover_is_done = true;
     } else if (wr_id >> 56 == XFER_WR_FLUSH) {
         weft_check(request->kind == XFER_FLUSH && request->as.flush.n_pending > 0);
         request->is_done = --request->as.flush.n_pending == 0;
@@ -161,7 +177,7 @@ static weft_status take(struct xfer *xfer, uint32_t rail, const struct ibv_wc *w
         return xfer_fail_protocol(
             xfer, rail, "completion of queue pair %u, which is not ours", wc->qp_num);
     }
-    if (wc->status != IBV_WC_SUCCESS && xfer->is_draining) {
+    if (wc->status != IBV_WC_SUCCESS && (xfer->is_draining || xfer_is_dropped(xfer, q))) {
         xfer->n_marks -= wc->wr_id != CONN_WR_RECV && wc->wr_id >> 56 == XFER_WR_MARK;
         return WEFT_OK;
     }
@@ -245,6 +261,9 @@ weft_status xfer_progress(struct xfer *xfer)
     }
     if (status == WEFT_OK && xfer->has_flushed) {
         status = xfer_fail_completion(xfer, xfer->flush_lane, &xfer->flush_wc);
+    }
+    if (status == WEFT_OK) {
+        status = xfer_rails_progress(xfer);
     }
     if (status == WEFT_OK) {
         status = xfer_replenish(xfer, xfer->rq_batch);

@@ -8,6 +8,7 @@
 
 #define PURPOSE_MAGIC UINT32_C(0x57464c4f) /* "WFLO" */
 #define ANSWER_MAGIC UINT32_C(0x57464c41)  /* "WFLA" */
+#define FINAL_MAGIC UINT32_C(0x57464c46)   /* "WFLF" */
 #define VERSION 1
 #define FRAGMENT_BYTES_MAX (UINT32_C(1) << 20)
 
@@ -55,9 +56,10 @@ bool flow_purpose_decode(const uint8_t bytes[CONN_PURPOSE_BYTES],
     uint32_t kind = wire_get_u8(&reader);
 
     memset(out, 0, sizeof(*out));
-    out->kind = kind == FLOW_FORWARD ? FLOW_FORWARD
-                : kind == FLOW_TRIAL ? FLOW_TRIAL
-                                     : FLOW_DELIVER;
+    out->kind = kind == FLOW_FORWARD   ? FLOW_FORWARD
+                : kind == FLOW_TRIAL   ? FLOW_TRIAL
+                : kind == FLOW_REPLACE ? FLOW_REPLACE
+                                       : FLOW_DELIVER;
     out->lane = wire_get_u8(&reader);
     out->n_hops = wire_get_u8(&reader);
     out->from = wire_get_u32(&reader);
@@ -94,4 +96,34 @@ bool flow_answer_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_ans
     out->epoch = wire_get_u32(&reader);
     out->base = wire_get_u32(&reader);
     return magic == ANSWER_MAGIC && out->base <= XFER_MESSAGE_MASK && is_padding(&reader);
+}
+
+void flow_final_encode(const struct flow_final *final, uint8_t out[CONN_PURPOSE_BYTES])
+{
+    struct wire_writer writer = wire_writer_init(out, CONN_PURPOSE_BYTES);
+
+    memset(out, 0, CONN_PURPOSE_BYTES);
+    wire_put_u32(&writer, FINAL_MAGIC);
+    wire_put_u32(&writer, final->is_sender ? 1 : 0);
+    wire_put_u32(&writer, final->base & XFER_MESSAGE_MASK);
+    for (uint32_t i = 0; i < sizeof(final->complete); i++) {
+        wire_put_u8(&writer, final->complete[i]);
+    }
+}
+
+bool flow_final_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_final *out)
+{
+    struct wire_reader reader = wire_reader_init(bytes, CONN_PURPOSE_BYTES);
+    uint32_t magic = wire_get_u32(&reader);
+    uint32_t end = wire_get_u32(&reader);
+    bool any = false;
+
+    out->is_sender = end == 1;
+    out->base = wire_get_u32(&reader);
+    for (uint32_t i = 0; i < sizeof(out->complete); i++) {
+        out->complete[i] = wire_get_u8(&reader);
+        any = any || out->complete[i] != 0;
+    }
+    return magic == FINAL_MAGIC && end <= 1 && out->base <= XFER_MESSAGE_MASK &&
+           !(out->is_sender && (any || out->base != 0)) && is_padding(&reader);
 }

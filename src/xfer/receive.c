@@ -9,8 +9,10 @@
 /* Whether every QP has a receive for each immediate that n more buffers may bring. */
 static bool has_credits(const struct xfer *xfer, uint32_t n)
 {
-    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
-        if (xfer->lanes[q].rq_posted < xfer->n_granted + n) {
+    uint32_t n_extra = xfer->rails.n_extra * xfer->rails.extra;
+
+    for (uint32_t i = 0; i < xfer->n_live; i++) {
+        if (xfer->lanes[xfer->live[i]].rq_posted < xfer->n_granted + n_extra + n) {
             return false;
         }
     }
@@ -20,7 +22,7 @@ static bool has_credits(const struct xfer *xfer, uint32_t n)
 /* Whether the slot's previous CTS has left its place in the window's mirror for good. */
 static bool is_retired(const struct xfer *xfer, uint32_t slot)
 {
-    const struct xfer_lane *lane = &xfer->lanes[0];
+    const struct xfer_lane *lane = &xfer->lanes[xfer->control];
     uint32_t age = lane->n_posted - (xfer->cts_wr[slot] - 1);
 
     return xfer->cts_wr[slot] == 0 || age > lane->n_posted - lane->n_retired;
@@ -64,15 +66,15 @@ static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *co
 }
 
 /* Writes the group's entries into the sender's ring. They are built at the same offset of this
- * end's window, which nobody else uses, so that a retransmission reads the same bytes. QP 0
+ * end's window, which nobody else uses, so that a retransmission reads the same bytes. One QP
  * carries every CTS: they arrive in order. */
-static weft_status send_cts(struct xfer *xfer, uint32_t slot, uint32_t n)
+weft_status xfer_send_cts(struct xfer *xfer, uint32_t group, uint32_t n)
 {
     struct conn *conn = xfer->conn;
-    const struct conn_rail *rail = &conn->rails[0];
+    uint32_t q = xfer->control, slot = group % XFER_SLOTS;
+    const struct conn_rail *rail = &conn->rails[q % conn->n_rails];
     size_t offset = (size_t)slot * XFER_MULTI_MAX * XFER_CTS_BYTES;
-    struct xfer_imm imm = {
-        .kind = XFER_IMM_CTS, .slot = slot, .n = n, .group = xfer->next_group};
+    struct xfer_imm imm = {.kind = XFER_IMM_CTS, .slot = slot, .n = n, .group = group};
     struct ibv_sge sge = {.addr = (uintptr_t)conn->window + offset,
                           .length = n * XFER_CTS_BYTES,
                           .lkey = rail->window_mr.lkey};
@@ -82,14 +84,13 @@ static weft_status send_cts(struct xfer *xfer, uint32_t slot, uint32_t n)
                              .imm_data = xfer_network_order(xfer_imm_encode(&imm))};
     unsigned flags;
 
-    xfer->cts_wr[slot] = xfer->lanes[0].n_posted + 1;
-    wr.wr_id =
-        xfer_wr_id(xfer, 0, XFER_WR_CTS, slot,
-                   xfer->next_group % CTS_SIGNAL_EVERY == CTS_SIGNAL_EVERY - 1, &flags);
+    xfer->cts_wr[slot] = xfer->lanes[q].n_posted + 1;
+    wr.wr_id = xfer_wr_id(xfer, q, XFER_WR_CTS, slot,
+                          group % CTS_SIGNAL_EVERY == CTS_SIGNAL_EVERY - 1, &flags);
     wr.send_flags = flags | (sge.length <= conn->max_inline_bytes ? IBV_SEND_INLINE : 0);
     wr.wr.rdma.remote_addr = rail->remote_window + offset;
     wr.wr.rdma.rkey = rail->remote_rkey;
-    return xfer_post(xfer, 0, &wr);
+    return xfer_post(xfer, q, &wr);
 }
 
 static weft_status check_sizes(uint32_t n, const size_t *sizes)
@@ -125,8 +126,9 @@ weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
     if (status != WEFT_OK || xfer->error.status != WEFT_OK) {
         return status != WEFT_OK ? status : xfer->error.status;
     }
-    if (xfer->slots[slot] != NULL || xfer->n_free == 0 || xfer_sq_free(xfer, 0) == 0 ||
-        !is_retired(xfer, slot) || has_all_open(xfer)) {
+    if (xfer->slots[slot] != NULL || xfer->n_free == 0 ||
+        xfer_sq_free(xfer, xfer->control) == 0 || !is_retired(xfer, slot) ||
+        has_all_open(xfer) || !xfer_may_grant(xfer)) {
         return WEFT_AGAIN;
     }
     if (!has_credits(xfer, n)) {
@@ -139,8 +141,9 @@ weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
     request->as.recv.slot = slot;
     request->as.recv.n = n;
     request->as.recv.n_missing = n;
+    request->as.recv.group = xfer->next_group;
     for (uint32_t i = 0; i < n; i++) {
-        request->as.recv.buffers[i].size = sizes[i];
+        request->as.recv.buffers[i] = (struct xfer_buffer){.size = sizes[i]};
     }
     write_entries(xfer, slot, n, data, sizes, tags, memories, hints,
                   xfer->conn->window + (size_t)slot * XFER_MULTI_MAX * XFER_CTS_BYTES);
@@ -148,8 +151,8 @@ weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
     xfer->n_granted += n;
     xfer->counters.cts_sent += n;
     *out = request;
-    status = send_cts(xfer, slot, n);
-    xfer->next_group++;
+    status = xfer_send_cts(xfer, xfer->next_group++, n);
+    xfer->rails.next_cts = xfer->next_group;
     return status;
 }
 
@@ -161,7 +164,7 @@ static weft_status add_part(struct xfer *xfer, uint32_t q, const struct xfer_imm
 {
     uint64_t part = (uint64_t)imm->n_full * xfer->conn->max_msg_bytes + n_bytes;
 
-    if (buffer->is_done || (buffer->parts >> q & 1) != 0) {
+    if (buffer->is_done || ((buffer->parts >> q & 1) != 0 && xfer->rails.dropped == 0)) {
         return xfer_fail_protocol(xfer, q, "slot %u, buffer %u: this part came before",
                                   imm->slot, imm->index);
     }
@@ -176,6 +179,7 @@ static weft_status add_part(struct xfer *xfer, uint32_t q, const struct xfer_imm
             (unsigned long long)buffer->size);
     }
     buffer->parts |= 1u << q;
+    buffer->n_in++;
     buffer->n_parts = imm->n_parts;
     buffer->n_bytes += part;
     return WEFT_OK;
@@ -202,12 +206,15 @@ weft_status xfer_take_data(struct xfer *xfer, uint32_t q, const struct xfer_imm 
     }
     buffer = &request->as.recv.buffers[imm->index];
     status = add_part(xfer, q, imm, n_bytes, buffer);
-    if (status != WEFT_OK ||
-        (uint32_t)__builtin_popcount(buffer->parts) < buffer->n_parts) {
+    if (status != WEFT_OK || buffer->n_in < buffer->n_parts) {
         return status;
     }
     buffer->is_done = true;
     xfer->n_granted--;
+    if (xfer->rails.n_extra > 0 &&
+        (int32_t)(request->as.recv.group - xfer->rails.extra_group) < 0) {
+        xfer->rails.n_extra--;
+    }
     xfer->counters.messages_received++;
     xfer->counters.bytes_received += buffer->n_bytes;
     request->as.recv.n_missing--;
@@ -243,26 +250,19 @@ weft_status xfer_notify(struct xfer *xfer, uint32_t number)
 /* One at a time, so that a burst of them becomes one. */
 weft_status xfer_pump_notice(struct xfer *xfer)
 {
-    const struct conn_rail *rail = &xfer->conn->rails[0];
+    uint32_t q = xfer->control;
     struct xfer_imm imm = {.kind = XFER_IMM_NOTICE, .number = xfer->notice};
-    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                             .imm_data = xfer_network_order(xfer_imm_encode(&imm))};
-    unsigned flags;
 
     if (xfer->error.status != WEFT_OK) {
         return xfer->error.status;
     }
     if (xfer->conn->is_connector || !xfer->has_notice || xfer->notice_on_its_way ||
-        xfer_sq_free(xfer, 0) == 0) {
+        xfer_sq_free(xfer, q) == 0 || !xfer_may_grant(xfer)) {
         return WEFT_OK;
     }
     xfer->has_notice = false;
     xfer->notice_on_its_way = true;
-    wr.wr_id = xfer_wr_id(xfer, 0, XFER_WR_NOTICE, 0, true, &flags);
-    wr.send_flags = flags;
-    wr.wr.rdma.remote_addr = rail->remote_window;
-    wr.wr.rdma.rkey = rail->remote_rkey;
-    return xfer_post(xfer, 0, &wr);
+    return xfer_post_imm(xfer, q, XFER_WR_NOTICE, &imm);
 }
 
 bool xfer_notice(const struct xfer *xfer, uint32_t *out)
@@ -272,11 +272,6 @@ bool xfer_notice(const struct xfer *xfer, uint32_t *out)
 }
 
 /* ---- flush ---- */
-
-/* Eight bytes that are zero in every clear-to-send entry, at both ends: reading the peer's onto
- * this end's changes nothing, and needs no memory of its own. */
-#define FLUSH_OFFSET 48
-#define FLUSH_BYTES 8
 
 /* Each rail's NIC reads a GPU's memory, which pushes before it what the NIC wrote there: PCIe lets
  * no read pass a write of the same function. A WRITE of those bytes makes it do so. For the host
@@ -291,6 +286,9 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
     if (xfer->error.status != WEFT_OK || n_bytes == 0) {
         return xfer->error.status;
     }
+    if (xfer->rails.dropped != 0) {
+        return WEFT_AGAIN; /* the connection that takes the place of this one does it */
+    }
     for (uint32_t q = 0; q < conn->n_rails; q++) {
         if (xfer_sq_free(xfer, q) == 0) {
             return WEFT_AGAIN;
@@ -304,8 +302,8 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
     *out = request;
     for (uint32_t q = 0; q < conn->n_rails; q++) {
         const struct conn_rail *rail = &conn->rails[q];
-        struct ibv_sge sge = {.addr = (uintptr_t)conn->window + FLUSH_OFFSET,
-                              .length = FLUSH_BYTES,
+        struct ibv_sge sge = {.addr = (uintptr_t)conn->window + XFER_FLUSH_OFFSET,
+                              .length = XFER_FLUSH_BYTES,
                               .lkey = rail->window_mr.lkey};
         struct ibv_send_wr wr = {
             .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
@@ -313,13 +311,14 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
 
         if (memory != NULL && memory->is_gpu) {
             sge.addr = (uintptr_t)data;
-            sge.length = n_bytes < FLUSH_BYTES ? (uint32_t)n_bytes : FLUSH_BYTES;
+            sge.length =
+                n_bytes < XFER_FLUSH_BYTES ? (uint32_t)n_bytes : XFER_FLUSH_BYTES;
             sge.lkey = memory->mrs[rail->port->device_index].lkey;
             wr.opcode = IBV_WR_RDMA_WRITE;
         }
         wr.wr_id = xfer_wr_id(xfer, q, XFER_WR_FLUSH, request->index, true, &flags);
         wr.send_flags = flags;
-        wr.wr.rdma.remote_addr = rail->remote_window + FLUSH_OFFSET;
+        wr.wr.rdma.remote_addr = rail->remote_window + XFER_FLUSH_OFFSET;
         wr.wr.rdma.rkey = rail->remote_rkey;
         if (xfer_post(xfer, q, &wr) != WEFT_OK) {
             break;

@@ -17,6 +17,7 @@ struct relay {
     struct io_task *task;     /* Not owned. */
     struct relay_lane *lanes; /* Owned, the newest first */
     bool is_closing;
+    struct suspects suspects;
     struct relay_trouble {
         struct weft_error why; /* status WEFT_OK: none */
         uint32_t member, from, to;
@@ -45,102 +46,6 @@ weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
     }
     *out = relay;
     return WEFT_OK;
-}
-
-/* ---- admission ---- */
-
-/* "relay.memory.3": which member refuses, and why. */
-static void refuse(struct relay *relay, struct relay_lane *lane, weft_status status,
-                   const char *reason, uint32_t member)
-{
-    char phase[24];
-
-    weft_format(phase, sizeof(phase), "relay.%s.%u", reason, member);
-    weft_fail(&lane->error, status, phase, "from rank %u to %u: %s", lane->purpose.from,
-              lane->purpose.to, reason);
-    relay->counters.refused++;
-    relay_lane_fail(lane);
-}
-
-/* The way of a lane that fails is free for its next epoch at once. */
-static void replace(struct relay *relay, const struct relay_lane *lane)
-{
-    for (struct relay_lane *old = relay->lanes; old != NULL; old = old->next) {
-        if (old != lane && old->state < RELAY_LANE_CLOSING &&
-            old->purpose.from == lane->purpose.from &&
-            old->purpose.to == lane->purpose.to &&
-            old->purpose.lane == lane->purpose.lane &&
-            old->purpose.epoch < lane->purpose.epoch) {
-            weft_fail(&old->error, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
-            relay_lane_fail(old);
-        }
-    }
-}
-
-static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
-{
-    const struct flow_purpose *purpose = &lane->purpose;
-    uint32_t member = purpose->n_hops > 0 ? purpose->hops[0] : purpose->to;
-    const uint8_t *handle = relay->config.handle_of(relay->config.context, member);
-    uint64_t memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
-
-    replace(relay, lane);
-    if (relay->config.names_all && purpose->n_hops == 0) {
-        refuse(relay, lane, WEFT_ERR_ROUTE, "host", self);
-    } else if (relay->counters.lanes > relay->config.lanes_max) {
-        refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self);
-    } else if (memory > relay->config.memory_max - relay->counters.memory) {
-        refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self);
-    } else if (handle == NULL) {
-        refuse(relay, lane, WEFT_ERR_ROUTE, "host", member);
-    } else {
-        lane->member = member;
-        lane->memory = memory;
-        relay->counters.memory += memory;
-        if (relay->counters.memory > relay->counters.memory_peak) {
-            relay->counters.memory_peak = relay->counters.memory;
-        }
-        relay_lane_start(lane, relay->rdma, &relay->config, handle);
-    }
-}
-
-bool relay_accept(struct relay *relay, struct conn *conn)
-{
-    struct flow_purpose purpose;
-    struct relay_lane *lane;
-
-    if (!flow_purpose_decode(conn->peer.purpose, &purpose) ||
-        purpose.kind != FLOW_FORWARD) {
-        return false;
-    }
-    lane = weft_calloc(1, sizeof(*lane));
-    lane->in = conn;
-    lane->purpose = purpose;
-    lane->n_slots =
-        purpose.relay_buffers < XFER_SLOTS ? purpose.relay_buffers : XFER_SLOTS;
-    lane->next = relay->lanes;
-    relay->lanes = lane;
-    relay->counters.lanes++;
-    if (relay->counters.lanes > relay->counters.lanes_peak) {
-        relay->counters.lanes_peak = relay->counters.lanes;
-    }
-    if (relay->is_closing) {
-        refuse(relay, lane, WEFT_ERR_CLOSED, "closing", relay->config.member);
-    } else {
-        admit(relay, lane, relay->config.member);
-    }
-    io_task_wake(&conn->task);
-    return true;
-}
-
-bool relay_owns(const struct relay *relay, const struct conn *conn)
-{
-    for (const struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
-        if (lane->in == conn || lane->out == conn) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- what happened here ---- */
@@ -174,6 +79,106 @@ const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *memb
 {
     *member = relay->trouble.member;
     return relay->trouble.why.status == WEFT_OK ? NULL : &relay->trouble.why;
+}
+
+/* ---- admission ---- */
+
+static void refuse(struct relay *relay, struct relay_lane *lane, weft_status status,
+                   const char *reason, uint32_t member)
+{
+    relay->counters.refused++;
+    relay_lane_refuse(lane, status, reason, member);
+}
+
+/* The way of a lane that fails is free for its next epoch at once. */
+static void replace(struct relay *relay, const struct relay_lane *lane)
+{
+    for (struct relay_lane *old = relay->lanes; old != NULL; old = old->next) {
+        if (old != lane && old->state < RELAY_LANE_CLOSING &&
+            old->purpose.from == lane->purpose.from &&
+            old->purpose.to == lane->purpose.to &&
+            old->purpose.lane == lane->purpose.lane &&
+            old->purpose.epoch < lane->purpose.epoch) {
+            weft_fail(&old->error, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
+            relay_lane_fail(old);
+        }
+    }
+}
+
+static void start(struct relay *relay, struct relay_lane *lane)
+{
+    relay_lane_start(lane);
+    if (lane->state == RELAY_LANE_WAITING) {
+        note_trouble(relay, lane);
+    }
+}
+
+static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
+{
+    const struct flow_purpose *purpose = &lane->purpose;
+    uint32_t member = purpose->n_hops > 0 ? purpose->hops[0] : purpose->to;
+    const uint8_t *handle = relay->config.handle_of(relay->config.context, member);
+    uint64_t memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
+
+    replace(relay, lane);
+    if (relay->config.names_all && purpose->n_hops == 0) {
+        refuse(relay, lane, WEFT_ERR_ROUTE, "host", self);
+    } else if (relay->counters.lanes > relay->config.lanes_max) {
+        refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self);
+    } else if (memory > relay->config.memory_max - relay->counters.memory) {
+        refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self);
+    } else if (handle == NULL) {
+        refuse(relay, lane, WEFT_ERR_ROUTE, "host", member);
+    } else {
+        lane->member = member;
+        lane->memory = memory;
+        relay->counters.memory += memory;
+        if (relay->counters.memory > relay->counters.memory_peak) {
+            relay->counters.memory_peak = relay->counters.memory;
+        }
+        start(relay, lane);
+    }
+}
+
+bool relay_accept(struct relay *relay, struct conn *conn)
+{
+    struct flow_purpose purpose;
+    struct relay_lane *lane;
+
+    if (!flow_purpose_decode(conn->peer.purpose, &purpose) ||
+        purpose.kind != FLOW_FORWARD) {
+        return false;
+    }
+    lane = weft_calloc(1, sizeof(*lane));
+    lane->config = &relay->config;
+    lane->suspects = &relay->suspects;
+    lane->in = conn;
+    lane->purpose = purpose;
+    lane->n_slots =
+        purpose.relay_buffers < XFER_SLOTS ? purpose.relay_buffers : XFER_SLOTS;
+    lane->next = relay->lanes;
+    relay->lanes = lane;
+    relay->counters.lanes++;
+    if (relay->counters.lanes > relay->counters.lanes_peak) {
+        relay->counters.lanes_peak = relay->counters.lanes;
+    }
+    if (relay->is_closing) {
+        refuse(relay, lane, WEFT_ERR_CLOSED, "closing", relay->config.member);
+    } else {
+        admit(relay, lane, relay->config.member);
+    }
+    io_task_wake(&conn->task);
+    return true;
+}
+
+bool relay_owns(const struct relay *relay, const struct conn *conn)
+{
+    for (const struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
+        if (lane->in == conn || lane->out == conn) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- every look ---- */
@@ -230,6 +235,77 @@ void relay_conn_progress(struct relay *relay, const struct conn *conn)
 {
     look_at(relay, conn);
 }
+
+/* ---- ports ---- */
+
+static void ports_down(struct relay *relay, uint32_t device, uint8_t port, bool is_lost,
+                       const struct weft_error *why)
+{
+    for (struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
+        bool was_alive = lane->state < RELAY_LANE_CLOSING;
+
+        relay_lane_port_down(lane, device, port, is_lost, why);
+        if (was_alive && lane->state == RELAY_LANE_CLOSING) {
+            relay->counters.failed++;
+            note_trouble(relay, lane);
+            io_task_wake(&lane->in->task);
+        }
+    }
+}
+
+static void port_event(struct relay *relay, uint32_t device, uint8_t port, bool is_up)
+{
+    struct suspects *suspects = &relay->suspects;
+    struct weft_error why = {0};
+
+    for (uint32_t i = suspects->n; is_up && i-- > 0;) {
+        if (suspects->list[i].device == device && suspects->list[i].port == port) {
+            suspects_acquit(suspects, i);
+        }
+    }
+    if (!is_up) {
+        suspects->flapped_ns = io_now(relay->rdma->env);
+        suspects_add(suspects, device, port, true);
+        weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device,
+                  port);
+        ports_down(relay, device, port, false, &why);
+    }
+    for (struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
+        relay_lane_restart(lane);
+        if (lane->state == RELAY_LANE_WAITING) {
+            note_trouble(relay, lane);
+        }
+    }
+}
+
+static void device_lost(struct relay *relay, uint32_t device)
+{
+    const struct rdma *rdma = relay->rdma;
+    struct weft_error why = {0};
+
+    weft_fail_errno(&why, EIO, "device", "%s is gone", rdma->env->devices[device]->name);
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        if (rdma->ports[i].device_index == device) {
+            ports_down(relay, device, rdma->ports[i].port, true, &why);
+        }
+    }
+}
+
+void relay_device_event(struct relay *relay, uint32_t device,
+                        const struct io_async_event *event)
+{
+    if (relay->is_closing) {
+        return;
+    }
+    if (event->type == IBV_EVENT_DEVICE_FATAL) {
+        device_lost(relay, device);
+    } else if (event->type == IBV_EVENT_PORT_ACTIVE ||
+               event->type == IBV_EVENT_PORT_ERR) {
+        port_event(relay, device, event->port, event->type == IBV_EVENT_PORT_ACTIVE);
+    }
+}
+
+/* ---- the end ---- */
 
 void relay_close(struct relay *relay)
 {

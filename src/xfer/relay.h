@@ -39,6 +39,11 @@ void relay_conn_progress(struct relay *relay, const struct conn *conn);
 /* What the first lane to fail met here itself, and with which member, unless the same way came
  * up again since; NULL: none. News that another gave up is not met here. */
 const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *member);
+/* Handles PORT_ACTIVE, PORT_ERR or DEVICE_FATAL of a device of this host, after rdma_refresh or
+ * rdma_lose_device: lanes end that have another port to go on with, and lanes that wait for a port
+ * connect. */
+void relay_device_event(struct relay *relay, uint32_t device,
+                        const struct io_async_event *event);
 void relay_close(struct relay *relay);
 bool relay_is_closed(const struct relay *relay);
 void relay_destroy(struct relay *relay); /* NULL is ignored. */

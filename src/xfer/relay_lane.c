@@ -7,9 +7,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "xfer/attempt.h"
 #include "xfer/relay_private.h"
-
-#define BEAT_NS INT64_C(1000000000) /* as flows beat */
 
 static struct io_env *env_of(const struct relay_lane *lane)
 {
@@ -18,15 +17,31 @@ static struct io_env *env_of(const struct relay_lane *lane)
 
 static void enter(struct relay_lane *lane, enum relay_lane_state next)
 {
-    weft_check(next == lane->state + 1 || next == RELAY_LANE_CLOSING);
+    weft_check(next == lane->state + 1 || next == RELAY_LANE_CLOSING ||
+               (next == RELAY_LANE_WAITING && lane->state == RELAY_LANE_CONNECTING));
     lane->state = next;
 }
 
 /* ---- starting ---- */
 
-void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
-                      const struct relay_config *config, const uint8_t *handle)
+/* Limits an attempt onwards by `purpose`, so that the sender is answered in time to try another
+ * route. A member that was there and listens no more is gone. */
+static void limit_attempt(struct conn_config *onwards, const struct flow_purpose *purpose)
 {
+    bool is_first = purpose->epoch == 1;
+
+    attempt_lower(&onwards->authenticate_ns, TIMER_ADDRESS_NS);
+    attempt_lower(&onwards->patience_ns, is_first ? TIMER_ADDRESS_NS : 0);
+    attempt_lower(&onwards->total_ns, attempt_ns(onwards, is_first, purpose->n_hops));
+    onwards->management_first = !is_first; /* a cable may be the very one that failed */
+}
+
+/* The configuration of the connection onwards, without the ports that are suspected; where none
+ * would be left, without those that are down. */
+static struct conn_config onward_config(const struct relay_lane *lane,
+                                        const uint8_t *handle)
+{
+    const struct relay_config *config = lane->config;
     struct conn_config onwards = config->conn;
     struct flow_purpose purpose = lane->purpose;
 
@@ -38,24 +53,81 @@ void relay_lane_start(struct relay_lane *lane, struct rdma *rdma,
     }
     flow_purpose_encode(&purpose, onwards.purpose);
     onwards.wants_answer = true;
-    /* The sender waits for as long as its set-up may last; a member that was there and listens
-     * no more is gone. */
-    if (purpose.epoch > 1) {
-        onwards.patience_ns = 0;
+    limit_attempt(&onwards, &purpose);
+    if (io_now(env_of(lane)) - lane->suspects->blamed_ns >= TIMER_RELAY_SUSPECT_NS) {
+        suspects_acquit_unproved(lane->suspects);
     }
-    if (onwards.patience_ns > onwards.total_ns) {
-        onwards.patience_ns = onwards.total_ns;
+    suspects_exclude_all(lane->suspects, &onwards);
+    if (!conn_faces(lane->in->rdma, &onwards, handle)) {
+        onwards.n_excluded = config->conn.n_excluded;
+        suspects_exclude_down(lane->suspects, &onwards);
     }
-    if (conn_connect(rdma, &onwards, handle, config->task_kind, &lane->out,
+    return onwards;
+}
+
+/* Waits for a port that leads to the next member. The cause is what the relay reports if the lane
+ * does not come up. */
+static void wait_for_port(struct relay_lane *lane, const struct conn_facing *facing)
+{
+    char ip[IO_IP_TEXT_BYTES];
+
+    weft_error_clear(&lane->cause);
+    weft_fail(&lane->cause, WEFT_ERR_CLOSED, "port", "%s is down", facing->port->name);
+    weft_error_text(&lane->cause, "local_port", facing->port->name);
+    weft_error_text(&lane->cause, "local_gid",
+                    io_ip_format(&facing->local, ip, sizeof(ip)));
+    weft_error_text(&lane->cause, "remote_gid",
+                    io_ip_format(&facing->remote, ip, sizeof(ip)));
+    lane->lost = lane->member;
+    lane->wait_ns = io_now(env_of(lane)) + TIMER_RELAY_WAIT_NS;
+    io_task_wake(&lane->in->task);
+}
+
+void relay_lane_start(struct relay_lane *lane)
+{
+    const struct relay_config *config = lane->config;
+    const uint8_t *handle = config->handle_of(config->context, lane->member);
+    struct conn_config onwards;
+    struct conn_facing facing;
+
+    weft_check(lane->state == RELAY_LANE_WAITING);
+    if (handle == NULL) {
+        relay_lane_refuse(lane, WEFT_ERR_ROUTE, "host", lane->member);
+        return;
+    }
+    onwards = onward_config(lane, handle);
+    if (!conn_faces(lane->in->rdma, &onwards, handle) &&
+        conn_find_facing(lane->in->rdma, &config->conn, handle, &facing)) {
+        wait_for_port(lane, &facing);
+        return;
+    }
+    if (conn_connect(lane->in->rdma, &onwards, handle, config->task_kind, &lane->out,
                      &lane->error) != WEFT_OK) {
         lane->cause = lane->error;
         lane->lost = lane->member;
         relay_lane_fail(lane);
+        return;
+    }
+    weft_error_clear(&lane->cause);
+    enter(lane, RELAY_LANE_CONNECTING);
+}
+
+void relay_lane_restart(struct relay_lane *lane)
+{
+    if (lane->state == RELAY_LANE_CONNECTING && lane->out->state <= CONN_CHALLENGE) {
+        /* The next member knows nothing of this lane, so that its epoch can be used again. */
+        conn_destroy(lane->out);
+        lane->out = NULL;
+        enter(lane, RELAY_LANE_WAITING);
+    }
+    if (lane->state == RELAY_LANE_WAITING) {
+        relay_lane_start(lane);
     }
 }
 
 /* ---- ending ---- */
 
+/* A CLOSE that came from one end goes on to the other with what it carries. */
 static void end(struct relay_lane *lane)
 {
     xfer_close(lane->from);
@@ -63,8 +135,14 @@ static void end(struct relay_lane *lane)
     lane->from = NULL;
     lane->to = NULL;
     enter(lane, RELAY_LANE_CLOSING);
-    conn_close(lane->in);
-    if (lane->out != NULL) {
+    if (lane->out != NULL && lane->out->peer_closed) {
+        conn_close_with(lane->in, lane->out->peer_final);
+    } else {
+        conn_close(lane->in);
+    }
+    if (lane->out != NULL && lane->in->peer_closed) {
+        conn_close_with(lane->out, lane->in->peer_final);
+    } else if (lane->out != NULL) {
         conn_close(lane->out);
     }
 }
@@ -82,6 +160,17 @@ void relay_lane_fail(struct relay_lane *lane)
     end(lane);
 }
 
+void relay_lane_refuse(struct relay_lane *lane, weft_status status, const char *reason,
+                       uint32_t member)
+{
+    char phase[24];
+
+    weft_format(phase, sizeof(phase), "relay.%s.%u", reason, member);
+    weft_fail(&lane->error, status, phase, "from rank %u to %u: %s", lane->purpose.from,
+              lane->purpose.to, reason);
+    relay_lane_fail(lane);
+}
+
 void relay_lane_close(struct relay_lane *lane)
 {
     if (lane->state != RELAY_LANE_CLOSING) {
@@ -89,30 +178,60 @@ void relay_lane_close(struct relay_lane *lane)
     }
 }
 
-/* In the word that the sender is told. */
-static const char *reason_of(const struct relay_lane *lane, const struct weft_error *why)
+/* Returns true if a connection of the lane can come up, or come back, over the same ports later or
+ * over others, by the rules of flows. */
+static bool may_come_back(const struct relay_lane *lane, const struct conn *conn,
+                          const struct weft_error *why)
 {
-    /* The end of a stream without a word is the end of a process. */
+    bool is_unheard = strcmp(why->phase, "tcp") == 0 &&
+                      (why->sys_errno == ETIMEDOUT || why->sys_errno == EHOSTUNREACH);
+
+    return strcmp(why->phase, "port") == 0 || is_unheard ||
+           suspects_wait_for_port(lane->suspects, conn->rdma, conn, why) ||
+           (conn->n_rails > 1 && (suspects_accused(conn->rdma, why) != NULL ||
+                                  weft_error_value(why, "peer_phase") != NULL));
+}
+
+/* The word of the ABORT that the sender is sent. */
+static const char *reason_of(const struct relay_lane *lane, const struct conn *conn,
+                             const struct weft_error *why)
+{
+    /* The end of a stream without a word is the end of a process, unless the connection was being
+     * set up: its connector may dial again. */
+    bool was_up = lane->state == RELAY_LANE_UP ||
+                  (lane->state == RELAY_LANE_ANSWERED && conn == lane->out);
     bool is_dead = why->sys_errno == ECONNREFUSED ||
-                   (strcmp(why->phase, "stream") == 0 &&
+                   (was_up && strcmp(why->phase, "stream") == 0 &&
                     (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                      why->sys_errno == EPIPE));
-    /* Onwards, over a lower path MTU, or when a port is back. */
-    bool again = conn_path_is_judged(why) ||
-                 (lane->state == RELAY_LANE_CONNECTING && why == &lane->out->error &&
-                  conn_waits_for_port(lane->out, why));
 
     if (is_dead) {
         return "dead";
     }
-    return again ? "again" : "lost";
+    if (conn_path_is_judged(why)) {
+        return "again"; /* after a pause, perhaps with a lower path MTU */
+    }
+    return may_come_back(lane, conn, why) ? "port" : "lost";
 }
 
-/* A connection ended: in order, or with what the other end is to be told. What another relay
- * told passes unchanged; else the member is named that this relay lost. */
-static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t member)
+/* Leaves out the port of this host that a failure onwards names, from the next connection on. */
+static void suspect(const struct relay_lane *lane, const struct weft_error *why)
+{
+    const struct rdma_port *port = suspects_blamed(lane->in->rdma, lane->out, why);
+
+    if (port != NULL) {
+        suspects_add(lane->suspects, port->device_index, port->port, false);
+        lane->suspects->blamed_ns = io_now(env_of(lane));
+    }
+}
+
+/* A connection of the lane ended: in order, or with a reason that the other end is sent. The reason
+ * that another relay gave passes unchanged; otherwise the member is named that this relay lost. */
+static void lost(struct relay_lane *lane, const struct conn *conn,
+                 const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
     char text[24];
 
     if (strcmp(why->phase, "peer") == 0 && phase == NULL) {
@@ -122,13 +241,47 @@ static void lost(struct relay_lane *lane, const struct weft_error *why, uint32_t
     if (phase != NULL && strncmp(phase->text, "relay.", 6) == 0) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
-        weft_format(text, sizeof(text), "relay.%s.%u", reason_of(lane, why), member);
+        weft_format(text, sizeof(text), "relay.%s.%u", reason_of(lane, conn, why),
+                    member);
+    }
+    if (conn != NULL && conn == lane->out) {
+        suspect(lane, why);
     }
     lane->cause = *why;
     lane->lost = member;
     lane->error = *why;
     weft_format(lane->error.phase, sizeof(lane->error.phase), "%s", text);
     relay_lane_fail(lane);
+}
+
+/* Returns true if a connection can go on without a port that it uses. If it cannot, the retries of
+ * its queue pairs are the best chance, unless no data can be under way yet: then a set-up that
+ * begins again costs less than one that waits, unless the port is back already. */
+static bool has_another_port(const struct relay_lane *lane, const struct conn *conn,
+                             uint32_t device, uint8_t port)
+{
+    return conn->n_rails > 1 ||
+           (lane->state < RELAY_LANE_UP && !suspects_is_active(conn->rdma, device, port));
+}
+
+void relay_lane_port_down(struct relay_lane *lane, uint32_t device, uint8_t port,
+                          bool is_lost, const struct weft_error *why)
+{
+    struct conn *conns[] = {lane->in, lane->out};
+
+    for (size_t i = 0; i < WEFT_LENGTH(conns) && lane->state < RELAY_LANE_CLOSING; i++) {
+        const struct conn_rail *rail = suspects_rail(conns[i], device, port);
+        struct weft_error named = *why;
+
+        if (rail != NULL && (is_lost || has_another_port(lane, conns[i], device, port))) {
+            suspects_name_rail(&named, conns[i], rail);
+            lost(lane, conns[i], &named);
+        } else if (rail != NULL && lane->state == RELAY_LANE_UP &&
+                   conns[i] == lane->out) {
+            xfer_beat_now(lane->to);
+            io_task_wake(&lane->out->task);
+        }
+    }
 }
 
 static bool free_buffers(struct relay_lane *lane)
@@ -340,12 +493,12 @@ static weft_status progress_transfers(struct relay_lane *lane)
     weft_status status = xfer_progress(lane->from);
 
     if (status < 0) {
-        lost(lane, xfer_error(lane->from), lane->purpose.from);
+        lost(lane, lane->in, xfer_error(lane->from));
         return status;
     }
     status = xfer_progress(lane->to);
     if (status < 0) {
-        lost(lane, xfer_error(lane->to), lane->member);
+        lost(lane, lane->out, xfer_error(lane->to));
         return status;
     }
     if (!lane->is_registered) {
@@ -361,7 +514,7 @@ static weft_status progress_transfers(struct relay_lane *lane)
             why = xfer_error(lane->from)->status != WEFT_OK ? *xfer_error(lane->from)
                                                             : *xfer_error(lane->to);
         }
-        lost(lane, &why, lane->member);
+        lost(lane, lane->out, &why);
     }
     return status;
 }
@@ -370,14 +523,32 @@ static weft_status progress_transfers(struct relay_lane *lane)
 static void beat(struct relay_lane *lane)
 {
     weft_ns now = io_now(env_of(lane));
+    const struct conn_rail *rail;
+    struct weft_error why = {0};
 
     if (now >= lane->beat_ns) {
-        lane->beat_ns = now + BEAT_NS;
+        lane->beat_ns = now + TIMER_BEAT_NS;
         if (xfer_beat(lane->to) != WEFT_OK) {
             io_task_wake(&lane->out->task); /* it fails when it is looked at */
+        } else if ((rail = xfer_stalled(lane->to, &why)) != NULL) {
+            suspects_name_rail(&why, lane->out, rail);
+            lost(lane, lane->out, &why);
+            return;
         }
     }
     io_task_deadline(&lane->out->task, lane->beat_ns);
+}
+
+/* The sender is asked to try again when no port came up in time. */
+static void progress_waiting(struct relay_lane *lane)
+{
+    struct weft_error why = lane->cause;
+
+    if (io_now(env_of(lane)) >= lane->wait_ns) {
+        lost(lane, NULL, &why);
+    } else {
+        io_task_deadline(&lane->in->task, lane->wait_ns);
+    }
 }
 
 bool relay_lane_progress(struct relay_lane *lane)
@@ -386,11 +557,19 @@ bool relay_lane_progress(struct relay_lane *lane)
         return is_over(lane);
     }
     if (conn_progress(lane->in) < 0) {
-        lost(lane, &lane->in->error, lane->purpose.from);
+        lost(lane, lane->in, &lane->in->error);
+        return false;
+    }
+    if (lane->state == RELAY_LANE_WAITING) {
+        progress_waiting(lane);
         return false;
     }
     if (conn_progress(lane->out) < 0) {
-        lost(lane, &lane->out->error, lane->member);
+        /* A receiver may close as soon as it is up, which the sender is not yet. */
+        if (lane->state != RELAY_LANE_ANSWERED || !lane->out->peer_closed ||
+            lane->in->state == CONN_UP) {
+            lost(lane, lane->out, &lane->out->error);
+        }
         return false;
     }
     if (lane->state == RELAY_LANE_CONNECTING && lane->out->state == CONN_UP) {
@@ -405,7 +584,7 @@ bool relay_lane_progress(struct relay_lane *lane)
         if (status < 0) {
             struct weft_error why = lane->error;
 
-            lost(lane, &why, lane->member);
+            lost(lane, lane->out, &why);
             return false;
         }
     }

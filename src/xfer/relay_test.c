@@ -209,6 +209,58 @@ START_TEST(relays_refuse_what_exceeds_them)
 }
 END_TEST
 
+static uint64_t lane_id(uint32_t flow, uint32_t lane)
+{
+    const struct conn *conn = flow_lane_conn(grid.flows[flow].out, lane);
+
+    return conn != NULL && conn->state == CONN_UP ? conn->id : 0;
+}
+
+/* One lane of two comes again before the relay knows that its connection is over. The other lane,
+ * and the flow of the other direction, go on. What is no newer replaces nothing. */
+START_TEST(a_new_epoch_replaces_its_own_lane_only)
+{
+    static const uint32_t via[] = {1};
+    struct flow_config config = {.n_lanes = 2,
+                                 .relay_buffers = 4,
+                                 .may_fail_over = true,
+                                 .failover_ns = 10 * FABRIC_S};
+    struct flow_purpose purpose = {.kind = FLOW_FORWARD,
+                                   .lane = (uint8_t)(_i % 2),
+                                   .to = 2,
+                                   .epoch = _i < 2 ? 9 : 1,
+                                   .share = 65536,
+                                   .fragment_bytes = FLOW_FRAGMENT_BYTES,
+                                   .relay_buffers = 4};
+    uint64_t ids[2][2];
+    struct conn *forged;
+
+    open_line(3);
+    for (uint32_t i = 0; i < 2; i++) {
+        config.lanes[i].share = 32768;
+        config.lanes[i].n_via = 1;
+        config.lanes[i].via = via;
+    }
+    grid_flow(&grid, 0, 2, &config);
+    grid_flow(&grid, 2, 0, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_step_for(&grid, 100 * FABRIC_MS);
+    for (uint32_t i = 0; i < 4; i++) {
+        ids[i / 2][i % 2] = lane_id(i / 2, i % 2);
+        ck_assert_uint_ne(ids[i / 2][i % 2], 0);
+    }
+    forged = grid_forge(&grid, 0, 1, &purpose);
+    grid_step_for(&grid, 100 * FABRIC_MS);
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_replaced = _i < 2 && i == (uint32_t)_i;
+
+        ck_assert_int_eq(lane_id(i / 2, i % 2) != ids[i / 2][i % 2], is_replaced);
+    }
+    conn_destroy(forged);
+    grid_close(&grid);
+}
+END_TEST
+
 START_TEST(an_unknown_member_is_named)
 {
     static const uint32_t via[] = {1, 77};
@@ -262,6 +314,7 @@ int main(void)
     tcase_add_loop_test(tcase, rings_do_not_deadlock, 0, 2);
     tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
     tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
+    tcase_add_loop_test(tcase, a_new_epoch_replaces_its_own_lane_only, 0, 4);
     tcase_add_test(tcase, an_unknown_member_is_named);
     tcase_add_test(tcase, the_longest_way_is_told_whole);
     tcase_add_test(tcase, a_host_without_a_relay_ends_the_flow);

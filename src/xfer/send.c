@@ -11,7 +11,7 @@ weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *
     struct xfer_group *group = &xfer->groups[imm->slot];
     uint32_t number = xfer->n_groups;
 
-    if (!xfer->conn->is_connector || q != 0) {
+    if (!xfer->conn->is_connector || !xfer_is_control(xfer, q)) {
         return xfer_fail_protocol(xfer, q, "a clear-to-send came where none may");
     }
     if (imm->slot != number % XFER_SLOTS ||
@@ -100,12 +100,12 @@ static void use_up(struct xfer *xfer, const struct xfer_cts *cts)
 /* How many work requests are handed over at once. */
 #define CHAIN_MAX 16
 
-static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t q,
+static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t i,
                     uint64_t begin, uint64_t n_bytes, bool is_last,
                     struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
-    uint32_t rail = q % xfer->conn->n_rails;
-    uint32_t n_full = request->as.send.piece;
+    struct xfer_part_send *part = &request->as.send.parts[i];
+    uint32_t q = part->qp, rail = q % xfer->conn->n_rails;
     unsigned flags;
 
     *sge = (struct ibv_sge){.addr = (uintptr_t)request->as.send.data + begin,
@@ -113,8 +113,8 @@ static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t q,
                             .lkey = request->as.send.lkeys[rail]};
     *wr = (struct ibv_send_wr){
         .sg_list = sge, .num_sge = n_bytes == 0 ? 0 : 1, .opcode = IBV_WR_RDMA_WRITE};
-    wr->wr_id = xfer_wr_id(xfer, q, is_last ? XFER_WR_LAST : XFER_WR_DATA, request->index,
-                           is_last, &flags);
+    wr->wr_id = xfer_wr_id(xfer, q, is_last ? XFER_WR_LAST : XFER_WR_DATA,
+                           request->index | i << 8, is_last, &flags);
     wr->send_flags = flags;
     wr->wr.rdma.remote_addr = request->as.send.cts.address + begin;
     wr->wr.rdma.rkey = request->as.send.cts.rkeys[rail];
@@ -123,54 +123,71 @@ static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t q,
                                .slot = request->as.send.cts.slot,
                                .index = request->as.send.cts.index,
                                .n_parts = request->as.send.n_parts,
-                               .n_full = n_full,
-                               .sequence = xfer->lanes[q].sequence++};
+                               .n_full = part->n_pieces,
+                               .sequence = xfer->lanes[q].sequence};
 
+        part->sequence = xfer->lanes[q].sequence++;
         wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         wr->imm_data = xfer_network_order(xfer_imm_encode(&imm));
     }
 }
 
-/* Posts what fits of the present part. WEFT_OK: all of it. AGAIN: the queue is full. */
-static weft_status post_part(struct xfer *xfer, struct xfer_request *request)
+/* Posts what fits of part i. WEFT_OK: all of it. AGAIN: the queue is full. */
+static weft_status part_post(struct xfer *xfer, struct xfer_request *request, uint32_t i)
 {
-    struct conn *conn = xfer->conn;
-    uint32_t q = (request->as.send.first_qp + request->as.send.part) % conn->n_qps;
+    uint32_t max_bytes = xfer->conn->max_msg_bytes;
+    struct xfer_part_send *part = &request->as.send.parts[i];
+    uint32_t n_pieces = xfer_n_pieces(part->end - part->begin, max_bytes);
     struct ibv_send_wr wrs[CHAIN_MAX];
     struct ibv_sge sges[CHAIN_MAX];
-    uint64_t begin, end;
-    uint32_t n_pieces;
 
-    if (xfer->is_weighted && request->as.send.n_parts > 1) {
-        xfer_weighted_part(request->as.send.n_bytes, xfer->weights, conn->n_qps,
-                           request->as.send.first_qp, request->as.send.part, &begin,
-                           &end);
-    } else {
-        xfer_part(request->as.send.n_bytes, conn->n_qps, request->as.send.part, &begin,
-                  &end);
-    }
-    n_pieces = xfer_n_pieces(end - begin, conn->max_msg_bytes);
-    while (request->as.send.piece < n_pieces) {
-        uint32_t room = xfer_sq_free(xfer, q), n = 0;
+    while (part->n_pieces < n_pieces) {
+        uint32_t room = xfer_sq_free(xfer, part->qp), n = 0;
         weft_status status;
 
         if (room == 0) {
             return WEFT_AGAIN;
         }
-        for (; n < CHAIN_MAX && n < room && request->as.send.piece < n_pieces; n++) {
-            uint64_t at = begin + (uint64_t)request->as.send.piece * conn->max_msg_bytes;
-            bool is_last = request->as.send.piece + 1 == n_pieces;
+        for (; n < CHAIN_MAX && n < room && part->n_pieces < n_pieces; n++) {
+            uint64_t at = part->begin + (uint64_t)part->n_pieces * max_bytes;
+            bool is_last = part->n_pieces + 1u == n_pieces;
 
-            fill_wr(xfer, request, q, at, is_last ? end - at : conn->max_msg_bytes,
-                    is_last, &wrs[n], &sges[n]);
+            fill_wr(xfer, request, i, at, is_last ? part->end - at : max_bytes, is_last,
+                    &wrs[n], &sges[n]);
             if (n > 0) {
                 wrs[n - 1].next = &wrs[n];
             }
-            request->as.send.piece++;
+            part->n_pieces++;
         }
-        status = xfer_post(xfer, q, wrs);
+        status = xfer_post(xfer, part->qp, wrs);
         if (status != WEFT_OK) {
             return status;
+        }
+    }
+    part->state = XFER_PART_POSTED;
+    return WEFT_OK;
+}
+
+/* Posts again what dropped rails lost, once all are settled. */
+static weft_status pump_lost(struct xfer *xfer)
+{
+    for (uint32_t r = 0; r < XFER_REQUESTS_MAX && xfer->rails.n_lost > 0; r++) {
+        struct xfer_request *request = &xfer->requests[r];
+
+        if (request->kind != XFER_SEND) {
+            continue;
+        }
+        for (uint32_t i = 0; i < request->as.send.n_parts; i++) {
+            weft_status status;
+
+            if (request->as.send.parts[i].state != XFER_PART_LOST) {
+                continue;
+            }
+            status = part_post(xfer, request, i);
+            if (status != WEFT_OK) {
+                return status;
+            }
+            xfer->rails.n_lost--;
         }
     }
     return WEFT_OK;
@@ -178,22 +195,38 @@ static weft_status post_part(struct xfer *xfer, struct xfer_request *request)
 
 weft_status xfer_pump(struct xfer *xfer)
 {
-    while (xfer->unposted != NULL) {
+    weft_status status = WEFT_OK;
+
+    if (xfer->rails.n_lost > 0 && xfer->rails.unsettled == 0) {
+        status = pump_lost(xfer);
+    }
+    while (status == WEFT_OK && xfer->unposted != NULL) {
         struct xfer_request *request = xfer->unposted;
 
-        while (request->as.send.part < request->as.send.n_parts) {
-            weft_status status = post_part(xfer, request);
+        while (request->as.send.part < request->as.send.n_parts && status == WEFT_OK) {
+            uint32_t i = request->as.send.part;
 
-            if (status != WEFT_OK) {
-                return status == WEFT_AGAIN ? WEFT_OK : status;
+            if (request->as.send.parts[i].state == XFER_PART_WAITING) {
+                status = part_post(xfer, request, i);
             }
-            request->as.send.part++;
-            request->as.send.piece = 0;
+            request->as.send.part += status == WEFT_OK;
         }
-        xfer->unposted = request->as.send.next;
+        if (status == WEFT_OK) {
+            xfer->unposted = request->as.send.next;
+        }
     }
-    xfer->unposted_last = NULL;
-    return WEFT_OK;
+    if (xfer->unposted == NULL) {
+        xfer->unposted_last = NULL;
+    }
+    return status == WEFT_AGAIN ? WEFT_OK : status;
+}
+
+void xfer_part_done(struct xfer *xfer, struct xfer_request *request, uint32_t i)
+{
+    weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
+    request->as.send.parts[i].state = XFER_PART_DONE;
+    request->is_done = --request->as.send.n_pending == 0;
+    xfer->n_done += request->is_done;
 }
 
 static weft_status check_send(const struct xfer *xfer, size_t n_bytes)
@@ -211,6 +244,7 @@ static weft_status check_send(const struct xfer *xfer, size_t n_bytes)
 weft_status xfer_beat(struct xfer *xfer)
 {
     weft_status status = xfer->error.status;
+    weft_ns now = io_now(xfer->conn->rdma->env);
 
     for (uint32_t q = 0; q < xfer->conn->n_qps && status == WEFT_OK; q++) {
         struct xfer_lane *lane = &xfer->lanes[q];
@@ -220,7 +254,13 @@ weft_status xfer_beat(struct xfer *xfer)
         unsigned flags;
 
         lane->beat_retired = lane->n_retired;
-        if (!is_quiet || lane->has_beat || xfer_sq_free(xfer, q) == 0) {
+        if (!is_quiet || lane->n_posted == lane->n_retired) {
+            lane->quiet_ns = 0;
+        } else if (lane->quiet_ns == 0) {
+            lane->quiet_ns = now;
+        }
+        if (xfer_is_dropped(xfer, q) || !is_quiet || lane->has_beat ||
+            xfer_sq_free(xfer, q) == 0) {
             continue;
         }
         lane->has_beat = true;
@@ -231,6 +271,33 @@ weft_status xfer_beat(struct xfer *xfer)
         status = xfer_post(xfer, q, &wr);
     }
     return status;
+}
+
+const struct conn_rail *xfer_stalled(struct xfer *xfer, struct weft_error *out)
+{
+    weft_ns now = io_now(xfer->conn->rdma->env);
+
+    for (uint32_t i = 0; i < xfer->n_live; i++) {
+        uint32_t q = xfer->live[i];
+        const struct xfer_lane *lane = &xfer->lanes[q];
+
+        if (lane->quiet_ns != 0 && lane->n_retired == lane->beat_retired &&
+            now - lane->quiet_ns >= TIMER_DETECT_STALL_NS) {
+            weft_fail(out, WEFT_ERR_TIMEOUT, "data",
+                      "nothing of what is posted completed for %lld ms",
+                      (long long)((now - lane->quiet_ns) / 1000000));
+            return &xfer->conn->rails[q % xfer->conn->n_rails];
+        }
+    }
+    return NULL;
+}
+
+void xfer_beat_now(struct xfer *xfer)
+{
+    /* The first makes every queue pair count as quiet. An error is found by xfer_progress. */
+    if (xfer_beat(xfer) == WEFT_OK && xfer_beat(xfer) != WEFT_OK) {
+        return;
+    }
 }
 
 weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
@@ -246,6 +313,33 @@ weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint
     return xfer_isend_to(xfer, cts, data, n_bytes, memory, out);
 }
 
+/* Divides a message among the queue pairs that are in use. */
+static void divide(struct xfer *xfer, struct xfer_request *request)
+{
+    uint64_t n_bytes = request->as.send.n_bytes;
+    uint32_t n_live = xfer->n_live, first = xfer->n_messages++ % n_live;
+    uint32_t n_parts = xfer_n_parts(n_bytes, n_live);
+    bool is_weighted = xfer->is_weighted && n_parts > 1;
+
+    n_parts = is_weighted ? n_live : n_parts;
+    request->as.send.n_parts = n_parts;
+    request->as.send.part = 0;
+    request->as.send.n_pending = n_parts;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        uint64_t begin, end;
+
+        if (is_weighted) {
+            xfer_weighted_part(n_bytes, xfer->weights, n_live, first, i, &begin, &end);
+        } else {
+            xfer_part(n_bytes, n_live, i, &begin, &end);
+        }
+        request->as.send.parts[i] =
+            (struct xfer_part_send){.begin = (uint32_t)begin,
+                                    .end = (uint32_t)end,
+                                    .qp = xfer->live[(first + i) % n_live]};
+    }
+}
+
 weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *cts, const void *data,
                           size_t n_bytes, const struct xfer_memory *memory,
                           struct xfer_request **out)
@@ -259,15 +353,11 @@ weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *cts, const v
         return status;
     }
     request = xfer_request_take(xfer, XFER_SEND);
+    request->as.send.next = NULL;
     request->as.send.data = data;
     request->as.send.n_bytes = n_bytes < cts->size ? n_bytes : cts->size;
     request->as.send.cts = *cts;
-    request->as.send.n_parts = xfer_n_parts(request->as.send.n_bytes, conn->n_qps);
-    if (xfer->is_weighted && request->as.send.n_parts > 1) {
-        request->as.send.n_parts = conn->n_qps;
-    }
-    request->as.send.n_pending = request->as.send.n_parts;
-    request->as.send.first_qp = xfer->n_messages++ % conn->n_qps;
+    divide(xfer, request);
     for (uint32_t i = 0; i < conn->n_rails && request->as.send.n_bytes > 0; i++) {
         request->as.send.lkeys[i] = memory->mrs[conn->rails[i].port->device_index].lkey;
     }

@@ -80,12 +80,23 @@ bool xfer_cts_decode(const uint8_t bytes[XFER_CTS_BYTES], struct xfer_cts *out)
            out->hint.whole <= XFER_SIZE_MAX && out->hint.index <= out->hint.n;
 }
 
+/* Bits 31..28 of the immediates whose kind bits are 0. */
+#define RAIL_BITS 1u
+#define HANDOVER_BITS 2u
+
 uint32_t xfer_imm_encode(const struct xfer_imm *imm)
 {
     uint32_t bits = (uint32_t)imm->kind << 30 | imm->slot << 25;
 
     if (imm->kind == XFER_IMM_NOTICE) {
         return (uint32_t)imm->kind << 30 | (imm->number & XFER_IMM_NOTICE_MASK);
+    }
+    if (imm->kind == XFER_IMM_RAIL) {
+        weft_check(imm->qp < CONN_QPS_MAX);
+        return RAIL_BITS << 28 | imm->qp << 24 | (imm->sequence & XFER_IMM_SEQUENCE_MASK);
+    }
+    if (imm->kind == XFER_IMM_HANDOVER) {
+        return HANDOVER_BITS << 28;
     }
     weft_check(imm->slot < XFER_SLOTS);
     if (imm->kind == XFER_IMM_CTS) {
@@ -128,6 +139,14 @@ struct xfer_imm xfer_imm_decode(uint32_t bits)
         imm.kind = XFER_IMM_NOTICE;
         imm.slot = 0;
         imm.number = bits & XFER_IMM_NOTICE_MASK;
+    } else if (bits >> 28 == RAIL_BITS && (bits >> 10 & 0x3fff) == 0) {
+        imm.kind = XFER_IMM_RAIL;
+        imm.slot = 0;
+        imm.qp = bits >> 24 & 15;
+        imm.sequence = bits & XFER_IMM_SEQUENCE_MASK;
+    } else if (bits == HANDOVER_BITS << 28) {
+        imm.kind = XFER_IMM_HANDOVER;
+        imm.slot = 0;
     }
     return imm;
 }

@@ -43,10 +43,12 @@ bool xfer_cts_decode(const uint8_t bytes[XFER_CTS_BYTES], struct xfer_cts *out);
 
 /* Immediates, in host order here and in network order in the packet. Bits 31..30: kind. */
 enum xfer_imm_kind {
-    XFER_IMM_NONE = 0,
+    XFER_IMM_NONE = 0, /* a value without a meaning, 0 among them */
     XFER_IMM_DATA = 1,
     XFER_IMM_CTS = 2,
-    XFER_IMM_NOTICE = 3
+    XFER_IMM_NOTICE = 3,
+    XFER_IMM_RAIL,    /* kind bits 0, bits 29..28: 1 */
+    XFER_IMM_HANDOVER /* kind bits 0, bits 29..28: 2, the rest 0 */
 };
 
 #define XFER_IMM_NOTICE_MASK UINT32_C(0x3fffffff) /* 30 bits */
@@ -65,7 +67,10 @@ struct xfer_imm {
     uint32_t n_parts; /* bits 21..18, less one: QPs that carry a part of this message */
     /* bits 17..10: WRITEs of max_msg_bytes before this one, in this part */
     uint32_t n_full;
-    uint32_t number;   /* NOTICE: bits 29..0 */
+    uint32_t number; /* NOTICE: bits 29..0 */
+    /* RAIL: bits 27..24, a queue pair that this end has stopped. `sequence` counts what it took
+     * on it: the receiver data immediates, the sender clear-to-sends. */
+    uint32_t qp;
     uint32_t sequence; /* bits 9..0: data immediates of this QP so far, modulo 2^10 */
 };
 
@@ -84,7 +89,9 @@ struct xfer_imm xfer_imm_decode(uint32_t bits);
 enum flow_purpose_kind {
     FLOW_DELIVER = 1, /* the acceptor is the receiver */
     FLOW_FORWARD = 2, /* the acceptor relays: to hops[0] or, without, to the receiver */
-    FLOW_TRIAL = 3    /* as 1, but for no message: it shows whether a way works */
+    FLOW_TRIAL = 3,   /* as 1, but for no message: it shows whether a way works */
+    FLOW_REPLACE =
+        4 /* as 1; the lane's present connection goes on until this one is up */
 };
 
 struct flow_purpose {
@@ -113,6 +120,19 @@ struct flow_answer {
 void flow_answer_encode(const struct flow_answer *answer,
                         uint8_t out[CONN_PURPOSE_BYTES]);
 bool flow_answer_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_answer *out);
+
+/* The final state of a flow's end, which its connections carry with CLOSE. The receiver's says
+ * which messages it has: the sender's requests for these are done, whatever was acknowledged. */
+#define FLOW_FINAL_MESSAGES 256u
+struct flow_final {
+    bool is_sender;
+    uint32_t base; /* all messages before it are complete; modulo 2^20; 0 from a sender */
+    /* Bit i % 8 of byte i / 8: message base + i is complete; zero from a sender. */
+    uint8_t complete[FLOW_FINAL_MESSAGES / 8];
+};
+void flow_final_encode(const struct flow_final *final, uint8_t out[CONN_PURPOSE_BYTES]);
+/* False: it is not the final state of a flow's end. */
+bool flow_final_decode(const uint8_t bytes[CONN_PURPOSE_BYTES], struct flow_final *out);
 
 /* How a message is spread: part i is [begin, end) on the i'th of n_parts QPs. Messages up to
  * XFER_STRIPE_BYTES go on one QP; else parts are as their QPs' rails are fast, rounded up to

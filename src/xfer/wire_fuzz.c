@@ -29,6 +29,17 @@ static void answer(const uint8_t bytes[CONN_PURPOSE_BYTES])
     }
 }
 
+static void final_state(const uint8_t bytes[CONN_PURPOSE_BYTES])
+{
+    uint8_t again[CONN_PURPOSE_BYTES];
+    struct flow_final decoded;
+
+    if (flow_final_decode(bytes, &decoded)) {
+        flow_final_encode(&decoded, again);
+        weft_check(memcmp(bytes, again, sizeof(again)) == 0);
+    }
+}
+
 static void entry(const uint8_t bytes[XFER_CTS_BYTES])
 {
     uint8_t again[XFER_CTS_BYTES];
@@ -57,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     memcpy(bytes, data + 1, size - 1 < sizeof(bytes) ? size - 1 : sizeof(bytes));
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0:
         purpose(bytes);
         break;
@@ -67,8 +78,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         entry(bytes);
         break;
-    default:
+    case 3:
         immediate(bytes);
+        break;
+    default:
+        final_state(bytes);
         break;
     }
     return 0;

@@ -112,6 +112,30 @@ START_TEST(immediates_are_these_bits)
 }
 END_TEST
 
+/* Immediates without data: each bit that has no meaning makes a value that is none. */
+START_TEST(immediates_of_rails_are_these_bits)
+{
+    struct xfer_imm rail = {.kind = XFER_IMM_RAIL, .qp = 11, .sequence = 1023};
+    struct xfer_imm handover = {.kind = XFER_IMM_HANDOVER};
+    struct xfer_imm back = xfer_imm_decode(0x1b0003ff);
+
+    ck_assert_uint_eq(xfer_imm_encode(&rail), 0x1b0003ff);
+    ck_assert_int_eq(back.kind, XFER_IMM_RAIL);
+    ck_assert_uint_eq(back.qp, 11);
+    ck_assert_uint_eq(back.sequence, 1023);
+    rail.sequence = 1024 + 5; /* counts wrap */
+    ck_assert_uint_eq(xfer_imm_encode(&rail), 0x1b000005);
+    ck_assert_uint_eq(xfer_imm_encode(&handover), 0x20000000);
+    ck_assert_int_eq(xfer_imm_decode(0x20000000).kind, XFER_IMM_HANDOVER);
+    for (uint32_t bit = 0; bit < 28; bit++) {
+        ck_assert_int_eq(xfer_imm_decode(0x20000000 | 1u << bit).kind, XFER_IMM_NONE);
+        ck_assert_int_eq(xfer_imm_decode(0x10000000 | 1u << bit).kind,
+                         bit < 10 || bit > 23 ? XFER_IMM_RAIL : XFER_IMM_NONE);
+    }
+    ck_assert_int_eq(xfer_imm_decode(0x30000000).kind, XFER_IMM_NONE);
+}
+END_TEST
+
 static const struct flow_purpose far = {.kind = FLOW_FORWARD,
                                         .lane = 2,
                                         .from = 0x01020304,
@@ -262,6 +286,47 @@ START_TEST(stripes_cover_the_message)
 }
 END_TEST
 
+START_TEST(a_final_state_is_these_bytes)
+{
+    static const uint8_t want[CONN_PURPOSE_BYTES] = {'W', 'F',  'L',  'F',  0, 0, 0,   0,
+                                                     0,   0x0a, 0xbc, 0xde, 5, 0, 0x80};
+    struct flow_final final = {.base = 0xabcde, .complete = {5, 0, 0x80}}, back;
+    uint8_t bytes[CONN_PURPOSE_BYTES];
+
+    flow_final_encode(&final, bytes);
+    ck_assert_mem_eq(bytes, want, sizeof(want));
+    ck_assert(flow_final_decode(bytes, &back));
+    ck_assert(!back.is_sender);
+    ck_assert_uint_eq(back.base, final.base);
+    ck_assert_mem_eq(back.complete, final.complete, sizeof(final.complete));
+    bytes[CONN_PURPOSE_BYTES - 1] = 1;
+    ck_assert(!flow_final_decode(bytes, &back));
+}
+END_TEST
+
+START_TEST(what_is_no_final_state_is_refused)
+{
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } rows[] = {{0, 'X'}, {3, 'A'}, {4, 1}, {7, 2}, {8, 1}, {9, 0x10}, {44, 1}, {63, 1}};
+    struct flow_final sender = {.is_sender = true}, back;
+    uint8_t bytes[CONN_PURPOSE_BYTES];
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        flow_final_encode(&(struct flow_final){.base = 1}, bytes);
+        bytes[rows[i].at] = rows[i].value;
+        ck_assert_msg(!flow_final_decode(bytes, &back), "row %zu was taken", i);
+    }
+    flow_final_encode(&sender, bytes);
+    ck_assert(flow_final_decode(bytes, &back) && back.is_sender);
+    bytes[20] = 1; /* a sender has received nothing */
+    ck_assert(!flow_final_decode(bytes, &back));
+    memset(bytes, 0, sizeof(bytes));
+    ck_assert(!flow_final_decode(bytes, &back));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("xfer/wire");
@@ -270,11 +335,14 @@ int main(void)
     tcase_add_test(tcase, an_entry_is_these_bytes);
     tcase_add_test(tcase, what_is_no_entry_is_refused);
     tcase_add_test(tcase, immediates_are_these_bits);
+    tcase_add_test(tcase, immediates_of_rails_are_these_bits);
     tcase_add_test(tcase, a_purpose_is_these_bytes);
     tcase_add_test(tcase, what_is_no_purpose_is_refused);
     tcase_add_test(tcase, an_answer_is_these_bytes);
     tcase_add_test(tcase, stripes_are_as_rails_are_fast);
     tcase_add_test(tcase, stripes_cover_the_message);
+    tcase_add_test(tcase, a_final_state_is_these_bytes);
+    tcase_add_test(tcase, what_is_no_final_state_is_refused);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

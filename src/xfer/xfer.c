@@ -72,6 +72,7 @@ static void weigh_rails(struct xfer *xfer)
 {
     const struct conn *conn = xfer->conn;
 
+    xfer->n_live = conn->n_qps;
     for (uint32_t q = 0; q < conn->n_qps; q++) {
         const struct conn_rail *rail = &conn->rails[q % conn->n_rails];
         uint64_t rate_bps = rail->port->rate_bps;
@@ -80,6 +81,7 @@ static void weigh_rails(struct xfer *xfer)
             conn->peer.ports[rail->remote_port].rate_bps < rate_bps) {
             rate_bps = conn->peer.ports[rail->remote_port].rate_bps;
         }
+        xfer->live[q] = (uint8_t)q;
         xfer->weights[q] = rate_bps < 1000000 ? 1 : (uint32_t)(rate_bps / 1000000);
         xfer->is_weighted = xfer->is_weighted || xfer->weights[q] != xfer->weights[0];
     }
@@ -210,7 +212,8 @@ struct xfer_request *xfer_request_take(struct xfer *xfer, enum xfer_request_kind
         return NULL;
     }
     request = &xfer->requests[xfer->free_requests[--xfer->n_free]];
-    *request = (struct xfer_request){.kind = kind, .index = request->index};
+    request->kind = kind;
+    request->is_done = false;
     return request;
 }
 
@@ -312,6 +315,21 @@ weft_status xfer_post(struct xfer *xfer, uint32_t q, struct ibv_send_wr *chain)
     return error == 0 ? WEFT_OK : xfer_fail_post(xfer, q, error, "post_send was refused");
 }
 
+weft_status xfer_post_imm(struct xfer *xfer, uint32_t q, enum xfer_wr_kind kind,
+                          const struct xfer_imm *imm)
+{
+    const struct conn_rail *rail = &xfer->conn->rails[q % xfer->conn->n_rails];
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .imm_data = xfer_network_order(xfer_imm_encode(imm))};
+    unsigned flags;
+
+    wr.wr_id = xfer_wr_id(xfer, q, kind, 0, true, &flags);
+    wr.send_flags = flags;
+    wr.wr.rdma.remote_addr = rail->remote_window;
+    wr.wr.rdma.rkey = rail->remote_rkey;
+    return xfer_post(xfer, q, &wr);
+}
+
 weft_status xfer_fail_protocol(struct xfer *xfer, uint32_t q, const char *format, ...)
 {
     char text[160];
@@ -338,6 +356,10 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
         what = "notice";
     } else if (kind == XFER_WR_BEAT) {
         what = "beat";
+    } else if (kind == XFER_WR_RAIL) {
+        what = "rail";
+    } else if (kind == XFER_WR_HANDOVER) {
+        what = "handover";
     } else if (kind == XFER_WR_FLUSH) {
         what = "flush";
     }

@@ -113,6 +113,29 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
 /* Asks every queue pair that completed nothing since the last beat for a sign of life: a WRITE
  * of no bytes, which fails if the peer's queue pair is gone. */
 weft_status xfer_beat(struct xfer *xfer) WEFT_MUST_CHECK;
+/* Returns a rail on which nothing completed for longer than a queue pair needs to give up, as beats
+ * show, or NULL; and why in `out`. A port that is held by pause frames transmits nothing, so that
+ * no timer of the NIC runs. */
+const struct conn_rail *xfer_stalled(struct xfer *xfer, struct weft_error *out);
+/* Does the same for every queue pair, at once. Called when a port went down, so that a sender with
+ * nothing to send learns as soon as its peer does that the queue pairs did not survive. */
+void xfer_beat_now(struct xfer *xfer);
+/* Goes on without rail `rail` of the connection, whose port is down: both ends stop its queue
+ * pairs, agree on what came, and send what was lost over the other rails. The peer takes part by
+ * itself. For policy weft. WEFT_ERR_LIMIT: it cannot, because no other rail is left or receives
+ * are few. */
+weft_status xfer_drop_rail(struct xfer *xfer, uint32_t rail) WEFT_MUST_CHECK;
+/* Returns the rails that are out of use, bit r for rail r, by this end's decision or the peer's. */
+uint32_t xfer_dropped(const struct xfer *xfer);
+/* False while it is not known at this end what was lost on a dropped rail. */
+bool xfer_is_settled(const struct xfer *xfer);
+/* Sender, with no request under way: announces that it uses this connection no more, because
+ * another takes its place. WEFT_OK: the receiver's NIC has the announcement. AGAIN: call again
+ * later. */
+weft_status xfer_hand_over(struct xfer *xfer) WEFT_MUST_CHECK;
+/* Receiver: whether the sender has announced so. */
+bool xfer_is_handed_over(const struct xfer *xfer);
+
 /* After the queue pairs were told to go to ERR (conn_refuse, or a connection that failed by
  * itself): takes what completed before, until the queues are empty or `deadline_ns` is past.
  * AGAIN: wait for the connection's task. WEFT_OK: nothing moves any more; requests that

@@ -1,0 +1,20 @@
+#include "xfer/attempt.h"
+
+#include "rdma/timers.h"
+
+weft_ns attempt_ns(const struct conn_config *config, bool may_stall, uint32_t n_via)
+{
+    weft_ns probe = config->probe_ns;
+
+    if (may_stall && probe < TIMER_PROBE_STALL_NS) {
+        probe = TIMER_PROBE_STALL_NS;
+    }
+    return TIMER_ATTEMPT_OF(TIMER_SET_UP_OF(config->probe_tries * probe), n_via);
+}
+
+void attempt_lower(weft_ns *limit, weft_ns most)
+{
+    if (*limit > most) {
+        *limit = most;
+    }
+}

@@ -1,0 +1,150 @@
+#include "xfer/suspects.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+/* ---- the list ---- */
+
+void suspects_add(struct suspects *suspects, uint32_t device, uint8_t port, bool is_down)
+{
+    for (uint32_t i = 0; i < suspects->n; i++) {
+        struct suspect *suspect = &suspects->list[i];
+
+        if (suspect->device == device && suspect->port == port) {
+            suspect->is_down = is_down || suspect->is_down;
+            return;
+        }
+    }
+    if (suspects->n < WEFT_LENGTH(suspects->list)) {
+        suspects->list[suspects->n++] =
+            (struct suspect){.device = device, .port = port, .is_down = is_down};
+    }
+}
+
+void suspects_acquit(struct suspects *suspects, uint32_t i)
+{
+    suspects->n--;
+    memmove(&suspects->list[i], &suspects->list[i + 1],
+            (suspects->n - i) * sizeof(suspects->list[0]));
+}
+
+void suspects_acquit_unproved(struct suspects *suspects)
+{
+    for (uint32_t i = suspects->n; i-- > 0;) {
+        if (!suspects->list[i].is_down) {
+            suspects_acquit(suspects, i);
+        }
+    }
+}
+
+/* ---- connections without them ---- */
+
+void suspects_exclude(struct conn_config *config, uint32_t device, uint8_t port)
+{
+    if (!conn_excludes(config, device, port) && config->n_excluded < CONN_EXCLUDED_MAX) {
+        config->excluded[config->n_excluded].device = device;
+        config->excluded[config->n_excluded].port = port;
+        config->n_excluded++;
+    }
+}
+
+void suspects_exclude_all(const struct suspects *suspects, struct conn_config *config)
+{
+    for (uint32_t i = 0; i < suspects->n; i++) {
+        suspects_exclude(config, suspects->list[i].device, suspects->list[i].port);
+    }
+}
+
+void suspects_exclude_down(const struct suspects *suspects, struct conn_config *config)
+{
+    for (uint32_t i = 0; i < suspects->n; i++) {
+        if (suspects->list[i].is_down) {
+            suspects_exclude(config, suspects->list[i].device, suspects->list[i].port);
+        }
+    }
+}
+
+/* ---- whose fault a failure was ---- */
+
+const struct rdma_port *suspects_accused(const struct rdma *rdma,
+                                         const struct weft_error *why)
+{
+    const struct weft_value *name = weft_error_value(why, "local_port");
+    bool by_queue_pair = strcmp(why->phase, "data") == 0 ||
+                         strcmp(why->phase, "probe") == 0 ||
+                         strcmp(why->phase, "rtr") == 0 || strcmp(why->phase, "rts") == 0;
+    bool is_fault = why->status == WEFT_ERR_COMPLETION ||
+                    why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
+
+    if (conn_path_is_judged(why)) {
+        return NULL; /* it is to be probed again, or used with a lower path MTU */
+    }
+    for (uint32_t i = 0; name != NULL && by_queue_pair && is_fault && i < rdma->n_ports;
+         i++) {
+        if (strcmp(rdma->ports[i].name, name->text) == 0) {
+            return &rdma->ports[i];
+        }
+    }
+    return NULL;
+}
+
+const struct rdma_port *suspects_blamed(const struct rdma *rdma, const struct conn *conn,
+                                        const struct weft_error *why)
+{
+    const struct rdma_port *own = suspects_accused(rdma, why);
+
+    if (own != NULL || conn->stuck_rail >= conn->n_rails || conn_path_is_judged(why)) {
+        return own;
+    }
+    return conn->rails[conn->stuck_rail].port;
+}
+
+bool suspects_wait_for_port(const struct suspects *suspects, struct rdma *rdma,
+                            const struct conn *conn, const struct weft_error *why)
+{
+    struct weft_error ignored = {0};
+    bool has_flapped =
+        suspects->flapped_ns != 0 && suspects->flapped_ns >= conn->started_ns;
+
+    return rdma_refresh(rdma, &ignored) == WEFT_OK &&
+           (has_flapped || conn_waits_for_port(conn, why));
+}
+
+/* ---- rails by port ---- */
+
+const struct conn_rail *suspects_rail(const struct conn *conn, uint32_t device,
+                                      uint8_t port)
+{
+    for (uint32_t r = 0; conn != NULL && r < conn->n_rails; r++) {
+        if (conn->rails[r].port->device_index == device &&
+            conn->rails[r].port->port == port) {
+            return &conn->rails[r];
+        }
+    }
+    return NULL;
+}
+
+void suspects_name_rail(struct weft_error *why, const struct conn *conn,
+                        const struct conn_rail *rail)
+{
+    char gid[IO_IP_TEXT_BYTES];
+
+    weft_error_text(why, "peer", conn->peer.host);
+    weft_error_text(why, "local_port", rail->port->name);
+    weft_error_text(why, "local_gid",
+                    rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
+    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
+    weft_error_text(why, "remote_gid",
+                    rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
+}
+
+bool suspects_is_active(const struct rdma *rdma, uint32_t device, uint8_t port)
+{
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        if (rdma->ports[i].device_index == device && rdma->ports[i].port == port) {
+            return rdma->ports[i].is_active;
+        }
+    }
+    return false;
+}
