@@ -78,6 +78,8 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
 ASAN := BUILD=build/asan SAN=address,undefined O=-O1 G=-g1 WERROR=1
 TSAN := BUILD=build/tsan SAN=thread O=-O1
+# Fuzz targets, and the command as ci/test_sanitized.py runs it, of the same objects.
+LIBFUZZER := CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 G=-g1
 
 .PHONY: all demo rxe-guest test check test-qemu tidy asan asan-everything clang tsan bench \
         bench-wire coverage mutants findings \
@@ -156,6 +158,11 @@ $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
 
+# Where a member's messages are changed before they are sealed.
+$(BUILD)/test/src/cli/dishonest_test: TEST_LIBS += -Wl,--wrap=frame_send,--wrap=xfer_post \
+    -Wl,--wrap=record_encode_announcement,--wrap=steps_progress \
+    -Wl,--wrap=host_dispatch,--wrap=host_destroy
+
 $(BUILD)/bench/%: $(BUILD)/obj/%.o $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
@@ -229,7 +236,7 @@ tsan:
 	@$(SUB) $(TSAN) everything
 	@CK_TIMEOUT_MULTIPLIER=10 ci/check-run --build build/tsan --threads
 	@build/tsan/test/backends/hostmem/race_test 65 1000
-	@IDLE_BYTES= ci/plugin-soak build/tsan 20 || [ $$? -eq 77 ]
+	@IDLE_BYTES= CLOSE_ROUNDS= ci/plugin-soak build/tsan 20 || [ $$? -eq 77 ]
 
 tidy:
 	@$(SUB) all
@@ -252,13 +259,15 @@ findings: all
 	@ci/findings --weft $(WEFT) --count $(FINDINGS) --forget $(FINDINGS_SEED:%=--seed %)
 
 fuzz:
-	@$(SUB) CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 G=-g1 fuzzers
+	@$(SUB) $(LIBFUZZER) fuzzers
 	@ci/fuzz --build build/libfuzzer $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS),--seconds $(FUZZ_SECONDS))
 
 soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@$(SUB) all
 	@ci/seeds --build build --seeds 200
+	@ci/swarm --seeds 50000 --fresh 50000 --jobs 2
+	@WEFT_INNOCENT_DRAWS=5000 WEFT_INNOCENT_SEED=$$(date +%s) python3 -m pytest -q ci/test_innocent.py
 	@SWARM_SEEDS=10000 ci/job determinism
 	@$(SUB) build/test/sim/loss_test && build/test/sim/loss_test 40
 	@$(SUB) build/test/src/ipc/model_test && CK_FORK=no build/test/src/ipc/model_test deep
@@ -266,7 +275,17 @@ soak:
 	@WEFT_SOAK=1 build/tsan/test/backends/soft/host_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000
+	@ci/relay_flaps.py --build build --count 2000
+	@ci/flaps.py --build build --count 2000
+	@$(SUB) build/test/src/cli/dishonest_test && build/test/src/cli/dishonest_test 20000 $$(date +%s)
+	@$(SUB) $(ASAN) build/asan/test/src/cli/dishonest_test && \
+	    build/asan/test/src/cli/dishonest_test 5000 $$(date +%s)
+	@ci/storm.py --seconds 900 || [ $$? -eq 77 ]
+	@$(SUB) build/test/sim/wire_random_test
+	@ci/wire_mutations.py --captures 100 --each 5
+	@ci/wire_mutations.py --seed 1000 --captures 1000 --each 0
 	@ci/findings --count 300 --forget
+	@$(MAKE) --no-print-directory mutants
 	@ci/plugin-soak || [ $$? -eq 77 ]
 	@$(SUB) build/test/src/plugin/engine_relay_test && WEFT_SOAK=1 build/test/src/plugin/engine_relay_test
 	@ci/repeat-wire || [ $$? -eq 77 ]

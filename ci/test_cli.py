@@ -22,7 +22,7 @@ SMALL = ["--set", "jobs.0.all_reduce.bytes=64KiB", "--set", "expect={}"]
 
 DOCUMENT_KEYS = {
     "schema_version", "weft", "scenario", "backend", "policy", "seed", "trace_hash",
-    "result", "symptom", "connections", "completions", "jobs", "links", "findings", "expectations",
+    "result", "symptom", "connected", "connections", "completions", "jobs", "links", "findings", "expectations",
     "counters", "warnings", "sim_time_ns", "replay",
 }
 CONNECTION_KEYS = {
@@ -232,7 +232,7 @@ def test_stock_nccl_fails_on_the_triangle_as_on_real_machines(tmp_path):
                 "--observations", observations, code=1)
     document = json.loads(done.stdout)
     symptom = document["symptom"]
-    assert set(symptom) == {"errno", "wc_status", "text"}
+    assert set(symptom) == {"phase", "errno", "wc_status", "text"}
     assert symptom["errno"] in (101, 110, 113) or symptom["wc_status"] == 12
     codes = [finding["code"] for finding in document["findings"]]
     assert "route.wrong_nic" in codes
@@ -304,11 +304,24 @@ def test_what_cannot_run_yet_is_named(tmp_path):
     assert "not implemented yet: " in done.stderr
 
 
-def test_a_full_disk_is_an_error():
+@pytest.mark.parametrize("words", [
+    ["run", PAIR], ["run", PAIR, "--json"], ["run", PAIR, "--ndjson"], ["run", "--help"], ["list"],
+    ["list", "--json"], ["validate", PAIR], ["show", PAIR], ["explain"], ["explain", "conn.timeout"],
+    ["bench", "--list"], ["plugin"], ["completion", "bash"], ["doctor", PAIR], ["--help"],
+    ["--version"], ["help", "run"], ["swarm", "--space", "all", "--seeds", "1..2"],
+    ["swarm", "--space", "all", "--seeds", "1..1", "--print"]], ids=" ".join)
+def test_output_that_is_lost_is_an_error(words):
     with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run([WEFT, "run", PAIR, "--json"], cwd=ROOT, stdout=full,
-                              stderr=subprocess.PIPE, text=True, timeout=300, check=False)
-    assert done.returncode == 2 and "stdout" in done.stderr
+        done = subprocess.run([WEFT, *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
+                              text=True, timeout=300, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("weft: stdout: No space left on device") == 1, done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--json", "--junit", "--html", "--pcap", "--trace", "--events"])
+def test_a_file_that_cannot_be_written_is_an_error(flag):
+    done = weft("run", PAIR, "-q", f"{flag}=/dev/full", code=2)
+    assert "/dev/full: " in done.stderr
 
 
 def test_list_and_validate_know_every_scenario():

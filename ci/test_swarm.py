@@ -13,7 +13,10 @@ PAIR = "scenarios/basic/pair.yaml"
 STORM = "scenarios/swarm/storm.yaml"
 SMALL = ["--set", "jobs=[{all_reduce: {bytes: 16KiB}}]"]
 KEYS = {"schema_version", "weft", "file", "scenario", "backend", "policy", "seed", "replay",
-        "result", "trace_hash", "sim_time_ns", "failed", "findings"}
+        "result", "trace_hash", "sim_time_ns", "counters", "failed", "findings", "symptom",
+        "connected"}
+SPACES = ("all", "packets", "cables", "gids", "calls", "processes", "inside", "meshes", "seconds",
+          "policies")
 
 
 def swarm(*args, code=0, program=WEFT, cwd=ROOT, **kwargs):
@@ -161,6 +164,74 @@ def test_a_failure_is_made_small(tmp_path):
     assert failed == [item["expect"] for item in row["failed"]]
     assert len(document["links"]) <= 2  # one cable, both directions
     assert len(document["jobs"]) == 1 and "bytes: 1," in text
+
+
+def test_small_is_the_same_cause(tmp_path):
+    """A file whose job fails of a call that fails, over a mesh that is whole. A cut mesh fails the same
+    expectation, with fewer hosts and faults, and is not what was found."""
+    text = """
+name: cause
+topology:
+  nodes: {a: {ports: [p0, p1]}, b: {ports: [p0, p1]}, c: {ports: [p0, p1]}}
+  links:
+    - {endpoints: ["a:p0", "b:p0"], subnet: 10.1.0.0/24}
+    - {endpoints: ["b:p1", "c:p0"], subnet: 10.2.0.0/24}
+    - {endpoints: ["c:p1", "a:p1"], subnet: 10.3.0.0/24}
+jobs:
+  - all_reduce: {bytes: [8, 64KiB]}
+faults:
+  - {at: 900ms, on: "a:p0", kind: down, for: 1ms}
+  - {on: b, kind: call_error, call: create_qp, count: 10000, errno: 12}
+"""
+    (tmp_path / "cause.yaml").write_text(text)
+    row, = rows_of(swarm("cause.yaml", "--seeds", "4..4", "--shrink", code=1, cwd=tmp_path))
+    assert row["symptom"]["errno"] == 12 and row["connected"] is True
+    run = subprocess.run([WEFT, "run", tmp_path / "cause-seed-4.yaml", "--json"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    document = json.loads(run.stdout)
+    for key in ("phase", "errno", "wc_status"):
+        assert document["symptom"][key] == row["symptom"][key], key
+    assert document["connected"] is True
+    assert [item["code"] for item in document["findings"]] == row["findings"]
+    assert len(document["links"]) < 6 and "kind: down" not in (
+        tmp_path / "cause-seed-4.yaml").read_text()
+
+
+def test_the_last_word_and_the_last_process():
+    """last-word-lost and all-killed: what runs of a space found, with the seeds 1 to 10."""
+    for row in rows_of(swarm("scenarios/swarm/last-word-lost.yaml",
+                             "scenarios/swarm/all-killed.yaml", "--seeds", "1..10")):
+        assert row["result"] == "pass", row
+
+
+def test_each_space_draws_files_that_are_valid(tmp_path):
+    for space in SPACES:
+        printed = swarm("--space", space, "--seeds", "1..40", "--print").stdout
+        assert swarm("--space", space, "--seeds", "1..40", "--print").stdout == printed
+        files = []
+        for i, text in enumerate(printed.split("---\n")):
+            assert f"seed: {i + 1}\n" in text
+            files.append(tmp_path / f"{space}-{i}.yaml")
+            files[-1].write_text(text)
+        assert len(files) == 40
+        subprocess.run([WEFT, "validate", "-q", *files], check=True, timeout=120)
+    assert "there is no space 'none'" in swarm("--space", "none", "--seeds", "1..1", code=2).stderr
+
+
+def test_a_setting_repeats_from_its_file(tmp_path):
+    """Every row of a space names a file that gives the same run; --print writes it, and so does a
+    failure."""
+    rows = rows_of(swarm("--space", "packets", "--seeds", "1..12", "--jobs", "1", cwd=tmp_path))
+    assert rows == rows_of(swarm("--space", "packets", "--seeds", "1..12", "--jobs", "3",
+                                 cwd=tmp_path))
+    for row in rows[:4]:
+        seed = row["seed"]
+        (tmp_path / row["file"]).write_text(
+            swarm("--space", "packets", "--seeds", f"{seed}..{seed}", "--print").stdout)
+        document = replayed(row["replay"], tmp_path)
+        assert document["sim_time_ns"] == row["sim_time_ns"]
+        assert document["result"] == row["result"]
+        assert any(item["expect"] == "invariant: data" for item in document["expectations"])
 
 
 def test_seeds_that_failed_once():

@@ -101,6 +101,9 @@ static int poll_cq(struct ibv_cq *base, int n_max, struct ibv_wc *wc, int *out_n
     if (verdict.error != 0 || fault_gate_is_shut(&cq->gate, &verdict)) {
         return verdict.error;
     }
+    if (verdict.cap < (size_t)n_max) {
+        n_max = (int)verdict.cap;
+    }
     return device->inner->ops->poll_cq(cq->inner, n_max, wc, out_n);
 }
 

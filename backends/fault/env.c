@@ -156,9 +156,13 @@ static void init_gpu(struct fault_env *env)
 void fault_env_init(struct fault_env *env, struct fault_world *world,
                     struct io_env *inner, uint32_t host, uint32_t process)
 {
+    char stream[40];
+
     *env = (struct fault_env){
         .inner = inner, .world = world, .host = host, .process = process};
     env->io = *inner;
+    weft_format(stream, sizeof(stream), "rare:%u:%u", host, process);
+    weft_rng_init(&env->rng, world->spec->seed, stream);
     env->io.ops = &env_ops;
     env->io.oob = &fault_oob_ops;
     if (inner->shm != NULL) {

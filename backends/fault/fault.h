@@ -18,6 +18,10 @@
  *   async_event  the device tells of something that did not happen
  *   verb_error, verb_slow   of backends that do not have these themselves
  *
+ * With `world_spec.rare_ppb`, calls draw a rare but legal outcome. A verb starts up to 0.13 ms
+ * later. poll_cq, recv, accept and hear have nothing for so long, and send has no room. send and
+ * recv move up to 7 bytes, and poll_cq gives up to 7 completions.
+ *
  * With `nth` and `count` a rule is the k-th call that fails, for every k: backends/fault/
  * sweep_test.c. */
 #ifndef WEFT_BACKENDS_FAULT_H

@@ -5,6 +5,7 @@
 #include "backends/fault/fault.h"
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/rng.h"
 #include "base/text.h"
 
 struct fault_world;
@@ -135,6 +136,7 @@ struct fault_env {
     struct fault_rule *rules; /* Owned */
     uint64_t n_calls[WORLD_N_CALLS];
     uint64_t n_hits;
+    struct weft_rng rng; /* of rare outcomes */
     enum world_call last_hit;
 };
 void fault_env_init(struct fault_env *env, struct fault_world *world,

@@ -3,6 +3,9 @@
 
 #include "backends/fault/private.h"
 
+/* A rare delay is less than this power of two, in nanoseconds. */
+#define RARE_DELAY_BITS 18
+
 /* Asking whether there is something is no operation that could be refused, and how often it is
  * asked says nothing. */
 static bool is_counted_as_any(enum world_call call)
@@ -40,6 +43,27 @@ static void add_to(struct fault_verdict *verdict, const struct world_fault *spec
     }
 }
 
+/* Chooses a rare but legal outcome for a call that may have one: nothing yet, less than was
+ * asked for, or later. Draws come from the process's own stream. */
+static void add_rare(struct fault_env *env, enum world_call call,
+                     struct fault_verdict *verdict)
+{
+    bool is_stream = call == WORLD_CALL_SEND || call == WORLD_CALL_RECV;
+    bool is_asking = call == WORLD_CALL_POLL_CQ || call == WORLD_CALL_ACCEPT ||
+                     call == WORLD_CALL_HEAR;
+    bool is_verb = call >= WORLD_CALL_ALLOC_PD && call <= WORLD_CALL_DESTROY_QP;
+
+    if ((!is_stream && !is_asking && !is_verb) ||
+        !weft_rng_chance(&env->rng, env->world->spec->rare_ppb)) {
+        return;
+    }
+    if ((is_stream || call == WORLD_CALL_POLL_CQ) && weft_rng_below(&env->rng, 2) == 0) {
+        verdict->cap = 1 + (size_t)weft_rng_below(&env->rng, 7);
+        return;
+    }
+    verdict->by_ns = (weft_ns)(UINT64_C(1) << weft_rng_below(&env->rng, RARE_DELAY_BITS));
+}
+
 struct fault_verdict fault_judge(struct fault_env *env, uint32_t device,
                                  enum world_call call)
 {
@@ -47,6 +71,9 @@ struct fault_verdict fault_judge(struct fault_env *env, uint32_t device,
 
     env->n_calls[call]++;
     env->n_calls[WORLD_CALL_ANY] += is_counted_as_any(call);
+    if (env->world->spec->rare_ppb > 0) {
+        add_rare(env, call, &verdict);
+    }
     for (struct fault_rule *rule = env->rules; rule != NULL; rule = rule->next) {
         const struct world_fault *spec = rule->spec;
         uint32_t n = spec->n_calls == 0 ? 1 : spec->n_calls;

@@ -256,6 +256,22 @@ static void world_cable_stats(const struct world *base, uint32_t cable,
     inner->ops->cable_stats(inner, cable, out);
 }
 
+static void world_objects(const struct world *base, uint32_t host,
+                          struct world_objects *out)
+{
+    const struct world *inner = below(base);
+
+    inner->ops->objects(inner, host, out);
+}
+
+static void world_port_frames(const struct world *base, uint32_t host, uint32_t port,
+                              struct world_port_frames *out)
+{
+    const struct world *inner = below(base);
+
+    inner->ops->port_frames(inner, host, port, out);
+}
+
 static bool world_counter(const struct world *base, uint32_t index, const char **out_name,
                           uint64_t *out_value)
 {
@@ -348,6 +364,8 @@ static void fill_ops(struct fault_world *world)
         .watch_nic = inner->watch_nic == NULL ? NULL : world_watch_nic,
         .step = world_step,
         .cable_stats = world_cable_stats,
+        .objects = inner->objects == NULL ? NULL : world_objects,
+        .port_frames = inner->port_frames == NULL ? NULL : world_port_frames,
         .counter = world_counter,
         .destroy = world_destroy,
     };
@@ -383,7 +401,7 @@ struct world *fault_world_wrap(struct world *inner, const struct world_spec *spe
                                const struct fault_config *config)
 {
     struct fault_world *world = weft_calloc(1, sizeof(*world));
-    bool is_needed = config->is_always;
+    bool is_needed = config->is_always || spec->rare_ppb > 0;
 
     world->inner = inner;
     world->spec = spec;

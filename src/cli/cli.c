@@ -88,6 +88,17 @@ void cli_help(const char *name)
     cli_options_help(name);
 }
 
+static bool stdout_is_reported;
+
+/* Says once why stdout lost what was printed. */
+static void report_stdout(int error)
+{
+    if (!stdout_is_reported) {
+        fprintf(stderr, "weft: stdout: %s\n", strerror(error));
+    }
+    stdout_is_reported = true;
+}
+
 bool cli_write_file(const char *path, const char *bytes, size_t n)
 {
     bool is_stdout = strcmp(path, "-") == 0;
@@ -100,10 +111,25 @@ bool cli_write_file(const char *path, const char *bytes, size_t n)
     }
     ok = n == 0 || fwrite(bytes, 1, n, file) == n;
     ok = (is_stdout ? fflush(file) : fclose(file)) == 0 && ok;
-    if (!ok) {
-        fprintf(stderr, "weft: %s: %s\n", is_stdout ? "stdout" : path, strerror(errno));
+    if (!ok && is_stdout) {
+        report_stdout(errno);
+    } else if (!ok) {
+        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
     }
     return ok;
+}
+
+int cli_with_stdout(int status)
+{
+    bool is_lost = ferror(stdout) != 0;
+
+    if (fflush(stdout) != 0) {
+        report_stdout(errno);
+        is_lost = true;
+    } else if (is_lost) {
+        report_stdout(EIO); /* an earlier write failed, whose reason is forgotten */
+    }
+    return is_lost ? cli_worse(status, CLI_USAGE) : status;
 }
 
 bool cli_print(const char *bytes, size_t n)
@@ -250,13 +276,12 @@ static int no_such_verb(const char *name)
     return CLI_USAGE;
 }
 
-int cli_main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     const struct cli_verb_spec *verb = find_verb(name);
     bool is_help;
 
-    backend_guest_init();
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("weft %s\n", WEFT_VERSION);
         return CLI_OK;
@@ -279,4 +304,10 @@ int cli_main(int argc, char **argv)
     }
     print_usage(stderr);
     return CLI_USAGE;
+}
+
+int cli_main(int argc, char **argv)
+{
+    backend_guest_init();
+    return cli_with_stdout(run_command(argc, argv));
 }

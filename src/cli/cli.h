@@ -52,7 +52,7 @@ struct cli_options {
     uint64_t seed;
     struct scenario_set sets[CLI_SETS_MAX];
     size_t n_sets;
-    bool quiet, verbose, dot, list, plan, shrink;
+    bool quiet, verbose, dot, list, plan, shrink, print;
     bool nocomm, forceflush, dump, info, nographs, xml, local; /* of paths */
     const char *root;                                          /* of paths */
     enum cli_colour colour;
@@ -60,8 +60,8 @@ struct cli_options {
     const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */
     const char *messages, *sequences;                         /* of plugin-check */
     struct cli_list shmdev, hosthash, p2poff, netns;
-    const char *seeds, *shard, *jobs; /* of a swarm; or NULL */
-    const char *job, *rank;           /* of `show --plan`; or NULL: all */
+    const char *space, *seeds, *shard, *jobs; /* of a swarm; or NULL */
+    const char *job, *rank;                   /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
     const char *secret;                                /* likewise */
     const char *save, *netdevs;                        /* of one without a scenario */
@@ -147,6 +147,8 @@ bool cli_print(const char *bytes, size_t n);
 bool cli_write_file(const char *path, const char *bytes, size_t n);
 /* The same of a JSON document, for people to read. */
 bool cli_write_json(const char *path, const json_t *document);
+/* Flushes stdout. Returns `status`, or CLI_USAGE if anything printed there was lost. */
+int cli_with_stdout(int status);
 /* A run's verdict as an exit code. */
 int cli_verdict(enum run_result result);
 

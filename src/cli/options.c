@@ -188,6 +188,9 @@ static const struct flag_spec specs[] = {
      "then it (of a swarm: the run) is killed; default 3600 (600)",
      SET_BY(set_time_limit)},
     {"seeds", "A..B", 0, "swarm", "every seed from A to B", TEXT(seeds)},
+    {"space", "NAME", 0, "swarm",
+     "settings drawn from that space, `all` for instance, instead of files", TEXT(space)},
+    {"print", NULL, 0, "swarm", "the files that would run, and run none", SWITCH(print)},
     {"shard", "i/N", 0, "swarm", "every Nth of them, from the ith", TEXT(shard)},
     {"jobs", "J", 0, "swarm", "processes; default: one a processor", TEXT(jobs)},
     {"shrink", NULL, 0, "swarm",
@@ -336,7 +339,7 @@ static bool apply(struct cli_options *options, const char *verb,
         break;
     }
     cli_help(verb);
-    exit(CLI_OK);
+    exit(cli_with_stdout(CLI_OK));
 }
 
 /* WEFT_<FLAG>, upper case with underscores; a switch is on unless it says 0 or nothing.

@@ -3,6 +3,7 @@
 #include "cli/swarm.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,12 @@
 
 enum { JOBS_MAX = 256, SHRINK_RUNS_MAX = 2000, PATIENCE_DEFAULT_S = 600 };
 
+#define MEMORY_KEPT_BYTES (256 << 20)
+
 struct swarm {
     struct cli_options *options;
     struct swarm_file *files; /* Owned [n_files] */
+    size_t n_files;
     uint64_t first_seed, n_seeds;
     uint64_t shard, n_shards; /* seeds first_seed + shard + k * n_shards */
     uint64_t n_seeds_here;    /* of this shard */
@@ -58,20 +62,61 @@ static void print_row(const json_t *row)
     free(line);
 }
 
+const struct swarm_file *swarm_file_get(const struct cli_options *options,
+                                        const struct swarm_file *file, uint64_t seed)
+{
+    struct swarm_file *drawn;
+    char path[128];
+
+    if (file->space == NULL) {
+        return file;
+    }
+    drawn = weft_calloc(1, sizeof(*drawn));
+    weft_format(path, sizeof(path), "swarm-%s-%llu.yaml", swarm_space_name(file->space),
+                (unsigned long long)seed);
+    drawn->path = weft_strdup(path);
+    drawn->space = file->space;
+    swarm_draw(file->space, seed, &drawn->text);
+    drawn->scenario =
+        cli_load_bytes(options, drawn->path, drawn->text.bytes, drawn->text.n);
+    if (drawn->scenario == NULL) {
+        abort(); /* the space draws valid files only */
+    }
+    return drawn;
+}
+
+void swarm_file_put(const struct swarm_file *file)
+{
+    struct swarm_file *drawn = (struct swarm_file *)(uintptr_t)file;
+
+    if (file->space != NULL) {
+        scenario_free(drawn->scenario);
+        weft_text_fini(&drawn->text);
+        free((void *)(uintptr_t)drawn->path);
+        free(drawn);
+    }
+}
+
 /* In the worker's process. */
 static void work(void *context)
 {
     const struct worker *worker = context;
     const struct swarm *swarm = worker->swarm;
 
+    /* Worlds come and go: their memory stays with the process. */
+    mallopt(M_MMAP_THRESHOLD, MEMORY_KEPT_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT_BYTES);
     for (uint64_t item = worker->next; item < swarm->n_items; item += swarm->n_jobs) {
-        const struct swarm_file *file = file_of(swarm, item);
-        json_t *row =
-            swarm_row(swarm->options, file->path, file->scenario, seed_of(swarm, item));
+        uint64_t seed = seed_of(swarm, item);
+        const struct swarm_file *file =
+            swarm_file_get(swarm->options, file_of(swarm, item), seed);
+        json_t *row = swarm_row(swarm->options, file->path, file->scenario, seed,
+                                file->space != NULL);
 
         print_row(row);
         fflush(stdout);
         json_decref(row);
+        swarm_file_put(file);
     }
 }
 
@@ -145,13 +190,32 @@ static bool read_jobs(struct swarm *swarm, const char *text)
     return true;
 }
 
+static int refuse_space(const char *name)
+{
+    fprintf(stderr, "weft swarm: --space: there is no space '%s', only", name);
+    for (unsigned i = 0; swarm_space_at(i) != NULL; i++) {
+        fprintf(stderr, "%s %s", i > 0 ? "," : "", swarm_space_name(swarm_space_at(i)));
+    }
+    fprintf(stderr, "\n");
+    return CLI_USAGE;
+}
+
 static int load_files(struct swarm *swarm)
 {
     struct cli_options *options = swarm->options;
     const char *key = NULL;
     int code = CLI_OK;
 
-    swarm->files = weft_calloc((size_t)options->n_operands, sizeof(*swarm->files));
+    swarm->n_files = (size_t)options->n_operands + (options->space != NULL ? 1 : 0);
+    swarm->files = weft_calloc(swarm->n_files, sizeof(*swarm->files));
+    swarm->n_items = swarm->n_seeds_here * (uint64_t)swarm->n_files;
+    if (options->space != NULL) {
+        swarm->files[options->n_operands] = (struct swarm_file){
+            .path = options->space, .space = swarm_space_find(options->space)};
+        if (swarm_space_find(options->space) == NULL) {
+            return refuse_space(options->space);
+        }
+    }
     for (int i = 0; i < options->n_operands; i++) {
         struct swarm_file *file = &swarm->files[i];
 
@@ -164,7 +228,6 @@ static int load_files(struct swarm *swarm)
             code = cli_worse(code, CLI_ENVIRONMENT);
         }
     }
-    swarm->n_items = swarm->n_seeds_here * (uint64_t)options->n_operands;
     return code;
 }
 
@@ -173,7 +236,6 @@ static int load_files(struct swarm *swarm)
 /* The row of `item`, from the worker whose turn it is; a worker that fell is replaced. */
 static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64_t item)
 {
-    const struct swarm_file *file = file_of(swarm, item);
     struct weft_text line = {NULL, 0, 0};
     struct weft_text how = {NULL, 0, 0};
     enum isolate_read read = ISOLATE_ENDED;
@@ -191,6 +253,8 @@ static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64
         isolate_stop(&worker->isolate, &how);
     }
     if (row == NULL) {
+        const struct swarm_file *file =
+            swarm_file_get(swarm->options, file_of(swarm, item), seed_of(swarm, item));
         bool is_late = read == ISOLATE_LATE;
 
         row = swarm_row_of_crash(swarm->options, file->path, file->scenario,
@@ -198,6 +262,7 @@ static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64
                                  is_late     ? "out of time"
                                  : how.n > 0 ? how.bytes
                                              : "it said nothing");
+        swarm_file_put(file);
     }
     weft_text_fini(&line);
     weft_text_fini(&how);
@@ -216,8 +281,9 @@ static void shrink(const struct swarm *swarm, const struct swarm_file *file,
                                    swarm->patience_ms, &small);
 
     swarm_signature(row, &failure);
-    weft_format(path, sizeof(path), "%s-seed-%llu.yaml", file->scenario->name,
-                (unsigned long long)seed);
+    weft_format(path, sizeof(path),
+                file->space != NULL ? "%s-small-%llu.yaml" : "%s-seed-%llu.yaml",
+                file->scenario->name, (unsigned long long)seed);
     weft_text_add(&text, "# %s with seed %llu, made small: %s.\n# It was: %s\n",
                   file->path, (unsigned long long)seed, failure.bytes,
                   json_read_text(row, "replay", ""));
@@ -234,6 +300,7 @@ static void take_row(const struct swarm *swarm, uint64_t item, const json_t *row
                      bool *was_shrunk, struct tally *tally)
 {
     int code = swarm_code(row);
+    const struct swarm_file *file;
 
     print_row(row);
     tally->code = cli_worse(tally->code, code);
@@ -244,17 +311,34 @@ static void take_row(const struct swarm *swarm, uint64_t item, const json_t *row
     }
     tally->n_failed++;
     fprintf(stderr, "replay: %s\n", json_read_text(row, "replay", ""));
+    file = swarm_file_get(swarm->options, file_of(swarm, item), seed_of(swarm, item));
+    if (file->space != NULL) {
+        (void)cli_write_file(file->path, file->text.bytes, file->text.n);
+    }
     if (swarm->options->shrink && !*was_shrunk) {
         *was_shrunk = true;
-        shrink(swarm, file_of(swarm, item), row, seed_of(swarm, item));
+        shrink(swarm, file, row, seed_of(swarm, item));
+    }
+    swarm_file_put(file);
+}
+
+/* The files that would run, each a YAML document of its own. */
+static void print_all(const struct swarm *swarm)
+{
+    for (uint64_t item = 0; item < swarm->n_items; item++) {
+        const struct swarm_file *file =
+            swarm_file_get(swarm->options, file_of(swarm, item), seed_of(swarm, item));
+
+        (void)cli_print("---\n", item > 0 ? 4 : 0);
+        (void)cli_print(file->text.bytes, file->text.n);
+        swarm_file_put(file);
     }
 }
 
 static void run_all(const struct swarm *swarm, struct tally *tally)
 {
     struct worker *workers = weft_calloc(swarm->n_jobs, sizeof(*workers));
-    bool *was_shrunk =
-        weft_calloc((size_t)swarm->options->n_operands, sizeof(*was_shrunk));
+    bool *was_shrunk = weft_calloc(swarm->n_files, sizeof(*was_shrunk));
     struct progress_line line = progress_line_start(!swarm->options->quiet);
 
     for (uint32_t i = 0; i < swarm->n_jobs && i < swarm->n_items; i++) {
@@ -283,8 +367,9 @@ int cli_swarm(struct cli_options *options)
     struct tally tally = {.code = CLI_OK};
     int code;
 
-    if (options->n_operands == 0) {
-        fprintf(stderr, "usage: weft swarm FILE... --seeds A..B [flags]\n");
+    if (options->n_operands == 0 && options->space == NULL) {
+        fprintf(stderr, "usage: weft swarm FILE... --seeds A..B [flags]\n"
+                        "       weft swarm --space NAME --seeds A..B [flags]\n");
         return CLI_USAGE;
     }
     if (!read_seeds(&swarm, options->seeds) || !read_shard(&swarm, options->shard) ||
@@ -295,21 +380,19 @@ int cli_swarm(struct cli_options *options)
         1000 * (options->time_limit_s > 0 ? options->time_limit_s : PATIENCE_DEFAULT_S);
     cli_end_when_interrupted();
     code = load_files(&swarm);
-    if (code == CLI_OK) {
+    if (code == CLI_OK && options->print) {
+        print_all(&swarm);
+    } else if (code == CLI_OK) {
         run_all(&swarm, &tally);
         code = tally.code;
-        if (fflush(stdout) != 0) {
-            fprintf(stderr, "weft: stdout: %s\n", strerror(errno));
-            code = cli_worse(code, CLI_USAGE);
-        }
-        if (!options->quiet) {
+        if (!options->quiet && !options->print) {
             fprintf(stderr, "%llu runs, %.3f s of world time: %llu passed, %llu failed\n",
                     (unsigned long long)swarm.n_items, (double)tally.time_ns / 1e9,
                     (unsigned long long)tally.n_passed,
                     (unsigned long long)tally.n_failed);
         }
     }
-    for (int i = 0; i < options->n_operands; i++) {
+    for (size_t i = 0; i < swarm.n_files; i++) {
         scenario_free(swarm.files[i].scenario);
         weft_text_fini(&swarm.files[i].text);
     }

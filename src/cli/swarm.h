@@ -8,17 +8,26 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "swarm/space.h"
 
 /* A scenario and the text it was made of, which is read once: reductions start from it. */
 struct swarm_file {
     const char *path; /* Not owned. */
+    /* Each seed has a file of its own, drawn from this; NULL: all have this file. */
+    const struct swarm_space *space;
     struct weft_text text;
     struct scenario *scenario; /* Owned. */
 };
 
-/* Runs `scenario` with `seed`; the row of `path` (docs/cli.md), the caller's reference. */
+/* The file that `seed` runs: `file` itself, or one drawn from its space; NULL if that is not a
+ * valid file, which is printed to stderr. The caller gives it to swarm_file_put. */
+const struct swarm_file *swarm_file_get(const struct cli_options *options,
+                                        const struct swarm_file *file, uint64_t seed);
+void swarm_file_put(const struct swarm_file *file);
+/* Runs `scenario` with `seed`; the row of `path` (docs/cli.md), the caller's reference.
+ * `no_story`: faster, and without a trace hash. */
 json_t *swarm_row(const struct cli_options *options, const char *path,
-                  const struct scenario *scenario, uint64_t seed);
+                  const struct scenario *scenario, uint64_t seed, bool no_story);
 /* The row of a run that told nothing: `how` it ended. */
 json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
                            const struct scenario *scenario, uint64_t seed,

@@ -32,6 +32,16 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
     weft_text_fini(&text);
 }
 
+/* The document's symptom without its text, which has numbers that differ from run to run. */
+static json_t *symptom_of(const json_t *symptom)
+{
+    return json_is_object(symptom)
+               ? json_pack("{s:O, s:O, s:O}", "phase", json_object_get(symptom, "phase"),
+                           "errno", json_object_get(symptom, "errno"), "wc_status",
+                           json_object_get(symptom, "wc_status"))
+               : json_null();
+}
+
 /* The expectations that were not met, and the codes of what was found. */
 static void put_outcome(json_t *row, const json_t *document)
 {
@@ -58,8 +68,11 @@ static void put_outcome(json_t *row, const json_t *document)
     put(row, "result", json_incref(json_object_get(document, "result")));
     put(row, "trace_hash", json_incref(json_object_get(document, "trace_hash")));
     put(row, "sim_time_ns", json_incref(json_object_get(document, "sim_time_ns")));
+    put(row, "counters", json_incref(json_object_get(document, "counters")));
     put(row, "failed", failed);
     put(row, "findings", findings);
+    put(row, "symptom", symptom_of(json_object_get(document, "symptom")));
+    put(row, "connected", json_incref(json_object_get(document, "connected")));
 }
 
 static void put_nothing(json_t *row, const char *result, const char *how)
@@ -67,17 +80,21 @@ static void put_nothing(json_t *row, const char *result, const char *how)
     put(row, "result", json_string(result));
     put(row, "trace_hash", json_null());
     put(row, "sim_time_ns", json_null());
+    put(row, "counters", json_null());
     put(row, "failed", json_pack("[{s:s, s:s}]", "expect", "the run ends", "got", how));
     put(row, "findings", json_array());
+    put(row, "symptom", json_null());
+    put(row, "connected", json_null());
 }
 
 json_t *swarm_row(const struct cli_options *options, const char *path,
-                  const struct scenario *scenario, uint64_t seed)
+                  const struct scenario *scenario, uint64_t seed, bool no_story)
 {
     struct run_options run = {.backend = backend_find("sim"),
                               .has_seed = true,
                               .seed = seed,
-                              .trace_level = WEFT_TRACE_STORY};
+                              .trace_level = WEFT_TRACE_STORY,
+                              .no_story = no_story};
     struct weft_error error;
     json_t *row = json_object();
     json_t *document = NULL;
@@ -111,10 +128,32 @@ json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
     return row;
 }
 
+/* What the run met first, what was found, and whether the hosts could reach each other: two
+ * runs that differ in one of these failed of different causes. */
+static void sign_cause(const json_t *row, struct weft_text *out)
+{
+    const json_t *symptom = json_object_get(row, "symptom");
+    json_t *code;
+    size_t i;
+
+    if (json_is_object(symptom)) {
+        weft_text_add(out, "; in %s errno %lld status %lld",
+                      json_read_text(symptom, "phase", ""),
+                      (long long)json_read_int(symptom, "errno", 0),
+                      (long long)json_read_int(symptom, "wc_status", 0));
+    }
+    json_array_foreach(json_object_get(row, "findings"), i, code)
+    {
+        weft_text_add(out, "; %s", json_string_value(code));
+    }
+    weft_text_add(out, json_is_true(json_object_get(row, "connected")) ? "; connected"
+                                                                       : "; cut");
+}
+
 void swarm_signature(const json_t *row, struct weft_text *out)
 {
     const char *result = json_read_text(row, "result", "");
-    bool is_told = json_is_string(json_object_get(row, "trace_hash"));
+    bool is_told = json_is_integer(json_object_get(row, "sim_time_ns"));
     json_t *item;
     size_t i;
 
@@ -127,6 +166,9 @@ void swarm_signature(const json_t *row, struct weft_text *out)
     {
         /* What came instead differs from run to run, but not how a process died. */
         weft_text_add(out, "; %s", json_read_text(item, is_told ? "expect" : "got", ""));
+    }
+    if (is_told) {
+        sign_cause(row, out);
     }
 }
 

@@ -28,7 +28,7 @@ static void try_it(void *context)
         scenario_read_topologies(scenario, &diagnostics) != WEFT_OK) {
         return;
     }
-    row = swarm_row(trial->options, trial->path, scenario, trial->seed);
+    row = swarm_row(trial->options, trial->path, scenario, trial->seed, false);
     line = json_dumps(row, JSON_COMPACT);
     puts(line);
     free(line);

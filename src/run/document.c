@@ -40,7 +40,7 @@ static json_t *symptom(const struct run *run)
     }
     weft_error_format(&host->error, text, sizeof(text));
     return json_pack(
-        "{s:o, s:o, s:s}", "errno",
+        "{s:s, s:o, s:o, s:s}", "phase", host->error.phase, "errno",
         number_or_null(host->error.sys_errno, host->error.sys_errno != 0), "wc_status",
         number_or_null(host->error.wc_status, host->error.wc_status != 0), "text", text);
 }
@@ -346,7 +346,8 @@ json_t *run_document(const struct run *run)
     put(object, "policy", json_string(rdma_policy_name(run->policy)));
     put(object, "seed", json_string(seed));
     /* Hosts in processes of their own tell no common story. */
-    put(object, "trace_hash", text_or_null(run->are_records ? NULL : hash));
+    put(object, "trace_hash",
+        text_or_null(run->are_records || run->options->no_story ? NULL : hash));
     put(object, "result",
         json_string(is_error           ? "error"
                     : run->as_expected ? "pass"
@@ -361,6 +362,7 @@ json_t *run_document(const struct run *run)
     put(object, "findings", diag_findings_encode(&run->findings));
     put(object, "expectations", json_incref(run->expectations));
     put(object, "counters", run_counters(run));
+    put(object, "connected", json_boolean(run->is_connected));
     put(object, "warnings", warnings(run));
     return object;
 }

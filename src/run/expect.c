@@ -6,11 +6,7 @@
 #include "base/units.h"
 #include "run/private.h"
 
-/* Adds one line and takes over `got`. */
-static void say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
-    WEFT_PRINTF(4, 5);
-
-static void say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
+void run_say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
 {
     char expect[256];
     va_list args;
@@ -42,8 +38,11 @@ static void judge_result(struct run *run)
         weft_error_format(&host->error, text, sizeof(text));
         weft_text_add(&got, ": %s: %s", host->env->name, text);
     }
-    say(run, must_fail == run->has_failed, &got, "result: %s",
-        must_fail ? "fail" : "pass");
+    run_say(run, run->scenario->expect.may_fail || must_fail == run->has_failed, &got,
+            "result: %s",
+            run->scenario->expect.may_fail ? "any"
+            : must_fail                    ? "fail"
+                                           : "pass");
 }
 
 static void judge_symptom(struct run *run)
@@ -65,11 +64,11 @@ static void judge_symptom(struct run *run)
         weft_text_add(&got, "none");
     }
     if (expect->has_errno) {
-        say(run, sys_errno == expect->sys_errno, &got, "symptom: errno %d",
-            expect->sys_errno);
+        run_say(run, sys_errno == expect->sys_errno, &got, "symptom: errno %d",
+                expect->sys_errno);
     } else {
-        say(run, wc_status == expect->wc_status, &got, "symptom: wc_status %d",
-            expect->wc_status);
+        run_say(run, wc_status == expect->wc_status, &got, "symptom: wc_status %d",
+                expect->wc_status);
     }
 }
 
@@ -102,7 +101,7 @@ static void judge_findings(struct run *run)
     struct weft_text want = {NULL, 0, 0};
     bool ok = true;
 
-    if (!expect->has_findings && expect->must_fail) {
+    if (!expect->has_findings && (expect->must_fail || expect->may_fail)) {
         return; /* any */
     }
     for (uint32_t i = 0; i < run->findings.n; i++) {
@@ -122,7 +121,7 @@ static void judge_findings(struct run *run)
     if (got.n == 0) {
         weft_text_add(&got, "none");
     }
-    say(run, ok, &got, "findings: %s", want.n > 0 ? want.bytes : "none");
+    run_say(run, ok, &got, "findings: %s", want.n > 0 ? want.bytes : "none");
     weft_text_fini(&want);
 }
 
@@ -135,7 +134,7 @@ static void judge_data(struct run *run)
     uint64_t n_wrong = 0;
     uint32_t n_done = 0;
 
-    if (expect->must_fail && !expect->has_data) {
+    if ((expect->must_fail || expect->may_fail) && !expect->has_data) {
         return;
     }
     for (uint32_t i = 0; i < run->n_rows; i++) {
@@ -145,8 +144,8 @@ static void judge_data(struct run *run)
     if (run_is_timing(run)) {
         weft_text_add(&got, "nothing was compared (payload: timing), %u of %u rows done",
                       n_done, run->n_rows);
-        say(run, !expect->has_data && n_done == run->n_rows, &got,
-            expect->has_data ? "data: exact" : "every row done");
+        run_say(run, !expect->has_data && n_done == run->n_rows, &got,
+                expect->has_data ? "data: exact" : "every row done");
         return;
     }
     if (n_wrong > 0) {
@@ -154,8 +153,10 @@ static void judge_data(struct run *run)
     } else {
         weft_text_add(&got, "exact, %u of %u rows verified", n_done, run->n_rows);
     }
-    say(run, n_wrong == 0 && (n_done == run->n_rows || expect->must_fail), &got,
-        "data: exact");
+    run_say(run,
+            n_wrong == 0 &&
+                (n_done == run->n_rows || expect->must_fail || expect->may_fail),
+            &got, "data: exact");
 }
 
 /* The row a bound is about: of its size, or the largest of the job. */
@@ -205,9 +206,9 @@ static void judge_share(struct run *run, const struct scenario_bandwidth *bound,
     } else {
         weft_text_add(&got, "not run");
     }
-    say(run, !is_paced(run, &got) || ok, &got,
-        "bus_bandwidth: job %u, %llu B: at least %.4f of limit", run->rows[index].job,
-        (unsigned long long)run->rows[index].size_bytes, bound->at_least_ppb / 1e9);
+    run_say(run, !is_paced(run, &got) || ok, &got,
+            "bus_bandwidth: job %u, %llu B: at least %.4f of limit", run->rows[index].job,
+            (unsigned long long)run->rows[index].size_bytes, bound->at_least_ppb / 1e9);
 }
 
 static void judge_absolute(struct run *run, const struct scenario_bandwidth *bound,
@@ -222,12 +223,12 @@ static void judge_absolute(struct run *run, const struct scenario_bandwidth *bou
     } else {
         weft_text_add(&got, "not run");
     }
-    say(run,
-        !is_paced(run, &got) ||
-            (outcome->is_done && bus >= (double)bound->at_least_bytes_per_s),
-        &got, "bus_bandwidth: job %u, %llu B: at least %.3f GBps", run->rows[index].job,
-        (unsigned long long)run->rows[index].size_bytes,
-        (double)bound->at_least_bytes_per_s / 1e9);
+    run_say(run,
+            !is_paced(run, &got) ||
+                (outcome->is_done && bus >= (double)bound->at_least_bytes_per_s),
+            &got, "bus_bandwidth: job %u, %llu B: at least %.3f GBps",
+            run->rows[index].job, (unsigned long long)run->rows[index].size_bytes,
+            (double)bound->at_least_bytes_per_s / 1e9);
 }
 
 static void judge_bandwidth(struct run *run, const struct scenario_bandwidth *bound)
@@ -248,8 +249,9 @@ static void judge_bandwidth(struct run *run, const struct scenario_bandwidth *bo
     }
     if (n == 0) {
         weft_text_add(&got, "no such row");
-        say(run, !is_paced(run, &got), &got, "bus_bandwidth: a row of job %u with %llu B",
-            bound->job, (unsigned long long)bound->bytes);
+        run_say(run, !is_paced(run, &got), &got,
+                "bus_bandwidth: a row of job %u with %llu B", bound->job,
+                (unsigned long long)bound->bytes);
     }
 }
 
@@ -262,7 +264,7 @@ static void judge_time(struct run *run, const char *bound, weft_ns limit_ns, boo
     weft_format_time(limit_ns, limit, sizeof(limit));
     weft_format_time(run->ended_ns, took, sizeof(took));
     weft_text_add(&got, "%s", took);
-    say(run, !is_paced(run, &got) || ok, &got, "time: %s %s", bound, limit);
+    run_say(run, !is_paced(run, &got) || ok, &got, "time: %s %s", bound, limit);
 }
 
 static void judge_times(struct run *run)
@@ -302,8 +304,8 @@ static void judge_counter(struct run *run, const struct scenario_counter *want)
     if (want->at_most < UINT64_MAX) {
         weft_text_add(&bounds, " at most %llu", (unsigned long long)want->at_most);
     }
-    say(run, is_there && value >= want->at_least && value <= want->at_most, &got,
-        "counter %s:%s", want->name, bounds.bytes != NULL ? bounds.bytes : " any");
+    run_say(run, is_there && value >= want->at_least && value <= want->at_most, &got,
+            "counter %s:%s", want->name, bounds.bytes != NULL ? bounds.bytes : " any");
     weft_text_fini(&bounds);
     json_decref(counters);
 }
@@ -373,12 +375,13 @@ static void judge_connection(struct run *run, const struct scenario_connection *
     if (got.n == 0) {
         weft_text_add(&got, "none");
     }
-    say(run, ok, &got, "connection: rank %u to rank %u%s%s%s%s", want->from, want->to,
-        want->has_port ? " by port " : "",
-        want->has_port ? plan->ports[want->port].name : "",
-        want->has_transport ? " by " : "",
-        want->has_transport ? transport_kind_name((enum transport_kind)want->transport)
-                            : "");
+    run_say(run, ok, &got, "connection: rank %u to rank %u%s%s%s%s", want->from, want->to,
+            want->has_port ? " by port " : "",
+            want->has_port ? plan->ports[want->port].name : "",
+            want->has_transport ? " by " : "",
+            want->has_transport
+                ? transport_kind_name((enum transport_kind)want->transport)
+                : "");
 }
 
 void run_judge(struct run *run)
@@ -401,4 +404,5 @@ void run_judge(struct run *run)
     for (uint32_t i = 0; i < expect->n_connections; i++) {
         judge_connection(run, &expect->connections[i]);
     }
+    run_judge_invariants(run);
 }

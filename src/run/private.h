@@ -11,6 +11,7 @@
 #include "run/insides.h"
 #include "run/node.h"
 #include "run/run.h"
+#include "run/wire.h"
 
 /* ---- story.c: the event story and its hash ---- */
 
@@ -88,8 +89,10 @@ struct run {
     struct weft_error loop_error;
     struct diag_input observations;
     struct diag_findings findings;
-    bool has_failed;      /* before `expect` is asked */
-    json_t *expectations; /* Owned */
+    struct run_wire *wire; /* Owned; NULL unless `expect` judges the wire */
+    bool is_connected;     /* by the file, once its faults are over: run/outlook.h */
+    bool has_failed;       /* before `expect` is asked */
+    json_t *expectations;  /* Owned */
     bool as_expected;
 };
 
@@ -175,8 +178,22 @@ const struct host *run_first_failure(const struct run *run);
 
 /* ---- expect.c ---- */
 
+/* Adds one line to what was expected, and takes over `got`. */
+void run_say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
+    WEFT_PRINTF(4, 5);
 /* Fills run->expectations and run->as_expected. */
 void run_judge(struct run *run);
+
+/* ---- invariants.c ---- */
+
+/* Once the hosts are over: lets what they gave back go. Does nothing unless `expect` asks for
+ * invariants. */
+void run_settle(struct run *run);
+/* Whether this run's frames are judged, and whether some may be sent without carrier. */
+bool run_has_wire(const struct run *run);
+bool run_may_be_dark(const struct run *run);
+/* Adds a line for each invariant that `expect` asks for. */
+void run_judge_invariants(struct run *run);
 
 /* ---- document.c ---- */
 

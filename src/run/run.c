@@ -10,6 +10,7 @@
 #include "diag/observations.h"
 #include "host/loop.h"
 #include "run/job_key.h"
+#include "run/outlook.h"
 #include "run/private.h"
 #include "run/record.h"
 
@@ -35,7 +36,12 @@ static void take_frame(void *context, const struct world_frame *frame)
     struct world_frame told = *frame;
 
     told.at_ns -= run->origin_ns;
-    run->options->tap(run->options->tap_context, &told);
+    if (run->options->tap != NULL) {
+        run->options->tap(run->options->tap_context, &told);
+    }
+    if (run->wire != NULL) {
+        run_wire_take(run->wire, &told);
+    }
 }
 
 static weft_status start_capture(struct run *run, struct weft_error *error)
@@ -92,7 +98,12 @@ static weft_status create_world(struct run *run, struct weft_error *error)
     if (options->nic != NULL) {
         status = start_watch(run, error);
     }
-    return status != WEFT_OK || options->tap == NULL ? status : start_capture(run, error);
+    if (run_has_wire(run)) {
+        run->wire = run_wire_create(&run->plan->spec, run_may_be_dark(run));
+    }
+    return status != WEFT_OK || (options->tap == NULL && run->wire == NULL)
+               ? status
+               : start_capture(run, error);
 }
 
 /* Ranks in their order, then one process for every host that has none. */
@@ -130,6 +141,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     }
     run->plan->spec.seed = run->seed;
     run->plan->spec.is_timing_only = run_is_timing(run);
+    run->plan->spec.rare_ppb = run->scenario->rare_ppb;
     run->plan->spec.no_trains = run->options->no_trains;
     run->plan->spec.trace = &run->story.trace;
     run->plan->spec.log = run->options->log;
@@ -254,8 +266,13 @@ static void run_loop(struct run *run)
 
 void run_evaluate(struct run *run)
 {
+    struct run_outlook outlook;
+
     run_rows_evaluate(run);
     run->has_failed = any_failed(run);
+    run_outlook_make(run->scenario, run->policy, &outlook);
+    run->is_connected = outlook.is_connected;
+    run_outlook_fini(&outlook);
     run_observe(run, &run->observations);
     diag(&run->observations, &run->findings);
     run_judge(run);
@@ -290,6 +307,7 @@ void run_fini(struct run *run)
     diag_findings_fini(&run->findings);
     diag_input_fini(&run->observations);
     json_decref(run->expectations);
+    run_wire_free(run->wire);
     scenario_world_free(run->plan);
 }
 
@@ -348,6 +366,7 @@ enum run_result run_scenario(const struct scenario *scenario,
         run_loop(&run);
     }
     run_story_end(&run.story);
+    run_settle(&run);
     run_evaluate(&run);
     *out_document = run_document(&run);
     if (out_observations != NULL) {

@@ -29,6 +29,7 @@ struct run_options {
     /* STORY by default; the hash is always of STORY lines */
     enum weft_trace_level trace_level;
     bool no_trains;         /* world_spec.no_trains */
+    bool no_story;          /* no event is told or hashed: trace_hash is null */
     weft_trace_sink events; /* receives the story; NULL: only the hash is kept */
     void *events_context;
     void (*tap)(void *context, const struct world_frame *frame); /* capture, or NULL */

@@ -42,7 +42,7 @@ void run_story_init(struct run_story *story, const struct run_options *options)
     crypto_hash_sha256_init(&story->hash);
     story->sink = options->trace_level == WEFT_TRACE_OFF ? NULL : options->events;
     story->context = options->events_context;
-    weft_trace_init(&story->trace, level, take, story);
+    weft_trace_init(&story->trace, level, options->no_story ? NULL : take, story);
 }
 
 void run_story_hash(const struct run_story *story, char out[65])

@@ -10,6 +10,7 @@
 
 enum {
     KEY_RESULT,
+    KEY_INVARIANTS,
     KEY_SYMPTOM,
     KEY_FINDINGS,
     KEY_DATA,
@@ -20,6 +21,7 @@ enum {
 };
 static const struct walk_key expect_keys[] = {
     [KEY_RESULT] = {.name = "result"},
+    [KEY_INVARIANTS] = {.name = "invariants"},
     [KEY_SYMPTOM] = {.name = "symptom"},
     [KEY_FINDINGS] = {.name = "findings"},
     [KEY_DATA] = {.name = "data"},
@@ -379,9 +381,52 @@ static void read_counters(struct loader *loader, const struct tree_node *node,
     }
 }
 
+static const char *const invariants[SCENARIO_N_INVARIANTS] = {
+    [SCENARIO_INVARIANT_DATA] = "data",
+    [SCENARIO_INVARIANT_ENDS] = "ends",
+    [SCENARIO_INVARIANT_RECOVERY] = "recovery",
+    [SCENARIO_INVARIANT_TIME] = "time",
+    [SCENARIO_INVARIANT_EXPLAINED] = "explained",
+    [SCENARIO_INVARIANT_COUNTERS] = "counters",
+    [SCENARIO_INVARIANT_OBJECTS] = "objects",
+    [SCENARIO_INVARIANT_ECONOMY] = "economy",
+    [SCENARIO_INVARIANT_VERBS] = "verbs",
+    [SCENARIO_INVARIANT_WIRE] = "wire",
+    [SCENARIO_INVARIANT_TRAINS] = "trains",
+};
+
+const char *scenario_invariant_name(enum scenario_invariant invariant)
+{
+    weft_check(invariant < SCENARIO_N_INVARIANTS);
+    return invariants[invariant];
+}
+
+/* Reads `all`, or a list of names. */
+static void read_invariants(struct loader *loader, const struct tree_node *node,
+                            struct scenario_expect *expect)
+{
+    if (node->kind == TREE_SCALAR && node->text != NULL &&
+        strcmp(node->text, "all") == 0) {
+        expect->invariants = (1u << SCENARIO_N_INVARIANTS) - 1;
+        return;
+    }
+    if (!read_list(loader, node, "invariants", 1, SCENARIO_N_INVARIANTS)) {
+        return;
+    }
+    for (uint32_t i = 0; i < node->n; i++) {
+        unsigned choice;
+
+        if (read_choice(loader, node->items[i], "invariants", invariants,
+                        SCENARIO_N_INVARIANTS, &choice)) {
+            expect->invariants |= 1u << choice;
+        }
+    }
+}
+
 void expect_read(const struct topology *topology, const struct tree_node *node)
 {
-    static const char *const results[] = {"pass", "fail"}, *const data[] = {"exact"};
+    static const char *const results[] = {"pass", "fail", "any"}, *const data[] = {
+                                                                      "exact"};
     struct loader *loader = topology->loader;
     struct scenario_expect *expect = &loader->scenario->expect;
     struct walk_seen seen;
@@ -391,8 +436,12 @@ void expect_read(const struct topology *topology, const struct tree_node *node)
     }
     expect->mark = node->mark;
     if (seen.at[KEY_RESULT] != NULL &&
-        read_choice(loader, seen.at[KEY_RESULT], "result", results, 2, &choice)) {
+        read_choice(loader, seen.at[KEY_RESULT], "result", results, 3, &choice)) {
         expect->must_fail = choice == 1;
+        expect->may_fail = choice == 2;
+    }
+    if (seen.at[KEY_INVARIANTS] != NULL) {
+        read_invariants(loader, seen.at[KEY_INVARIANTS], expect);
     }
     if (seen.at[KEY_SYMPTOM] != NULL) {
         read_symptom(loader, seen.at[KEY_SYMPTOM], expect);

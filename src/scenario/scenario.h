@@ -260,8 +260,28 @@ struct scenario_counter {
     struct scenario_mark mark;
 };
 
+/* What must hold of any run, whatever its result: judged from what the run counted and from
+ * outside of the code that it judges (run/invariants.c). A set of bits 1 << enumerator. */
+enum scenario_invariant {
+    SCENARIO_INVARIANT_DATA,     /* no byte of a finished row differs from the oracle's */
+    SCENARIO_INVARIANT_ENDS,     /* each request ends once; no hang */
+    SCENARIO_INVARIANT_RECOVERY, /* what can be recovered from ends no job */
+    SCENARIO_INVARIANT_TIME, /* recovery is over within a bound after the last fault */
+    SCENARIO_INVARIANT_EXPLAINED, /* a failure has a finding that names what was broken */
+    SCENARIO_INVARIANT_COUNTERS,  /* what was sent arrived, was dropped or is under way */
+    SCENARIO_INVARIANT_OBJECTS,   /* no object is alive after close */
+    SCENARIO_INVARIANT_ECONOMY,   /* retransmissions within what the losses demand */
+    SCENARIO_INVARIANT_VERBS,  /* NICs do random work as a model has it (run/drill.h) */
+    SCENARIO_INVARIANT_WIRE,   /* frames in the order that IBA chapter 9 demands */
+    SCENARIO_INVARIANT_TRAINS, /* the same without packet trains; only without WIRE */
+    SCENARIO_N_INVARIANTS
+};
+const char *scenario_invariant_name(enum scenario_invariant invariant); /* "data" */
+
 struct scenario_expect {
     bool must_fail;
+    bool may_fail;       /* `result: any` */
+    uint32_t invariants; /* to be judged; 0: none */
     bool has_errno;
     int sys_errno;
     bool has_wc_status;
@@ -317,6 +337,7 @@ struct scenario {
     uint64_t seed;
     enum scenario_boot boot;
     enum scenario_payload payload;
+    uint32_t rare_ppb; /* world_spec.rare_ppb */
     struct scenario_management management;
     struct scenario_host *hosts; /* [n_hosts], in file order */
     uint32_t n_hosts;

@@ -1,0 +1,134 @@
+#include <check.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "base/suite_testing.h"
+#include "base/text.h"
+#include "run/run.h"
+
+/* Two hosts with one cable, and what is between the braces of the first. */
+#define PAIR(node, link)                                                                 \
+    "name: t\n"                                                                          \
+    "topology:\n"                                                                        \
+    "  defaults: {ports: [p0], mtu: 4200}\n"                                             \
+    "  nodes: {a: {" node "}, b: {}}\n"                                                  \
+    "  links: [{endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24" link "}]\n"            \
+    "jobs: [{barrier: {}}]\n"
+#define EXPECT(more) "expect: {invariants: [objects, counters" more "]}\n"
+
+enum { N_SEEDS = 40 };
+
+struct outcome {
+    int64_t n_packets;
+    char broken[512]; /* what an invariant does not hold for, or "" */
+};
+
+static struct outcome run(const char *text, uint64_t seed)
+{
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    struct run_options options = {
+        .backend = backend_find("sim"), .has_seed = true, .seed = seed, .no_story = true};
+    struct weft_error error = {0};
+    struct outcome out = {0, ""};
+    json_t *document = NULL, *item;
+    size_t i;
+
+    ck_assert_msg(scenario_load_text("t.yaml", text, strlen(text), NULL, 0, &scenario,
+                                     &diagnostics) == WEFT_OK,
+                  "%s", diagnostics.n > 0 ? diagnostics.items[0].text : "?");
+    (void)run_scenario(scenario, &options, &document, NULL, &error);
+    ck_assert_ptr_nonnull(document);
+    out.n_packets = (int64_t)json_integer_value(
+        json_object_get(json_object_get(document, "counters"), "tx_packets"));
+    json_array_foreach(json_object_get(document, "expectations"), i, item)
+    {
+        if (!json_is_true(json_object_get(item, "ok"))) {
+            weft_format(out.broken, sizeof(out.broken), "seed %llu: %s",
+                        (unsigned long long)seed,
+                        json_string_value(json_object_get(item, "got")));
+        }
+    }
+    json_decref(document);
+    scenario_free(scenario);
+    scenario_diagnostics_fini(&diagnostics);
+    return out;
+}
+
+static const char *const good[] = {
+    PAIR("", "") EXPECT(", verbs, trains"),
+    PAIR("", ", loss: 2%, corrupt: 1%, duplicate: 3%, reorder: 3%")
+        EXPECT(", verbs, wire"),
+    PAIR("profile: rxe", ", loss: 1%") EXPECT(", verbs, wire"),
+    PAIR("profile: hns-hip08", "") EXPECT(", verbs, wire"),
+    PAIR("profile: synth2port, ports: [p0, p1]", "") EXPECT(", verbs, wire"),
+    PAIR("profile_override: {window_packets: 3, ack_req_packets: 2, write_spread: 3us}",
+         ", delay: 50us") EXPECT(", verbs, wire"),
+};
+
+/* Objects are gone, frames keep to the specification, and trains change nothing. */
+START_TEST(good_devices_do_as_the_model)
+{
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        struct outcome out = run(good[_i], seed);
+
+        ck_assert_str_eq(out.broken, "");
+    }
+}
+END_TEST
+
+START_TEST(it_sends_packets_of_its_own)
+{
+    int64_t without = run(PAIR("", "") EXPECT(""), 1).n_packets;
+    struct outcome lost;
+
+    ck_assert_int_gt(without, 0);
+    ck_assert_int_gt(run(PAIR("", "") EXPECT(", verbs"), 1).n_packets, without);
+    /* A fault that still acts leaves nothing to judge. */
+    lost = run(
+        PAIR("", "") "faults: [{at: 20s, on: 'a:p0', kind: loss, share: 100%}]\n" EXPECT(
+            ", verbs"),
+        1);
+    ck_assert_int_eq(lost.n_packets, without);
+    ck_assert_str_eq(lost.broken, "");
+}
+END_TEST
+
+/* A device that does not know SQD is not as IBA has it: found where a queue pair with a peer passes
+ * through it, and by a walk through all states. */
+START_TEST(a_device_that_does_otherwise_is_found)
+{
+    unsigned n_drained = 0, n_walked = 0;
+
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        struct outcome out =
+            run(PAIR("profile_override: {has_sqd: false}", "") EXPECT(", verbs"), seed);
+
+        if (strstr(out.broken, "a to b: a queue pair does not pass through SQD") !=
+            NULL) {
+            n_drained++;
+        } else if (strstr(out.broken, "a to b: modify_qp in state 3 to 4, mask 0x") !=
+                   NULL) {
+            n_walked++;
+        } else {
+            ck_assert_str_eq(out.broken, "");
+        }
+    }
+    ck_assert_uint_gt(n_drained, 0);
+    ck_assert_uint_gt(n_walked, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("drill");
+    TCase *tests = tcase_create("drill");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, good_devices_do_as_the_model, 0,
+                        (int)(sizeof(good) / sizeof(good[0])));
+    tcase_add_test(tests, it_sends_packets_of_its_own);
+    tcase_add_test(tests, a_device_that_does_otherwise_is_found);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
