@@ -21,6 +21,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import failures
+
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path("build/ci/flaps")
 LIMIT_S = 300
@@ -144,9 +146,11 @@ def main():
                 lambda i: run(weft, args.seed, i, args.kind), indices)):
             if why is not None:
                 failed += 1
-                print(f"FAIL: ci/flaps.py --seed {args.seed} --first {index} --count 1{kind}\n{why}",
-                      flush=True)
+                again = f"ci/flaps.py --seed {args.seed} --first {index} --count 1{kind}"
+                print(f"FAIL: {again}\n{why}", flush=True)
+                failures.keep(f"flaps {args.seed}/{index}", why, again)
     print(f"{args.count - failed} of {args.count} jobs went on")
+    print(f"{args.count - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

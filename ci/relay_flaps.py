@@ -21,6 +21,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import failures
 from mesh_run import run_one
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -259,6 +260,7 @@ def main():
             score[kind] = (passed + (problem is None), drawn + 1)
             if problem is not None:
                 print(f"FAILED {problem}\nreplay: weft run {path}", flush=True)
+                failures.keep(f"relay_flaps {path.name}", problem, f"build/weft run {path}")
             elif not options.keep:
                 (ROOT / path).unlink()
     for kind, (passed, drawn) in sorted(score.items()):

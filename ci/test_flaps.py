@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = os.environ.get("WEFT_BUILD", "build")
+BUILD = str(Path(os.environ.get("WEFT_FAST", ROOT / "build" / "weft")).parent)
 
 
 def sweep(*flags):
