@@ -10,6 +10,7 @@
 #include "base/text.h"
 
 #define PAGE_BYTES 4096
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 /* For all that a run may hold at a time, and far less than an address space. */
 #define PHANTOM_BYTES ((size_t)1 << 45)
 
@@ -69,14 +70,22 @@ static void give_back_phantom(struct sim_phantoms *phantoms,
 
 /* ---- memory ---- */
 
+/* Large memory starts at a huge page's boundary and asks for such pages: a run that moves real data
+ * takes half the time with them. */
 static bool take_real(struct sim_allocation *allocation)
 {
-    allocation->base = calloc(1, allocation->n_bytes + PAGE_BYTES - 1);
+    bool is_large = allocation->n_bytes >= 2 * HUGE_PAGE_BYTES;
+    size_t align = is_large ? HUGE_PAGE_BYTES : PAGE_BYTES;
+
+    allocation->base = calloc(1, allocation->n_bytes + align - 1);
     if (allocation->base == NULL) {
         return false;
     }
-    uintptr_t past = (uintptr_t)allocation->base % PAGE_BYTES;
-    allocation->memory = (char *)allocation->base + (past == 0 ? 0 : PAGE_BYTES - past);
+    uintptr_t past = (uintptr_t)allocation->base % align;
+    allocation->memory = (char *)allocation->base + (past == 0 ? 0 : align - past);
+    if (is_large) {
+        (void)madvise(allocation->memory, allocation->n_bytes, MADV_HUGEPAGE);
+    }
     return true;
 }
 
@@ -84,7 +93,7 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
 {
     struct sim_gpu_device *device = sim_gpu_of(gpu);
     struct sim_phantoms *phantoms = device->phantoms;
-    if (n_bytes == 0 || n_bytes > SIZE_MAX - 2 * PAGE_BYTES) {
+    if (n_bytes == 0 || n_bytes > SIZE_MAX - 2 * HUGE_PAGE_BYTES) {
         return n_bytes == 0 ? EINVAL : ENOMEM;
     }
     struct sim_allocation *allocation = weft_calloc(1, sizeof *allocation);
