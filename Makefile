@@ -1,6 +1,6 @@
 # Weft. `make` builds; `make demo` shows; `make test` proves. `make help` lists the rest.
 #
-# Variables: CC, O (optimisation, default -O2), G (for debuggers, default -g), SAN (e.g.
+# Variables: CC, O (optimisation, default -O2), G (default -g1: lines; -g for debuggers), SAN (e.g.
 # address,undefined), WERROR=1, BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a
 # compiler cache, V=1 to see the commands. No configure step: what the compiler is told is remembered
 # in $(BUILD)/flags, and a change rebuilds.
@@ -10,7 +10,7 @@ CC := gcc
 endif
 CLANG ?= clang
 O ?= -O2
-G ?= -g
+G ?= -g1
 SAN ?=
 BUILD ?= build
 ARCH ?=
@@ -18,7 +18,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 60
-FUZZ_RUNS ?=
+FUZZ_RUNS ?= 1
 FINDINGS ?= 25
 FINDINGS_SEED ?=
 SAMPLE ?= commit
@@ -65,25 +65,28 @@ FUZZ_C := $(filter %_fuzz.c,$(ALL_C))
 BENCH_C := $(filter %_bench.c,$(ALL_C))
 SUPPORT_C := $(filter %_testing.c,$(ALL_C))
 MAIN_C := $(wildcard src/cli/main.c)
+FUZZ_MAIN_C := $(wildcard src/base/fuzz_main.c) # of a fuzz target without libFuzzer
 LATE_C := $(filter %_late.c,$(ALL_C)) # what the plugin opens at run time instead of linking it
-LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C) $(LATE_C),$(ALL_C))
+LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C) \
+    $(FUZZ_MAIN_C) $(LATE_C),$(ALL_C))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
 FUZZERS := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_C))
+REPLAYERS := $(patsubst %.c,$(BUILD)/replay/%,$(FUZZ_C))
 BENCHES := $(patsubst %.c,$(BUILD)/bench/%,$(BENCH_C))
 WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 
 # A make of our own for another flavour: a job count that does not depend on the caller's.
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
-ASAN := BUILD=build/asan SAN=address,undefined O=-O1 G=-g1 WERROR=1
+ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
 TSAN := BUILD=build/tsan SAN=thread O=-O1
 # Fuzz targets, and the command as ci/test_sanitized.py runs it, of the same objects.
-LIBFUZZER := CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1 G=-g1
+LIBFUZZER := CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1
 
 .PHONY: all demo rxe-guest test check test-qemu tidy asan asan-everything clang tsan bench \
         bench-wire coverage mutants findings \
-        fuzz soak install uninstall deb clean help tests fuzzers everything FORCE
+        fuzz replay soak install uninstall deb clean help tests fuzzers replayers everything FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -102,6 +105,7 @@ help:
 	@echo 'make findings   random faults of every cause, and what is diagnosed: the confusion matrix'
 	@echo 'make mutants    applies ci/mutants/*.patch; every one must be caught'
 	@echo 'make fuzz       every *_fuzz.c under libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS) the longest'
+	@echo 'make replay     every *_fuzz.c on its corpus and on FUZZ_RUNS=1 times a fixed number of inputs'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
 	@echo 'make bench      how fast the simulator is here'
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'
@@ -174,6 +178,13 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
+# The same targets with a main of ours, for any compiler.
+$(BUILD)/replay/%: $(BUILD)/obj/%.o $(call obj,$(FUZZ_MAIN_C)) $(BUILD)/libweft-testing.a \
+                   $(BUILD)/libweft.a
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
 # For architectures that this nvcc knows, and as PTX for those that it does not.
 build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
 	@echo "  NVCC  $@"
@@ -194,6 +205,7 @@ endif
 
 tests: $(TESTS)
 fuzzers: $(FUZZERS)
+replayers: $(REPLAYERS)
 everything: all tests
 
 # --- proving -----------------------------------------------------------------------------
@@ -228,7 +240,7 @@ test-qemu:
 	@WEFT_TEST_QEMU=1 WEFT=build/weft WEFT_FAST=build/weft python3 -m pytest -q -rs ci/test_qemu.py
 
 clang:
-	@$(SUB) CC=$(CLANG) BUILD=build/clang G=-g1 WERROR=1 everything
+	@$(SUB) CC=$(CLANG) BUILD=build/clang WERROR=1 everything
 	@ci/check-run --build build/clang --tests pure
 
 # Slow machines under the sanitizer get ten times the time. 77: no namespaces here.
@@ -260,7 +272,12 @@ findings: all
 
 fuzz:
 	@$(SUB) $(LIBFUZZER) fuzzers
-	@ci/fuzz --build build/libfuzzer $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS),--seconds $(FUZZ_SECONDS))
+	@ci/fuzz --build build/libfuzzer --seconds $(FUZZ_SECONDS)
+
+# The corpus and FUZZ_RUNS times as many inputs made from it, the same ones each time.
+replay:
+	@$(SUB) $(ASAN) replayers
+	@ci/fuzz --build build/asan --runs $(FUZZ_RUNS)
 
 soak:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600

@@ -78,7 +78,8 @@ static const struct io_hostinfo *hostinfo(struct io_env *env)
     return &stage_of(env)->info;
 }
 
-static const struct io_env_ops env_ops = {now, random_bytes, setting, hostinfo};
+static const struct io_env_ops env_ops = {
+    .now = now, .random = random_bytes, .setting = setting, .hostinfo = hostinfo};
 
 static int oob_listen(struct io_env *env, const struct io_endpoint *at, int backlog,
                       struct io_task *task, struct io_listener **out,
