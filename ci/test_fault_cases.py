@@ -51,7 +51,7 @@ def test_the_tests_exist_and_run(where):
         assert f"def {test}(" in text
     else:
         assert f"START_TEST({test})" in text
-        assert re.search(rf"tcase_add_\w*test\(\s*\w+,\s*{test}\b", text)
+        assert re.search(rf"(?:tcase_add_\w*test|suite_add_sweep)\(\s*\w+,\s*{test}\b", text)
 
 
 @pytest.mark.parametrize("name", SOFT)

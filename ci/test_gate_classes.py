@@ -299,21 +299,6 @@ def test_tests_that_pass_apart_only_fail(tree):
     assert "CK_FORK=no" in kept[0]["words"] and "overflow" in kept[0]["words"]
 
 
-def test_a_heavy_program_is_sanitized_for_one_commit_in_four(tree):
-    script = (ROOT / "ci" / "check-run").read_text()
-    heavy = re.findall(r'"([\w/]+)"', re.search(r"^HEAVY = \((.*?)\)$", script, re.M | re.S)[1])
-    assert all((ROOT / f"{name}.c").is_file() for name in heavy)
-    for name in heavy:
-        program(tree, name, "log success")
-    taken = [int(check_run(tree, "--no-pytest", "--sample", sample)[0][-1].split()[0])
-             for sample in "01234"]
-    assert taken == [len(heavy)] * 5, "without sanitizers"
-    (tree / "build" / "flags").write_text("gcc -fsanitize=address,undefined\n")
-    taken = [int(check_run(tree, "--no-pytest", "--sample", sample)[0][-1].split()[0])
-             for sample in "0123"]
-    assert sum(taken) == len(heavy) and max(taken) - min(taken) <= 1
-
-
 def test_check_run_takes_the_class_that_it_is_told_to(tree):
     for name in ("src/a/a_test", "src/b/b_test", "src/c/c_test"):
         program(tree, name, "log success")

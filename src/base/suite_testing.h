@@ -3,6 +3,8 @@
 #define WEFT_BASE_SUITE_TESTING_H
 
 #include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Of `n` cases of a sweep that looks for rare ones: all, but a fourth where sanitizers make each
  * eight times as slow. What every build must see is no sweep. */
@@ -19,6 +21,14 @@
 #else
 #define SWEEP(n) (n)
 #endif
+
+/* Returns true if this run takes case i of a sweep. It takes all, or with WEFT_SAMPLE in the
+ * environment the quarter that this number chooses: ci/sampling.py. Builds with sanitizers take
+ * another quarter than those without. */
+bool suite_takes(uint32_t i);
+
+/* Adds a loop test for those of the cases begin to end - 1 that suite_takes. */
+void suite_add_sweep(TCase *tcase, const TTest *test, int begin, int end);
 
 /* Runs all of it and frees it: the exit status of main. */
 int suite_run(Suite *suite);

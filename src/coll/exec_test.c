@@ -207,8 +207,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, an_iteration_in_place_lasts_until_its_sends_are_done, 0,
                         4);
-    tcase_add_loop_test(tcase, every_kind_size_and_algorithm_is_exact, 0,
-                        5 * COLL_N_KINDS);
+    suite_add_sweep(tcase, every_kind_size_and_algorithm_is_exact, 0, 5 * COLL_N_KINDS);
     tcase_add_loop_test(tcase, every_type_and_op_is_exact, 0, 6);
     tcase_add_test(tcase, one_job_after_another);
     tcase_add_loop_test(tcase, a_barrier_holds_all, 0, 3);

@@ -156,8 +156,8 @@ int main(void)
     TCase *tcase = tcase_create("random");
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
-    tcase_add_test(tcase, a_ring_of_256_is_planned_and_proven);
+    suite_add_sweep(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
+    suite_add_sweep(tcase, a_ring_of_256_is_planned_and_proven, 1, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

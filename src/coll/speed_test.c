@@ -165,10 +165,10 @@ int main(void)
     TCase *tcase = tcase_create("speed");
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_test(tcase, large_all_reduce_fills_the_cables);
+    suite_add_sweep(tcase, large_all_reduce_fills_the_cables, 3, 4);
     tcase_add_loop_test(tcase, small_all_reduce_takes_one_message_time, 2, 4);
-    tcase_add_loop_test(tcase, meshes_are_as_fast_as_they_can_be, 0,
-                        (int)WEFT_LENGTH(shapes));
+    suite_add_sweep(tcase, meshes_are_as_fast_as_they_can_be, 0,
+                    (int)WEFT_LENGTH(shapes));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

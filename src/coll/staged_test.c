@@ -241,11 +241,11 @@ int main(void)
     TCase *tcase = tcase_create("data");
 
     tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, every_kind_and_algorithm_is_exact, 0, 2 * COLL_N_KINDS);
+    suite_add_sweep(tcase, every_kind_and_algorithm_is_exact, 0, 2 * COLL_N_KINDS);
     tcase_add_test(tcase, every_type_and_op_is_exact);
     tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
     tcase_add_test(tcase, dma_bufs_are_straight);
-    tcase_add_loop_test(tcase, four_pieces_keep_the_slowest_busy, 0, 5);
+    suite_add_sweep(tcase, four_pieces_keep_the_slowest_busy, 0, 5);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

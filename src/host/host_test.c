@@ -400,20 +400,20 @@ int main(void)
     tcase_add_test(tests, a_triangle_connects_every_pair_by_its_own_cable);
     tcase_add_test(tests, rows_of_every_kind_of_run_are_verified);
     tcase_add_test(tests, a_host_that_starts_late_is_waited_for);
-    tcase_add_test(tests, a_blink_of_a_cable_costs_time_only);
+    suite_add_sweep(tests, a_blink_of_a_cable_costs_time_only, 4, 5);
     tcase_add_test(tests, a_port_that_comes_up_during_discovery_is_used);
     tcase_add_test(tests, a_killed_peer_fails_the_others_at_once);
     tcase_add_test(tests, a_dead_cable_fails_its_ends_and_the_third_hears_of_it);
-    tcase_add_loop_test(tests, a_peer_killed_in_any_state_is_noticed, 0, KILLS);
-    tcase_add_loop_test(tests, a_killed_process_polls_no_queue_when_it_is_destroyed, 0,
-                        KILLS);
+    suite_add_sweep(tests, a_peer_killed_in_any_state_is_noticed, 0, KILLS);
+    suite_add_sweep(tests, a_killed_process_polls_no_queue_when_it_is_destroyed, 0,
+                    KILLS);
     tcase_add_test(tests, without_the_management_network_the_rendezvous_times_out);
     tcase_add_test(tests, memory_beyond_the_limit_fails_with_its_errno);
     tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
     tcase_add_test(tests, a_host_without_devices_says_so);
     tcase_add_test(tests, the_loop_gives_up_at_its_limit);
     tcase_add_test(tests, the_loop_calls_a_stall_a_stall);
-    tcase_add_loop_test(tests, hosts_are_destroyed_in_any_state, 1, ENDS + 1);
+    suite_add_sweep(tests, hosts_are_destroyed_in_any_state, 1, ENDS + 1);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -313,7 +313,7 @@ int main(void)
     Suite *suite = suite_create("topo random");
     TCase *tests = tcase_create("random");
 
-    tcase_add_loop_test(tests, ten_thousand_topologies, 0, N_BATCHES);
+    suite_add_sweep(tests, ten_thousand_topologies, 0, N_BATCHES);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -263,12 +263,11 @@ int main(void)
     Suite *suite = suite_create("xfer/detour");
 
     tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, a_dead_cable_beside_another_route_is_not_waited_for, 0,
-                        60);
-    tcase_add_loop_test(tcase, a_relay_that_is_cut_off_at_set_up_ends_no_flow, 0, 120);
-    tcase_add_loop_test(tcase, a_relay_that_dies_at_set_up_ends_no_flow, 0, 120);
-    tcase_add_loop_test(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
-    tcase_add_loop_test(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);
+    suite_add_sweep(tcase, a_dead_cable_beside_another_route_is_not_waited_for, 0, 60);
+    suite_add_sweep(tcase, a_relay_that_is_cut_off_at_set_up_ends_no_flow, 0, 120);
+    suite_add_sweep(tcase, a_relay_that_dies_at_set_up_ends_no_flow, 0, 120);
+    suite_add_sweep(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
+    suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

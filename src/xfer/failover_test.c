@@ -391,7 +391,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
     tcase_add_loop_test(tcase, a_rail_that_set_up_left_out_comes_back, 0, 4);
-    tcase_add_test(tcase, a_cable_flaps);
+    suite_add_sweep(tcase, a_cable_flaps, 0, 1);
     tcase_add_test(tcase, nothing_is_left);
     tcase_add_loop_test(tcase, software_is_waited_for, 0, 3);
     tcase_add_test(tcase, a_quiet_sender_notices);
@@ -400,7 +400,7 @@ int main(void)
     tcase_add_test(tcase, the_only_relay_dies);
     tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
     tcase_add_test(tcase, a_relay_forgets_what_is_mended);
-    tcase_add_loop_test(tcase, every_message_comes_once, 0, SWEEP(12));
+    suite_add_sweep(tcase, every_message_comes_once, 0, SWEEP(12));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -419,23 +419,23 @@ int main(void)
     Suite *suite = suite_create("xfer/flow_set_up");
 
     tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, a_twin_goes_down_during_setup, 0, 20);
-    tcase_add_loop_test(tcase, old_news_of_the_only_port_end_no_set_up, 0, 20);
-    tcase_add_loop_test(tcase, old_news_of_a_port_that_lost_frames_end_no_set_up, 0, 20);
-    tcase_add_loop_test(tcase, the_only_port_goes_for_a_while_during_set_up, 0, 80);
-    tcase_add_loop_test(tcase, a_relays_only_port_goes_for_a_while_during_set_up, 0, 40);
+    suite_add_sweep(tcase, a_twin_goes_down_during_setup, 0, 20);
+    suite_add_sweep(tcase, old_news_of_the_only_port_end_no_set_up, 0, 20);
+    suite_add_sweep(tcase, old_news_of_a_port_that_lost_frames_end_no_set_up, 0, 20);
+    suite_add_sweep(tcase, the_only_port_goes_for_a_while_during_set_up, 0, 80);
+    suite_add_sweep(tcase, a_relays_only_port_goes_for_a_while_during_set_up, 0, 40);
     tcase_add_loop_test(tcase, the_only_port_goes_for_good_during_set_up, 0, 3);
-    tcase_add_loop_test(tcase, the_only_gid_goes_for_a_while_during_set_up, 0, 240);
-    tcase_add_loop_test(tcase, the_only_gid_comes_during_set_up, 0, 80);
-    tcase_add_loop_test(tcase, a_twin_is_silent_during_set_up, 0, 160);
-    tcase_add_loop_test(tcase, the_other_twin_flaps_during_set_up, 0, 160);
-    tcase_add_loop_test(tcase, the_mtu_falls_during_set_up, 0, 80);
-    tcase_add_loop_test(tcase, the_only_gid_comes_late_beside_another, 0, 20);
+    suite_add_sweep(tcase, the_only_gid_goes_for_a_while_during_set_up, 0, 240);
+    suite_add_sweep(tcase, the_only_gid_comes_during_set_up, 0, 80);
+    suite_add_sweep(tcase, a_twin_is_silent_during_set_up, 0, 160);
+    suite_add_sweep(tcase, the_other_twin_flaps_during_set_up, 0, 160);
+    suite_add_sweep(tcase, the_mtu_falls_during_set_up, 0, 80);
+    suite_add_sweep(tcase, the_only_gid_comes_late_beside_another, 0, 20);
     tcase_add_loop_test(tcase, the_only_gid_goes_for_good_during_set_up, 0, 2);
-    tcase_add_loop_test(tcase, the_only_gid_comes_late, 0, 20);
-    tcase_add_loop_test(tcase, the_facing_gid_comes_late, 0, 20);
+    suite_add_sweep(tcase, the_only_gid_comes_late, 0, 20);
+    suite_add_sweep(tcase, the_facing_gid_comes_late, 0, 20);
     tcase_add_test(tcase, a_port_that_flapped_answers_for_a_failure);
-    tcase_add_loop_test(tcase, the_cable_is_silent_for_a_while_during_set_up, 0, 120);
+    suite_add_sweep(tcase, the_cable_is_silent_for_a_while_during_set_up, 0, 120);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -140,9 +140,9 @@ int main(void)
     Suite *suite = suite_create("xfer/rail");
 
     tcase_set_timeout(tcase, 200);
-    tcase_add_loop_test(tcase, cables_flap_while_others_carry, 0, DRAWS);
-    tcase_add_loop_test(tcase, the_other_cable_goes_on_at_its_rate, 0, 8);
-    tcase_add_loop_test(tcase, a_port_that_is_held_is_left, 0, 16);
+    suite_add_sweep(tcase, cables_flap_while_others_carry, 0, DRAWS);
+    suite_add_sweep(tcase, the_other_cable_goes_on_at_its_rate, 0, 8);
+    suite_add_sweep(tcase, a_port_that_is_held_is_left, 0, 16);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

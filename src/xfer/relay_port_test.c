@@ -224,16 +224,16 @@ int main(void)
     Suite *suite = suite_create("xfer/relay_port");
 
     tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, a_twin_of_a_relay_goes_down, 0, 24);
-    tcase_add_loop_test(tcase, one_of_seven_goes_down_during_set_up, 0, 42);
-    tcase_add_loop_test(tcase, the_only_port_onwards_goes_down_during_set_up, 0, 80);
+    suite_add_sweep(tcase, a_twin_of_a_relay_goes_down, 0, 24);
+    suite_add_sweep(tcase, one_of_seven_goes_down_during_set_up, 0, 42);
+    suite_add_sweep(tcase, the_only_port_onwards_goes_down_during_set_up, 0, 80);
     tcase_add_test(tcase, a_lane_waits_for_a_port);
-    tcase_add_loop_test(tcase, a_port_that_stays_down_is_named, 0, 20);
+    suite_add_sweep(tcase, a_port_that_stays_down_is_named, 0, 20);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("held");
     tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, a_held_port_of_a_relay_is_left, 0, SWEEP(60));
-    tcase_add_loop_test(tcase, a_held_port_of_one_of_two_relays_is_left, 0, SWEEP(40));
+    suite_add_sweep(tcase, a_held_port_of_a_relay_is_left, 0, SWEEP(60));
+    suite_add_sweep(tcase, a_held_port_of_one_of_two_relays_is_left, 0, SWEEP(40));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -1,0 +1,78 @@
+/* Samples of sweeps: every case in one quarter, and each quarter with cases of every kind. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/suite_testing.h"
+
+#define N_CASES 240
+
+static void sample_set(uint32_t sample)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", sample);
+    ck_assert_int_eq(setenv("WEFT_SAMPLE", text, 1), 0);
+}
+
+START_TEST(every_case_is_in_one_quarter)
+{
+    for (uint32_t i = 0; i < N_CASES; i++) {
+        uint32_t n = 0;
+
+        for (uint32_t sample = 0; sample < 4; sample++) {
+            sample_set(sample);
+            n += suite_takes(i);
+            sample_set(sample + 4);
+            n += suite_takes(i);
+        }
+        ck_assert_uint_eq(n, 2);
+    }
+}
+END_TEST
+
+START_TEST(a_quarter_has_cases_of_every_kind)
+{
+    for (uint32_t sample = 0; sample < 4; sample++) {
+        uint32_t n_taken = 0;
+
+        sample_set(sample);
+        for (uint32_t period = 2; period <= 8; period++) {
+            for (uint32_t kind = 0; kind < period; kind++) {
+                uint32_t n = 0;
+
+                for (uint32_t i = kind; i < N_CASES; i += period) {
+                    n += suite_takes(i);
+                }
+                ck_assert_uint_ge(n, N_CASES / period / 8);
+                ck_assert_uint_le(n, N_CASES / period / 2);
+                n_taken += n;
+            }
+        }
+        ck_assert_uint_gt(n_taken / 7, N_CASES / 4 - 5);
+        ck_assert_uint_lt(n_taken / 7, N_CASES / 4 + 5);
+    }
+}
+END_TEST
+
+START_TEST(without_a_sample_all_are_taken)
+{
+    unsetenv("WEFT_SAMPLE");
+    for (uint32_t i = 0; i < N_CASES; i++) {
+        ck_assert(suite_takes(i));
+    }
+    ck_assert_int_eq(setenv("WEFT_SAMPLE", "", 1), 0);
+    ck_assert(suite_takes(3));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("base/suite");
+    TCase *tcase = tcase_create("samples");
+
+    tcase_add_test(tcase, every_case_is_in_one_quarter);
+    tcase_add_test(tcase, a_quarter_has_cases_of_every_kind);
+    tcase_add_test(tcase, without_a_sample_all_are_taken);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
