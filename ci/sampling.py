@@ -25,6 +25,15 @@ def number():
     return int(text) if text else None
 
 
+def span(n):
+    """Return first and count of those of `n` numbered cases that this run takes: a quarter, or all."""
+    sample = number()
+    if sample is None:
+        return 0, n
+    first = n * (sample % QUARTER) // QUARTER
+    return first, n * (sample % QUARTER + 1) // QUARTER - first
+
+
 def part(cases, n=QUARTER):
     """Those of `cases` that this run takes: every n-th, from where the sample says."""
     cases = list(cases)

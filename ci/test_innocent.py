@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sampling import part
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.path.abspath(os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build/weft"))))
 N_DRAWS = int(os.environ.get("WEFT_INNOCENT_DRAWS", "100"))
@@ -74,7 +76,7 @@ def blamed_wrongly(tmp_path, draws):
                 for code, where in findings_of(path, 1) if victim not in machines(where)]
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return [line for lines in pool.map(one, draws) for line in lines]
+        return [line for lines in pool.map(one, part(draws)) for line in lines]
 
 
 def moment(draw):
