@@ -168,7 +168,7 @@ import os, socket, struct, sys
 os.nice(5)
 door, streams = (sys.argv[1], int(sys.argv[2])), []
 while True:
-    hello = b"WEFT" + struct.pack(">HHI", 1, 1, 48) + os.urandom(24) + struct.pack(">II", 1, 0)
+    hello = b"WEFT" + struct.pack(">HHI", 2, 1, 48) + os.urandom(24) + struct.pack(">II", 1, 0)
     stream = socket.socket()
     stream.setblocking(False)
     stream.connect_ex(door)

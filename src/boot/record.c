@@ -125,9 +125,12 @@ weft_status record_decode_announcement(const uint8_t *bytes, size_t n_bytes,
     if (n_bytes != RECORD_ANNOUNCEMENT_BYTES) {
         return codec_bad_field(error, "announcement", "length", (int64_t)n_bytes, "88");
     }
-    if (magic != MAGIC || version != VERSION) {
-        return codec_bad_field(error, "announcement", "version", version,
-                               "not of this protocol");
+    if (magic != MAGIC) {
+        return codec_bad_field(error, "announcement", "magic", magic,
+                               "not an announcement");
+    }
+    if (version != VERSION) {
+        return codec_other_version(error, "announcement", version, VERSION);
     }
     out->port = wire_get_u8(&reader);
     reserved = wire_get_u8(&reader);

@@ -66,6 +66,20 @@ weft_status codec_bad_field(struct weft_error *error, const char *message,
     return status;
 }
 
+weft_status codec_other_version(struct weft_error *error, const char *message,
+                                uint32_t version, uint32_t ours)
+{
+    weft_status status =
+        weft_fail(error, WEFT_ERR_UNSUPPORTED, message,
+                  "the peer's weft has version %u of the protocol, this one has %u: "
+                  "install the same weft on all hosts",
+                  version, ours);
+
+    weft_error_text(error, "field", "version");
+    weft_error_int(error, "value", version);
+    return status;
+}
+
 /* Everything was there and nothing was left over. */
 static weft_status finish(const struct wire_reader *reader, const char *message,
                           size_t n_bytes, struct weft_error *error)
@@ -140,7 +154,7 @@ weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t b
     wire_get_u32(&reader);
     version = wire_get_u16(&reader);
     if (version != CODEC_VERSION) {
-        return codec_bad_field(error, "header", "version", version, "ours is 1");
+        return codec_other_version(error, "header", version, CODEC_VERSION);
     }
     type = wire_get_u16(&reader);
     if (codec_type_name(type) == NULL) {

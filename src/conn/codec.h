@@ -1,6 +1,7 @@
 /* The messages of the handshake, byte by byte (docs/wire.md): pure and bounded. Decoders take
  * bytes from strangers and give a struct whose every field was checked, or WEFT_ERR_PROTOCOL
- * with the values "field" and "value"; what decodes, encodes to the same bytes. */
+ * (WEFT_ERR_UNSUPPORTED for another version) with the values "field" and "value"; what decodes,
+ * encodes to the same bytes. */
 #ifndef WEFT_CONN_CODEC_H
 #define WEFT_CONN_CODEC_H
 
@@ -12,7 +13,7 @@
 #include "conn/conn.h"
 
 #define CODEC_MAGIC 0x57454654u /* "WEFT" */
-#define CODEC_VERSION 1u
+#define CODEC_VERSION 2u
 #define CODEC_HEADER_BYTES 12u
 #define CODEC_BODY_MAX 4096u /* a sealed body's MAC included */
 #define CODEC_FRAME_MAX (CODEC_HEADER_BYTES + CODEC_BODY_MAX)
@@ -187,6 +188,10 @@ weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
 /* Fails with the values "field" and "value". */
 weft_status codec_bad_field(struct weft_error *error, const char *message,
                             const char *field, int64_t value, const char *rule);
+/* Fails for a format that the peer writes in another version than this program: UNSUPPORTED, with
+ * both versions in the message, and the values "field" and "value". */
+weft_status codec_other_version(struct weft_error *error, const char *message,
+                                uint32_t version, uint32_t ours);
 /* A length byte and that many printable, non-blank ASCII characters. */
 void codec_put_name(struct wire_writer *writer, const char *name);
 /* False unless 1 to out_bytes - 1 such characters follow. */

@@ -137,7 +137,7 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
         return codec_bad_field(error, "handle", "magic", magic, "not a weft handle");
     }
     if (version != CODEC_VERSION) {
-        return codec_bad_field(error, "handle", "version", version, "ours is 1");
+        return codec_other_version(error, "handle", version, CODEC_VERSION);
     }
     if (reserved != 0) {
         return codec_bad_field(error, "handle", "reserved", reserved, "must be 0");

@@ -85,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         header(body, n, &error);
         break;
     }
-    weft_check(error.status == WEFT_OK || error.status == WEFT_ERR_PROTOCOL);
+    weft_check(error.status == WEFT_OK || error.status == WEFT_ERR_PROTOCOL ||
+               error.status == WEFT_ERR_UNSUPPORTED);
     free(body);
     return 0;
 }

@@ -117,16 +117,15 @@ struct bad_header {
 };
 
 static const struct bad_header bad_headers[] = {
-    {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 48}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 0, 0, 0, 0, 48}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 11, 0, 0, 0, 48}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0x80, 0, 0, 0}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0xff, 0xff, 0xff, 0xff}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 53}, "header"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 0}, "hello"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 5, 0, 0, 0, 0}, "hello"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 3, 0, 0, 0, 0}, "hello"},
-    {{'W', 'E', 'F', 'T', 0, 1, 0, 2, 0, 0, 0, 0}, "hello"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 0, 0, 0, 0, 48}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 11, 0, 0, 0, 48}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0x80, 0, 0, 0}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0xff, 0xff, 0xff, 0xff}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 53}, "header"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 0}, "hello"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 5, 0, 0, 0, 0}, "hello"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 3, 0, 0, 0, 0}, "hello"},
+    {{'W', 'E', 'F', 'T', 0, 2, 0, 2, 0, 0, 0, 0}, "hello"},
 };
 
 START_TEST(bad_headers_are_refused_before_anything_is_held)
@@ -139,6 +138,46 @@ START_TEST(bad_headers_are_refused_before_anything_is_held)
     hand_write(&hand, bad_headers[_i].bytes, CODEC_HEADER_BYTES);
     hand_is_refused(&hand, bad_headers[_i].phase, WEFT_ERR_PROTOCOL);
     hand_check_counters(&bed, 1, 1, 0);
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
+/* An end of version 1 gets a frame whose header says 2, which is all that it reads; and the same
+ * end as a listener says 1. Either end names both versions. */
+START_TEST(a_peer_of_another_version_is_answered_with_ours)
+{
+    static const uint8_t old[] = {'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 48};
+    struct bed bed;
+    struct hand hand;
+    struct codec_header header;
+    struct weft_error error = {0};
+    uint8_t answer[CODEC_HEADER_BYTES];
+    size_t n = 0;
+
+    hand_open_listener(&bed, 34);
+    hand_open(&hand, &bed);
+    hand_write(&hand, old, sizeof(old));
+    ck_assert_int_eq(
+        bed.hosts[0].env->oob->recv(hand.link.stream, answer, sizeof(answer), &n), 0);
+    ck_assert_uint_eq(n, sizeof(answer));
+    ck_assert_mem_eq(answer,
+                     ((const uint8_t[]){'W', 'E', 'F', 'T', 0, 2, 0, CODEC_ABORT}), 8);
+    hand_check_counters(&bed, 1, 1, 0);
+    hand_close(&hand);
+
+    answer[5] = 1;
+    ck_assert_int_eq(codec_decode_header(answer, n, CODEC_BODY_MAX, &header, &error),
+                     WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(
+        error.message,
+        "the peer's weft has version 1 of the protocol, this one has 2: install the "
+        "same weft on all hosts");
+    weft_error_clear(&error);
+    hand_open(&hand, &bed);
+    hand_write(&hand, old, sizeof(old));
+    hand_is_refused(&hand, "header", WEFT_ERR_UNSUPPORTED);
     hand_close(&hand);
     hand_check_service(&bed);
     bed_close(&bed);
@@ -395,6 +434,7 @@ int main(void)
     tcase_add_test(tcase, a_byte_at_a_time_gains_nothing);
     tcase_add_test(tcase, strangers_are_cut_off_without_a_word);
     tcase_add_test(tcase, a_hello_cut_at_any_byte_leaves_nothing);
+    tcase_add_test(tcase, a_peer_of_another_version_is_answered_with_ours);
     tcase_add_loop_test(tcase, bad_headers_are_refused_before_anything_is_held, 0,
                         (int)WEFT_LENGTH(bad_headers));
     tcase_add_test(tcase, a_thousand_silent_clients_delay_nobody);

@@ -8,7 +8,7 @@
 #include "conn/conn.h"
 #include "io/oob.h"
 
-#define BEACON_VERSION 1u
+#define BEACON_VERSION 2u
 #define BEACON_NEIGHBOURS_MAX 64u
 #define BEACON_NAME_BYTES 32u
 

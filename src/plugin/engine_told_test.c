@@ -187,7 +187,7 @@ static const struct {
     const char *code;
 } judged[] = {[NOISE] = {WEFT_ERR_PROTOCOL, "conn.malformed"},
               [OTHER_MESSAGE] = {WEFT_ERR_PROTOCOL, "conn.malformed"},
-              [OTHER_VERSION] = {WEFT_ERR_PROTOCOL, "conn.version"},
+              [OTHER_VERSION] = {WEFT_ERR_UNSUPPORTED, "conn.version"},
               [NO_PROOF] = {WEFT_ERR_AUTH, "conn.auth_failed"}};
 
 static struct {
@@ -211,7 +211,7 @@ static void say(struct io_stream *stream)
     }
     if (stranger.words != NOISE) {
         codec_encode_header(&header, bytes);
-        bytes[5] ^= stranger.words == OTHER_VERSION ? 2 : 0;
+        bytes[5] = stranger.words == OTHER_VERSION ? CODEC_VERSION - 1 : CODEC_VERSION;
     }
     (void)env_of(1)->oob->send(stream, bytes, sizeof(bytes), &n_sent);
 }
@@ -276,6 +276,10 @@ START_TEST(hostile_answers_are_told)
     listen_there(handle, forged);
     ck_assert_int_eq(connect_to(forged, answer, &error), judged[_i].status);
     ck_assert_uint_ge(times_told(judged[_i].code), 1);
+    if (stranger.words == OTHER_VERSION) {
+        ck_assert_ptr_nonnull(strstr(error.message, "has version 1 of the protocol"));
+        ck_assert_ptr_nonnull(strstr(error.message, "this one has 2"));
+    }
     go_away();
     env_of(1)->oob->close_listener(stranger.listener);
     engine_close_listen(listen);

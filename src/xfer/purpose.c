@@ -9,7 +9,7 @@
 #define PURPOSE_MAGIC UINT32_C(0x57464c4f) /* "WFLO" */
 #define ANSWER_MAGIC UINT32_C(0x57464c41)  /* "WFLA" */
 #define FINAL_MAGIC UINT32_C(0x57464c46)   /* "WFLF" */
-#define VERSION 1
+#define VERSION 2
 #define FRAGMENT_BYTES_MAX (UINT32_C(1) << 20)
 
 void flow_purpose_encode(const struct flow_purpose *purpose,

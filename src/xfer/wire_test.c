@@ -150,7 +150,7 @@ static const struct flow_purpose far = {.kind = FLOW_FORWARD,
 START_TEST(a_purpose_is_these_bytes)
 {
     static const uint8_t want[CONN_PURPOSE_BYTES] = {
-        'W', 'F', 'L', 'O', 1, 2, 2, 2, 1, 2, 3, 4, 0, 0, 0, 7,    0,
+        'W', 'F', 'L', 'O', 2, 2, 2, 2, 1, 2, 3, 4, 0, 0, 0, 7,    0,
         0,   0,   9,   0,   1, 0, 0, 0, 2, 0, 0, 0, 8, 0, 5, 0x12, 0x34};
     uint8_t bytes[CONN_PURPOSE_BYTES];
     struct flow_purpose back;
@@ -168,7 +168,7 @@ START_TEST(what_is_no_purpose_is_refused)
         size_t at;
         uint8_t value;
     } rows[] = {
-        {0, 'X'}, {4, 2},  {5, 0},  {5, 4},  {5, 1},  {5, 3},  {7, 13}, {7, 1},
+        {0, 'X'}, {4, 1},  {5, 0},  {5, 4},  {5, 1},  {5, 3},  {7, 13}, {7, 1},
         {19, 0},  {20, 1}, {23, 1}, {24, 1}, {25, 0}, {29, 0}, {34, 1}, {63, 1},
     };
     struct flow_purpose back;
