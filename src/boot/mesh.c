@@ -173,6 +173,12 @@ void mesh_gather(struct boot *boot)
     memcpy(blob->bytes, boot->mine, boot->each);
 }
 
+/* Returns true if the neighbour is there, or can be back soon. */
+static bool is_there(const struct boot *boot, const struct mesh_peer *peer)
+{
+    return peer->state == MESH_UP || io_now(boot->env) < mesh_peer_awaited_ns(boot, peer);
+}
+
 /* Every neighbour that is there has the round too: then this process may go, and nobody that
  * hears of the mesh through it goes without. */
 static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
@@ -180,7 +186,7 @@ static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
     for (uint32_t m = 0; m < boot->n_members; m++) {
         const struct mesh_member *member = &boot->mesh->members[m];
 
-        if (member->peer != NULL && member->peer->state == MESH_UP &&
+        if (member->peer != NULL && is_there(boot, member->peer) &&
             member->gone == MESH_HERE && !member->is_absent &&
             member->peer->has_round < boot->round) {
             *out_late = m;
@@ -427,9 +433,12 @@ weft_ns mesh_deadline(const struct boot *boot)
         if (mesh->members[m].peer != NULL) {
             weft_ns peer = mesh_peer_deadline(boot, mesh->members[m].peer);
             weft_ns verdict = mesh_peer_verdict_ns(boot, mesh->members[m].peer);
+            weft_ns awaited = mesh_peer_awaited_ns(boot, mesh->members[m].peer);
 
             at = peer < at ? peer : at;
             at = boot->is_active && verdict < at ? verdict : at;
+            at = boot->is_active && awaited > io_now(boot->env) && awaited < at ? awaited
+                                                                                : at;
         }
     }
     return at;

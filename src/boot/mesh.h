@@ -25,6 +25,10 @@
 #define MESH_SILENT_NS (4 * MESH_SECOND) /* a longer one is its end */
 #define MESH_FORGET_NS (4 * MESH_SECOND) /* an announcement counts so long */
 #define MESH_DIED_NS (3 * MESH_SECOND)   /* gone without a word for so long: dead */
+/* How long a neighbour that fell silent is awaited, if nobody else can hand it the round. A cable
+ * may be away for 5 s (TIMER_OUTAGE_NS), of which at least 3 s have passed when silence is noticed.
+ * Then come an announcement and two questions for the neighbour's address, 1 s each. */
+#define MESH_AWAIT_NS (5 * MESH_SECOND)
 #define MESH_SOON_NS (MESH_SECOND / 20)  /* least time between two announcements */
 #define MESH_EAGER_NS (MESH_SECOND / 10) /* in the first MESH_EAGER_FOR_NS */
 #define MESH_EAGER_FOR_NS (2 * MESH_SECOND)
@@ -169,6 +173,9 @@ void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
                     const struct weft_error *why);
 /* When a neighbour that ended its stream without BYE, and is not heard of again, is dead. */
 weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer);
+/* Until when a neighbour that fell silent, and that no other stream leads to, is awaited; 0: it is
+ * not. */
+weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer);
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer);
 bool mesh_candidate_is_fresh(const struct boot *boot,
                              const struct mesh_candidate *candidate);

@@ -275,6 +275,43 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
 }
 END_TEST
 
+/* The cable goes when one has the other's blob, and is back after the stream was given up: the round
+ * that is complete here is not yet there. If it stays away, the wait ends. */
+START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
+{
+    bool comes_back = _i == 0;
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_gather(&town, 1, 2, 8);
+    town_gather(&town, 2, 2, 8);
+    town_run(&town, TOWN_S, NULL);
+    town_inject(&town, WORLD_FAULT_DOWN, 1);
+    town_run(&town, 3500 * TOWN_MS, NULL);
+    town_gather(&town, 0, 2, 8);
+    town_run(&town, TOWN_S, NULL);
+    ck_assert_str_eq(town_pairs(&town, 1), "0-1");
+    ck_assert_int_eq(town.members[1].status, WEFT_AGAIN);
+    if (comes_back) {
+        town_inject(&town, WORLD_FAULT_UP, 1);
+    }
+    for (uint32_t n_done = 0; n_done < (comes_back ? 3 : 2);) {
+        ck_assert(town_run(&town, 6 * TOWN_S, one_is_done));
+        for (uint32_t i = 0; i < 3; i++) {
+            if (town.members[i].boot != NULL && town.members[i].status != WEFT_AGAIN) {
+                town_check(&town, i, 2, 8);
+                town_member_close(&town, i);
+                n_done++;
+            }
+        }
+    }
+    ck_assert_int_eq(town.members[2].boot == NULL, comes_back);
+    town_close(&town);
+}
+END_TEST
+
 /* A stopped process is not a dead one. */
 START_TEST(a_process_that_slept_comes_back)
 {
@@ -374,6 +411,7 @@ int main(void)
     tcase_add_test(tcase, who_is_late_is_named);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 12);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
+    tcase_add_loop_test(tcase, who_has_the_round_waits_for_a_silent_neighbour, 0, 2);
     tcase_add_test(tcase, a_process_that_slept_comes_back);
     tcase_add_test(tcase, blobs_of_different_sizes_are_told);
     tcase_add_test(tcase, one_rank_on_two_hosts_is_told);

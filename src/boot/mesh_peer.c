@@ -103,6 +103,14 @@ weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *pe
                : WEFT_NEVER;
 }
 
+weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer)
+{
+    return peer->is_suspect && !peer->was_ended && peer->state != MESH_UP &&
+                   !boot->mesh->members[peer->member].is_reached
+               ? peer->suspect_ns + MESH_AWAIT_NS
+               : 0;
+}
+
 /* Nobody listens where the process that this was did: it is no more. */
 static bool is_dead(const struct boot *boot, const struct mesh_peer *peer, int error)
 {
