@@ -292,8 +292,10 @@ soak:
 	@WEFT_SOAK=1 build/tsan/test/backends/soft/host_test
 	@$(SUB) build/test/backends/fault/sweep_test && build/test/backends/fault/sweep_test 1
 	@ci/random_meshes.py --build build --count 2000
+	@ci/random_meshes.py --build build --faults --count 3000
 	@ci/relay_flaps.py --build build --count 2000
 	@ci/flaps.py --build build --count 2000
+	@ci/outages.py --build build
 	@$(SUB) build/test/src/cli/dishonest_test && build/test/src/cli/dishonest_test 20000 $$(date +%s)
 	@$(SUB) $(ASAN) build/asan/test/src/cli/dishonest_test && \
 	    build/asan/test/src/cli/dishonest_test 5000 $$(date +%s)

@@ -3,6 +3,7 @@
 
     ci/random_meshes.py [--count 2000] [--seed N] [--first 0] [--build build]
     ci/random_meshes.py --sample 60 [--seed 1] [--build build]
+    ci/random_meshes.py --faults [--count 3000] ...
 
 Without --seed one is drawn, and printed. With --sample the commit chooses the first mesh, so that
 COUNT of the first FIXED meshes of a fixed seed are run, always the same for a commit. Each mesh has
@@ -14,6 +15,12 @@ repeats it is printed; --seed S --first I --count 1 draws the I'th mesh of seed 
 What is asked of each run: it passes within a time, every element is right, no lossless cable
 drops a frame, every cable that carried payload lies on a way that a connection of the document
 names, and no relay ever held more than its lanes' buffers.
+
+With --faults each mesh also gets one to four faults that end, most of them while another lasts: carriers
+that go, ports held by pause frames, cables that lose all or some of what they carry, corrupt, double,
+reorder, delay or slow it, and GIDs that go. Faults that can cut a rank off last together less long than
+every job survives that (docs/scenario.md, "faults"), so that every run must pass. Cables and ways are
+not judged then.
 """
 
 import argparse
@@ -26,6 +33,7 @@ from pathlib import Path
 import failures
 import sampling
 from mesh_run import run_one
+from relay_flaps import limit_of, log_uniform
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all",
@@ -56,6 +64,12 @@ FRAGMENT_BYTES = 128 * 1024  # of a relay's buffer
 RELAY_BUFFERS = "WEFT_RELAY_BUFFERS"
 FIXED = 300  # meshes of seed 1 that --sample chooses from; `ci/job meshes` runs all of them
 KEPT = Path("build/ci/meshes")
+# Faults that a queue pair or a job may not get through, and those that it only is slowed by.
+CUTS = ["down", "down", "down", "down, way", "pause, way", "loss, share: 100%, way",
+        "gid_delete, address", "addr_del, address"]
+NUISANCES = ["loss, share: 3%", "corrupt, share: 3%", "duplicate, share: 10%", "reorder, share: 10%",
+             "delay, delay: 20us, jitter: 5us", "rate, rate: 1Gbps", "loss, share: 30%"]
+SURVIVED = 0.9  # of the limit that the documentation states
 
 
 def draw_job(rng, n_ranks):
@@ -90,18 +104,57 @@ def draw_cables(rng, n):
     return cables
 
 
-def draw(rng, name):
+class Shape:
+    """What relay_flaps judges a mesh by."""
+
+    def __init__(self, n, cables, ranks):
+        self.n, self.cables, self.ranks = n, cables, ranks
+
+
+def draw_faults(rng, ends, prefixes, shape):
+    """One to four faults as lines of YAML. Of each cable `ends` has both ports, and `prefixes` the length."""
+    budget_us = limit_of(shape) * SURVIVED * 1e6
+    begin_us = int(log_uniform(rng, 20, 20_000))
+    lines, last = [], None
+    for _ in range(rng.randrange(1, 5)):
+        is_cut = rng.random() < 0.6
+        what, *keys = rng.choice(CUTS if is_cut else NUISANCES).split(", ")
+        at_us, for_us = begin_us, int(log_uniform(rng, 10, 5_000_000 if is_cut else 200_000))
+        if is_cut:
+            for_us = max(1, int(min(for_us, rng.uniform(0.2, 1) * budget_us)))
+            budget_us -= for_us
+        if last is not None and rng.random() < 0.8:
+            at_us = max(0, rng.randint(last[0] - for_us, last[0] + last[1]))
+        else:
+            at_us += rng.randrange(2_000)
+        last = (at_us, for_us)
+        cable = rng.randrange(len(ends))
+        end = rng.randrange(2)
+        on = ends[cable][end]
+        if "way" in keys or (not is_cut and what != "rate"):
+            on += rng.choice(["->", "<-"])
+        address = f"address: 10.1.{cable}.{end if prefixes[cable] == 31 else end + 1}"
+        keys = [f"kind: {what}",
+                *(address if key == "address" else key for key in keys if key != "way")]
+        lines.append(f'  - {{at: {at_us}us, for: {for_us}us, on: "{on}", {", ".join(keys)}}}')
+    return lines
+
+
+def draw(rng, name, fault_rng=None):
     n = rng.randrange(2, 13)
     names = [f"h{i}" for i in range(n)]
     ports = [0] * n
-    links = []
-    for i, (a, b) in enumerate(draw_cables(rng, n)):
+    links, cables = [], draw_cables(rng, n)
+    ends_of, prefixes = [], []
+    for i, (a, b) in enumerate(cables):
         ends = []
         for host in rng.sample([a, b], 2):
             ends.append(f"h{host}:p{ports[host]}")
             ports[host] += 1
+        ends_of.append(ends)
+        prefixes.append(rng.choice([24, 30, 31]))
         links.append(f'    - {{endpoints: ["{ends[0]}", "{ends[1]}"], '
-                     f"subnet: 10.1.{i}.0/{rng.choice([24, 30, 31])}, "
+                     f"subnet: 10.1.{i}.0/{prefixes[-1]}, "
                      f"rate: {rng.choice([10, 25, 40, 100, 200])}Gbps, "
                      f"delay: {rng.choice(['200ns', '1us', '5us', '20us'])}, "
                      f"mtu: {rng.choice([1500, 4200, 9000])}"
@@ -123,6 +176,8 @@ def draw(rng, name):
     order = [names[i] for i in ranks]
     rng.shuffle(order)
     lines.append(f"ranks: [{', '.join(order)}]")
+    if fault_rng is not None:
+        lines += ["faults:", *draw_faults(fault_rng, ends_of, prefixes, Shape(n, cables, ranks))]
     lines += ["jobs:"] + [draw_job(rng, len(ranks)) for _ in range(rng.randrange(1, 4))]
     lines += ["expect:", "  data: exact", ""]
     return "\n".join(lines)
@@ -154,6 +209,8 @@ def complaint(status, document, text):
     control = CONTROL_BYTES_ALONE if "management: none" in text else CONTROL_BYTES
     if not relays_within(document["counters"], n_buffers):
         return f"a relay held more than {n_buffers} buffers a lane"
+    if "\nfaults:\n" in text:
+        return None
     allowed = ways(document)
     for link in document["links"]:
         a, b = (end.split(":")[0] for end in link["link"].split("->"))
@@ -182,6 +239,7 @@ def parse_arguments():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--sample", type=int, metavar="COUNT",
                         help=f"COUNT of {FIXED} fixed meshes, by the commit's hash")
+    parser.add_argument("--faults", action="store_true", help="each mesh with faults that end")
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -198,14 +256,15 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"random meshes: --seed {seed} --first {options.first} --count {options.count}",
-          flush=True)
+    print(f"random meshes: --seed {seed} --first {options.first} --count {options.count}"
+          f"{' --faults' if options.faults else ''}", flush=True)
     (ROOT / KEPT).mkdir(parents=True, exist_ok=True)
     weft = str((Path.cwd() / options.build / "weft").resolve())
 
     def one(i):
-        path = KEPT / f"mesh-{seed}-{i}.yaml"
-        (ROOT / path).write_text(draw(random.Random(f"{seed}/{i}"), path.stem))
+        path = KEPT / f"{'faults' if options.faults else 'mesh'}-{seed}-{i}.yaml"
+        faults = random.Random(f"{seed}/{i}/faults") if options.faults else None
+        (ROOT / path).write_text(draw(random.Random(f"{seed}/{i}"), path.stem, faults))
         problem = judge(weft, path)
         if problem is None:
             (ROOT / path).unlink()
@@ -219,7 +278,7 @@ def main():
                 print(f"FAILED {problem}\nreplay: weft run {path}", flush=True)
                 failures.keep(f"random meshes: {path.stem}", problem,
                               f"ci/random_meshes.py --build {options.build} --seed {seed} "
-                              f"--first {i} --count 1")
+                              f"--first {i} --count 1{' --faults' if options.faults else ''}")
     print(f"{options.count - n_failed} passed, {n_failed} failed, 0 skipped")
     return 1 if n_failed else 0
 

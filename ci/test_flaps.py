@@ -1,10 +1,13 @@
-"""Flaps that end do not end a job (ci/flaps.py)."""
+"""Flaps that end do not end a job (ci/flaps.py, ci/outages.py, scenarios/flaps)."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import outages
 import sampling
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,3 +33,27 @@ def test_two_flaps_of_a_triangle():
 def test_flaps_of_every_kind():
     done = sweep(*taken(40))
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(Path(ROOT / "scenarios" / "flaps").glob("*.yaml")),
+                         ids=lambda path: path.stem)
+def test_a_flap_that_once_ended_a_job(path):
+    done = subprocess.run([f"{BUILD}/weft", "run", "-q", str(path)], cwd=ROOT, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_outages_of_every_length():
+    """Every 30th of what `ci/job flaps` runs."""
+    done = subprocess.run([sys.executable, "ci/outages.py", "--build", BUILD, "--moments", "10",
+                           "--part", "2/30"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_judge_of_outages_knows_what_is_cut():
+    twins, relay = outages.Mesh("twins"), outages.Mesh("relay")
+    assert twins.cut_s([(0, 1_000_000, 0, 0)]) == 0
+    assert twins.cut_s([(0, 1_000_000, 0, 0), (600_000, 1_000_000, 1, 0)]) == 0.4
+    assert relay.cut_s([(5, 2_000_000, 0, 1)]) == 2
+    assert relay.cut_s([(0, 30, 1, 0), (10, 30, 0, 0)]) == 30e-6
+    assert relay.cut_s([(0, 30, 1, 0), (10, 30, 2, 0)]) == 20e-6

@@ -217,6 +217,15 @@ def test_random_meshes_of_every_kind():
     assert done.stdout.splitlines()[-1] == f"{n} passed, 0 failed, 0 skipped"
 
 
+def test_random_meshes_with_faults_that_end():
+    """A few of what `ci/job meshes` runs thousands of."""
+    first, n = sampling.span(12)
+    done = random_meshes("--seed", 1, "--first", first, "--count", n, "--faults",
+                         "--build", Path(WEFT).parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == f"{n} passed, 0 failed, 0 skipped"
+
+
 def test_cables_of_relayed_meshes_flap():
     """A few of what `make soak` runs thousands of."""
     first, n = sampling.span(12)
