@@ -111,8 +111,9 @@ class Shape:
         self.n, self.cables, self.ranks = n, cables, ranks
 
 
-def draw_faults(rng, ends, prefixes, shape):
-    """One to four faults as lines of YAML. Of each cable `ends` has both ports, and `prefixes` the length."""
+def draw_faults(rng, ends, prefixes, tight, shape):
+    """One to four faults as lines of YAML. Of each cable `ends` has both ports, and `prefixes` the
+    length; `tight` has ports whose GIDs do not go."""
     budget_us = limit_of(shape) * SURVIVED * 1e6
     begin_us = int(log_uniform(rng, 20, 20_000))
     lines, last = [], None
@@ -131,6 +132,8 @@ def draw_faults(rng, ends, prefixes, shape):
         cable = rng.randrange(len(ends))
         end = rng.randrange(2)
         on = ends[cable][end]
+        if "address" in keys and on in tight:
+            what, keys = "down", []
         if "way" in keys or (not is_cut and what != "rate"):
             on += rng.choice(["->", "<-"])
         address = f"address: 10.1.{cable}.{end if prefixes[cable] == 31 else end + 1}"
@@ -166,9 +169,12 @@ def draw(rng, name, fault_rng=None):
              *(["  management: none"] if max(ports) <= HANDLE_ADDRESSES and rng.random() < 0.3
                else []), "  defaults:",
              f"    env: {{{RELAY_BUFFERS}: '{rng.choice([1, 2, 8])}'}}", "  nodes:"]
+    tight = []  # ports with two places for GIDs: one in use keeps its own, so that it cannot come back
     for i in range(n):
         keys = [f"ports: [{', '.join(f'p{k}' for k in range(ports[i]))}]",
                 f"profile: {rng.choice(SMALL_PROFILES if n <= SMALL_HOSTS else PROFILES)}"]
+        tight += [port for ends in ends_of for port in ends
+                  if port.startswith(f"h{i}:") and keys[1] == "profile: minimal"]
         if i not in ranks:
             keys.append("ranks: 0")
         lines.append(f"    {names[i]}: {{{', '.join(keys)}}}")
@@ -177,7 +183,7 @@ def draw(rng, name, fault_rng=None):
     rng.shuffle(order)
     lines.append(f"ranks: [{', '.join(order)}]")
     if fault_rng is not None:
-        lines += ["faults:", *draw_faults(fault_rng, ends_of, prefixes, Shape(n, cables, ranks))]
+        lines += ["faults:", *draw_faults(fault_rng, ends_of, prefixes, tight, Shape(n, cables, ranks))]
     lines += ["jobs:"] + [draw_job(rng, len(ranks)) for _ in range(rng.randrange(1, 4))]
     lines += ["expect:", "  data: exact", ""]
     return "\n".join(lines)
