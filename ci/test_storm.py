@@ -18,5 +18,6 @@ def test_a_storm_ends_in_typed_verdicts():
          WEFT.resolve().parent], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=600, check=False)
     if done.returncode == 77:
-        pytest.skip("SKIP namespaces: this user may not make network namespaces")
+        pytest.skip("SKIP namespaces: this user may not make network namespaces; "
+                    "enable with: run as root")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -175,6 +175,8 @@ START_TEST(settings_are_environment_variables)
     ck_assert_int_eq(setenv("WEFT_TEST_SETTING", "yes", 1), 0);
     ck_assert_str_eq(env->ops->setting(env, "WEFT_TEST_SETTING"), "yes");
     ck_assert_ptr_null(env->ops->setting(env, "WEFT_TEST_SETTING_NOT"));
+    ck_assert_int_eq(setenv("WEFT_FIRST_PSN", "1", 1), 0);
+    ck_assert_ptr_null(env->ops->setting(env, "WEFT_FIRST_PSN"));
 }
 END_TEST
 

@@ -19,8 +19,8 @@ struct swarm_file {
     struct scenario *scenario; /* Owned. */
 };
 
-/* The file that `seed` runs: `file` itself, or one drawn from its space; NULL if that is not a
- * valid file, which is printed to stderr. The caller gives it to swarm_file_put. */
+/* Returns the file that `seed` runs: `file` itself, or one drawn from its space, which has valid
+ * files only. The caller gives it to swarm_file_put. */
 const struct swarm_file *swarm_file_get(const struct cli_options *options,
                                         const struct swarm_file *file, uint64_t seed);
 void swarm_file_put(const struct swarm_file *file);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
+#include "rdma/timers.h"
 #include "xfer/wire.h"
 
 #define SECOND INT64_C(1000000000)
@@ -30,6 +31,17 @@ void engine_config_default(struct engine_config *config)
     /* Jobs start with every processor busy: an answer may take its time. */
     config->conn.probe_ns = SECOND;
     config->conn.probe_tries = 5;
+}
+
+void engine_config_outlast_retries(struct engine_config *config)
+{
+    weft_ns detect =
+        TIMER_BEAT_NS + TIMER_QP_NS(config->conn.timeout, config->conn.retry_cnt);
+    weft_ns needed = TIMER_RECOVERY_OF(detect, TIMER_SET_UP_STALL_NS, 0);
+
+    if (config->flow.failover_ns < needed) {
+        config->flow.failover_ns = needed;
+    }
 }
 
 /* ---- start ---- */

@@ -58,6 +58,9 @@ struct engine_config {
 };
 /* Everything but world, host and functions. */
 void engine_config_default(struct engine_config *config);
+/* Makes flows wait without a lane until the other end's queue pairs can have given up, whatever ACK
+ * timeout and retries the configuration has: one end hears of a port, the other only of retries. */
+void engine_config_outlast_retries(struct engine_config *config);
 
 /* ---- the engine's thread ---- */
 

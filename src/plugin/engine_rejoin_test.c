@@ -211,6 +211,22 @@ START_TEST(a_relay_that_stays_away_is_told)
 }
 END_TEST
 
+/* NCCL_IB_TIMEOUT=22 is 17 s a try. */
+START_TEST(a_flow_outlasts_the_retries_of_its_queue_pairs)
+{
+    struct engine_config config;
+
+    engine_config_default(&config);
+    engine_config_outlast_retries(&config);
+    ck_assert_int_eq(config.flow.failover_ns, 30 * SECOND);
+    config.conn.timeout = 22;
+    config.conn.retry_cnt = 7;
+    engine_config_outlast_retries(&config);
+    ck_assert_int_ge(config.flow.failover_ns, 140 * SECOND);
+    ck_assert_int_le(config.flow.failover_ns, 160 * SECOND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine_rejoin");
@@ -221,6 +237,7 @@ int main(void)
     tcase_add_test(tcase, a_connection_is_made_while_its_relay_comes_back);
     tcase_add_test(tcase, a_second_way_is_taken_again);
     tcase_add_test(tcase, a_relay_that_stays_away_is_told);
+    tcase_add_test(tcase, a_flow_outlasts_the_retries_of_its_queue_pairs);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

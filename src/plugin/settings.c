@@ -239,6 +239,7 @@ void plugin_settings_read(const char *(*get)(const char *name),
     conn->timeout = (uint8_t)number(get, warn, "NCCL_MESH_TIMEOUT", 1, 22, conn->timeout);
     conn->retry_cnt =
         (uint8_t)number(get, warn, "NCCL_MESH_RETRY_COUNT", 1, 7, conn->retry_cnt);
+    engine_config_outlast_retries(config);
     conn->qps_per_rail =
         (uint32_t)number(get, warn, "NCCL_MESH_QPS", 1, 4, (long)conn->qps_per_rail);
     read_secret(get, warn, conn);
