@@ -1,4 +1,5 @@
-/* Rails that nobody answered on, while others carried the job. */
+/* Rails that nobody answered on, and pairs of hosts without a way of their own, while others
+ * carried the job. */
 #include <string.h>
 
 #include "diag/private.h"
@@ -7,6 +8,12 @@
 static bool is_about_recovery(const struct diag_case *c)
 {
     return strcmp(c->phase, "recovery") == 0 || diag_number(c, "attempts") != IO_UNKNOWN;
+}
+
+/* The two hosts have no way of their own: no rail was there to be left out. */
+static bool is_about_route(const struct diag_case *c)
+{
+    return c->status == WEFT_ERR_ROUTE && strcmp(c->phase, "route") == 0;
 }
 
 static void inspect(const struct diag_input *input, const struct diag_host *host,
@@ -21,7 +28,9 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     because = finding.entry;
     finding.severity = DIAG_WARNING;
     finding.is_survived = true;
-    if (!is_about_recovery(&c)) {
+    if (is_about_route(&c)) {
+        diag_evidence_int(&finding, "survived", 1);
+    } else if (!is_about_recovery(&c)) {
         finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
         diag_evidence_int(&finding, "survived", 1);
         diag_evidence_text(&finding, "because", because->code);

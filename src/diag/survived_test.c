@@ -280,6 +280,31 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 }
 END_TEST
 
+/* The two have no cable that their addresses make one, and data went over a third host: that is no
+ * rail that was left out, but what is wrong between them, and by the same rules as if it had ended
+ * the job. */
+START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
+{
+    struct diag_error *why = &scene.a->left_out[0];
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    scene_set_address(p0, "192.168.7.1/24");
+    weft_fail(&why->error, WEFT_ERR_ROUTE, "route", "no local port shares a subnet");
+    weft_format(why->peer, sizeof(why->peer), "iceberg");
+    scene.a->n_left_out = 1;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "route.no_facing_port");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert(findings.items[0].is_survived);
+    /* One end alone may be to blame, and is named then. */
+    p0->n_gids = 0;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "addr.missing");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+}
+END_TEST
+
 static enum diag_code code_of_recovery(void)
 {
     ck_assert_uint_eq(count_findings(), 1);
@@ -391,6 +416,7 @@ int main(void)
     tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
     tcase_add_test(tests, a_device_that_is_gone_is_told);
     tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
+    tcase_add_test(tests, a_pair_without_a_way_of_its_own_is_told_by_the_cause);
     tcase_add_test(tests,
                    a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);
     tcase_add_test(tests, a_slow_cable_beside_a_fast_one_is_told_of);

@@ -211,6 +211,7 @@ void flow_destroy(struct flow *flow)
         conn_destroy(flow->lanes[i].conn);
         conn_destroy(flow->lanes[i].next);
         conn_destroy(flow->lanes[i].past);
+        free(flow->lanes[i].no_way);
     }
     conn_destroy(flow->trial);
     for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {

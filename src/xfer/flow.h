@@ -82,8 +82,9 @@ uint64_t flow_n_looks(const struct flow *flow);
 /* Does what can be done now: connections, completions, failover. Call when the task of one
  * of its connections was woken. WEFT_OK; an error: the flow is dead (flow_error). */
 weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
-/* Each lane that the flow begins with was up once, or the others were waited for long enough after
- * the first (TIMER_FIRST_LANES_NS); those come up later, if ever. */
+/* Some lane was up, and so was each that the flow begins with, but for those that have no ports to
+ * come up over by what both ends reported, and those that were waited for long enough after the
+ * first (TIMER_FIRST_LANES_NS): these come up later, if ever. */
 bool flow_is_up(const struct flow *flow);
 const struct weft_error *flow_error(const struct flow *flow);
 /* A value of flow_error and flow_trouble where a relayed lane failed at its first connection: the
@@ -156,8 +157,9 @@ struct flow_counters {
     weft_ns without_lane_ns;   /* time in which data could not move */
 };
 void flow_counters(const struct flow *flow, struct flow_counters *out);
-/* Why a port of this host that leads to the peer was left out when the flow came up, and is still;
- * NULL: none is. As long as the flow lives. */
+/* Why a port of this host that leads to the peer was left out when the flow came up, and is still,
+ * or why a lane that the flow was to begin with never had one; NULL: none is. As long as the flow
+ * lives. */
 const struct weft_error *flow_left_out(const struct flow *flow);
 uint32_t flow_n_lanes(const struct flow *flow);
 /* The members that relay on a lane, in order: returns how many, at most `cap` are written. */

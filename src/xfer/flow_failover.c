@@ -2,6 +2,7 @@
  * over what, when it returns to the better way, and when both ends give up. The sender acts; the
  * receiver waits, within the same limit. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -193,6 +194,25 @@ static bool lacks_address(const struct weft_error *why)
     return phase == NULL ? conn_lacks_address(why) : strcmp(phase->text, "route") == 0;
 }
 
+/* Takes down that a direct lane has no ports to come up over. An attempt without the ports under
+ * suspicion does not show that. */
+static void note_no_way(const struct flow *flow, struct flow_lane *lane,
+                        const struct weft_error *why)
+{
+    bool has_none = lane->n_via == 0 && lacks_address(why) &&
+                    lane->conn->config.n_excluded == flow->config.conn.n_excluded;
+
+    if (!has_none) {
+        free(lane->no_way);
+        lane->no_way = NULL;
+        return;
+    }
+    if (lane->no_way == NULL) {
+        lane->no_way = weft_calloc(1, sizeof(*lane->no_way));
+    }
+    *lane->no_way = *why;
+}
+
 /* Returns true if a first set-up for which an address is missing looks again: an end may have
  * started before its port had all of its addresses. */
 static bool may_get_address(const struct flow *flow, const struct weft_error *why)
@@ -319,6 +339,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     weft_ns now = now_of(flow);
 
     note_rails(flow, lane);
+    note_no_way(flow, lane, why);
     if (lane->n_via > 0 && flow->config.is_sender && flow->config.lane_failed != NULL) {
         flow->config.lane_failed(flow->config.user, lane->via, lane->n_via, why);
     }
@@ -366,6 +387,8 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->conn_was_up = true;
     lane->up_ns = now;
     lane->is_rerouted = false;
+    free(lane->no_way);
+    lane->no_way = NULL;
     if (!flow->was_up && rdma_recovery(flow->config.conn.policy)->keeps_rails) {
         conn_keep(lane->conn, &flow->kept);
         flow->config.conn.kept = &flow->kept;
@@ -396,7 +419,8 @@ weft_ns flow_first_lanes_end(const struct flow *flow)
         const struct flow_lane *lane = &flow->lanes[i];
 
         all_up =
-            all_up && (lane->was_up || (lane->share == 0 && flow->config.n_lanes > 1));
+            all_up && (lane->was_up || (lane->share == 0 && flow->config.n_lanes > 1) ||
+                       (lane->no_way != NULL && flow->was_up));
     }
     if (all_up) {
         return 0;

@@ -39,6 +39,13 @@ const struct weft_error *flow_left_out(const struct flow *flow)
             return flow->left_out;
         }
     }
+    for (uint32_t i = 0; flow->was_up && i < flow->config.n_lanes; i++) {
+        const struct flow_lane *lane = &flow->lanes[i];
+
+        if (flow->config.is_sender && !lane->was_up && lane->no_way != NULL) {
+            return lane->no_way;
+        }
+    }
     return NULL;
 }
 

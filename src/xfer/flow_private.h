@@ -58,8 +58,12 @@ struct flow_lane {
     weft_ns stop_ns;          /* limit of STOPPING */
     weft_ns retry_ns;         /* when DOWN ends */
     uint32_t tries;           /* failures without a steady stretch between them */
-    uint64_t dealt;           /* receiver: bytes posted in this distribution */
-    struct xfer_cursor seen;  /* sender: grants looked at */
+    /* Owned, or NULL: its last attempt found, from what both ends reported, that no ports of theirs
+     * face each other, or that one of those that do is down. Trying again changes nothing before a
+     * port or an address does. */
+    struct weft_error *no_way;
+    uint64_t dealt;          /* receiver: bytes posted in this distribution */
+    struct xfer_cursor seen; /* sender: grants looked at */
     bool
         has_passed_over; /* sender: some could not be used though they had their message */
     struct flow_piece *pieces, *last_piece; /* under way */
