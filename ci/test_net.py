@@ -39,6 +39,25 @@ def test_each_ends_as_it_says(name):
     assert document["result"] == "pass", document["expectations"]
 
 
+AT_FAULT = [("foreign-slot", "iceberg", "p0"), ("slot-of-other-family", "iceberg", "p0"),
+            ("misnumbered-end", None, None), ("one-address-twice", None, "p0")]
+
+
+@pytest.mark.parametrize("name, host, port", AT_FAULT, ids=lambda value: str(value))
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["as written", "reversed"])
+def test_the_end_at_fault_heads_the_finding(name, host, port, is_reversed):
+    """Whoever of the two met the failure, and in whatever order the hosts are."""
+    ranks = ["carpathia"] if name == "misnumbered-end" else []
+    ranks = [*ranks, "iceberg", "titanic"] if is_reversed else ["titanic", "iceberg", *ranks]
+    document = json.loads(run(name, "--json", "--set", f"ranks=[{', '.join(ranks)}]", "--set",
+                              "expect.connections=[]"))
+    finding, = document["findings"]
+    where = finding["where"]
+    assert {where["host"], where["peer"]} == {"titanic", "iceberg"}
+    assert host is None or where["host"] == host
+    assert where["port"] == port
+
+
 def test_flux_sends_to_a_port_that_has_not_the_address():
     """The neighbour learns the MAC of the wrong port, whose device knows no such queue pair."""
     events = list(story("arp-flux"))

@@ -201,7 +201,9 @@ static const struct diag_entry entries[] = {
         .code = "gid.fixed_index",
         .example = "scenarios/field/s23-shared-index.yaml",
         .severity = DIAG_ERROR,
-        .cause = "NCCL_IB_GID_INDEX names a slot that this host's port does not have",
+        .cause =
+            "NCCL_IB_GID_INDEX names a slot that does not hold this port's address: it "
+            "is empty, is another's, or is of another family than the peer's",
         .remedy = "leave NCCL_IB_GID_INDEX unset, or set it for each host by itself "
                   "(ibv_devinfo -v)",
         .reference = "nccl#769, nccl#890",
@@ -211,7 +213,10 @@ static const struct diag_entry entries[] = {
             "order in which addresses came, and have holes where some went. One rank "
             "then fails with errno 22, 61 or 110, the others see that it went away. A "
             "variable that is set for all hosts alike hides it until the third host "
-            "joins.",
+            "joins.\n\n"
+            "A slot may also hold the GID of a container's interface, whose address the "
+            "kernel does not send from (errno 101), or an IPv6 address of the port where "
+            "the peer uses IPv4 (errno 22).",
     },
     {
         .id = DIAG_GID_LINK_LOCAL,

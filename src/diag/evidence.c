@@ -311,6 +311,28 @@ void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
     find_ports(c);
 }
 
+struct diag_case diag_case_from_far(const struct diag_case *c)
+{
+    struct diag_case turned = *c;
+
+    turned.is_turned = !c->is_turned;
+    turned.is_seen_from_far = true;
+    turned.host = c->peer;
+    turned.peer = c->host;
+    turned.peer_name = c->host->name;
+    turned.local = c->remote;
+    turned.remote = c->local;
+    turned.local_port = c->remote_port;
+    turned.remote_port = c->local_port;
+    turned.has_local_gid = c->has_remote_gid;
+    turned.local_gid = c->remote_gid;
+    turned.has_remote_gid = c->has_local_gid;
+    turned.remote_gid = c->local_gid;
+    turned.local_type = c->remote_type;
+    turned.remote_type = c->local_type;
+    return turned;
+}
+
 /* ---- who is gone ---- */
 
 /* Its kernel closed or reset the control stream: a process that fails in order says goodbye. */
@@ -446,6 +468,33 @@ static void describe_counters(struct diag_finding *out, const struct diag_port *
     }
 }
 
+static bool any_has_address(struct diag_ports ports)
+{
+    for (uint32_t i = 0; i < ports.n; i++) {
+        if (diag_has_address(&ports.items[i]) == DIAG_YES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if a value of the failure would mislead: an end whose ports were not to be used said
+ * that there are no addresses, or it is about the end that the finding is not headed by. */
+static bool misleads(const struct diag_case *c, const char *name,
+                     const struct weft_value *value)
+{
+    bool is_none = value->kind == WEFT_VALUE_TEXT && strcmp(value->text, "none") == 0;
+
+    if (is_none && strcmp(name, "local_addresses") == 0) {
+        return any_has_address(c->local);
+    }
+    if (is_none && strcmp(name, "remote_addresses") == 0) {
+        return any_has_address(c->remote);
+    }
+    return c->is_seen_from_far &&
+           (strcmp(name, "peer") == 0 || strcmp(name, "sgid_index") == 0);
+}
+
 static void describe_values(const struct diag_case *c, struct diag_finding *out)
 {
     const struct weft_error *error = &c->failure->error;
@@ -455,6 +504,9 @@ static void describe_values(const struct diag_case *c, struct diag_finding *out)
         const struct weft_value *value = &error->values[i];
         const char *name = name_here(c, value->name, here, sizeof(here));
 
+        if (misleads(c, name, value)) {
+            continue;
+        }
         if (value->kind == WEFT_VALUE_TEXT) {
             diag_evidence_text(out, name, value->text);
         } else {

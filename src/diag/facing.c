@@ -121,6 +121,32 @@ enum diag_known diag_has_address(const struct diag_port *port)
     return answer;
 }
 
+enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,
+                                   struct io_ip *out)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (!a->has_gids || !b->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < a->n_gids; i++) {
+        const struct diag_gid *mine = &a->gids[i];
+        const struct diag_gid *other = diag_gid_of(b, true, &mine->ip);
+
+        if (!counts(mine) || other == NULL || !counts(other)) {
+            continue;
+        }
+        if (mine->prefix_len > 0 && other->prefix_len > 0) {
+            if (out != NULL) {
+                *out = mine->ip;
+            }
+            return DIAG_YES;
+        }
+        answer = DIAG_UNKNOWN;
+    }
+    return answer;
+}
+
 const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid)
 {

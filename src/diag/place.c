@@ -68,6 +68,139 @@ static void name_slots(const struct diag_case *c, struct diag_finding *out)
     diag_evidence_int(out, "remote_index", remote);
 }
 
+static diag_end_test *end_test_of(enum diag_code code)
+{
+    switch ((int)code) {
+    case DIAG_GID_FIXED_INDEX:
+        return diag_fixed_index_at;
+    case DIAG_GID_LINK_LOCAL:
+        return diag_gid_link_local_at;
+    case DIAG_GID_NO_IPV4:
+        return diag_no_ipv4_at;
+    case DIAG_ADDR_MISSING:
+        return diag_addr_missing_at;
+    default:
+        return NULL;
+    }
+}
+
+static const struct diag_port *only_bare(struct diag_ports ports)
+{
+    const struct diag_port *found = NULL;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        if (diag_is_bare(&ports.items[i]) == DIAG_YES) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = &ports.items[i];
+        }
+    }
+    return found;
+}
+
+/* The failure is of whoever noticed it; the finding is headed by the end at fault, and names the
+ * port there. */
+static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
+                          struct diag_finding *out)
+{
+    bool is_far = is_at(c, DIAG_NEAR) != DIAG_YES && is_at(c, DIAG_FAR) == DIAG_YES &&
+                  c->peer != NULL;
+    struct diag_case headed = is_far ? diag_case_from_far(c) : *c;
+    const struct diag_entry *entry = out->entry;
+
+    if (out->entry->id == DIAG_ADDR_MISSING && headed.local_port == NULL) {
+        headed.local_port = only_bare(headed.local);
+        headed.remote_port =
+            headed.remote_port == NULL ? only_bare(headed.remote) : headed.remote_port;
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_describe(&headed, out);
+}
+
+/* Two ports that have one address. */
+struct owners {
+    const char *host, *peer;
+    const struct diag_port *port, *other;
+    struct io_ip ip;
+};
+
+/* The port of `ports` that has the address `ip`, or NULL. */
+static const struct diag_port *owner_in(struct diag_ports ports, const struct io_ip *ip)
+{
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_gid *gid = diag_gid_of(&ports.items[i], true, ip);
+
+        if (gid != NULL && gid->prefix_len > 0) {
+            return &ports.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Looks for another owner of an address that an end of the failure uses. */
+static bool find_another(const struct diag_case *c, enum diag_end end, struct owners *out)
+{
+    bool is_near = end == DIAG_NEAR;
+
+    if (!(is_near ? c->has_local_gid : c->has_remote_gid)) {
+        return false;
+    }
+    out->host = is_near ? c->host->name : c->peer_name;
+    out->ip = is_near ? c->local_gid : c->remote_gid;
+    out->port = owner_in(is_near ? c->local : c->remote, &out->ip);
+    for (uint32_t h = 0; out->port != NULL && h < c->input->n_hosts; h++) {
+        out->peer = c->input->hosts[h].name;
+        out->other = diag_is_same_machine(out->host, out->peer)
+                         ? NULL
+                         : owner_in(diag_ports_of(c->input, out->peer), &out->ip);
+        if (out->other != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_owners(const struct diag_case *c, struct owners *out)
+{
+    out->host = c->host->name;
+    out->peer = c->peer_name;
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            out->port = &c->local.items[i];
+            out->other = &c->remote.items[j];
+            if (diag_share_address(out->port, out->other, &out->ip) == DIAG_YES) {
+                return true;
+            }
+        }
+    }
+    return find_another(c, DIAG_NEAR, out) || find_another(c, DIAG_FAR, out);
+}
+
+/* Names the two ports that have one address, which need not be those in use, nor of the two hosts
+ * that met it. */
+static void name_owners(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct owners owners;
+    char text[IO_IP_TEXT_BYTES];
+
+    if ((c->local_port != NULL && c->remote_port != NULL &&
+         diag_share_address(c->local_port, c->remote_port, NULL) == DIAG_YES) ||
+        !find_owners(c, &owners)) {
+        return;
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, owners.host, owners.port->name, owners.peer);
+    diag_evidence_text(out, "phase", c->phase[0] != '\0' ? c->phase : "unknown");
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
+    }
+    diag_evidence_text(out, "address", io_ip_format(&owners.ip, text, sizeof(text)));
+    diag_evidence_text(out, "local_port", owners.port->name);
+    diag_evidence_text(out, "remote_port", owners.other->name);
+}
+
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     if (out->entry->id == DIAG_CONN_FILTERED) {
@@ -81,6 +214,10 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         diag_evidence_text(out, "over", diag_host_between(c)->name);
     } else if (out->entry->id == DIAG_GID_STALE_INDEX) {
         name_slots(c, out);
+    } else if (out->entry->id == DIAG_ADDR_DUPLICATE) {
+        name_owners(c, out);
+    } else if (end_test_of(out->entry->id) != NULL) {
+        head_by_fault(c, end_test_of(out->entry->id), out);
     } else if (out->entry->place == DIAG_AT_PORTS) {
         name_facing(c, out);
     }

@@ -85,6 +85,28 @@ START_TEST(a_filter_is_at_the_host_that_was_called)
 }
 END_TEST
 
+/* An end whose ports with an address were not to be used says that it has none. */
+START_TEST(evidence_denies_no_address_that_a_port_has)
+{
+    struct diag_findings findings;
+    struct scene s;
+
+    scene_set(&s);
+    scene_bare_route(&s); /* iceberg:p0 has one */
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "addr.missing");
+    ck_assert_str_eq(text_of(&findings.items[0], "local_addresses"), "");
+    ck_assert_str_eq(text_of(&findings.items[0], "local_port"), "p1");
+    diag_findings_fini(&findings);
+    s.b->ports[0].n_gids = 0;
+    diag(&s.input, &findings);
+    ck_assert_str_eq(text_of(&findings.items[0], "local_addresses"), "none");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("place");
@@ -92,6 +114,7 @@ int main(void)
 
     tcase_add_loop_test(cases, who_drops_is_named, 0, 2);
     tcase_add_test(cases, the_right_ports_are_named_beside_the_wrong_ones);
+    tcase_add_test(cases, evidence_denies_no_address_that_a_port_has);
     tcase_add_test(cases, a_filter_is_at_the_host_that_was_called);
     suite_add_tcase(suite, cases);
     return suite_run(suite);

@@ -17,6 +17,8 @@ struct diag_case {
     const struct diag_error *failure;
     /* What was told of another's failure is turned round: `host` is that other. */
     bool is_turned;
+    bool
+        is_seen_from_far; /* `host` is whoever is at fault, which the failure is not told by */
     const struct diag_use *use; /* not NULL: whether it is to blame, is asked of a rail */
     const struct diag_host *peer; /* NULL: not in the input, or nobody */
     const char *peer_name;        /* "" if nobody */
@@ -111,6 +113,9 @@ enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remot
 enum diag_known diag_has_address(const struct diag_port *port);
 /* Does `port` face some port of `ports`? */
 enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_ports ports);
+/* Do both ports have the same address, which is then in *out (may be NULL)? */
+enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,
+                                   struct io_ip *out);
 /* What `port`'s table says of `gid`, or NULL. */
 const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid);
@@ -125,6 +130,23 @@ bool diag_way_works(const struct diag_case *c);
 /* The port went down, by its state or an event; `host` may be NULL. */
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port);
 
+/* Does anybody's port, but those of `owner`'s machine, have the address `ip`? */
+enum diag_known diag_is_anothers(const struct diag_case *c, const struct io_ip *ip,
+                                 const char *owner);
+
+/* ---- ends: of what may be wrong at either end of a case, whether it is at this one ---- */
+
+enum diag_end { DIAG_NEAR, DIAG_FAR };
+
+typedef enum diag_known diag_end_test(const struct diag_case *c, enum diag_end end);
+
+diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
+    diag_addr_missing_at;
+/* A port with carrier and without an address. */
+enum diag_known diag_is_bare(const struct diag_port *port);
+/* The same failure as the other end would put it. */
+struct diag_case diag_case_from_far(const struct diag_case *c);
+
 /* ---- hypotheses: each answers from positive evidence only ---- */
 
 typedef enum diag_known diag_test(const struct diag_case *c);
@@ -134,9 +156,9 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
-    diag_is_addr_duplicate, diag_is_peer_address, diag_is_one_family, diag_is_fixed_index,
-    diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down,
-    diag_is_facing_without_v2, diag_is_stale_index;
+    diag_is_addr_duplicate, diag_is_one_address, diag_is_peer_address, diag_is_one_family,
+    diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer,
+    diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
     diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_black_hole,

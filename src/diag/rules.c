@@ -123,6 +123,7 @@ static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flappin
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
     NO_PORT,
+    {DIAG_ADDR_DUPLICATE, diag_is_one_address},
     {DIAG_LINK_DOWN, diag_is_facing_down},
     {DIAG_GID_MISSING, diag_is_facing_without_v2},
 };

@@ -9,18 +9,26 @@ enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
                    : DIAG_UNKNOWN;
 }
 
-/* An IPv4 GID without an address behind it: the address has a peer, whose GID it is. */
-enum diag_known diag_is_peer_address(const struct diag_case *c)
+/* What the rules of this file ask of one end of a case. */
+struct side {
+    const struct diag_host *host; /* NULL: not in the input */
+    const char *name;
+    const struct diag_port *port; /* NULL: not known */
+    bool has_gid;
+    const struct io_ip *gid;
+};
+
+static struct side side_of(const struct diag_case *c, enum diag_end end)
 {
-    if (diag_way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
-        return DIAG_NO;
-    }
-    const struct diag_gid *gid =
-        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
-    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
-        return DIAG_UNKNOWN;
-    }
-    return gid->prefix_len == 0 ? DIAG_YES : DIAG_NO;
+    return end == DIAG_NEAR ? (struct side){c->host, c->host->name, c->local_port,
+                                            c->has_local_gid, &c->local_gid}
+                            : (struct side){c->peer, c->peer_name, c->remote_port,
+                                            c->has_remote_gid, &c->remote_gid};
+}
+
+static enum diag_end other_than(enum diag_end end)
+{
+    return end == DIAG_NEAR ? DIAG_FAR : DIAG_NEAR;
 }
 
 /* The slot that the host's settings name is empty in this port's table. */
@@ -48,13 +56,47 @@ static enum diag_known lacks_index(const struct diag_host *host,
     return answer;
 }
 
-enum diag_known diag_is_fixed_index(const struct diag_case *c)
+/* Is the GID in use the one in the slot that the host's settings name? A table has it twice, as
+ * either version. */
+static enum diag_known is_of_fixed_slot(const struct side *side)
 {
-    if (diag_way_works(c)) {
+    enum diag_known answer = DIAG_NO;
+
+    if (side->host == NULL || side->host->gid_index == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    if (side->host->gid_index == DIAG_NO_GID_INDEX) {
         return DIAG_NO;
     }
-    return diag_or(lacks_index(c->host, c->local_port),
-                   lacks_index(c->peer, c->remote_port));
+    if (side->port == NULL || !side->port->has_gids || !side->has_gid) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < side->port->n_gids; i++) {
+        const struct diag_gid *at = &side->port->gids[i];
+
+        if (io_ip_equal(&at->ip, side->gid)) {
+            answer =
+                diag_or(answer, at->index == IO_UNKNOWN
+                                    ? DIAG_UNKNOWN
+                                    : diag_known_of(at->index == side->host->gid_index));
+        }
+    }
+    return answer;
+}
+
+/* No address of the port is behind the GID, and of no other host either: another network namespace
+ * of this one has it. */
+static enum diag_known is_foreign(const struct diag_case *c, const struct side *side)
+{
+    const struct diag_gid *gid = diag_gid_of(side->port, side->has_gid, side->gid);
+
+    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    if (gid->prefix_len > 0 || io_ip_is_link_local(&gid->ip)) {
+        return DIAG_NO;
+    }
+    return diag_not(diag_is_anothers(c, &gid->ip, side->name));
 }
 
 /* Has the port an address of that family, beyond link-local ones? */
@@ -78,15 +120,94 @@ static enum diag_known has_family(const struct diag_port *port, bool is_v4)
     return answer;
 }
 
+/* Every IPv4 GID of the port is without an address behind it, as where each of its addresses names a
+ * peer. */
+static enum diag_known has_peers_only(const struct diag_port *port)
+{
+    bool any = false;
+
+    if (port == NULL || !port->has_gids) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        any = any || (io_ip_is_v4(&port->gids[i].ip) && port->gids[i].prefix_len == 0);
+    }
+    return diag_and(diag_known_of(any), diag_not(has_family(port, true)));
+}
+
+/* An IPv4 GID that is the address of another host: the port's own address names it as its peer. If
+ * the other end's does the same, no table has an address of either. */
+enum diag_known diag_is_peer_address(const struct diag_case *c)
+{
+    if (diag_way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
+        return DIAG_NO;
+    }
+    const struct diag_gid *gid =
+        diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
+    if (gid == NULL || gid->prefix_len == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    if (gid->prefix_len > 0) {
+        return DIAG_NO;
+    }
+    return diag_or(
+        diag_is_anothers(c, &c->local_gid, c->host->name),
+        diag_and(has_peers_only(c->local_port), has_peers_only(c->remote_port)));
+}
+
+/* The GID is of another family than the other end's, of whose family this port has an address, in
+ * another slot. Where both ends could have agreed, IPv4 is what programs look for. */
+static enum diag_known is_of_other_family(const struct side *side,
+                                          const struct side *other)
+{
+    enum diag_known could;
+    bool is_v4;
+
+    if (!side->has_gid || !other->has_gid) {
+        return DIAG_UNKNOWN;
+    }
+    is_v4 = io_ip_is_v4(side->gid);
+    if (is_v4 == io_ip_is_v4(other->gid) || io_ip_is_link_local(side->gid) ||
+        io_ip_is_link_local(other->gid)) {
+        return DIAG_NO;
+    }
+    could = has_family(side->port, !is_v4);
+    return is_v4 ? diag_and(could, diag_not(has_family(other->port, true))) : could;
+}
+
+enum diag_known diag_fixed_index_at(const struct diag_case *c, enum diag_end end)
+{
+    struct side side = side_of(c, end), other = side_of(c, other_than(end));
+
+    return diag_or(
+        lacks_index(side.host, side.port),
+        diag_and(is_of_fixed_slot(&side),
+                 diag_or(is_foreign(c, &side), is_of_other_family(&side, &other))));
+}
+
+enum diag_known diag_is_fixed_index(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(diag_fixed_index_at(c, DIAG_NEAR), diag_fixed_index_at(c, DIAG_FAR));
+}
+
+enum diag_known diag_gid_link_local_at(const struct diag_case *c, enum diag_end end)
+{
+    struct side side = side_of(c, end);
+
+    return diag_and(diag_is_default_gid(side.has_gid, side.gid),
+                    has_family(side.port, true));
+}
+
 enum diag_known diag_is_gid_link_local(const struct diag_case *c)
 {
     if (diag_way_works(c)) {
         return DIAG_NO;
     }
-    return diag_or(diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
-                            has_family(c->local_port, true)),
-                   diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
-                            has_family(c->remote_port, true)));
+    return diag_or(diag_gid_link_local_at(c, DIAG_NEAR),
+                   diag_gid_link_local_at(c, DIAG_FAR));
 }
 
 static enum diag_known only_v6(const struct diag_port *port)
@@ -94,15 +215,19 @@ static enum diag_known only_v6(const struct diag_port *port)
     return diag_and(has_family(port, false), diag_not(has_family(port, true)));
 }
 
+enum diag_known diag_no_ipv4_at(const struct diag_case *c, enum diag_end end)
+{
+    struct side side = side_of(c, end);
+
+    return diag_and(diag_is_default_gid(side.has_gid, side.gid), only_v6(side.port));
+}
+
 enum diag_known diag_is_no_ipv4(const struct diag_case *c)
 {
     if (diag_way_works(c)) {
         return DIAG_NO;
     }
-    return diag_or(diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
-                            only_v6(c->local_port)),
-                   diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
-                            only_v6(c->remote_port)));
+    return diag_or(diag_no_ipv4_at(c, DIAG_NEAR), diag_no_ipv4_at(c, DIAG_FAR));
 }
 
 enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,

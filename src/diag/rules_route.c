@@ -241,9 +241,8 @@ enum diag_known diag_is_gid_collision(const struct diag_case *c)
     return diag_and(same_subnet(c), another_faces(c));
 }
 
-/* Does anybody's port, but the one that is meant to, have `ip`? */
-static enum diag_known has_another(const struct diag_case *c, const struct io_ip *ip,
-                                   const char *owner)
+enum diag_known diag_is_anothers(const struct diag_case *c, const struct io_ip *ip,
+                                 const char *owner)
 {
     enum diag_known answer = DIAG_NO;
 
@@ -285,8 +284,22 @@ enum diag_known diag_is_addr_duplicate(const struct diag_case *c)
     if (local != NULL && local->prefix_len == 0) {
         return DIAG_NO; /* it is no address of this port, but its peer's */
     }
-    return diag_or(has_another(c, &c->local_gid, c->host->name),
-                   has_another(c, &c->remote_gid, c->peer_name));
+    return diag_or(diag_is_anothers(c, &c->local_gid, c->host->name),
+                   diag_is_anothers(c, &c->remote_gid, c->peer_name));
+}
+
+/* Does a port of each end have the same address? */
+enum diag_known diag_is_one_address(const struct diag_case *c)
+{
+    enum diag_known answer = c->local.n == 0 || c->remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            answer = diag_or(answer, diag_share_address(&c->local.items[i],
+                                                        &c->remote.items[j], NULL));
+        }
+    }
+    return answer;
 }
 
 /* ---- nothing faces ---- */
@@ -317,35 +330,47 @@ enum diag_known diag_is_prefix_mismatch(const struct diag_case *c)
     return diag_and(none_faces(c), any_one_way(c));
 }
 
-/* A port with carrier and without an address. */
+enum diag_known diag_is_bare(const struct diag_port *port)
+{
+    return diag_and(port->is_up, diag_not(diag_has_address(port)));
+}
+
 static enum diag_known any_bare(struct diag_ports ports)
 {
     enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
 
     for (uint32_t i = 0; i < ports.n; i++) {
-        const struct diag_port *port = &ports.items[i];
-
-        answer = diag_or(answer, diag_and(port->is_up, diag_not(diag_has_address(port))));
+        answer = diag_or(answer, diag_is_bare(&ports.items[i]));
     }
     return answer;
 }
 
+/* The port that was taken for want of an address, by its default GID. */
+static enum diag_known is_taken_bare(const struct diag_case *c, enum diag_end end)
+{
+    if (c->status == WEFT_ERR_ROUTE) {
+        return DIAG_NO;
+    }
+    return end == DIAG_NEAR
+               ? diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
+                          diag_not(diag_has_address(c->local_port)))
+               : diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
+                          diag_not(diag_has_address(c->remote_port)));
+}
+
+enum diag_known diag_addr_missing_at(const struct diag_case *c, enum diag_end end)
+{
+    return diag_or(
+        is_taken_bare(c, end),
+        diag_and(none_faces(c), any_bare(end == DIAG_NEAR ? c->local : c->remote)));
+}
+
 enum diag_known diag_is_addr_missing(const struct diag_case *c)
 {
-    /* One that was taken all the same, for want of an address: by its default GID. */
-    enum diag_known taken =
-        c->status == WEFT_ERR_ROUTE
-            ? DIAG_NO
-            : diag_or(diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
-                               diag_not(diag_has_address(c->local_port))),
-                      diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
-                               diag_not(diag_has_address(c->remote_port))));
-
     if (diag_way_works(c)) {
         return DIAG_NO;
     }
-    return diag_or(
-        taken, diag_and(none_faces(c), diag_or(any_bare(c->local), any_bare(c->remote))));
+    return diag_or(diag_addr_missing_at(c, DIAG_NEAR), diag_addr_missing_at(c, DIAG_FAR));
 }
 
 /* Every port leads to a host that is neither of the two. */

@@ -111,6 +111,13 @@ void scene_bare(struct scene *s)
     weft_error_text(&s->failure->error, "remote_port", "p1");
 }
 
+void scene_bare_route(struct scene *s)
+{
+    s->b->ports[1].n_gids = 0;
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_error_text(&s->failure->error, "remote_addresses", "none");
+}
+
 void scene_duplicate(struct scene *s)
 {
     scene_set_address(&s->b->ports[1], "192.168.101.1/24");
@@ -118,11 +125,86 @@ void scene_duplicate(struct scene *s)
     weft_format(s->failure->error.values[3].text, 64, "192.168.101.1");
 }
 
+/* Policy weft takes two ports of one address for no pair. */
+void scene_duplicate_route(struct scene *s)
+{
+    scene_set_address(&s->b->ports[1], "192.168.101.1/24");
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+}
+
+/* The address of a port that is not in use, on which an answer ends up at the wrong host. */
+void scene_duplicate_elsewhere(struct scene *s)
+{
+    scene_set_address(&s->b->ports[0], "192.168.102.2/24");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.102.2");
+}
+
 void scene_fixed_index(struct scene *s)
 {
     s->a->gid_index = 3;
     fails_rtr(s, EINVAL);
     aim_well(s);
+}
+
+/* Adds a GID that no address of the port equals, as that of an interface of a container. */
+static void add_foreign_gid(struct diag_host *host, struct diag_port *port)
+{
+    struct diag_gid *gid = &port->gids[port->n_gids++];
+
+    *gid = port->gids[0];
+    gid->ip.bytes[15] = 77;
+    gid->prefix_len = 0;
+    gid->index = 5;
+    host->gid_index = 5;
+}
+
+void scene_foreign_slot(struct scene *s)
+{
+    add_foreign_gid(s->a, &s->a->ports[0]);
+    fails_rtr(s, ENETUNREACH);
+    scene_aim(s, "p0", "192.168.101.77", "192.168.101.2");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+}
+
+void scene_foreign_slot_there(struct scene *s)
+{
+    add_foreign_gid(s->b, &s->b->ports[1]);
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.77");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+}
+
+/* Puts an IPv6 address into the slot that `host` names; its IPv4 one moves on. */
+static void put_v6_first(struct diag_host *host, struct diag_port *port)
+{
+    struct diag_gid *gid = &port->gids[port->n_gids++];
+
+    *gid = port->gids[0];
+    gid->index = 5;
+    ck_assert(io_ip_parse("fd00:9::7", &port->gids[0].ip));
+    port->gids[0].prefix_len = 64;
+    port->gids[0].index = 3;
+    host->gid_index = 3;
+}
+
+void scene_other_family(struct scene *s)
+{
+    put_v6_first(s->a, &s->a->ports[0]);
+    fails_rtr(s, EINVAL);
+    scene_aim(s, "p0", "fd00:9::7", "192.168.101.2");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+}
+
+/* Both name slot 3, which is right at the end that fails. */
+void scene_other_family_there(struct scene *s)
+{
+    put_v6_first(s->b, &s->b->ports[1]);
+    s->a->gid_index = 3;
+    s->a->ports[0].gids[0].index = 3;
+    fails_rtr(s, EINVAL);
+    scene_aim(s, "p0", "192.168.101.1", "fd00:9::7");
+    weft_error_text(&s->failure->error, "remote_port", "p1");
 }
 
 void scene_default_gid(struct scene *s)
