@@ -1,6 +1,6 @@
 """Causes that lie in hosts, processes and devices, for ci/finding_causes.py."""
 
-from finding_meshes import NCCL, Mesh, one_cable
+from finding_meshes import HARD_PROFILES, NCCL, Mesh, one_cable
 
 # ---- hosts and peers ----
 
@@ -132,6 +132,32 @@ def peer_receiver_late(rng):
     mesh.fault(on=rng.choice(mesh.hosts), kind="verb_slow", verb="post_recv",
                by=f"{rng.randrange(20, 200)}ms")
     return mesh, {"peer.receiver_late"}
+
+
+def host_hca_list(rng):
+    """NCCL_IB_HCA is right for one of two hosts whose cable is in different ports."""
+    mesh = Mesh(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    mesh.host(2)
+    ends = {}
+    first = rng.choice(mesh.hosts)
+    for host in mesh.hosts:
+        ports = [mesh.port(host), mesh.port(host)]
+        ends[host] = ports[host != first]
+    mesh.cable(*(ends[host] for host in mesh.hosts))
+    for host in mesh.hosts:
+        mesh.nodes[host]["env"] = {"NCCL_IB_HCA": "=" + ends[first].split(":")[1]}
+    return mesh, {"host.hca_list"}
+
+
+def conn_no_route(rng):
+    """The first rank is known by an address of a cable that not all hosts are on."""
+    mesh = Mesh(rng, rng.choice(["weft", *NCCL])).shape(rng.choice(["line", "ring", "triangle"]))
+    link = rng.choice([link for link in mesh.links
+                       if any(end.startswith(f"{mesh.hosts[0]}:") for end in link["endpoints"])])
+    which = [end.split(":")[0] for end in link["endpoints"]].index(mesh.hosts[0])
+    mesh.nodes[mesh.hosts[0]]["known_as"] = mesh.addresses(link)[which]
+    mesh.is_met = True
+    return mesh, {"conn.no_route"}
 
 
 def conn_loopback(rng):

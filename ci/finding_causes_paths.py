@@ -211,6 +211,48 @@ def gid_fixed_index(rng):
     return mesh, {"gid.fixed_index"}
 
 
+def gid_foreign_slot(rng):
+    """The slot that one host's settings name holds the GID of a container's interface."""
+    mesh = one_cable(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    mesh.links[0]["subnet"] = mesh.subnet(24)
+    network = ipaddress.ip_network(mesh.links[0]["subnet"])
+    end = rng.choice(mesh.links[0]["endpoints"])
+    mesh.nodes[end.split(":")[0]]["env"] = {"NCCL_IB_GID_INDEX": "5"}
+    mesh.fault(at="0s", on=end, kind="gid_add", address=str(network[rng.randrange(10, 250)]))
+    return mesh, {"gid.fixed_index"}
+
+
+def gid_other_family(rng):
+    """One index for all hosts; on one of them an IPv6 address came first."""
+    mesh = Mesh(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
+    mesh.host(2)
+    ends = mesh.cable(*mesh.hosts, none=True)["endpoints"]
+    network = ipaddress.ip_network(mesh.subnet(24))
+    first = rng.choice(ends)
+    for end in ends:
+        host, port = end.split(":")
+        mesh.nodes[host]["env"] = {"NCCL_IB_GID_INDEX": "3"}
+        mesh.nodes[host]["addresses"] = {port: [f"fd{rng.randrange(256):02x}:7::{1 + (end == first)}/64"]
+                                         if end == first else []}
+    for end, n in zip(ends, rng.sample(range(1, 250), 2)):
+        host, port = end.split(":")
+        mesh.nodes[host]["addresses"][port].append(f"{network[n]}/24")
+    return mesh, {"gid.fixed_index"}
+
+
+def addr_one_twice(rng):
+    """Both ends of the only cable have the same address."""
+    mesh = Mesh(rng, rng.choice(["weft", *NCCL]), profile=rng.choice(HARD_PROFILES))
+    mesh.host(2)
+    ends = mesh.cable(*mesh.hosts, none=True)["endpoints"]
+    network = ipaddress.ip_network(mesh.subnet(24))
+    address = f"{network[rng.randrange(1, 250)]}/24"
+    for end in ends:
+        host, port = end.split(":")
+        mesh.nodes[host]["addresses"] = {port: [address]}
+    return mesh, {"addr.duplicate"}
+
+
 def gid_link_local(rng):
     """NCCL_IB_GID_INDEX=0 on one host: fe80::, which talks to no IPv4 GID."""
     mesh = one_cable(rng, rng.choice(NCCL))

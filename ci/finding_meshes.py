@@ -32,6 +32,7 @@ class Mesh:
         self.base = rng.choice([10, 172, 192])
         self.jobs = [self.job(rng.choice([8, 4096, "64KiB", "1MiB"]))]
         self.top = {}
+        self.is_met = False  # at a rendezvous, whatever the policy has
 
     def job(self, size, kind=None, **more):
         kind = kind or self.rng.choice(JOBS)
@@ -124,6 +125,7 @@ class Mesh:
         return {"name": name, "policy": self.policy, "seed": self.rng.randrange(1, 2**31),
                 "topology": {"defaults": defaults, "nodes": self.nodes, "links": self.links,
                              **self.top},
+                **({"boot": "rendezvous"} if self.is_met else {}),
                 "jobs": self.jobs, "faults": self.faults, "expect": {"result": "fail"}}
 
 

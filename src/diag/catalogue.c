@@ -8,10 +8,10 @@
 const struct diag_entry *diag_entry(enum diag_code id)
 {
     const struct diag_entries *const parts[] = {
-        &diag_entries_first,   &diag_entries_paths,   &diag_entries_causes,
-        &diag_entries_plugin,  &diag_entries_slow,    &diag_entries_programs,
-        &diag_entries_process, &diag_entries_transit, &diag_entries_machine,
-        &diag_entries_recovery};
+        &diag_entries_first,    &diag_entries_paths,   &diag_entries_causes,
+        &diag_entries_plugin,   &diag_entries_slow,    &diag_entries_programs,
+        &diag_entries_process,  &diag_entries_transit, &diag_entries_machine,
+        &diag_entries_recovery, &diag_entries_settings};
     size_t at = (size_t)id;
 
     for (size_t i = 0; i < WEFT_LENGTH(parts); i++) {

@@ -12,6 +12,6 @@ struct diag_entries {
 extern const struct diag_entries diag_entries_first, diag_entries_paths,
     diag_entries_causes, diag_entries_plugin, diag_entries_slow, diag_entries_programs,
     diag_entries_process, diag_entries_transit, diag_entries_machine,
-    diag_entries_recovery;
+    diag_entries_recovery, diag_entries_settings;
 
 #endif

@@ -61,6 +61,7 @@ struct diag_port {
     struct diag_gid gids[DIAG_GIDS_MAX];
     uint32_t n_gids;
     int64_t device;                /* ports of one NIC share it */
+    enum diag_known is_opened;     /* its host's settings let the program use it */
     enum diag_known is_software;   /* its packets pass the host's IP stack */
     int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
     /* Lanes and millions of transfers a second of its card's PCIe link: as it runs, and as the
@@ -120,7 +121,9 @@ struct diag_host {
     int64_t memlock_bytes; /* INT64_MAX: unlimited */
     char policy[32];       /* that chose its ports and GIDs; "" unknown */
     int64_t gid_index;     /* that its settings fix; DIAG_NO_GID_INDEX, or IO_UNKNOWN */
-    enum diag_known forwards_ip; /* net.ipv4.ip_forward */
+    char
+        hca_list[2 * DIAG_NAME_BYTES]; /* NCCL_IB_HCA, if its policy reads it; "": none */
+    enum diag_known forwards_ip;       /* net.ipv4.ip_forward */
     enum diag_known merges_nics; /* that policy takes the ports of one NIC for one */
     bool has_uses;               /* false: it is not known what its connections used */
     struct diag_use *uses;       /* Owned [n_uses] */

@@ -80,6 +80,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_int(object, "active_mtu", port->active_mtu);
         put_int(object, "rate_bps", port->rate_bps);
         put_int(object, "device", port->device);
+        put_known(object, "opened", port->is_opened);
         put_known(object, "software", port->is_software);
         put_int(object, "rp_filter", port->rp_filter);
         put_int(object, "arp_ignore", port->arp_ignore);
@@ -191,6 +192,7 @@ json_t *diag_host_encode(const struct diag_host *host)
     put_int(object, "memlock_bytes", host->memlock_bytes);
     put_text(object, "policy", host->policy);
     put_int(object, "gid_index", host->gid_index);
+    put_text(object, "hca_list", host->hca_list);
     put_known(object, "merges_nics", host->merges_nics);
     put_known(object, "forwards_ip", host->forwards_ip);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));

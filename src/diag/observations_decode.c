@@ -158,6 +158,7 @@ static void decode_port(struct cursor *at, const json_t *object, struct diag_por
     out->active_mtu = get_int(at, object, "active_mtu", IO_UNKNOWN);
     out->rate_bps = get_int(at, object, "rate_bps", IO_UNKNOWN);
     out->device = get_int(at, object, "device", IO_UNKNOWN);
+    out->is_opened = get_known(at, object, "opened");
     out->is_software = get_known(at, object, "software");
     out->rp_filter = get_int(at, object, "rp_filter", IO_UNKNOWN);
     out->arp_ignore = get_int(at, object, "arp_ignore", IO_UNKNOWN);
@@ -287,6 +288,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     out->memlock_bytes = get_int(at, object, "memlock_bytes", IO_UNKNOWN);
     get_text(at, object, "policy", out->policy, sizeof(out->policy));
     out->gid_index = get_int(at, object, "gid_index", IO_UNKNOWN);
+    get_text(at, object, "hca_list", out->hca_list, sizeof(out->hca_list));
     out->merges_nics = get_known(at, object, "merges_nics");
     out->forwards_ip = get_known(at, object, "forwards_ip");
     decode_uses(at, object, out);

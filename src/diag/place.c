@@ -33,13 +33,14 @@ static void name_dropper(const struct diag_case *c, enum diag_counter counter,
     }
 }
 
-/* Who waited in vain was not filtered: whoever could not reach it tells of it, so that the host
- * with the filter comes last. */
-static void tell_of_caller(const struct diag_case *c, struct diag_finding *out)
+/* Who waited in vain is not at fault: the finding is headed by whoever could not reach it, with that
+ * one's failure. */
+static void tell_of_caller(const struct diag_case *c, int sys_errno,
+                           struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
 
-    if (c->sys_errno == ETIMEDOUT || c->peer == NULL) {
+    if (c->sys_errno == sys_errno || c->peer == NULL) {
         return;
     }
     for (uint32_t i = 0; i < c->peer->n_errors; i++) {
@@ -47,7 +48,7 @@ static void tell_of_caller(const struct diag_case *c, struct diag_finding *out)
 
         diag_case_init(&caller, c->input, c->peer, &c->peer->errors[i]);
         if (caller.host == c->peer && caller.peer == c->host &&
-            caller.sys_errno == ETIMEDOUT) {
+            caller.sys_errno == sys_errno) {
             *out = (struct diag_finding){.entry = entry};
             diag_describe(&caller, out);
             return;
@@ -79,6 +80,8 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_no_ipv4_at;
     case DIAG_ADDR_MISSING:
         return diag_addr_missing_at;
+    case DIAG_HOST_HCA_LIST:
+        return diag_hca_list_at;
     default:
         return NULL;
     }
@@ -116,6 +119,11 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
     }
     *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);
+    if (entry->id == DIAG_HOST_HCA_LIST) {
+        diag_evidence_text(out, "NCCL_IB_HCA",
+                           headed.host->hca_list[0] != '\0' ? headed.host->hca_list
+                                                            : "unknown");
+    }
 }
 
 /* Two ports that have one address. */
@@ -204,7 +212,9 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     if (out->entry->id == DIAG_CONN_FILTERED) {
-        tell_of_caller(c, out);
+        tell_of_caller(c, ETIMEDOUT, out);
+    } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {
+        tell_of_caller(c, ENETUNREACH, out);
     } else if (out->entry->id == DIAG_HOST_FIREWALL_ROCE) {
         name_dropper(c, DIAG_RX_FILTERED_PORT, out);
     } else if (out->entry->id == DIAG_HOST_RP_FILTER) {

@@ -241,6 +241,28 @@ static const struct diag_port *without_gid_at(const struct diag_host *host, long
     return NULL;
 }
 
+/* What it names has no carrier, and what has carrier it does not name. */
+static void look_at_list(const struct diag_host *host, const struct diag_preflight *more,
+                         struct diag_findings *out)
+{
+    const struct diag_setting *setting = find(more, "NCCL_IB_HCA");
+    struct diag_finding *finding;
+    struct weft_text others = {0};
+
+    if (setting == NULL || diag_leaves_no_port((struct diag_ports){
+                               host->ports, host->n_ports}) != DIAG_YES) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (host->ports[i].is_up == DIAG_YES) {
+            weft_text_add(&others, "%s%s", others.n > 0 ? " " : "", host->ports[i].name);
+        }
+    }
+    finding = say_setting(out, DIAG_HOST_HCA_LIST, DIAG_ERROR, host, setting);
+    diag_evidence_text(finding, "ports_with_carrier", others.bytes);
+    weft_text_fini(&others);
+}
+
 static void look_at_index(const struct diag_host *host, const struct diag_preflight *more,
                           struct diag_findings *out)
 {
@@ -316,6 +338,7 @@ void diag_preflight(const struct diag_host *host, const struct diag_preflight *m
     look_at_ports(host, out);
     look_at_limits(host, more, out);
     look_at_choice(host, more, out);
+    look_at_list(host, more, out);
     look_at_index(host, more, out);
     look_at_interface(host, more, out);
     look_at_names(host, more, out);

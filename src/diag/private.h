@@ -141,7 +141,9 @@ enum diag_end { DIAG_NEAR, DIAG_FAR };
 typedef enum diag_known diag_end_test(const struct diag_case *c, enum diag_end end);
 
 diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
-    diag_addr_missing_at;
+    diag_addr_missing_at, diag_hca_list_at;
+/* Do the settings of the host with these ports leave it none with carrier, although it has one? */
+enum diag_known diag_leaves_no_port(struct diag_ports ports);
 /* A port with carrier and without an address. */
 enum diag_known diag_is_bare(const struct diag_port *port);
 /* The same failure as the other end would put it. */
@@ -171,9 +173,9 @@ diag_test diag_is_qpn_truncated, diag_is_loopback;
 diag_test diag_is_forward_off, diag_is_forward_blocked;
 /* A host that both ports lead to, or NULL. */
 const struct diag_host *diag_host_between(const struct diag_case *c);
-/* rules_host.c: processes and limits */
-diag_test diag_is_memlock, diag_is_peer_late, diag_is_own_lateness, diag_is_filtered,
-    diag_is_certain;
+/* rules_host.c: processes, limits and settings */
+diag_test diag_is_hca_list, diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late,
+    diag_is_own_lateness, diag_is_filtered, diag_is_certain;
 
 /* The share of frames lost between two ports that have only each other, from `from` to `to`:
  * how many, or IO_UNKNOWN. Less than nothing is nothing. */

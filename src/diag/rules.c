@@ -122,9 +122,8 @@ static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flappin
 
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
-    NO_PORT,
-    {DIAG_ADDR_DUPLICATE, diag_is_one_address},
-    {DIAG_LINK_DOWN, diag_is_facing_down},
+    {DIAG_HOST_HCA_LIST, diag_is_hca_list},        NO_PORT,
+    {DIAG_ADDR_DUPLICATE, diag_is_one_address},    {DIAG_LINK_DOWN, diag_is_facing_down},
     {DIAG_GID_MISSING, diag_is_facing_without_v2},
 };
 
@@ -144,10 +143,16 @@ static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopbac
                                             {DIAG_PEER_DEAD, diag_peer_died},
                                             {DIAG_PEER_LATE, diag_is_own_lateness},
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
+static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
+                                               {DIAG_CONN_NO_ROUTE, diag_is_certain}};
 static const struct hypothesis unanswered[] = {
-    {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},
-    {DIAG_PEER_LATE, diag_is_peer_late},    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
-    {DIAG_CONN_FILTERED, diag_is_filtered}, {DIAG_CONN_TIMEOUT, diag_is_certain}};
+    {DIAG_CONN_LOOPBACK, diag_is_loopback},
+    {DIAG_PEER_DEAD, diag_peer_died},
+    {DIAG_PEER_LATE, diag_is_peer_late},
+    {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},
+    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_CONN_FILTERED, diag_is_filtered},
+    {DIAG_CONN_TIMEOUT, diag_is_certain}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
@@ -214,9 +219,10 @@ static struct symptom of_verb_errno(const struct diag_case *c)
 static struct symptom of_stream_errno(const struct diag_case *c)
 {
     switch (c->sys_errno) {
+    case ENETUNREACH:
+        return SYMPTOM(unroutable);
     case ETIMEDOUT:
     case EHOSTUNREACH:
-    case ENETUNREACH:
         return SYMPTOM(unanswered);
     case ECONNREFUSED:
     case EPERM:
@@ -300,6 +306,10 @@ static struct symptom symptom_of(const struct diag_case *c)
     }
     if (c->phase[0] == '\0') {
         return UNHEARD_OF; /* the same errno means one thing of a verb, another of a stream */
+    }
+    if (c->sys_errno == ENETUNREACH && phase_is(c, "route")) {
+        return SYMPTOM(
+            unresolved); /* a peer's words for RTR from an address without a route */
     }
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);

@@ -10,6 +10,59 @@ enum diag_known diag_is_certain(const struct diag_case *c)
     return DIAG_YES;
 }
 
+enum diag_known diag_leaves_no_port(struct diag_ports ports)
+{
+    enum diag_known leaves = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO, has_other = leaves;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_port *port = &ports.items[i];
+
+        leaves = diag_or(leaves, diag_and(port->is_opened, port->is_up));
+        has_other = diag_or(has_other, diag_and(diag_not(port->is_opened), port->is_up));
+    }
+    return diag_and(diag_not(leaves), has_other);
+}
+
+/* A port that is to be used and would face the peer if it was up is what is wrong then. */
+static enum diag_known any_opened_faces(struct diag_ports ports, struct diag_ports others)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        answer = diag_or(answer, diag_and(ports.items[i].is_opened,
+                                          diag_faces_one_of(&ports.items[i], others)));
+    }
+    return answer;
+}
+
+/* Who does not speak of a list, nor of what it leaves, has none: records of before do not. */
+static bool has_list(const struct diag_host *host, struct diag_ports ports)
+{
+    bool any = host != NULL && host->hca_list[0] != '\0';
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        any = any || ports.items[i].is_opened != DIAG_UNKNOWN;
+    }
+    return any;
+}
+
+enum diag_known diag_hca_list_at(const struct diag_case *c, enum diag_end end)
+{
+    struct diag_ports ports = end == DIAG_NEAR ? c->local : c->remote;
+    struct diag_ports others = end == DIAG_NEAR ? c->remote : c->local;
+
+    if (!has_list(end == DIAG_NEAR ? c->host : c->peer, ports)) {
+        return DIAG_NO;
+    }
+    return diag_and(diag_leaves_no_port(ports),
+                    diag_not(any_opened_faces(ports, others)));
+}
+
+enum diag_known diag_is_hca_list(const struct diag_case *c)
+{
+    return diag_or(diag_hca_list_at(c, DIAG_NEAR), diag_hca_list_at(c, DIAG_FAR));
+}
+
 enum diag_known diag_is_memlock(const struct diag_case *c)
 {
     int64_t limit = diag_number(c, "memlock_bytes");
@@ -56,6 +109,12 @@ static enum diag_known both_lived(const struct diag_case *c)
 enum diag_known diag_is_peer_late(const struct diag_case *c)
 {
     return diag_and(both_lived(c), failed_to_reach(c->peer, c->host->name, ECONNREFUSED));
+}
+
+/* Who was waited for could not even try: its kernel knew no route. */
+enum diag_known diag_has_peer_no_route(const struct diag_case *c)
+{
+    return diag_and(both_lived(c), failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }
 
 /* Nobody answers at a port where somebody waits, as he says himself. */

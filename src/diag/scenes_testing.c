@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "diag/diag_testing.h"
+#include "diag/private.h"
 
 static void fails_rtr(struct scene *s, int sys_errno)
 {
@@ -145,6 +146,66 @@ void scene_fixed_index(struct scene *s)
     s->a->gid_index = 3;
     fails_rtr(s, EINVAL);
     aim_well(s);
+}
+
+/* Leaves the host nothing but a port without carrier, which faces nobody. */
+static void name_other_cage(struct diag_host *host, struct diag_port *named)
+{
+    weft_format(host->hca_list, sizeof(host->hca_list), "=%s", named->name);
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        host->ports[i].is_opened = diag_known_of(&host->ports[i] == named);
+    }
+    named->is_up = DIAG_NO;
+    named->n_gids = 0;
+}
+
+static void finds_no_way(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_error_text(&s->failure->error, "local_addresses", "none");
+}
+
+void scene_list(struct scene *s)
+{
+    finds_no_way(s);
+    name_other_cage(s->a, &s->a->ports[1]);
+    s->b->ports[0].is_opened = s->b->ports[1].is_opened = DIAG_YES;
+}
+
+void scene_list_there(struct scene *s)
+{
+    finds_no_way(s);
+    name_other_cage(s->b, &s->b->ports[0]);
+    s->a->ports[0].is_opened = s->a->ports[1].is_opened = DIAG_YES;
+}
+
+/* The port that the list names does lead to the peer, and its cable is out. */
+void scene_list_cut(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    s->a->ports[0].is_opened = DIAG_YES;
+    s->a->ports[0].is_up = DIAG_NO;
+    s->a->ports[1].is_opened = DIAG_NO;
+    s->b->ports[0].is_opened = s->b->ports[1].is_opened = DIAG_YES;
+}
+
+void scene_no_route(struct scene *s)
+{
+    weft_fail_errno(&s->failure->error, ENETUNREACH, "boot", "cannot be reached");
+    weft_error_text(&s->failure->error, "rendezvous", "192.168.100.1");
+}
+
+/* Titanic only waited. */
+void scene_no_route_there(struct scene *s)
+{
+    struct diag_error *call = &s->b->errors[s->b->n_errors++];
+
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "rank 1 is late");
+    weft_error_text(&s->failure->error, "rendezvous", "192.168.102.2");
+    *call = (struct diag_error){.source = DIAG_OWN};
+    weft_fail_errno(&call->error, ENETUNREACH, "boot", "cannot be reached");
+    weft_error_text(&call->error, "rendezvous", "192.168.102.2");
+    weft_format(call->peer, sizeof(call->peer), "titanic");
 }
 
 /* Adds a GID that no address of the port equals, as that of an interface of a container. */

@@ -37,6 +37,29 @@ static enum diag_known merges_nics(const struct host *host)
                : DIAG_NO;
 }
 
+/* Takes down which ports NCCL_IB_HCA leaves a program of `policy`. */
+static void add_list(struct io_env *env, enum rdma_policy policy, struct diag_host *out)
+{
+    const char *list = env->ops->setting(env, "NCCL_IB_HCA");
+
+    if (rdma_is_nccl(policy) && list != NULL) {
+        weft_format(out->hca_list, sizeof(out->hca_list), "%s", list);
+    }
+    for (uint32_t i = 0; i < out->n_ports; i++) {
+        struct diag_port *port = &out->ports[i];
+        char device[DIAG_NAME_BYTES];
+        long number = 1;
+
+        weft_format(device, sizeof(device), "%s", port->name);
+        if (strchr(device, '/') != NULL) {
+            number = strtol(strchr(device, '/') + 1, NULL, 10);
+            *strchr(device, '/') = '\0';
+        }
+        port->is_opened =
+            rdma_opens(policy, list, device, (uint8_t)number) ? DIAG_YES : DIAG_NO;
+    }
+}
+
 void run_facts_before(struct rdma *rdma, struct diag_host *out)
 {
     enum { PORTS_MAX = 64 };
@@ -55,6 +78,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
         observe_port(&facts[i], &out->ports[i]);
     }
     observe_devices(env, out->ports, out->n_ports);
+    add_list(env, RDMA_POLICY_NCCL_2_25, out); /* as any NCCL reads it */
     free(facts);
 }
 
@@ -89,5 +113,6 @@ void run_facts(const struct host *host, struct diag_host *out)
         observe_port(&host->ports[i], &out->ports[i]);
     }
     observe_devices(host->env, out->ports, out->n_ports);
+    add_list(host->env, host->config.conn.policy, out);
     add_left_out(host, out);
 }
