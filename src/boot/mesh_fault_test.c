@@ -275,8 +275,8 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
 }
 END_TEST
 
-/* The cable goes when one has the other's blob, and is back after the stream was given up: the round
- * that is complete here is not yet there. If it stays away, the wait ends. */
+/* The cable goes when one has the other's blob, and is back after the stream was given up: the
+ * round that is complete here is not yet there. If it stays away, the wait ends. */
 START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 {
     bool comes_back = _i == 0;

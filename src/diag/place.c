@@ -33,8 +33,8 @@ static void name_dropper(const struct diag_case *c, enum diag_counter counter,
     }
 }
 
-/* Who waited in vain is not at fault: the finding is headed by whoever could not reach it, with that
- * one's failure. */
+/* Heads the finding by the end that could not reach the other, with that end's failure, because the
+ * end that waited in vain is not at fault. */
 static void tell_of_caller(const struct diag_case *c, int sys_errno,
                            struct diag_finding *out)
 {
@@ -136,11 +136,13 @@ struct owners {
 /* The port of `ports` that has the address `ip`, or NULL. */
 static const struct diag_port *owner_in(struct diag_ports ports, const struct io_ip *ip)
 {
+    const struct diag_port *items = ports.items;
+
     for (uint32_t i = 0; i < ports.n; i++) {
-        const struct diag_gid *gid = diag_gid_of(&ports.items[i], true, ip);
+        const struct diag_gid *gid = diag_gid_of(&items[i], true, ip);
 
         if (gid != NULL && gid->prefix_len > 0) {
-            return &ports.items[i];
+            return &items[i];
         }
     }
     return NULL;

@@ -120,8 +120,8 @@ static enum diag_known has_family(const struct diag_port *port, bool is_v4)
     return answer;
 }
 
-/* Every IPv4 GID of the port is without an address behind it, as where each of its addresses names a
- * peer. */
+/* Every IPv4 GID of the port is without an address behind it, as where each of its addresses names
+ * a peer. */
 static enum diag_known has_peers_only(const struct diag_port *port)
 {
     bool any = false;

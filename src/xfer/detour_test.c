@@ -27,8 +27,8 @@ static struct io_prefix address_of(uint32_t a, uint32_t b, uint32_t host)
         .prefix_len = 24};
 }
 
-/* Makes a cable useless for `for_ns`, and returns in which way: without carrier, silent, paused by one end, or without an
- * address at one end. */
+/* Makes a cable useless for `for_ns`, and returns in which way: without carrier, silent, paused by
+ * one end, or without an address at one end. */
 static enum world_fault_kind kill_cable(struct weft_rng *rng, uint32_t a, uint32_t b,
                                         weft_ns for_ns)
 {
