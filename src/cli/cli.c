@@ -119,6 +119,13 @@ bool cli_write_file(const char *path, const char *bytes, size_t n)
     return ok;
 }
 
+/* Returns why an earlier write to stdout failed, which stdio has forgotten: one more byte of an
+ * output that is cut short anyway meets the same, or EIO is all that is known. */
+static int stdout_errno(void)
+{
+    return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+}
+
 int cli_with_stdout(int status)
 {
     bool is_lost = ferror(stdout) != 0;
@@ -127,7 +134,7 @@ int cli_with_stdout(int status)
         report_stdout(errno);
         is_lost = true;
     } else if (is_lost) {
-        report_stdout(EIO); /* an earlier write failed, whose reason is forgotten */
+        report_stdout(stdout_errno());
     }
     return is_lost ? cli_worse(status, CLI_USAGE) : status;
 }
