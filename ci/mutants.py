@@ -164,10 +164,12 @@ def main():
         return report([(mutant, mutant.name, f"NOT APPLIED: {why}") for mutant, why in wrong])
     if options.shard:
         mutants = shard(mutants, options.shard)
+    quarter = None
     if options.sample is not None:
-        mutants = sample(mutants, options.sample, options.seed or sampling.of_commit(), options.base)
+        quarter = options.seed or sampling.of_commit()
+        mutants = sample(mutants, options.sample, quarter, options.base)
     sync(SCRATCH / "0")
-    baseline = Baseline(SCRATCH / "0", mutants, options.jobs)
+    baseline = Baseline(SCRATCH / "0", mutants, options.jobs, quarter)
     for mutant, name, words in baseline.flaky:
         print(f"FLAKY {name}: passed when repeated alone")
         failures.keep(name, words, f"ci/mutants.py {mutant.name}", kind="flaky")
