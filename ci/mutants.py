@@ -27,7 +27,7 @@ import wire
 from mutation import ROOT, SCRATCH, Baseline, Copies, is_wire, judge, load, not_applying, sync
 
 RECENT_COMMITS = 5
-MAX_TOUCHED = 40  # tried in a sample; the night tries all
+MAX_TOUCHED = 60  # tried in a sample; the night tries all
 
 
 def git(*words):
