@@ -26,6 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size >= 4 && memcmp(data, "boom", 4) == 0) {
         printf("%d\\n", copy[size]);
     }
+    if (size >= 4 && memcmp(data, "past", 4) == 0) {
+        printf("%d\\n", data[size]);
+    }
     if (size >= 4 && memcmp(data, "loss", 4) == 0) {
         copy = NULL;
     }
@@ -68,7 +71,7 @@ def test_the_same_seed_makes_the_same_inputs(target, tmp_path):
         assert word in said[0].stderr[20:]
 
 
-@pytest.mark.parametrize("word", ["boom", "trap"])
+@pytest.mark.parametrize("word", ["boom", "past", "trap"])
 def test_an_input_that_fails_is_kept(target, tmp_path, word):
     (tmp_path / "words").write_text(f'"{word}"\n')
     done = run(target, "-n", "100000", "-d", tmp_path / "words", "-o", tmp_path / "failed")

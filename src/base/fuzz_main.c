@@ -64,13 +64,17 @@ static void signal_end(int number)
     raise(number);
 }
 
+/* Executes a copy that ends where the input does, so that a read beyond it is reported. */
 static void input_execute(const uint8_t *bytes, size_t n)
 {
+    now = (struct input){malloc(n > 0 ? n : 1), n};
+    weft_check(now.bytes != NULL);
     memcpy(now.bytes, bytes, n);
-    now.n = n;
     alarm(LIMIT_S);
     LLVMFuzzerTestOneInput(now.bytes, now.n);
     alarm(0);
+    free(now.bytes);
+    now = (struct input){0};
 }
 
 static void inputs_add(struct inputs *inputs, const uint8_t *bytes, size_t n)
@@ -269,8 +273,6 @@ int main(int argc, char **argv)
             return usage(argv[0]);
         }
     }
-    now.bytes = malloc(INPUT_BYTES_MAX);
-    weft_check(now.bytes != NULL);
     for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
         signal(numbers[i], signal_end);
     }
@@ -285,6 +287,5 @@ int main(int argc, char **argv)
     printf("%llu inputs\n", (unsigned long long)corpus.n + n);
     inputs_free(&corpus);
     inputs_free(&words);
-    free(now.bytes);
     return EXIT_SUCCESS;
 }

@@ -35,7 +35,7 @@
 #include "xfer/private.h"
 
 #define SECOND INT64_C(1000000000)
-#define CASES 600 /* in `make test` */
+#define CASES 608 /* in `make test` */
 #define CASES_OF_A_PROCESS 100
 /* More than a hundred times what a case of any setting takes. */
 #define DISPATCHES_MAX 20000000u
