@@ -2,8 +2,8 @@
 #
 # Variables: CC, O (optimisation, default -O2), G (default -g1: lines; -g for debuggers), SAN (e.g.
 # address,undefined), WERROR=1, BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a
-# compiler cache, V=1 to see the commands. No configure step: what the compiler is told is remembered
-# in $(BUILD)/flags, and a change rebuilds.
+# compiler cache, TEST_LD= to link tests without lld, V=1 to see the commands. No configure step: what
+# the compiler is told is remembered in $(BUILD)/flags, and a change rebuilds.
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -31,6 +31,10 @@ Q := $(if $(V),,@)
 CCACHE ?= $(shell command -v ccache 2>/dev/null)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_DEPEND := 1
+
+# Programs of tests are linked by lld, where it is installed (ci/deps test does), which takes little
+# more than half of what ld does. What is installed is linked by the compiler's own.
+TEST_LD ?= $(if $(shell command -v ld.lld 2>/dev/null),-fuse-ld=lld)
 
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
 
@@ -160,7 +164,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
+	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
 
 # Where a member's messages are changed before they are sealed.
 $(BUILD)/test/src/cli/dishonest_test: TEST_LIBS += -Wl,--wrap=frame_send,--wrap=xfer_post \
@@ -176,14 +180,14 @@ $(BUILD)/bench/%: $(BUILD)/obj/%.o $(BUILD)/libweft.a
 $(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
 # The same targets with a main of ours, for any compiler.
 $(BUILD)/replay/%: $(BUILD)/obj/%.o $(call obj,$(FUZZ_MAIN_C)) $(BUILD)/libweft-testing.a \
                    $(BUILD)/libweft.a
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # For architectures that this nvcc knows, and as PTX for those that it does not.
 build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
