@@ -121,11 +121,17 @@ help:
 
 # --- building ----------------------------------------------------------------------------
 
+# Makes a line of what is built, without a process for it as echo would be.
+say = $(info $() $() $(1))
+
+DIRS := $(sort $(dir $(call obj,$(ALL_C)) $(TESTS) $(FUZZERS) $(REPLAYERS) $(BENCHES)))
+
 # Without -Werror: it changes no code.
 FLAGS_NOW := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS_ALL)) $(LDFLAGS_ALL)
 
+# Makes all directories with one process; every object file depends on it.
 $(BUILD)/flags: FORCE
-	@mkdir -p $(BUILD)
+	@mkdir -p $(DIRS)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
 
@@ -136,7 +142,7 @@ $(BUILD)/members: FORCE
 	    printf '%s\n' $(LIB_C) $(SUPPORT_C) > $@
 
 $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
-	@echo "  LINK  $@"
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # NCCL's net plugin: exports its tables only, and needs libc and libm only. libsodium is in it,
@@ -144,26 +150,24 @@ $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
 PLUGIN_LIBS := -Wl,-Bstatic -lsodium -Wl,-Bdynamic -ldl -lpthread -lm
 $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)/libweft.a \
                               src/plugin/exports.map
-	@echo "  LINK  $@"
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map -Wl,-z,defs \
 	    -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
-	@echo "  AR    $@"
+	$(call say,AR    $@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
-	@echo "  AR    $@"
+	$(call say,AR    $@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
-	@echo "  CC    $<"
-	@mkdir -p $(@D)
+	$(call say,CC    $<)
 	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
-	@echo "  LINK  $@"
-	@mkdir -p $(@D)
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -o $@ $^ $(TEST_LIBS) $(LIBS)
 
 # Where a member's messages are changed before they are sealed.
@@ -172,26 +176,23 @@ $(BUILD)/test/src/cli/dishonest_test: TEST_LIBS += -Wl,--wrap=frame_send,--wrap=
     -Wl,--wrap=host_dispatch,--wrap=host_destroy
 
 $(BUILD)/bench/%: $(BUILD)/obj/%.o $(BUILD)/libweft.a
-	@echo "  LINK  $@"
-	@mkdir -p $(@D)
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # With CC=clang SAN=address,undefined,fuzzer-no-link, as `make fuzz` calls it.
 $(BUILD)/fuzz/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
-	@echo "  LINK  $@"
-	@mkdir -p $(@D)
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
 # The same targets with a main of ours, for any compiler.
 $(BUILD)/replay/%: $(BUILD)/obj/%.o $(call obj,$(FUZZ_MAIN_C)) $(BUILD)/libweft-testing.a \
                    $(BUILD)/libweft.a
-	@echo "  LINK  $@"
-	@mkdir -p $(@D)
+	$(call say,LINK  $@)
 	$(Q)$(CC) $(TEST_LD) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # For architectures that this nvcc knows, and as PTX for those that it does not.
 build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
-	@echo "  NVCC  $@"
+	$(call say,NVCC  $@)
 	@mkdir -p $(@D)
 	$(Q)known=" $$($(NVCC) --list-gpu-arch | tr '\n' ' ')"; codes=; \
 	    for arch in $(CUDA_ARCHS); do \
