@@ -3,9 +3,9 @@
 
 ci/mutation.py says what the head of a patch holds. Two workers have a copy of the tree each under
 build/mutants, and build incrementally, without optimisation and without what only debuggers read.
-A mutant is killed when one of its tests fails or hangs. One that survives, does not apply or does
-not build, and a test that fails without any patch, are failures. Every patch must apply, even those
-that a sample or a shard does not try.
+A mutant is noticed when one of its tests fails (it is killed) or hangs. One that survives, does not
+apply or does not build, and a test that fails without any patch, are failures. Every patch must
+apply, even those that a sample or a shard does not try.
 
 With --sample N those are tried that the submission touches (the patch, a file that it changes, or a
 test that it names), and N others by the commit's hash. Mutants whose tests depend on real time are
@@ -24,7 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 import failures
 import sampling
 import wire
-from mutation import ROOT, SCRATCH, Baseline, Copies, is_wire, judge, load, not_applying, sync
+from mutation import (NOTICED, ROOT, SCRATCH, Baseline, Copies, is_wire, judge, load, not_applying,
+                      sync)
 
 RECENT_COMMITS = 5
 MAX_TOUCHED = 60  # tried in a sample; the night tries all
@@ -117,7 +118,7 @@ def report(rows):
 
 
 def try_all(mutants, jobs, limit_s):
-    """Try each mutant in a copy of the tree. Return for each if it was killed."""
+    """Try each mutant in a copy of the tree. Return the verdict of each."""
     copies = Copies(SCRATCH / "0", min(jobs, max(len(mutants), 1)))
 
     def one(mutant):
@@ -128,8 +129,9 @@ def try_all(mutants, jobs, limit_s):
               flush=True)
         if verdict != "killed":
             print("      " + detail.replace("\n", "\n      "), flush=True)
+        if verdict not in NOTICED:
             failures.keep(mutant.name, f"{verdict}: {detail}", f"ci/mutants.py {mutant.name}")
-        return verdict == "killed"
+        return verdict
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         return list(pool.map(one, mutants))
@@ -176,9 +178,11 @@ def main():
     if baseline.failures:
         return report(baseline.failures)
     verdicts = try_all(mutants, options.jobs, baseline.limit_s)
-    print(f"{len(mutants)} mutants in {time.monotonic() - start:.0f} s")
-    print(f"{sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed, 0 skipped")
-    return 0 if all(verdicts) else 1
+    n_noticed = sum(verdict in NOTICED for verdict in verdicts)
+    print(f"{len(mutants)} mutants in {time.monotonic() - start:.0f} s, "
+          f"{verdicts.count('hangs')} of them noticed because a test hangs")
+    print(f"{n_noticed} passed, {len(verdicts) - n_noticed} failed, 0 skipped")
+    return 0 if n_noticed == len(verdicts) else 1
 
 
 if __name__ == "__main__":

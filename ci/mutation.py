@@ -33,6 +33,8 @@ MAKE = ["make", "-r", "--no-print-directory", "O=-O0", "CFLAGS=-g0"]
 BASELINE_LIMIT_S = 600
 # A mutant hangs if its test takes this many times as long as without it, and at least so long.
 HANG_FACTOR, HANG_LEAST_S = 8, 30
+# Says that a test noticed a mutant: it failed, or it never ended.
+NOTICED = ("killed", "hangs")
 # Removed from the environment of tests, because a mutant's failures are none of the gate's, and
 # a mutant's test must not be among those that a sample leaves out.
 NOT_INHERITED = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "WEFT_FAILURES", "WEFT_STAGE",
@@ -243,13 +245,15 @@ def judge_planted(worker, mutant, limit_s):
         return "NOT BUILT", "\n".join(output.splitlines()[-12:])
     for command in mutant.commands:
         status, output = run(command, worker, limit_s(command))
+        if status is None:
+            return "hangs", " ".join(command)
         if status != 0:
-            return "killed", "hangs" if status is None else ""
+            return "killed", ""
     return "SURVIVED", mutant.why
 
 
 def judge(worker, mutant, limit_s):
-    """Return "killed" or what is wrong, and a detail. `limit_s` gives each command its time."""
+    """Return one of NOTICED or what is wrong, and a detail. `limit_s` gives each command its time."""
     try:
         with planted(worker, mutant):
             return judge_planted(worker, mutant, limit_s)

@@ -1,4 +1,5 @@
-"""Which mutants a sample, a shard and the submission choose. Nothing here builds or tries one."""
+"""Which mutants a sample, a shard and the submission choose, and what a verdict is called. Nothing here
+builds or tries one."""
 
 import random
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mutants
+import mutation
 from mutation import Baseline, Mutant, is_wire, load
 
 
@@ -141,3 +143,15 @@ def test_a_mutant_hangs_after_half_a_minute_at_the_least(tmp_path):
     baseline.seconds = {("quick",): 0.1, ("slow",): 20.0}
     assert baseline.limit_s(["quick"]) == 30
     assert baseline.limit_s(["slow"]) == 160
+
+
+@pytest.mark.parametrize("status, verdict", [(1, "killed"), (-11, "killed"), (None, "hangs"),
+                                             (0, "SURVIVED")])
+def test_a_mutant_that_hangs_is_not_called_killed(tmp_path, monkeypatch, status, verdict):
+    """What the build and the test end with is made up here."""
+    monkeypatch.setattr(mutation, "run",
+                        lambda command, *_: (0 if command[0] == "make" else status, ""))
+    mutant = make(tmp_path, "m", "src/a.c", "src/a_test")
+    found, detail = mutation.judge_planted(tmp_path, mutant, lambda _command: 30)
+    assert found == verdict and (found in mutation.NOTICED) == (status != 0)
+    assert ("build/test/src/a_test" in detail) == (status is None)
