@@ -79,6 +79,21 @@ def route_no_facing_port(rng):
     return mesh, {"route.no_facing_port"}
 
 
+def addr_no_facing_port(rng):
+    """One of several cables between two hosts is numbered apart; the others carry the job."""
+    mesh = Mesh(rng, "weft").shape("pair" if rng.random() < 0.5 else "ring")
+    one, other = (end.split(":")[0] for end in mesh.any_link()["endpoints"])
+    for _ in range(rng.randrange(1, 3)):
+        link = mesh.cable(*rng.sample([one, other], 2), none=True)
+    for end in link["endpoints"]:
+        mesh.address(end, ipaddress.ip_network(mesh.subnet(24)))
+    for link in mesh.links[:-1]:
+        link.setdefault("subnet", mesh.subnet(24))
+    mesh.must_fail = False
+    mesh.at_fault = {tuple(end.split(":")) for end in mesh.links[-1]["endpoints"]}
+    return mesh, {"addr.no_facing_port"}
+
+
 def transit(rng, policy="nccl-2.25", bases=(), **between):
     """Two hosts whose only way to each other is a route over a third."""
     mesh = Mesh(rng, policy)

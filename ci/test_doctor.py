@@ -61,6 +61,35 @@ def test_one_address_on_two_ports():
         ("addr.duplicate", "titanic"), ("route.gid_collision", "iceberg")}
 
 
+def places(document):
+    return {(finding["code"], finding["where"]["host"], finding["where"]["port"])
+            for finding in document["findings"] if finding["severity"] == "error"}
+
+
+def test_a_cable_that_is_numbered_apart_is_an_error_at_both_ends():
+    assert places(doctor("scenarios/net/misnumbered-twin.yaml")) == {
+        ("addr.no_facing_port", "spark-1", "p0.0"), ("addr.no_facing_port", "spark-2", "p1.0")}
+    assert places(doctor("scenarios/net/misnumbered-end.yaml")) == {
+        ("addr.no_facing_port", "titanic", "p0"), ("addr.no_facing_port", "iceberg", "p1")}
+
+
+def test_swapped_cables_are_named_at_each_end():
+    """The addresses are those of a triangle; two cables are in each other's port of carpathia."""
+    addresses = {"titanic": {"p0": ["10.1.1.1/24"], "p1": ["10.1.3.2/24"]},
+                 "iceberg": {"p0": ["10.1.2.1/24"], "p1": ["10.1.1.2/24"]},
+                 "carpathia": {"p0": ["10.1.3.1/24"], "p1": ["10.1.2.2/24"]}}
+    nodes = {host: {"ports": ["p0", "p1"], "addresses": own} for host, own in addresses.items()}
+    links = [{"endpoints": ["titanic:p0", "iceberg:p1"]}, {"endpoints": ["iceberg:p0", "carpathia:p0"]},
+             {"endpoints": ["carpathia:p1", "titanic:p1"]}]
+    document = doctor("scenarios/basic/pair.yaml", "--set", f"topology.nodes={json.dumps(nodes)}",
+                      "--set", f"topology.links={json.dumps(links)}")
+    assert places(document) == {("neigh.no_answer", "iceberg", "p0"), ("neigh.no_answer", "carpathia", "p0"),
+                                ("neigh.no_answer", "carpathia", "p1"), ("neigh.no_answer", "titanic", "p1")}
+    leads = {f["where"]["host"] + ":" + f["where"]["port"]: f["evidence"]["cable_leads_to"]
+             for f in document["findings"]}
+    assert leads["iceberg:p0"] == "carpathia:p0" and leads["titanic:p1"] == "carpathia:p1"
+
+
 def test_a_cage_without_a_cable_is_said_and_no_mistake():
     document = doctor("scenarios/spark/pair.yaml")
     assert codes(document, "info") == {"link.down"}

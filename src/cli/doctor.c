@@ -227,6 +227,7 @@ static int examine_scenario(struct cli_options *options, const char *path,
     for (uint32_t i = 0; i < plan->spec.n_hosts; i++) {
         examine_host(world, &plan->spec.hosts[i], i, all);
     }
+    run_facts_cables(&plan->spec, &all->input);
     world->ops->destroy(world);
     scenario_world_free(plan);
     return CLI_OK;

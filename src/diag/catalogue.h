@@ -83,6 +83,7 @@ enum diag_code {
     DIAG_GID_STALE_INDEX,
     DIAG_HOST_HCA_LIST,
     DIAG_CONN_NO_ROUTE,
+    DIAG_ADDR_NO_FACING_PORT,
     DIAG_N_CODES
 };
 

@@ -45,6 +45,32 @@ static const struct diag_entry entries[] = {
             "It is tried again until the patience is over, because addresses may come "
             "late. Where the host does get a route in time there is no finding.",
     },
+    {
+        .id = DIAG_ADDR_NO_FACING_PORT,
+        .code = "addr.no_facing_port",
+        .example = "scenarios/net/misnumbered-twin.yaml",
+        .severity = DIAG_ERROR,
+        .place = DIAG_AT_CABLE,
+        .cause = "a port has carrier and an address, but shares a subnet with no port of "
+                 "another host",
+        .remedy =
+            "number both ends of the cable in one subnet (netplan); the evidence has "
+            "both addresses, and the port that the cable leads to",
+        .reference = "docs/scenario.md, Links; netplan(5)",
+        .decide = "ip -br address, on both ends of the cable",
+        .explanation =
+            "The two ends of a cable were given addresses of different networks, often "
+            "by a mistyped digit. Each port is up and has a GID, and connects to "
+            "nothing. Where another cable, or another host, leads to the peer, the job "
+            "goes on without this one, at a lower rate, and no program reports it.\n\n"
+            "The cables are those of the file that describes the mesh. The doctor "
+            "reports "
+            "both ends as an error, a run that passed without the cable as a warning. "
+            "Addresses do not show which of the two is mistyped. If an end has "
+            "an address of another cable's network instead, that end alone is reported, "
+            "as `neigh.no_answer`. Two hosts without any facing ports are "
+            "`route.no_facing_port`.",
+    },
 };
 
 const struct diag_entries diag_entries_settings = {entries, WEFT_LENGTH(entries)};

@@ -27,6 +27,7 @@ void diag_input_fini(struct diag_input *input)
         diag_host_fini(&input->hosts[i]);
     }
     free(input->hosts);
+    free(input->cables);
     *input = (struct diag_input){.hosts = NULL};
 }
 
@@ -111,13 +112,17 @@ static bool is_said(const struct diag_findings *out, const struct diag_finding *
     return false;
 }
 
-void diag_say(struct diag_findings *out, const struct diag_finding *finding)
+void diag_add(struct diag_findings *out, const struct diag_finding *finding)
 {
-    if (is_said(out, finding)) {
-        return;
-    }
     out->items = weft_realloc(out->items, (out->n + 1) * sizeof(*out->items));
     out->items[out->n++] = *finding;
+}
+
+void diag_say(struct diag_findings *out, const struct diag_finding *finding)
+{
+    if (!is_said(out, finding)) {
+        diag_add(out, finding);
+    }
 }
 
 /* ---- failures ---- */
@@ -439,6 +444,7 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     diag_inspect_survived(input, out);
     diag_inspect_slots(input, out);
     diag_inspect_left_out(input, out);
+    diag_inspect_apart(input, out);
     diag_inspect_lanes(input, out);
     inspect_order(input, out);
     diag_sort(out);

@@ -150,10 +150,19 @@ struct diag_rank_order {
     char better_order[DIAG_NAME_BYTES]; /* ranks, "0 2 1 3"; cut off with "..." */
 };
 
+/* A cable of which it is known which two ports it joins, from the file that describes the mesh. An
+ * end at a switch has the switch's name, which is no host's. */
+struct diag_cable {
+    char from[DIAG_NAME_BYTES], from_port[DIAG_NAME_BYTES];
+    char to[DIAG_NAME_BYTES], to_port[DIAG_NAME_BYTES];
+};
+
 struct diag_input {
     struct diag_host *hosts; /* Owned [n_hosts], in rank order */
     uint32_t n_hosts;
     struct diag_rank_order rank_order;
+    struct diag_cable *cables; /* Owned [n_cables]; none: not known */
+    uint32_t n_cables;
 };
 
 /* Free everything inside; the structs themselves are the caller's. */

@@ -64,7 +64,7 @@ void scene_set_address(struct diag_port *port, const char *address)
 
 void scene_set(struct scene *s)
 {
-    s->input.rank_order = (struct diag_rank_order){.is_known = true};
+    s->input = (struct diag_input){.rank_order.is_known = true};
     s->input.hosts = weft_calloc(5, sizeof(*s->input.hosts));
     s->input.n_hosts = 2;
     s->a = &s->input.hosts[0];

@@ -226,6 +226,23 @@ json_t *diag_host_encode(const struct diag_host *host)
     return object;
 }
 
+static json_t *encode_cables(const struct diag_input *input)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+        json_t *object = json_object();
+
+        put_text(object, "from", cable->from);
+        put_text(object, "from_port", cable->from_port);
+        put_text(object, "to", cable->to);
+        put_text(object, "to_port", cable->to_port);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 json_t *diag_observations_encode(const struct diag_input *input)
 {
     json_t *document = json_object();
@@ -242,6 +259,9 @@ json_t *diag_observations_encode(const struct diag_input *input)
                                       (int)input->rank_order.missing, "better_missing",
                                       (int)input->rank_order.better_missing,
                                       "better_order", input->rank_order.better_order));
+    }
+    if (input->n_cables > 0) {
+        json_object_set_new(document, "cables", encode_cables(input));
     }
     return document;
 }

@@ -6,6 +6,7 @@
 #include "diag/observations.h"
 
 #define HOSTS_MAX 4096
+#define CABLES_MAX 65536
 #define LIST_MAX 4096
 
 /* Where the decoder is, for messages, and the first thing that was wrong. */
@@ -341,6 +342,26 @@ static void decode_rank_order(struct cursor *at, const json_t *object,
     get_text(at, object, "better_order", out->better_order, sizeof(out->better_order));
 }
 
+static void decode_cables(struct cursor *at, const json_t *document,
+                          struct diag_input *out)
+{
+    uint32_t n;
+    const json_t *cables = get_list(at, document, "cables", CABLES_MAX, &n);
+
+    out->cables = weft_calloc(n + 1, sizeof(*out->cables));
+    for (uint32_t i = 0; i < n; i++) {
+        struct diag_cable *cable = &out->cables[out->n_cables++];
+        size_t mark;
+        const json_t *item = go_into(at, cables, "cables", i, &mark);
+
+        get_text(at, item, "from", cable->from, sizeof(cable->from));
+        get_text(at, item, "from_port", cable->from_port, sizeof(cable->from_port));
+        get_text(at, item, "to", cable->to, sizeof(cable->to));
+        get_text(at, item, "to_port", cable->to_port, sizeof(cable->to_port));
+        leave(at, mark);
+    }
+}
+
 weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
                                      struct weft_error *error)
 {
@@ -367,6 +388,7 @@ weft_status diag_observations_decode(const json_t *document, struct diag_input *
         leave(&at, mark);
     }
     decode_rank_order(&at, json_object_get(document, "rank_order"), &out->rank_order);
+    decode_cables(&at, document, out);
     return at.status;
 }
 

@@ -51,6 +51,31 @@ START_TEST(a_written_observation_gives_the_same_findings)
 }
 END_TEST
 
+START_TEST(cables_are_read_as_they_were_written)
+{
+    const struct diag_cable cable = {"titanic", "p1", "iceberg", "p0"};
+    struct scene s;
+    struct diag_input read;
+    struct weft_error error = {0};
+    json_t *document;
+
+    scene_set(&s);
+    s.input.cables = weft_calloc(1, sizeof(cable));
+    s.input.cables[0] = cable;
+    s.input.n_cables = 1;
+    document = diag_observations_encode(&s.input);
+    ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
+    ck_assert_uint_eq(read.n_cables, 1);
+    ck_assert_mem_eq(&read.cables[0], &cable, sizeof(cable));
+    diag_input_fini(&read);
+    json_object_set_new(document, "cables", json_string("p1"));
+    ck_assert_int_ne(diag_observations_decode(document, &read, &error), WEFT_OK);
+    json_decref(document);
+    diag_input_fini(&read);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* Whether a failure was heard of may be unknown, which is neither. */
 START_TEST(whether_a_failure_is_hearsay_has_three_values)
 {
@@ -155,6 +180,7 @@ int main(void)
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
     tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
+    tcase_add_test(tests, cables_are_read_as_they_were_written);
     tcase_add_test(tests, half_a_rank_order_says_nothing);
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));

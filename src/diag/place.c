@@ -126,6 +126,19 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
     }
 }
 
+/* Names the two ends of the cable that is numbered apart, if the hosts have one. */
+static void name_apart(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case headed = *c;
+
+    if (c->local_port == NULL && c->remote_port == NULL &&
+        diag_find_apart(c, &headed.local_port, &headed.remote_port)) {
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&headed, out);
+    }
+}
+
 /* Two ports that have one address. */
 struct owners {
     const char *host, *peer;
@@ -228,6 +241,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_slots(c, out);
     } else if (out->entry->id == DIAG_ADDR_DUPLICATE) {
         name_owners(c, out);
+    } else if (out->entry->id == DIAG_ROUTE_NO_FACING_PORT) {
+        name_apart(c, out);
     } else if (end_test_of(out->entry->id) != NULL) {
         head_by_fault(c, end_test_of(out->entry->id), out);
     } else if (out->entry->place == DIAG_AT_PORTS) {

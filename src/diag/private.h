@@ -186,6 +186,8 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
 
 /* ---- diag.c, survived.c ---- */
 
+/* Adds a finding. */
+void diag_add(struct diag_findings *out, const struct diag_finding *finding);
 /* Adds a finding, unless its cause was told of these two hosts. */
 void diag_say(struct diag_findings *out, const struct diag_finding *finding);
 /* Errors first; those of one severity stay in their order. */
@@ -199,6 +201,16 @@ void diag_inspect_survived(const struct diag_input *input, struct diag_findings 
 
 /* Adds to a finding whose code is decided what it knows of its place. */
 void diag_place(const struct diag_case *c, struct diag_finding *out);
+
+/* ---- apart.c ---- */
+
+/* Finds a cable between the two hosts of `c` whose ends are numbered apart. Returns false if none
+ * is known. */
+bool diag_find_apart(const struct diag_case *c, const struct diag_port **out_local,
+                     const struct diag_port **out_remote);
+/* Adds both ends of each cable that is numbered apart, if nothing failed: warnings where a job went
+ * on without the cable, errors before one ran. */
+void diag_inspect_apart(const struct diag_input *input, struct diag_findings *out);
 
 /* ---- slots.c ---- */
 

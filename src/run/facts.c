@@ -116,3 +116,42 @@ void run_facts(const struct host *host, struct diag_host *out)
     add_list(host->env, host->config.conn.policy, out);
     add_left_out(host, out);
 }
+
+/* Writes the name that the host gives port `index`: a further port of a device has the device's
+ * name and its number. */
+static void name_port(const struct world_host *host, uint32_t index,
+                      char out[DIAG_NAME_BYTES])
+{
+    const struct world_port *port = &host->ports[index];
+
+    weft_format(out, DIAG_NAME_BYTES, "%s", port->name);
+    for (uint32_t i = 0; port->port > 1 && i < host->n_ports; i++) {
+        if (host->ports[i].device == port->device && host->ports[i].port == 1) {
+            weft_format(out, DIAG_NAME_BYTES, "%s/%u", host->ports[i].name, port->port);
+            return;
+        }
+    }
+}
+
+static void name_end(const struct world_spec *spec, const struct world_end *end,
+                     char node[DIAG_NAME_BYTES], char port[DIAG_NAME_BYTES])
+{
+    if (end->is_switch) {
+        weft_format(node, DIAG_NAME_BYTES, "%s", spec->switches[end->node].name);
+        weft_format(port, DIAG_NAME_BYTES, "%u", end->port);
+    } else {
+        weft_format(node, DIAG_NAME_BYTES, "%s", spec->hosts[end->node].name);
+        name_port(&spec->hosts[end->node], end->port, port);
+    }
+}
+
+void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
+{
+    out->cables = weft_calloc(spec->n_cables + 1, sizeof(*out->cables));
+    for (uint32_t i = 0; i < spec->n_cables; i++) {
+        struct diag_cable *cable = &out->cables[out->n_cables++];
+
+        name_end(spec, &spec->cables[i].ends[0], cable->from, cable->from_port);
+        name_end(spec, &spec->cables[i].ends[1], cable->to, cable->to_port);
+    }
+}

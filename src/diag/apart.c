@@ -1,0 +1,197 @@
+/* Cables whose ends are numbered apart, where it is known which ports a cable joins. They carry
+ * nothing, and where other cables carry the job nothing fails. */
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+/* One end of a cable, of which both ports are known. */
+struct end {
+    const struct diag_host *host;
+    const struct diag_port *port;
+    /* NO: it surely shares a subnet with no port of another host, not even one way. */
+    enum diag_known is_facing;
+    struct end_facing {
+        const struct diag_host *host;
+        const struct diag_port *port;
+    } other; /* a port that it faces; NULL: none */
+};
+
+/* Returns the address of `port` that counts for its subnet, or NULL. */
+static const struct diag_gid *address_of(const struct diag_port *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (gid->prefix_len > 0 && !io_ip_is_link_local(&gid->ip)) {
+            return gid;
+        }
+    }
+    return NULL;
+}
+
+/* Returns true if a connection of `host` used `port`. */
+static bool is_used(const struct diag_host *host, const struct diag_port *port)
+{
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        if (strcmp(host->uses[i].local_port, port->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if `port` could carry data, and carries none. */
+static bool is_idle(const struct diag_host *host, const struct diag_port *port)
+{
+    return port->is_up == DIAG_YES && port->is_opened != DIAG_NO &&
+           address_of(port) != NULL && !is_used(host, port) &&
+           diag_carrier_losses(host, port->name) <= 0;
+}
+
+static enum diag_known face(const struct diag_port *a, const struct diag_port *b)
+{
+    return diag_or(diag_facing(a, b), diag_facing_one_way(a, b));
+}
+
+static void look_around(const struct diag_input *input, struct end *end)
+{
+    end->is_facing = DIAG_NO;
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *other = &input->hosts[h];
+
+        if (diag_is_same_machine(end->host->name, other->name)) {
+            continue;
+        }
+        if (!other->was_observed || other->n_ports == 0) {
+            end->is_facing = diag_or(end->is_facing, DIAG_UNKNOWN);
+        }
+        for (uint32_t i = 0; i < other->n_ports; i++) {
+            end->is_facing = diag_or(end->is_facing, face(end->port, &other->ports[i]));
+            if (diag_facing(end->port, &other->ports[i]) == DIAG_YES) {
+                end->other = (struct end_facing){other, &other->ports[i]};
+            }
+        }
+    }
+}
+
+/* Returns true if both ends of `cable` are known, idle, and surely do not face each other. */
+static bool is_apart(const struct diag_input *input, const struct diag_cable *cable,
+                     struct end ends[2])
+{
+    const char *const hosts[] = {cable->from, cable->to};
+    const char *const ports[] = {cable->from_port, cable->to_port};
+
+    for (int i = 0; i < 2; i++) {
+        ends[i] = (struct end){.host = diag_find_host(input, hosts[i])};
+        ends[i].port = diag_find_port(ends[i].host, ports[i]);
+        if (ends[i].port == NULL || !is_idle(ends[i].host, ends[i].port)) {
+            return false;
+        }
+    }
+    if (face(ends[0].port, ends[1].port) != DIAG_NO ||
+        diag_is_same_machine(ends[0].host->name, ends[1].host->name)) {
+        return false;
+    }
+    look_around(input, &ends[0]);
+    look_around(input, &ends[1]);
+    return true;
+}
+
+bool diag_find_apart(const struct diag_case *c, const struct diag_port **out_local,
+                     const struct diag_port **out_remote)
+{
+    for (uint32_t i = 0; c->peer != NULL && i < c->input->n_cables; i++) {
+        struct end ends[2];
+
+        if (!is_apart(c->input, &c->input->cables[i], ends)) {
+            continue;
+        }
+        for (int k = 0; k < 2; k++) {
+            if (diag_is_same_machine(ends[k].host->name, c->host->name) &&
+                diag_is_same_machine(ends[1 - k].host->name, c->peer->name)) {
+                *out_local = ends[k].port;
+                *out_remote = ends[1 - k].port;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- findings ---- */
+
+/* Returns true if it is reported that these two have no ports that face each other. */
+static bool is_reported(const struct diag_findings *out, const struct end ends[2])
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        const struct diag_finding *said = &out->items[i];
+
+        for (int k = 0; k < 2; k++) {
+            if (said->entry->id == DIAG_ROUTE_NO_FACING_PORT &&
+                diag_is_same_machine(said->host, ends[k].host->name) &&
+                diag_is_same_machine(said->peer, ends[1 - k].host->name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void add_address(struct diag_finding *out, const char *name,
+                        const struct diag_port *port)
+{
+    const struct diag_gid *gid = address_of(port);
+    char ip[IO_IP_TEXT_BYTES], text[IO_IP_TEXT_BYTES + 8];
+
+    weft_format(text, sizeof(text), "%s/%d", io_ip_format(&gid->ip, ip, sizeof(ip)),
+                gid->prefix_len);
+    diag_evidence_text(out, name, text);
+}
+
+/* `other` is what `near` faces, or else the far end. */
+static void say(enum diag_code code, const struct end *near, const struct end *far,
+                struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(code),
+                                   .severity = DIAG_ERROR,
+                                   .is_survived = near->host->has_uses};
+    bool faces = near->other.port != NULL;
+    char text[2 * DIAG_NAME_BYTES];
+
+    diag_name_place(&finding, near->host->name, near->port->name,
+                    faces ? near->other.host->name : far->host->name);
+    if (finding.is_survived) {
+        finding.severity = DIAG_WARNING;
+        diag_evidence_int(&finding, "survived", 1);
+    }
+    diag_evidence_text(&finding, "local_port", near->port->name);
+    diag_evidence_text(&finding, "remote_port",
+                       faces ? near->other.port->name : far->port->name);
+    add_address(&finding, "address", near->port);
+    weft_format(text, sizeof(text), "%s:%s", far->host->name, far->port->name);
+    diag_evidence_text(&finding, "cable_leads_to", text);
+    add_address(&finding, "address_there", far->port);
+    diag_add(out, &finding);
+}
+
+void diag_inspect_apart(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; !diag_has_failed(input) && i < input->n_cables; i++) {
+        struct end ends[2];
+
+        if (!is_apart(input, &input->cables[i], ends) || is_reported(out, ends)) {
+            continue;
+        }
+        for (int k = 0; k < 2; k++) {
+            const struct end *near = &ends[k], *far = &ends[1 - k];
+
+            if (near->is_facing == DIAG_NO && far->is_facing == DIAG_NO) {
+                say(DIAG_ADDR_NO_FACING_PORT, near, far, out);
+            } else if (near->other.port != NULL && !near->host->has_uses) {
+                /* In a run it is left out, and reported as that. */
+                say(DIAG_NEIGH_NO_ANSWER, near, far, out);
+            }
+        }
+    }
+}

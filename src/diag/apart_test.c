@@ -1,0 +1,215 @@
+/* Cables whose ends are numbered apart, where it is known which ports they join. */
+#include <check.h>
+#include <string.h>
+
+#include "base/suite_testing.h"
+#include "base/text.h"
+#include "diag/diag_testing.h"
+
+static struct scene scene;
+static struct diag_findings findings;
+static struct diag_port *near, *far; /* titanic:p1 and iceberg:p0 */
+
+static void add_cable(const char *from_port, const char *to_port)
+{
+    struct diag_cable *cable = &scene.input.cables[scene.input.n_cables++];
+
+    *cable = (struct diag_cable){.from = "titanic", .to = "iceberg"};
+    weft_format(cable->from_port, sizeof(cable->from_port), "%s", from_port);
+    weft_format(cable->to_port, sizeof(cable->to_port), "%s", to_port);
+}
+
+/* One cable carries the job. Another is 192.168.102 at titanic and 192.168.100 at iceberg. */
+static void setup(void)
+{
+    scene_set(&scene);
+    scene.a->n_errors = 0;
+    scene.a->has_uses = scene.b->has_uses = true;
+    scene.a->n_uses = 1;
+    scene.a->uses[0] = (struct diag_use){
+        .peer = "iceberg", .local_port = "p0", .remote_port = "p1", .path_mtu = 4096};
+    scene.input.cables = weft_calloc(4, sizeof(*scene.input.cables));
+    add_cable("p0", "p1");
+    add_cable("p1", "p0");
+    near = &scene.a->ports[1];
+    far = &scene.b->ports[0];
+}
+
+static void teardown(void)
+{
+    diag_findings_fini(&findings);
+    diag_input_fini(&scene.input);
+}
+
+static uint32_t count(void)
+{
+    diag_findings_fini(&findings);
+    diag(&scene.input, &findings);
+    return findings.n;
+}
+
+static const char *evidence(uint32_t i, const char *name)
+{
+    const struct diag_finding *finding = &findings.items[i];
+
+    for (uint32_t k = 0; k < finding->n_evidence; k++) {
+        if (strcmp(finding->evidence[k].name, name) == 0) {
+            return finding->evidence[k].text;
+        }
+    }
+    return "";
+}
+
+static void check(uint32_t i, const char *code, enum diag_severity severity,
+                  const char *want)
+{
+    char where[3 * DIAG_NAME_BYTES];
+
+    diag_where(&findings.items[i], where, sizeof(where));
+    ck_assert_str_eq(findings.items[i].entry->code, code);
+    ck_assert_int_eq(findings.items[i].severity, severity);
+    ck_assert_str_eq(where, want);
+}
+
+START_TEST(both_ends_are_warned_of_where_a_job_went_on)
+{
+    ck_assert_uint_eq(count(), 2);
+    check(0, "addr.no_facing_port", DIAG_WARNING, "titanic:p1 -> iceberg");
+    ck_assert(findings.items[0].is_survived);
+    ck_assert_str_eq(evidence(0, "address"), "192.168.102.2/24");
+    ck_assert_str_eq(evidence(0, "cable_leads_to"), "iceberg:p0");
+    ck_assert_str_eq(evidence(0, "address_there"), "192.168.100.1/24");
+    check(1, "addr.no_facing_port", DIAG_WARNING, "iceberg:p0 -> titanic");
+}
+END_TEST
+
+START_TEST(before_a_job_it_is_an_error)
+{
+    scene.a->has_uses = scene.b->has_uses = false;
+    scene.a->n_uses = 0;
+    ck_assert_uint_eq(count(), 2);
+    check(0, "addr.no_facing_port", DIAG_ERROR, "titanic:p1 -> iceberg");
+    check(1, "addr.no_facing_port", DIAG_ERROR, "iceberg:p0 -> titanic");
+    ck_assert(!findings.items[0].is_survived);
+}
+END_TEST
+
+/* Titanic:p1 has an address of the other cable, so that iceberg:p0 is not at fault. */
+START_TEST(an_end_that_faces_another_port_than_its_cable_leads_to_is_at_fault)
+{
+    scene.a->has_uses = scene.b->has_uses = false;
+    scene.a->n_uses = 0;
+    scene_set_address(near, "192.168.101.7/24");
+    ck_assert_uint_eq(count(), 1);
+    check(0, "neigh.no_answer", DIAG_ERROR, "titanic:p1 -> iceberg");
+    ck_assert_str_eq(evidence(0, "remote_port"), "p1");
+    ck_assert_str_eq(evidence(0, "cable_leads_to"), "iceberg:p0");
+}
+END_TEST
+
+START_TEST(swapped_cables_are_wrong_at_each_end)
+{
+    scene.a->has_uses = scene.b->has_uses = false;
+    scene.a->n_uses = 0;
+    scene_set_address(near, "192.168.100.7/24");
+    ck_assert_uint_eq(count(), 0);
+    scene.input.n_cables = 0;
+    add_cable("p0", "p0");
+    add_cable("p1", "p1");
+    ck_assert_uint_eq(count(), 4);
+    check(0, "neigh.no_answer", DIAG_ERROR, "titanic:p0 -> iceberg");
+    check(1, "neigh.no_answer", DIAG_ERROR, "iceberg:p0 -> titanic");
+    check(2, "neigh.no_answer", DIAG_ERROR, "titanic:p1 -> iceberg");
+    check(3, "neigh.no_answer", DIAG_ERROR, "iceberg:p1 -> titanic");
+}
+END_TEST
+
+static void check_nothing_at(struct diag_port *port)
+{
+    const struct diag_port kept = *port;
+
+    port->is_up = DIAG_NO;
+    ck_assert_uint_eq(count(), 0);
+    port->is_up = DIAG_UNKNOWN;
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+    port->n_gids = 0;
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+    port->gids[0].prefix_len = IO_UNKNOWN;
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+    port->has_gids = false;
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+    port->is_opened = DIAG_NO;
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+    scene_set_address(port, "169.254.1.1/16");
+    ck_assert_uint_eq(count(), 0);
+    *port = kept;
+}
+
+START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
+{
+    check_nothing_at(near);
+    check_nothing_at(far);
+    scene_set_address(
+        near, "192.168.100.130/25"); /* faces far one way, which has its own name */
+    ck_assert_uint_eq(count(), 0);
+    scene_set_address(near, "192.168.102.2/24");
+    weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p1");
+    ck_assert_uint_eq(count(), 0);
+    weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p0");
+    /* Without the cables they may lead to other hosts. */
+    scene.input.n_cables = 1;
+    ck_assert_uint_eq(count(), 0);
+    add_cable("p1", "p7");
+    ck_assert_uint_eq(count(), 0);
+    weft_format(scene.input.cables[1].to, DIAG_NAME_BYTES, "switch");
+    ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
+START_TEST(a_failure_is_reported_alone)
+{
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
+              "wrong");
+    ck_assert_uint_eq(count(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
+}
+END_TEST
+
+/* The only cable of the two. What ended the job names its ends. */
+START_TEST(hosts_without_facing_ports_are_named_with_the_ends_of_their_cable)
+{
+    scene.a->n_uses = 0;
+    scene_set_address(&scene.a->ports[0], "10.1.1.1/24");
+    scene.a->n_ports = scene.input.n_cables = 1;
+    weft_fail(&scene.a->errors[0].error, WEFT_ERR_ROUTE, "route", "no local port");
+    weft_format(scene.a->errors[0].peer, DIAG_NAME_BYTES, "iceberg");
+    scene.a->n_errors = 1;
+    ck_assert_uint_eq(count(), 1);
+    check(0, "route.no_facing_port", DIAG_ERROR, "titanic:p0 -> iceberg");
+    ck_assert_str_eq(evidence(0, "remote_port"), "p1");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("apart");
+    TCase *tests = tcase_create("apart");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, both_ends_are_warned_of_where_a_job_went_on);
+    tcase_add_test(tests, before_a_job_it_is_an_error);
+    tcase_add_test(tests,
+                   an_end_that_faces_another_port_than_its_cable_leads_to_is_at_fault);
+    tcase_add_test(tests, swapped_cables_are_wrong_at_each_end);
+    tcase_add_test(tests, what_has_another_cause_or_is_not_known_is_not_named);
+    tcase_add_test(tests, a_failure_is_reported_alone);
+    tcase_add_test(tests,
+                   hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
