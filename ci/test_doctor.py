@@ -187,6 +187,23 @@ def split(tmp_path, *arguments):
     return whole, [str(file) for file in files]
 
 
+def ends(cable):
+    return frozenset([(cable["from"], cable["from_port"]), (cable["to"], cable["to_port"])])
+
+
+def test_the_cables_of_a_scenario_are_those_of_its_file():
+    """Numbered apart they are there all the same; behind a switch no two hosts share one."""
+    cables = doctor("scenarios/net/misnumbered-end.yaml")["cables"]
+    assert {ends(cable) for cable in cables} == {
+        frozenset([("titanic", "p0"), ("iceberg", "p1")]),
+        frozenset([("iceberg", "p0"), ("carpathia", "p1")]),
+        frozenset([("carpathia", "p0"), ("titanic", "p1")])}
+    cables = doctor(f"{FIELD}/s12-function-beside-function.yaml")["cables"]
+    assert {ends(cable) for cable in cables} == {
+        frozenset([("titanic", "pf"), ("nic", "0")]), frozenset([("titanic", "pf/2"), ("nic", "1")]),
+        frozenset([("iceberg", "p0"), ("nic", "2")])}
+
+
 def test_files_of_several_machines_show_the_cables(tmp_path):
     whole, files = split(tmp_path, "scenarios/spark/ring-4.yaml")
     joined = doctor(*files)

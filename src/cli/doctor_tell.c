@@ -49,21 +49,20 @@ static void list_ports(const struct examination *all, struct weft_text *out)
     }
 }
 
-/* Calls `add` for every two ports that face each other. */
-static void each_cable(const struct examination *all,
-                       void (*add)(void *to, const struct diag_host *a,
-                                   const struct diag_port *pa, const struct diag_host *b,
-                                   const struct diag_port *pb),
-                       void *to)
+typedef void add_cable(void *to, const char *from, const char *from_port,
+                       const char *node, const char *node_port);
+
+/* Calls `add` for every two ports of different hosts that face each other. */
+static void each_facing(const struct diag_input *input, add_cable *add, void *to)
 {
-    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
-        for (uint32_t j = i + 1; j < all->input.n_hosts; j++) {
-            const struct diag_host *a = &all->input.hosts[i], *b = &all->input.hosts[j];
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t j = i + 1; j < input->n_hosts; j++) {
+            const struct diag_host *a = &input->hosts[i], *b = &input->hosts[j];
 
             for (uint32_t k = 0; k < a->n_ports; k++) {
                 for (uint32_t l = 0; l < b->n_ports; l++) {
                     if (diag_preflight_faces(&a->ports[k], &b->ports[l])) {
-                        add(to, a, &a->ports[k], b, &b->ports[l]);
+                        add(to, a->name, a->ports[k].name, b->name, b->ports[l].name);
                     }
                 }
             }
@@ -71,18 +70,31 @@ static void each_cable(const struct examination *all,
     }
 }
 
-static void add_line(void *to, const struct diag_host *a, const struct diag_port *pa,
-                     const struct diag_host *b, const struct diag_port *pb)
+/* Calls `add` for every cable: those of the file if there is one, otherwise those that the
+ * addresses make. */
+static void each_cable(const struct diag_input *input, add_cable *add, void *to)
 {
-    weft_text_add(to, "cable  %s %s to %s %s\n", a->name, pa->name, b->name, pb->name);
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+
+        add(to, cable->from, cable->from_port, cable->to, cable->to_port);
+    }
+    if (input->n_cables == 0) {
+        each_facing(input, add, to);
+    }
 }
 
-static void add_member(void *to, const struct diag_host *a, const struct diag_port *pa,
-                       const struct diag_host *b, const struct diag_port *pb)
+static void add_line(void *to, const char *from, const char *from_port, const char *node,
+                     const char *node_port)
 {
-    json_array_append_new(to,
-                          json_pack("{s:s, s:s, s:s, s:s}", "from", a->name, "from_port",
-                                    pa->name, "to", b->name, "to_port", pb->name));
+    weft_text_add(to, "cable  %s %s to %s %s\n", from, from_port, node, node_port);
+}
+
+static void add_member(void *to, const char *from, const char *from_port,
+                       const char *node, const char *node_port)
+{
+    json_array_append_new(to, json_pack("{s:s, s:s, s:s, s:s}", "from", from, "from_port",
+                                        from_port, "to", node, "to_port", node_port));
 }
 
 json_t *doctor_document(const struct examination *all)
@@ -103,7 +115,7 @@ json_t *doctor_document(const struct examination *all)
         json_array_append_new(json_object_get(document, "hosts"),
                               diag_host_encode(&all->input.hosts[i]));
     }
-    each_cable(all, add_member, json_object_get(document, "cables"));
+    each_cable(&all->input, add_member, json_object_get(document, "cables"));
     return document;
 }
 
@@ -117,7 +129,7 @@ bool doctor_tell(const struct cli_options *options, const struct examination *al
         ok = cli_write_json(options->json, document);
     } else {
         list_ports(all, &text);
-        each_cable(all, add_line, &text);
+        each_cable(&all->input, add_line, &text);
         report_findings(document, &options->style, &text);
         if (json_array_size(json_object_get(document, "findings")) == 0) {
             weft_text_add(&text, "no findings\n");

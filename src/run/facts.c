@@ -145,13 +145,50 @@ static void name_end(const struct world_spec *spec, const struct world_end *end,
     }
 }
 
+/* Hosts come before switches. */
+static int compare_ends(const struct world_end *a, const struct world_end *b)
+{
+    if (a->is_switch != b->is_switch) {
+        return a->is_switch ? 1 : -1;
+    }
+    return a->node != b->node ? (a->node < b->node ? -1 : 1) : 0;
+}
+
+static int compare_cables(const void *left, const void *right)
+{
+    const struct world_end *a = left, *b = right; /* [2] of each */
+
+    for (int i = 0; i < 2; i++) {
+        if (compare_ends(&a[i], &b[i]) != 0) {
+            return compare_ends(&a[i], &b[i]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (a[i].port != b[i].port) {
+            return a[i].port < b[i].port ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
 {
+    struct world_end(*ends)[2] = weft_calloc(spec->n_cables + 1, sizeof(*ends));
+
+    for (uint32_t i = 0; i < spec->n_cables; i++) {
+        const struct world_end *given = spec->cables[i].ends;
+        int first = compare_ends(&given[0], &given[1]) > 0;
+
+        ends[i][0] = given[first];
+        ends[i][1] = given[1 - first];
+    }
+    qsort(ends, spec->n_cables, sizeof(*ends), compare_cables);
     out->cables = weft_calloc(spec->n_cables + 1, sizeof(*out->cables));
     for (uint32_t i = 0; i < spec->n_cables; i++) {
         struct diag_cable *cable = &out->cables[out->n_cables++];
 
-        name_end(spec, &spec->cables[i].ends[0], cable->from, cable->from_port);
-        name_end(spec, &spec->cables[i].ends[1], cable->to, cable->to_port);
+        name_end(spec, &ends[i][0], cable->from, cable->from_port);
+        name_end(spec, &ends[i][1], cable->to, cable->to_port);
     }
+    free(ends);
 }

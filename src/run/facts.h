@@ -12,7 +12,7 @@
 void run_facts(const struct host *host, struct diag_host *out);
 /* The same of a host on which nothing ran, by what its devices tell. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);
-/* Adds the cables of a mesh to `out`, which has none. */
+/* Adds the cables of a mesh to `out`, which has none, in order of hosts and ports. */
 void run_facts_cables(const struct world_spec *spec, struct diag_input *out);
 
 #endif
