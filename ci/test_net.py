@@ -47,6 +47,13 @@ def test_a_cable_that_is_numbered_apart_is_named_by_its_ends():
         ("addr.no_facing_port", "spark-2", "p1.0", "p0.0", "warning")}
 
 
+def test_ports_that_are_paired_by_position_are_named_beside_those_that_face_each_other():
+    finding, = json.loads(run("paired-by-position", "--json"))["findings"]
+    evidence = finding["evidence"]
+    assert (finding["where"]["host"], finding["where"]["port"]) == ("spark-2", "f0.0")
+    assert (evidence["local_facing_port"], evidence["remote_facing_port"]) == ("f1.1", "f1.1")
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
 def test_each_ends_as_it_says(name):
     document = json.loads(run(name, "--json"))

@@ -458,6 +458,7 @@ const struct scene_case scene_cases[] = {
     {forward_off, "route.forward_off", "titanic:p0 -> iceberg"},
     {forward_by_ends, "route.forward_off", "titanic:p0 -> iceberg"},
     {forward_blocked, "route.forward_blocked", "titanic:p0 -> iceberg"},
+    {scene_self_assigned_there, "route.wrong_nic", "titanic:p1 -> iceberg"},
     {unexplained, "undetermined", "titanic:p0 -> iceberg"},
 };
 const int n_scene_cases = (int)(sizeof(scene_cases) / sizeof(scene_cases[0]));

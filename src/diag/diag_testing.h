@@ -46,6 +46,7 @@ void scene_crossed(struct scene *s);
 void scene_blind(struct scene *s);
 void scene_coarse(struct scene *s);
 void scene_self_assigned(struct scene *s);
+void scene_self_assigned_there(struct scene *s);
 void scene_prefixes(struct scene *s);
 void scene_bare(struct scene *s);
 void scene_bare_route(struct scene *s);

@@ -9,11 +9,24 @@ static bool is_in(const struct diag_gid *gid, const struct io_ip *ip)
            io_ip_same_subnet(&gid->ip, ip, (unsigned)gid->prefix_len);
 }
 
+/* Every port has fe80::/64. 169.254.0.0/16 is only where a port has an address of it. */
+static bool is_ambiguous(const struct diag_port *port, const struct io_ip *ip)
+{
+    for (uint32_t i = 0; io_ip_is_v4(ip) && i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (io_ip_is_v4(&gid->ip) && io_ip_is_link_local(&gid->ip)) {
+            return io_ip_is_link_local(ip);
+        }
+    }
+    return io_ip_is_link_local(ip) && !io_ip_is_v4(ip);
+}
+
 enum diag_known diag_faces(const struct diag_port *port, const struct io_ip *ip)
 {
     enum diag_known answer = DIAG_NO;
 
-    if (port == NULL || !port->has_gids || io_ip_is_link_local(ip)) {
+    if (port == NULL || !port->has_gids || is_ambiguous(port, ip)) {
         return DIAG_UNKNOWN;
     }
     for (uint32_t i = 0; i < port->n_gids; i++) {

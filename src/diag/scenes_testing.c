@@ -40,6 +40,14 @@ static void count(struct scene *s, int64_t out_sent, int64_t out_received,
     near[DIAG_RX_PAUSES] = far[DIAG_RX_PAUSES] = 0;
 }
 
+/* Titanic's p1 has no address of 169.254.0.0/16, so that iceberg's is not in its subnet. */
+void scene_self_assigned_there(struct scene *s)
+{
+    scene_set_address(&s->b->ports[0], "169.254.30.3/16");
+    fails_rtr(s, ETIMEDOUT);
+    scene_aim(s, "p1", "192.168.102.2", "169.254.30.3");
+}
+
 /* NICs p0 and p1 are one card, and NCCL 2.30 takes it for one device. */
 void scene_merged(struct scene *s)
 {
