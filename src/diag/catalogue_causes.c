@@ -311,12 +311,15 @@ static const struct diag_entry entries[] = {
         .code = "undetermined",
         .severity = DIAG_ERROR,
         .cause = "what was observed does not decide between several causes",
-        .remedy = "collect what is marked unknown on both ends and diagnose again",
+        .remedy =
+            "answer the questions in their order, each with the command beside it "
+            "(`to decide`) on both hosts; the first answer that is yes is the cause",
         .reference = "docs/findings.md",
         .explanation =
             "The same errno or completion status has many causes. Rather than guess, the "
             "finding names at most three candidates, likeliest first, that the evidence "
-            "does not exclude.",
+            "does not exclude, each with the question that decides and the command that "
+            "answers it.",
     },
 };
 

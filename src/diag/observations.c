@@ -266,6 +266,31 @@ json_t *diag_observations_encode(const struct diag_input *input)
     return document;
 }
 
+/* Adds what each candidate is, which question decides whether it is that, and which command answers
+ * it. Without candidates the question is what both ends look like. */
+static void encode_candidates(const struct diag_finding *finding, json_t *evidence)
+{
+    for (uint32_t i = 0; i < finding->n_candidates; i++) {
+        const struct diag_entry *entry = finding->candidates[i];
+        struct weft_text question = {0};
+        char key[24];
+
+        weft_text_add(&question, "whether %s", entry->cause);
+        weft_format(key, sizeof(key), "candidate_%u", i + 1);
+        put_text(evidence, key, entry->code);
+        weft_format(key, sizeof(key), "question_%u", i + 1);
+        put_text(evidence, key, question.bytes);
+        weft_format(key, sizeof(key), "to_decide_%u", i + 1);
+        put_text(evidence, key, entry->decide);
+        weft_text_fini(&question);
+    }
+    if (finding->entry->id == DIAG_UNDETERMINED && finding->n_candidates == 0) {
+        put_text(evidence, "question_1",
+                 "what the ports, addresses and settings of both ends are");
+        put_text(evidence, "to_decide_1", finding->entry->decide);
+    }
+}
+
 json_t *diag_findings_encode(const struct diag_findings *findings)
 {
     json_t *array = json_array();
@@ -283,14 +308,7 @@ json_t *diag_findings_encode(const struct diag_findings *findings)
 
             json_object_set_new(where, keys[j], text != NULL ? text : json_null());
         }
-        for (uint32_t j = 0; j < finding->n_candidates; j++) {
-            char key[24];
-
-            weft_format(key, sizeof(key), "candidate_%u", j + 1);
-            put_text(evidence, key, finding->candidates[j]->code);
-            weft_format(key, sizeof(key), "to_decide_%u", j + 1);
-            put_text(evidence, key, finding->candidates[j]->decide);
-        }
+        encode_candidates(finding, evidence);
         json_object_set_new(object, "code", json_string(finding->entry->code));
         json_object_set_new(object, "severity",
                             json_string(diag_severity_name(finding->severity)));

@@ -51,6 +51,50 @@ START_TEST(a_written_observation_gives_the_same_findings)
 }
 END_TEST
 
+static void check_questions(const struct diag_findings *findings)
+{
+    json_t *array = diag_findings_encode(findings);
+    json_t *evidence = json_object_get(json_array_get(array, 0), "evidence");
+    uint32_t n = findings->items[0].n_candidates;
+
+    ck_assert_str_eq(findings->items[0].entry->code, "undetermined");
+    for (uint32_t i = 1; i <= (n > 0 ? n : 1); i++) {
+        char key[24];
+
+        weft_format(key, sizeof(key), "question_%u", i);
+        ck_assert_ptr_nonnull(json_string_value(json_object_get(evidence, key)));
+        weft_format(key, sizeof(key), "to_decide_%u", i);
+        ck_assert_ptr_nonnull(json_string_value(json_object_get(evidence, key)));
+    }
+    json_decref(array);
+}
+
+/* Of a failure with candidates, and of one for which no cause is known. */
+START_TEST(what_is_undetermined_says_which_question_decides)
+{
+    struct diag_findings findings;
+    struct scene s;
+
+    for (int i = 0; i < n_scene_cases; i++) {
+        if (strcmp(scene_cases[i].code, "undetermined") == 0) {
+            scene_write_case(i, false, &s);
+            diag(&s.input, &findings);
+            ck_assert_uint_gt(findings.items[0].n_candidates, 0);
+            check_questions(&findings);
+            diag_findings_fini(&findings);
+            diag_input_fini(&s.input);
+        }
+    }
+    scene_set(&s);
+    weft_fail(&s.failure->error, WEFT_ERR_SYSTEM, "some_step", "it failed");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.items[0].n_candidates, 0);
+    check_questions(&findings);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(cables_are_read_as_they_were_written)
 {
     const struct diag_cable cable = {"titanic", "p1", "iceberg", "p0"};
@@ -180,6 +224,7 @@ int main(void)
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
     tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
+    tcase_add_test(tests, what_is_undetermined_says_which_question_decides);
     tcase_add_test(tests, cables_are_read_as_they_were_written);
     tcase_add_test(tests, half_a_rank_order_says_nothing);
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,

@@ -48,7 +48,7 @@ static const json_t *counterpart(const json_t *evidence, const char *key)
 static bool is_elsewhere(const char *key, const json_t *other)
 {
     return strstr(key, "_facing_port") != NULL || strncmp(key, "candidate_", 10) == 0 ||
-           strncmp(key, "to_decide_", 10) == 0 ||
+           strncmp(key, "to_decide_", 10) == 0 || strncmp(key, "question_", 9) == 0 ||
            (other != NULL && strncmp(key, "remote_", 7) == 0);
 }
 
@@ -130,21 +130,34 @@ static void add_rows(const json_t *finding, struct weft_text *out)
     columns_fini(&columns);
 }
 
+static void add_question(const char *question, struct weft_text *out)
+{
+    struct paragraph paragraph;
+
+    if (question[0] != '\0') {
+        paragraph_begin(&paragraph, "         ", out);
+        paragraph_words(&paragraph, question);
+        paragraph_end(&paragraph);
+    }
+}
+
 void report_candidates(const json_t *finding, struct weft_text *out)
 {
     const json_t *evidence = json_object_get(finding, "evidence");
-    char decide[64];
-    const char *key;
-    json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
-    {
-        if (strncmp(key, "candidate_", 10) == 0) {
-            weft_format(decide, sizeof(decide), "to_decide_%s", key + 10);
-            weft_text_add(out, "  maybe  %-24s to decide: %s\n",
-                          json_read_text(evidence, key, "?"),
-                          json_read_text(evidence, decide, "?"));
+    for (int i = 1;; i++) {
+        char candidate[24], decide[24], question[24];
+
+        weft_format(candidate, sizeof(candidate), "candidate_%d", i);
+        weft_format(decide, sizeof(decide), "to_decide_%d", i);
+        weft_format(question, sizeof(question), "question_%d", i);
+        if (json_object_get(evidence, decide) == NULL) {
+            return;
         }
+        weft_text_add(out, "  maybe  %-24s to decide: %s\n",
+                      json_read_text(evidence, candidate, "another cause"),
+                      json_read_text(evidence, decide, "?"));
+        add_question(json_read_text(evidence, question, ""), out);
     }
 }
 

@@ -13,7 +13,8 @@ bool report_is_survived(const json_t *finding);
 /* Appends the lines for a finding of a run's document (docs/io.md); none if nothing is known of
  * it. What is unknown is told of findings that could not be decided, and only of them. */
 void report_evidence(const json_t *finding, struct weft_text *out);
-/* Of those that could not be decided: what it may be, and what would decide it, a line each. */
+/* Appends what an undetermined finding may be: each candidate with the command that decides, and
+ * below it the question that the command answers. */
 void report_candidates(const json_t *finding, struct weft_text *out);
 
 #endif

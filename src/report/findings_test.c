@@ -15,7 +15,8 @@ static const char two_ends[] =
     "\"local_retransmits\":1152921504606846976,"
     "\"remote_retransmits\":1152921504606846976,"
     "\"remote_icrc_errors\":6,\"candidate_1\":\"link.down\","
-    "\"to_decide_1\":\"ethtool IF\"},"
+    "\"question_1\":\"whether the cable lost its carrier\","
+    "\"to_decide_1\":\"ethtool IF\",\"to_decide_2\":\"weft doctor\"},"
     "\"cause\":\"small packets cross the link, packets of the path MTU vanish on their "
     "way, and nobody tells\",\"remedy\":\"r\"},"
     "{\"code\":\"undetermined\",\"severity\":\"error\","
@@ -44,6 +45,8 @@ START_TEST(what_both_ends_say_alike_is_told_once_and_the_rest_side_by_side)
         "         port  p0       p1\n"
         "         mtu   9000     1500\n"
         "  maybe  link.down                to decide: ethtool IF\n"
+        "         whether the cable lost its carrier\n"
+        "  maybe  another cause            to decide: weft doctor\n"
         "  do     r\n"
         "  more   weft explain undetermined\n");
     weft_text_fini(&text);
