@@ -21,7 +21,7 @@ TRIANGLE = "scenarios/basic/triangle.yaml"
 SMALL = ["--set", "jobs.0.all_reduce.bytes=64KiB", "--set", "expect={}"]
 
 DOCUMENT_KEYS = {
-    "schema_version", "weft", "scenario", "backend", "policy", "seed", "trace_hash",
+    "schema_version", "weft", "file", "error", "scenario", "backend", "policy", "seed", "trace_hash",
     "result", "symptom", "connected", "connections", "completions", "jobs", "links", "findings", "expectations",
     "counters", "warnings", "sim_time_ns", "replay",
 }
@@ -95,6 +95,18 @@ def test_every_verb_has_help():
     for verb in ("run", "validate", "list", "show", "bench", "diagnose", "explain", "doctor"):
         assert f"usage: weft {verb}" in weft(verb, "--help").stdout
         assert weft("help", verb).stdout == weft(verb, "--help").stdout
+
+
+@pytest.mark.parametrize("words, place", [
+    ([], "NAME:"), (["--set", "expect={result: fail, findings: [route.wrongnic]}"], "--set expect: ")])
+@pytest.mark.parametrize("verb", ["validate", "run"])
+def test_a_finding_that_weft_does_not_know_is_no_expectation(tmp_path, verb, words, place):
+    path = tmp_path / "s.yaml"
+    path.write_text((ROOT / "scenarios/basic/triangle-nccl-2.25.yaml").read_text().replace(
+        "route.wrong_nic", "route.wrongnic"))
+    said = weft(verb, path, *words, code=2).stderr
+    line = "findings: unknown finding 'route.wrongnic'; did you mean 'route.wrong_nic'?"
+    assert re.search(re.escape(place.replace("NAME", str(path))) + r"(\d+:\d+: )?" + re.escape(line), said), said
 
 
 def test_the_document_has_every_key_and_nothing_else_is_on_stdout():

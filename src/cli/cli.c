@@ -9,6 +9,7 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "diag/catalogue.h"
 #include "run/inside.h"
 #include "scenario/diagnose.h"
 
@@ -165,27 +166,94 @@ struct scenario *cli_load(const struct cli_options *options, const char *path)
     return scenario;
 }
 
+char *cli_code_hint(const char *code, char *out, size_t out_bytes)
+{
+    const char *codes[DIAG_N_CODES];
+
+    for (int i = 0; i < DIAG_N_CODES; i++) {
+        codes[i] = diag_entry((enum diag_code)i)->code;
+    }
+    return diagnose_hint(code, codes, DIAG_N_CODES, out, out_bytes);
+}
+
+/* Adds a complaint for each finding that is expected and that Weft does not know; true if there is
+ * one. The loader cannot ask, because it stands below the catalogue. */
+static bool expects_unknown(const struct cli_options *options, const char *path,
+                            const struct scenario *scenario, struct weft_text *wrong)
+{
+    const struct scenario_expect *expect = &scenario->expect;
+    bool any = false;
+
+    for (uint32_t i = 0; i < expect->n_findings; i++) {
+        const char *code = expect->findings[i].code;
+        char quoted[DIAGNOSE_QUOTE_BYTES];
+        char place[256];
+        char hint[64];
+
+        if (diag_entry_by_code(code) != NULL) {
+            continue;
+        }
+        diagnose_place(path, options->sets, options->n_sets, expect->findings[i].mark,
+                       place, sizeof(place));
+        weft_text_add(
+            wrong, "%sfindings: unknown finding '%s'%s (weft explain lists them)\n",
+            place, diagnose_quote(code, quoted), cli_code_hint(code, hint, sizeof(hint)));
+        any = true;
+    }
+    return any;
+}
+
+/* Adds what is wrong with it to `wrong`; NULL after an error. */
+static struct scenario *checked(const struct cli_options *options, const char *path,
+                                weft_status status, struct scenario *scenario,
+                                struct scenario_diagnostics *diagnostics,
+                                struct weft_text *wrong)
+{
+    for (size_t i = 0; i < diagnostics->n; i++) {
+        weft_text_add(wrong, "%s\n", diagnostics->items[i].text);
+    }
+    if (diagnostics->n_left_out > 0) {
+        weft_text_add(wrong, "%s: and %zu more\n", path, diagnostics->n_left_out);
+    }
+    scenario_diagnostics_fini(diagnostics);
+    if (scenario != NULL && (!run_check_documents(scenario, wrong) ||
+                             expects_unknown(options, path, scenario, wrong))) {
+        scenario_free(scenario);
+        scenario = NULL;
+    }
+    return status == WEFT_OK ? scenario : NULL;
+}
+
+struct scenario *cli_load_why(const struct cli_options *options, const char *path,
+                              struct weft_text *why)
+{
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    struct weft_text text = {NULL, 0, 0};
+    weft_status status = scenario_load_file(path, options->sets, options->n_sets, &text,
+                                            &scenario, &diagnostics);
+
+    weft_text_add_bytes(why, "", 0);
+    scenario = checked(options, path, status, scenario, &diagnostics, why);
+    fprintf(stderr, "%s", why->bytes);
+    if (why->n > 0 && why->bytes[why->n - 1] == '\n') {
+        why->bytes[--why->n] = '\0';
+    }
+    weft_text_fini(&text);
+    return scenario;
+}
+
 /* Prints what is wrong with it; NULL after an error. */
-static struct scenario *loaded(const char *path, weft_status status,
-                               struct scenario *scenario,
+static struct scenario *loaded(const struct cli_options *options, const char *path,
+                               weft_status status, struct scenario *scenario,
                                struct scenario_diagnostics *diagnostics)
 {
     struct weft_text wrong = {NULL, 0, 0};
 
-    for (size_t i = 0; i < diagnostics->n; i++) {
-        fprintf(stderr, "%s\n", diagnostics->items[i].text);
-    }
-    if (diagnostics->n_left_out > 0) {
-        fprintf(stderr, "%s: and %zu more\n", path, diagnostics->n_left_out);
-    }
-    scenario_diagnostics_fini(diagnostics);
-    if (scenario != NULL && !run_check_documents(scenario, &wrong)) {
-        fprintf(stderr, "%s", wrong.bytes);
-        scenario_free(scenario);
-        scenario = NULL;
-    }
+    scenario = checked(options, path, status, scenario, diagnostics, &wrong);
+    fprintf(stderr, "%s", wrong.n > 0 ? wrong.bytes : "");
     weft_text_fini(&wrong);
-    return status == WEFT_OK ? scenario : NULL;
+    return scenario;
 }
 
 struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
@@ -196,7 +264,7 @@ struct scenario *cli_load_keep(const struct cli_options *options, const char *pa
     weft_status status = scenario_load_file(path, options->sets, options->n_sets, text,
                                             &scenario, &diagnostics);
 
-    return loaded(path, status, scenario, &diagnostics);
+    return loaded(options, path, status, scenario, &diagnostics);
 }
 
 struct scenario *cli_load_bytes(const struct cli_options *options, const char *name,
@@ -207,7 +275,7 @@ struct scenario *cli_load_bytes(const struct cli_options *options, const char *n
     weft_status status = scenario_load_text(name, bytes, n_bytes, options->sets,
                                             options->n_sets, &scenario, &diagnostics);
 
-    return loaded(name, status, scenario, &diagnostics);
+    return loaded(options, name, status, scenario, &diagnostics);
 }
 
 /* As one word of a POSIX shell. */
@@ -224,8 +292,9 @@ static void add_quoted(struct weft_text *out, const char *word)
     weft_text_add(out, "'");
 }
 
-void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
-                struct weft_text *out)
+/* `seed`: NULL if the file's is to be used. */
+static void add_replay(const struct cli_options *options, const char *path,
+                       const uint64_t *seed, struct weft_text *out)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                 "0123456789/._-+=:,@%";
@@ -236,8 +305,10 @@ void cli_replay(const struct cli_options *options, const char *path, uint64_t se
     } else {
         add_quoted(out, path);
     }
-    weft_text_add(out, " --backend %s --seed %llu", options->backend,
-                  (unsigned long long)seed);
+    weft_text_add(out, " --backend %s", options->backend);
+    if (seed != NULL) {
+        weft_text_add(out, " --seed %llu", (unsigned long long)*seed);
+    }
     if (options->policy != NULL) {
         weft_text_add(out, " --policy %s", options->policy);
     }
@@ -245,6 +316,18 @@ void cli_replay(const struct cli_options *options, const char *path, uint64_t se
         weft_text_add(out, " --set ");
         add_quoted(out, options->sets[i].text);
     }
+}
+
+void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
+                struct weft_text *out)
+{
+    add_replay(options, path, &seed, out);
+}
+
+void cli_replay_unread(const struct cli_options *options, const char *path,
+                       struct weft_text *out)
+{
+    add_replay(options, path, options->has_seed ? &options->seed : NULL, out);
 }
 
 static void interrupted(int signal_number)

@@ -129,6 +129,9 @@ int cli_completion(struct cli_options *options);
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */
 struct scenario *cli_load(const struct cli_options *options, const char *path);
+/* The same, and `*why` (the caller's) gets what was printed, without the last newline. */
+struct scenario *cli_load_why(const struct cli_options *options, const char *path,
+                              struct weft_text *why);
 /* The same of a text in memory that is called `name`. */
 struct scenario *cli_load_bytes(const struct cli_options *options, const char *name,
                                 const char *bytes, size_t n_bytes);
@@ -139,6 +142,11 @@ struct scenario *cli_load_keep(const struct cli_options *options, const char *pa
  * to `*out`. */
 void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
                 struct weft_text *out);
+/* The same of a file of which no seed is known, because it was not loaded. */
+void cli_replay_unread(const struct cli_options *options, const char *path,
+                       struct weft_text *out);
+/* "; did you mean 'x'?" for the finding whose code is most like `code`, or "". Returns `out`. */
+char *cli_code_hint(const char *code, char *out, size_t out_bytes);
 /* ^C ends the process at once: a simulated world needs no cleaning up. */
 void cli_end_when_interrupted(void);
 /* Prints `text` to stdout, all of it; false (with a message) if stdout failed. */

@@ -24,16 +24,11 @@ static int list_codes(void)
 
 static int no_such_code(const char *code)
 {
-    const char *codes[DIAG_N_CODES];
     char quoted[DIAGNOSE_QUOTE_BYTES];
     char hint[64];
 
-    for (int i = 0; i < DIAG_N_CODES; i++) {
-        codes[i] = diag_entry((enum diag_code)i)->code;
-    }
     fprintf(stderr, "weft explain: no such code: %s%s (weft explain lists them)\n",
-            diagnose_quote(code, quoted),
-            diagnose_hint(code, codes, DIAG_N_CODES, hint, sizeof(hint)));
+            diagnose_quote(code, quoted), cli_code_hint(code, hint, sizeof(hint)));
     return CLI_USAGE;
 }
 

@@ -76,7 +76,7 @@ static bool close_events(const char *path, FILE *events)
 
 /* What rank 0 knows of all members, as `weft run` shows it. */
 static bool show_outcome(struct cli_options *options, const json_t *document,
-                         const json_t *observations)
+                         const json_t *observations, bool is_good)
 {
     json_t *runs = json_pack("[O]", document);
     struct weft_text text = {NULL, 0, 0};
@@ -90,8 +90,13 @@ static bool show_outcome(struct cli_options *options, const json_t *document,
         ok = cli_write_file(options->junit, text.bytes, text.n) && ok;
         weft_text_fini(&text);
     }
-    if (!options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0)) {
-        report_run(document, options->verbose, &options->style, &text);
+    if (options->json == NULL || strcmp(options->json, "-") != 0) {
+        if (!options->quiet) {
+            report_run(document, options->verbose, &options->style, &text);
+        } else if (!is_good) {
+            report_failures(document, &options->style, &text);
+        }
+        weft_text_add_bytes(&text, "", 0);
         ok = cli_print(text.bytes, text.n) && ok;
         weft_text_fini(&text);
     }
@@ -109,7 +114,8 @@ static int exit_of(struct cli_options *options, weft_status status,
         code = cli_worse(code, CLI_USAGE);
     }
     if (outcome->document != NULL &&
-        !show_outcome(options, outcome->document, outcome->observations)) {
+        !show_outcome(options, outcome->document, outcome->observations,
+                      code == CLI_OK)) {
         code = cli_worse(code, CLI_USAGE);
     }
     return code;

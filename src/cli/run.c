@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/kept.h"
 #include "cli/progress.h"
 #include "report/draw.h"
 #include "report/html.h"
@@ -26,12 +27,15 @@
 struct session {
     struct cli_options *options;
     const struct world_ops *backend;
-    bool to_stdout; /* tables for people go to stdout */
-    FILE *events;   /* or NULL */
-    FILE *pcap;     /* or NULL */
-    json_t *runs;   /* documents so far */
+    bool has_stdout; /* stdout is for people: neither a document nor events go there */
+    FILE *events;    /* or NULL */
+    FILE *pcap;      /* or NULL */
+    json_t *runs;    /* documents so far */
+    json_t *cases;   /* the same for JUnit, with `seconds` */
     json_t *observations;
     struct weft_text story; /* kept for --trace and --html */
+    /* Output files as they would be written now, for an end before the last run */
+    struct weft_text done[N_KEPT_OUTPUTS], rest[N_KEPT_OUTPUTS];
 };
 
 /* Kept in memory, for what is made of it at the end. */
@@ -60,22 +64,27 @@ static void print_head(const struct session *session, const struct scenario *sce
     weft_text_add(&text, "%s%s%s  %s\n\n", style->bold, scenario->name, style->off,
                   scenario->description);
     draw_mesh(scenario, &text);
-    if (session->to_stdout) {
+    if (session->has_stdout && !session->options->quiet) {
         cli_print(text.bytes, text.n);
     }
     weft_text_fini(&text);
 }
 
-static void print_outcome(const struct session *session, json_t *document)
+/* A file without a run has no tables, and stderr has its reason. */
+static void print_outcome(const struct session *session, json_t *document, bool is_good)
 {
     struct weft_text text = {NULL, 0, 0};
+    bool for_people =
+        session->has_stdout && json_is_string(json_object_get(document, "seed"));
 
     if (session->options->ndjson) {
         char *line = json_dumps(document, JSON_COMPACT);
 
         weft_text_add(&text, "%s\n", line);
         free(line);
-    } else if (session->to_stdout) {
+    } else if (for_people && session->options->quiet && !is_good) {
+        report_failures(document, &session->options->style, &text);
+    } else if (for_people && !session->options->quiet) {
         report_run(document, session->options->verbose, &session->options->style, &text);
     }
     if (text.n > 0) {
@@ -131,6 +140,141 @@ static enum run_result run_captured(struct session *session,
     return result;
 }
 
+/* ---- results, also of what was not run ---- */
+
+static double wall_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The document of a file of which there is no run: every member, and why. */
+static json_t *document_without_run(const struct session *session, const char *path,
+                                    const char *replay, const char *error)
+{
+    static const char *const lists[] = {"connections", "completions",  "jobs",    "links",
+                                        "findings",    "expectations", "warnings"};
+    static const char *const absent[] = {"scenario",    "seed",    "trace_hash",
+                                         "sim_time_ns", "symptom", "connected"};
+    const struct cli_options *options = session->options;
+    json_t *document = json_pack(
+        "{s:i, s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:{}}", "schema_version", 1, "weft",
+        WEFT_VERSION, "file", path, "backend", options->backend, "policy",
+        options->policy, "result", "error", "error", error, "replay", replay, "counters");
+
+    for (size_t i = 0; i < WEFT_LENGTH(lists); i++) {
+        json_object_set_new(document, lists[i], json_array());
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(absent); i++) {
+        json_object_set_new(document, absent[i], json_null());
+    }
+    return document;
+}
+
+/* As people and parsers get it: a document of one file alone is not in a list. */
+static void add_run_json(const struct session *session, const json_t *document,
+                         bool is_first, struct weft_text *out)
+{
+    char *text = json_dumps(document, JSON_INDENT(2));
+
+    weft_text_add(out, "%s%s", is_first || session->options->n_operands == 1 ? "" : ",\n",
+                  text);
+    free(text);
+}
+
+static void add_run_line(const json_t *document, struct weft_text *out)
+{
+    char *text = json_dumps(document, JSON_COMPACT);
+
+    weft_text_add(out, "%s\n", text);
+    free(text);
+}
+
+/* Prints and keeps the result of a file: takes the reference. `error`: what ended it, or NULL. */
+static void take_result(struct session *session, json_t *document, const char *path,
+                        const char *error, double seconds, bool is_good)
+{
+    bool is_first = json_array_size(session->runs) == 0;
+    json_t *copy;
+
+    json_object_set_new(document, "file", json_string(path));
+    json_object_set_new(document, "error",
+                        error != NULL ? json_string(error) : json_null());
+    copy = json_copy(document);
+    json_object_set_new(copy, "seconds", json_real(seconds));
+    print_outcome(session, document, is_good);
+    kept_hold();
+    json_array_append_new(session->runs, document);
+    json_array_append_new(session->cases, copy);
+    if (session->options->json != NULL) {
+        add_run_json(session, document, is_first, &session->done[KEPT_JSON]);
+    }
+    if (session->options->junit != NULL) {
+        report_junit_suite(copy, &session->done[KEPT_JUNIT]);
+    }
+    kept_release();
+}
+
+/* Renders what an end of the process now makes of the files from `first` on, which have no result
+ * yet: `why`. */
+static void keep_rest(struct session *session, int first, const char *why)
+{
+    const struct cli_options *options = session->options;
+    bool is_list = options->n_operands > 1;
+    struct weft_text *rest = session->rest;
+    const char *json = options->json;
+
+    kept_hold();
+    for (int i = 0; i < N_KEPT_OUTPUTS; i++) {
+        rest[i].n = 0;
+        weft_text_add_bytes(&rest[i], "", 0);
+    }
+    for (int i = first; i < options->n_operands; i++) {
+        struct weft_text replay = {NULL, 0, 0};
+        json_t *document;
+
+        cli_replay_unread(options, options->operands[i], &replay);
+        document = document_without_run(session, options->operands[i], replay.bytes,
+                                        i == first ? why : "not begun");
+        if (options->json != NULL) {
+            add_run_json(session, document, i == 0, &rest[KEPT_JSON]);
+        }
+        if (options->junit != NULL) {
+            report_junit_suite(document, &rest[KEPT_JUNIT]);
+        }
+        if (options->ndjson) {
+            add_run_line(document, &rest[KEPT_NDJSON]);
+        }
+        json_decref(document);
+        weft_text_fini(&replay);
+    }
+    weft_text_add(&rest[KEPT_JSON], is_list ? "]}\n" : "\n");
+    report_junit_tail(&rest[KEPT_JUNIT]);
+    /* In the end stdout gets the document in the usual way, which cannot be begun again. */
+    if (first == options->n_operands && json != NULL && strcmp(json, "-") == 0) {
+        json = NULL;
+    }
+    kept_set(KEPT_JSON, json, &session->done[KEPT_JSON], &rest[KEPT_JSON]);
+    kept_set(KEPT_JUNIT, options->junit, &session->done[KEPT_JUNIT], &rest[KEPT_JUNIT]);
+    kept_set(KEPT_NDJSON, options->ndjson ? "-" : NULL, &session->done[KEPT_NDJSON],
+             &rest[KEPT_NDJSON]);
+    kept_release();
+}
+
+/* The result of a file without a run. */
+static void take_no_result(struct session *session, const char *path, const char *error)
+{
+    struct weft_text replay = {NULL, 0, 0};
+    json_t *document;
+
+    cli_replay_unread(session->options, path, &replay);
+    document = document_without_run(session, path, replay.bytes, error);
+    take_result(session, document, path, error, 0, false);
+    weft_text_fini(&replay);
+}
+
 static int run_loaded(struct session *session, const char *path,
                       struct scenario *scenario)
 {
@@ -153,6 +297,8 @@ static int run_loaded(struct session *session, const char *path,
     json_t *document = NULL;
     json_t *observations = NULL;
     enum run_result result;
+    double began = wall_seconds();
+    char text[512];
     int code;
 
     cli_replay(options, path, options->has_seed ? options->seed : scenario->seed,
@@ -166,18 +312,16 @@ static int run_loaded(struct session *session, const char *path,
     result = run_captured(session, scenario, &run, &document, &observations, &error);
     progress_line_end(&progress);
     code = cli_verdict(result);
-    if (document != NULL) {
-        print_outcome(session, document);
-        json_array_append_new(session->runs, document);
+    weft_error_format(&error, text, sizeof(text));
+    if (document == NULL) {
+        fprintf(stderr, "weft: %s: %s\n", path, text);
+        document = document_without_run(session, path, replay.bytes, text);
+        json_object_set_new(document, "scenario", json_string(scenario->name));
     }
+    take_result(session, document, path, error.status != WEFT_OK ? text : NULL,
+                wall_seconds() - began, code == CLI_OK);
     if (observations != NULL) {
         json_array_append_new(session->observations, observations);
-    }
-    if (error.status != WEFT_OK && document == NULL) {
-        char text[512];
-
-        weft_error_format(&error, text, sizeof(text));
-        fprintf(stderr, "weft: %s: %s\n", path, text);
     }
     if (code != CLI_OK) {
         fprintf(stderr, "replay: %s\n", replay.bytes);
@@ -188,19 +332,22 @@ static int run_loaded(struct session *session, const char *path,
 
 static int run_file(struct session *session, const char *path)
 {
-    struct scenario *scenario = cli_load(session->options, path);
+    struct weft_text why = {NULL, 0, 0};
+    struct scenario *scenario = cli_load_why(session->options, path, &why);
     const char *key = NULL;
-    int code;
+    int code = CLI_USAGE;
 
-    if (scenario == NULL) {
-        return CLI_USAGE;
+    if (scenario != NULL && !scenario_not_implemented(scenario, &key)) {
+        code = run_loaded(session, path, scenario);
+    } else if (scenario != NULL) {
+        code = CLI_ENVIRONMENT;
+        weft_text_add(&why, "not implemented yet: %s", key);
+        fprintf(stderr, "weft: %s: %s\n", path, why.bytes);
+        take_no_result(session, path, why.bytes);
+    } else {
+        take_no_result(session, path, why.bytes);
     }
-    if (scenario_not_implemented(scenario, &key)) {
-        fprintf(stderr, "weft: %s: not implemented yet: %s\n", path, key);
-        scenario_free(scenario);
-        return CLI_ENVIRONMENT;
-    }
-    code = run_loaded(session, path, scenario);
+    weft_text_fini(&why);
     scenario_free(scenario);
     return code;
 }
@@ -257,7 +404,7 @@ static bool write_all(struct session *session)
              ok;
     }
     if (options->junit != NULL) {
-        ok = write_rendered(options->junit, session->runs, &session->story,
+        ok = write_rendered(options->junit, session->cases, &session->story,
                             render_junit) &&
              ok;
     }
@@ -308,6 +455,45 @@ static bool find_backend(struct session *session)
     return session->backend != NULL;
 }
 
+/* Runs every file and writes what came of them. */
+static int run_all(struct session *session)
+{
+    const struct cli_options *options = session->options;
+    int code = CLI_OK;
+
+    session->runs = json_array();
+    session->cases = json_array();
+    session->observations = json_array();
+    for (int i = 0; i < N_KEPT_OUTPUTS; i++) {
+        weft_text_add_bytes(&session->done[i], "", 0);
+    }
+    if (options->n_operands > 1) {
+        weft_text_add(&session->done[KEPT_JSON], "{\"schema_version\": 1, \"runs\": [");
+    }
+    report_junit_head(&session->done[KEPT_JUNIT]);
+    kept_begin();
+    for (int i = 0; i < options->n_operands; i++) {
+        keep_rest(session, i, "the process was ended before this run was over");
+        code = cli_worse(run_file(session, options->operands[i]), code);
+    }
+    keep_rest(session, options->n_operands, "");
+    code = write_all(session) ? code : cli_worse(CLI_USAGE, code);
+    kept_end();
+    return code;
+}
+
+static void session_fini(struct session *session)
+{
+    json_decref(session->runs);
+    json_decref(session->cases);
+    json_decref(session->observations);
+    weft_text_fini(&session->story);
+    for (int i = 0; i < N_KEPT_OUTPUTS; i++) {
+        weft_text_fini(&session->done[i]);
+        weft_text_fini(&session->rest[i]);
+    }
+}
+
 int cli_run(struct cli_options *options)
 {
     struct session session = {.options = options};
@@ -332,23 +518,15 @@ int cli_run(struct cli_options *options)
         close_output(options->events, session.events);
         return CLI_USAGE;
     }
-    cli_end_when_interrupted();
-    session.to_stdout = !options->quiet && !options->ndjson && session.events != stdout &&
-                        session.pcap != stdout &&
-                        (options->json == NULL || strcmp(options->json, "-") != 0);
-    session.runs = json_array();
-    session.observations = json_array();
-    for (int i = 0; i < options->n_operands; i++) {
-        code = cli_worse(run_file(&session, options->operands[i]), code);
-    }
-    code = write_all(&session) ? code : cli_worse(CLI_USAGE, code);
+    session.has_stdout = !options->ndjson && session.events != stdout &&
+                         session.pcap != stdout &&
+                         (options->json == NULL || strcmp(options->json, "-") != 0);
+    code = run_all(&session);
     code =
         close_output(options->events, session.events) ? code : cli_worse(CLI_USAGE, code);
     if (session.pcap != NULL && session.pcap != stdout) {
         fclose(session.pcap);
     }
-    json_decref(session.runs);
-    json_decref(session.observations);
-    weft_text_fini(&session.story);
+    session_fini(&session);
     return code;
 }

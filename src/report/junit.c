@@ -5,27 +5,115 @@
 
 #include "report/escape.h"
 #include "report/json_read.h"
+#include "report/tables.h"
 
-static void add_escaped(struct weft_text *out, const char *text)
+/* What the cases of one suite share. */
+struct suite {
+    const char *name;
+    const char *why; /* findings and replay line, of a case that failed; "" if neither */
+    const json_t *clock; /* seconds of the whole run, until a case has them; or NULL */
+};
+
+static void add_escaped(struct weft_text *out, const char *text, bool is_attribute)
 {
-    report_escape(text, strlen(text), true, out);
+    report_escape(text, strlen(text), is_attribute, out);
 }
 
-static void add_case(struct weft_text *out, const char *suite, const json_t *expectation)
+static void add_time(struct weft_text *out, const json_t *seconds)
 {
-    bool ok = json_is_true(json_object_get(expectation, "ok"));
+    if (json_is_number(seconds)) {
+        weft_text_add(out, " time=\"%.3f\"", json_number_value(seconds));
+    }
+}
 
+/* `problem`: NULL, or the message of an element `kind`. The run's time stands at the first case,
+ * because viewers add up those of cases. */
+static void add_case(struct weft_text *out, struct suite *suite, const char *name,
+                     const char *kind, const char *problem)
+{
     weft_text_add(out, "    <testcase classname=\"");
-    add_escaped(out, suite);
+    add_escaped(out, suite->name, true);
     weft_text_add(out, "\" name=\"");
-    add_escaped(out, json_read_text(expectation, "expect", "?"));
-    if (ok) {
-        weft_text_add(out, "\"/>\n");
+    add_escaped(out, name, true);
+    weft_text_add(out, "\"");
+    add_time(out, suite->clock);
+    suite->clock = NULL;
+    if (problem == NULL) {
+        weft_text_add(out, "/>\n");
         return;
     }
-    weft_text_add(out, "\"><failure message=\"");
-    add_escaped(out, json_read_text(expectation, "got", "?"));
-    weft_text_add(out, "\"/></testcase>\n");
+    weft_text_add(out, "><%s message=\"", kind);
+    add_escaped(out, problem, true);
+    if (suite->why[0] == '\0') {
+        weft_text_add(out, "\"/></testcase>\n");
+        return;
+    }
+    weft_text_add(out, "\">");
+    add_escaped(out, suite->why, false);
+    weft_text_add(out, "</%s></testcase>\n", kind);
+}
+
+static void add_why(const json_t *run, struct weft_text *out)
+{
+    const char *replay = json_read_text(run, "replay", NULL);
+    const struct report_style plain = report_style(false);
+
+    report_findings(run, &plain, out);
+    if (replay != NULL) {
+        weft_text_add(out, "\nreplay: %s\n", replay);
+    }
+}
+
+void report_junit_head(struct weft_text *out)
+{
+    weft_text_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+}
+
+void report_junit_tail(struct weft_text *out)
+{
+    weft_text_add(out, "</testsuites>\n");
+}
+
+void report_junit_suite(const json_t *run, struct weft_text *out)
+{
+    const json_t *expectations = json_object_get(run, "expectations");
+    const char *error = json_read_text(run, "error", NULL);
+    const json_t *seconds = json_object_get(run, "seconds");
+    struct weft_text why = {NULL, 0, 0};
+    struct suite suite = {.clock = seconds};
+    const json_t *expectation;
+    size_t n_failed = 0;
+    size_t i;
+
+    suite.name = json_read_text(run, "scenario", json_read_text(run, "file", "?"));
+    json_array_foreach(expectations, i, expectation)
+    {
+        n_failed += json_is_true(json_object_get(expectation, "ok")) ? 0 : 1;
+    }
+    weft_text_add_bytes(&why, "", 0);
+    if (n_failed > 0 || error != NULL) {
+        add_why(run, &why);
+    }
+    suite.why = why.bytes;
+    weft_text_add(out, "  <testsuite name=\"");
+    add_escaped(out, suite.name, true);
+    weft_text_add(out, "\" tests=\"%zu\" failures=\"%zu\" errors=\"%d\"",
+                  json_array_size(expectations) + (error != NULL), n_failed,
+                  error != NULL);
+    add_time(out, seconds);
+    weft_text_add(out, ">\n");
+    if (error != NULL) {
+        add_case(out, &suite, "run", "error", error);
+    }
+    json_array_foreach(expectations, i, expectation)
+    {
+        bool ok = json_is_true(json_object_get(expectation, "ok"));
+
+        add_case(out, &suite, json_read_text(expectation, "expect", "?"), "failure",
+                 ok ? NULL : json_read_text(expectation, "got", "?"));
+    }
+    weft_text_add(out, "  </testsuite>\n");
+    weft_text_fini(&why);
 }
 
 void report_junit(const json_t *runs, struct weft_text *out)
@@ -33,28 +121,10 @@ void report_junit(const json_t *runs, struct weft_text *out)
     const json_t *run;
     size_t i;
 
-    weft_text_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    report_junit_head(out);
     json_array_foreach(runs, i, run)
     {
-        const json_t *expectations = json_object_get(run, "expectations");
-        const char *name = json_read_text(run, "scenario", "?");
-        const json_t *expectation;
-        size_t n_failed = 0;
-        size_t k;
-
-        json_array_foreach(expectations, k, expectation)
-        {
-            n_failed += json_is_true(json_object_get(expectation, "ok")) ? 0 : 1;
-        }
-        weft_text_add(out, "  <testsuite name=\"");
-        add_escaped(out, name);
-        weft_text_add(out, "\" tests=\"%zu\" failures=\"%zu\" errors=\"0\">\n",
-                      json_array_size(expectations), n_failed);
-        json_array_foreach(expectations, k, expectation)
-        {
-            add_case(out, name, expectation);
-        }
-        weft_text_add(out, "  </testsuite>\n");
+        report_junit_suite(run, out);
     }
-    weft_text_add(out, "</testsuites>\n");
+    report_junit_tail(out);
 }

@@ -25,6 +25,10 @@ void report_findings(const json_t *document, const struct report_style *style,
 /* Each expectation with what was found; then the verdict in one line. */
 void report_verdict(const json_t *document, const struct report_style *style,
                     struct weft_text *out);
+/* What `-q` leaves of a run that did not end as expected: findings, expectations that were not
+ * met, and the verdict. */
+void report_failures(const json_t *document, const struct report_style *style,
+                     struct weft_text *out);
 /* All of the above in order. Where findings explain why the run ended, what did work is left out
  * (connections, cables, sizes of which nothing was measured) unless `all`: one screen says
  * what happened, where, why, and what to type next. */

@@ -4,8 +4,9 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-void report_verdict(const json_t *document, const struct report_style *style,
-                    struct weft_text *out)
+/* `all`: those that were met, too. */
+static void add_verdict(const json_t *document, bool all,
+                        const struct report_style *style, struct weft_text *out)
 {
     const char *result = json_read_text(document, "result", "?");
     bool passed = strcmp(result, "pass") == 0;
@@ -26,6 +27,9 @@ void report_verdict(const json_t *document, const struct report_style *style,
         bool ok = json_is_true(json_object_get(expectation, "ok"));
 
         n_ok += ok ? 1 : 0;
+        if (ok && !all) {
+            continue;
+        }
         weft_text_add(out, "  %s%s%s %s: %s\n", ok ? style->good : style->bad,
                       ok ? "ok    " : "not ok", style->off,
                       json_read_text(expectation, "expect", "?"),
@@ -37,4 +41,17 @@ void report_verdict(const json_t *document, const struct report_style *style,
         json_read_text(document, "scenario", "?"),
         json_read_text(document, "backend", "?"), json_read_text(document, "policy", "?"),
         json_read_text(document, "seed", "?"), n_ok, json_array_size(expectations));
+}
+
+void report_verdict(const json_t *document, const struct report_style *style,
+                    struct weft_text *out)
+{
+    add_verdict(document, true, style, out);
+}
+
+void report_failures(const json_t *document, const struct report_style *style,
+                     struct weft_text *out)
+{
+    report_findings(document, style, out);
+    add_verdict(document, false, style, out);
 }

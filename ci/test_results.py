@@ -1,0 +1,130 @@
+"""Results are never lost (docs/cli.md): every verb reports what stdout could not take, and the
+documents of `weft run` have each file that was given, whatever ended the run."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from test_cli import DOCUMENT_KEYS, PAIR, ROOT, TRIANGLE, WEFT, weft
+
+NCCL = "scenarios/basic/triangle-nccl-2.25.yaml"
+# What each verb is given so that it prints something on any machine.
+PRINTS = {
+    "run": [PAIR], "validate": [PAIR], "list": [], "show": [PAIR], "bench": ["--list"],
+    "diagnose": [], "explain": [], "paths": ["scenarios/topology/dgx-spark.xml"],
+    "swarm": ["--space", "all", "--seeds", "1..1", "--print"], "doctor": [PAIR], "plugin": [],
+    "plugin-check": ["--list"], "relayd": ["--help"], "node": ["--help"], "guest": ["--help"],
+    "cleanup": ["--help"], "completion": ["bash"],
+}
+
+
+def verbs():
+    usage = weft("--help").stdout
+    return re.findall(r"^  ([a-z-]+) ", usage, re.MULTILINE)
+
+
+def test_every_verb_is_asked():
+    assert sorted(verbs()) == sorted(PRINTS)
+
+
+@pytest.mark.parametrize("verb", sorted(PRINTS))
+def test_no_verb_loses_what_it_prints(verb, tmp_path):
+    words = PRINTS[verb]
+    if verb == "diagnose":
+        words = [str(tmp_path / "seen.json")]
+        weft("run", PAIR, "-q", "--observations", words[0])
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([WEFT, verb, *words], cwd=ROOT, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("weft: stdout: No space left on device") == 1, done.stderr
+
+
+@pytest.fixture(name="broken")
+def broken_file(tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text("name: broken\nbogus: 1\n")
+    return path
+
+
+def suites(path):
+    return {suite.get("name"): suite for suite in ElementTree.parse(path).getroot()}
+
+
+def test_documents_have_every_file_and_why_one_was_not_run(tmp_path, broken):
+    junit, later = tmp_path / "j.xml", tmp_path / "later.yaml"
+    later.write_text((ROOT / PAIR).read_text().replace("expect:", "expect:\n  time_at_most: 1s")
+                     + "faults:\n  - {on: titanic, kind: clock, by: 1s}\n")
+    files = [PAIR, broken, later, NCCL]
+    done = weft("run", *files, "--json", "--junit", junit, code=2)
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["file"] for run in runs] == [str(file) for file in files]
+    assert all(set(run) == DOCUMENT_KEYS for run in runs)
+    assert [run["result"] for run in runs] == ["pass", "error", "error", "pass"]
+    assert f"{broken}:2:1: unknown key 'bogus'" in runs[1]["error"]
+    assert "not implemented yet: " in runs[2]["error"] or f"{later}:" in runs[2]["error"]
+    assert runs[0]["error"] is None
+    assert f"weft run {broken} --backend sim" == runs[1]["replay"]
+    found = suites(junit)
+    assert len(found) == len(files)
+    assert all(float(suite.get("time")) >= 0 and len(suite) == int(suite.get("tests")) > 0
+               for suite in found.values())
+    assert found[str(broken)].get("errors") == "1"
+    error = found[str(broken)][0][0]
+    assert error.tag == "error" and "unknown key 'bogus'" in error.get("message")
+    assert f"replay: weft run {broken}" in error.text
+
+
+def test_lines_have_every_file(broken):
+    lines = weft("run", PAIR, broken, "--ndjson", code=2).stdout.splitlines()
+    assert [json.loads(line)["result"] for line in lines] == ["pass", "error"]
+
+
+def test_a_failed_case_has_the_finding_and_the_replay_line(tmp_path):
+    junit = tmp_path / "j.xml"
+    weft("run", NCCL, "--set", "expect={}", "-q", "--junit", junit, code=1)
+    suite = suites(junit)["triangle-nccl-2-25"]
+    failures = [case[0] for case in suite if len(case) > 0]
+    assert len(failures) == int(suite.get("failures")) > 0
+    for failure in failures:
+        assert "route.wrong_nic" in failure.text and "replay: weft run " in failure.text
+
+
+def test_quiet_prints_failures_and_nothing_else():
+    assert weft("run", PAIR, "-q").stdout == ""
+    said = weft("run", PAIR, NCCL, "--set", "expect={}", "-q", code=1).stdout
+    for text in ("error route.wrong_nic at titanic:p1", "not ok result: pass", "FAIL triangle"):
+        assert text in said
+    assert "PASS" not in said and "busbw" not in said and "ok    " not in said
+    assert weft("run", NCCL, "--set", "expect={}", "-q", "--json=/dev/null", code=1).stdout == said
+    json.loads(weft("run", NCCL, "--set", "expect={}", "-q", "--json", code=1).stdout)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("form", ["--json", "--ndjson"])
+def test_documents_are_whole_when_a_signal_ends_the_run(tmp_path, number, form):
+    """The second file is a pipe: a process that could open it to write knows that its reader is
+    there, and has the first result."""
+    pipe, junit = tmp_path / "pipe.yaml", tmp_path / "j.xml"
+    os.mkfifo(pipe)
+    with subprocess.Popen([WEFT, "run", PAIR, pipe, TRIANGLE, form, "--junit", junit], cwd=ROOT,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with open(pipe, "w", encoding="ascii"):
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    runs = (json.loads(out)["runs"] if form == "--json" else
+            [json.loads(line) for line in out.splitlines()])
+    assert [run["file"] for run in runs] == [PAIR, str(pipe), TRIANGLE]
+    assert [run["result"] for run in runs] == ["pass", "error", "error"]
+    assert [run["error"] for run in runs] == [
+        None, "the process was ended before this run was over", "not begun"]
+    assert all(set(run) == DOCUMENT_KEYS for run in runs)
+    found = suites(junit)
+    assert [suite.get("errors") for suite in found.values()] == ["0", "1", "1"]
