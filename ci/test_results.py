@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import DOCUMENT_KEYS, PAIR, ROOT, TRIANGLE, WEFT, weft
+from test_cli import DOCUMENT_KEYS, FAST, PAIR, ROOT, TRIANGLE, WEFT, weft
 
 NCCL = "scenarios/basic/triangle-nccl-2.25.yaml"
 # What each verb is given so that it prints something on any machine.
@@ -128,3 +128,22 @@ def test_documents_are_whole_when_a_signal_ends_the_run(tmp_path, number, form):
     assert all(set(run) == DOCUMENT_KEYS for run in runs)
     found = suites(junit)
     assert [suite.get("errors") for suite in found.values()] == ["0", "1", "1"]
+
+
+def test_memory_that_the_test_bed_lacks_is_no_verdict(tmp_path):
+    """256 MiB of a simulated GPU do not fit below the limit."""
+    junit = tmp_path / "j.xml"
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", FAST, "run", PAIR, TRIANGLE, "--json", "--junit",
+         junit, "--set", "jobs=[{all_reduce: {bytes: 256MiB}}]", "--set", "expect={}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "weft: out of memory: " in done.stderr and "payload: timing" in done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["result"] for run in runs] == ["error", "error"]
+    assert len(suites(junit)) == 2
+    swarm = subprocess.run(
+        ["sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", FAST, "swarm", PAIR, "--seeds", "1..1", "--set",
+         "jobs=[{all_reduce: {bytes: 256MiB}}]", "--set", "expect={}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert json.loads(swarm.stdout)["result"] == "error"

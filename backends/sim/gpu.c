@@ -7,6 +7,7 @@
 
 #include "backends/sim/gpu_private.h"
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #define PAGE_BYTES 4096
@@ -72,21 +73,20 @@ static void give_back_phantom(struct sim_phantoms *phantoms,
 
 /* Large memory starts at a huge page's boundary and asks for such pages: a run that moves real data
  * takes half the time with them. */
-static bool take_real(struct sim_allocation *allocation)
+static void take_real(struct sim_allocation *allocation)
 {
     bool is_large = allocation->n_bytes >= 2 * HUGE_PAGE_BYTES;
     size_t align = is_large ? HUGE_PAGE_BYTES : PAGE_BYTES;
 
     allocation->base = calloc(1, allocation->n_bytes + align - 1);
     if (allocation->base == NULL) {
-        return false;
+        weft_out_of_memory(allocation->n_bytes);
     }
     uintptr_t past = (uintptr_t)allocation->base % align;
     allocation->memory = (char *)allocation->base + (past == 0 ? 0 : align - past);
     if (is_large) {
         (void)madvise(allocation->memory, allocation->n_bytes, MADV_HUGEPAGE);
     }
-    return true;
 }
 
 static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, void **out)
@@ -101,9 +101,12 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
     bool is_phantom =
         where == IO_MEMORY_DEVICE && phantoms->range.n_bytes > 0 && n_bytes > PAGE_BYTES;
     allocation->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    if (!(is_phantom ? take_phantom(phantoms, allocation) : take_real(allocation))) {
+    if (is_phantom && !take_phantom(phantoms, allocation)) {
         free(allocation);
         return ENOMEM;
+    }
+    if (!is_phantom) {
+        take_real(allocation);
     }
     allocation->is_device = where == IO_MEMORY_DEVICE;
     allocation->buffer_id = ++device->n_buffers;

@@ -6,6 +6,7 @@
 
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #define PAGE_BYTES 4096
@@ -63,8 +64,7 @@ static int shm_create(struct io_env *env, size_t n_bytes,
     block->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     block->base = calloc(1, block->n_bytes + PAGE_BYTES - 1);
     if (block->base == NULL) {
-        free(block);
-        return ENOMEM;
+        weft_out_of_memory(block->n_bytes);
     }
     uintptr_t past = (uintptr_t)block->base % PAGE_BYTES;
     block->memory = (char *)block->base + (past == 0 ? 0 : PAGE_BYTES - past);

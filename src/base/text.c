@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/memory.h"
 
-static _Noreturn void out_of_memory(size_t n_bytes)
+__attribute__((weak)) _Noreturn void weft_out_of_memory(size_t n_bytes)
 {
     fprintf(stderr, "weft: out of memory (%zu bytes)\n", n_bytes);
     abort();
@@ -114,7 +115,7 @@ void *weft_alloc(size_t n_bytes)
     void *memory = malloc(n_bytes == 0 ? 1 : n_bytes);
 
     if (memory == NULL) {
-        out_of_memory(n_bytes);
+        weft_out_of_memory(n_bytes);
     }
     return memory;
 }
@@ -124,7 +125,7 @@ void *weft_calloc(size_t n, size_t each_bytes)
     void *memory = n == 0 || each_bytes == 0 ? calloc(1, 1) : calloc(n, each_bytes);
 
     if (memory == NULL) {
-        out_of_memory(each_bytes);
+        weft_out_of_memory(each_bytes);
     }
     return memory;
 }
@@ -135,7 +136,7 @@ void *weft_calloc_lines(size_t n_bytes)
     void *memory = aligned_alloc(WEFT_LINE_BYTES, n_lines * WEFT_LINE_BYTES);
 
     if (memory == NULL) {
-        out_of_memory(n_bytes);
+        weft_out_of_memory(n_bytes);
     }
     memset(memory, 0, n_lines * WEFT_LINE_BYTES);
     return memory;
@@ -146,7 +147,7 @@ void *weft_realloc(void *old, size_t n_bytes)
     void *memory = realloc(old, n_bytes == 0 ? 1 : n_bytes);
 
     if (memory == NULL) {
-        out_of_memory(n_bytes);
+        weft_out_of_memory(n_bytes);
     }
     return memory;
 }

@@ -1,4 +1,21 @@
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/kept.h"
+
+/* Replaces the library's, which aborts: the machine lacks something, and nothing was judged. */
+_Noreturn void weft_out_of_memory(size_t n_bytes)
+{
+    fprintf(stderr,
+            "weft: out of memory: this machine could not give %zu bytes more, so nothing "
+            "was judged; run fewer hosts or smaller sizes, raise `ulimit -v` or the "
+            "container's limit, or set `payload: timing` in the scenario\n",
+            n_bytes);
+    kept_write();
+    _exit(CLI_ENVIRONMENT);
+}
 
 int main(int argc, char **argv)
 {

@@ -256,9 +256,13 @@ static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64
         const struct swarm_file *file =
             swarm_file_get(swarm->options, file_of(swarm, item), seed_of(swarm, item));
         bool is_late = read == ISOLATE_LATE;
+        bool lacks_memory = how.n > 0 && strcmp(how.bytes, "exit status 3") == 0;
 
         row = swarm_row_of_crash(swarm->options, file->path, file->scenario,
-                                 seed_of(swarm, item), is_late ? "timeout" : "crash",
+                                 seed_of(swarm, item),
+                                 is_late        ? "timeout"
+                                 : lacks_memory ? "error"
+                                                : "crash",
                                  is_late     ? "out of time"
                                  : how.n > 0 ? how.bytes
                                              : "it said nothing");
