@@ -97,6 +97,46 @@ def test_every_verb_has_help():
         assert weft("help", verb).stdout == weft(verb, "--help").stdout
 
 
+# What must not stand in the help of a verb, because it is said of another verb's flag, and what each
+# verb's shared flags say.
+FOREIGN = {
+    "run": r"--plan|a plugin|the plugin|node|swarm|launcher|clause",
+    "show": r"torchrun|a plugin|the plugin|a node|swarm",
+    "paths": r"--plan|torchrun|only that", "bench": r"clause",
+    "plugin-check": r"benchmark|PXN|ranks not|file's",
+    "node": r"--plan|a plugin|the plugin|swarm|--qualify",
+    "relayd": r"a plugin|the plugin|a node|swarm|--qualify",
+    "doctor": r"--plan|a plugin|the plugin|a node|swarm|scenario all",
+    "guest": r"swarm|a run", "swarm": r"command is killed|3600",
+}
+SAYS = {
+    ("run", "backend"): "sim (default)", ("node", "backend"): "verbs (default)",
+    ("doctor", "backend"): "verbs (default)", ("plugin-check", "backend"): "NCCL_MESH_BACKEND",
+    ("plugin-check", "seed"): "random calls", ("run", "seed"): "the file's",
+    ("node", "patience"): "900", ("doctor", "patience"): "900", ("plugin-check", "patience"): "20",
+    ("guest", "time-limit"): "3600", ("swarm", "time-limit"): "600",
+    ("show", "rank"): "--plan", ("node", "rank"): "torchrun", ("paths", "rank"): "rank",
+    ("doctor", "save"): "--qualify", ("bench", "list"): "benchmarks", ("plugin-check", "list"): "clauses",
+}
+
+
+def flags_of(verb):
+    lines = weft(verb, "--help").stdout.splitlines()
+    found = (re.match(r"  (?:-\w, )?--([a-z-]+)\S* (?:\S+)? +(.*)", line) for line in lines)
+    return {match[1]: match[2] for match in found if match}
+
+
+@pytest.mark.parametrize("verb", sorted(FOREIGN))
+def test_help_of_a_shared_flag_is_about_the_verb(verb):
+    flags = flags_of(verb)
+    assert len(flags) > 4
+    for flag, text in flags.items():
+        assert not re.search(FOREIGN[verb], text), (flag, text)
+    for (of, flag), words in SAYS.items():
+        if of == verb:
+            assert words in flags[flag]
+
+
 @pytest.mark.parametrize("words, place", [
     ([], "NAME:"), (["--set", "expect={result: fail, findings: [route.wrongnic]}"], "--set expect: ")])
 @pytest.mark.parametrize("verb", ["validate", "run"])
@@ -107,6 +147,12 @@ def test_a_finding_that_weft_does_not_know_is_no_expectation(tmp_path, verb, wor
     said = weft(verb, path, *words, code=2).stderr
     line = "findings: unknown finding 'route.wrongnic'; did you mean 'route.wrong_nic'?"
     assert re.search(re.escape(place.replace("NAME", str(path))) + r"(\d+:\d+: )?" + re.escape(line), said), said
+
+
+def test_doctor_saves_a_scenario_or_refuses(tmp_path):
+    said = weft("doctor", PAIR, "--save", tmp_path / "s.yaml", code=2).stderr
+    assert "--save: only --qualify makes a scenario" in said
+    assert not (tmp_path / "s.yaml").exists()
 
 
 def test_the_document_has_every_key_and_nothing_else_is_on_stdout():

@@ -91,6 +91,27 @@ def test_a_bad_plugin_is_named(source, judged):
     assert results[0]["versions"] == []
 
 
+def test_a_plugin_that_finds_no_device_is_not_judged(tmp_path):
+    """Its init fails as that of a plugin for NICs does, where there is none."""
+    source = tmp_path / "nothing.c"
+    source.write_text('#define BAD_PLUGIN\n#include "%s"\n'
+                      "static abi_status bad(void **context, uint64_t id, struct abi_config *config,\n"
+                      "                      abi_logger logger, abi_profiler profiler)\n"
+                      "{ return ABI_SYSTEM_ERROR; }\n"
+                      "SPOIL(net) { net->init = bad; }\n" % (ROOT / "ci/good-plugins/reference.c"))
+    plugin = build(source, tmp_path)
+    ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", plugin], cwd=ROOT, text=True,
+                         capture_output=True, timeout=60, check=False)
+    result = json.loads(ran.stdout)["results"][0]
+    assert result["clause"] == "init.repeated"
+    if any(os.access(f"/dev/infiniband/uverbs{i}", os.R_OK | os.W_OK) for i in range(256)):
+        assert (ran.returncode, result["result"]) == (1, "fail")
+        return
+    assert (ran.returncode, result["result"]) == (3, "error")
+    assert f"type: weft plugin-check --backend sim {plugin}" in ran.stderr
+    assert check("--backend", "sim", plugin)[0] == 1  # simulated NICs are there
+
+
 def test_what_is_no_plugin_is_an_input_error(tmp_path):
     text = tmp_path / "text.so"
     text.write_text("no object\n")

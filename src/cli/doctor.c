@@ -353,6 +353,11 @@ int cli_doctor(struct cli_options *options)
                         "       weft doctor --join | --qualify [flags]\n");
         return CLI_USAGE;
     }
+    if (options->save != NULL && !options->qualify) {
+        fprintf(stderr, "weft doctor: --save: only --qualify makes a scenario; "
+                        "add --qualify, or keep what was found with --json=FILE\n");
+        return CLI_USAGE;
+    }
     all = weft_calloc(1, sizeof(*all));
     all->more.known = all->known;
     while (all->more.n_known < DOCTOR_KNOWN_MAX &&

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "plugin/check.h"
 
 #define NUMBER_MAX 1000000
+#define UVERBS_MAX 256 /* devices of one machine that are looked for */
 
 static int list_clauses(const struct cli_options *options)
 {
@@ -61,7 +63,9 @@ static void tell(const char *path, const struct plugin_check_result *result,
                   result->detail, clause->text, clause->source);
 }
 
-static json_t *to_json(const char *path, const struct plugin_check_result *result)
+/* `is_undecided`: there was no device, so that the plugin's fault is not known. */
+static json_t *to_json(const char *path, const struct plugin_check_result *result,
+                       bool is_undecided)
 {
     json_t *versions = json_array();
 
@@ -72,8 +76,11 @@ static json_t *to_json(const char *path, const struct plugin_check_result *resul
     }
     return json_pack(
         "{s:s, s:s, s:o, s:s?, s:s?, s:s?, s:i, s:I, s:I}", "plugin", path, "result",
-        result->is_broken ? "fail" : "pass", "versions", versions, "clause",
-        result->clause, "part", result->is_broken ? result->part : NULL, "detail",
+        is_undecided        ? "error"
+        : result->is_broken ? "fail"
+                            : "pass",
+        "versions", versions, "clause", result->clause, "part",
+        result->is_broken ? result->part : NULL, "detail",
         result->is_broken ? result->detail : NULL, "version", (int)result->version,
         "messages", (json_int_t)result->n_messages, "calls", (json_int_t)result->n_calls);
 }
@@ -174,6 +181,43 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
     return true;
 }
 
+/* Returns true if a process on this machine can open an RDMA device: each has a file there. */
+static bool machine_has_device(void)
+{
+    char path[64];
+
+    for (int i = 0; i < UVERBS_MAX; i++) {
+        weft_format(path, sizeof(path), "/dev/infiniband/uverbs%d", i);
+        if (access(path, R_OK | W_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true, with a message, if the plugin could only fail, because it was to drive NICs and
+ * there is none. */
+static bool lacks_device(const struct cli_options *options, const char *path,
+                         const struct plugin_check_result *result)
+{
+    const char *backend =
+        options->backend != NULL ? options->backend : getenv("NCCL_MESH_BACKEND");
+    bool needs_none =
+        backend != NULL && (strcmp(backend, "sim") == 0 || strcmp(backend, "soft") == 0);
+
+    if (needs_none || result->first_init == 0 || machine_has_device()) {
+        return false;
+    }
+    fprintf(
+        stderr,
+        "weft plugin-check: %s: init failed with %d, and this process can open no RDMA "
+        "device (/dev/infiniband/uverbs*), so that the plugin cannot be judged; load "
+        "the driver or pass the devices into the container; Weft's plugin needs none if "
+        "you type: weft plugin-check --backend sim %s\n",
+        path, result->first_init, path);
+    return true;
+}
+
 int cli_plugin_check(struct cli_options *options)
 {
     struct weft_text text = {0};
@@ -205,11 +249,17 @@ int cli_plugin_check(struct cli_options *options)
             check.patience_ms = (int)(options->patience_s * 1000);
         }
         check.versions = versions;
-        if (!plugin_check(&check, &result)) {
+        if (!plugin_check(&check, &result) &&
+            lacks_device(options, check.path, &result)) {
+            code = cli_worse(code, CLI_ENVIRONMENT);
+            json_array_append_new(results, to_json(check.path, &result, true));
+            continue;
+        }
+        if (result.is_broken) {
             code = cli_worse(code, result.is_missing ? CLI_USAGE : CLI_FAILED);
         }
         tell(check.path, &result, &text);
-        json_array_append_new(results, to_json(check.path, &result));
+        json_array_append_new(results, to_json(check.path, &result, false));
     }
     if (!print_all(options, results, &text)) {
         code = cli_worse(code, CLI_FAILED);

@@ -174,6 +174,7 @@ static void body_load(struct check *check)
     if (CHECK_CALL(check, 0, CALL_INIT,
                    check_net_init(check->net, 1, check_logger, &context)) !=
         ABI_SUCCESS) {
+        check->shared->first_init = (int)check_call_status;
         check_broken(check, "init.repeated", "the first init failed with %d",
                      check_call_status);
     }
@@ -243,6 +244,7 @@ static bool run_part(struct check *check, const char *part,
         out->version = check->version;
         weft_format(out->part, sizeof(out->part), "%s", shared->part);
         weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
+        out->first_init = shared->first_init;
     }
     if (check->options->progress != NULL) {
         fprintf(check->options->progress, "v%u %-10s %s\n", check->version, part,

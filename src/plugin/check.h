@@ -45,6 +45,7 @@ void plugin_check_options_default(struct plugin_check_options *options);
 struct plugin_check_result {
     bool is_broken;
     bool is_missing;    /* it could not be opened, or has no version to be checked */
+    int first_init;     /* status with which the first init failed, or 0 */
     const char *clause; /* id of what it broke first */
     unsigned version;   /* with which interface, or 0 */
     char part[16];      /* "load", "threads", "processes", "random" */

@@ -55,6 +55,7 @@ struct check_shared {
     _Atomic int verdict; /* enum check_verdict */
     uint32_t versions;   /* bit v: there is a table */
     int n_devices, max_recvs;
+    int first_init; /* status with which the first init failed, or 0 */
     char clause[32], part[16], detail[400];
     _Atomic int64_t moved_ns; /* when something last moved */
     _Atomic int64_t
