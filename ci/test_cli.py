@@ -155,6 +155,24 @@ def test_doctor_saves_a_scenario_or_refuses(tmp_path):
     assert not (tmp_path / "s.yaml").exists()
 
 
+@pytest.mark.parametrize("words, names", [
+    (["110"], ["ETIMEDOUT (errno 110)"]), (["ETIMEDOUT"], ["ETIMEDOUT (errno 110)"]),
+    (["12"], ["ENOMEM (errno 12)", "RETRY_EXC_ERR (completion status 12)"]),
+    (["status 12"], ["RETRY_EXC_ERR (completion status 12)"]),
+    (["unhandled", "system", "error"], ["unhandled system error"]),
+    (["IBV_WC_RETRY_EXC_ERR"], ["RETRY_EXC_ERR (completion status 12)"])],
+    ids=lambda value: " ".join(value))
+def test_what_users_have_in_hand_is_explained(words, names):
+    said = weft("explain", *words).stdout
+    heads = [line for line in said.splitlines() if re.match(r"[A-Z_]+ \(|unhandled", line)]
+    assert heads == names
+    codes = set(re.findall(r"^ *\d+\. ([a-z]+\.[a-z_]+)$", said, re.MULTILINE))
+    known = {line.split()[0] for line in weft("explain").stdout.splitlines()}
+    assert codes and codes <= known
+    # A question stands between one cause and the next.
+    assert said.count("    Ask: ") == len(re.findall(r"^ *\d+\. ", said, re.MULTILINE)) - len(names)
+
+
 def test_the_document_has_every_key_and_nothing_else_is_on_stdout():
     document = run_json(TRIANGLE, *SMALL)
     assert set(document) == DOCUMENT_KEYS

@@ -1,13 +1,16 @@
-/* weft explain CODE and weft diagnose OBS.json: what findings mean, and which they are.
+/* weft explain CODE or SYMPTOM and weft diagnose OBS.json: what findings mean, and which they are.
  */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "diag/observations.h"
+#include "diag/symptoms.h"
+#include "report/paragraph.h"
 #include "report/tables.h"
 #include "scenario/diagnose.h"
 
@@ -27,23 +30,17 @@ static int no_such_code(const char *code)
     char quoted[DIAGNOSE_QUOTE_BYTES];
     char hint[64];
 
-    fprintf(stderr, "weft explain: no such code: %s%s (weft explain lists them)\n",
-            diagnose_quote(code, quoted), cli_code_hint(code, hint, sizeof(hint)));
+    fprintf(
+        stderr,
+        "weft explain: no such code: %s%s (weft explain lists the findings; an errno, "
+        "a completion status or a line of NCCL's log can be explained, too: weft "
+        "explain ETIMEDOUT, 'status 12')\n",
+        diagnose_quote(code, quoted), cli_code_hint(code, hint, sizeof(hint)));
     return CLI_USAGE;
 }
 
-int cli_explain(struct cli_options *options)
+static void explain_code(const struct diag_entry *entry, const struct report_style *style)
 {
-    const struct report_style *style = &options->style;
-    const struct diag_entry *entry;
-
-    if (options->n_operands == 0) {
-        return list_codes();
-    }
-    entry = diag_entry_by_code(options->operands[0]);
-    if (entry == NULL) {
-        return no_such_code(options->operands[0]);
-    }
     printf("%s%s%s (%s)\n\n%s\n\n%s\n\nWhat to do: %s\nReference:  %s\n", style->bold,
            entry->code, style->off, diag_severity_name(entry->severity), entry->cause,
            entry->explanation, entry->remedy, entry->reference);
@@ -51,7 +48,90 @@ int cli_explain(struct cli_options *options)
     if (entry->example != NULL) {
         printf("Example:    weft run %s\n", entry->example);
     }
-    return CLI_OK;
+}
+
+static void add_lines(struct weft_text *out, const char *label, const char *text)
+{
+    struct paragraph paragraph;
+
+    paragraph_begin(&paragraph, label, out);
+    paragraph_words(&paragraph, text);
+    paragraph_end(&paragraph);
+}
+
+/* Causes in their order, with the question that tells each from the next. */
+static void explain_symptom(const struct diag_symptom *symptom,
+                            const struct report_style *style, struct weft_text *out)
+{
+    static const char *const kinds[] = {"errno", "completion status"};
+
+    weft_text_add(out, "%s%s", style->bold, symptom->name);
+    if (symptom->kind != DIAG_SYMPTOM_MESSAGE) {
+        weft_text_add(out, " (%s %d)", kinds[symptom->kind], symptom->number);
+    }
+    weft_text_add(out, "%s\n\n", style->off);
+    add_lines(out, "", symptom->meaning);
+    weft_text_add(out, "\nCauses, the most frequent first:\n");
+    for (size_t i = 0; i < diag_symptom_causes(symptom); i++) {
+        const struct diag_cause *cause = &symptom->causes[i];
+        const bool has_code = cause->code < DIAG_N_CODES;
+
+        weft_text_add(out, "\n%2zu. %s%s%s\n", i + 1, style->bold,
+                      has_code ? diag_entry(cause->code)->code : "no finding of Weft",
+                      style->off);
+        add_lines(out, "    ", has_code ? diag_entry(cause->code)->cause : cause->what);
+        if (cause->ask != NULL) {
+            add_lines(out, "    Ask: ", cause->ask);
+        }
+    }
+}
+
+/* False if `words` name no symptom. */
+static bool explain_symptoms(const char *words, const struct report_style *style)
+{
+    const struct diag_symptom *found[2];
+    size_t n = diag_symptoms_find(words, found, WEFT_LENGTH(found));
+    struct weft_text text = {NULL, 0, 0};
+
+    for (size_t i = 0; i < n; i++) {
+        weft_text_add(&text, "%s", i > 0 ? "\n" : "");
+        explain_symptom(found[i], style, &text);
+    }
+    if (n > 1) {
+        weft_text_add(
+            &text,
+            "\nA call ends with an errno, a completion has a status: `weft "
+            "explain 'errno %d'` or `weft explain 'status %d'` has one of them.\n",
+            found[0]->number, found[1]->number);
+    }
+    if (n > 0) {
+        weft_text_add(&text, "\nweft explain CODE has more of each, and what to do.\n");
+        cli_print(text.bytes, text.n);
+    }
+    weft_text_fini(&text);
+    return n > 0;
+}
+
+int cli_explain(struct cli_options *options)
+{
+    struct weft_text words = {NULL, 0, 0};
+    const struct diag_entry *entry;
+    int code = CLI_OK;
+
+    if (options->n_operands == 0) {
+        return list_codes();
+    }
+    for (int i = 0; i < options->n_operands; i++) {
+        weft_text_add(&words, "%s%s", i > 0 ? " " : "", options->operands[i]);
+    }
+    entry = diag_entry_by_code(words.bytes);
+    if (entry != NULL) {
+        explain_code(entry, &options->style);
+    } else if (!explain_symptoms(words.bytes, &options->style)) {
+        code = no_such_code(words.bytes);
+    }
+    weft_text_fini(&words);
+    return code;
 }
 
 static json_t *diagnose(const char *path)

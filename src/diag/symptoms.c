@@ -1,0 +1,734 @@
+/* The table of symptoms. Numbers of errno: Linux (asm-generic/errno*.h), whatever machine reads a
+ * log. Statuses: enum ibv_wc_status (infiniband/verbs.h). Phrases: NCCL 2.25 to 2.30 (src/init.cc,
+ * ncclGetErrorString) and PyTorch's ProcessGroupNCCL. */
+#include "diag/symptoms.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+
+#define OF(finding, question)                                                            \
+    {                                                                                    \
+        .code = DIAG_##finding, .ask = question                                          \
+    }
+#define OTHER(words, question)                                                           \
+    {                                                                                    \
+        .code = DIAG_N_CODES, .what = words, .ask = question                             \
+    }
+
+static const struct diag_symptom symptoms[] = {
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 1,
+     .name = "EPERM",
+     .meaning =
+         "the kernel refused the call to this user, or a firewall refused a packet",
+     .causes =
+         {
+             OF(HOST_PERMISSION, "does the same call succeed as root, or with "
+                                 "/dev/infiniband and CAP_IPC_LOCK?"),
+             OF(CONN_REFUSED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 5,
+     .name = "EIO",
+     .meaning = "the device or its driver failed",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 11,
+     .name = "EAGAIN",
+     .meaning = "something was not ready, or a limit of the process was reached",
+     .causes =
+         {
+             OF(HOST_FD_LIMIT,
+                "does `ulimit -n`, or `ulimit -u`, equal what the process has?"),
+             OTHER("a call that does not wait had nothing yet: no error unless it never "
+                   "ends",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 12,
+     .name = "ENOMEM",
+     .meaning = "memory could not be pinned, or the device has no room",
+     .causes =
+         {
+             OF(HOST_MEMLOCK, "is `ulimit -l` of the process less than what it registers "
+                              "(systemd and containers have limits of their own)?"),
+             OF(HOST_KERNEL_MEMORY,
+                "does even one page fail to register while `ulimit -l` is unlimited?"),
+             OF(DEVICE_QP_LIMIT, "was it the creation of a queue pair or completion "
+                                 "queue, not of memory?"),
+             OTHER(
+                 "the machine, or the container's cgroup, is out of memory: see `dmesg`",
+                 NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 13,
+     .name = "EACCES",
+     .meaning = "a file may not be opened",
+     .causes =
+         {
+             OF(HOST_PERMISSION, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 16,
+     .name = "EBUSY",
+     .meaning = "the device has no room, or still uses the object",
+     .causes =
+         {
+             OF(DEVICE_QP_LIMIT, "was it the creation of a queue or queue pair?"),
+             OTHER("an object was destroyed while another one still used it", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 19,
+     .name = "ENODEV",
+     .meaning = "a device or its network interface is not there for this process",
+     .causes =
+         {
+             OF(GID_NO_NETDEV, "was it modify_qp to RTR, or the creation of queues?"),
+             OF(HOST_NO_DEVICE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 22,
+     .name = "EINVAL",
+     .meaning = "the kernel or the device refused an argument; at modify_qp to RTR "
+                "mostly two ends that do not fit",
+     .causes =
+         {
+             OF(GID_NO_IPV4,
+                "is one end's GID ::ffff:a.b.c.d, and the other's an IPv6 address?"),
+             OF(GID_LINK_LOCAL, "does the GID of one end begin with fe80, although its "
+                                "port has an address?"),
+             OF(GID_TYPE_MISMATCH,
+                "is the GID's type v1 at one end and v2 at the other (`show_gids`)?"),
+             OF(GID_FIXED_INDEX, "is NCCL_IB_GID_INDEX set at either end?"),
+             OF(LINK_MTU_MISMATCH, "is the path MTU that was asked for larger than the "
+                                   "port's active MTU (`ibv_devinfo`)?"),
+             OF(ADDR_PREFIX_MISMATCH,
+                "do the two ends of the cable have different prefix lengths?"),
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 24,
+     .name = "EMFILE",
+     .meaning = "the process has no descriptor left",
+     .causes =
+         {
+             OF(HOST_FD_LIMIT, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 28,
+     .name = "ENOSPC",
+     .meaning = "the device has no room, or /dev/shm or a disk is full",
+     .causes =
+         {
+             OF(DEVICE_QP_LIMIT, "was it the creation of a queue or queue pair?"),
+             OTHER("/dev/shm of the container is too small for NCCL: `df /dev/shm`, "
+                   "`docker run --shm-size`",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 32,
+     .name = "EPIPE",
+     .meaning = "the peer had closed the connection when this host wrote to it",
+     .causes =
+         {
+             OF(PEER_DEAD, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 61,
+     .name = "ENODATA",
+     .meaning = "the slot of the GID table is empty",
+     .causes =
+         {
+             OF(GID_FIXED_INDEX, "is NCCL_IB_GID_INDEX set?"),
+             OF(ADDR_MISSING,
+                "does `ip address` show no address at the port's interface?"),
+             OF(ADDR_CHANGED, "did an address change, or an interface go down and up, "
+                              "since the program started?"),
+             OF(GID_MISSING, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 95,
+     .name = "EOPNOTSUPP",
+     .meaning = "the device or driver cannot do what was asked",
+     .causes =
+         {
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 98,
+     .name = "EADDRINUSE",
+     .meaning = "another process listens at this port",
+     .causes =
+         {
+             OTHER("a process of an earlier run still lives: `ss -ltnp` names it", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 99,
+     .name = "EADDRNOTAVAIL",
+     .meaning = "this host does not have the address that it was to use",
+     .causes =
+         {
+             OF(HOST_NO_INTERFACE,
+                "is NCCL_SOCKET_IFNAME, or the address of rank 0, that of another host?"),
+             OF(ADDR_CHANGED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 101,
+     .name = "ENETUNREACH",
+     .meaning = "no entry of the routing table leads to the address",
+     .causes =
+         {
+             OF(CONN_NO_ROUTE, "was it connect() of a TCP socket, not modify_qp?"),
+             OF(GID_PEER_ADDRESS, "is the GID at the slot in use an address of another "
+                                  "host, or of a container?"),
+             OF(GID_FIXED_INDEX, "is NCCL_IB_GID_INDEX set?"),
+             OF(ADDR_PREFIX_MISMATCH,
+                "do the two ends of the cable have different prefix lengths?"),
+             OF(ROUTE_WRONG_NIC, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 104,
+     .name = "ECONNRESET",
+     .meaning = "the peer's kernel ended the connection",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "is the peer's process gone? The root cause is in its own log"),
+             OF(CONN_VERSION, "do the two ends run different versions?"),
+             OF(CONN_MALFORMED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 110,
+     .name = "ETIMEDOUT",
+     .meaning = "no answer came: to ARP at modify_qp to RTR, or to a TCP connection",
+     .causes =
+         {
+             OF(ROUTE_WRONG_NIC,
+                "was it modify_qp, and does the port that was used face another host "
+                "than this peer (`weft doctor` on each host)?"),
+             OF(ROUTE_LISTENER_BLIND, "did the listener announce one port only, and is "
+                                      "it not the one that faces this host?"),
+             OF(ROUTE_MERGED_NIC,
+                "are two ports of one card merged into one NIC (NCCL_IB_MERGE_NICS), "
+                "with cables to different hosts?"),
+             OF(ROUTE_PREFIX_COLLISION, "do several cables have subnets inside one /24?"),
+             OF(ROUTE_GID_COLLISION,
+                "is the peer's address inside the subnets of two local ports?"),
+             OF(ADDR_DUPLICATE, "do two ports have the same address?"),
+             OF(NEIGH_ARP_IGNORED,
+                "is arp_ignore set at the peer (`sysctl -a | grep arp_ignore`)?"),
+             OF(NEIGH_NO_ANSWER,
+                "does `arping -I IF PEER` get no answer on the right cable?"),
+             OF(CONN_FILTERED,
+                "was it connect() of TCP, and does `ping` of the same address work?"),
+             OF(CONN_TIMEOUT, "was it connect() of TCP, or a step of the handshake?"),
+             OF(ROUTE_LINK_LOCAL, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 111,
+     .name = "ECONNREFUSED",
+     .meaning = "the peer's host answered that no process listens at this TCP port",
+     .causes =
+         {
+             OF(PEER_LATE, "does the peer's process start later than this one (it loads "
+                           "a model, say)?"),
+             OF(PEER_DEAD,
+                "has the peer's process ended? The root cause is in its own log"),
+             OF(CONN_LOOPBACK,
+                "is the address 127.x, or ::1, or a name that /etc/hosts maps there?"),
+             OF(CONN_REFUSED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 113,
+     .name = "EHOSTUNREACH",
+     .meaning = "no neighbour answered for the address, or a firewall says so",
+     .causes =
+         {
+             OF(CONN_REFUSED,
+                "does `ping` of the address work? Then a firewall rejects the TCP port"),
+             OF(NEIGH_NO_ANSWER,
+                "does `ip neigh` show FAILED for the address, on the right cable?"),
+             OF(ROUTE_WRONG_NIC, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 0,
+     .name = "SUCCESS",
+     .meaning = "the work request succeeded",
+     .causes =
+         {
+             OTHER("nothing is wrong", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 1,
+     .name = "LOC_LEN_ERR",
+     .meaning = "a message was longer than the receive buffer, or than the device allows",
+     .causes =
+         {
+             OF(DATA_WRONG,
+                "do the ranks call different collectives, or with different sizes?"),
+             OTHER("the posted receive is shorter than what the peer sends: an error of "
+                   "the program",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 2,
+     .name = "LOC_QP_OP_ERR",
+     .meaning = "the device found the queue pair inconsistent",
+     .causes =
+         {
+             OF(DEVICE_FAILED,
+                "does `dmesg` have a line of the NIC's driver at that time?"),
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 3,
+     .name = "LOC_EEC_OP_ERR",
+     .meaning = "an end-to-end context failed (reliable datagrams, which RoCE NICs lack)",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 4,
+     .name = "LOC_PROT_ERR",
+     .meaning =
+         "a work request names memory that is not registered, or not with this key",
+     .causes =
+         {
+             OF(PLUGIN_NOT_REGISTERED, "was the buffer freed, or never registered?"),
+             OTHER(
+                 "the lkey belongs to another protection domain: an error of the program",
+                 NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 5,
+     .name = "WR_FLUSH_ERR",
+     .meaning = "the queue pair had failed before: a consequence, never the cause",
+     .causes =
+         {
+             OF(PEER_DEAD, "is the peer's process gone?"),
+             OTHER("an earlier completion of this queue pair failed with another status: "
+                   "explain that one",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 6,
+     .name = "MW_BIND_ERR",
+     .meaning = "a memory window could not be bound",
+     .causes =
+         {
+             OTHER("an error of the program: the window's region has no such access",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 7,
+     .name = "BAD_RESP_ERR",
+     .meaning = "the response does not fit the request",
+     .causes =
+         {
+             OF(LINK_CORRUPTING, "do error counters of the port grow (`ethtool -S`)?"),
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 8,
+     .name = "LOC_ACCESS_ERR",
+     .meaning = "the device may not write the memory of a receive or read",
+     .causes =
+         {
+             OF(PLUGIN_NOT_REGISTERED,
+                "was the buffer freed, or registered without local write?"),
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 9,
+     .name = "REM_INV_REQ_ERR",
+     .meaning = "the peer found the request invalid",
+     .causes =
+         {
+             OF(CONN_VERSION, "do the two ends run different versions?"),
+             OTHER("the message is longer than the peer's receive, or an operation that "
+                   "its queue pair does not allow: see the peer's log",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 10,
+     .name = "REM_ACCESS_ERR",
+     .meaning = "the peer does not allow access to the address and key that were sent",
+     .causes =
+         {
+             OF(PLUGIN_NOT_REGISTERED,
+                "was the peer's buffer deregistered or freed while it was in use?"),
+             OF(CONN_QPN_TRUNCATED,
+                "does the program tell its peer only 16 bits of queue pair numbers?"),
+             OTHER("a stale rkey or address: an error of the program", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 11,
+     .name = "REM_OP_ERR",
+     .meaning = "the peer's device could not execute the request",
+     .causes =
+         {
+             OF(DEVICE_FAILED,
+                "does the peer's `dmesg` have a line of its NIC's driver?"),
+             OF(PLUGIN_NOT_REGISTERED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 12,
+     .name = "RETRY_EXC_ERR",
+     .meaning = "no acknowledgement came, although the packet was sent again as often as "
+                "retry_cnt allows",
+     .causes =
+         {
+             OF(PEER_DEAD, "is the peer's process gone, or its host? Its own log has the "
+                           "root cause"),
+             OF(LINK_DOWN, "has the port no carrier (`ip link`), at either end?"),
+             OF(HOST_FIREWALL_ROCE, "does a firewall of the receiving host drop UDP port "
+                                    "4791 (`nft list ruleset`)?"),
+             OF(HOST_RP_FILTER,
+                "is rp_filter 1 at the receiving host, with several ports in use?"),
+             OF(LINK_BLACK_HOLE,
+                "do small messages pass and large ones not (`ping -M do -s 8972`)?"),
+             OF(ROUTE_WRONG_NIC, "does the port that was used face another host than "
+                                 "this peer (`weft doctor` on each host)?"),
+             OF(ROUTE_CROSSED_PLANES,
+                "do both ports face this peer, but not each other?"),
+             OF(LINK_VLAN_MISMATCH,
+                "are the addresses of the two ends in different VLANs?"),
+             OF(ADDR_CHANGED,
+                "did an address change, or an interface go down and up, during the job?"),
+             OF(LINK_PAUSE_STORM,
+                "do pause counters grow (`ethtool -S IF | grep pause`)?"),
+             OF(LINK_ONE_WAY,
+                "do counters show that packets arrive in one direction only?"),
+             OF(LINK_LOSSY, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 13,
+     .name = "RNR_RETRY_EXC_ERR",
+     .meaning =
+         "the peer is there, but had no receive posted for as long as rnr_retry allows",
+     .causes =
+         {
+             OF(PEER_RECEIVER_LATE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 14,
+     .name = "LOC_RDD_VIOL_ERR",
+     .meaning = "reliable datagram domains differ (RoCE NICs lack them)",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 15,
+     .name = "REM_INV_RD_REQ_ERR",
+     .meaning = "the peer refused a reliable datagram (RoCE NICs lack them)",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 16,
+     .name = "REM_ABORT_ERR",
+     .meaning = "the peer aborted the operation",
+     .causes =
+         {
+             OF(PEER_DEAD, "is the peer's process gone?"),
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 17,
+     .name = "INV_EECN_ERR",
+     .meaning = "an end-to-end context does not exist (RoCE NICs lack them)",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 18,
+     .name = "INV_EEC_STATE_ERR",
+     .meaning = "an end-to-end context is in the wrong state (RoCE NICs lack them)",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 19,
+     .name = "FATAL_ERR",
+     .meaning = "the device failed in a way that it does not recover from",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 20,
+     .name = "RESP_TIMEOUT_ERR",
+     .meaning = "no response came within its time",
+     .causes =
+         {
+             OF(PEER_SILENT, "does the peer's process live?"),
+             OF(PEER_DEAD, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 21,
+     .name = "GENERAL_ERR",
+     .meaning = "the device failed for a reason that has no status of its own",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 22,
+     .name = "TM_ERR",
+     .meaning = "tag matching failed",
+     .causes =
+         {
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_WC_STATUS,
+     .number = 23,
+     .name = "TM_RNDV_INCOMPLETE",
+     .meaning = "a rendezvous of tag matching is left to software: no error by itself",
+     .causes =
+         {
+             OTHER("the program has to finish it", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "unhandled system error",
+     .meaning = "NCCL's ncclSystemError: a call to the kernel or to verbs failed; the "
+                "line above it with NCCL_DEBUG=WARN has the call and its errno, and "
+                "`weft explain` of that says more",
+     .causes =
+         {
+             OF(ROUTE_WRONG_NIC,
+                "does that line say `ibv_modify_qp failed` with errno 110?"),
+             OF(HOST_MEMLOCK,
+                "does it say `ibv_reg_mr` or `ibv_create_cq` with errno 12?"),
+             OF(CONN_REFUSED, "does it say `connect` or `Connection refused`?"),
+             OF(HOST_NO_INTERFACE, "does it say that no socket interface was found?"),
+             OF(GID_MISSING, "does it say errno 61, or errno 22 of ibv_modify_qp?"),
+             OTHER("/dev/shm of the container is too small for NCCL: `df /dev/shm`, "
+                   "`docker run --shm-size`",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "remote process exited or there was a network error",
+     .meaning = "NCCL's ncclRemoteError: another rank's connection closed, or a "
+                "completion failed",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "has another rank's log an earlier error? That is the root cause"),
+             OF(LINK_DOWN,
+                "does a line say `Got completion ... with error` and status 12? Then "
+                "`weft explain status 12`, and first look for ports without carrier"),
+             OF(LINK_FLAPPING, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "collective operation timeout",
+     .meaning = "PyTorch's watchdog: a collective did not end in time; NCCL itself waits "
+                "for ever",
+     .causes =
+         {
+             OF(PEER_DEAD, "is the process of any rank gone?"),
+             OF(PEER_SILENT,
+                "is one rank not in the collective (`py-spy dump` on each)?"),
+             OF(ROUTE_WRONG_NIC, "did not even the first collective end?"),
+             OF(LINK_PAUSE_STORM,
+                "do pause counters grow while it hangs (`ethtool -S IF | grep pause`)?"),
+             OF(LINK_LOSSY, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "connection closed by remote peer",
+     .meaning = "NCCL's bootstrap or socket: the other rank closed the connection",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "has the other rank's log an earlier error? That is the root cause"),
+             OF(CONN_VERSION, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "no device found",
+     .meaning =
+         "NCCL's net_ib found no RDMA device with an active port, and goes on over TCP",
+     .causes =
+         {
+             OF(HOST_NO_DEVICE,
+                "does `ibv_devices` show none in this process's container?"),
+             OF(HOST_HCA_LIST, "is NCCL_IB_HCA set?"),
+             OF(LINK_DOWN, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "no socket interface found",
+     .meaning = "NCCL found no network interface for its bootstrap",
+     .causes =
+         {
+             OF(HOST_NO_INTERFACE, NULL),
+         }},
+};
+
+/* What strerror(3) says of them, in logs. */
+static const struct {
+    int number;
+    const char *text;
+} texts[] = {
+    {1, "Operation not permitted"},
+    {5, "Input/output error"},
+    {11, "Resource temporarily unavailable"},
+    {12, "Cannot allocate memory"},
+    {13, "Permission denied"},
+    {16, "Device or resource busy"},
+    {19, "No such device"},
+    {22, "Invalid argument"},
+    {24, "Too many open files"},
+    {28, "No space left on device"},
+    {32, "Broken pipe"},
+    {61, "No data available"},
+    {95, "Operation not supported"},
+    {98, "Address already in use"},
+    {99, "Cannot assign requested address"},
+    {101, "Network is unreachable"},
+    {104, "Connection reset by peer"},
+    {110, "Connection timed out"},
+    {111, "Connection refused"},
+    {113, "No route to host"},
+};
+
+const struct diag_symptom *diag_symptom_at(size_t index)
+{
+    return index < WEFT_LENGTH(symptoms) ? &symptoms[index] : NULL;
+}
+
+size_t diag_symptom_causes(const struct diag_symptom *symptom)
+{
+    size_t n = 1;
+
+    while (n < DIAG_CAUSES_MAX && symptom->causes[n - 1].ask != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool is_word_byte(char c)
+{
+    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+}
+
+/* Where `text` has `words`, whatever the case and not inside a longer word; NULL: nowhere. An
+ * underscore is no letter, so that a name is found behind IBV_WC_; `is_whole`: it is one. */
+static const char *find_words(const char *text, const char *words, bool is_whole)
+{
+    size_t n = strlen(words);
+
+    for (const char *at = text; *at != '\0'; at++) {
+        size_t i = 0;
+        char before = at == text ? ' ' : at[-1];
+
+        while (i < n && at[i] != '\0' && lower(at[i]) == lower(words[i])) {
+            i++;
+        }
+        if (i == n && !is_word_byte(before) && !(is_whole && before == '_') &&
+            !is_word_byte(at[n]) && at[n] != '_') {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The digits at `at`, which may follow blanks, '=' or ':'; -1: there are none. */
+static int number_at(const char *at)
+{
+    int number = 0;
+
+    at += strspn(at, " =:(");
+    if (*at < '0' || *at > '9') {
+        return -1;
+    }
+    for (; *at >= '0' && *at <= '9' && number < 100000; at++) {
+        number = number * 10 + (*at - '0');
+    }
+    return is_word_byte(*at) ? -1 : number;
+}
+
+static const struct diag_symptom *by_number(enum diag_symptom_kind kind, int number)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(symptoms); i++) {
+        if (symptoms[i].kind == kind && symptoms[i].number == number) {
+            return &symptoms[i];
+        }
+    }
+    return NULL;
+}
+
+/* "errno 110", "status=12": the number that follows the word. */
+static const struct diag_symptom *by_label(const char *text, const char *label,
+                                           enum diag_symptom_kind kind)
+{
+    const char *at = find_words(text, label, false);
+
+    return at == NULL ? NULL : by_number(kind, number_at(at + strlen(label)));
+}
+
+/* "RETRY_EXC_ERR" stands in "RNR_RETRY_EXC_ERR", which is another one: the longest name counts. */
+static const struct diag_symptom *by_name(const char *text)
+{
+    const struct diag_symptom *best = NULL;
+
+    for (size_t i = 0; i < WEFT_LENGTH(symptoms); i++) {
+        const struct diag_symptom *symptom = &symptoms[i];
+        bool is_whole = symptom->kind != DIAG_SYMPTOM_WC_STATUS;
+
+        if (find_words(text, symptom->name, is_whole) != NULL &&
+            (best == NULL || strlen(symptom->name) > strlen(best->name))) {
+            best = symptom;
+        }
+    }
+    for (size_t i = 0; i < WEFT_LENGTH(texts) && best == NULL; i++) {
+        if (find_words(text, texts[i].text, true) != NULL) {
+            best = by_number(DIAG_SYMPTOM_ERRNO, texts[i].number);
+        }
+    }
+    return best;
+}
+
+static size_t add(const struct diag_symptom *symptom, const struct diag_symptom **out,
+                  size_t n, size_t n_max)
+{
+    if (symptom != NULL && n < n_max) {
+        out[n++] = symptom;
+    }
+    return n;
+}
+
+size_t diag_symptoms_find(const char *text, const struct diag_symptom **out, size_t n_max)
+{
+    const struct diag_symptom *labelled =
+        by_label(text, "status", DIAG_SYMPTOM_WC_STATUS);
+    int number = number_at(text);
+    size_t n = 0;
+
+    if (number >= 0 && text[strspn(text, " 0123456789")] == '\0') {
+        n = add(by_number(DIAG_SYMPTOM_ERRNO, number), out, n, n_max);
+        return add(by_number(DIAG_SYMPTOM_WC_STATUS, number), out, n, n_max);
+    }
+    if (labelled == NULL) {
+        labelled = by_label(text, "errno", DIAG_SYMPTOM_ERRNO);
+    }
+    return add(labelled != NULL ? labelled : by_name(text), out, n, n_max);
+}
