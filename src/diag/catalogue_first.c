@@ -15,7 +15,7 @@ static const struct diag_entry entries[] = {
                  "although other ports of these two hosts do face each other",
         .remedy =
             "choose the port by the subnet it shares with the peer: policy weft, or "
-            "NCCL 2.30 with NCCL_IB_SUBNET_AWARE_ROUTING=1",
+            "NCCL 2.30 with NCCL_IB_SUBNET_AWARE_ROUTING=1 and NCCL_IB_MERGE_NICS=0",
         .reference = "NCCL net_ib (connect.cc); ibv_modify_qp(3)",
         .explanation =
             "In a mesh without a switch every cable is its own subnet. Software that "
