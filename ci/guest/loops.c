@@ -1,0 +1,154 @@
+/* Loops of every kind, for what a guest in virtual time does about them: loops KIND. */
+#define _DEFAULT_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TURNS 200
+
+static volatile int flag;
+static volatile double sum;
+static pthread_spinlock_t lock;
+
+static double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void *set_flag(void *unused)
+{
+    usleep(1000);
+    flag = 1;
+    return unused;
+}
+
+static void *hold_lock(void *unused)
+{
+    pthread_spin_lock(&lock);
+    flag = 1;
+    usleep(3000);
+    pthread_spin_unlock(&lock);
+    return unused;
+}
+
+static void *take_turns(void *own)
+{
+    int me = *(int *)own;
+
+    for (int i = 0; i < TURNS; i++) {
+        while (flag != me) {
+        }
+        flag = 1 - me;
+    }
+    return NULL;
+}
+
+static void wait_for_thread(void)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, set_flag, NULL);
+    while (flag == 0) {
+    }
+    pthread_join(thread, NULL);
+}
+
+static void wait_for_process(void)
+{
+    volatile int *shared =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (fork() == 0) {
+        usleep(2000);
+        *shared = 1;
+        _exit(0);
+    }
+    while (*shared == 0) {
+    }
+}
+
+static void wait_for_lock(void)
+{
+    pthread_t thread;
+
+    pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE);
+    pthread_create(&thread, NULL, hold_lock, NULL);
+    while (flag == 0) {
+    }
+    pthread_spin_lock(&lock);
+    pthread_spin_unlock(&lock);
+    pthread_join(thread, NULL);
+}
+
+static void pass_turns(void)
+{
+    int numbers[2] = {0, 1};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, take_turns, &numbers[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+static void count_in_memory(void)
+{
+    volatile unsigned long *cells = calloc(1, 1 << 20);
+
+    while (cells[5000] < 100000000) {
+        cells[5000]++;
+    }
+}
+
+static void add_floats(void)
+{
+    while (sum < 5e7) {
+        sum = sum + 1.0;
+    }
+}
+
+static void poll_clock(void)
+{
+    double end = now_us() + 5000;
+
+    while (now_us() < end) {
+    }
+}
+
+static void wait_for_ever(void)
+{
+    while (flag == 0) {
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} kinds[] = {
+    {"thread", wait_for_thread}, {"process", wait_for_process}, {"lock", wait_for_lock},
+    {"turns", pass_turns},       {"memory", count_in_memory},   {"float", add_floats},
+    {"clock", poll_clock},       {"ever", wait_for_ever},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, argv[1]) == 0) {
+            double begin = now_us();
+
+            kinds[i].run();
+            printf("%.0f\n", now_us() - begin);
+            return 0;
+        }
+    }
+    return 2;
+}
