@@ -1,6 +1,7 @@
 #include "backends/registry.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/fault/fault.h"
@@ -19,13 +20,14 @@
 #include "base/text.h"
 
 static const struct backend backends[] = {
-    {"sim", "a whole fabric in one process, in virtual time", &backend_sim, NULL},
+    {"sim", "a whole fabric in one process, in virtual time", &backend_sim, NULL,
+     "virtual"},
     {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft,
-     soft_can_express},
-    {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe,
-     rxe_can_express},
+     soft_can_express, "virtual real"},
+    {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe, rxe_can_express,
+     "virtual real"},
     {"verbs", "real RoCE v2 NICs of machines that are there, each reached by ssh",
-     &backend_machines, machines_can_express},
+     &backend_machines, machines_can_express, "real"},
 };
 
 const struct backend *backend_at(unsigned index)
@@ -33,14 +35,21 @@ const struct backend *backend_at(unsigned index)
     return index < WEFT_LENGTH(backends) ? &backends[index] : NULL;
 }
 
-const struct world_ops *backend_find(const char *name)
+const struct backend *backend_named(const char *name)
 {
     for (size_t i = 0; i < WEFT_LENGTH(backends); i++) {
         if (strcmp(backends[i].name, name) == 0) {
-            return backends[i].ops;
+            return &backends[i];
         }
     }
     return NULL;
+}
+
+const struct world_ops *backend_find(const char *name)
+{
+    const struct backend *backend = backend_named(name);
+
+    return backend != NULL ? backend->ops : NULL;
 }
 
 bool backend_can_express(const struct backend *backend, const struct world_spec *spec)
@@ -64,9 +73,28 @@ weft_status backend_create(const struct world_ops *ops, const struct world_spec 
 
 /* ---- backends with processes of their own ---- */
 
-bool backend_runs_elsewhere(const char *name, int *out_code)
+static bool is_virtual(const char *clock)
 {
-    return strcmp(name, "rxe") == 0 && rxe_guest_instead(out_code);
+    return clock != NULL && strcmp(clock, "virtual") == 0;
+}
+
+bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,
+                            int *out_code)
+{
+    bool is_soft = strcmp(name, "soft") == 0;
+    const struct rxe_guest_options options = {.is_virtual = is_virtual(clock),
+                                              .seed = seed};
+    struct weft_error error = {0};
+    enum lab_layout layout;
+
+    return (is_soft || strcmp(name, "rxe") == 0) &&
+           rxe_guest_instead(&options, is_soft || rxe_probe(&layout, &error) == WEFT_OK,
+                             out_code);
+}
+
+bool backend_is_in_guest(void)
+{
+    return getenv(RXE_GUEST_MARKER) != NULL;
 }
 
 weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
@@ -110,10 +138,13 @@ weft_status backend_resolve(const char *name, struct io_ip *out, struct weft_err
     return linux_resolve(name, out, error);
 }
 
-weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,
-                              struct weft_error *error)
+weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *clock,
+                              uint64_t seed, int *out_code, struct weft_error *error)
 {
-    const struct rxe_guest_options options = {.time_limit_s = time_limit_s};
+    const struct rxe_guest_options options = {.time_limit_s = time_limit_s,
+                                              .is_virtual = is_virtual(clock),
+                                              .seed = seed,
+                                              .is_any_program = true};
 
     return rxe_guest_run(&options, argv, out_code, error);
 }

@@ -17,10 +17,14 @@ struct backend {
     const struct world_ops *ops;
     /* WEFT_OK, or why not; NULL: it has all that a world can be. */
     weft_status (*can_express)(const struct world_spec *spec, struct weft_error *error);
+    const char
+        *clocks; /* "virtual", "real" or "virtual real": whose time can go by in it */
 };
 
 /* The `index`th, or NULL past the last. */
 const struct backend *backend_at(unsigned index);
+/* The backend of that name, or NULL. */
+const struct backend *backend_named(const char *name);
 /* The operations of `name`; NULL if there is no such backend. */
 const struct world_ops *backend_find(const char *name);
 /* Whether `backend` has everything that a world like `spec` needs; says nothing
@@ -31,8 +35,12 @@ weft_status backend_create(const struct world_ops *ops, const struct world_spec 
                            struct world **out, struct weft_error *error);
 
 /* Runs this process's whole command line where backend `name` can work, if that is not
- * here, and tells its exit code; false: go on. */
-bool backend_runs_elsewhere(const char *name, int *out_code);
+ * here, and sets its exit code; false: go on. `clock` is "virtual", or "real", or NULL for
+ * real; all chance comes from `seed` where time is virtual. */
+bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,
+                            int *out_code);
+/* Returns true in a guest, whose chance is its launcher's. */
+bool backend_is_in_guest(void);
 /* A world of one host, this process, on the RDMA devices it has. */
 weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
                                uint32_t process, struct world **out,
@@ -52,9 +60,9 @@ weft_status backend_pmix_join(bool asks, struct pmix_job *out, struct weft_error
 /* The first address of a host's name. WEFT_ERR_INPUT: it has none. */
 weft_status backend_resolve(const char *name, struct io_ip *out,
                             struct weft_error *error);
-/* `argv` in a guest with soft-RoCE; time_limit_s 0: the default. */
-weft_status backend_guest_run(char *const *argv, int time_limit_s, int *out_code,
-                              struct weft_error *error);
+/* `argv` in a guest with soft-RoCE; time_limit_s 0: the default; `clock` NULL: "real". */
+weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *clock,
+                              uint64_t seed, int *out_code, struct weft_error *error);
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void backend_guest_init(void);
 /* What is inside this machine, or inside another whose /sys and /proc were copied to `root` (NULL:

@@ -6,11 +6,14 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,7 +31,11 @@
 #define MEMORY_MIN_MIB 1024
 #define MEMORY_MAX_MIB 4096 /* holds 256 MiB over three hosts */
 #define LOOK_MS 50
-#define GOODBYE_S 5 /* from the result to the kernel's end */
+#define LOOK_INSIDE_NS 200000000LL
+#define LOOK_INSIDE_MAX_NS (256 * LOOK_INSIDE_NS)
+#define GOODBYE_S 5                            /* from the result to the kernel's end */
+#define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
+#define VIRTUAL_JITTER_NS "100"                /* a call costs 1 to 1.1 us */
 
 extern char **environ;
 
@@ -84,10 +91,97 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes, struct weft_error *error
     return WEFT_OK;
 }
 
+/* Not one that stands for another machine: QEMU has threads that work at the same time. */
+static bool is_user_mode_linux(const char *kernel)
+{
+    char start[SELFMAG] = "";
+    int fd = open(kernel, O_RDONLY | O_CLOEXEC);
+    bool is = fd >= 0 && read(fd, start, SELFMAG) == SELFMAG &&
+              memcmp(start, ELFMAG, SELFMAG) == 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is;
+}
+
+static bool keeps_virtual_time(const char *kernel)
+{
+    static const char parameter[] = "um_seed="; /* which our patches add */
+    struct stat status;
+    int fd = is_user_mode_linux(kernel) ? open(kernel, O_RDONLY | O_CLOEXEC) : -1;
+    void *bytes = MAP_FAILED;
+    bool is = false;
+
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size > 0) {
+        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (bytes != MAP_FAILED) {
+        is = memmem(bytes, (size_t)status.st_size, parameter, strlen(parameter)) != NULL;
+        munmap(bytes, (size_t)status.st_size);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is;
+}
+
+/* Returns true if this machine lets the guest's kernel answer rdtsc: some hypervisors do not. */
+static bool traps_time_stamps(void)
+{
+#ifdef __x86_64__
+    int wait_status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGSEGV, SIG_DFL);
+        prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+        (void)__builtin_ia32_rdtsc();
+        _exit(0);
+    }
+    return child > 0 && waitpid(child, &wait_status, 0) == child &&
+           WIFSIGNALED(wait_status);
+#else
+    return false;
+#endif
+}
+
 /* ---- starting ---- */
 
-static bool write_commands(const char *scratch, char *const *argv)
+/* What decides how a guest runs, all defaults resolved. */
+struct plan {
+    const char *scratch, *kernel;
+    int memory_mib;
+    int time_limit_s;
+    bool is_virtual;
+    uint64_t seed;
+};
+
+/* Whether a variable may go where time is virtual: not what differs from shell to shell. */
+static bool may_enter(const char *variable)
 {
+    static const char *const prefixes[] = {"PATH=",       "HOME=", "LD_LIBRARY_PATH=",
+                                           "LD_PRELOAD=", "LANG=", "LC_",
+                                           "TZ=",         "WEFT_", "MESH_",
+                                           "NCCL_",       "CK_",   "ASAN_",
+                                           "UBSAN_",      "LSAN_", "TSAN_",
+                                           "PYTHON",      "UCX_",  "OMPI_",
+                                           "RDMAV_",      "MLX5_"};
+
+    for (size_t i = 0; i < WEFT_LENGTH(prefixes); i++) {
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool write_commands(const struct plan *plan, char *const *argv)
+{
+    const char *scratch = plan->scratch;
     struct weft_text text = {NULL, 0, 0};
     char cwd[4096];
     bool ok;
@@ -98,9 +192,12 @@ static bool write_commands(const char *scratch, char *const *argv)
     ok = scratch_write(scratch, "argv", text.bytes, text.n);
     text.n = 0;
     for (size_t i = 0; environ[i] != NULL; i++) {
-        weft_text_add_bytes(&text, environ[i], strlen(environ[i]) + 1);
+        if (!plan->is_virtual || may_enter(environ[i])) {
+            weft_text_add_bytes(&text, environ[i], strlen(environ[i]) + 1);
+        }
     }
-    weft_text_add_bytes(&text, RXE_GUEST_MARKER "=1", sizeof(RXE_GUEST_MARKER "=1"));
+    weft_text_add(&text, RXE_GUEST_MARKER "=%s", plan->is_virtual ? "virtual" : "1");
+    weft_text_add_bytes(&text, "", 1);
     ok = scratch_write(scratch, "environ", text.bytes, text.n) && ok;
     weft_text_fini(&text);
     return getcwd(cwd, sizeof(cwd)) != NULL &&
@@ -123,29 +220,63 @@ static bool link_init(const char *scratch)
     return symlink(program, path) == 0;
 }
 
-static _Noreturn void become_kernel(const char *kernel, const char *scratch,
-                                    int memory_mib, pid_t parent)
+/* The words of a kernel's command line, and room for them. */
+struct command {
+    const char *words[24]; /* ended by NULL */
+    size_t n;
+    char text[8][SCRATCH_PATH_BYTES + 40];
+    size_t n_texts;
+};
+
+static void add_word(struct command *command, const char *word)
 {
-    char memory[32];
-    char init[SCRATCH_PATH_BYTES + 8];
-    char directory[SCRATCH_PATH_BYTES + 16];
-    char variable[SCRATCH_PATH_BYTES + 32];
+    weft_check(command->n + 1 < WEFT_LENGTH(command->words));
+    command->words[command->n++] = word;
+}
+
+/* Room for one more word. */
+static char *add_text(struct command *command)
+{
+    weft_check(command->n_texts < WEFT_LENGTH(command->text));
+    add_word(command, command->text[command->n_texts]);
+    return command->text[command->n_texts++];
+}
+
+#define ADD_FORMATTED(command, ...)                                                      \
+    weft_format(add_text(command), sizeof((command)->text[0]), __VA_ARGS__)
+
+/* Where time is virtual the guest sees no name of its folder, which is never the same: the kernel
+ * works in it, and its first process finds it by /proc/self/cwd, as hostfs shows the host's /proc.
+ * The folder in the first word is for rxe_guest_cleanup. */
+static void make_command(const struct plan *plan, struct command *command)
+{
+    static const char *const fixed[] = {
+        "umid=guest",     "rootfstype=hostfs", "rootflags=/", "rw",      "con=null",
+        "con0=null,fd:1", "seccomp=auto",      "quiet",       "panic=-1"};
+    const char *folder = plan->is_virtual ? "/proc/self/cwd" : plan->scratch;
+
+    ADD_FORMATTED(command, "%s/linux", plan->scratch);
+    ADD_FORMATTED(command, "mem=%dM", plan->memory_mib);
+    ADD_FORMATTED(command, "uml_dir=%s%s", plan->is_virtual ? "" : plan->scratch,
+                  plan->is_virtual ? "uml" : "/uml");
+    for (size_t i = 0; i < WEFT_LENGTH(fixed); i++) {
+        add_word(command, fixed[i]);
+    }
+    if (plan->is_virtual) {
+        add_word(command, "time-travel=inf-cpu");
+        add_word(command, "time-travel-start=" VIRTUAL_START_NS);
+        ADD_FORMATTED(command, "um_seed=%llu", (unsigned long long)plan->seed);
+        add_word(command, "um_jitter=" VIRTUAL_JITTER_NS);
+    }
+    ADD_FORMATTED(command, "init=%s/init", folder);
+    /* Kernels give what they do not know to init. */
+    ADD_FORMATTED(command, "%s=%s", RXE_GUEST_SCRATCH, folder);
+}
+
+static _Noreturn void become_kernel(const struct plan *plan, pid_t parent)
+{
+    struct command command = {.n = 0};
     char console[SCRATCH_PATH_BYTES];
-    char *const argv[] = {(char *)(uintptr_t) "linux",
-                          memory,
-                          directory,
-                          (char *)(uintptr_t) "umid=guest",
-                          (char *)(uintptr_t) "rootfstype=hostfs",
-                          (char *)(uintptr_t) "rootflags=/",
-                          (char *)(uintptr_t) "rw",
-                          (char *)(uintptr_t) "con=null",
-                          (char *)(uintptr_t) "con0=null,fd:1",
-                          (char *)(uintptr_t) "seccomp=auto",
-                          (char *)(uintptr_t) "quiet",
-                          (char *)(uintptr_t) "panic=-1",
-                          init,
-                          variable, /* kernels give what they do not know to init */
-                          NULL};
     /* TMPDIR would take the guest's memory to a disk; without HOME it cannot start. */
     char *const environment[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin",
                                  (char *)(uintptr_t) "HOME=/",
@@ -155,19 +286,16 @@ static _Noreturn void become_kernel(const char *kernel, const char *scratch,
 
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    scratch_path(scratch, "console", console);
+    scratch_path(plan->scratch, "console", console);
     log = open(console, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (getppid() != parent || null < 0 || log < 0 || dup2(null, 0) < 0 ||
-        dup2(log, 1) < 0 || dup2(log, 2) < 0) {
+        dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
+        (plan->is_virtual && chdir(plan->scratch) != 0)) {
         _exit(127);
     }
-    weft_format(memory, sizeof(memory), "mem=%dM", memory_mib);
-    scratch_path(scratch, "init", console);
-    weft_format(init, sizeof(init), "init=%s", console);
-    weft_format(variable, sizeof(variable), "%s=%s", RXE_GUEST_SCRATCH, scratch);
-    weft_format(directory, sizeof(directory), "uml_dir=%s/uml", scratch);
-    execve(kernel, argv, environment);
-    dprintf(2, "%s: %s\n", kernel, strerror(errno));
+    make_command(plan, &command);
+    execve(plan->kernel, (char *const *)(uintptr_t)command.words, environment);
+    dprintf(2, "%s: %s\n", plan->kernel, strerror(errno));
     _exit(127);
 }
 
@@ -179,8 +307,40 @@ struct watched {
     int pid_fd;
     struct lab_signals *signals; /* Not owned */
     struct rxe_cpu cpu;
-    off_t seen[2]; /* of out and err */
+    bool is_pinned;      /* whatever else the machine does */
+    off_t seen[2];       /* of out and err */
+    size_t console_seen; /* whole lines */
 };
+
+/* A process stands in the way of virtual time, as the kernel says in a line of its console. */
+static void report_busy(const char *line, size_t n)
+{
+    static const char mark[] = "time-travel: busy: ";
+    const char *what = memmem(line, n, mark, strlen(mark));
+
+    if (what == NULL) {
+        return;
+    }
+    n -= line[n - 1] == '\r';
+    what += strlen(mark);
+    fprintf(stderr,
+            "weft: guest: busy: %.*s (addr2line -fe FILE OFFSET names the place; a call, "
+            "sched_yield() or a look at the clock in that loop lets time pass)\n",
+            (int)(n - (size_t)(what - line)), what);
+}
+
+static void look_at_console(struct watched *w)
+{
+    size_t n;
+    char *text = scratch_read(w->scratch, "console", &n), *end;
+
+    while (text != NULL && w->console_seen < n &&
+           (end = memchr(text + w->console_seen, '\n', n - w->console_seen)) != NULL) {
+        report_busy(text + w->console_seen, (size_t)(end - text) - w->console_seen);
+        w->console_seen = (size_t)(end - text) + 1;
+    }
+    free(text);
+}
 
 /* What the guest wrote since the last look goes to our own stdout and stderr. */
 static void pass_on(struct watched *w)
@@ -221,6 +381,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
 
         poll(fds, 2, LOOK_MS);
         pass_on(w);
+        look_at_console(w);
         if ((fds[0].revents & POLLIN) != 0) {
             return WEFT_OK;
         }
@@ -228,7 +389,9 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
             return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
-        rxe_cpu_look(&w->cpu, (weft_ns)now.tv_sec * 1000000000 + now.tv_nsec);
+        if (!w->is_pinned) {
+            rxe_cpu_look(&w->cpu, (weft_ns)now.tv_sec * 1000000000 + now.tv_nsec);
+        }
         told_s = told_s == 0 && scratch_has(w->scratch, "exit") ? now.tv_sec : told_s;
         if (told_s != 0 && now.tv_sec - told_s >= GOODBYE_S) {
             return WEFT_OK;
@@ -260,25 +423,10 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
                      "the guest ended without a result");
 }
 
-/* Not one that stands for another machine: QEMU has threads that work at the same time. */
-static bool is_user_mode_linux(const char *kernel)
+static weft_status supervise(const struct plan *plan, struct lab_signals *signals,
+                             int *out_code, struct weft_error *error)
 {
-    char start[SELFMAG] = "";
-    int fd = open(kernel, O_RDONLY | O_CLOEXEC);
-    bool is = fd >= 0 && read(fd, start, SELFMAG) == SELFMAG &&
-              memcmp(start, ELFMAG, SELFMAG) == 0;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return is;
-}
-
-static weft_status supervise(const char *kernel, const char *scratch, int memory_mib,
-                             int time_limit_s, struct lab_signals *signals, int *out_code,
-                             struct weft_error *error)
-{
-    struct watched w = {.scratch = scratch, .signals = signals};
+    struct watched w = {.scratch = plan->scratch, .signals = signals};
     weft_status status;
     pid_t parent = getpid();
     char text[16];
@@ -286,14 +434,18 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
     w.pid = fork();
     if (w.pid == 0) {
         sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
-        become_kernel(kernel, scratch, memory_mib, parent);
+        become_kernel(plan, parent);
     }
-    rxe_cpu_begin(&w.cpu, is_user_mode_linux(kernel) ? w.pid : 0, "weft-guest");
+    rxe_cpu_begin(&w.cpu, is_user_mode_linux(plan->kernel) ? w.pid : 0, "weft-guest");
+    w.is_pinned = plan->is_virtual;
+    if (w.is_pinned && w.cpu.pid > 0) {
+        (void)rxe_cpu_keep(&w.cpu, sched_getcpu()); /* else others are kept everywhere */
+    }
     weft_format(text, sizeof(text), "%d\n", (int)w.pid);
-    scratch_write(scratch, "pid", text, strlen(text));
+    scratch_write(plan->scratch, "pid", text, strlen(text));
     w.pid_fd = w.pid > 0 ? (int)syscall(SYS_pidfd_open, w.pid, 0) : -1;
     status = w.pid_fd < 0 ? weft_fail_errno(error, errno, "guest", "cannot start")
-                          : watch(&w, time_limit_s, error);
+                          : watch(&w, plan->time_limit_s, error);
     if (w.pid > 0) {
         kill(-w.pid, SIGKILL); /* its helpers, or all of it */
         kill(w.pid, SIGKILL);
@@ -302,21 +454,20 @@ static weft_status supervise(const char *kernel, const char *scratch, int memory
     rxe_cpu_end(&w.cpu);
     pass_on(&w);
     if (status == WEFT_OK) {
-        status = read_exit(scratch, out_code, error);
+        status = read_exit(plan->scratch, out_code, error);
     }
     close(w.pid_fd);
     return status;
 }
 
-static weft_status run_in(const char *scratch, const char *kernel, int memory_mib,
-                          int time_limit_s, char *const *argv,
+static weft_status run_in(const struct plan *plan, char *const *argv,
                           struct lab_signals *signals, int *out_code,
                           struct weft_error *error)
 {
-    if (!write_commands(scratch, argv) || !link_init(scratch)) {
-        return weft_fail_errno(error, errno, "guest", "cannot write %s", scratch);
+    if (!write_commands(plan, argv) || !link_init(plan->scratch)) {
+        return weft_fail_errno(error, errno, "guest", "cannot write %s", plan->scratch);
     }
-    return supervise(kernel, scratch, memory_mib, time_limit_s, signals, out_code, error);
+    return supervise(plan, signals, out_code, error);
 }
 
 /* Taken as touched, so that more than is needed costs little; half of what the machine has. */
@@ -329,32 +480,59 @@ static int default_memory_mib(void)
                                    : (int)half;
 }
 
+/* Of what was asked for; the scratch folder is the caller's. */
+static weft_status make_plan(const struct rxe_guest_options *options, const char *kernel,
+                             struct plan *plan, struct weft_error *error)
+{
+    const char *memory = getenv("WEFT_GUEST_MEMORY");
+    *plan = (struct plan){
+        .kernel = kernel,
+        .memory_mib = options->memory_mib != 0 ? options->memory_mib
+                      : memory != NULL         ? scratch_number(memory)
+                                               : default_memory_mib(),
+        .time_limit_s = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S,
+        .is_virtual = options->is_virtual,
+        .seed = options->seed};
+    if (options->is_virtual && !keeps_virtual_time(kernel)) {
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+                         "this guest's kernel keeps real time only: make rxe-guest, or "
+                         "--clock real: %.200s",
+                         kernel);
+    }
+    if (plan->memory_mib < 96) {
+        return weft_fail(error, WEFT_ERR_INPUT, "guest",
+                         "a guest needs at least 96 MiB, not %d", plan->memory_mib);
+    }
+    return WEFT_OK;
+}
+
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error)
 {
-    const char *memory = getenv("WEFT_GUEST_MEMORY");
-    int memory_mib = options->memory_mib != 0 ? options->memory_mib
-                     : memory != NULL         ? scratch_number(memory)
-                                              : default_memory_mib();
-    int limit = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S;
     char kernel[4096];
     char scratch[SCRATCH_PATH_BYTES];
     int lock;
     struct lab_signals signals;
+    struct plan plan;
     weft_status status = rxe_guest_kernel(kernel, sizeof(kernel), error);
 
+    if (status == WEFT_OK) {
+        status = make_plan(options, kernel, &plan, error);
+    }
     if (status != WEFT_OK) {
         return status;
     }
-    if (memory_mib < 96) {
-        return weft_fail(error, WEFT_ERR_INPUT, "guest",
-                         "a guest needs at least 96 MiB, not %d", memory_mib);
+    if (plan.is_virtual && options->is_any_program && !traps_time_stamps()) {
+        fprintf(stderr,
+                "weft: guest: this machine lets programs read its own time stamp "
+                "counter: the figures of those that measure by it (perftest, UCX, "
+                "MPI) are not the guest's, and differ from run to run\n");
     }
     lab_signals_catch(&signals); /* before there is a folder that could be left */
     rxe_guest_cleanup(NULL);
     if (scratch_make(scratch, &lock)) {
-        status =
-            run_in(scratch, kernel, memory_mib, limit, argv, &signals, out_code, error);
+        plan.scratch = scratch;
+        status = run_in(&plan, argv, &signals, out_code, error);
         scratch_remove(scratch);
         close(lock);
     } else {
@@ -378,35 +556,57 @@ static char **split(char *bytes, size_t n)
     return words;
 }
 
-bool rxe_guest_instead(int *out_code)
+/* Returns true if the command is to run in a guest; *error says why it cannot run as it was asked
+ * for. */
+static bool belongs_elsewhere(const struct rxe_guest_options *options,
+                              bool is_possible_here, struct weft_error *error)
 {
-    struct rxe_guest_options options = {0};
-    struct weft_error error = {0};
-    enum lab_layout layout;
-    char text[512];
-    char **argv;
-    char *bytes;
-    size_t n;
+    const char *marker = getenv(RXE_GUEST_MARKER);
 
-    if (getenv(RXE_GUEST_MARKER) != NULL || rxe_probe(&layout, &error) == WEFT_OK) {
-        return false;
+    if (marker != NULL && options->is_virtual && strcmp(marker, "virtual") != 0) {
+        (void)weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+                        "this guest keeps real time, and a guest has none of its own: "
+                        "weft guest --clock virtual");
     }
-    weft_error_clear(&error);
-    bytes = scratch_read("/proc/self", "cmdline", &n);
+    return marker == NULL && (options->is_virtual || !is_possible_here);
+}
+
+/* Runs this process's own command line in a guest. */
+static weft_status run_again(const struct rxe_guest_options *options, int *out_code,
+                             struct weft_error *error)
+{
+    size_t n;
+    char *bytes = scratch_read("/proc/self", "cmdline", &n);
+    char **argv;
+    weft_status status;
+
     if (bytes == NULL) {
-        return false;
+        return weft_fail_errno(error, errno, "guest", "cannot read /proc/self/cmdline");
     }
     argv = split(bytes, n);
     /* argv[0] is a name; the file is what matters. */
     argv[0] = realpath("/proc/self/exe", NULL);
-    if (rxe_guest_run(&options, argv, out_code, &error) != WEFT_OK) {
-        weft_error_format(&error, text, sizeof(text));
-        fprintf(stderr, "weft: %s\n", text);
-        *out_code = error.status == WEFT_ERR_TIMEOUT ? 124 : 3;
-    }
+    status = rxe_guest_run(options, argv, out_code, error);
     free(argv[0]);
     free(argv);
     free(bytes);
+    return status;
+}
+
+bool rxe_guest_instead(const struct rxe_guest_options *options, bool is_possible_here,
+                       int *out_code)
+{
+    struct weft_error error = {0};
+    char text[512];
+    bool is_elsewhere = belongs_elsewhere(options, is_possible_here, &error);
+
+    if (error.status == WEFT_OK &&
+        (!is_elsewhere || run_again(options, out_code, &error) == WEFT_OK)) {
+        return is_elsewhere;
+    }
+    weft_error_format(&error, text, sizeof(text));
+    fprintf(stderr, "weft: %s\n", text);
+    *out_code = error.status == WEFT_ERR_TIMEOUT ? 124 : 3;
     return true;
 }
 
@@ -420,10 +620,32 @@ static char **read_words(const char *scratch, const char *name)
     return bytes == NULL ? NULL : split(bytes, n); /* kept until the end of the guest */
 }
 
-static _Noreturn void become_command(const char *scratch, const int fds[2])
+/* Waits for the next whole second. What happened until here took as long as names of this machine
+ * have parts; the command does not begin at the end of that. */
+static void await_second(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now.tv_sec += 1;
+    now.tv_nsec = 0;
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL);
+}
+
+static bool has_virtual_time(char *const *variables)
+{
+    bool is = false;
+
+    for (size_t i = 0; variables != NULL && variables[i] != NULL; i++) {
+        is = is || strcmp(variables[i], RXE_GUEST_MARKER "=virtual") == 0;
+    }
+    return is;
+}
+
+static _Noreturn void become_command(const char *scratch, char **variables,
+                                     const int fds[2])
 {
     char **argv = read_words(scratch, "argv");
-    char **variables = read_words(scratch, "environ");
     char **cwd = read_words(scratch, "cwd");
     int null = open("/dev/null", O_RDONLY);
 
@@ -432,24 +654,46 @@ static _Noreturn void become_command(const char *scratch, const int fds[2])
         dprintf(fds[1], "weft: guest: cannot start the command: %s\n", strerror(errno));
         _exit(127);
     }
+    if (has_virtual_time(variables)) {
+        await_second();
+    }
     environ = variables;
     execvp(argv[0], argv);
     fprintf(stderr, "weft: guest: %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-/* Waits for the command, and as first process for everybody else's orphans, while what
- * was written so far goes out to the host. */
-static int wait_for(pid_t child, const int fds[2])
+/* Sends what was written so far to the host. Returns how much that is in all. */
+static off_t send_out(const int fds[2])
 {
+    off_t n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        struct stat status;
+
+        fsync(fds[i]);
+        n += fstat(fds[i], &status) == 0 ? status.st_size : 0;
+    }
+    return n;
+}
+
+/* Waits for the command, and as first process for everybody else's orphans, while what
+ * was written so far goes out to the host. Where time is virtual a look costs more than the wait
+ * for it, so looks become rare while nothing is written. */
+static int wait_for(pid_t child, const int fds[2], bool is_virtual)
+{
+    weft_ns patience_ns = LOOK_INSIDE_NS;
+    off_t n_sent = 0;
     sigset_t mask;
     int wait_status = 0;
 
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     for (;;) {
-        struct timespec patience = {.tv_nsec = 200 * 1000 * 1000};
+        const struct timespec patience = {.tv_sec = patience_ns / 1000000000,
+                                          .tv_nsec = patience_ns % 1000000000};
         pid_t pid = waitpid(-1, &wait_status, WNOHANG);
+        off_t n;
 
         if (pid == child) {
             return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status)
@@ -460,8 +704,11 @@ static int wait_for(pid_t child, const int fds[2])
         }
         if (pid <= 0) {
             sigtimedwait(&mask, NULL, &patience);
-            fsync(fds[0]);
-            fsync(fds[1]);
+            n = send_out(fds);
+            patience_ns = !is_virtual || n > n_sent          ? LOOK_INSIDE_NS
+                          : patience_ns < LOOK_INSIDE_MAX_NS ? 2 * patience_ns
+                                                             : patience_ns;
+            n_sent = n;
         }
     }
 }
@@ -469,6 +716,7 @@ static int wait_for(pid_t child, const int fds[2])
 static _Noreturn void be_first(const char *scratch)
 {
     char path[2][SCRATCH_PATH_BYTES];
+    char **variables = read_words(scratch, "environ");
     char text[16];
     sigset_t mask;
     int fds[2];
@@ -486,9 +734,10 @@ static _Noreturn void be_first(const char *scratch)
     child = fork();
     if (child == 0) {
         sigprocmask(SIG_UNBLOCK, &mask, NULL);
-        become_command(scratch, fds);
+        become_command(scratch, variables, fds);
     }
-    weft_format(text, sizeof(text), "%d\n", child > 0 ? wait_for(child, fds) : 127);
+    weft_format(text, sizeof(text), "%d\n",
+                child > 0 ? wait_for(child, fds, has_virtual_time(variables)) : 127);
     scratch_write(scratch, "exit", text, strlen(text));
     guest_power_off();
 }
@@ -497,7 +746,8 @@ void rxe_guest_init(void)
 {
     const char *scratch = getenv(RXE_GUEST_SCRATCH);
 
-    if (getpid() == 1 && scratch != NULL) {
-        be_first(scratch);
+    /* It may be a name that is hidden by what is mounted next. */
+    if (getpid() == 1 && scratch != NULL && chdir(scratch) == 0) {
+        be_first(".");
     }
 }

@@ -9,18 +9,23 @@
 #define WEFT_BACKENDS_RXE_GUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/log.h"
 
 /* The variable that tells a guest's first process its folder. */
 #define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
-/* Set in the environment of everything that runs inside a guest. */
+/* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
 #define RXE_GUEST_MARKER "WEFT_IN_GUEST"
 
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */
     int memory_mib;   /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
+    bool is_virtual;  /* idle time takes none, computing is free, chance comes from `seed`
+                          * (docs/virtual-time.md); else time is this machine's */
+    uint64_t seed;
+    bool is_any_program; /* the command may read the time stamp counter */
 };
 
 /* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/
@@ -34,9 +39,10 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes,
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error) WEFT_MUST_CHECK;
 
-/* Runs this whole process's command line in a guest if this kernel or user cannot have
- * RoCE devices and a guest is there; false: go on here. */
-bool rxe_guest_instead(int *out_code);
+/* Runs this whole process's command line in a guest. False: go on here, which is so inside a guest,
+ * and, unless time is to be virtual, where `is_possible_here`. */
+bool rxe_guest_instead(const struct rxe_guest_options *options, bool is_possible_here,
+                       int *out_code);
 
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void rxe_guest_init(void);

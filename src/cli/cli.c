@@ -309,6 +309,9 @@ static void add_replay(const struct cli_options *options, const char *path,
     if (seed != NULL) {
         weft_text_add(out, " --seed %llu", (unsigned long long)*seed);
     }
+    if (options->clock != NULL) {
+        weft_text_add(out, " --clock %s", options->clock);
+    }
     if (options->policy != NULL) {
         weft_text_add(out, " --policy %s", options->policy);
     }

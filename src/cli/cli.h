@@ -47,6 +47,7 @@ struct cli_options {
     bool events_packet;
     bool no_trains;
     const char *backend; /* "sim"; of plugin-check NULL */
+    const char *clock;   /* "virtual", "real" or NULL */
     const char *policy;
     bool has_seed;
     uint64_t seed;

@@ -333,8 +333,9 @@ int cli_guest(struct cli_options *options)
         return CLI_USAGE;
     }
     weft_error_clear(&error);
-    if (backend_guest_run(options->operands, options->time_limit_s, &code, &error) !=
-        WEFT_OK) {
+    if (backend_guest_run(options->operands, options->time_limit_s, options->clock,
+                          options->has_seed ? options->seed : 1, &code,
+                          &error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft guest: %s\n", text);
         return error.status == WEFT_ERR_TIMEOUT ? CLI_TIMEOUT : CLI_ENVIRONMENT;

@@ -494,6 +494,47 @@ static void session_fini(struct session *session)
     }
 }
 
+/* Returns the seed that the file has; 0 for a file that cannot be loaded, as its run will say. */
+static uint64_t seed_of_file(const struct cli_options *options, const char *path)
+{
+    struct scenario_diagnostics diagnostics;
+    struct weft_text text = {NULL, 0, 0};
+    struct scenario *scenario = NULL;
+    uint64_t seed = 0;
+
+    if (scenario_load_file(path, options->sets, options->n_sets, &text, &scenario,
+                           &diagnostics) == WEFT_OK) {
+        seed = scenario->seed;
+    }
+    scenario_free(scenario);
+    weft_text_fini(&text);
+    return seed;
+}
+
+/* Returns true if all of this ran elsewhere, or cannot run as it was asked for; *code is its exit
+ * code. */
+static bool runs_elsewhere(const struct session *session, int *code)
+{
+    const struct cli_options *options = session->options;
+    const struct backend *backend = backend_named(options->backend);
+    uint64_t seed = options->seed;
+
+    if (options->clock != NULL && strstr(backend->clocks, options->clock) == NULL) {
+        fprintf(stderr,
+                "weft run: --clock %s: backend %s keeps %s time only; rxe and soft have "
+                "both\n",
+                options->clock, options->backend, backend->clocks);
+        *code = CLI_USAGE;
+        return true;
+    }
+    /* A guest does not look: a run must not depend on how its seed was given. */
+    if (options->clock != NULL && strcmp(options->clock, "virtual") == 0 &&
+        !options->has_seed && !backend_is_in_guest()) {
+        seed = seed_of_file(options, options->operands[0]);
+    }
+    return backend_runs_elsewhere(options->backend, options->clock, seed, code);
+}
+
 int cli_run(struct cli_options *options)
 {
     struct session session = {.options = options};
@@ -506,7 +547,7 @@ int cli_run(struct cli_options *options)
     if (!find_backend(&session)) {
         return CLI_USAGE;
     }
-    if (backend_runs_elsewhere(options->backend, &code)) {
+    if (runs_elsewhere(&session, &code)) {
         return code;
     }
     if (options->pcap != NULL && options->n_operands > 1) {

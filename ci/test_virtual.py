@@ -1,0 +1,156 @@
+"""Runs on the kernel's soft-RoCE where time and chance are ours: the same bytes, every time."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = ROOT / os.environ.get("WEFT_BUILD", "build") / "weft"
+BUSY = "while True: pass"
+
+
+def has_guest():
+    if os.environ.get("WEFT_GUEST_KERNEL"):
+        return True
+    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
+                          check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(
+    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
+
+
+def weft(*args, cwd=ROOT, kernel=None):
+    env = {name: value for name, value in os.environ.items() if name != "WEFT_CLOCK"}
+    if kernel is not None:
+        env["WEFT_GUEST_KERNEL"] = str(kernel)
+    return subprocess.run([WEFT, *args], cwd=cwd, env=env, timeout=400, capture_output=True,
+                          text=True, check=False)
+
+
+def outputs(folder, scenario, *args, backend="rxe", cwd=None):
+    """SHA-256 of everything that a run writes for programs."""
+    names = ("json", "events", "pcap")
+    done = weft("run", "--backend", backend, "--clock", "virtual", *args, f"--json={folder}/json",
+                "--events", folder / "events", "--pcap", folder / "pcap",
+                ROOT / "scenarios" / scenario, cwd=cwd or folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+def folders(tmp_path, n):
+    made = [tmp_path / f"{i}" for i in range(n)]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+@pytest.mark.parametrize("scenario,job", [
+    ("basic/pair.yaml", "{all_reduce: {bytes: 1MiB}}"),
+    ("basic/ipv6.yaml", "{all_reduce: {bytes: 64KiB}}"),
+    ("partial/line-3-relay.yaml", "{all_to_all: {bytes: 64KiB}}"),
+    ("partial/ring-4.yaml", "{all_reduce: {bytes: 256KiB}}"),
+    ("faults/twin-flap.yaml", "{all_reduce: {bytes: 1MiB}}")])
+def test_a_run_is_the_same_to_the_byte(tmp_path, scenario, job, backend):
+    """Idle, and beside two busy loops from another directory."""
+    first, second = folders(tmp_path, 2)
+    smaller = ("--set", f"jobs=[{job}]", "--set", "expect={data: exact}")
+    idle = outputs(first, scenario, *smaller, backend=backend)
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    try:
+        assert outputs(second, scenario, *smaller, backend=backend, cwd=ROOT / "docs") == idle
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def test_a_seed_decides(tmp_path):
+    first, second, third = folders(tmp_path, 3)
+    one = outputs(first, "basic/pair.yaml", "--seed", "1")
+    two = outputs(second, "basic/pair.yaml", "--seed", "2")
+    assert all(one[name] != two[name] for name in one)
+    assert outputs(third, "basic/pair.yaml", "--seed", "1") == one
+
+
+def test_the_replay_line_names_the_seed_of_the_file(tmp_path):
+    """Without --seed the guest's chance is that of the scenario's seed, as the line says."""
+    first, second = folders(tmp_path, 2)
+    said = outputs(first, "basic/pair.yaml")
+    seed = json.loads((first / "json").read_text())["seed"]
+    assert outputs(second, "basic/pair.yaml", "--seed", seed)["events"] == said["events"]
+
+
+def test_waiting_takes_no_time_in_a_guest():
+    done = weft("guest", "--clock", "virtual", "--time-limit", "120", "--",
+                "sh", "-c", "date -u +%s; sleep 86400; date -u +%s")
+    begin, end = map(int, done.stdout.split())
+    assert 1767225600 < begin < 1767225700 and end - begin == 86400
+
+
+def test_chance_in_a_guest_comes_from_its_seed():
+    ask = ("guest", "--clock", "virtual", "--")
+    command = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id; head -c 32 /dev/urandom | od -An -tx1; "
+               "cat /proc/self/maps; cat /proc/cmdline /proc/cpuinfo; env")
+    one = weft(*ask, *command)
+    assert one.returncode == 0 and one.stdout.count("\n") > 20
+    assert weft(*ask, *command).stdout == one.stdout
+    assert weft("guest", "--seed", "2", *ask[1:], *command).stdout != one.stdout
+
+
+@pytest.fixture(scope="module", name="loops")
+def fixture_loops(tmp_path_factory):
+    program = tmp_path_factory.mktemp("loops") / "loops"
+    subprocess.run(["cc", "-O1", "-o", program, ROOT / "ci" / "guest" / "loops.c", "-lpthread"],
+                   check=True)
+    return program
+
+
+@pytest.mark.parametrize("kind,least,most", [
+    ("thread", 1000, 1200), ("process", 2000, 2200), ("lock", 3000, 3200),
+    ("turns", 0, 100), ("memory", 0, 10), ("float", 0, 10), ("clock", 5000, 7000)])
+def test_a_loop_without_calls_ends(loops, kind, least, most):
+    """In the guest's time: of what is waited for, and none where it computes."""
+    ask = ("guest", "--clock", "virtual", "--time-limit", "300", "--", loops, kind)
+    done = weft(*ask)
+    assert done.returncode == 0, done.stderr
+    assert least <= int(done.stdout) <= most
+    assert weft(*ask).stdout == done.stdout
+
+
+def test_a_process_that_keeps_the_clock_is_named(loops):
+    done = weft("guest", "--clock", "virtual", "--time-limit", "40", "--", loops, "ever")
+    assert done.returncode == 124
+    assert "weft: guest: busy: process " in done.stderr and f"{loops}+0x" in done.stderr
+    assert "spins, and nothing else happens" in done.stderr
+
+
+@pytest.mark.parametrize("args", [("--backend", "sim", "--clock", "real"),
+                                  ("--backend", "verbs", "--clock", "virtual")])
+def test_a_clock_that_a_backend_has_not_is_refused(args):
+    done = weft("run", *args, "scenarios/basic/pair.yaml")
+    assert done.returncode == 2
+    assert f"--clock {args[3]}: backend {args[1]} keeps" in done.stderr
+
+
+def test_a_kernel_without_virtual_time_is_named(tmp_path):
+    kernel = tmp_path / "kernel"
+    kernel.write_text("#!/bin/sh\nexit 1\n")
+    kernel.chmod(0o755)
+    done = weft("run", "--backend", "rxe", "--clock", "virtual", "scenarios/basic/pair.yaml",
+                kernel=kernel)
+    assert done.returncode == 3
+    assert "this guest's kernel keeps real time only: make rxe-guest, or --clock real" in done.stderr
+
+
+def test_a_guest_in_real_time_has_no_virtual_one():
+    done = weft("guest", "--clock", "real", "--", WEFT, "run", "--backend", "rxe", "--clock",
+                "virtual", ROOT / "scenarios/basic/pair.yaml")
+    assert done.returncode == 3
+    assert "weft guest --clock virtual" in done.stderr
