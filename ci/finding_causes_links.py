@@ -75,6 +75,19 @@ def link_survived_loss(rng):
     return mesh, {"link.lossy"}
 
 
+def link_survived_switch(rng):
+    """A switch with small queues, and no flow control, between three or four hosts."""
+    mesh = Mesh(rng, "nccl-2.25", profile=rng.choice(HARD_PROFILES), mtu=9000)
+    n = rng.randrange(3, 5)
+    mesh.host(n, env={"NCCL_IB_TIMEOUT": "14", "NCCL_IB_RETRY_CNT": "7"})
+    mesh.top["switches"] = {"sw": {"ports": n}}
+    subnet = mesh.subnet(24)
+    for i, host in enumerate(mesh.hosts):
+        mesh.cable(host, f"sw:{i}", subnet=subnet, queue="32KiB")
+    mesh.jobs = [mesh.job("16MiB", "all_to_all")]
+    return mesh, {"link.lossy"}
+
+
 def link_survived_damage(rng):
     mesh = one_cable(rng).long()
     mesh.fault(at=mesh.when(), on=rng.choice(mesh.links[0]["endpoints"]), kind="corrupt",

@@ -42,7 +42,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_LINK_LOSSY,
         .code = "link.lossy",
         .severity = DIAG_ERROR,
-        .cause = "frames are lost on the cable, in both directions",
+        .cause = "frames are lost on the cable or at the switch, in both directions",
         .remedy =
             "replace the cable, or turn on flow control (PFC or pause) where a switch "
             "is between: RoCE needs a lossless link",
@@ -53,7 +53,9 @@ static const struct diag_entry entries[] = {
             "ever under way. RoCE repeats everything from the first lost packet on, so "
             "that some per cent of loss take most of the bandwidth, and more ends with "
             "status 12. On a direct cable it is the cable; behind a switch without flow "
-            "control, its queues.",
+            "control, its queues. Where three or more ports share a subnet, what all of "
+            "them sent is compared with what all received, and the port is named where "
+            "most came out of sequence: frames to it were dropped.",
     },
     {
         .id = DIAG_LINK_CORRUPTING,

@@ -77,6 +77,101 @@ static void inspect_frames(const struct diag_input *input, const struct rail *ra
     diag_say(out, &finding);
 }
 
+/* ---- behind a switch ---- */
+
+/* Ports of one subnet, three or more, and what they counted together. */
+struct segment {
+    const struct diag_host *host; /* that of `port` */
+    const struct diag_port *port; /* at which most came out of sequence */
+    uint32_t n_ports;
+    int64_t sent, received, retransmits;
+    bool is_known; /* each counted all of this, and nothing else explains a loss */
+};
+
+static bool is_sound(const struct diag_host *host, const struct diag_port *port)
+{
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        if (host->uses[i].vanished_mtu != 0) {
+            return false;
+        }
+    }
+    return port->is_up == DIAG_YES && diag_carrier_losses(host, port->name) == 0 &&
+           is_none(port, DIAG_RX_OVERSIZE) && is_none(port, DIAG_ICRC_ERRORS) &&
+           port->counters[DIAG_TX_PACKETS] != IO_UNKNOWN &&
+           port->counters[DIAG_RX_PACKETS] != IO_UNKNOWN &&
+           port->counters[DIAG_RETRANSMITS] != IO_UNKNOWN &&
+           port->counters[DIAG_OUT_OF_SEQUENCE] != IO_UNKNOWN;
+}
+
+static void count_port(struct segment *segment, const struct diag_host *host,
+                       const struct diag_port *port)
+{
+    segment->n_ports++;
+    segment->is_known = segment->is_known && is_sound(host, port);
+    segment->sent += port->counters[DIAG_TX_PACKETS];
+    segment->received += port->counters[DIAG_RX_PACKETS];
+    segment->retransmits += port->counters[DIAG_RETRANSMITS];
+    if (segment->port == NULL || port->counters[DIAG_OUT_OF_SEQUENCE] >
+                                     segment->port->counters[DIAG_OUT_OF_SEQUENCE]) {
+        segment->host = host;
+        segment->port = port;
+    }
+}
+
+/* Adds up the ports that face `port`, and itself. Processes of one machine describe it once. */
+static struct segment segment_of(const struct diag_input *input,
+                                 const struct diag_host *host,
+                                 const struct diag_port *port)
+{
+    struct segment segment = {.is_known = true};
+
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *other = &input->hosts[h];
+
+        segment.is_known = segment.is_known && other->n_ports > 0;
+        for (uint32_t i = 0; strchr(other->name, '/') == NULL && i < other->n_ports;
+             i++) {
+            enum diag_known faces = diag_facing(port, &other->ports[i]);
+
+            if (faces == DIAG_UNKNOWN) {
+                segment.is_known = false;
+            } else if (&other->ports[i] == port ||
+                       (faces == DIAG_YES &&
+                        !diag_is_same_machine(host->name, other->name))) {
+                count_port(&segment, other, &other->ports[i]);
+            }
+        }
+    }
+    return segment;
+}
+
+/* Frames that one of three or more ports sent, and none received: a switch that is between them
+ * dropped them, at the queue of the port where most came out of sequence. */
+static void inspect_segment(const struct diag_input *input, const struct diag_host *host,
+                            const struct diag_port *port, struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(DIAG_LINK_LOSSY),
+                                   .severity = DIAG_WARNING,
+                                   .is_survived = true};
+    struct segment segment = segment_of(input, host, port);
+    int64_t lost = segment.sent - segment.received;
+
+    if (!segment.is_known || segment.n_ports < 3 || segment.retransmits <= 0 ||
+        lost <= UNDER_WAY * (int64_t)segment.n_ports) {
+        return;
+    }
+    diag_name_place(&finding, segment.host->name, segment.port->name, "");
+    diag_evidence_int(&finding, "survived", 1);
+    diag_evidence_int(&finding, "ports_in_subnet", segment.n_ports);
+    diag_evidence_int(&finding, "frames_lost", lost);
+    diag_evidence_int(&finding, "retransmits", segment.retransmits);
+    diag_evidence_int(&finding, "out_of_sequence",
+                      segment.port->counters[DIAG_OUT_OF_SEQUENCE]);
+    diag_say(out, &finding);
+}
+
+/* ---- cables ---- */
+
 static void inspect_damage(const struct diag_input *input, const struct rail *rail,
                            struct diag_findings *out)
 {
@@ -144,6 +239,9 @@ void diag_inspect_survived(const struct diag_input *input, struct diag_findings 
         const struct diag_host *host = &input->hosts[i];
 
         inspect_devices(host, out);
+        for (uint32_t k = 0; strchr(host->name, '/') == NULL && k < host->n_ports; k++) {
+            inspect_segment(input, host, &host->ports[k], out);
+        }
         for (uint32_t k = 0; k < host->n_uses; k++) {
             struct rail rail = {.host = host, .use = &host->uses[k]};
 

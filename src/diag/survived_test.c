@@ -305,6 +305,67 @@ START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
 }
 END_TEST
 
+/* Carpathia's port is in the subnet of the others, as behind a switch. */
+static struct diag_port *add_third(void)
+{
+    struct diag_host *third = &scene.input.hosts[scene.input.n_hosts++];
+
+    *third = (struct diag_host){
+        .name = "carpathia", .was_observed = true, .has_events = true, .has_uses = true};
+    third->ports = weft_calloc(1, sizeof(*third->ports));
+    third->n_ports = 1;
+    third->ports[0] = *p0;
+    scene_set_address(&third->ports[0], "192.168.101.3/24");
+    return &third->ports[0];
+}
+
+static void set_counters(struct diag_port *port, int64_t sent, int64_t received,
+                         int64_t out_of_sequence)
+{
+    port->counters[DIAG_TX_PACKETS] = sent;
+    port->counters[DIAG_RX_PACKETS] = received;
+    port->counters[DIAG_OUT_OF_SEQUENCE] = out_of_sequence;
+}
+
+START_TEST(frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them)
+{
+    struct diag_port *p = add_third();
+    struct diag_port *const ports[] = {p0, p1, p};
+    static const enum diag_counter explaining[] = {DIAG_ICRC_ERRORS, DIAG_RX_OVERSIZE};
+
+    set_counters(p0, 1000, 990, 3);
+    set_counters(p1, 1000, 996, 1);
+    set_counters(p, 1000, 980, 9);
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.lossy");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert(findings.items[0].is_survived);
+    ck_assert_str_eq(findings.items[0].host, "carpathia");
+    ck_assert_str_eq(findings.items[0].port, "p0");
+    /* As many as may be under way. */
+    p->counters[DIAG_RX_PACKETS] = 1002;
+    ck_assert_uint_eq(count_findings(), 0);
+    p->counters[DIAG_RX_PACKETS] = 980;
+    for (size_t i = 0; i < WEFT_LENGTH(ports); i++) {
+        const struct diag_port kept = *ports[i];
+
+        for (size_t k = 0; k < WEFT_LENGTH(explaining); k++) {
+            ports[i]->counters[explaining[k]] = 20;
+            ck_assert_uint_eq(count_findings(), i < 2 && k == 0 ? 1 : 0);
+            ck_assert(findings.n == 0 ||
+                      strcmp(findings.items[0].entry->code, "link.corrupting") == 0);
+            *ports[i] = kept;
+        }
+        ports[i]->counters[DIAG_RX_PACKETS] = IO_UNKNOWN;
+        ck_assert_uint_eq(count_findings(), 0);
+        *ports[i] = kept;
+        ports[i]->has_gids = false;
+        ck_assert_uint_eq(count_findings(), 0);
+        *ports[i] = kept;
+    }
+}
+END_TEST
+
 static enum diag_code code_of_recovery(void)
 {
     ck_assert_uint_eq(count_findings(), 1);
@@ -408,6 +469,8 @@ int main(void)
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, frames_that_were_repeated_are_a_warning);
+    tcase_add_test(
+        tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
     tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);
     tcase_add_test(tests, where_something_failed_only_that_is_told);
