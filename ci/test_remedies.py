@@ -39,6 +39,9 @@ REMEDIES = [
       'topology.defaults.env={NCCL_IB_HCA: "p0.0,p1.0,p0.1,p1.1", NCCL_IB_MERGE_NICS: "0"}']),
     ("route.no_facing_port", f"{NET}/misnumbered-end.yaml", [],
      ["topology.nodes.iceberg.addresses={p0: [10.7.2.1/24], p1: [10.7.1.2/24]}"]),
+    ("addr.no_facing_port", f"{NET}/misnumbered-twin.yaml", [],
+     ["topology.nodes.spark-2.addresses={p0.0: [192.168.2.1/24], p0.1: [192.168.3.1/24], "
+      "p1.0: [192.168.0.2/24], p1.1: [192.168.1.2/24]}"]),
     ("route.gid_collision", f"{FIELD}/s04-twins-same-subnet.yaml", [],
      ["topology.links.1.subnet=192.168.1.0/24", *SUBNET_AWARE]),
     ("link.down", f"{FIELD}/s35-port-flap.yaml", [], MENDED),

@@ -150,6 +150,11 @@ static void judge_data(struct run *run)
     }
     if (n_wrong > 0) {
         weft_text_add(&got, "%llu elements wrong", (unsigned long long)n_wrong);
+    } else if (n_done == 0 && run->n_rows > 0) {
+        weft_text_add(&got, "nothing was verified: none of %u rows ended", run->n_rows);
+    } else if (n_done < run->n_rows) {
+        weft_text_add(&got, "exact as far as verified, %u of %u rows ended", n_done,
+                      run->n_rows);
     } else {
         weft_text_add(&got, "exact, %u of %u rows verified", n_done, run->n_rows);
     }
