@@ -17,12 +17,16 @@ struct world *wrap(struct world *inner, const struct world_spec *spec)
     return fault_world_wrap(inner, spec, &config);
 }
 
-/* Two hosts and a cable, and nobody who uses them. */
 void open_world(void)
+{
+    mesh_test_init(&mesh, 2);
+    open_mesh();
+}
+
+void open_mesh(void)
 {
     struct weft_error error = {0};
 
-    mesh_test_init(&mesh, 2);
     ck_assert_int_eq(backend_sim.create(&mesh.spec, &world, &error), WEFT_OK);
     world = wrap(world, &mesh.spec);
     for (uint32_t i = 0; i < 2; i++) {

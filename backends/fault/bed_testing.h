@@ -16,6 +16,8 @@ extern struct io_task tasks[2]; /* of each end */
 /* For mesh_test.wrap. */
 struct world *wrap(struct world *inner, const struct world_spec *spec);
 void open_world(void);
+/* Of `mesh` as it is. */
+void open_mesh(void);
 void close_world(void);
 /* Of host 0: the first call, ENOMEM. */
 struct world_fault fault_of(enum world_fault_kind kind, enum world_call call);

@@ -63,17 +63,57 @@ static int port_counters(struct io_device *io, uint8_t port, struct io_port_coun
 
 /* ---- the data path ---- */
 
+/* What a work request sends of this host's memory: nothing if it reads the peer's. */
+static uint64_t sent_bytes_of(const struct ibv_send_wr *wr)
+{
+    uint64_t n_bytes = 0;
+
+    switch ((int)wr->opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        break;
+    default:
+        return 0;
+    }
+    for (int i = 0; i < wr->num_sge; i++) {
+        n_bytes += wr->sg_list[i].length;
+    }
+    return n_bytes;
+}
+
+/* Counts the requests from `wr` to before `end` (NULL: all), which were posted. */
+static void count_sent(struct fault_env *env, const struct ibv_send_wr *wr,
+                       const struct ibv_send_wr *end)
+{
+    uint64_t before = env->sent_bytes;
+
+    for (; wr != end; wr = wr->next) {
+        env->sent_bytes += sent_bytes_of(wr);
+    }
+    if (env->sent_bytes > before) {
+        io_reached(&env->io, IO_STAGE_SENT, env->sent_bytes);
+    }
+}
+
 static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
                      struct ibv_send_wr **bad)
 {
     struct fault_qp *qp = weft_container_of(base, struct fault_qp, base);
-    int error = judge(qp->device, WORLD_CALL_POST_SEND);
+    struct fault_device *device = qp->device;
+    int error = judge(device, WORLD_CALL_POST_SEND);
 
     if (error != 0) {
         *bad = wr;
         return error;
     }
-    return qp->device->inner->ops->post_send(qp->inner, wr, bad);
+    error = device->inner->ops->post_send(qp->inner, wr, bad);
+    if (device->env->counts_sent) {
+        count_sent(device->env, wr, error == 0 ? NULL : *bad);
+    }
+    return error;
 }
 
 static int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,

@@ -44,6 +44,26 @@ static bool env_next_ended(struct io_env *io, uint32_t *out_member)
     return io_next_ended(env->inner, out_member);
 }
 
+static void env_reached(struct io_env *io, enum io_stage stage, uint64_t n)
+{
+    struct fault_env *env = fault_env_of(io);
+
+    fault_world_reached(env, stage, n);
+    io_reached(env->inner, stage, n);
+}
+
+static bool waits_for_sent(const struct world_spec *spec, uint32_t host)
+{
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_moment *moment = &spec->faults[i].moment;
+
+        if (moment->kind == WORLD_MOMENT_SENT && moment->host == host) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const struct io_env_ops env_ops = {
     .now = env_now,
     .random = env_random,
@@ -51,6 +71,7 @@ static const struct io_env_ops env_ops = {
     .hostinfo = env_hostinfo,
     .host_id = env_host_id,
     .next_ended = env_next_ended,
+    .reached = env_reached,
 };
 
 /* ---- memory that processes share ---- */
@@ -161,6 +182,7 @@ void fault_env_init(struct fault_env *env, struct fault_world *world,
     *env = (struct fault_env){
         .inner = inner, .world = world, .host = host, .process = process};
     env->io = *inner;
+    env->counts_sent = waits_for_sent(world->spec, host);
     weft_format(stream, sizeof(stream), "rare:%u:%u", host, process);
     weft_rng_init(&env->rng, world->spec->seed, stream);
     env->io.ops = &env_ops;

@@ -1,5 +1,6 @@
 /* Each fault does what it says to the calls it is about, and to no other. */
 #include "backends/fault/bed_testing.h"
+#include "backends/fault/private.h"
 
 #include <check.h>
 #include <errno.h>
@@ -221,6 +222,110 @@ START_TEST(posting_and_polling_may_fail)
 }
 END_TEST
 
+/* ---- moments of the job ---- */
+
+/* Stands for a device that takes all work requests, or those before `refused`. */
+static struct io_device_ops posted_ops;
+static struct ibv_send_wr *refused;
+
+static int take_or_refuse(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                          struct ibv_send_wr **bad)
+{
+    (void)qp;
+    (void)wr;
+    *bad = refused;
+    return refused == NULL ? 0 : ENOMEM;
+}
+
+/* From the call on that follows, of the process that came to it, as long as it lasts. */
+START_TEST(a_rule_begins_when_its_process_begins_the_row)
+{
+    struct world_fault *fault;
+
+    mesh_test_init(&mesh, 2);
+    fault = mesh_test_fault(&mesh, 0, WORLD_FAULT_CALL_ERROR, 0);
+    fault->moment = (struct world_moment){.kind = WORLD_MOMENT_ROW, .row = 2};
+    fault->call = WORLD_CALL_ALLOC_PD;
+    fault->nth = 2;
+    fault->error = ENOMEM;
+    open_mesh();
+    io_reached(ends[1], IO_STAGE_ROW, 2); /* another's */
+    io_reached(ends[0], IO_STAGE_ROW, 1);
+    (void)make_pd();
+    ck_assert_int_eq(world->ops->fault_began(world, 0), WEFT_NEVER);
+    io_reached(ends[0], IO_STAGE_ROW, 2);
+    ck_assert_int_eq(world->ops->fault_began(world, 0), world->ops->now(world));
+    (void)make_pd();
+    ck_assert_int_eq(do_op(&(struct io_op){.kind = IO_OP_ALLOC_PD}), ENOMEM);
+    (void)make_pd();
+    ck_assert_uint_eq(fault_world_hits(world, 0, 0), 1);
+    close_world();
+}
+END_TEST
+
+/* A device that goes does so in the next step, not within the call that it waited for. */
+START_TEST(a_device_goes_after_the_moment)
+{
+    struct world_fault *fault;
+    struct ibv_port_attr attr;
+    struct io_device *device;
+
+    mesh_test_init(&mesh, 2);
+    fault = mesh_test_fault(&mesh, 0, WORLD_FAULT_DEVICE_FATAL, 0);
+    fault->moment.kind = WORLD_MOMENT_JOBS;
+    open_mesh();
+    device = ends[0]->devices[0];
+    io_reached(ends[0], IO_STAGE_JOBS, 0);
+    ck_assert_int_eq(device->ops->query_port(device, 1, &attr), 0);
+    ck_assert(!is_woken(&tasks[0], MS));
+    ck_assert_int_eq(device->ops->query_port(device, 1, &attr), EIO);
+    close_world();
+}
+END_TEST
+
+/* Only the host that a fault waits for counts, what was refused does not, nor what is read. */
+START_TEST(what_is_sent_is_what_was_posted)
+{
+    static uint8_t memory[64];
+    struct ibv_sge sge[2] = {{.addr = (uintptr_t)memory, .length = 40},
+                             {.addr = (uintptr_t)memory, .length = 24}};
+    struct ibv_send_wr write = {
+        .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge, .num_sge = 2};
+    struct ibv_send_wr read = {
+        .opcode = IBV_WR_RDMA_READ, .sg_list = sge, .num_sge = 1, .next = &write};
+    struct world_fault *fault;
+    struct ibv_send_wr *bad;
+    struct fault_qp *qp;
+    struct ibv_qp *made;
+
+    mesh_test_init(&mesh, 2);
+    fault = mesh_test_fault(&mesh, MS, WORLD_FAULT_DOWN, 1);
+    fault->has_port = true;
+    fault->port = 1;
+    fault->moment =
+        (struct world_moment){.kind = WORLD_MOMENT_SENT, .host = 0, .bytes = 128};
+    open_mesh();
+    made = make_qp(make_pd(), make_cq());
+    qp = weft_container_of(made, struct fault_qp, base);
+    posted_ops = *qp->device->inner->ops;
+    posted_ops.post_send = take_or_refuse;
+    qp->device->inner->ops = &posted_ops;
+    refused = NULL;
+    ck_assert_int_eq(qp->device->io.ops->post_send(&qp->base, &read, &bad), 0);
+    ck_assert_uint_eq(qp->device->env->sent_bytes, 64);
+    refused = &write;
+    ck_assert_int_eq(qp->device->io.ops->post_send(&qp->base, &read, &bad), ENOMEM);
+    ck_assert_uint_eq(qp->device->env->sent_bytes, 64);
+    ck_assert(!is_woken(&tasks[0], 2 * MS));
+    ck_assert_int_eq(world->ops->fault_began(world, 0), WEFT_NEVER);
+    refused = NULL;
+    ck_assert_int_eq(qp->device->io.ops->post_send(&qp->base, &write, &bad), 0);
+    ck_assert(!is_woken(&tasks[0], 2 * MS));
+    ck_assert_int_eq(world->ops->fault_began(world, 0), world->ops->now(world) - MS);
+    close_world();
+}
+END_TEST
+
 /* ---- events ---- */
 
 START_TEST(a_device_that_goes_says_so_once)
@@ -388,6 +493,9 @@ int main(void)
     tcase_add_test(tcase, an_object_given_up_when_it_was_there_is_undone);
     tcase_add_loop_test(tcase, a_queue_that_is_not_destroyed_wakes_nobody, 0, 2);
     tcase_add_test(tcase, posting_and_polling_may_fail);
+    tcase_add_test(tcase, a_rule_begins_when_its_process_begins_the_row);
+    tcase_add_test(tcase, a_device_goes_after_the_moment);
+    tcase_add_test(tcase, what_is_sent_is_what_was_posted);
     tcase_add_test(tcase, a_device_that_goes_says_so_once);
     tcase_add_test(tcase, a_storm_of_events_is_told_in_full);
     tcase_add_test(tcase, no_operation_is_forgotten);

@@ -136,6 +136,8 @@ struct fault_env {
     struct fault_rule *rules; /* Owned */
     uint64_t n_calls[WORLD_N_CALLS];
     uint64_t n_hits;
+    bool counts_sent; /* a fault waits for what the host has sent */
+    uint64_t sent_bytes;
     struct weft_rng rng; /* of rare outcomes */
     enum world_call last_hit;
 };
@@ -155,7 +157,11 @@ static inline struct fault_env *fault_env_of(struct io_env *io)
 struct fault_timed {
     struct fault_timer timer;
     struct fault_world *world; /* Not owned */
+    struct fault_env
+        *env; /* Not owned; the one that it is of, or NULL: all of the host */
     struct world_fault spec;
+    uint32_t index; /* of the world's spec; UINT32_MAX: it was injected */
+    bool is_met;    /* its moment came, and its time counts */
     struct fault_timed *next;
 };
 
@@ -169,6 +175,9 @@ struct fault_world {
     struct fault_env *envs; /* Owned [n_envs], in the loop's order */
     uint32_t n_envs;
     struct fault_timed *timed; /* Owned */
+    weft_ns *began_ns;         /* Owned [spec->n_faults]: of those that are ours */
 };
+/* The process has come to a stage: faults that wait for it count from now. */
+void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n);
 
 #endif

@@ -133,6 +133,12 @@ static void begin_at(struct fault_env *env, const struct world_fault *spec)
     }
 }
 
+static bool is_of(const struct fault_env *env, const struct world_fault *spec)
+{
+    return env->host == spec->host &&
+           (!spec->has_process || env->process == spec->process);
+}
+
 static void begin(struct fault_timer *timer)
 {
     struct fault_timed *timed = weft_container_of(timer, struct fault_timed, timer);
@@ -143,11 +149,13 @@ static void begin(struct fault_timer *timer)
     weft_trace_event(world->spec->trace, world->ops.now(&world->base), host->name,
                      spec->has_port ? host->ports[spec->port].name : "host", "fault",
                      "kind=%s", world_fault_name(spec->kind));
+    if (timed->index != UINT32_MAX && world->began_ns[timed->index] == WEFT_NEVER) {
+        world->began_ns[timed->index] = world->ops.now(&world->base);
+    }
     for (uint32_t i = 0; i < world->n_envs; i++) {
         struct fault_env *env = &world->envs[i];
 
-        if (env->host == spec->host &&
-            (!spec->has_process || env->process == spec->process)) {
+        if (timed->env != NULL ? timed->env == env : is_of(env, spec)) {
             begin_at(env, spec);
         }
     }
@@ -161,17 +169,62 @@ static bool is_ours(const struct fault_config *config, const struct world_fault 
     return world_fault_is_of_calls(fault->kind) || (config->has_verbs && is_verb);
 }
 
-static void plan(struct fault_world *world, const struct world_fault *fault, weft_ns at)
+static struct fault_timed *add_timed(struct fault_world *world,
+                                     const struct world_fault *fault, uint32_t index)
 {
     struct fault_timed *timed = weft_calloc(1, sizeof(*timed));
+    struct fault_timed **at = &world->timed;
 
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
     timed->timer.due = (struct weft_heap_node)WEFT_HEAP_NODE_INIT;
     timed->timer.fire = begin;
     timed->world = world;
     timed->spec = *fault;
-    timed->next = world->timed;
-    world->timed = timed;
-    fault_timer_set(world, &timed->timer, at);
+    timed->index = index;
+    *at = timed;
+    return timed;
+}
+
+static void plan(struct fault_timed *timed, weft_ns at)
+{
+    timed->is_met = true;
+    fault_timer_set(timed->world, &timed->timer, at);
+}
+
+/* Each process meets a fault at its own moment, so that it is the same where processes know
+ * nothing of each other. */
+static void await_moment(struct fault_world *world, uint32_t index)
+{
+    const struct world_fault *fault = &world->spec->faults[index];
+
+    for (uint32_t i = 0; i < world->n_envs; i++) {
+        if (is_of(&world->envs[i], fault)) {
+            add_timed(world, fault, index)->env = &world->envs[i];
+        }
+    }
+}
+
+/* A rule that begins at once is there for the call that comes next; all else waits for the next
+ * step, out of the caller's way. */
+void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n)
+{
+    struct fault_world *world = env->world;
+
+    for (struct fault_timed *timed = world->timed; timed != NULL; timed = timed->next) {
+        const struct world_fault *fault = &timed->spec;
+
+        if (timed->is_met || timed->env != env ||
+            !world_moment_is_met(&fault->moment, stage, n)) {
+            continue;
+        }
+        plan(timed, io_now(env->inner) + fault->at_ns);
+        if (fault->at_ns == 0 && fault->kind != WORLD_FAULT_DEVICE_FATAL) {
+            fault_timer_stop(world, &timed->timer);
+            begin(&timed->timer);
+        }
+    }
 }
 
 /* ---- the world: what is passed on ---- */
@@ -211,9 +264,20 @@ static int world_inject(struct world *base, const struct world_fault *fault)
     if (!is_ours(&world->config, fault)) {
         return world->inner->ops->inject(world->inner, fault);
     }
-    plan(world, fault, world_now(base));
+    plan(add_timed(world, fault, UINT32_MAX), world_now(base));
     fire_due(world, world_now(base));
     return 0;
+}
+
+/* What a process meets is known here; all else by the world below. */
+static weft_ns world_fault_began(const struct world *base, uint32_t fault)
+{
+    const struct fault_world *world = (const struct fault_world *)(const void *)base;
+    const struct world *inner = world->inner;
+
+    return is_ours(&world->config, &world->spec->faults[fault])
+               ? world->began_ns[fault]
+               : inner->ops->fault_began(inner, fault);
 }
 
 static bool world_host_alive(const struct world *base, uint32_t host)
@@ -343,6 +407,7 @@ static void world_destroy(struct world *base)
     }
     weft_heap_fini(&world->timers);
     world->inner->ops->destroy(world->inner);
+    free(world->began_ns);
     free(world->envs);
     free(world);
 }
@@ -358,6 +423,7 @@ static void fill_ops(struct fault_world *world)
         .loop = world_loop,
         .now = world_now,
         .inject = world_inject,
+        .fault_began = inner->fault_began == NULL ? NULL : world_fault_began,
         .host_alive = world_host_alive,
         .process_alive = inner->process_alive == NULL ? NULL : world_process_alive,
         .tap = world_tap,
@@ -397,6 +463,40 @@ static void wrap_envs(struct fault_world *world)
     }
 }
 
+/* Returns true if a process of the world below meets the fault, or is to report what it sent. */
+static bool concerns_us(const struct fault_world *world, const struct world_fault *fault)
+{
+    const struct fault_config *config = &world->config;
+    bool is_here = !config->is_one_host || fault->host == config->host;
+    bool counts = fault->moment.kind == WORLD_MOMENT_SENT &&
+                  (!config->is_one_host || fault->moment.host == config->host);
+
+    return (is_ours(config, fault) && is_here) || counts;
+}
+
+/* The environments are there. */
+static void plan_all(struct fault_world *world)
+{
+    const struct world_spec *spec = world->spec;
+    weft_ns now = world->inner->ops->now(world->inner);
+
+    world->began_ns = weft_calloc((size_t)spec->n_faults + 1, sizeof(*world->began_ns));
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        world->began_ns[i] = WEFT_NEVER;
+        if (!is_ours(&world->config, fault) ||
+            (world->config.is_one_host && fault->host != world->config.host)) {
+            continue;
+        }
+        if (fault->moment.kind == WORLD_MOMENT_START) {
+            plan(add_timed(world, fault, i), now + fault->at_ns);
+        } else {
+            await_moment(world, i);
+        }
+    }
+}
+
 struct world *fault_world_wrap(struct world *inner, const struct world_spec *spec,
                                const struct fault_config *config)
 {
@@ -406,23 +506,17 @@ struct world *fault_world_wrap(struct world *inner, const struct world_spec *spe
     world->inner = inner;
     world->spec = spec;
     world->config = *config;
-    weft_heap_init(&world->timers);
-    fill_ops(world);
     for (uint32_t i = 0; i < spec->n_faults; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-
-        if (is_ours(config, fault) &&
-            (!config->is_one_host || fault->host == config->host)) {
-            plan(world, fault, inner->ops->now(inner) + fault->at_ns);
-            is_needed = true;
-        }
+        is_needed = is_needed || concerns_us(world, &spec->faults[i]);
     }
     if (!is_needed) {
-        weft_heap_fini(&world->timers);
         free(world);
         return inner;
     }
+    weft_heap_init(&world->timers);
+    fill_ops(world);
     wrap_envs(world);
+    plan_all(world);
     fire_due(world, inner->ops->now(inner));
     return &world->base;
 }

@@ -101,12 +101,18 @@ static const uint8_t *env_host_id(struct io_env *env)
     return sim_process_of(env)->info.host_id;
 }
 
+static void env_reached(struct io_env *env, enum io_stage stage, uint64_t n)
+{
+    sim_faults_reached(sim_process_of(env), stage, n);
+}
+
 const struct io_env_ops sim_env_ops = {
     .now = env_now,
     .random = env_random,
     .setting = env_setting,
     .hostinfo = env_hostinfo,
     .host_id = env_host_id,
+    .reached = env_reached,
 };
 
 /* One for all processes of the host, or for each its own. */

@@ -328,6 +328,14 @@ static bool has_end(const struct world_fault *fault)
     return fault->for_ns > 0 && fault->kind != WORLD_FAULT_KILL && !fault->has_match;
 }
 
+static void schedule_in(struct sim_fault *fault, weft_ns delay_ns)
+{
+    weft_ps now = sim_now(fault->world->engine);
+    weft_ps delay = sim_ps(delay_ns);
+    sim_schedule(fault->world->engine, &fault->event,
+                 delay < SIM_NEVER - now ? now + delay : SIM_NEVER - 1);
+}
+
 static int apply(struct sim_fault *fault, bool ending)
 {
     struct sim_world *world = fault->world;
@@ -338,6 +346,9 @@ static int apply(struct sim_fault *fault, bool ending)
                      ending ? "fault_end" : "fault", "kind=%s",
                      world_fault_name(spec->kind));
     int error = 0;
+    if (!ending && fault->began_ns == WEFT_NEVER) {
+        fault->began_ns = sim_now_ns(world->engine);
+    }
     if (spec->kind != WORLD_FAULT_STRANGER) {
         error = change(world, spec, ending);
     } else if (ending) {
@@ -352,10 +363,7 @@ static int apply(struct sim_fault *fault, bool ending)
     }
     fault->is_active = !ending && has_end(spec);
     if (fault->is_active) {
-        weft_ps now = sim_now(world->engine);
-        weft_ps length = sim_ps(spec->for_ns);
-        sim_schedule(world->engine, &fault->event,
-                     length < SIM_NEVER - now ? now + length : SIM_NEVER - 1);
+        schedule_in(fault, spec->for_ns);
     }
     return error;
 }
@@ -378,6 +386,44 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
     return WEFT_OK;
 }
 
+/* What the processes that count for the moment have come to. */
+static uint64_t progress_of(const struct world_moment *moment,
+                            const struct sim_process *process, enum io_stage stage,
+                            uint64_t n)
+{
+    const struct sim_host *host = process->host;
+    if (moment->kind != WORLD_MOMENT_SENT || stage != IO_STAGE_SENT) {
+        return n;
+    }
+    n = 0;
+    for (uint32_t i = 0; i < host->n_processes && host->index == moment->host; i++) {
+        n += host->processes[i].sent_bytes;
+    }
+    return n;
+}
+
+void sim_faults_reached(struct sim_process *process, enum io_stage stage, uint64_t n)
+{
+    struct sim_world *world = process->host->world;
+    if (stage == IO_STAGE_SENT) {
+        process->sent_bytes = n;
+    }
+    for (uint32_t i = 0; i < world->spec->n_faults; i++) {
+        struct sim_fault *fault = &world->faults[i];
+        const struct world_moment *moment = &fault->spec->moment;
+        if (!fault->is_met && !world_fault_is_of_calls(fault->spec->kind) &&
+            world_moment_is_met(moment, stage, progress_of(moment, process, stage, n))) {
+            fault->is_met = true;
+            schedule_in(fault, fault->spec->at_ns);
+        }
+    }
+}
+
+weft_ns sim_fault_began(const struct sim_world *world, uint32_t fault)
+{
+    return world->faults[fault].began_ns;
+}
+
 void sim_faults_start(struct sim_world *world)
 {
     const struct world_spec *spec = world->spec;
@@ -386,10 +432,13 @@ void sim_faults_start(struct sim_world *world)
         struct sim_fault *fault = &world->faults[i];
         fault->world = world;
         fault->spec = &spec->faults[i];
+        fault->began_ns = WEFT_NEVER;
         sim_event_init(&fault->event, on_event);
-        if (world_fault_is_of_calls(fault->spec->kind)) {
+        if (world_fault_is_of_calls(fault->spec->kind) ||
+            fault->spec->moment.kind != WORLD_MOMENT_START) {
             continue;
         }
+        fault->is_met = true;
         if (fault->spec->at_ns <= 0) {
             (void)apply(fault, false);
         } else {
@@ -423,6 +472,8 @@ int sim_fault_inject(struct sim_world *world, const struct world_fault *spec)
     fault->world = world;
     fault->own = *spec;
     fault->spec = &fault->own;
+    fault->is_met = true;
+    fault->began_ns = WEFT_NEVER;
     sim_event_init(&fault->event, on_event);
     fault->next = world->injected;
     world->injected = fault;

@@ -65,6 +65,7 @@ struct sim_process {
     struct weft_rng rng;
     struct io_hostinfo info;  /* rebuilt by each hostinfo() */
     struct sim_shm *segments; /* Owned; attached, newest first */
+    uint64_t sent_bytes;      /* posted so far, if a fault of the spec waits for that */
 };
 
 struct sim_host {
@@ -108,7 +109,9 @@ struct sim_fault {
     struct sim_world *world;
     const struct world_fault *spec; /* Not owned, or &own */
     struct world_fault own;         /* of inject() */
+    bool is_met;                    /* its moment came, and its time counts */
     bool is_active;
+    weft_ns began_ns;               /* WEFT_NEVER: it has not begun */
     struct sim_fault *next;         /* injected ones */
     struct sim_stranger *strangers; /* Owned */
 };
@@ -236,6 +239,10 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
 void sim_faults_start(struct sim_world *world);
 void sim_faults_stop(struct sim_world *world);
 int sim_fault_inject(struct sim_world *world, const struct world_fault *fault);
+/* WEFT_NEVER: it has not. */
+weft_ns sim_fault_began(const struct sim_world *world, uint32_t fault);
+/* Schedules the faults whose moment has come with this: none acts before the caller returns. */
+void sim_faults_reached(struct sim_process *process, enum io_stage stage, uint64_t n);
 
 /* stranger.c: who is no member opens streams to every port that the fault's host listens on and
  * that `from` has a way to. ECONNREFUSED if there is none. */

@@ -98,6 +98,11 @@ static int sim_world_inject(struct world *base, const struct world_fault *fault)
     return sim_fault_inject(sim_world_of(base), fault);
 }
 
+static weft_ns sim_world_fault_began(const struct world *base, uint32_t fault)
+{
+    return sim_fault_began(sim_world_of_const(base), fault);
+}
+
 static bool sim_world_host_alive(const struct world *base, uint32_t host)
 {
     return !sim_world_of_const(base)->hosts[host].is_dead;
@@ -340,6 +345,7 @@ const struct world_ops backend_sim = {
     .loop = sim_world_loop,
     .now = sim_world_now,
     .inject = sim_world_inject,
+    .fault_began = sim_world_fault_began,
     .host_alive = sim_world_host_alive,
     .process_alive = sim_world_process_alive,
     .tap = sim_world_tap,

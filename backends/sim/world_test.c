@@ -213,6 +213,72 @@ START_TEST(faults_begin_and_end)
 }
 END_TEST
 
+static struct world_fault at_moment(enum world_moment_kind kind, weft_ns at_ns)
+{
+    return (struct world_fault){.moment = {.kind = kind, .row = 2, .bytes = 1000},
+                                .at_ns = at_ns,
+                                .kind = WORLD_FAULT_DOWN,
+                                .has_port = true,
+                                .for_ns = MS};
+}
+
+/* Once, to the nanosecond, and never before the caller has returned. */
+START_TEST(faults_come_at_a_moment_of_the_job)
+{
+    faults[0] = at_moment(WORLD_MOMENT_JOBS, MS);
+    faults[1] = at_moment(WORLD_MOMENT_ROW, 0);
+    faults[1].kind = WORLD_FAULT_MTU;
+    faults[1].size_bytes = 9000;
+    spec.n_faults = 3;
+    faults[2] = at_moment(WORLD_MOMENT_ROW, 0);
+    faults[2].moment.row = 3;
+    create();
+    run(5 * MS + 7);
+    ck_assert(netdev(0)->is_up);
+    io_reached(env(1), IO_STAGE_JOBS, 0);
+    run(5 * MS + 9);
+    io_reached(env(0), IO_STAGE_JOBS, 0); /* the second */
+    io_reached(env(0), IO_STAGE_ROW, 1);
+    run(6 * MS + 6);
+    ck_assert(netdev(0)->is_up);
+    ck_assert_int_eq(backend_sim.fault_began(world, 0), WEFT_NEVER);
+    run(6 * MS + 7);
+    ck_assert(!netdev(0)->is_up);
+    ck_assert_int_eq(backend_sim.fault_began(world, 0), 6 * MS + 7);
+    ck_assert_ptr_nonnull(strstr(story.bytes, "6000007 a p0 fault kind=down\n"));
+    run(8 * MS);
+    ck_assert_ptr_nonnull(strstr(story.bytes, "\n7000007 a p0 fault_end kind=down\n"));
+    ck_assert_uint_eq(netdev(0)->mtu_bytes, 1500);
+    io_reached(env(0), IO_STAGE_ROW, 2);
+    ck_assert_uint_eq(netdev(0)->mtu_bytes, 1500);
+    ck_assert_int_eq(backend_sim.fault_began(world, 1), WEFT_NEVER);
+    run(8 * MS + 1);
+    ck_assert_uint_eq(netdev(0)->mtu_bytes, 9000);
+    ck_assert_int_eq(backend_sim.fault_began(world, 1), 8 * MS);
+    ck_assert_int_eq(backend_sim.fault_began(world, 2), WEFT_NEVER);
+}
+END_TEST
+
+/* What all processes of one host have sent counts, and nobody else's. */
+START_TEST(faults_come_when_a_host_has_sent_so_much)
+{
+    faults[0] = at_moment(WORLD_MOMENT_SENT, MS);
+    faults[0].moment.host = 1;
+    spec.n_faults = 1;
+    hosts[1].n_processes = 2;
+    create();
+    run(MS);
+    io_reached(env(0), IO_STAGE_SENT, 5000);
+    io_reached(env(1), IO_STAGE_SENT, 600);
+    io_reached(backend_sim.host_env(world, 1, 1), IO_STAGE_SENT, 399);
+    run(3 * MS);
+    io_reached(backend_sim.host_env(world, 1, 1), IO_STAGE_SENT, 400);
+    run(4 * MS);
+    ck_assert(!netdev(0)->is_up);
+    ck_assert_int_eq(backend_sim.fault_began(world, 0), 4 * MS);
+}
+END_TEST
+
 /* Round trip of a TCP connection on the cable, or the errno that ended it. */
 static int dial(weft_ns *out_took)
 {
@@ -470,6 +536,8 @@ int main(void)
     tcase_add_test(tcase, two_ports_may_share_a_device);
     tcase_add_test(tcase, two_functions_of_one_root_differ);
     tcase_add_test(tcase, faults_begin_and_end);
+    tcase_add_test(tcase, faults_come_at_a_moment_of_the_job);
+    tcase_add_test(tcase, faults_come_when_a_host_has_sent_so_much);
     tcase_add_test(tcase, each_property_of_a_cable_changes_and_comes_back);
     tcase_add_test(tcase, faults_that_make_no_sense_say_so);
     tcase_add_test(tcase, gids_and_addresses_come_and_go);

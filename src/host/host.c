@@ -324,6 +324,9 @@ static weft_status barrier_step(struct host *host)
     if (status == WEFT_OK) {
         enter(host, HOST_JOBS);
         host->jobs_started_ns = now_of(host);
+        if (host->config.rank < host->config.n_ranks) {
+            io_reached(host->env, IO_STAGE_JOBS, 0);
+        }
         status = host_jobs_open(host);
     }
     return status;

@@ -308,6 +308,7 @@ static weft_status begin_row(struct host *host)
     char object[24];
     weft_status status;
 
+    io_reached(host->env, IO_STAGE_ROW, (uint64_t)host->row + 1);
     oracle_buffer_bytes(&row->coll, host->config.n_ranks, &jobs->input_bytes,
                         &jobs->output_bytes);
     status = coll_plan_make(&row->coll, host->config.rank, host->config.mesh, &jobs->plan,

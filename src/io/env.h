@@ -19,6 +19,14 @@
 
 struct io_env;
 
+/* Where a process is in its job, for faults that come at a moment of it. */
+enum io_stage {
+    IO_STAGE_JOBS, /* it is a rank, is connected, and so are all others; n is 0 */
+    IO_STAGE_ROW,  /* it begins row n, from 1 */
+    IO_STAGE_SENT, /* the work requests that send and that it posted have n bytes in all */
+    IO_N_STAGES
+};
+
 struct io_env_ops {
     /* Monotonic; never goes back. */
     weft_ns (*now)(struct io_env *env);
@@ -35,6 +43,9 @@ struct io_env_ops {
     /* The next member of the job whose process ended before the job did, as whoever started
      * the processes knows; false: none so far. NULL: nobody tells. */
     bool (*next_ended)(struct io_env *env, uint32_t *out_member);
+    /* The process has come to a stage. What comes of it comes later, never within this call. NULL:
+     * nobody asks. */
+    void (*reached)(struct io_env *env, enum io_stage stage, uint64_t n);
 };
 
 /* Belongs to the world (or the plugin's process); outlives every user. */
@@ -80,6 +91,13 @@ static inline weft_ns io_since(weft_ns began, bool is_so, weft_ns now)
 static inline bool io_next_ended(struct io_env *env, uint32_t *out_member)
 {
     return env->ops->next_ended != NULL && env->ops->next_ended(env, out_member);
+}
+
+static inline void io_reached(struct io_env *env, enum io_stage stage, uint64_t n)
+{
+    if (env->ops->reached != NULL) {
+        env->ops->reached(env, stage, n);
+    }
 }
 
 #endif

@@ -249,9 +249,33 @@ const char *world_call_name(enum world_call call);
 
 enum world_direction { WORLD_BOTH_WAYS, WORLD_OUTWARDS, WORLD_INWARDS };
 
-/* A fault of a host or a port, from at_ns on. Which members count depends on `kind`;
- * the table is scenario.md's "Fault kinds and their keys". */
+/* What a fault's time counts from. */
+enum world_moment_kind {
+    WORLD_MOMENT_START, /* the world is made */
+    WORLD_MOMENT_JOBS,  /* the first rank enters its jobs */
+    WORLD_MOMENT_ROW,   /* the first rank begins a row of the result table */
+    WORLD_MOMENT_SENT,  /* a host's processes have posted so many bytes (IO_STAGE_SENT) */
+    WORLD_N_MOMENTS
+};
+
+/* A moment of the job. Of faults that a process meets by itself (backends/fault), each process
+ * counts from its own: when it enters its jobs, begins the row, or has posted the bytes. */
+struct world_moment {
+    enum world_moment_kind kind;
+    uint32_t row;   /* of ROW, from 1 */
+    uint32_t host;  /* of SENT */
+    uint64_t bytes; /* of SENT, at least 1 */
+};
+
+/* Returns true if a process that comes to `stage` with `n` has come to the moment; of SENT, `n` is
+ * what the processes that count have posted together. */
+bool world_moment_is_met(const struct world_moment *moment, enum io_stage stage,
+                         uint64_t n);
+
+/* A fault of a host or a port, from at_ns after its moment on. Which members count depends on
+ * `kind`; the table is scenario.md's "Fault kinds and their keys". */
 struct world_fault {
+    struct world_moment moment;
     weft_ns at_ns;
     weft_ns for_ns; /* 0: for good */
     enum world_fault_kind kind;
@@ -351,6 +375,15 @@ struct world_cable_stats {
 #define WORLD_RESULT_FD 3
 #define WORLD_STORY_FD 4
 #define WORLD_NOTICES_FD 5
+/* Where it writes which stages it reached, if a fault waits for one: such records, each whole. */
+#define WORLD_STAGES_FD 6
+
+struct world_stage_record {
+    uint32_t process; /* over all hosts, as WEFT_STAGES says */
+    uint32_t stage;   /* enum io_stage */
+    uint64_t n;
+    weft_ns at_ns; /* by the process's clock, which is also the world's */
+};
 
 /* What a process of a host runs. */
 struct world_process {
@@ -410,8 +443,11 @@ struct world_ops {
     /* The loop that all host environments of this program share. */
     struct io_loop *(*loop)(struct world *world);
     weft_ns (*now)(struct world *world);
-    /* A fault now, at_ns ignored. EOPNOTSUPP where the backend cannot. */
+    /* A fault now, moment and at_ns ignored. EOPNOTSUPP where the backend cannot. */
     int (*inject)(struct world *world, const struct world_fault *fault);
+    /* When fault number `fault` of the spec first began, by this world's clock; WEFT_NEVER: it has
+     * not. NULL: the world does not know. */
+    weft_ns (*fault_began)(const struct world *world, uint32_t fault);
     /* False once a kill fault took the host (until restarted): its machines are dead. */
     bool (*host_alive)(const struct world *world, uint32_t host);
     /* The same of one process of the host; NULL: they live and die together. */

@@ -78,6 +78,23 @@ const char *world_call_name(enum world_call call)
     return call < WORLD_N_CALLS ? names[call] : "?";
 }
 
+bool world_moment_is_met(const struct world_moment *moment, enum io_stage stage,
+                         uint64_t n)
+{
+    switch (moment->kind) {
+    case WORLD_MOMENT_JOBS:
+        return stage == IO_STAGE_JOBS;
+    case WORLD_MOMENT_ROW:
+        return stage == IO_STAGE_ROW && n == moment->row;
+    case WORLD_MOMENT_SENT:
+        return stage == IO_STAGE_SENT && n >= moment->bytes;
+    case WORLD_MOMENT_START:
+    case WORLD_N_MOMENTS:
+        break;
+    }
+    return false;
+}
+
 bool world_fault_is_of_calls(enum world_fault_kind kind)
 {
     return kind == WORLD_FAULT_CALL_ERROR || kind == WORLD_FAULT_CALL_SLOW ||
