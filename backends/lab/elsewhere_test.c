@@ -29,7 +29,7 @@ static void tear_down(void)
 static void wait_for(struct world_ending *out)
 {
     while (!lab_processes_reap(process, 1)) {
-        lab_processes_wait(process, 1, -1, WEFT_NEVER);
+        lab_processes_wait(process, 1, (const int[]){-1, -1}, WEFT_NEVER);
     }
     lab_process_ending(process, out);
     ck_assert(out->is_over);

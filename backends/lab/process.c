@@ -44,16 +44,18 @@ struct lab_process *lab_processes_create(uint32_t n)
 /* ---- starting ---- */
 
 /* Under the numbers that a process of a host expects: out of each other's way first. */
-static int inherit(const struct lab_process *process)
+static int inherit(const struct lab_process *process, int stages_fd)
 {
-    const int from[] = {process->result_fd, process->story_fd, process->notice_fds[0]};
-    const int to[] = {WORLD_RESULT_FD, WORLD_STORY_FD, WORLD_NOTICES_FD};
+    const int from[] = {process->result_fd, process->story_fd, process->notice_fds[0],
+                        stages_fd};
+    const int to[] = {WORLD_RESULT_FD, WORLD_STORY_FD, WORLD_NOTICES_FD, WORLD_STAGES_FD};
     int high[WEFT_LENGTH(from)];
+    size_t n = stages_fd < 0 ? WEFT_LENGTH(from) - 1 : WEFT_LENGTH(from);
 
-    for (size_t i = 0; i < WEFT_LENGTH(from); i++) {
-        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, WORLD_NOTICES_FD + 1);
+    for (size_t i = 0; i < n; i++) {
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, WORLD_STAGES_FD + 1);
     }
-    for (size_t i = 0; i < WEFT_LENGTH(from); i++) {
+    for (size_t i = 0; i < n; i++) {
         if (high[i] < 0 || dup2(high[i], to[i]) < 0) {
             return -1;
         }
@@ -88,15 +90,20 @@ static int tell_identity(const struct lab_identity *identity)
 {
     char notices[12];
     char process[12];
+    char stages[24];
     int problem = 0;
 
     weft_format(notices, sizeof(notices), "%d", WORLD_NOTICES_FD);
     weft_format(process, sizeof(process), "%u", identity->process);
+    weft_format(stages, sizeof(stages), "%d:%u", WORLD_STAGES_FD, identity->index);
     if (setenv("WEFT_DEVICES", identity->devices, 1) != 0 ||
         setenv("WEFT_MANAGEMENT", identity->management, 1) != 0 ||
         setenv("WEFT_HOST_ID", identity->host, 1) != 0 ||
         setenv("WEFT_PROCESS", process, 1) != 0 ||
         setenv("WEFT_NOTICES", notices, 1) != 0) {
+        problem = errno;
+    }
+    if (identity->stages_fd >= 0 && setenv("WEFT_STAGES", stages, 1) != 0) {
         problem = errno;
     }
     if (identity->is_captured && setenv("WEFT_CAPTURED", "1", 1) != 0) {
@@ -119,7 +126,7 @@ static int settle(const struct lab_process *process, const struct lab_place *pla
     if (problem == 0 && identity->has_private_shm) {
         problem = hide_shm();
     }
-    if (problem == 0 && inherit(process) != 0) {
+    if (problem == 0 && inherit(process, identity->stages_fd) != 0) {
         problem = errno;
     }
     if (problem == 0) {
@@ -302,17 +309,18 @@ bool lab_processes_reap(struct lab_process *processes, uint32_t n)
     return any;
 }
 
-void lab_processes_wait(const struct lab_process *processes, uint32_t n, int other_fd,
-                        int64_t for_ns)
+void lab_processes_wait(const struct lab_process *processes, uint32_t n,
+                        const int others[2], int64_t for_ns)
 {
-    struct pollfd *fds = weft_calloc((size_t)n + 1, sizeof(*fds));
+    struct pollfd *fds = weft_calloc((size_t)n + 2, sizeof(*fds));
     struct timespec time = {.tv_sec = for_ns / SECOND, .tv_nsec = for_ns % SECOND};
 
-    fds[n] = (struct pollfd){.fd = other_fd, .events = POLLIN};
+    fds[n] = (struct pollfd){.fd = others[0], .events = POLLIN};
+    fds[n + 1] = (struct pollfd){.fd = others[1], .events = POLLIN};
     for (uint32_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = processes[i].pid_fd, .events = POLLIN};
     }
-    ppoll(fds, (nfds_t)n + 1, for_ns == WEFT_NEVER ? NULL : &time, NULL);
+    ppoll(fds, (nfds_t)n + 2, for_ns == WEFT_NEVER ? NULL : &time, NULL);
     free(fds);
 }
 

@@ -39,6 +39,8 @@ struct lab_identity {
     const struct world_setting *settings; /* besides; [n_settings] */
     uint32_t n_settings;
     bool has_private_shm; /* a /dev/shm of its own */
+    int stages_fd;        /* where it says what it reached; -1: nobody asks */
+    uint32_t index;       /* over all hosts; WEFT_STAGES is "FD:INDEX" */
 };
 
 /* This program with `argv` in `place` (NULL: where we are), signals masked by `mask`. */
@@ -53,9 +55,9 @@ int lab_process_start_elsewhere(struct lab_process *process, const char *line,
 int lab_process_signal(const struct lab_process *process, int signal_number);
 /* Notes which have ended; true if any did since the last call. */
 bool lab_processes_reap(struct lab_process *processes, uint32_t n);
-/* Sleeps until one ends, `other_fd` (or -1) is readable, or `for_ns` passed. */
-void lab_processes_wait(const struct lab_process *processes, uint32_t n, int other_fd,
-                        int64_t for_ns);
+/* Sleeps until one ends, one of `others` [2] (or -1) is readable, or `for_ns` passed. */
+void lab_processes_wait(const struct lab_process *processes, uint32_t n,
+                        const int others[2], int64_t for_ns);
 /* Tells a process that runs that `member` ended. What does not fit is lost. */
 void lab_process_tell_ended(const struct lab_process *process, uint32_t member);
 void lab_process_ending(struct lab_process *process, struct world_ending *out);

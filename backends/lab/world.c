@@ -2,6 +2,7 @@
 #include "backends/lab/world.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,10 @@ struct lab_world {
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
+    bool *is_met;         /* Owned [spec->n_faults]: their moment came */
+    weft_ns *began_ns;    /* Owned [spec->n_faults]: WEFT_NEVER: not yet */
+    uint64_t *sent_bytes; /* Owned [n_processes]: as they said last */
+    int stage_fds[2];     /* a pipe: where they say it; -1: no fault waits for that */
     struct lab_signals signals;
     struct lab_capture *capture;           /* Owned; or NULL */
     char counter_name[LAB_NAME_BYTES * 2]; /* the last one asked for */
@@ -115,27 +120,127 @@ int lab_world_inject(struct world *base, const struct world_fault *fault)
     return apply(world_of(base), fault, false);
 }
 
+static void plan_fault(struct lab_world *world, uint32_t index, weft_ns from)
+{
+    const struct world_fault *fault = &world->spec->faults[index];
+    weft_ns at = from + fault->at_ns;
+
+    world->is_met[index] = true;
+    world->timed[world->n_timed++] = (struct timed){.at_ns = at, .fault = fault};
+    if (fault->for_ns != 0) {
+        world->timed[world->n_timed++] =
+            (struct timed){.at_ns = at + fault->for_ns, .fault = fault, .undo = true};
+    }
+}
+
 static void plan_faults(struct lab_world *world)
 {
     const struct world_spec *spec = world->spec;
     weft_ns now = clock_now();
 
     world->timed = weft_calloc(2 * (size_t)spec->n_faults + 1, sizeof(*world->timed));
+    world->is_met = weft_calloc((size_t)spec->n_faults + 1, sizeof(*world->is_met));
+    world->began_ns = weft_calloc((size_t)spec->n_faults + 1, sizeof(*world->began_ns));
     for (uint32_t i = 0; i < spec->n_faults; i++) {
-        const struct world_fault *fault = &spec->faults[i];
+        bool is_timed = spec->faults[i].moment.kind == WORLD_MOMENT_START;
 
-        if (lab_fault_is_of_process(fault)) {
-            continue;
-        }
-        world->timed[world->n_timed++] =
-            (struct timed){.at_ns = now + fault->at_ns, .fault = fault};
-        if (fault->for_ns != 0) {
-            world->timed[world->n_timed++] =
-                (struct timed){.at_ns = now + fault->at_ns + fault->for_ns,
-                               .fault = fault,
-                               .undo = true};
+        world->began_ns[i] = WEFT_NEVER;
+        if (!lab_fault_is_of_process(&spec->faults[i]) && is_timed) {
+            plan_fault(world, i, now);
         }
     }
+}
+
+/* ---- moments of the job ---- */
+
+static uint32_t host_of(const struct lab_world *world, uint32_t process)
+{
+    uint32_t host = 0;
+
+    while (world->first[host + 1] <= process) {
+        host++;
+    }
+    return host;
+}
+
+/* What has been posted by all processes that count for the moment. */
+static uint64_t sent_by(const struct lab_world *world, const struct world_moment *moment)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = world->first[moment->host]; i < world->first[moment->host + 1];
+         i++) {
+        n += world->sent_bytes[i];
+    }
+    return n;
+}
+
+/* A fault that processes meet by themselves is only noted: each does so at its own moment. */
+static void take_stage(struct lab_world *world, const struct world_stage_record *record)
+{
+    enum io_stage stage = (enum io_stage)record->stage;
+
+    if (record->process >= world->n_processes || record->stage >= IO_N_STAGES) {
+        return;
+    }
+    if (stage == IO_STAGE_SENT) {
+        world->sent_bytes[record->process] = record->n;
+    }
+    for (uint32_t i = 0; i < world->spec->n_faults; i++) {
+        const struct world_fault *fault = &world->spec->faults[i];
+        const struct world_moment *moment = &fault->moment;
+        bool is_of_process = lab_fault_is_of_process(fault);
+        bool is_its = host_of(world, record->process) == fault->host;
+        bool is_sum = moment->kind == WORLD_MOMENT_SENT && !is_of_process;
+
+        if (world->is_met[i] || (is_of_process && !is_its) ||
+            !world_moment_is_met(moment, stage,
+                                 is_sum ? sent_by(world, moment) : record->n)) {
+            continue;
+        }
+        world->is_met[i] = true;
+        if (is_of_process) {
+            world->began_ns[i] = record->at_ns + fault->at_ns;
+        } else {
+            plan_fault(world, i, record->at_ns);
+        }
+    }
+}
+
+static void take_stages(struct lab_world *world)
+{
+    struct world_stage_record records[64];
+    ssize_t n;
+
+    while (world->stage_fds[0] >= 0 &&
+           (n = read(world->stage_fds[0], records, sizeof(records))) > 0) {
+        for (size_t i = 0; i < (size_t)n / sizeof(records[0]); i++) {
+            take_stage(world, &records[i]);
+        }
+    }
+}
+
+/* Processes elsewhere have no such way to us; their faults are met by themselves. */
+static weft_status open_stages(struct lab_world *world, struct weft_error *error)
+{
+    const struct world_spec *spec = world->spec;
+    bool is_needed = false;
+
+    for (uint32_t i = 0; i < spec->n_faults && world->kind.line == NULL; i++) {
+        is_needed = is_needed || spec->faults[i].moment.kind != WORLD_MOMENT_START;
+    }
+    if (is_needed && (pipe2(world->stage_fds, O_CLOEXEC) != 0 ||
+                      fcntl(world->stage_fds[0], F_SETFL, O_NONBLOCK) != 0)) {
+        return weft_fail_errno(error, errno, "world", "no pipe to hear of moments by");
+    }
+    return WEFT_OK;
+}
+
+weft_ns lab_world_fault_began(const struct world *base, uint32_t fault)
+{
+    weft_ns began = look_into(base)->began_ns[fault];
+
+    return began <= clock_now() ? began : WEFT_NEVER;
 }
 
 static void tell_fault(const struct lab_world *world, const struct timed *timed)
@@ -169,6 +274,9 @@ static weft_ns faults_due(struct lab_world *world)
         int problem = apply(world, timed->fault, timed->undo);
 
         timed->is_done = true;
+        if (!timed->undo) {
+            world->began_ns[timed->fault - world->spec->faults] = now;
+        }
         if (problem != 0) {
             weft_log(world->spec->log, WEFT_LOG_WARN, "%s: fault %u: %s",
                      world->base.ops->name, i, strerror(problem));
@@ -185,8 +293,10 @@ weft_status lab_world_step(struct world *base, weft_ns until)
 
     for (;;) {
         weft_ns now = lab_world_now(base);
-        weft_ns next = faults_due(world);
+        weft_ns next;
 
+        take_stages(world);
+        next = faults_due(world);
         lab_capture_fetch(world->capture);
         if (lab_processes_reap(world->processes, world->n_processes)) {
             return WEFT_OK;
@@ -201,7 +311,8 @@ weft_status lab_world_step(struct world *base, weft_ns until)
         if (world->capture != NULL && next - now > LAB_CAPTURE_NS) {
             next = now + LAB_CAPTURE_NS;
         }
-        lab_processes_wait(world->processes, world->n_processes, world->signals.fd,
+        lab_processes_wait(world->processes, world->n_processes,
+                           (const int[]){world->signals.fd, world->stage_fds[0]},
                            next == WEFT_NEVER ? WEFT_NEVER : next - now);
     }
 }
@@ -288,6 +399,8 @@ static int start_here(const struct lab_world *world, uint32_t host, uint32_t pro
                                     .management = at == NULL ? "" : at->management,
                                     .process = process,
                                     .is_captured = world->capture != NULL,
+                                    .stages_fd = world->stage_fds[1],
+                                    .index = world->first[host] + process,
                                     .settings = world->kind.settings,
                                     .n_settings = world->kind.n_settings};
     int problem;
@@ -416,6 +529,8 @@ static void make_processes(struct lab_world *world)
     }
     world->n_processes = world->first[spec->n_hosts];
     world->processes = lab_processes_create(world->n_processes);
+    world->sent_bytes =
+        weft_calloc((size_t)world->n_processes + 1, sizeof(*world->sent_bytes));
 }
 
 weft_status lab_world_create(const struct world_ops *ops,
@@ -429,9 +544,11 @@ weft_status lab_world_create(const struct world_ops *ops,
     world->base.ops = ops;
     world->spec = spec;
     world->kind = *kind;
+    world->stage_fds[0] = world->stage_fds[1] = -1;
     make_processes(world);
     lab_signals_catch(&world->signals);
-    if (kind->layout != LAB_NO_INTERFACES) {
+    status = open_stages(world, error);
+    if (status == WEFT_OK && kind->layout != LAB_NO_INTERFACES) {
         status = lab_fabric_create(spec, kind->layout, kind->with_devices, &world->fabric,
                                    error);
         world->has_fabric = status == WEFT_OK;
@@ -459,7 +576,14 @@ void lab_world_destroy(struct world *base)
     if (world->has_fabric) {
         lab_fabric_destroy(&world->fabric);
     }
+    if (world->stage_fds[0] >= 0) {
+        close(world->stage_fds[0]);
+        close(world->stage_fds[1]);
+    }
     free(world->timed);
+    free(world->is_met);
+    free(world->began_ns);
+    free(world->sent_bytes);
     free(world->ended);
     free(world->first);
     lab_signals_release(&world->signals);

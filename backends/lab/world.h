@@ -27,6 +27,7 @@ struct io_env *lab_world_host_env(struct world *world, uint32_t host, uint32_t p
 struct io_loop *lab_world_loop(struct world *world);
 weft_ns lab_world_now(struct world *world);
 int lab_world_inject(struct world *world, const struct world_fault *fault);
+weft_ns lab_world_fault_began(const struct world *world, uint32_t fault);
 bool lab_world_host_alive(const struct world *world, uint32_t host);
 int lab_world_tap(struct world *world,
                   void (*tap)(void *context, const struct world_frame *frame),
@@ -46,10 +47,10 @@ void lab_world_destroy(struct world *world);
 /* All of them, in the initialiser of a backend's operations. */
 #define LAB_WORLD_OPS                                                                    \
     .host_env = lab_world_host_env, .loop = lab_world_loop, .now = lab_world_now,        \
-    .inject = lab_world_inject, .host_alive = lab_world_host_alive,                      \
-    .tap = lab_world_tap, .step = lab_world_step, .cable_stats = lab_world_cable_stats,  \
-    .counter = lab_world_counter, .launch = lab_world_launch,                            \
-    .ending = lab_world_ending, .tell_ended = lab_world_tell_ended,                      \
-    .destroy = lab_world_destroy
+    .inject = lab_world_inject, .fault_began = lab_world_fault_began,                    \
+    .host_alive = lab_world_host_alive, .tap = lab_world_tap, .step = lab_world_step,    \
+    .cable_stats = lab_world_cable_stats, .counter = lab_world_counter,                  \
+    .launch = lab_world_launch, .ending = lab_world_ending,                              \
+    .tell_ended = lab_world_tell_ended, .destroy = lab_world_destroy
 
 #endif

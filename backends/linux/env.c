@@ -155,6 +155,44 @@ static void watch_notices(struct linux_env *env)
     }
 }
 
+/* ---- stages of the job ---- */
+
+/* Waits while the pipe is full: whoever asked reads it all the time. */
+static void env_reached(struct io_env *io, enum io_stage stage, uint64_t n)
+{
+    const struct linux_env *env = linux_env_of(io);
+    const struct world_stage_record record = {.process = env->stages_process,
+                                              .stage = (uint32_t)stage,
+                                              .n = n,
+                                              .at_ns = linux_loop_now(env->loop)};
+    ssize_t written = -1;
+    while (env->stages_fd >= 0 && written < 0) {
+        written = write(env->stages_fd, &record, sizeof record);
+        if (written < 0 && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+static void find_stages(struct linux_env *env)
+{
+    const char *text = env_setting(&env->io, "WEFT_STAGES");
+    char *end = NULL;
+    env->stages_fd = -1;
+    if (text == NULL || *text == '\0') {
+        return;
+    }
+    long fd = strtol(text, &end, 10);
+    unsigned long process = *end == ':' ? strtoul(end + 1, &end, 10) : ULONG_MAX;
+    if (*end != '\0' || process > UINT32_MAX || fd < 0 || fd > INT_MAX ||
+        fcntl((int)fd, F_GETFL) < 0) {
+        weft_log(env->io.log, WEFT_LOG_WARN, "WEFT_STAGES is no FD:PROCESS: %s", text);
+        return;
+    }
+    env->stages_fd = (int)fd;
+    env->stages_process = (uint32_t)process;
+}
+
 static const struct io_env_ops env_ops = {
     .now = env_now,
     .random = env_random,
@@ -162,6 +200,7 @@ static const struct io_env_ops env_ops = {
     .hostinfo = env_hostinfo,
     .host_id = env_host_id,
     .next_ended = env_next_ended,
+    .reached = env_reached,
 };
 
 static void copy_settings(struct linux_env *env, const struct linux_env_config *config)
@@ -214,6 +253,7 @@ weft_status linux_env_create(struct linux_loop *loop,
     copy_settings(env, config);
     env->given = config->machine;
     watch_notices(env);
+    find_stages(env);
     *out = env;
     return WEFT_OK;
 }

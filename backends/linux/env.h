@@ -12,8 +12,9 @@
 
 struct linux_env;
 
-/* A setting that it reads: WEFT_NOTICES, the number of a pipe's descriptor on which whoever
- * started this process and others tells the numbers of members that ended, one a line. */
+/* Settings that it reads: WEFT_NOTICES, the number of a pipe's descriptor on which whoever
+ * started this process and others tells the numbers of members that ended, one a line; and
+ * WEFT_STAGES, "FD:PROCESS", a pipe that takes what this process reached, under that number. */
 struct linux_env_config {
     const char *name;                    /* of the host; NULL: gethostname(2) */
     uint32_t host;                       /* index in the loop */

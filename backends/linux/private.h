@@ -27,6 +27,8 @@ struct linux_env {
     bool has_swept;              /* what dead processes left in /dev/shm is gone */
     struct linux_watch *notices; /* Owned; NULL: nobody tells */
     int notices_fd;
+    int stages_fd;           /* not ours to close; -1: nobody asks what was reached */
+    uint32_t stages_process; /* by that number */
     uint32_t *
         ended; /* Owned [n_ended]: as they were told, from n_taken on not yet passed on */
     uint32_t n_ended, n_taken;
