@@ -43,7 +43,7 @@ enum {
 
 #define FIELD(member) .offset = offsetof(struct world_fault, member)
 static const struct walk_key fault_keys[N_KEYS] = {
-    [KEY_AT] = {.name = "at", .type = WALK_TIME, FIELD(at_ns)},
+    [KEY_AT] = {.name = "at"},
     [KEY_ON] = {.name = "on"},
     [KEY_LINK] = {.name = "link"},
     [KEY_KIND] = {.name = "kind"},
@@ -406,6 +406,7 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
 struct fault_list {
     struct loader *loader;
     uint32_t cap;
+    uint32_t number; /* of the fault in the file's list, from 1 */
 };
 
 static void add(struct fault_list *list, const struct fault_in *in,
@@ -421,7 +422,8 @@ static void add(struct fault_list *list, const struct fault_in *in,
         s->faults = arena_grow(list->loader->arena, s->faults, s->n_faults, list->cap,
                                sizeof(s->faults[0]));
     }
-    s->faults[s->n_faults++] = (struct scenario_fault){*spec, in->node->mark};
+    s->faults[s->n_faults++] =
+        (struct scenario_fault){*spec, list->number, in->node->mark};
 }
 
 /* One fault per port that is meant. */
@@ -431,8 +433,6 @@ static void add_at(struct fault_list *list, const struct fault_in *in, weft_ns a
     uint32_t n = list_ports(list->loader, in, ports);
     struct world_fault spec = in->spec;
     spec.at_ns = at_ns;
-    spec.kind = in->kind->kind;
-    spec.host = in->place.node;
     spec.has_port = n > 0;
     if (in->kind->kind == ADDR_CHANGE) {
         spec.port = ports[0];
@@ -469,8 +469,13 @@ static void read_fault(const struct topology *topology, const struct tree_node *
     struct loader *loader = topology->loader;
     struct fault_in in = {.node = node, .spec = {.nth = 1}};
     size_t n_before = loader->diag->n + loader->diag->n_left_out;
-    if (!walk_map(loader, node, &fault_table, &in.seen, &in.spec) ||
-        !read_form(loader, &in)) {
+    if (!walk_map(loader, node, &fault_table, &in.seen, &in.spec)) {
+        return;
+    }
+    if (in.seen.at[KEY_AT] != NULL) {
+        fault_moment_read(topology, in.seen.at[KEY_AT], &in.spec);
+    }
+    if (!read_form(loader, &in)) {
         return;
     }
     bool is_fine = check_keys(loader, &in);
@@ -478,7 +483,10 @@ static void read_fault(const struct topology *topology, const struct tree_node *
         !read_arguments(topology, &in)) {
         return;
     }
-    if (loader->diag->n + loader->diag->n_left_out == n_before) {
+    in.spec.host = in.place.node;
+    in.spec.kind = in.kind->kind;
+    if (fault_moment_check(loader, in.seen.at[KEY_AT], &in.spec) &&
+        loader->diag->n + loader->diag->n_left_out == n_before) {
         add_all(list, &in);
     }
 }
@@ -491,6 +499,7 @@ void faults_read(const struct topology *topology, const struct tree_node *node)
         return;
     }
     for (uint32_t i = 0; i < node->n; i++) {
+        list.number = i + 1;
         read_fault(topology, node->items[i], &list);
     }
 }

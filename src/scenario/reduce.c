@@ -204,15 +204,92 @@ static const struct tree_node *body_of(const struct tree_node *job)
     return is_job && job->pairs[0].value->kind == TREE_MAP ? job->pairs[0].value : NULL;
 }
 
+/* The rows of the first `n_jobs` jobs. */
+static uint64_t count_rows(const struct tree_node *jobs, uint32_t n_jobs)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; is_list(jobs) && i < n_jobs; i++) {
+        const struct tree_node *bytes = tree_get(body_of(jobs->items[i]), "bytes");
+
+        n += is_list(bytes) ? bytes->n : 1;
+    }
+    return n;
+}
+
+/* The fault with `at: row N` moved to where row N is once the `n_gone` rows behind the first
+ * `n_before` of `n_rows` are gone. One at a row that is gone comes at that in its place. */
+static struct tree_node *moved_fault(struct reducing *reducing, struct tree_node *fault,
+                                     uint64_t n_before, uint64_t n_gone, uint64_t n_rows)
+{
+    const struct tree_node *at = tree_get(fault, "at");
+    struct tree_node *moved;
+    const char *rest;
+    char text[64];
+    uint64_t row;
+
+    if (at == NULL || at->kind != TREE_SCALAR ||
+        !fault_moment_row(at->text, &row, &rest) || row <= n_before) {
+        return fault;
+    }
+    row = row > n_before + n_gone ? row - n_gone : n_before + 1;
+    row = row < n_rows - n_gone ? row : n_rows - n_gone;
+    moved = arena_calloc(reducing->arena, 1, sizeof(*moved));
+    weft_format(text, sizeof(text), "row %llu%.40s", (unsigned long long)row, rest);
+    moved->text = arena_strdup(reducing->arena, text);
+    return with(reducing, fault, "at", moved);
+}
+
+/* Keeps faults at the rows that they name, in the tree that is reduced: `jobs` is as before. */
+static void drop_rows(struct reducing *reducing, const struct tree_node *jobs,
+                      uint64_t n_before, uint64_t n_gone)
+{
+    const struct tree_node *faults = tree_get(reducing->root, "faults");
+    uint64_t n_rows = count_rows(jobs, jobs->n);
+    struct tree_node *copy;
+
+    if (!is_list(faults)) {
+        return;
+    }
+    copy = copy_of(reducing, faults);
+    for (uint32_t i = 0; i < copy->n; i++) {
+        copy->items[i] = moved_fault(reducing, copy->items[i], n_before, n_gone, n_rows);
+    }
+    reducing->root = with(reducing, reducing->root, "faults", copy);
+}
+
+static bool reduce_jobs(struct reducing *reducing, const struct tree_node *root)
+{
+    const struct tree_node *jobs = tree_get(root, "jobs");
+
+    for (uint32_t i = 0; is_list(jobs) && jobs->n > 1 && i < jobs->n; i++) {
+        if (is_it(reducing)) {
+            uint64_t n_before = count_rows(jobs, i);
+
+            reducing->root = with(reducing, root, "jobs", without(reducing, jobs, i));
+            drop_rows(reducing, jobs, n_before, count_rows(jobs, i + 1) - n_before);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool reduce_sizes(struct reducing *reducing, const struct tree_node *root)
 {
     const struct tree_node *jobs = tree_get(root, "jobs");
 
     for (uint32_t i = 0; is_list(jobs) && i < jobs->n; i++) {
         const struct tree_node *body = body_of(jobs->items[i]);
+        const struct tree_node *bytes = tree_get(body, "bytes");
 
-        if (body != NULL && reduce_list(reducing, body, "bytes", 1)) {
-            return replace_job(reducing, root, i, reducing->root);
+        for (uint32_t k = 0; is_list(bytes) && bytes->n > 1 && k < bytes->n; k++) {
+            if (is_it(reducing)) {
+                struct tree_node *rest = without(reducing, bytes, k);
+
+                replace_job(reducing, root, i, with(reducing, body, "bytes", rest));
+                drop_rows(reducing, jobs, count_rows(jobs, i) + k, 1);
+                return true;
+            }
         }
     }
     return false;
@@ -279,11 +356,10 @@ bool scenario_reduce(const char *text, size_t n_bytes, uint32_t index,
     struct loader loader = {.file = "", .arena = reducing.arena, .diag = &diagnostics};
     const struct tree_node *root = parse(&loader, text, n_bytes);
     bool is_reduced =
-        root != NULL &&
-        (reduce_list(&reducing, root, "faults", 0) || reduce_hosts(&reducing, root) ||
-         reduce_links(&reducing, root) || reduce_list(&reducing, root, "jobs", 1) ||
-         reduce_sizes(&reducing, root) || reduce_repeats(&reducing, root) ||
-         halve_sizes(&reducing, root));
+        root != NULL && (reduce_list(&reducing, root, "faults", 0) ||
+                         reduce_hosts(&reducing, root) || reduce_links(&reducing, root) ||
+                         reduce_jobs(&reducing, root) || reduce_sizes(&reducing, root) ||
+                         reduce_repeats(&reducing, root) || halve_sizes(&reducing, root));
 
     if (is_reduced) {
         tree_emit(reducing.root, out);

@@ -156,6 +156,35 @@ START_TEST(sizes_are_halved)
 }
 END_TEST
 
+/* A fault at a row stays at that row while others go; at the one in its place if it goes itself. */
+START_TEST(faults_follow_their_rows)
+{
+    static const struct {
+        uint32_t index;
+        const char *first, *second, *from, *to;
+    } cases[] = {
+        {7, "row 1+10us", "row 1", "  - all_reduce: {bytes: [8, 1KiB], repeat: 3}\n", ""},
+        {8, "row 2+10us", "row 2", "  - barrier: {}\n", ""},
+        {9, "row 1+10us", "row 2", "[8, 1KiB]", "[1KiB]"},
+        {10, "row 2+10us", "row 2", "[8, 1KiB]", "[8]"},
+    };
+    char *half = edited(three, "at: 1ms", "at: row 2+10us");
+    char *text = edited(half, "at: 2ms", "at: row 3");
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        char *jobs = edited(text, cases[i].from, cases[i].to);
+        char *first = edited(jobs, "row 2+10us", cases[i].first);
+
+        check_same(reduction(text, cases[i].index),
+                   edited(first, "row 3", cases[i].second));
+        free(first);
+        free(jobs);
+    }
+    free(text);
+    free(half);
+}
+END_TEST
+
 /* The last fault goes with its heading; the last job stays. */
 START_TEST(the_last_of_a_list)
 {
@@ -220,6 +249,7 @@ int main(void)
 
     tcase_add_test(tests, one_thing_less_at_a_time);
     tcase_add_test(tests, sizes_are_halved);
+    tcase_add_test(tests, faults_follow_their_rows);
     tcase_add_test(tests, the_last_of_a_list);
     tcase_add_test(tests, flattened_with_its_settings);
     tcase_add_test(tests, what_cannot_be_flattened);

@@ -216,6 +216,7 @@ struct scenario_job {
 /* Names resolved; an addr_change is the addr_del and the addr_add that it means. */
 struct scenario_fault {
     struct world_fault spec;
+    uint32_t number; /* of the file's list, from 1: several faults may come of one */
     struct scenario_mark mark;
 };
 
@@ -373,6 +374,13 @@ weft_status scenario_load_text(const char *name, const void *text, size_t n_byte
  * looked at. WEFT_ERR_INPUT as above; the scenario stays the caller's. */
 weft_status scenario_read_topologies(struct scenario *scenario,
                                      struct scenario_diagnostics *diag);
+
+/* The rows of all jobs, as the result table has them: one for each size. */
+uint64_t scenario_n_rows(const struct scenario *scenario);
+/* "at 3ms", "at jobs+1ms", "at row 3", "at titanic sent 10MiB". Returns `out`. */
+#define SCENARIO_MOMENT_BYTES 144
+char *scenario_moment_text(const struct scenario *scenario,
+                           const struct world_fault *fault, char *out, size_t out_bytes);
 
 /* NULL is ignored. */
 void scenario_free(struct scenario *scenario);

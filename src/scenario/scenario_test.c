@@ -411,6 +411,62 @@ START_TEST(what_cannot_run_yet_is_named)
 }
 END_TEST
 
+START_TEST(faults_come_at_moments_of_the_job)
+{
+    static const struct {
+        const char *at, *meaning;
+    } cases[] = {
+        {"2ms", "at=2000000 for=5 host0.0 direction"},
+        {"jobs", "at=0 for=5 host0.0 moment=1 row0 host0 0 direction"},
+        {"jobs+1ms", "at=1000000 for=5 host0.0 moment=1 row0 host0 0 direction"},
+        {"row 2", "at=0 for=5 host0.0 moment=2 row2 host0 0 direction"},
+        {"' row  2 + 10us'", "at=10000 for=5 host0.0 moment=2 row2 host0 0 direction"},
+        {"b sent 10MiB", "at=0 for=5 host0.0 moment=3 row0 host1 10485760 direction"},
+        {"b sent 9+1s", "at=1000000000 for=5 host0.0 moment=3 row0 host1 9 direction"},
+    };
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        char set[128], *got;
+        weft_format(set, sizeof(set),
+                    "faults=[{at: %s, on: \"a:p0\", kind: down, for: 5ns}]", cases[i].at);
+        got = meaning_with(set);
+        ck_assert_msg(strstr(got, cases[i].meaning) != NULL, "%s\n%s", cases[i].at, got);
+        free(got);
+    }
+}
+END_TEST
+
+/* Each of what a fault repeats counts from its moment. */
+START_TEST(a_moment_is_said_as_it_was_written)
+{
+    static const char text[] =
+        PAIR "jobs: [all_reduce: {bytes: [8, 16]}]\n"
+             "faults:\n"
+             "  - {at: row 2+1us, link: \"a:p0\", down_for: 1us, every: 3us, times: 2}\n"
+             "  - {at: jobs, on: a, kind: kill}\n"
+             "  - {at: b sent 2KiB, on: a, kind: kill}\n"
+             "  - {at: 1ms, on: a, kind: kill}\n"
+             "  - {at: jobs+2s, on: a, kind: kill}\n";
+    static const char *const said[] = {"1 at row 2+1us", "1 at row 2+4us",
+                                       "2 at jobs",      "3 at b sent 2KiB",
+                                       "4 at 1ms",       "5 at jobs+2s"};
+    struct scenario *scenario;
+    struct scenario_diagnostics diag;
+    ck_assert_int_eq(
+        scenario_load_text("x", text, strlen(text), NULL, 0, &scenario, &diag), WEFT_OK);
+    ck_assert_uint_eq(scenario_n_rows(scenario), 2);
+    ck_assert_uint_eq(scenario->n_faults, WEFT_LENGTH(said));
+    for (uint32_t i = 0; i < scenario->n_faults; i++) {
+        const struct scenario_fault *fault = &scenario->faults[i];
+        char moment[SCENARIO_MOMENT_BYTES], got[SCENARIO_MOMENT_BYTES + 16];
+        scenario_moment_text(scenario, &fault->spec, moment, sizeof(moment));
+        weft_format(got, sizeof(got), "%u %s", fault->number, moment);
+        ck_assert_str_eq(got, said[i]);
+    }
+    scenario_free(scenario);
+    scenario_diagnostics_fini(&diag);
+}
+END_TEST
+
 START_TEST(places_found_wrong_later_can_be_said)
 {
     const struct scenario_set sets[] = {{"faults=[{on: a, kind: kill}]"}};
@@ -459,6 +515,8 @@ int main(void)
                                   anchors_are_counted,
                                   complaints_end_somewhere,
                                   what_cannot_run_yet_is_named,
+                                  faults_come_at_moments_of_the_job,
+                                  a_moment_is_said_as_it_was_written,
                                   places_found_wrong_later_can_be_said,
                                   policies_have_names_both_ways};
     Suite *suite = suite_create("scenario");

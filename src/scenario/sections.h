@@ -19,6 +19,16 @@ bool fault_icrc_read(struct loader *loader, const struct tree_node *node, bool *
 /* `send` may be NULL: silent. */
 bool fault_stranger_read(const struct topology *topology, const struct tree_node *from,
                          const struct tree_node *send, struct world_fault *out);
+/* moment.c: reads `at`, a time or a moment of the job, into moment and at_ns. */
+bool fault_moment_read(const struct topology *topology, const struct tree_node *node,
+                       struct world_fault *out);
+/* Checks that the fault on out->host, of a kind that processes meet, waits for nothing that only
+ * others know. */
+bool fault_moment_check(struct loader *loader, const struct tree_node *node,
+                        const struct world_fault *fault);
+/* "row 9" as in `at` (with "+10us" or without), as `*out_row`; false if it is none. `*out_rest` is
+ * what follows the number. */
+bool fault_moment_row(const char *text, uint64_t *out_row, const char **out_rest);
 /* Reads an address that `port` has. One without a prefix has the prefix it has there, so that it
  * comes back as it was when the fault ends; if the port does not have it, that of a single host. */
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
