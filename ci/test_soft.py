@@ -113,6 +113,44 @@ def test_a_killed_host_ends_the_others(at_ms):
     assert document["sim_time_ns"] < 20e9
 
 
+TWO_ROWS = ["--set", "jobs=[{all_reduce: {bytes: 8}}, {all_reduce: {bytes: 1MiB, repeat: 4000}}]"]
+
+
+def first_at(events, *words):
+    """When the first event that has these words was told, in nanoseconds; None: none was."""
+    return next((int(line.split(" ", 1)[0]) for line in events.read_text().splitlines()
+                 if all(word in line for word in words)), None)
+
+
+@pytest.mark.parametrize("moment, begins, later_ns", [
+    ("jobs+1ms", ("from=barrier", "to=jobs"), 1_000_000),
+    ("row 2", ("done", "bytes=8 "), 0),
+    ("titanic sent 1MiB", ("start", "bytes=1048576"), 0),
+], ids=["jobs", "row", "sent"])
+def test_a_fault_comes_at_a_moment_of_the_job(tmp_path, moment, begins, later_ns):
+    """However long the hosts took to meet: not before it, and in the midst of the job."""
+    events = tmp_path / "events"
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *TWO_ROWS, "--events",
+                   str(events), "--set", f"faults=[{{on: iceberg, kind: kill, at: {moment}}}]",
+                   "--set", "expect={result: fail}", layout="loopback")
+    assert first_at(events, "fault kind=kill") >= first_at(events, *begins) + later_ns
+    assert document["jobs"][1]["time_ns"] is None
+    assert document["warnings"] == []
+
+
+def test_a_process_meets_a_fault_at_its_own_moment(tmp_path):
+    """The first work request of its second row is refused, once, which it survives."""
+    events = tmp_path / "events"
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *TWO_ROWS, "--events",
+                   str(events), "--set",
+                   "faults=[{on: iceberg, kind: call_error, call: post_send, errno: 12, at: row 2}, "
+                   "{on: titanic, kind: kill, at: row 2+1000s}]",
+                   "--set", "expect={data: exact}", layout="loopback")
+    met = first_at(events, "iceberg", "call_fault", "call=post_send nth=1")
+    assert met >= first_at(events, "iceberg", "done", "bytes=8 ")
+    assert document["warnings"] == ["fault 2 at row 2+1000s never came: the run was over before"]
+
+
 def test_what_it_cannot_do_is_named():
     refused = run("--backend", "soft", "scenarios/faults/black-hole.yaml", code=3)
     assert "backend soft has no path_limit" in refused

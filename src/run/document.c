@@ -327,6 +327,7 @@ static json_t *warnings(const struct run *run)
                     rdma_policy_name(run->policy));
         json_array_append_new(array, json_string(text));
     }
+    run_warn_of_faults(run, array);
     return array;
 }
 

@@ -86,7 +86,7 @@ static void judge_data(struct run *run)
 
 static bool has_kill(const struct run *run, uint32_t member)
 {
-    const struct scenario *scenario = run->scenario;
+    const struct scenario *scenario = run_as_it_came(run);
 
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         const struct world_fault *fault = &scenario->faults[i].spec;
@@ -649,7 +649,7 @@ void run_judge_invariants(struct run *run)
     if (run->scenario->expect.invariants == 0 || run->are_records) {
         return;
     }
-    run_outlook_make(run->scenario, run->policy, &outlook);
+    run_outlook_make(run_as_it_came(run), run->policy, &outlook);
     if (is_judged(run, SCENARIO_INVARIANT_DATA)) {
         judge_data(run);
     }

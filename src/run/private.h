@@ -85,6 +85,7 @@ struct run {
     struct host_map map;         /* what all members know of the mesh */
     weft_ns origin_ns;           /* of the world's clock, when the world was there */
     weft_ns ended_ns;
+    struct scenario came; /* its faults are Owned; see run_as_it_came */
     weft_status loop_status;
     struct weft_error loop_error;
     struct diag_input observations;
@@ -194,6 +195,16 @@ bool run_has_wire(const struct run *run);
 bool run_may_be_dark(const struct run *run);
 /* Adds a line for each invariant that `expect` asks for. */
 void run_judge_invariants(struct run *run);
+
+/* ---- came.c: faults at moments of the job ---- */
+
+/* Once the run is over, while its world is there: notes when such faults came. */
+void run_note_came(struct run *run);
+/* The scenario with each of its faults at the time at which it came, without those that did not;
+ * the run's own where no fault waits for a moment, or nobody knows. */
+const struct scenario *run_as_it_came(const struct run *run);
+/* Adds a warning for each fault of the file whose moment did not come. */
+void run_warn_of_faults(const struct run *run, json_t *warnings);
 
 /* ---- document.c ---- */
 

@@ -270,7 +270,7 @@ void run_evaluate(struct run *run)
 
     run_rows_evaluate(run);
     run->has_failed = any_failed(run);
-    run_outlook_make(run->scenario, run->policy, &outlook);
+    run_outlook_make(run_as_it_came(run), run->policy, &outlook);
     run->is_connected = outlook.is_connected;
     run_outlook_fini(&outlook);
     run_observe(run, &run->observations);
@@ -290,6 +290,7 @@ void run_fini(struct run *run)
     if (run->world != NULL) {
         run->world->ops->destroy(run->world);
     }
+    free(run->came.faults);
     free(run->hosts);
     if (run->answers != NULL) {
         oracle_memo_fini(run->answers);
@@ -366,6 +367,7 @@ enum run_result run_scenario(const struct scenario *scenario,
         run_loop(&run);
     }
     run_story_end(&run.story);
+    run_note_came(&run);
     run_settle(&run);
     run_evaluate(&run);
     *out_document = run_document(&run);

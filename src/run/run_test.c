@@ -247,6 +247,90 @@ START_TEST(the_same_seed_gives_the_same_bytes)
 }
 END_TEST
 
+/* ---- faults at moments of the job ---- */
+
+/* When the first line that has `what` was told; -1: none has it. */
+static long long time_of(const struct outcome *out, const char *what)
+{
+    const char *at = strstr(out->story.bytes, what);
+
+    while (at != NULL && at > out->story.bytes && at[-1] != '\n') {
+        at--;
+    }
+    return at == NULL ? -1 : strtoll(at, NULL, 10);
+}
+
+/* A delay that is the cable's own changes nothing but the story. */
+#define HARMLESS(at) "{at: " at ", on: 'a:p0', kind: delay, delay: 1us}"
+
+START_TEST(faults_come_at_moments_of_the_job)
+{
+    static const struct {
+        const char *faults, *from;
+        long long after_ns;
+    } cases[] = {
+        {"faults: [" HARMLESS("jobs") "]\n", "from=barrier to=jobs", 0},
+        {"faults: [" HARMLESS("jobs+1us") "]\n", "from=barrier to=jobs", 1000},
+        {"faults: [" HARMLESS("row 2") "]\n", "start bytes=1048576", 0},
+        {"faults: [" HARMLESS("row 2+7ns") "]\n", "start bytes=1048576", 7},
+    };
+    struct weft_text text = {NULL, 0, 0};
+    struct outcome out, again;
+
+    weft_text_add(&text, "%s%s", TRIANGLE JOB, cases[_i].faults);
+    out = run(text.bytes);
+    again = run(text.bytes);
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_int_gt(time_of(&out, cases[_i].from), 0);
+    ck_assert_int_eq(time_of(&out, "a p0 fault kind=delay"),
+                     time_of(&out, cases[_i].from) + cases[_i].after_ns);
+    ck_assert_str_eq(out.story.bytes, again.story.bytes);
+    ck_assert_uint_eq(json_array_size(json_object_get(out.document, "warnings")), 0);
+    outcome_fini(&out);
+    outcome_fini(&again);
+    weft_text_fini(&text);
+}
+END_TEST
+
+/* Within the row that sends that much, and later the more is waited for. */
+START_TEST(faults_come_when_a_host_has_sent_so_much)
+{
+    static const char text[] = TRIANGLE JOB "faults: [" HARMLESS(
+        "b sent 512KiB") ", {at: b sent 1MiB, on: 'b:p0', kind: delay, "
+                         "delay: 1us}]\n";
+    struct outcome out = run(text), again = run(text);
+    long long first = time_of(&out, "a p0 fault kind=delay");
+    long long second = time_of(&out, "b p0 fault kind=delay");
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_int_gt(first, time_of(&out, "start bytes=1048576"));
+    ck_assert_int_gt(second, first);
+    ck_assert_int_lt(second, time_of(&out, "from=jobs to=close"));
+    ck_assert_str_eq(out.story.bytes, again.story.bytes);
+    outcome_fini(&out);
+    outcome_fini(&again);
+}
+END_TEST
+
+/* Warned of as the file has it; judged as if it was not there. */
+START_TEST(a_moment_that_never_comes_is_said)
+{
+    struct outcome out =
+        run(TRIANGLE JOB "faults: [{at: row 1, on: b, kind: kill}, " HARMLESS(
+            "row 2+1us") "]\n"
+                         "expect: {result: fail, findings: [peer.dead], invariants: "
+                         "[ends, "
+                         "recovery, time, explained]}\n");
+    const json_t *warnings = json_object_get(out.document, "warnings");
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    ck_assert_str_eq(json_string_value(json_array_get(warnings, 0)),
+                     "fault 2 at row 2+1us never came: the run was over before");
+    outcome_fini(&out);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 START_TEST(pairing_by_index_fails_as_on_real_machines)
@@ -388,6 +472,9 @@ int main(void)
     tcase_add_test(tests, what_one_end_sent_the_other_received);
     tcase_add_test(tests, rows_hold_their_rates_and_bounds);
     tcase_add_test(tests, the_same_seed_gives_the_same_bytes);
+    tcase_add_loop_test(tests, faults_come_at_moments_of_the_job, 0, 4);
+    tcase_add_test(tests, faults_come_when_a_host_has_sent_so_much);
+    tcase_add_test(tests, a_moment_that_never_comes_is_said);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
