@@ -157,6 +157,7 @@ struct plan {
     int memory_mib;
     int time_limit_s;
     bool is_virtual;
+    bool may_spin; /* in loops that no call interrupts */
     uint64_t seed;
 };
 
@@ -267,6 +268,9 @@ static void make_command(const struct plan *plan, struct command *command)
         add_word(command, "time-travel-start=" VIRTUAL_START_NS);
         ADD_FORMATTED(command, "um_seed=%llu", (unsigned long long)plan->seed);
         add_word(command, "um_jitter=" VIRTUAL_JITTER_NS);
+        if (plan->may_spin) {
+            add_word(command, "um_spins");
+        }
     }
     ADD_FORMATTED(command, "init=%s/init", folder);
     /* Kernels give what they do not know to init. */
@@ -492,6 +496,7 @@ static weft_status make_plan(const struct rxe_guest_options *options, const char
                                                : default_memory_mib(),
         .time_limit_s = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S,
         .is_virtual = options->is_virtual,
+        .may_spin = options->is_any_program,
         .seed = options->seed};
     if (options->is_virtual && !keeps_virtual_time(kernel)) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",

@@ -25,7 +25,7 @@ struct rxe_guest_options {
     bool is_virtual;  /* idle time takes none, computing is free, chance comes from `seed`
                           * (docs/virtual-time.md); else time is this machine's */
     uint64_t seed;
-    bool is_any_program; /* the command may read the time stamp counter */
+    bool is_any_program; /* the command may spin, or read the time stamp counter */
 };
 
 /* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/

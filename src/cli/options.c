@@ -137,7 +137,7 @@ static const struct flag_spec specs[] = {
     {"seed", "N", 0, "guest", "seed of all chance with --clock virtual; default 1",
      SET_BY(set_seed)},
     {"clock", "virtual|real", 0, "run guest",
-     "whose time goes by in a guest or a run on rxe or soft; default: real",
+     "whose time goes by in a guest or a run on rxe; default: real",
      .choices = "virtual real", TEXT(clock)},
     {"set", "PATH=VALUE", 0, "run swarm validate show list doctor node relayd",
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB",
