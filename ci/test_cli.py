@@ -74,7 +74,9 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
         ("run", "--seed"): "weft run: --seed: a value is missing",
         ("run", "--backend", "foo"): "weft run: --backend: expected sim, soft, rxe or verbs, not foo",
         ("explain", "rout.wrong_nic"): "weft explain: no such code: rout.wrong_nic; did you mean "
-                                       "'route.wrong_nic'? (weft explain lists them)",
+                                       "'route.wrong_nic'? (weft explain lists the findings; an errno, a "
+                                           "completion status or a line of NCCL's log can be explained, "
+                                           "too: weft explain ETIMEDOUT, 'status 12')",
         ("run", "-qx"): "weft run: no such flag: -x",
         ("run", "--seeds", "1..2"): "weft run: no such flag: --seeds; did you mean --seed?",
     }
