@@ -265,7 +265,8 @@ bool doctor_add_hosts(struct examination *all, const json_t *document, bool only
             hosts[all->input.n_hosts++] = input.hosts[i]; /* what is in it moves */
         }
     }
-    free(input.hosts);
+    input.n_hosts = 0;
+    diag_input_fini(&input);
     return true;
 }
 

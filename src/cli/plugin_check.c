@@ -202,8 +202,9 @@ static bool lacks_device(const struct cli_options *options, const char *path,
 {
     const char *backend =
         options->backend != NULL ? options->backend : getenv("NCCL_MESH_BACKEND");
-    bool needs_none =
-        backend != NULL && (strcmp(backend, "sim") == 0 || strcmp(backend, "soft") == 0);
+    bool needs_none = getenv("NCCL_MESH_LOOPBACK") != NULL ||
+                      (backend != NULL &&
+                       (strcmp(backend, "sim") == 0 || strcmp(backend, "soft") == 0));
 
     if (needs_none || result->first_init == 0 || machine_has_device()) {
         return false;
