@@ -157,7 +157,7 @@ static void watch_notices(struct linux_env *env)
 
 /* ---- stages of the job ---- */
 
-/* Waits while the pipe is full: whoever asked reads it all the time. */
+/* Waits while the pipe is full, because its reader reads all the time. */
 static void env_reached(struct io_env *io, enum io_stage stage, uint64_t n)
 {
     const struct linux_env *env = linux_env_of(io);

@@ -17,8 +17,7 @@ struct kept {
 /* A handler has no argument of ours, so that this cannot be passed to it. */
 static struct {
     struct kept outputs[N_KEPT_OUTPUTS];
-    pid_t
-        owner; /* a forked child of a backend inherits the handler, but owns no output */
+    pid_t owner; /* a child that a backend forked has the handler, but owns no output */
 } all;
 
 static void write_text(int fd, const struct weft_text *text)

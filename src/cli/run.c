@@ -506,6 +506,7 @@ static uint64_t seed_of_file(const struct cli_options *options, const char *path
                            &diagnostics) == WEFT_OK) {
         seed = scenario->seed;
     }
+    scenario_diagnostics_fini(&diagnostics);
     scenario_free(scenario);
     weft_text_fini(&text);
     return seed;
