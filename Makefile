@@ -99,7 +99,7 @@ all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so
 help:
 	@echo 'make            build/weft, build/libweft.a and build/libnccl-net-mesh.so'
 	@echo 'make demo       installs what is missing, builds, runs the triangle'
-	@echo 'make test       every pure test: C under the sanitizers, a quarter of what is heavy'
+	@echo 'make test       every pure test: C under the sanitizers, a part of what is heavy'
 	@echo 'make check      pure C tests of the optimised build, a quarter of long sweeps, for every edit'
 	@echo 'make test-qemu  soft-RoCE again, on an unmodified Debian 6.12 kernel in QEMU'
 	@echo 'make clang      every pure test again, built by the second compiler'
@@ -226,7 +226,7 @@ asan:
 asan-everything:
 	@$(SUB) $(ASAN) everything
 
-# SAMPLE= for whole families and sweeps instead of the quarter that the commit's hash chooses. Tests that
+# SAMPLE= for whole families and sweeps instead of the part that the commit's hash chooses. Tests that
 # depend on real time are in ci/wire-tests.txt: `ci/job wire`, `ci/job real-time`.
 test:
 	@ci/deps test

@@ -144,6 +144,21 @@ def sync(worker):
         relative = copy.relative_to(worker)
         if relative.parts[0] != "build" and copy.is_file() and str(relative) not in wanted:
             copy.unlink()
+    take_gpu_image(worker)
+
+
+def take_gpu_image(worker):
+    """Copy the image of the GPU's kernels, which takes nvcc longer than all of C. Its sources are
+    older in the copy, so that make builds it again only for a patch that changes them."""
+    image = Path("build") / "cuda" / "kernels.fatbin"
+    source, copy = ROOT / image, worker / image
+    if not source.exists() or copy.exists():
+        return
+    if any(path.stat().st_mtime > source.stat().st_mtime
+           for path in (ROOT / "backends" / "cuda").glob("kernels*")):
+        return
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, copy)
 
 
 def patch(worker, mutant, *options):

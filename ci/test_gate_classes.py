@@ -16,7 +16,8 @@ import pytest
 import wire
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = ("check-run", "conftest.py", "wire.py", "failures.py", "sampling.py", "processes.py")
+SCRIPTS = ("check-run", "conftest.py", "wire.py", "failures.py", "sampling.py", "processes.py",
+           "sanitizers.py")
 KINDS = wire.read()
 
 

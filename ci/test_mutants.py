@@ -1,6 +1,7 @@
 """Which mutants a sample, a shard and the submission choose, and what a verdict is called. Nothing here
 builds or tries one."""
 
+import os
 import random
 from pathlib import Path
 
@@ -155,3 +156,17 @@ def test_a_mutant_that_hangs_is_not_called_killed(tmp_path, monkeypatch, status,
     found, detail = mutation.judge_planted(tmp_path, mutant, lambda _command: 30)
     assert found == verdict and (found in mutation.NOTICED) == (status != 0)
     assert ("build/test/src/a_test" in detail) == (status is None)
+
+
+@pytest.mark.parametrize("is_stale", (False, True))
+def test_a_copy_takes_the_gpu_image_unless_it_is_stale(tmp_path, monkeypatch, is_stale):
+    tree, worker = tmp_path / "tree", tmp_path / "worker"
+    source, image = tree / "backends" / "cuda" / "kernels.cu", tree / "build" / "cuda" / "kernels.fatbin"
+    for path in (source, image):
+        path.parent.mkdir(parents=True)
+        path.write_text("x")
+    os.utime(source, (1000, 3000 if is_stale else 1000))
+    os.utime(image, (2000, 2000))
+    monkeypatch.setattr(mutation, "ROOT", tree)
+    mutation.take_gpu_image(worker)
+    assert (worker / "build" / "cuda" / "kernels.fatbin").exists() is not is_stale

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import sanitizers
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 300
 EXACT = "expect={data: exact}"  # without bandwidths, which are those of the whole size
@@ -31,10 +33,6 @@ SMALLER = {
 LEFT_OUT = {
     "scale/ring-256-timing.yaml": "the mesh of ring-256, which takes half a minute",
 }
-OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
-    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-}
 
 
 def scenarios():
@@ -49,7 +47,7 @@ def run(weft, name):
         done = subprocess.run([weft, "run", "--quiet", *changes, f"scenarios/{name}"], cwd=ROOT,
                               capture_output=True, text=True, errors="replace", check=False,
                               timeout=LIMIT_S, stdin=subprocess.DEVNULL,
-                              env={**os.environ, **OPTIONS})
+                              env={**os.environ, **sanitizers.ENVIRONMENT})
     except subprocess.TimeoutExpired:
         return f"{name}: not over after {LIMIT_S} s"
     is_fine = done.returncode == 0 and "Sanitizer" not in done.stderr \

@@ -1,10 +1,10 @@
-/* Samples of sweeps: every case in one quarter, and each quarter with cases of every kind. */
+/* Samples of sweeps: every case in one part, and each part with cases of every kind. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/suite_testing.h"
 
-#define N_CASES 240
+#define N_CASES 960
 
 static void sample_set(uint32_t sample)
 {
@@ -14,15 +14,15 @@ static void sample_set(uint32_t sample)
     ck_assert_int_eq(setenv("WEFT_SAMPLE", text, 1), 0);
 }
 
-START_TEST(every_case_is_in_one_quarter)
+START_TEST(every_case_is_in_one_part)
 {
     for (uint32_t i = 0; i < N_CASES; i++) {
         uint32_t n = 0;
 
-        for (uint32_t sample = 0; sample < 4; sample++) {
+        for (uint32_t sample = 0; sample < SUITE_PARTS; sample++) {
             sample_set(sample);
             n += suite_takes(i);
-            sample_set(sample + 4);
+            sample_set(sample + SUITE_PARTS);
             n += suite_takes(i);
         }
         ck_assert_uint_eq(n, 2);
@@ -30,9 +30,9 @@ START_TEST(every_case_is_in_one_quarter)
 }
 END_TEST
 
-START_TEST(a_quarter_has_cases_of_every_kind)
+START_TEST(a_part_has_cases_of_every_kind)
 {
-    for (uint32_t sample = 0; sample < 4; sample++) {
+    for (uint32_t sample = 0; sample < SUITE_PARTS; sample++) {
         uint32_t n_taken = 0;
 
         sample_set(sample);
@@ -43,13 +43,13 @@ START_TEST(a_quarter_has_cases_of_every_kind)
                 for (uint32_t i = kind; i < N_CASES; i += period) {
                     n += suite_takes(i);
                 }
-                ck_assert_uint_ge(n, N_CASES / period / 8);
-                ck_assert_uint_le(n, N_CASES / period / 2);
+                ck_assert_uint_ge(n, N_CASES / period / (2 * SUITE_PARTS));
+                ck_assert_uint_le(n, 2 * N_CASES / period / SUITE_PARTS);
                 n_taken += n;
             }
         }
-        ck_assert_uint_gt(n_taken / 7, N_CASES / 4 - 5);
-        ck_assert_uint_lt(n_taken / 7, N_CASES / 4 + 5);
+        ck_assert_uint_gt(n_taken / 7, N_CASES / SUITE_PARTS - 5);
+        ck_assert_uint_lt(n_taken / 7, N_CASES / SUITE_PARTS + 5);
     }
 }
 END_TEST
@@ -70,8 +70,8 @@ int main(void)
     Suite *suite = suite_create("base/suite");
     TCase *tcase = tcase_create("samples");
 
-    tcase_add_test(tcase, every_case_is_in_one_quarter);
-    tcase_add_test(tcase, a_quarter_has_cases_of_every_kind);
+    tcase_add_test(tcase, every_case_is_in_one_part);
+    tcase_add_test(tcase, a_part_has_cases_of_every_kind);
     tcase_add_test(tcase, without_a_sample_all_are_taken);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

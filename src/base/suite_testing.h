@@ -22,9 +22,16 @@
 #define SWEEP(n) (n)
 #endif
 
+/* Says which part of a sweep a sample takes: one of so many. */
+#ifdef SUITE_SANITIZED
+#define SUITE_PARTS 8
+#else
+#define SUITE_PARTS 4
+#endif
+
 /* Returns true if this run takes case i of a sweep. It takes all, or with WEFT_SAMPLE in the
- * environment the quarter that this number chooses: ci/sampling.py. Builds with sanitizers take
- * another quarter than those without. */
+ * environment the part that this number chooses: ci/sampling.py. What builds with sanitizers take,
+ * those without do not take under the same number. */
 bool suite_takes(uint32_t i);
 
 /* Adds a loop test for those of the cases begin to end - 1 that suite_takes. */

@@ -65,6 +65,7 @@ struct message {
 static void open_message(struct message *message, uint32_t to, size_t size, uint32_t n)
 {
     struct weft_error error = {0};
+    struct weft_rng rng;
 
     *message = (struct message){.size = size, .n = n};
     harness_connect(&harness, 0, to, &message->comms[SENDER], &message->comms[RECEIVER]);
@@ -75,9 +76,8 @@ static void open_message(struct message *message, uint32_t to, size_t size, uint
                                           &error),
                          WEFT_OK);
     }
-    for (size_t i = 0; i < n * (size + 1); i++) {
-        message->bytes[SENDER][i] = (uint8_t)(i * 7 + (i >> 8) + 1);
-    }
+    weft_rng_init(&rng, size, "message");
+    weft_rng_bytes(&rng, message->bytes[SENDER], n * (size + 1));
 }
 
 static void post(struct message *message)
