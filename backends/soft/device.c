@@ -301,7 +301,7 @@ static int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
                           struct ibv_recv_wr **bad)
 {
     struct soft_engine *engine = engine_of_qp(qp);
-    soft_enter(engine);
+    soft_enter_only(engine);
     int error = sim_nic_post_recv(qp, wr, bad);
     soft_leave(engine);
     return error;

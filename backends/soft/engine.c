@@ -219,6 +219,12 @@ void soft_enter(struct soft_engine *engine)
     (void)turn(engine, 1, false);
 }
 
+void soft_enter_only(struct soft_engine *engine)
+{
+    soft_look(engine);
+    bring_to_date(engine);
+}
+
 void soft_leave(struct soft_engine *engine)
 {
     bool all_done = run_until(engine, sim_now(engine->sim));

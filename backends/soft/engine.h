@@ -66,8 +66,10 @@ int soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire);
 weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *error);
 
 /* The user's turn. `soft_enter` takes what has come and brings the clock up to date; `soft_leave`
- * sends what the call caused. `soft_look` is for calls that cause nothing. */
+ * sends what the call caused. `soft_enter_only` leaves what has come where it is: for calls by the
+ * hundred that hardly cause anything. `soft_look` is for calls that cause nothing. */
 void soft_enter(struct soft_engine *engine);
+void soft_enter_only(struct soft_engine *engine);
 void soft_leave(struct soft_engine *engine);
 void soft_look(struct soft_engine *engine);
 void soft_looked(struct soft_engine *engine);

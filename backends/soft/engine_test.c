@@ -156,6 +156,41 @@ START_TEST(what_comes_comes_now)
 }
 END_TEST
 
+/* A frame is there, and a timer is long due. The call has the time as it is, and neither of them. */
+START_TEST(what_has_come_may_wait)
+{
+    struct linux_loop *loop;
+    struct soft_engine *engine;
+    struct sim_event event;
+    struct seen_wire seen = {.wire = {.fd = eventfd(1, EFD_CLOEXEC), .receive = see},
+                             .at = SIM_NEVER};
+    struct weft_error error = {0};
+
+    ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_add_wire(engine, &seen.wire), 0);
+    seen.sim = timed = engine->sim;
+    n_ran_out = 0;
+    sim_event_init(&event, run_out);
+    sim_schedule(timed, &event, 2 * KS_PS);
+    for (uint32_t i = 1; i <= 2; i++) {
+        engine->origin_ns -= KS_PS / 1000;
+        soft_enter_only(engine);
+        ck_assert_int_ge(sim_now(timed), i == 1 ? KS_PS : 2 * KS_PS - 1);
+        soft_leave(engine);
+        ck_assert_uint_eq(n_ran_out, 0);
+        ck_assert_int_eq(seen.at, SIM_NEVER);
+    }
+    soft_enter(engine);
+    soft_leave(engine);
+    ck_assert_int_ge(seen.at, 2 * KS_PS - 1);
+    sim_cancel(timed, &event);
+    soft_engine_destroy(engine);
+    close(seen.wire.fd);
+    linux_loop_destroy(loop);
+}
+END_TEST
+
 /* No thread runs and no event is due: what a call has put in the batch leaves with it. */
 START_TEST(what_a_call_sends_leaves_before_it_returns)
 {
@@ -200,6 +235,7 @@ int main(void)
     tcase_add_test(tcase, a_nudge_is_for_the_thread);
     tcase_add_test(tcase, time_in_which_it_stood_still_is_none);
     tcase_add_loop_test(tcase, what_comes_comes_now, 0, 2);
+    tcase_add_test(tcase, what_has_come_may_wait);
     tcase_add_test(tcase, what_a_call_sends_leaves_before_it_returns);
     return suite_run(suite);
 }
