@@ -23,7 +23,7 @@ static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim, NULL,
      "virtual"},
     {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft,
-     soft_can_express, "real"},
+     soft_can_express, "virtual real"},
     {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe, rxe_can_express,
      "virtual real"},
     {"verbs", "real RoCE v2 NICs of machines that are there, each reached by ssh",
@@ -81,13 +81,15 @@ static bool is_virtual(const char *clock)
 bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,
                             int *out_code)
 {
+    bool is_soft = strcmp(name, "soft") == 0;
     const struct rxe_guest_options options = {.is_virtual = is_virtual(clock),
                                               .seed = seed};
     struct weft_error error = {0};
     enum lab_layout layout;
 
-    return strcmp(name, "rxe") == 0 &&
-           rxe_guest_instead(&options, rxe_probe(&layout, &error) == WEFT_OK, out_code);
+    return (is_soft || strcmp(name, "rxe") == 0) &&
+           rxe_guest_instead(&options, is_soft || rxe_probe(&layout, &error) == WEFT_OK,
+                             out_code);
 }
 
 bool backend_is_in_guest(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -116,12 +117,34 @@ static void add_floats(void)
     }
 }
 
-static void poll_clock(void)
+static void poll_until(double end)
 {
-    double end = now_us() + 5000;
-
     while (now_us() < end) {
     }
+}
+
+static void poll_clock(void)
+{
+    poll_until(now_us() + 5000);
+}
+
+static void poll_for_a_minute(void)
+{
+    poll_until(now_us() + 60e6);
+}
+
+/* Two processes have work to do, and look at the clock for each piece of it. */
+static void look_while_working(void)
+{
+    pid_t other = fork();
+
+    for (int i = 0; i < 5000; i++) {
+        sum = sum + now_us();
+    }
+    if (other == 0) {
+        _exit(0);
+    }
+    waitpid(other, NULL, 0);
 }
 
 static void wait_for_ever(void)
@@ -134,9 +157,11 @@ static const struct {
     const char *name;
     void (*run)(void);
 } kinds[] = {
-    {"thread", wait_for_thread}, {"process", wait_for_process}, {"lock", wait_for_lock},
-    {"turns", pass_turns},       {"memory", count_in_memory},   {"float", add_floats},
-    {"clock", poll_clock},       {"ever", wait_for_ever},
+    {"thread", wait_for_thread},  {"process", wait_for_process},
+    {"lock", wait_for_lock},      {"turns", pass_turns},
+    {"memory", count_in_memory},  {"float", add_floats},
+    {"clock", poll_clock},        {"minute", poll_for_a_minute},
+    {"work", look_while_working}, {"ever", wait_for_ever},
 };
 
 int main(int argc, char **argv)

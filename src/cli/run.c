@@ -522,7 +522,8 @@ static bool runs_elsewhere(const struct session *session, int *code)
 
     if (options->clock != NULL && strstr(backend->clocks, options->clock) == NULL) {
         fprintf(stderr,
-                "weft run: --clock %s: backend %s keeps %s time only; rxe has both\n",
+                "weft run: --clock %s: backend %s keeps %s time only; rxe and soft "
+                "have both\n",
                 options->clock, options->backend, backend->clocks);
         *code = CLI_USAGE;
         return true;
