@@ -139,7 +139,10 @@ def test_a_process_that_keeps_the_clock_is_named(loops):
     done = weft("guest", "--clock", "virtual", "--time-limit", "40", "--", loops, "ever")
     assert done.returncode == 124
     assert "weft: guest: busy: process " in done.stderr and f"{loops}+0x" in done.stderr
-    assert "spins, and nothing else happens" in done.stderr
+    assert "spins, and nothing else happens; that is wait_for_ever+0x" in done.stderr
+    line = done.stderr.split("; addr2line -fe ")[1].split(" names the line")[0]
+    assert subprocess.run(["addr2line", "-fe", *line.split()], capture_output=True, text=True,
+                          check=True).stdout.startswith("wait_for_ever\n")
 
 
 @pytest.mark.parametrize("args", [("--backend", "sim", "--clock", "real"),

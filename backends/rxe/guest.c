@@ -24,6 +24,7 @@
 #include "backends/rxe/backend.h"
 #include "backends/rxe/cpu.h"
 #include "backends/rxe/scratch.h"
+#include "backends/rxe/symbol.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -316,6 +317,37 @@ struct watched {
     size_t console_seen; /* whole lines */
 };
 
+/* `text` has "..., at FILE+0xOFFSET: ...". A guest sees this machine's files. */
+static void add_place(const char *text, size_t n)
+{
+    static const char before[] = "), at ";
+    const char *file = memmem(text, n, before, strlen(before)), *plus = NULL;
+    struct symbol_place place;
+    char path[4096];
+
+    if (file == NULL) {
+        return;
+    }
+    file += strlen(before);
+    for (const char *at = file; (at = memmem(at, n - (size_t)(at - text), "+0x", 3)) != NULL;
+         at += 3) {
+        plus = at;
+    }
+    if (plus == NULL || (size_t)(plus - file) >= sizeof(path)) {
+        return;
+    }
+    weft_format(path, sizeof(path), "%.*s", (int)(plus - file), file);
+    if (!symbol_find(path, strtoull(plus + 1, NULL, 16), &place)) {
+        return;
+    }
+    if (place.name[0] != '\0') {
+        fprintf(stderr, "; that is %s+0x%llx", place.name,
+                (unsigned long long)place.into_function);
+    }
+    fprintf(stderr, "; addr2line -fe %s 0x%llx names the line", path,
+            (unsigned long long)place.address);
+}
+
 /* A process stands in the way of virtual time, as the kernel says in a line of its console. */
 static void report_busy(const char *line, size_t n)
 {
@@ -327,10 +359,11 @@ static void report_busy(const char *line, size_t n)
     }
     n -= line[n - 1] == '\r';
     what += strlen(mark);
+    n -= (size_t)(what - line);
+    fprintf(stderr, "weft: guest: busy: %.*s", (int)n, what);
+    add_place(what, n);
     fprintf(stderr,
-            "weft: guest: busy: %.*s (addr2line -fe FILE OFFSET names the place; a call, "
-            "sched_yield() or a look at the clock in that loop lets time pass)\n",
-            (int)(n - (size_t)(what - line)), what);
+            "; a call, sched_yield() or a look at the clock in that loop lets time pass\n");
 }
 
 static void look_at_console(struct watched *w)
