@@ -107,7 +107,7 @@ def test_quiet_prints_failures_and_nothing_else():
 
 
 @pytest.mark.parametrize("faults, words", [
-    ("[]", "ok     data: exact: exact, 2 of 2 rows verified"),
+    ("[]", "ok     data: exact, 2 of 2 rows verified"),
     ("[{at: 0s, on: titanic, kind: kill}]", "not ok data: exact: nothing was verified: none of 2 rows ended"),
     ("[{at: 3ms, on: titanic, kind: kill}]", "not ok data: exact: exact as far as verified, 1 of 2 rows ended")])
 def test_data_is_called_exact_as_far_as_it_was_verified(faults, words):

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
+#include "base/check.h"
 #include "report/canvas.h"
 #include "report/columns.h"
 #include "report/document_testing.h"
@@ -98,6 +99,37 @@ START_TEST(a_failed_run_says_what_where_why_and_what_to_type)
                     "met\n");
     weft_text_fini(&text);
     json_decref(document);
+}
+END_TEST
+
+START_TEST(a_met_expectation_is_printed_once)
+{
+    static const struct {
+        const char *expect, *got, *line;
+        bool ok;
+    } cases[] = {
+        {"result: pass", "pass", "ok     result: pass", true},
+        {"data: exact", "exact, 2 of 2 rows verified",
+         "ok     data: exact, 2 of 2 rows verified", true},
+        {"data: exact", "exact as far as verified, 1 of 2 rows ended",
+         "not ok data: exact: exact as far as verified, 1 of 2 rows ended", false},
+        {"result: pass", "fail: b: rtr", "not ok result: pass: fail: b: rtr", false},
+        {"drops: at most 3", "2", "ok     drops: at most 3: 2", true},
+        {"invariants", "ok", "ok     invariants: ok", true},
+    };
+    struct report_style plain = report_style(false);
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct weft_text text = {NULL, 0, 0};
+        json_t *document =
+            json_pack("{s:[{s:s, s:s, s:b}]}", "expectations", "expect", cases[i].expect,
+                      "got", cases[i].got, "ok", cases[i].ok);
+
+        report_verdict(document, &plain, &text);
+        ck_assert_ptr_nonnull(strstr(text.bytes, cases[i].line));
+        weft_text_fini(&text);
+        json_decref(document);
+    }
 }
 END_TEST
 
@@ -376,6 +408,7 @@ int main(void)
 
     tcase_add_test(cases, a_passed_run_reads_from_connections_to_verdict);
     tcase_add_test(cases, a_failed_run_says_what_where_why_and_what_to_type);
+    tcase_add_test(cases, a_met_expectation_is_printed_once);
     tcase_add_test(cases,
                    an_explained_failure_leaves_out_what_worked_unless_all_is_asked_for);
     tcase_add_test(cases, colour_marks_the_verdict_and_wrong_data_only_when_asked);
