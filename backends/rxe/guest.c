@@ -329,8 +329,8 @@ static void add_place(const char *text, size_t n)
         return;
     }
     file += strlen(before);
-    for (const char *at = file; (at = memmem(at, n - (size_t)(at - text), "+0x", 3)) != NULL;
-         at += 3) {
+    for (const char *at = file;
+         (at = memmem(at, n - (size_t)(at - text), "+0x", 3)) != NULL; at += 3) {
         plus = at;
     }
     if (plus == NULL || (size_t)(plus - file) >= sizeof(path)) {
@@ -362,8 +362,9 @@ static void report_busy(const char *line, size_t n)
     n -= (size_t)(what - line);
     fprintf(stderr, "weft: guest: busy: %.*s", (int)n, what);
     add_place(what, n);
-    fprintf(stderr,
-            "; a call, sched_yield() or a look at the clock in that loop lets time pass\n");
+    fprintf(
+        stderr,
+        "; a call, sched_yield() or a look at the clock in that loop lets time pass\n");
 }
 
 static void look_at_console(struct watched *w)

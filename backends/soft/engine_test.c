@@ -156,7 +156,7 @@ START_TEST(what_comes_comes_now)
 }
 END_TEST
 
-/* A frame is there, and a timer is long due. The call has the time as it is, and neither of them. */
+/* A frame is there, a timer is long due. The call has the time as it is, and neither of them. */
 START_TEST(what_has_come_may_wait)
 {
     struct linux_loop *loop;
