@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/suite_testing.h"
+#include "rdma/timers.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -21,6 +22,18 @@ static void black_hole(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
                                             .host = host,
                                             .has_port = true,
                                             .port = grid_port(&grid, host, to, nth),
+                                            .share_ppb = 1000000000,
+                                            .for_ns = for_ns});
+}
+
+/* The cable carries nothing from `host` to `to`. */
+static void mute(uint32_t host, uint32_t to, weft_ns for_ns)
+{
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
+                                            .host = host,
+                                            .has_port = true,
+                                            .port = grid_port(&grid, host, to, 0),
+                                            .direction = WORLD_OUTWARDS,
                                             .share_ppb = 1000000000,
                                             .for_ns = for_ns});
 }
@@ -235,6 +248,30 @@ START_TEST(a_quiet_sender_notices)
 }
 END_TEST
 
+/* Nothing of what the sender says arrives any more, neither data nor that it gave the lane up: the
+ * receiver asks on its only lane, and both ends are over. */
+START_TEST(a_receiver_that_is_cut_off_notices)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+    uint32_t flow;
+    weft_ns at;
+
+    grid_open(&grid, &(struct fabric_config){.n_hosts = 2,
+                                             .cables = twins,
+                                             .n_cables = 1,
+                                             .no_management = true});
+    flow = open_flow(0, 1, 1, &direct, &share, FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send_all(&grid, 4000, grid_mixed, GRID_MIXED_MAX);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    mute(0, 1, FOR_GOOD);
+    at = fabric_now(&grid.fabric);
+    ck_assert(grid_run_until_dead(&grid, flow, 5 * FABRIC_S));
+    ck_assert_int_le(fabric_now(&grid.fabric) - at, 2 * TIMER_BEAT_NS + 2 * FABRIC_S);
+    grid_close(&grid);
+}
+END_TEST
+
 static void open_diamond(weft_ns failover_ns, uint32_t n_lanes, const uint32_t *vias,
                          const uint32_t *shares)
 {
@@ -395,6 +432,7 @@ int main(void)
     tcase_add_test(tcase, nothing_is_left);
     tcase_add_loop_test(tcase, software_is_waited_for, 0, 3);
     tcase_add_test(tcase, a_quiet_sender_notices);
+    tcase_add_test(tcase, a_receiver_that_is_cut_off_notices);
     tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);
     tcase_add_test(tcase, a_relay_dies);
     tcase_add_test(tcase, the_only_relay_dies);

@@ -464,11 +464,13 @@ static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
     return others_failed;
 }
 
-/* A receiver that waits for data asks as well if it has another lane: what the sender says of a
- * lane that it gave up may be held with what it sent there. */
+/* A receiver that waits for data asks as well if it has another lane, because what the sender says
+ * of a lane that it gave up may be held with what it sent there; or if NICs answer by themselves,
+ * because nothing else shows it that the sender is cut off. On its only lane it does not ask a
+ * process, which answers nothing while it stands still. */
 static bool has_beats(const struct flow *flow)
 {
-    return flow->config.is_sender || flow->config.n_lanes > 1;
+    return flow->config.is_sender || flow->config.n_lanes > 1 || !may_stall(flow);
 }
 
 static void beat(struct flow *flow)
