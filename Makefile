@@ -305,6 +305,7 @@ soak:
 	@$(SUB) $(ASAN) build/asan/test/src/cli/dishonest_test && \
 	    build/asan/test/src/cli/dishonest_test 5000 $$(date +%s)
 	@ci/storm.py --seconds 900 || [ $$? -eq 77 ]
+	@ci/standstill.py --rounds 300 || [ $$? -eq 77 ]
 	@$(SUB) build/test/sim/wire_random_test
 	@ci/wire_mutations.py --captures 100 --each 5
 	@ci/wire_mutations.py --seed 1000 --captures 1000 --each 0

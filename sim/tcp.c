@@ -450,6 +450,12 @@ int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *o
     return 0;
 }
 
+int sim_tcp_unacked(const struct sim_stream *stream, size_t *out_n)
+{
+    *out_n = stream->tx.n;
+    return stream->state == TCP_BROKEN ? stream->error : 0;
+}
+
 void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker)
 {
     stream->waker = waker;

@@ -59,6 +59,8 @@ int sim_tcp_connected(struct sim_stream *stream);
 int sim_tcp_send(struct sim_stream *stream, const void *bytes, size_t n_bytes,
                  size_t *out_n);
 int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *out_n);
+/* As SIOCOUTQ: bytes that were sent and are not acknowledged. */
+int sim_tcp_unacked(const struct sim_stream *stream, size_t *out_n);
 void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker);
 void sim_tcp_endpoints(const struct sim_stream *stream, struct sim_endpoint *out_local,
                        struct sim_endpoint *out_remote);

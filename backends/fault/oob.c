@@ -175,6 +175,18 @@ static int oob_recv(struct io_stream *io, void *out, size_t n_bytes, size_t *out
                             n_bytes < verdict.cap ? n_bytes : verdict.cap, out_n);
 }
 
+/* What is lost of a stream is never acknowledged. */
+static int oob_unacked(struct io_stream *io, size_t *out_n)
+{
+    struct fault_stream *stream = stream_of(io);
+    int error = below(stream->hears.env)->unacked(stream->inner, out_n);
+
+    if (error == 0 && stream->is_mute) {
+        *out_n += 1;
+    }
+    return error;
+}
+
 static void oob_set_task(struct io_stream *io, struct io_task *task)
 {
     struct fault_stream *stream = stream_of(io);
@@ -274,6 +286,7 @@ const struct io_oob_ops fault_oob_ops = {
     .connected = oob_connected,
     .send = oob_send,
     .recv = oob_recv,
+    .unacked = oob_unacked,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

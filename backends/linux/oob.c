@@ -1,11 +1,13 @@
 /* Out-of-band streams over TCP, tcp(7). */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -396,6 +398,20 @@ static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t 
     return 0;
 }
 
+/* SIOCOUTQ, tcp(7). */
+static int oob_unacked(struct io_stream *stream, size_t *out_n)
+{
+    int n = 0;
+    if (of_stream(stream)->error != 0) {
+        return of_stream(stream)->error;
+    }
+    if (ioctl(of_stream(stream)->fd, SIOCOUTQ, &n) != 0) {
+        return errno;
+    }
+    *out_n = (size_t)n;
+    return 0;
+}
+
 static void oob_set_task(struct io_stream *io, struct io_task *task)
 {
     struct linux_socket *stream = of_stream(io);
@@ -472,6 +488,7 @@ const struct io_oob_ops linux_oob_ops = {
     .connected = oob_connected,
     .send = oob_send,
     .recv = oob_recv,
+    .unacked = oob_unacked,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -98,6 +98,11 @@ static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t 
     return sim_tcp_recv(stream_of(stream), out, n_bytes, out_n);
 }
 
+static int oob_unacked(struct io_stream *stream, size_t *out_n)
+{
+    return sim_tcp_unacked(stream_of(stream), out_n);
+}
+
 static void oob_set_task(struct io_stream *stream, struct io_task *task)
 {
     sim_tcp_set_waker(stream_of(stream), sim_task_waker(task));
@@ -172,6 +177,7 @@ const struct io_oob_ops sim_oob_ops = {
     .connected = oob_connected,
     .send = oob_send,
     .recv = oob_recv,
+    .unacked = oob_unacked,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -1,5 +1,6 @@
 #include "conn/conn.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,6 +290,23 @@ static void tell_abort(struct conn *conn)
     (void)frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body));
 }
 
+/* Sends what is queued, and closes the stream, or keeps it until the peer answers. A process that
+ * lives does so by the end of its stream; one that stands still has a kernel that acknowledges. */
+static void say_last_words(struct conn *conn)
+{
+    struct conn_private *private = conn->private;
+    struct frame_link *link = &private->link;
+    uint8_t dropped[256];
+    size_t n = 0;
+
+    if (private->is_witness && frame_flush(link, NULL) >= 0 &&
+        conn_env(conn)->oob->recv(link->stream, dropped, sizeof(dropped), &n) == EAGAIN) {
+        return;
+    }
+    private->is_witness = false;
+    (void)frame_finish(link);
+}
+
 weft_status conn_fail(struct conn *conn)
 {
     struct conn_private *private = conn->private;
@@ -302,10 +320,17 @@ weft_status conn_fail(struct conn *conn)
     if (conn->n_rails > 0) {
         conn_add_values(conn, conn->stuck_rail < conn->n_rails ? conn->stuck_rail : 0);
     }
+    if (strcmp(conn->error.phase, "stream") != 0) {
+        conn_note_still(conn);
+    }
     tell_abort(conn);
+    private->is_witness = private->was_up && conn_may_stall(conn) &&
+                          !private->peer_gave_up && private->link.stream != NULL;
+    private->heard_ns = io_now(conn_env(conn));
+    private->look_ns = WEFT_NEVER;
     conn_enter(conn, CONN_FAILED);
     io_task_deadline(&conn->task, WEFT_NEVER);
-    (void)frame_finish(&private->link);
+    say_last_words(conn);
     if (private->was_up) {
         /* The owner still polls the CQs: work flushes, and close gives all back. */
         for (uint32_t i = 0; i < private->n_qps_made; i++) {
@@ -367,9 +392,13 @@ weft_status conn_progress(struct conn *conn)
     struct conn_private *private = conn->private;
     weft_status status = WEFT_OK;
 
+    if (private->look_ns != 0 &&
+        io_now(conn_env(conn)) - private->look_ns > TIMER_MARGIN_NS) {
+        private->still_ns = io_now(conn_env(conn)); /* this process had no processor */
+    }
     if (conn->state == CONN_FAILED) {
         /* Without the reason the peer would take this end for a process that died. */
-        (void)frame_finish(&private->link);
+        say_last_words(conn);
         return conn->error.status;
     }
     while (status == WEFT_OK && conn->state != CONN_CLOSED) {
@@ -408,7 +437,8 @@ weft_status conn_progress(struct conn *conn)
                 &conn->task); /* nothing else wakes it: its stream is at its end */
         }
     }
-    io_task_deadline(&conn->task, status == WEFT_AGAIN ? next_look(conn) : WEFT_NEVER);
+    private->look_ns = status == WEFT_AGAIN ? next_look(conn) : WEFT_NEVER;
+    io_task_deadline(&conn->task, private->look_ns);
     return status;
 }
 
@@ -417,7 +447,8 @@ void conn_destroy(struct conn *conn)
     if (conn == NULL) {
         return;
     }
-    frame_close(&conn->private->link, conn->state != CONN_CLOSED);
+    frame_close(&conn->private->link,
+                conn->state != CONN_CLOSED && !conn->private->is_witness);
     conn_release(conn);
     conn_journal_leave(conn);
     io_task_fini(&conn->task);

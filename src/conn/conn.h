@@ -244,6 +244,10 @@ bool conn_lacks_address(const struct weft_error *why);
 
 /* Whether either end of a rail may stall (io_device_attr); false before rails are chosen. */
 bool conn_may_stall(const struct conn *conn);
+/* Returns when an end was last seen to stand still, or 0: the peer's process said nothing for
+ * TIMER_STILL_AFTER_NS though its kernel acknowledged all that it was sent, or this process had no
+ * processor. A process that died has a kernel that ends its streams. */
+weft_ns conn_still_ns(const struct conn *conn);
 /* Ports of this host over which there would be more rails, if set-up was now: they were told as
  * inactive, or without the address, are active and have it, and face ports of the peer that are not
  * in use, whatever became of those. Policy weft's only; returns how many. */

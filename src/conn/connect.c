@@ -230,6 +230,9 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     weft_ns now = io_now(env);
     bool is_over = is_out_of_patience(conn, error_number, now);
 
+    if (error_number == ETIMEDOUT) {
+        conn_note_still(conn);
+    }
     frame_close(&private->link, true);
     weft_error_clear(&dial->why);
     weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED, "tcp",

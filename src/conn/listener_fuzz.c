@@ -155,6 +155,12 @@ static void oob_endpoints(const struct io_stream *stream, struct io_endpoint *ou
     *out_remote = (struct io_endpoint){.ip = io_ip_v4(10, 0, 0, 9), .port = 1};
 }
 
+static int oob_unacked(struct io_stream *stream, size_t *out_n)
+{
+    *out_n = stream->is_closed ? 1 : 0;
+    return 0;
+}
+
 static void oob_close(struct io_stream *stream, bool reset)
 {
     (void)reset;
@@ -169,6 +175,7 @@ static const struct io_oob_ops oob_ops = {
     .close_listener = oob_close_listener,
     .send = oob_send,
     .recv = oob_recv,
+    .unacked = oob_unacked,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

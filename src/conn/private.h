@@ -80,6 +80,9 @@ struct conn_private {
     weft_ns deadline_ns;   /* of the whole set-up, absolute */
     weft_ns heard_ns; /* when the peer was last heard during set-up; 0: not yet dialed */
     weft_ns busy_ns;  /* when this end is to send BUSY next, absolute */
+    weft_ns look_ns;  /* when the task asked to be woken at the latest, absolute; or 0 */
+    weft_ns still_ns; /* when an end stood still, of streams that are over; 0: never */
+    bool is_witness;  /* FAILED: the stream shows whether the peer stands still */
     struct rdma_port_facts local[CODEC_PORTS_MAX];
     uint32_t local_ports[CODEC_PORTS_MAX]; /* whose facts they are: into rdma->ports */
     uint32_t n_local;
@@ -134,6 +137,8 @@ weft_status conn_talk_to_peer(struct conn *conn) WEFT_MUST_CHECK;
 void conn_watch_peer(struct conn *conn);
 /* When BUSY is due or the peer has been silent for too long, absolute; WEFT_NEVER after set-up. */
 weft_ns conn_watch_ns(const struct conn *conn);
+/* Takes down whether an end stands still, before the stream goes. */
+void conn_note_still(struct conn *conn);
 /* Sends BUSY if it is due. WEFT_ERR_TIMEOUT if the peer has been silent for too long. */
 weft_status conn_watch(struct conn *conn) WEFT_MUST_CHECK;
 

@@ -347,3 +347,32 @@ weft_status conn_watch(struct conn *conn)
     status = conn_tell(conn, CODEC_BUSY, NULL, 0);
     return status == WEFT_OK ? conn_talk_to_peer(conn) : status;
 }
+
+/* ---- an end that stands still ---- */
+
+/* Returns true if nothing came from the peer's process for long, and its kernel is there. */
+static bool is_peer_still(const struct conn *conn)
+{
+    const struct conn_private *private = conn->private;
+    const struct frame_link *link = &private->link;
+    size_t n_unacked = 1;
+
+    return link->stream != NULL && private->heard_ns != 0 && conn->state > CONN_TCP &&
+           io_now(conn_env(conn)) - private->heard_ns >= TIMER_STILL_AFTER_NS &&
+           frame_queued(link) == 0 &&
+           conn_env(conn)->oob->unacked(link->stream, &n_unacked) == 0 && n_unacked == 0;
+}
+
+weft_ns conn_still_ns(const struct conn *conn)
+{
+    bool is_waiting = conn->state < CONN_UP ||
+                      (conn->state == CONN_FAILED && conn->private->is_witness);
+
+    return is_waiting && is_peer_still(conn) ? io_now(conn_env(conn))
+                                             : conn->private->still_ns;
+}
+
+void conn_note_still(struct conn *conn)
+{
+    conn->private->still_ns = conn_still_ns(conn);
+}

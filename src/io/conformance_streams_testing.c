@@ -175,6 +175,22 @@ START_TEST(a_close_lets_bytes_arrive_first)
 }
 END_TEST
 
+/* A kernel acknowledges for a process that reads nothing. */
+START_TEST(the_other_kernel_acknowledges)
+{
+    struct io_stream *client, *server;
+    size_t n = 1;
+
+    connect_pair(&client, &server);
+    put(client, "to nobody");
+    WAIT_FOR(oob->unacked(client, &n) == 0 && n == 0);
+    ck_assert_int_eq(oob->unacked(server, &n), 0);
+    ck_assert_uint_eq(n, 0);
+    oob->close(client, true);
+    oob->close(server, true);
+}
+END_TEST
+
 START_TEST(a_reset_breaks_the_other_end)
 {
     struct io_stream *client, *server;
@@ -312,6 +328,7 @@ TCase *conformance_streams(void)
     tcase_add_test(tcase, a_full_stream_says_so_and_goes_on);
     tcase_add_test(tcase, nobody_listens);
     tcase_add_test(tcase, a_close_lets_bytes_arrive_first);
+    tcase_add_test(tcase, the_other_kernel_acknowledges);
     tcase_add_test(tcase, a_reset_breaks_the_other_end);
     tcase_add_test(tcase, closing_with_unread_bytes_is_a_reset);
     tcase_add_test(tcase, addresses_must_be_ours_and_free);

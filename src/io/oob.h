@@ -47,6 +47,9 @@ struct io_oob_ops {
                 size_t *out_n);
     /* Up to n_bytes; `*out_n` == 0 on success means end of stream. */
     int (*recv)(struct io_stream *stream, void *out, size_t n_bytes, size_t *out_n);
+    /* How many of the bytes sent the other end's kernel has not acknowledged: 0 shows that it is
+     * there and reached, whatever its process does. */
+    int (*unacked)(struct io_stream *stream, size_t *out_n);
     /* Hands the stream's wake-ups to another task (NULL: nobody). */
     void (*set_task)(struct io_stream *stream, struct io_task *task);
     /* The two ends' addresses; either may be NULL. */

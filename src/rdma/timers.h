@@ -83,6 +83,9 @@
  * of a flow waits for that. On software it waits as long as for an attempt. */
 #define TIMER_BUSY_NS (1000 * TIMER_MS)
 #define TIMER_SILENCE_NS (2 * TIMER_BUSY_NS + TIMER_MARGIN_NS)
+/* After how long a process that said nothing stands still, if its kernel acknowledges what it was
+ * sent. One that lives answers, or sends BUSY. */
+#define TIMER_STILL_AFTER_NS (TIMER_BUSY_NS + TIMER_MARGIN_NS / 3)
 /* A lane that fails within this time is not a new beginning: pauses grow. */
 #define TIMER_STEADY_NS (1000 * TIMER_MS)
 /* Least time for a flow that never had a lane: SYNs are sent at 0, 1 and 3 s (RFC 6298). */
@@ -129,6 +132,8 @@
 /* The least such time with software at an end, which on a busy machine takes a second to
  * connect. */
 #define TIMER_STALL_NS (3000 * TIMER_MS)
+/* How long a flow waits for a process that stands still. */
+#define TIMER_STILL_NS (30000 * TIMER_MS)
 
 /* ---- the order ---- */
 
@@ -158,6 +163,11 @@ TIMER_ASSERT(TIMER_DRAIN_NS + TIMER_MARGIN_NS < TIMER_ARP_NS);
 /* A flow on software outlives a short outage, too; one on NICs lives through all ARP requests. */
 TIMER_ASSERT(TIMER_FAILOVER_NS > TIMER_RECOVERY_STALL_NS);
 TIMER_ASSERT(TIMER_STALL_NS > TIMER_DETECT_STALL_NS);
+/* A process that stands still is noticed before a flow is over, and while one address is tried. */
+TIMER_ASSERT(TIMER_STALL_NS > TIMER_STILL_AFTER_NS + TIMER_BEAT_NS);
+TIMER_ASSERT(TIMER_ADDRESS_NS > TIMER_STILL_AFTER_NS);
+TIMER_ASSERT(TIMER_PROBE_TRIES *TIMER_PROBE_STALL_NS > TIMER_STILL_AFTER_NS);
+TIMER_ASSERT(TIMER_STILL_NS > TIMER_OUTAGE_NS + TIMER_RECOVERY_STALL_NS);
 /* An attempt begins after an ARP request that was answered, and before the limit. */
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_ARP_NS + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_RESOLVE_NS + TIMER_RETRY_NS);

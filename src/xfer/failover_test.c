@@ -227,6 +227,47 @@ START_TEST(software_is_waited_for)
 }
 END_TEST
 
+/* A process stands still, and what its cable lost meanwhile ends the last lane at the other end,
+ * which waits for longer than 3 s, because the kernel of that process answers. One that does not go
+ * on is given up after 30 s. Even: the receiver stands still, odd: the sender. */
+START_TEST(a_process_that_stands_still_is_waited_for)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+    uint32_t still = (uint32_t)_i % 2 == 0 ? 1 : 0, flow;
+    bool is_for_good = _i >= 2;
+    weft_ns at;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 1});
+    grid.fabric.hosts[still].rdma->attrs[0].may_stall = true;
+    flow = open_flow(0, 1, 1, &direct, &share, FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send_all(&grid, 40000, grid_mixed, GRID_MIXED_MAX);
+    grid_step_for(&grid, 2 * FABRIC_MS);
+    mute(1, 0, 300 * FABRIC_MS);
+    grid_step_for(&grid, FABRIC_MS);
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_STOP,
+                                            .host = still,
+                                            .for_ns = (is_for_good ? 40 : 8) * FABRIC_S});
+    at = fabric_now(&grid.fabric);
+    if (!is_for_good) {
+        ck_assert(grid_run(&grid, 12 * FABRIC_S));
+        ck_assert_int_ge(fabric_now(&grid.fabric) - at, 8 * FABRIC_S);
+    } else {
+        const struct flow *alive;
+
+        grid_step_for(&grid, TIMER_STILL_NS - FABRIC_S);
+        alive = still == 1 ? grid.flows[flow].out : grid.flows[flow].in;
+        ck_assert_int_eq(flow_error(alive)->status, WEFT_OK);
+        grid_step_for(&grid, TIMER_DETECT_STALL_NS + 2 * FABRIC_S);
+        ck_assert_int_lt(flow_error(alive)->status, 0);
+        ck_assert_ptr_nonnull(weft_error_value(flow_error(alive), "still_ns"));
+        grid_step_for(&grid, 15 * FABRIC_S);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 /* The receiver gives a lane up, and its word is lost with the cable, while the sender waits for
  * nothing but a clear-to-send. */
 START_TEST(a_quiet_sender_notices)
@@ -256,10 +297,9 @@ START_TEST(a_receiver_that_is_cut_off_notices)
     uint32_t flow;
     weft_ns at;
 
-    grid_open(&grid, &(struct fabric_config){.n_hosts = 2,
-                                             .cables = twins,
-                                             .n_cables = 1,
-                                             .no_management = true});
+    grid_open(&grid,
+              &(struct fabric_config){
+                  .n_hosts = 2, .cables = twins, .n_cables = 1, .no_management = true});
     flow = open_flow(0, 1, 1, &direct, &share, FABRIC_S);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     grid_send_all(&grid, 4000, grid_mixed, GRID_MIXED_MAX);
@@ -431,6 +471,7 @@ int main(void)
     suite_add_sweep(tcase, a_cable_flaps, 0, 1);
     tcase_add_test(tcase, nothing_is_left);
     tcase_add_loop_test(tcase, software_is_waited_for, 0, 3);
+    tcase_add_loop_test(tcase, a_process_that_stands_still_is_waited_for, 0, 4);
     tcase_add_test(tcase, a_quiet_sender_notices);
     tcase_add_test(tcase, a_receiver_that_is_cut_off_notices);
     tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);

@@ -44,7 +44,8 @@ struct flow_config {
      * that died. */
     bool redials;
     weft_ns hysteresis_ns; /* how long a better route must be there: 20 ms */
-    /* How long a flow may be without a lane: 30 s; at least 3 s with software at an end. */
+    /* How long a flow may be without a lane: 30 s; at least 3 s with software at an end, and
+     * TIMER_STILL_NS in total while such an end stands still. */
     weft_ns failover_ns;
     /* The same for a flow with no route but the cables that both ends share, whose ports report
      * that they are back; 0: failover_ns. */

@@ -231,14 +231,41 @@ static bool is_unreached_without(const struct flow *flow, const struct flow_lane
            strcmp(why->phase, "tcp") == 0;
 }
 
+/* Takes down whether an end stands still: a process that does answers nothing, and is not dead. */
+static void note_still(struct flow *flow, const struct flow_lane *lane)
+{
+    weft_ns still = lane->conn != NULL ? conn_still_ns(lane->conn) : 0;
+    struct io_env *env = flow->rdma->env;
+
+    if (!may_stall(flow) || flow->without_ns == 0 || still <= flow->still_ns ||
+        still + TIMER_BEAT_NS < flow->without_ns) {
+        return;
+    }
+    if (flow->still_ns == 0 && weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
+        weft_trace_event(env->trace, now_of(flow), env->name, "flow", "stands_still",
+                         "from=%u to=%u lane=%u without_ns=%lld", flow->config.from,
+                         flow->config.to, lane->index,
+                         (long long)(now_of(flow) - flow->without_ns));
+    }
+    flow->still_ns = still < flow->without_ns ? flow->without_ns : still;
+}
+
+/* Returns true if an end stood still as the lane failed, which shows nothing of its cable. */
+static bool is_still(const struct flow *flow, const struct flow_lane *lane)
+{
+    weft_ns still = conn_still_ns(lane->conn);
+
+    return may_stall(flow) && still != 0 && now_of(flow) - still < TIMER_BEAT_NS;
+}
+
 /* Set-up that failed is worth another attempt where something else can be tried. */
 static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
                       const struct weft_error *why)
 {
     if (flow->was_up || flow->config.n_lanes > 1 || conn_path_is_judged(why) ||
-        may_detour(flow, lane, why) || is_of_lost_device(flow, why) ||
-        is_stuck(flow, why) || may_get_address(flow, why) ||
-        is_unreached_without(flow, lane, why)) {
+        is_still(flow, lane) || may_detour(flow, lane, why) ||
+        is_of_lost_device(flow, why) || is_stuck(flow, why) ||
+        may_get_address(flow, why) || is_unreached_without(flow, lane, why)) {
         return true;
     }
     return !flow->config.is_sender ||
@@ -285,7 +312,7 @@ static bool is_agreed(const struct flow *flow)
 }
 
 /* Returns when a flow without a lane is over. A port that comes up may be the last fault's end, and
- * what follows takes its time whatever was before. */
+ * what follows takes its time whatever was before; the same if an end stood still. */
 static weft_ns end_of_patience(const struct flow *flow)
 {
     weft_ns patience = flow_patience(flow), end = flow->without_ns + patience;
@@ -294,9 +321,13 @@ static weft_ns end_of_patience(const struct flow *flow)
     weft_ns most = flow->without_ns + TIMER_FAILOVER_MAX_NS;
     weft_ns extended = flow->port_up_ns + hope < most ? flow->port_up_ns + hope : most;
 
+    weft_ns last = flow->without_ns + TIMER_STILL_NS;
+    weft_ns still = flow->still_ns + patience < last ? flow->still_ns + patience : last;
+
     if (flow->without_ns == 0) {
         return WEFT_NEVER;
     }
+    end = flow->still_ns != 0 && still > end ? still : end;
     return flow->port_up_ns != 0 && extended > end ? extended : end;
 }
 
@@ -307,6 +338,9 @@ static weft_status give_up_waiting(struct flow *flow)
     const struct weft_error *last = &flow->last_failure;
 
     weft_error_int(&error, "failover_ns", flow_patience(flow));
+    if (flow->still_ns != 0) {
+        weft_error_int(&error, "still_ns", flow->still_ns - flow->without_ns);
+    }
     weft_error_int(&error, "from", flow->config.from);
     weft_error_int(&error, "to", flow->config.to);
     weft_error_int(&error, "lanes", flow->config.n_lanes);
@@ -349,8 +383,10 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     lane->retry_ns = now + pause_of(lane, why);
     if (!flow_any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
+        flow->still_ns = 0;
         flow->first_failure = *why;
     }
+    note_still(flow, lane);
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
         /* A peer that gave up a little earlier refuses: that is not what began it. */
         if (flow->without_ns == 0 || flow->without_ns == now) {
@@ -508,6 +544,9 @@ static void set_timer(struct flow *flow)
     if (has_beats(flow) && flow_any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
+    if (may_stall(flow) && flow->without_ns != 0 && now_of(flow) + TIMER_BEAT_NS < at) {
+        at = now_of(flow) + TIMER_BEAT_NS; /* whether an end still stands still */
+    }
     if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&
         flow->trial_ns < at) {
         at = flow->trial_ns;
@@ -554,6 +593,9 @@ weft_status flow_failover_progress(struct flow *flow)
         if (status < 0) {
             return status;
         }
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        note_still(flow, &flow->lanes[i]);
     }
     flow_trial_progress(flow);
     if (now >= end_of_patience(flow) && !is_agreed(flow)) {

@@ -181,11 +181,12 @@ struct flow {
     /* Of those that take turns in one: what the first were stuck at. */
     struct suspect spared[CONN_RAILS_MAX];
     uint32_t n_spared;
-    uint32_t n_rails_best;    /* that the direct lane ever had, or was to have */
-    uint32_t n_flaps;         /* ports that went down within a minute of each other */
-    weft_ns beat_ns;          /* when quiet lanes are asked for a sign of life */
-    weft_ns without_ns;       /* since when no lane is up; 0: one is */
-    weft_ns port_up_ns;       /* when a port of this host came up last; 0: none did */
+    uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
+    uint32_t n_flaps;      /* ports that went down within a minute of each other */
+    weft_ns beat_ns;       /* when quiet lanes are asked for a sign of life */
+    weft_ns without_ns;    /* since when no lane is up; 0: one is */
+    weft_ns port_up_ns;    /* when a port of this host came up last; 0: none did */
+    weft_ns still_ns;      /* when an end was last seen to stand still since then; or 0 */
     struct flow_loops *loops; /* Owned, or NULL: for flushes when the peer has closed */
     bool peer_closed; /* the peer's end is closed; lanes stop, then `error` says so */
     struct flow_final final;               /* of the peer */
