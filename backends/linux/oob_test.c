@@ -1,0 +1,103 @@
+/* Outcomes of connect(2) that io/conformance_testing.h cannot bring about on every backend. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backends/linux/env.h"
+#include "base/check.h"
+#include "base/suite_testing.h"
+
+#define N_CLIENTS 4
+
+static struct linux_loop *loop;
+static struct linux_env *env;
+static struct io_task task;
+static int deaf; /* a listener without room for another client */
+static int clients[N_CLIENTS];
+static struct io_endpoint at;
+
+static void setup(void)
+{
+    struct linux_env_config config = {
+        .name = "titanic", .netns_fd = -1, .only_given_settings = true};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n_bytes = sizeof(address);
+    struct weft_error error = {.status = WEFT_OK};
+
+    ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
+    io_task_init(&task, linux_loop_io(loop), 0, 0);
+    ck_assert_int_eq(linux_env_create(loop, &config, &env, &error), WEFT_OK);
+    deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(deaf, (struct sockaddr *)&address, n_bytes), 0);
+    ck_assert_int_eq(listen(deaf, 0), 0);
+    ck_assert_int_eq(getsockname(deaf, (struct sockaddr *)&address, &n_bytes), 0);
+    at = (struct io_endpoint){.ip = io_ip_v4(127, 0, 0, 1),
+                              .port = ntohs(address.sin_port)};
+    for (int i = 0; i < N_CLIENTS; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(clients[i], (struct sockaddr *)&address, n_bytes);
+    }
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < N_CLIENTS; i++) {
+        close(clients[i]);
+    }
+    close(deaf);
+    linux_env_destroy(env);
+    io_task_fini(&task);
+    linux_loop_destroy(loop);
+}
+
+/* Ends a connection attempt, and takes what SO_ERROR would say of it. */
+static void end_attempt(int fd)
+{
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    int error = 0;
+    socklen_t n_bytes = sizeof(error);
+
+    ck_assert_int_eq(connect(fd, &none, sizeof(none)), 0);
+    ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n_bytes), 0);
+    ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n_bytes), 0);
+    ck_assert_int_eq(error, 0);
+}
+
+/* An attempt under way says so; one that is over and has no peer failed, although SO_ERROR is 0. */
+START_TEST(an_attempt_without_a_peer_failed_whatever_so_error_says)
+{
+    const struct io_oob_ops *oob = linux_env_io(env)->oob;
+    int fd = dup(deaf); /* the number that the stream's socket gets */
+    struct io_stream *stream;
+    size_t n;
+    char byte = 'x';
+
+    close(fd);
+    ck_assert_int_eq(oob->connect(linux_env_io(env), NULL, &at, &task, &stream), 0);
+    ck_assert_int_eq(oob->connected(stream), EAGAIN);
+    ck_assert_int_eq(oob->send(stream, &byte, 1, &n), EAGAIN);
+    end_attempt(fd);
+    ck_assert_int_eq(oob->connected(stream), ECONNRESET);
+    ck_assert_int_eq(oob->connected(stream), ECONNRESET);
+    ck_assert_int_eq(oob->send(stream, &byte, 1, &n), ECONNRESET);
+    ck_assert_int_eq(oob->recv(stream, &byte, 1, &n), ECONNRESET);
+    ck_assert_int_eq(oob->unacked(stream, &n), ECONNRESET);
+    oob->close(stream, true);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("linux streams");
+    TCase *tcase = tcase_create("all");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_attempt_without_a_peer_failed_whatever_so_error_says);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
