@@ -399,6 +399,17 @@ def test_an_address_to_listen_on_may_come_late(boot, host):
         assert document["result"] == "pass", (at, document["symptom"], document["findings"])
 
 
+@pytest.mark.parametrize("port,address", [("titanic:p0", "10.1.0.1"), ("titanic:p1", "10.1.1.1"),
+                                          ("titanic:p2", "10.1.2.1"), ("iceberg:p0", "10.1.0.2"),
+                                          ("carpathia:p0", "10.1.1.2")])
+@pytest.mark.parametrize("away", ["1us", "1ms", "100ms", "1200ms"])
+def test_a_handle_without_management_has_the_address_of_every_cable(port, address, away):
+    fault = f'{{at: 0us, for: {away}, on: "{port}", kind: addr_del, address: {address}}}'
+    document = json.loads(run("address-late-unmanaged", "--json", "--set", f"faults.0={fault}", "--set",
+                              "expect={result: pass, findings: []}"))
+    assert document["sim_time_ns"] < 2e9
+
+
 def test_who_fails_back_finds_the_gid_that_a_flap_moved():
     """A second after the flap, for nobody was asked for the neighbour while the cable was dark."""
     events = [(what, event, values) for host, what, event, values in story("flap-moves-gid")

@@ -281,6 +281,8 @@ bool conn_opens(struct io_env *env, enum rdma_policy policy,
 /* Whether `config` excludes this port. */
 bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port);
 
+/* Returns true if one of these ports is active and has no address that a peer could face. */
+bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports);
 /* This end's ports as facts for the peer; returns how many of `cap`. */
 uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
                           uint32_t cap);

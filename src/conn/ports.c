@@ -45,8 +45,7 @@ static bool has_address(const struct rdma_port_facts *port)
     return false;
 }
 
-/* Returns true if one of these ports is active and has no address that a peer could face. */
-static bool any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
+bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
 {
     for (uint32_t i = 0; i < n_ports; i++) {
         if (ports[i].is_active && !has_address(&ports[i])) {
@@ -86,8 +85,8 @@ static bool has_lost_gid(const struct conn *conn)
             return true;
         }
     }
-    return any_bare(conn->private->local, conn->private->n_local) ||
-           any_bare(now, conn_local_facts(rdma, now, CODEC_PORTS_MAX));
+    return conn_any_bare(conn->private->local, conn->private->n_local) ||
+           conn_any_bare(now, conn_local_facts(rdma, now, CODEC_PORTS_MAX));
 }
 
 static bool is_reported(const struct conn_peer *peer, const struct io_ip *ip)
@@ -126,7 +125,7 @@ static bool has_peer_lost_gid(const struct conn *conn)
 {
     const struct codec_handle *handle = &conn->private->dial.handle;
 
-    if (any_bare(conn->peer.ports, conn->peer.n_ports)) {
+    if (conn_any_bare(conn->peer.ports, conn->peer.n_ports)) {
         return true;
     }
     for (uint32_t i = 0; i < handle->n_endpoints && conn->peer.n_ports > 0; i++) {

@@ -166,27 +166,49 @@ static weft_status discover(struct host *host)
     return status;
 }
 
-/* Opens the listener. AGAIN: the host has no address to listen on, and may get one yet. */
+/* Returns true if a neighbour may reach this host over nothing but a port that has no address yet.
+ * The handle lists what there is as the host starts to listen, and is not sent again. */
+static bool lacks_an_address(const struct host *host)
+{
+    const struct io_hostinfo *info = host->rdma->env->ops->hostinfo(host->rdma->env);
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (info->netdevs[i].is_management && info->netdevs[i].n_addresses > 0) {
+            return false;
+        }
+    }
+    return conn_any_bare(host->ports, host->n_ports);
+}
+
+/* Opens the listener. AGAIN: the host lacks an address to listen on, and may get it yet. */
 static weft_status start_listening(struct host *host)
 {
     struct host_private *private = host->private;
     weft_ns now = now_of(host);
-    weft_status status = conn_listen(
-        host->rdma, &host->config.conn, HOST_TASK_LISTENER, HOST_TASK_ACCEPTED,
-        host->peers[host->config.rank].handle, &host->listener, &host->error);
+    weft_status status = WEFT_AGAIN;
+    bool may_wait;
 
     private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
-    if (status < 0 && host->error.sys_errno == EADDRNOTAVAIL &&
-        host->config.conn.policy == RDMA_POLICY_WEFT &&
-        now - private->listen_ns < TIMER_CABLES_NS) {
+    may_wait = host->config.conn.policy == RDMA_POLICY_WEFT &&
+               now - private->listen_ns < TIMER_CABLES_NS;
+    io_task_deadline(&host->task, private->watchdog_ns);
+    if (now != private->listen_ns) {
+        status = rdma_refresh(host->rdma, &host->error);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
+    }
+    if (!may_wait || !lacks_an_address(host)) {
+        status = conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
+                             HOST_TASK_ACCEPTED, host->peers[host->config.rank].handle,
+                             &host->listener, &host->error);
+        may_wait = may_wait && status < 0 && host->error.sys_errno == EADDRNOTAVAIL;
+    }
+    if (may_wait && host->listener == NULL) {
         weft_error_clear(&host->error);
         io_task_deadline(&host->task, now + TIMER_LISTEN_NS);
         return WEFT_AGAIN;
-    }
-    io_task_deadline(&host->task, private->watchdog_ns);
-    if (status == WEFT_OK && now != private->listen_ns) {
-        status = rdma_refresh(host->rdma, &host->error);
-        host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
     }
     return status;
 }
