@@ -392,7 +392,7 @@ weft_status conn_progress(struct conn *conn)
     struct conn_private *private = conn->private;
     weft_status status = WEFT_OK;
 
-    if (private->look_ns != 0 &&
+    if (conn->state < CONN_UP && private->look_ns != 0 &&
         io_now(conn_env(conn)) - private->look_ns > TIMER_MARGIN_NS) {
         private->still_ns = io_now(conn_env(conn)); /* this process had no processor */
     }
