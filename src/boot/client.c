@@ -37,6 +37,23 @@ static bool is_short(int error_number)
            error_number == ENOMEM;
 }
 
+/* This host is on a network already: one that it is not on yet might bring the route. */
+static bool is_on_network(struct boot *boot)
+{
+    const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        const struct io_netdev *netdev = &info->netdevs[i];
+
+        for (uint32_t k = 0; netdev->is_up && k < netdev->n_addresses; k++) {
+            if (!io_ip_is_link_local(&netdev->addresses[k].ip)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
 static weft_status retry(struct boot *boot, int error_number)
 {
@@ -50,6 +67,11 @@ static weft_status retry(struct boot *boot, int error_number)
     client->last_errno = error_number;
     client->short_ns = io_since(client->short_ns, is_short(error_number), now);
     client->refused_ns = io_since(client->refused_ns, error_number == ECONNREFUSED, now);
+    client->unroutable_ns =
+        io_since(client->unroutable_ns,
+                 error_number == ENETUNREACH && boot->config.unroutable_ns != 0 &&
+                     is_on_network(boot),
+                 now);
     if (client->state != BOOT_DIAL_IDLE) {
         enter(boot, BOOT_DIAL_IDLE);
     }
@@ -310,7 +332,10 @@ static weft_ns limit(const struct boot *boot)
         weft_ns gone = boot->client->refused_ns + BOOT_GONE_NS;
         weft_ns starved = boot->client->short_ns + boot->config.step_ns;
 
+        weft_ns unroutable = boot->client->unroutable_ns + boot->config.unroutable_ns;
+
         end = boot->client->short_ns != 0 && starved < end ? starved : end;
+        end = boot->client->unroutable_ns != 0 && unroutable < end ? unroutable : end;
         if (boot->client->lost_ns != 0) {
             return boot->client->last_errno == ECONNREFUSED
                        ? 0

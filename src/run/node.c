@@ -86,6 +86,10 @@ static weft_status run_member(struct run *run, uint32_t member,
         options->has_rendezvous ? options->rendezvous : config.boot.rendezvous;
     config.boot.patience_ns =
         options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
+    if (options->patience_ns != 0) {
+        config.boot.unroutable_ns =
+            0; /* who says how long to wait, may bring up a network */
+    }
     status = options->world(&run->plan->spec, run->member_hosts[member],
                             run->member_processes[member], &run->world, error);
     if (status != WEFT_OK) {

@@ -111,6 +111,9 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
 
 /* Every wait of a host has a deadline; this one is for what they forgot. */
 #define RUN_LIMIT_NS (4 * 3600 * INT64_C(1000000000))
+/* For so long a host on a network may have no route to the rendezvous: routes that come with the
+ * network are there by then. */
+#define RUN_UNROUTABLE_NS INT64_C(1000000000)
 /* After an end, the next must come within this, on top of the patience for the rendezvous: more
  * than any single deadline of a rank that lost its peer. Whoever is later than that hangs. */
 #define RUN_HANG_NS (90 * INT64_C(1000000000))

@@ -180,6 +180,8 @@ void run_configure(const struct run *run, struct host_config *config)
     config->answers = run->answers;
     config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
+    /* NCCL tries for longer; its policies keep its times. */
+    config->boot.unroutable_ns = run->policy == RDMA_POLICY_WEFT ? RUN_UNROUTABLE_NS : 0;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
     run_job_key(run->seed, run->options->secret, config->boot.job_key);
