@@ -124,16 +124,30 @@ START_TEST(swapped_cables_are_wrong_at_each_end)
 }
 END_TEST
 
+/* That end of the cable kept it dark, and is named. */
+static void check_dark(const char *code, const struct diag_port *port)
+{
+    ck_assert_uint_eq(count(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, code);
+    ck_assert_str_eq(findings.items[0].port, port->name);
+    ck_assert(findings.items[0].is_survived);
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+}
+
 static void check_nothing_at(struct diag_port *port)
 {
     const struct diag_port kept = *port;
 
     port->is_up = DIAG_NO;
-    ck_assert_uint_eq(count(), 0);
+    check_dark("link.down", port);
     port->is_up = DIAG_UNKNOWN;
     ck_assert_uint_eq(count(), 0);
     *port = kept;
     port->n_gids = 0;
+    check_dark("gid.missing", port);
+    port->n_addresses = 0;
+    check_dark("addr.missing", port);
+    port->n_addresses = IO_UNKNOWN;
     ck_assert_uint_eq(count(), 0);
     *port = kept;
     port->gids[0].prefix_len = IO_UNKNOWN;

@@ -52,6 +52,7 @@ void diag_port_init(struct diag_port *port)
                                .device = IO_UNKNOWN,
                                .rp_filter = IO_UNKNOWN,
                                .arp_ignore = IO_UNKNOWN,
+                               .n_addresses = IO_UNKNOWN,
                                .pcie_lanes = IO_UNKNOWN,
                                .pcie_lanes_max = IO_UNKNOWN,
                                .pcie_mts = IO_UNKNOWN,
@@ -134,6 +135,16 @@ static bool has_failed_before(const struct diag_host *host,
            host->errors[0].at_ns < failure->at_ns;
 }
 
+/* This host waited for one that had called it in vain for as long as it had patience. */
+static bool came_too_late(const struct diag_case *c)
+{
+    const struct weft_error *error = &c->failure->error;
+
+    return error->status == WEFT_ERR_TIMEOUT && strcmp(error->phase, "boot") == 0 &&
+           has_failed_before(c->peer, c->failure) &&
+           c->peer->errors[0].error.sys_errno == ECONNREFUSED;
+}
+
 /* Nobody answers at a host that had failed already and left, and who only waited for it has met
  * nothing else: that is a consequence. A relay on the way passes on that the host for whom data was
  * has left. */
@@ -142,9 +153,10 @@ static bool had_left(const struct diag_case *c)
     const struct weft_error *error = &c->failure->error;
     bool only_waited = error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
                        weft_error_value(error, "waits_for") != NULL;
-    bool is_about_presence =
-        error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
-                                  error->status == WEFT_ERR_CLOSED || only_waited);
+    bool was_closed =
+        error->status == WEFT_ERR_CLOSED && strcmp(error->phase, "port") != 0;
+    bool is_about_presence = error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
+                                                       was_closed || only_waited);
 
     return is_about_presence &&
            (has_failed_before(c->peer, c->failure) ||
@@ -246,7 +258,9 @@ static void judge_failures(const struct diag_input *input, enum diag_source sour
                 continue;
             }
             diag_judge(&c, &finding);
-            diag_say(out, &finding);
+            if (finding.entry->id != DIAG_UNDETERMINED || !came_too_late(&c)) {
+                diag_say(out, &finding);
+            }
         }
     }
 }
@@ -290,17 +304,24 @@ static void name_hanging(const struct diag_input *input, struct diag_findings *o
     }
 }
 
-/* An `undetermined` that another host's evidence decides is not worth a line. */
-static void drop_decided(struct diag_findings *out)
+/* An `undetermined` that another host's evidence decides is not worth a line, nor is that nobody
+ * answered where a host hangs: it may have been on the way. */
+static void drop_decided(const struct diag_input *input, struct diag_findings *out)
 {
-    bool is_decided = false;
+    bool is_decided = false, any_hangs = false;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < out->n; i++) {
         is_decided = is_decided || out->items[i].entry->id != DIAG_UNDETERMINED;
     }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        any_hangs = any_hangs || input->hosts[i].has_hung;
+    }
     for (uint32_t i = 0; i < out->n; i++) {
-        if (!is_decided || out->items[i].entry->id != DIAG_UNDETERMINED) {
+        enum diag_code code = out->items[i].entry->id;
+
+        if ((!is_decided || code != DIAG_UNDETERMINED) &&
+            (!any_hangs || code != DIAG_CONN_TIMEOUT)) {
             out->items[n++] = out->items[i];
         }
     }
@@ -438,13 +459,14 @@ void diag(const struct diag_input *input, struct diag_findings *out)
          source++) {
         judge_failures(input, source, out);
     }
-    drop_decided(out);
+    drop_decided(input, out);
     inspect_cables(input, out);
     inspect_uses(input, out);
     diag_inspect_survived(input, out);
     diag_inspect_slots(input, out);
     diag_inspect_left_out(input, out);
     diag_inspect_apart(input, out);
+    diag_inspect_dark(input, out);
     diag_inspect_lanes(input, out);
     inspect_order(input, out);
     diag_sort(out);

@@ -87,7 +87,8 @@ static bool forget_of_port(struct diag_port *port, unsigned *k)
             return true;
         }
     }
-    int64_t *const numbers[] = {&port->device, &port->rp_filter, &port->arp_ignore};
+    int64_t *const numbers[] = {&port->device, &port->rp_filter, &port->arp_ignore,
+                                &port->n_addresses};
     for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
         if ((*k)-- == 0) {
             *numbers[i] = IO_UNKNOWN;

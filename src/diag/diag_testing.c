@@ -32,6 +32,7 @@ static struct diag_port *add_port(struct diag_host *host, const char *name,
     port->device = host->n_ports - 1;
     port->is_software = DIAG_NO;
     port->arp_ignore = port->rp_filter = 0;
+    port->n_addresses = 1;
     weft_format(port->name, sizeof(port->name), "%s", name);
     add_gid(port, address, 2);
     return port;
@@ -218,10 +219,25 @@ static void mtu_too_large(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
+/* The cable between the two lost so many frames of titanic's and none of iceberg's; so many came to
+ * iceberg out of sequence. */
+static void count_frames(struct scene *s, int64_t n_lost, int64_t n_after)
+{
+    struct diag_port *ends[] = {&s->a->ports[0], &s->b->ports[1]};
+
+    for (int i = 0; i < 2; i++) {
+        ends[i]->counters[DIAG_TX_PACKETS] = 100;
+        ends[i]->counters[DIAG_RX_PACKETS] = i == 1 ? 100 - n_lost : 100;
+        ends[i]->counters[DIAG_OUT_OF_SEQUENCE] = i == 1 ? n_after : 0;
+        ends[i]->counters[DIAG_ICRC_ERRORS] = 0;
+    }
+}
+
 static void hole(struct scene *s)
 {
     fails(s, WEFT_ERR_TIMEOUT, "probe");
     weft_error_int(&s->failure->error, "small_passed", 1);
+    count_frames(s, 24, 24);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
@@ -300,8 +316,25 @@ void scene_hears_of_it(struct scene *s)
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
 }
 
+/* Its small frames passed before all of them vanished. */
+static void dead_after_small(struct scene *s)
+{
+    hole(s);
+    s->a->ports[0].counters[DIAG_RX_PAUSES] = s->b->ports[1].counters[DIAG_RX_PAUSES] = 0;
+    count_frames(s, 70, 4);
+}
+
+/* Frames of the handshake itself are lost, and only queue pairs count theirs. */
+static void silent_set_up(struct scene *s)
+{
+    fails(s, WEFT_ERR_TIMEOUT, "auth");
+    scene_hears_of_it(s);
+    count_frames(s, 70, 0);
+}
+
 static void no_answer(struct scene *s)
 {
+    count_frames(s, 0, 0);
     scene_hears_of_it(s);
     fails(s, WEFT_ERR_TIMEOUT, "meta");
 }
@@ -384,14 +417,16 @@ const struct scene_case scene_cases[] = {
     {no_facing_route, "route.no_facing_port", "titanic -> iceberg"},
     {collision, "route.gid_collision", "titanic:p0 -> iceberg"},
     {peer_addresses, "gid.peer_address", "titanic:p0 -> iceberg"},
-    {gid_deleted, "gid.missing", "titanic:p0 -> iceberg"},
+    {gid_deleted, "gid.missing", "iceberg:p1 -> titanic"},
     {gid_moved_here, "addr.changed", "titanic:p0 -> iceberg"},
     {scene_down_here, "link.down", "titanic:p0 -> iceberg"},
-    {down_there, "link.down", "titanic:p0 -> iceberg"},
+    {down_there, "link.down", "iceberg:p1 -> titanic"},
     {was_down, "link.down", "titanic:p0 -> iceberg"},
     {down_route, "link.down", "titanic:p0 -> iceberg"},
     {mtu_too_large, "link.mtu_mismatch", "titanic:p0 -> iceberg"},
     {hole, "link.black_hole", "titanic:p0 -> iceberg"},
+    {dead_after_small, "link.one_way", "titanic:p0 -> iceberg"},
+    {silent_set_up, "link.one_way", "titanic:p0 -> iceberg"},
     {types_differ, "gid.type_mismatch", "titanic:p0 -> iceberg"},
     {slot_empty, "gid.missing", "titanic:p0 -> iceberg"},
     {only_v1, "gid.missing", "titanic:p0 -> iceberg"},
@@ -439,9 +474,9 @@ const struct scene_case scene_cases[] = {
     {scene_lossy, "link.lossy", "titanic:p0 -> iceberg"},
     {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},
     {scene_paused, "link.pause_storm", "titanic:p0 -> iceberg"},
-    {scene_firewall, "host.firewall_roce", "titanic:p0 -> iceberg"},
+    {scene_firewall, "host.firewall_roce", "iceberg:p1 -> titanic"},
     {scene_truncated, "conn.qpn_truncated", "titanic:p0 -> iceberg"},
-    {scene_rp_filter, "host.rp_filter", "titanic:p0 -> iceberg"},
+    {scene_rp_filter, "host.rp_filter", "iceberg:p1 -> titanic"},
     {scene_filtered, "conn.filtered", "titanic -> iceberg"},
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},

@@ -171,10 +171,28 @@ const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
     return NULL;
 }
 
+bool diag_is_device_gone(const struct diag_host *host, const char *port)
+{
+    size_t length = strcspn(port, "/");
+
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        if (strcmp(event->type, "device_fatal") == 0 && strlen(event->device) == length &&
+            strncmp(event->device, port, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port)
 {
     if (port == NULL) {
         return DIAG_UNKNOWN;
+    }
+    if (host != NULL && diag_is_device_gone(host, port->name)) {
+        return DIAG_NO; /* not its cable's doing */
     }
     if (port->is_up == DIAG_NO) {
         return DIAG_YES;

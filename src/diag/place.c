@@ -23,13 +23,51 @@ static bool counted(const struct diag_port *port, enum diag_counter counter)
 }
 
 /* The failure is the sender's; what drops is at the end that counts. */
-static void name_dropper(const struct diag_case *c, enum diag_counter counter,
-                         struct diag_finding *out)
+static void name_dropper(const struct diag_case *c, struct diag_finding *out)
 {
+    bool is_firewall = out->entry->id == DIAG_HOST_FIREWALL_ROCE;
+    enum diag_counter counter =
+        is_firewall ? DIAG_RX_FILTERED_PORT : DIAG_RX_FILTERED_SOURCE;
     bool here = counted(c->local_port, counter);
 
-    if (here != counted(c->remote_port, counter)) {
+    if ((is_firewall || out->entry->id == DIAG_HOST_RP_FILTER) &&
+        here != counted(c->remote_port, counter)) {
         diag_evidence_text(out, "dropped_at", here ? c->host->name : c->peer_name);
+    }
+}
+
+/* Whoever is called by others in vain, too, drops what comes; where they do reach it, the caller
+ * drops the answers. Of two hosts alone it is not known. */
+static bool is_callers_filter(const struct diag_case *caller)
+{
+    enum diag_known others_reach = DIAG_NO;
+
+    for (uint32_t i = 0; i < caller->input->n_hosts; i++) {
+        const struct diag_host *other = &caller->input->hosts[i];
+
+        if (!diag_is_same_machine(other->name, caller->host->name) &&
+            !diag_is_same_machine(other->name, caller->peer_name)) {
+            enum diag_known in_vain =
+                diag_failed_to_reach(other, caller->peer_name, ETIMEDOUT);
+
+            if (in_vain != DIAG_NO) {
+                return false;
+            }
+            others_reach = DIAG_YES;
+        }
+    }
+    return others_reach == DIAG_YES && caller->peer != NULL;
+}
+
+static void turn_filter(const struct diag_case *caller, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case called;
+
+    if (entry->id == DIAG_CONN_FILTERED && is_callers_filter(caller)) {
+        called = diag_case_from_far(caller);
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&called, out);
     }
 }
 
@@ -41,6 +79,7 @@ static void tell_of_caller(const struct diag_case *c, int sys_errno,
     const struct diag_entry *entry = out->entry;
 
     if (c->sys_errno == sys_errno || c->peer == NULL) {
+        turn_filter(c, out);
         return;
     }
     for (uint32_t i = 0; i < c->peer->n_errors; i++) {
@@ -51,8 +90,40 @@ static void tell_of_caller(const struct diag_case *c, int sys_errno,
             caller.sys_errno == sys_errno) {
             *out = (struct diag_finding){.entry = entry};
             diag_describe(&caller, out);
+            turn_filter(&caller, out);
             return;
         }
+    }
+}
+
+/* Turns a finding about the peer round where it is this host that it is about. */
+static void turn_to_peer(const struct diag_case *c, diag_end_test *is_at,
+                         struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case far;
+
+    if (is_at(c, DIAG_FAR) != DIAG_YES && is_at(c, DIAG_NEAR) == DIAG_YES &&
+        c->peer != NULL) {
+        far = diag_case_from_far(c);
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&far, out);
+    }
+}
+
+/* Names the rail that frames are lost on, where a handshake over it failed. */
+static void name_rail(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    diag_test *is_so = entry->id == DIAG_LINK_CORRUPTING ? diag_is_corrupting
+                       : entry->id == DIAG_LINK_ONE_WAY  ? diag_is_one_way
+                                                         : diag_is_lossy;
+    struct diag_case rail;
+
+    if (c->local_port == NULL && c->remote_port == NULL &&
+        diag_find_rail(c, is_so, &rail)) {
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&rail, out);
     }
 }
 
@@ -80,6 +151,18 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_no_ipv4_at;
     case DIAG_ADDR_MISSING:
         return diag_addr_missing_at;
+    case DIAG_GID_MISSING:
+        return diag_gid_missing_at;
+    case DIAG_DEVICE_FAILED:
+        return diag_device_gone_at;
+    case DIAG_ADDR_CHANGED:
+        return diag_addr_changed_at;
+    case DIAG_HOST_FIREWALL_ROCE:
+        return diag_firewall_roce_at;
+    case DIAG_LINK_DOWN:
+        return diag_link_down_at;
+    case DIAG_HOST_RP_FILTER:
+        return diag_rp_filter_at;
     case DIAG_HOST_HCA_LIST:
         return diag_hca_list_at;
     default:
@@ -87,12 +170,12 @@ static diag_end_test *end_test_of(enum diag_code code)
     }
 }
 
-static const struct diag_port *only_bare(struct diag_ports ports)
+static const struct diag_port *only_port(struct diag_ports ports, diag_port_test *is_so)
 {
     const struct diag_port *found = NULL;
 
     for (uint32_t i = 0; i < ports.n; i++) {
-        if (diag_is_bare(&ports.items[i]) == DIAG_YES) {
+        if (is_so(&ports.items[i]) == DIAG_YES) {
             if (found != NULL) {
                 return NULL;
             }
@@ -111,11 +194,18 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
                   c->peer != NULL;
     struct diag_case headed = is_far ? diag_case_from_far(c) : *c;
     const struct diag_entry *entry = out->entry;
+    bool is_missing = entry->id == DIAG_ADDR_MISSING || entry->id == DIAG_GID_MISSING;
+    diag_port_test *is_so =
+        entry->id == DIAG_ADDR_MISSING ? diag_is_bare : diag_is_without_gid;
 
-    if (out->entry->id == DIAG_ADDR_MISSING && headed.local_port == NULL) {
-        headed.local_port = only_bare(headed.local);
-        headed.remote_port =
-            headed.remote_port == NULL ? only_bare(headed.remote) : headed.remote_port;
+    if (is_missing && headed.local_port != NULL && is_so(headed.local_port) != DIAG_YES &&
+        only_port(headed.local, is_so) != NULL) {
+        headed.local_port = headed.remote_port = NULL; /* taken for want of that one */
+    }
+    if (is_missing && headed.local_port == NULL) {
+        headed.local_port = only_port(headed.local, is_so);
+        headed.remote_port = headed.remote_port == NULL ? only_port(headed.remote, is_so)
+                                                        : headed.remote_port;
     }
     *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);
@@ -230,10 +320,11 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         tell_of_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {
         tell_of_caller(c, ENETUNREACH, out);
-    } else if (out->entry->id == DIAG_HOST_FIREWALL_ROCE) {
-        name_dropper(c, DIAG_RX_FILTERED_PORT, out);
-    } else if (out->entry->id == DIAG_HOST_RP_FILTER) {
-        name_dropper(c, DIAG_RX_FILTERED_SOURCE, out);
+    } else if (out->entry->id == DIAG_NEIGH_ARP_IGNORED) {
+        turn_to_peer(c, diag_arp_ignored_at, out);
+    } else if (out->entry->id == DIAG_LINK_CORRUPTING ||
+               out->entry->id == DIAG_LINK_ONE_WAY || out->entry->id == DIAG_LINK_LOSSY) {
+        name_rail(c, out);
     } else if (out->entry->id == DIAG_ROUTE_FORWARD_OFF ||
                out->entry->id == DIAG_ROUTE_FORWARD_BLOCKED) {
         diag_evidence_text(out, "over", diag_host_between(c)->name);
@@ -242,9 +333,11 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_ADDR_DUPLICATE) {
         name_owners(c, out);
     } else if (out->entry->id == DIAG_ROUTE_NO_FACING_PORT) {
+        head_by_fault(c, diag_is_alone_at, out);
         name_apart(c, out);
     } else if (end_test_of(out->entry->id) != NULL) {
         head_by_fault(c, end_test_of(out->entry->id), out);
+        name_dropper(c, out);
     } else if (out->entry->place == DIAG_AT_PORTS) {
         name_facing(c, out);
     }

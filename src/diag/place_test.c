@@ -100,6 +100,7 @@ START_TEST(evidence_denies_no_address_that_a_port_has)
     ck_assert_str_eq(text_of(&findings.items[0], "local_port"), "p1");
     diag_findings_fini(&findings);
     s.b->ports[0].n_gids = 0;
+    s.b->ports[0].n_addresses = 0;
     diag(&s.input, &findings);
     ck_assert_str_eq(text_of(&findings.items[0], "local_addresses"), "none");
     diag_findings_fini(&findings);

@@ -127,7 +127,9 @@ enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
                                 int64_t *out_index);
 /* Small messages went there and back: the way itself is right. */
 bool diag_way_works(const struct diag_case *c);
-/* The port went down, by its state or an event; `host` may be NULL. */
+/* `host` has heard that the device of its port is gone. */
+bool diag_is_device_gone(const struct diag_host *host, const char *port);
+/* The cable of the port went down, by its state or an event; `host` may be NULL. */
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port);
 
 /* Does anybody's port, but those of `owner`'s machine, have the address `ip`? */
@@ -139,13 +141,16 @@ enum diag_known diag_is_anothers(const struct diag_case *c, const struct io_ip *
 enum diag_end { DIAG_NEAR, DIAG_FAR };
 
 typedef enum diag_known diag_end_test(const struct diag_case *c, enum diag_end end);
+typedef enum diag_known diag_port_test(const struct diag_port *port);
 
 diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
-    diag_addr_missing_at, diag_hca_list_at;
+    diag_addr_missing_at, diag_hca_list_at, diag_gid_lost_at, diag_gid_missing_at,
+    diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at, diag_device_gone_at,
+    diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at;
 /* Do the settings of the host with these ports leave it none with carrier, although it has one? */
 enum diag_known diag_leaves_no_port(struct diag_ports ports);
-/* A port with carrier and without an address. */
-enum diag_known diag_is_bare(const struct diag_port *port);
+/* A port with carrier and without an address, or with one that no GID is of. */
+diag_port_test diag_is_bare, diag_is_without_gid;
 /* The same failure as the other end would put it. */
 struct diag_case diag_case_from_far(const struct diag_case *c);
 
@@ -160,13 +165,17 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
     diag_is_addr_duplicate, diag_is_one_address, diag_is_peer_address, diag_is_one_family,
     diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer,
-    diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index;
+    diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index, diag_is_gid_lost;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
     diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_black_hole,
     diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
     diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
-    diag_is_pause_storm;
+    diag_is_pause_storm, diag_is_gone, diag_is_arp_ignored_at_all, diag_is_any_corrupting,
+    diag_is_any_one_way, diag_is_any_lossy;
+/* Of the pairs of ports that face each other: a copy of `c` with the first that `is_so` of; *c where
+ * its ports are known. Returns false if there is none. */
+bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
 /* rules_program.c: what a program tells its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: over a third host */
@@ -175,7 +184,13 @@ diag_test diag_is_forward_off, diag_is_forward_blocked;
 const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes, limits and settings */
 diag_test diag_is_hca_list, diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late,
-    diag_is_own_lateness, diag_is_filtered, diag_is_certain;
+    diag_is_own_lateness, diag_is_late_there, diag_is_unanswered, diag_is_filtered,
+    diag_is_certain;
+
+/* Was it this errno that `host` (may be NULL) failed with, reaching `name` while connections are
+ * made? */
+enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *name,
+                                     int sys_errno);
 
 /* The share of frames lost between two ports that have only each other, from `from` to `to`:
  * how many, or IO_UNKNOWN. Less than nothing is nothing. */
@@ -211,6 +226,11 @@ bool diag_find_apart(const struct diag_case *c, const struct diag_port **out_loc
 /* Adds both ends of each cable that is numbered apart, if nothing failed: warnings where a job went
  * on without the cable, errors before one ran. */
 void diag_inspect_apart(const struct diag_input *input, struct diag_findings *out);
+
+/* ---- dark.c ---- */
+
+/* Adds a warning for each cable that could not carry anything in a job that went on without it. */
+void diag_inspect_dark(const struct diag_input *input, struct diag_findings *out);
 
 /* ---- slots.c ---- */
 

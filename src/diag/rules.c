@@ -36,7 +36,7 @@ struct hypothesis {
     }
 #define NO_PORT                                                                          \
     {DIAG_ADDR_PREFIX_MISMATCH, diag_is_prefix_mismatch},                                \
-        {DIAG_ADDR_MISSING, diag_is_addr_missing},                                       \
+        {DIAG_ADDR_MISSING, diag_is_addr_missing}, {DIAG_GID_MISSING, diag_is_gid_lost}, \
         {DIAG_MESH_RANK_ORDER, diag_is_rank_order},                                      \
         {DIAG_MESH_NO_CABLE, diag_is_no_cable},                                          \
     {                                                                                    \
@@ -68,11 +68,13 @@ static const struct hypothesis unresolved[] = {
 /* Modify to RTR: the two GIDs are not of one family. */
 static const struct hypothesis mixed[] = {WRONG_GID,
                                           {DIAG_ADDR_MISSING, diag_is_addr_missing},
+                                          {DIAG_GID_MISSING, diag_is_gid_lost},
                                           {DIAG_DEVICE_REJECTED, diag_is_one_family}};
 
 /* Packets were sent and never acknowledged. */
 static const struct hypothesis lost[] = {
     {DIAG_PEER_DEAD, diag_peer_died},
+    {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_LINK_FLAPPING, diag_is_flapping},
     {DIAG_LINK_DOWN, diag_is_link_down},
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
@@ -99,6 +101,7 @@ static const struct hypothesis lost[] = {
 
 /* A job stands still, and no queue pair says why: asked of every rail in use. */
 static const struct hypothesis stalled[] = {
+    {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_LINK_FLAPPING, diag_is_flapping},
     {DIAG_LINK_DOWN, diag_is_link_down},
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
@@ -117,13 +120,19 @@ static const struct hypothesis unrecovered[] = {
 };
 
 /* The device itself gave the requests up, or said that its port went down: no try ran out. */
-static const struct hypothesis flushed[] = {{DIAG_LINK_FLAPPING, diag_is_flapping},
-                                            {DIAG_LINK_DOWN, diag_is_link_down}};
+static const struct hypothesis flushed[] = {{DIAG_DEVICE_FAILED, diag_is_gone},
+                                            {DIAG_LINK_FLAPPING, diag_is_flapping},
+                                            {DIAG_LINK_DOWN, diag_is_link_down},
+                                            {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+                                            {DIAG_GID_MISSING, diag_is_gid_gone}};
 
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
-    {DIAG_HOST_HCA_LIST, diag_is_hca_list},        NO_PORT,
-    {DIAG_ADDR_DUPLICATE, diag_is_one_address},    {DIAG_LINK_DOWN, diag_is_facing_down},
+    {DIAG_DEVICE_FAILED, diag_is_gone},
+    {DIAG_HOST_HCA_LIST, diag_is_hca_list},
+    NO_PORT,
+    {DIAG_ADDR_DUPLICATE, diag_is_one_address},
+    {DIAG_LINK_DOWN, diag_is_facing_down},
     {DIAG_GID_MISSING, diag_is_facing_without_v2},
 };
 
@@ -142,6 +151,7 @@ static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, diag_is_cer
 static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
                                             {DIAG_PEER_DEAD, diag_peer_died},
                                             {DIAG_PEER_LATE, diag_is_own_lateness},
+                                            {DIAG_PEER_LATE, diag_is_late_there},
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
 static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
                                                {DIAG_CONN_NO_ROUTE, diag_is_certain}};
@@ -150,9 +160,12 @@ static const struct hypothesis unanswered[] = {
     {DIAG_PEER_DEAD, diag_peer_died},
     {DIAG_PEER_LATE, diag_is_peer_late},
     {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},
-    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},
+    {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},
+    {DIAG_LINK_ONE_WAY, diag_is_any_one_way},
+    {DIAG_LINK_LOSSY, diag_is_any_lossy},
     {DIAG_CONN_FILTERED, diag_is_filtered},
-    {DIAG_CONN_TIMEOUT, diag_is_certain}};
+    {DIAG_CONN_TIMEOUT, diag_is_unanswered}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};

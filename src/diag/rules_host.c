@@ -76,8 +76,8 @@ enum diag_known diag_is_memlock(const struct diag_case *c)
 
 /* Was it this errno that `host` failed with, reaching `name` while connections are made? Every
  * host of a job that failed has an error: one without has not told it. */
-static enum diag_known failed_to_reach(const struct diag_host *host, const char *name,
-                                       int sys_errno)
+enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *name,
+                                     int sys_errno)
 {
     enum diag_known answer = host == NULL || host->n_errors == 0 ? DIAG_UNKNOWN : DIAG_NO;
 
@@ -105,16 +105,61 @@ static enum diag_known both_lived(const struct diag_case *c)
     return c->peer == NULL || !c->peer->was_observed ? DIAG_UNKNOWN : DIAG_YES;
 }
 
+/* The peer failed after this host did. */
+static enum diag_known failed_later(const struct diag_case *c)
+{
+    const struct diag_host *peer = c->peer;
+
+    if (peer == NULL || peer->n_errors == 0 || peer->errors[0].at_ns == IO_UNKNOWN ||
+        c->failure->at_ns == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(peer->errors[0].at_ns > c->failure->at_ns);
+}
+
 /* When the peer finally called, nobody listened any more. */
 enum diag_known diag_is_peer_late(const struct diag_case *c)
 {
-    return diag_and(both_lived(c), failed_to_reach(c->peer, c->host->name, ECONNREFUSED));
+    return diag_and(failed_later(c),
+                    diag_and(both_lived(c),
+                             diag_failed_to_reach(c->peer, c->host->name, ECONNREFUSED)));
+}
+
+/* A peer that gave up first may not have been there any more to answer the rendezvous. */
+enum diag_known diag_is_unanswered(const struct diag_case *c)
+{
+    bool is_boot = strcmp(c->phase, "boot") == 0 && c->sys_errno == 0;
+    const struct diag_error *first =
+        c->peer != NULL && c->peer->n_errors > 0 ? &c->peer->errors[0] : NULL;
+    bool may_have_left =
+        is_boot && first != NULL && first->at_ns < c->failure->at_ns &&
+        (first->error.phase[0] == '\0' || strcmp(first->error.phase, "boot") == 0);
+
+    return may_have_left ? DIAG_UNKNOWN : DIAG_YES;
+}
+
+/* Nobody listened there for as long as this host had patience, and later somebody waited there. */
+enum diag_known diag_is_late_there(const struct diag_case *c)
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (strcmp(c->phase, "boot") != 0) {
+        return c->phase[0] == '\0' ? DIAG_UNKNOWN : DIAG_NO;
+    }
+    for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
+        const struct weft_error *error = &c->peer->errors[i].error;
+
+        answer = diag_or(answer, diag_known_of(strcmp(error->phase, "boot") == 0 &&
+                                               error->status == WEFT_ERR_TIMEOUT));
+    }
+    return diag_and(both_lived(c), diag_and(answer, failed_later(c)));
 }
 
 /* Who was waited for could not even try: its kernel knew no route. */
 enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 {
-    return diag_and(both_lived(c), failed_to_reach(c->peer, c->host->name, ENETUNREACH));
+    return diag_and(both_lived(c),
+                    diag_failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }
 
 /* Nobody answers at a port where somebody waits, as he says himself. */
@@ -122,7 +167,7 @@ enum diag_known diag_is_filtered(const struct diag_case *c)
 {
     return diag_and(both_lived(c),
                     diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
-                            failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
+                            diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
 }
 
 /* Whom this host calls had waited for it, and left. */

@@ -1,12 +1,15 @@
 /* Causes that lie on the cable, in what a queue pair uses, and in what a host lets in. */
 #include <string.h>
 
+#include "base/check.h"
 #include "diag/private.h"
 
 /* IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what a full packet adds to the path MTU. */
 #define PACKET_OVERHEAD 60
 /* Counters of two ends are not read in one moment: so many frames may be under way. */
 #define UNDER_WAY 4
+/* Beside so many that are lost, those under way are none. */
+#define MANY 64
 /* From this value on arp_ignore answers nothing (ip-sysctl). */
 #define ARP_ANSWERS_NOTHING 8
 
@@ -37,6 +40,26 @@ enum diag_known diag_is_flapping(const struct diag_case *c)
     return near || far ? DIAG_NO : DIAG_UNKNOWN;
 }
 
+/* Behind a switch one of two ports has lost its carrier. Where nobody says which port it was, any
+ * that faces the other end may be. */
+enum diag_known diag_link_down_at(const struct diag_case *c, enum diag_end end)
+{
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    const struct diag_port *port = end == DIAG_NEAR ? c->local_port : c->remote_port;
+    struct diag_ports ports = end == DIAG_NEAR ? c->local : c->remote;
+    struct diag_ports others = end == DIAG_NEAR ? c->remote : c->local;
+    enum diag_known answer = DIAG_NO;
+
+    if (port != NULL) {
+        return diag_was_down(host, port);
+    }
+    for (uint32_t i = 0; i < ports.n; i++) {
+        answer = diag_or(answer, diag_and(diag_was_down(host, &ports.items[i]),
+                                          diag_faces_one_of(&ports.items[i], others)));
+    }
+    return answer;
+}
+
 enum diag_known diag_is_link_down(const struct diag_case *c)
 {
     enum diag_known local = diag_was_down(c->host, c->local_port);
@@ -47,6 +70,29 @@ enum diag_known diag_is_link_down(const struct diag_case *c)
     }
     /* A cable has one carrier: its near end is enough to say that it was never lost. */
     return local == DIAG_NO || remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* A port of a device that is gone is down, too, and not by its cable. */
+enum diag_known diag_device_gone_at(const struct diag_case *c, enum diag_end end)
+{
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    const struct diag_port *port = end == DIAG_NEAR ? c->local_port : c->remote_port;
+    const char *name = port != NULL ? port->name
+                                    : diag_text(c, end == DIAG_NEAR ? "local_inactive"
+                                                                    : "remote_inactive");
+
+    if (host == NULL || !host->has_events || name == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(diag_is_device_gone(host, name));
+}
+
+enum diag_known diag_is_gone(const struct diag_case *c)
+{
+    enum diag_known near = diag_device_gone_at(c, DIAG_NEAR);
+    enum diag_known far = diag_device_gone_at(c, DIAG_FAR);
+
+    return near == DIAG_YES || far == DIAG_YES ? DIAG_YES : DIAG_NO;
 }
 
 /* ---- GIDs of connected queue pairs ---- */
@@ -76,18 +122,34 @@ static enum diag_known is_replaced(const struct diag_port *port, bool has_gid,
                                             : gone;
 }
 
+enum diag_known diag_addr_changed_at(const struct diag_case *c, enum diag_end end)
+{
+    return end == DIAG_NEAR
+               ? is_replaced(c->local_port, c->has_local_gid, &c->local_gid,
+                             c->has_remote_gid, &c->remote_gid)
+               : is_replaced(c->remote_port, c->has_remote_gid, &c->remote_gid,
+                             c->has_local_gid, &c->local_gid);
+}
+
 enum diag_known diag_is_addr_changed(const struct diag_case *c)
 {
-    return diag_or(is_replaced(c->local_port, c->has_local_gid, &c->local_gid,
-                               c->has_remote_gid, &c->remote_gid),
-                   is_replaced(c->remote_port, c->has_remote_gid, &c->remote_gid,
-                               c->has_local_gid, &c->local_gid));
+    return diag_or(diag_addr_changed_at(c, DIAG_NEAR), diag_addr_changed_at(c, DIAG_FAR));
+}
+
+static enum diag_known gid_gone_at(const struct diag_case *c, enum diag_end end)
+{
+    return end == DIAG_NEAR ? is_gone(c->local_port, c->has_local_gid, &c->local_gid)
+                            : is_gone(c->remote_port, c->has_remote_gid, &c->remote_gid);
 }
 
 enum diag_known diag_is_gid_gone(const struct diag_case *c)
 {
-    return diag_or(is_gone(c->local_port, c->has_local_gid, &c->local_gid),
-                   is_gone(c->remote_port, c->has_remote_gid, &c->remote_gid));
+    return diag_or(gid_gone_at(c, DIAG_NEAR), gid_gone_at(c, DIAG_FAR));
+}
+
+enum diag_known diag_gid_missing_at(const struct diag_case *c, enum diag_end end)
+{
+    return diag_or(gid_gone_at(c, end), diag_gid_lost_at(c, end));
 }
 
 enum diag_known diag_is_type_mismatch(const struct diag_case *c)
@@ -121,6 +183,43 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
     return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
 }
 
+/* Behind each full WRITE that vanishes comes the request of a READ, which is small, passes, and
+ * is found out of sequence: almost as many are as frames were lost. */
+static enum diag_known full_ones_vanish(const struct diag_case *c,
+                                        const struct diag_port *from,
+                                        const struct diag_port *to)
+{
+    int64_t n_lost = IO_UNKNOWN, n_after;
+
+    if (from == NULL || to == NULL || to->counters[DIAG_OUT_OF_SEQUENCE] == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    n_after = to->counters[DIAG_OUT_OF_SEQUENCE];
+    switch (diag_is_one_cable(c->input, from, to)) {
+    case DIAG_YES:
+        n_lost = diag_lost_frames(from, to);
+        break;
+    case DIAG_NO:
+        n_lost = n_after; /* a switch has lost those of others, too */
+        break;
+    case DIAG_UNKNOWN:
+        break;
+    }
+    if (n_after == 0) {
+        return DIAG_NO;
+    }
+    return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(2 * n_after >= n_lost);
+}
+
+/* Small frames still pass. On a cable that went dead, or loses or damages frames of any size, the
+ * probe's small frames may have passed before its full ones failed. */
+static enum diag_known only_full_ones_vanish(const struct diag_case *c)
+{
+    return diag_and(diag_or(full_ones_vanish(c, c->local_port, c->remote_port),
+                            full_ones_vanish(c, c->remote_port, c->local_port)),
+                    diag_not(diag_is_corrupting(c)));
+}
+
 /* The probe of a connection sends a small message first; one that failed in its second stage
  * says so. Once data flows, full packets have crossed in both directions. */
 enum diag_known diag_is_black_hole(const struct diag_case *c)
@@ -130,7 +229,7 @@ enum diag_known diag_is_black_hole(const struct diag_case *c)
     if (small_passed == IO_UNKNOWN) {
         return strcmp(c->phase, "data") == 0 || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;
     }
-    return small_passed == 1 ? DIAG_YES : DIAG_NO;
+    return small_passed == 1 ? only_full_ones_vanish(c) : DIAG_NO;
 }
 
 /* ---- neighbours ---- */
@@ -174,6 +273,18 @@ enum diag_known diag_is_arp_ignored(const struct diag_case *c)
     return ignores(c->remote, c->remote_port);
 }
 
+enum diag_known diag_arp_ignored_at(const struct diag_case *c, enum diag_end end)
+{
+    return end == DIAG_NEAR ? ignores(c->local, c->local_port)
+                            : ignores(c->remote, c->remote_port);
+}
+
+/* Whoever waits for the other cannot be heard either, if it is the one that ignores. */
+enum diag_known diag_is_arp_ignored_at_all(const struct diag_case *c)
+{
+    return diag_or(diag_arp_ignored_at(c, DIAG_NEAR), diag_arp_ignored_at(c, DIAG_FAR));
+}
+
 /* ---- what a host's IP stack lets in: of packets that reach it, so of software devices ---- */
 
 static enum diag_known refuses(const struct diag_port *port, enum diag_counter counter)
@@ -206,18 +317,30 @@ static enum diag_known bars_roce(const struct diag_port *port, struct diag_ports
     return answer;
 }
 
+enum diag_known diag_firewall_roce_at(const struct diag_case *c, enum diag_end end)
+{
+    return end == DIAG_NEAR ? bars_roce(c->local_port, c->local)
+                            : bars_roce(c->remote_port, c->remote);
+}
+
 enum diag_known diag_is_firewall_roce(const struct diag_case *c)
 {
     return was_up(c) ? DIAG_NO
-                     : diag_or(bars_roce(c->local_port, c->local),
-                               bars_roce(c->remote_port, c->remote));
+                     : diag_or(diag_firewall_roce_at(c, DIAG_NEAR),
+                               diag_firewall_roce_at(c, DIAG_FAR));
+}
+
+enum diag_known diag_rp_filter_at(const struct diag_case *c, enum diag_end end)
+{
+    return refuses(end == DIAG_NEAR ? c->local_port : c->remote_port,
+                   DIAG_RX_FILTERED_SOURCE);
 }
 
 enum diag_known diag_is_rp_filter(const struct diag_case *c)
 {
-    return was_up(c) ? DIAG_NO
-                     : diag_or(refuses(c->local_port, DIAG_RX_FILTERED_SOURCE),
-                               refuses(c->remote_port, DIAG_RX_FILTERED_SOURCE));
+    return was_up(c)
+               ? DIAG_NO
+               : diag_or(diag_rp_filter_at(c, DIAG_NEAR), diag_rp_filter_at(c, DIAG_FAR));
 }
 
 /* ---- what both ends counted ---- */
@@ -259,17 +382,101 @@ static enum diag_known loses_in(const struct diag_case *c)
     return loses(c, c->remote_port, c->local_port);
 }
 
+/* Where few frames were lost one way, as few the other way may be lost as well as under way. */
+static enum diag_known loses_nothing(const struct diag_port *from,
+                                     const struct diag_port *to, enum diag_known loses,
+                                     int64_t n_other_way)
+{
+    int64_t n_lost = from != NULL && to != NULL ? diag_lost_frames(from, to) : IO_UNKNOWN;
+
+    return loses == DIAG_NO && n_lost > 0 && n_other_way <= MANY ? DIAG_UNKNOWN
+                                                                 : diag_not(loses);
+}
+
 enum diag_known diag_is_one_way(const struct diag_case *c)
 {
+    const struct diag_port *a = c->local_port, *b = c->remote_port;
     enum diag_known out = loses_out(c);
     enum diag_known in = loses_in(c);
+    int64_t n_out = a != NULL && b != NULL ? diag_lost_frames(a, b) : IO_UNKNOWN;
+    int64_t n_in = a != NULL && b != NULL ? diag_lost_frames(b, a) : IO_UNKNOWN;
 
-    return diag_or(diag_and(out, diag_not(in)), diag_and(in, diag_not(out)));
+    return diag_or(diag_and(out, loses_nothing(b, a, in, n_out)),
+                   diag_and(in, loses_nothing(a, b, out, n_in)));
 }
 
 enum diag_known diag_is_lossy(const struct diag_case *c)
 {
     return diag_and(loses_out(c), loses_in(c));
+}
+
+/* ---- on whatever rail the two hosts have: a handshake does not say by which it went ---- */
+
+bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out)
+{
+    *out = *c;
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            if (diag_facing(&c->local.items[i], &c->remote.items[j]) == DIAG_YES) {
+                out->local_port = &c->local.items[i];
+                out->remote_port = &c->remote.items[j];
+                if (is_so(out) == DIAG_YES) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
+{
+    enum diag_known answer = diag_any_facing(c->local, c->remote);
+    struct diag_case rail = *c;
+
+    if (answer != DIAG_YES) {
+        return answer;
+    }
+    answer = DIAG_NO;
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            if (diag_facing(&c->local.items[i], &c->remote.items[j]) == DIAG_YES) {
+                rail.local_port = &c->local.items[i];
+                rail.remote_port = &c->remote.items[j];
+                answer = diag_or(answer, is_so(&rail));
+            }
+        }
+    }
+    return answer;
+}
+
+/* Set-up of a connection goes over a cable, whose queue pairs count what is lost there. Over the
+ * rendezvous' network nobody counts. */
+static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
+{
+    static const char *const steps[] = {"hello", "challenge", "auth", "meta", "ready"};
+
+    for (size_t i = 0; i < WEFT_LENGTH(steps); i++) {
+        if (strcmp(c->phase, steps[i]) == 0) {
+            return on_any_rail(c, is_so);
+        }
+    }
+    return c->phase[0] == '\0' ? DIAG_UNKNOWN : DIAG_NO;
+}
+
+enum diag_known diag_is_any_corrupting(const struct diag_case *c)
+{
+    return on_rail_of_set_up(c, diag_is_corrupting);
+}
+
+enum diag_known diag_is_any_one_way(const struct diag_case *c)
+{
+    return on_rail_of_set_up(c, diag_is_one_way);
+}
+
+enum diag_known diag_is_any_lossy(const struct diag_case *c)
+{
+    return on_rail_of_set_up(c, diag_is_lossy);
 }
 
 static enum diag_known was_paused(const struct diag_port *port)

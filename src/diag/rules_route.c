@@ -325,44 +325,104 @@ static enum diag_known any_one_way(const struct diag_case *c)
     return answer;
 }
 
+/* No port of that end faces any other host's: whatever is wrong is its own doing. */
+enum diag_known diag_is_alone_at(const struct diag_case *c, enum diag_end end)
+{
+    const char *name = end == DIAG_NEAR ? c->host->name : c->peer_name;
+    struct diag_ports ports = end == DIAG_NEAR ? c->local : c->remote;
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_YES;
+
+    for (uint32_t h = 0; h < c->input->n_hosts; h++) {
+        const char *other = c->input->hosts[h].name;
+
+        if (!diag_is_same_machine(other, name)) {
+            answer = diag_and(
+                answer, diag_not(diag_any_facing(ports, diag_ports_of(c->input, other))));
+        }
+    }
+    return answer;
+}
+
 enum diag_known diag_is_prefix_mismatch(const struct diag_case *c)
 {
     return diag_and(none_faces(c), any_one_way(c));
 }
 
-enum diag_known diag_is_bare(const struct diag_port *port)
+/* No GID of the port has an address behind it: is that because the port has none? */
+static enum diag_known lacks_address(const struct diag_port *port)
 {
-    return diag_and(port->is_up, diag_not(diag_has_address(port)));
+    enum diag_known has_any = port == NULL || port->n_addresses == IO_UNKNOWN
+                                  ? DIAG_UNKNOWN
+                                  : diag_known_of(port->n_addresses > 0);
+
+    return diag_and(diag_not(diag_has_address(port)), diag_not(has_any));
 }
 
-static enum diag_known any_bare(struct diag_ports ports)
+/* ... or although it has one? */
+static enum diag_known lacks_gid(const struct diag_port *port)
+{
+    return diag_and(diag_not(diag_has_address(port)), diag_not(lacks_address(port)));
+}
+
+enum diag_known diag_is_bare(const struct diag_port *port)
+{
+    return diag_and(port->is_up, lacks_address(port));
+}
+
+enum diag_known diag_is_without_gid(const struct diag_port *port)
+{
+    return diag_and(port->is_up, lacks_gid(port));
+}
+
+static enum diag_known any_port(struct diag_ports ports, diag_port_test *is_so)
 {
     enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
 
     for (uint32_t i = 0; i < ports.n; i++) {
-        answer = diag_or(answer, diag_is_bare(&ports.items[i]));
+        answer = diag_or(answer, is_so(&ports.items[i]));
     }
     return answer;
 }
 
-/* The port that was taken for want of an address, by its default GID. */
-static enum diag_known is_taken_bare(const struct diag_case *c, enum diag_end end)
+/* The port that was taken by its default GID, for want of another. */
+static enum diag_known is_taken_so(const struct diag_case *c, enum diag_end end,
+                                   diag_port_test *is_so)
 {
     if (c->status == WEFT_ERR_ROUTE) {
         return DIAG_NO;
     }
     return end == DIAG_NEAR
                ? diag_and(diag_is_default_gid(c->has_local_gid, &c->local_gid),
-                          diag_not(diag_has_address(c->local_port)))
+                          is_so(c->local_port))
                : diag_and(diag_is_default_gid(c->has_remote_gid, &c->remote_gid),
-                          diag_not(diag_has_address(c->remote_port)));
+                          is_so(c->remote_port));
+}
+
+static struct diag_ports ports_at(const struct diag_case *c, enum diag_end end)
+{
+    return end == DIAG_NEAR ? c->local : c->remote;
 }
 
 enum diag_known diag_addr_missing_at(const struct diag_case *c, enum diag_end end)
 {
+    return diag_or(is_taken_so(c, end, lacks_address),
+                   diag_and(none_faces(c), any_port(ports_at(c, end), diag_is_bare)));
+}
+
+enum diag_known diag_gid_lost_at(const struct diag_case *c, enum diag_end end)
+{
     return diag_or(
-        is_taken_bare(c, end),
-        diag_and(none_faces(c), any_bare(end == DIAG_NEAR ? c->local : c->remote)));
+        is_taken_so(c, end, lacks_gid),
+        diag_and(none_faces(c), any_port(ports_at(c, end), diag_is_without_gid)));
+}
+
+/* An address stands, and no GID of the port is of it. */
+enum diag_known diag_is_gid_lost(const struct diag_case *c)
+{
+    if (diag_way_works(c)) {
+        return DIAG_NO;
+    }
+    return diag_or(diag_gid_lost_at(c, DIAG_NEAR), diag_gid_lost_at(c, DIAG_FAR));
 }
 
 enum diag_known diag_is_addr_missing(const struct diag_case *c)

@@ -115,6 +115,7 @@ void scene_prefixes(struct scene *s)
 void scene_bare(struct scene *s)
 {
     s->b->ports[1].n_gids = 0;
+    s->b->ports[1].n_addresses = 0;
     fails_rtr(s, EINVAL);
     scene_aim(s, "p0", "192.168.101.1", "fe80::1");
     weft_error_text(&s->failure->error, "remote_port", "p1");
@@ -123,6 +124,7 @@ void scene_bare(struct scene *s)
 void scene_bare_route(struct scene *s)
 {
     s->b->ports[1].n_gids = 0;
+    s->b->ports[1].n_addresses = 0;
     weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
     weft_error_text(&s->failure->error, "remote_addresses", "none");
 }

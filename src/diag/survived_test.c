@@ -299,9 +299,17 @@ START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
     ck_assert(findings.items[0].is_survived);
     /* One end alone may be to blame, and is named then. */
     p0->n_gids = 0;
+    p0->n_addresses = 0;
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "addr.missing");
     ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    /* The address may stand, and its GID be gone. */
+    p0->n_addresses = 1;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "gid.missing");
+    p0->n_addresses = IO_UNKNOWN;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
 }
 END_TEST
 

@@ -85,6 +85,24 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
     memcpy(out->counters, all, sizeof(all));
 }
 
+/* Counts the addresses that a port's GIDs should be of. Those of a VLAN are another netdev's, and
+ * which port's that is on is not known. */
+static int64_t count_addresses(const struct io_hostinfo *info,
+                               const struct io_netdev *netdev)
+{
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (info->netdevs[i].vlan_id != 0) {
+            return IO_UNKNOWN;
+        }
+    }
+    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+        n += !io_ip_is_link_local(&netdev->addresses[i].ip);
+    }
+    return n;
+}
+
 /* What the device of a port and its netdev tell beyond the facts that peers are told. */
 static void add_device(const struct io_hostinfo *info, struct io_device *device,
                        uint8_t port, struct diag_port *out)
@@ -108,6 +126,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
     if (netdev != NULL) {
         out->rp_filter = netdev->rp_filter;
         out->arp_ignore = netdev->arp_ignore;
+        out->n_addresses = count_addresses(info, netdev);
     }
 }
 
