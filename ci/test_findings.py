@@ -1,5 +1,6 @@
 """A few random settings of every cause, judged by `weft diagnose` from observations alone."""
 
+import json
 import os
 import random
 import re
@@ -12,6 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import failures  # noqa: E402
 import finding_causes as causes  # noqa: E402
+import finding_matrix as matrix  # noqa: E402
+import finding_places as places  # noqa: E402
 import sampling  # noqa: E402
 
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", "build/weft"))
@@ -47,6 +50,56 @@ def test_what_failed_once_is_named(cause):
     done = findings("--cause", cause, "--seed", seed, "--first", first, "--count", count)
     assert re.search(rf"^{cause} +{count} +0 +0 +{redraws} *$", done.stdout, re.M), \
         done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", sampling.part(matrix.ONCE_WRONG), ids=lambda case: "-".join(map(str, case[:3])))
+def test_a_setting_of_the_matrix_that_was_wrong_once(case):
+    judged = places.Judged(Path(WEFT).resolve(), 0, 0, {"case": list(case)}).judge()
+    assert judged.verdict == matrix.ONCE_WRONG[case], judged.explain()
+
+
+def test_settings_of_the_matrix():
+    """One of each mesh, code and place: behind a relay, behind a switch, at either end."""
+    first, n = sampling.span(12)
+    done = findings("--matrix", "--seed", 11, "--first", first, "--count", n)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"^{n} settings: .* 0 place, 0 cause, 0 alarm, 0 broken; seed 11$", done.stdout, re.M)
+
+
+@pytest.mark.parametrize("code, host, port, peer, want", [
+    ("link.down", "b", "p1", "c", "right"), ("link.down", "c", "p0", "b", "right"),
+    ("link.down", "b", "p0", "c", "place"), ("link.down", "a", "p0", "b", "place"),
+    ("link.down", "b", "p1", "a", "place"), ("link.down", None, None, None, "place"),
+    ("link.lossy", "b", "p1", "c", "cause"), ("conn.timeout", "c", None, "a", "cause"),
+    ("undetermined", "a", None, "c", "undetermined")])
+def test_the_judge_of_the_matrix(code, host, port, peer, want):
+    """The cable from b:p1 to c:p0 was cut; a is innocent."""
+    planted = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
+    finding = {"code": code, "where": {"host": host, "port": port, "peer": peer}}
+    assert places.verdict([finding], planted, True) == want
+    innocent = {"code": "conn.timeout", "where": {"host": "c", "port": None, "peer": "a"}}
+    assert places.verdict([finding, innocent], planted, True) == "cause"
+    assert places.verdict([], planted, True) == "undetermined"
+    assert places.verdict([], planted, False) == "quiet"
+
+
+@pytest.mark.parametrize("policy, by_s", [("weft", 2), ("nccl-2.25", 901)])
+def test_no_route_to_the_rendezvous_is_said_at_once(policy, by_s, tmp_path):
+    """Whose program has times of its own keeps them; the finding is the same."""
+    links = [{"endpoints": [f"h{i}:p0", f"h{(i + 1) % 4}:p1"], "subnet": f"192.168.{i}.0/24"} for i in range(4)]
+    document = {"name": "unroutable", "policy": policy, "boot": "rendezvous", "jobs": [{"barrier": None}],
+                "topology": {"defaults": {"ports": ["p0", "p1"]}, "links": links,
+                             "nodes": {"h0": {"known_as": "192.168.0.1"}, "h1": {}, "h2": {}, "h3": {}}},
+                "expect": {"result": "fail", "findings": ["conn.no_route"]}}
+    (tmp_path / "unroutable.yaml").write_text(json.dumps(document))
+    done = subprocess.run([WEFT, "run", "-q", tmp_path / "unroutable.yaml", "--observations", tmp_path / "OBS.json"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    hosts = json.loads((tmp_path / "OBS.json").read_text())["hosts"]
+    for host in hosts[2:]:
+        error, = host["errors"]
+        assert error["errno"] == 101
+        assert (by_s - 1) * 1_000_000_000 <= error["at_ns"] <= by_s * 1_000_000_000
 
 
 def test_forgotten_evidence_leads_to_no_other_cause():

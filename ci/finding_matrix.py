@@ -1,0 +1,613 @@
+"""Settings of `ci/findings --matrix`: the product of cause, mesh, place, moment, policy, addressing and names.
+
+A setting is a healthy job on a mesh, and one cause planted at one place and one moment of it. Of the
+healthy run the story is read, so that a moment (the rendezvous, a handshake, a probe, a row) is met in
+whatever mesh. A cause says which codes are right, and where: at either end of a cable, at one port,
+or at one host.
+"""
+
+import ipaddress
+import random
+import re
+
+from finding_meshes import HARD_PROFILES, NCCL, Mesh
+
+NAMES = ["titanic", "iceberg", "carpathia", "olympic", "britannic", "californian", "baltic", "lusitania",
+         "mauretania", "aquitania", "a", "b", "c", "d", "spark-1", "spark-2", "spark-3", "spark-10", "n0", "n1",
+         "n2", "head", "worker-1", "worker-2", "zeta"]
+PORTS = {"p": "p{}", "mlx5": "mlx5_{}", "eth": "eth{}", "roce": "rocep{}s0"}
+ADDRESSING = ["/24", "/24", "/31", "ipv6"]
+MOMENTS = ["before start", "rendezvous", "hello", "facts", "rtr", "probe", "first row", "mid-row",
+           "between jobs", "close"]
+# States of a connection (src/conn) that a moment of the set-up is one of.
+STATES = {"hello": {"tcp", "hello", "challenge"}, "facts": {"auth", "meta"},
+          "rtr": {"qps", "connect_qps", "ready"}, "probe": {"probe"}}
+# A finding about a peer is about what is behind the arrow.
+AT_PEER = {"peer.dead", "peer.silent", "peer.late", "peer.receiver_late", "neigh.arp_ignored", "conn.filtered",
+           "conn.refused"}
+
+
+class Place:
+    """Where a cause was planted: hosts or ports, any of which may head a finding."""
+
+    def __init__(self, *places, peers=()):
+        self.places = set(places)  # "titanic" or "titanic:p0"
+        self.peers = set(peers)  # of whom the finding may be about, "": anybody
+
+    def is_right(self, finding):
+        where = finding["where"]
+        host, port, peer = (where.get(key) or "" for key in ("host", "port", "peer"))
+        hosts = {place.split(":")[0] for place in self.places}
+        if finding["code"] in AT_PEER:
+            return peer in hosts
+        if host not in hosts:
+            return False
+        if self.peers and peer and peer not in self.peers | hosts:
+            return False
+        if host in self.places:
+            return True
+        # A pair of hosts is as good as a cable of theirs, if it is a pair that the cable joins.
+        return f"{host}:{port}" in self.places if port else peer == "" or peer in self.peers
+
+    def __str__(self):
+        return " or ".join(sorted(self.places))
+
+
+class Planted:
+    """A mesh with one cause in it."""
+
+    def __init__(self, codes, place, limit_s=2.0, also=()):
+        self.codes, self.place, self.limit_s, self.also = set(codes), place, limit_s, set(also)
+
+
+class Drawn(Mesh):
+    """A mesh of any kind, with as many ports as it wants."""
+
+    def __init__(self, rng, policy, addressing, **keys):
+        super().__init__(rng, policy, **keys)
+        self.names = rng.sample(NAMES, len(NAMES))
+        self.pattern = rng.choice(list(PORTS.values()))
+        self.addressing = addressing
+        self.swaps = {}
+
+    def port(self, host):
+        name = self.pattern.format(self.n_ports[host])
+        self.n_ports[host] += 1
+        self.nodes[host]["ports"].append(name)
+        return f"{host}:{name}"
+
+    def subnet(self, prefix_len=None):
+        if self.addressing == "ipv6":
+            while True:
+                net = self.rng.randrange(1, 65536)
+                if net not in self.used:
+                    self.used.add(net)
+                    return f"fd07:{net:x}::/64"
+        return super().subnet(prefix_len or int(self.addressing[1:]))
+
+    def numbered(self):
+        """Give every end its address by hand, so that one may be changed."""
+        taken = {}
+        for link in self.links:
+            subnet = link.pop("subnet")
+            link.pop("overlap", None)
+            network = ipaddress.ip_network(subnet)
+            for end in link["endpoints"]:
+                host, port = end.split(":")
+                if host not in self.nodes:
+                    continue
+                n = taken.get(subnet, 0 if network.prefixlen in (31, 127) else 1)
+                taken[subnet] = n + 1
+                self.nodes[host].setdefault("addresses", {})[port] = [f"{network[n]}/{network.prefixlen}"]
+        return self
+
+
+def pairs_of(kind, rng):
+    """The hosts of a mesh and its cables, by number."""
+    if kind in ("pair", "twins"):
+        return 2, [(0, 1)] * (1 if kind == "pair" else 2)
+    if kind == "triangle":
+        return 3, [(0, 1), (1, 2), (2, 0)]
+    if kind == "ring":
+        n = rng.choice([4, 4, 5, 6, 7, 8, 10, 12])
+        return n, [(i, (i + 1) % n) for i in range(n)]
+    if kind == "line":
+        n = rng.choice([3, 3, 4, 5])
+        return n, [(i, i + 1) for i in range(n - 1)]
+    if kind == "star":
+        n = rng.choice([4, 5, 6])
+        return n, [(0, i) for i in range(1, n)]
+    if kind == "grid":
+        w, h = rng.choice([(3, 2), (3, 3)])
+        return w * h, ([(y * w + x, y * w + x + 1) for y in range(h) for x in range(w - 1)]
+                       + [(y * w + x, y * w + x + w) for y in range(h - 1) for x in range(w)])
+    if kind == "torus":
+        w, h = 3, 3
+        return w * h, ([(y * w + x, y * w + (x + 1) % w) for y in range(h) for x in range(w)]
+                       + [(y * w + x, (y + 1) % h * w + x) for y in range(h) for x in range(w)])
+    if kind == "two triangles":
+        return 5, [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)]
+    assert kind == "switch"
+    return rng.choice([2, 3, 3, 4]), []
+
+
+MESHES = ["pair", "triangle", "twins", "ring", "line", "star", "grid", "torus", "two triangles", "switch"]
+# Programs that know no relays: where every neighbour of the ring of ranks has a cable.
+NCCL_MESHES = {"pair": NCCL, "twins": NCCL, "triangle": NCCL[1:], "ring": NCCL[1:], "switch": NCCL[:1]}
+
+
+def draw_mesh(rng, kind, policy, addressing, profile=None):
+    mesh = Drawn(rng, policy, addressing, profile=profile)
+    mesh.kind = kind
+    n, cables = pairs_of(kind, rng)
+    mesh.host(n)
+    if kind == "switch":
+        mesh.addressing = "/24" if addressing == "/31" else addressing
+        mesh.top["switches"] = {"sw": {"ports": n}}
+        subnet = mesh.subnet()
+        for i, host in enumerate(mesh.hosts):
+            mesh.cable(host, f"sw:{i}", subnet=subnet)
+    is_crossed = policy != "weft" and kind in ("triangle", "ring")
+    ports = {host: [mesh.port(host), mesh.port(host)] for host in mesh.hosts} if is_crossed else {}
+    for a, b in cables:
+        ends = [mesh.hosts[a], mesh.hosts[b]]
+        if is_crossed:
+            ends = [ports[ends[0]][0], ports[ends[1]][1]]
+        elif kind not in ("pair", "twins") and rng.random() < 0.5:
+            ends.reverse()
+        mesh.cable(*ends, subnet=mesh.subnet())
+    if policy != "weft":
+        for node in mesh.nodes.values():
+            env = node.setdefault("env", {})
+            if is_crossed:
+                env["NCCL_IB_MERGE_NICS"] = "0"
+    else:
+        order = list(mesh.hosts)
+        rng.shuffle(order)
+        mesh.nodes = {host: mesh.nodes[host] for host in order}
+        if rng.random() < 0.5 and kind in ("pair", "twins", "triangle", "switch"):
+            rng.shuffle(order)
+            mesh.ranks = order
+        elif kind not in ("pair", "twins", "triangle", "switch"):
+            mesh.ranks = list(mesh.hosts)
+    job = rng.choice(["all_reduce", "all_reduce", "all_gather", "reduce_scatter"])
+    size = rng.choice(["256KiB", "1MiB"] if n < 6 else ["64KiB", "128KiB"])
+    how = {"algorithm": "ring"} if policy != "weft" else {}
+    mesh.jobs = [mesh.job(4096, "all_reduce", **how), mesh.job(size, job, repeat=rng.randrange(2, 5), **how),
+                 mesh.job(65536, "all_reduce", **how)]
+    mesh.is_met = policy == "weft" and rng.random() < 0.4
+    return mesh
+
+
+# ---- causes ----
+
+ANY = MOMENTS
+EARLY = MOMENTS[:1]
+RUNNING = MOMENTS[:9]
+
+
+def ends_of(mesh, link):
+    return [end for end in link["endpoints"] if end.split(":")[0] in mesh.nodes]
+
+
+def cable_place(mesh, link):
+    """Either end of the cable; what is behind a switch is any other host."""
+    ends = ends_of(mesh, link)
+    hosts = {end.split(":")[0] for end in ends}
+    if mesh.kind == "switch":
+        return Place(*ends, peers={""} | set(mesh.hosts))
+    return Place(*ends, peers=hosts)
+
+
+def either_host(mesh, link):
+    """A pair behind a switch cannot know at which of the two cables frames are lost."""
+    if mesh.kind != "switch":
+        return cable_place(mesh, link)
+    own = ends_of(mesh, link)[0].split(":")[0]
+
+    class Pair(Place):
+        def is_right(self, finding):
+            where = finding["where"]
+            return own in (where.get("host"), where.get("peer"))
+
+    return Pair(*ends_of(mesh, link))
+
+
+UNANSWERED = {"neigh.no_answer"}  # what a neighbour's silence looks like before there is data
+
+
+def cut(rng, mesh, at):
+    link = mesh.any_link()
+    place = cable_place(mesh, link)
+    if at is None and rng.random() < 0.5:
+        link["up"] = False
+    else:
+        mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="down", **at_of(at))
+    return Planted({"link.down"}, place)
+
+
+def at_of(at):
+    return {} if at is None else {"at": at}
+
+
+def silent_one_way(rng, mesh, at):
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    mesh.fault(on=end + rng.choice(["->", "<-"]), kind="loss", share="100%", **at_of(at))
+    return Planted({"link.one_way"}, either_host(mesh, link), also={"link.left_out", "link.lossy"} | UNANSWERED)
+
+
+def silent(rng, mesh, at):
+    link = mesh.any_link()
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="loss", share="100%", **at_of(at))
+    return Planted({"link.lossy"}, either_host(mesh, link), also={"link.left_out", "link.one_way"} | UNANSWERED)
+
+
+def lossy(rng, mesh, at):
+    link = mesh.any_link()
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="loss", share=f"{rng.randrange(70, 95)}%", **at_of(at))
+    return Planted({"link.lossy"}, either_host(mesh, link), also={"link.left_out"} | UNANSWERED)
+
+
+def corrupting(rng, mesh, at):
+    link = mesh.any_link()
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="corrupt", share=f"{rng.randrange(80, 100)}%", **at_of(at))
+    return Planted({"link.corrupting"}, either_host(mesh, link), also={"link.left_out", "link.lossy"} | UNANSWERED)
+
+
+def paused(rng, mesh, at):
+    link = mesh.any_link()
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="pause", **at_of(at))
+    return Planted({"link.pause_storm"}, either_host(mesh, link), also={"link.left_out"} | UNANSWERED)
+
+
+def mtu_mismatch(rng, mesh, _):
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    host = end.split(":")[0]
+    other = [e for e in link["endpoints"] if e != end][0]
+    mesh.mtu = 9000
+    link["mtu"] = {end: 1500, other: 9000}
+    place = cable_place(mesh, link)
+    if mesh.kind == "switch":
+        place = either_host(mesh, link)
+    return Planted({"link.mtu_mismatch"}, place) if host else None
+
+
+def black_hole(rng, mesh, _):
+    link = mesh.any_link()
+    mesh.mtu = 9000
+    link["path_limit"] = rng.choice([1500, 2000])
+    return Planted({"link.black_hole"}, either_host(mesh, link))
+
+
+def vlan_mismatch(rng, mesh, _):
+    if mesh.kind == "switch":
+        return None
+    link = mesh.any_link()
+    link["vlan"] = dict(zip(link["endpoints"], rng.sample(range(2, 4000), 2)))
+    return Planted({"link.vlan_mismatch"}, cable_place(mesh, link), also={"link.left_out"})
+
+
+def misnumbered(rng, mesh, _):
+    """One end of a cable is in a network of its own."""
+    mesh.numbered()
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    host, port = end.split(":")
+    old = ipaddress.ip_interface(mesh.nodes[host]["addresses"][port][0])
+    net = ipaddress.ip_network(mesh.subnet())
+    mesh.nodes[host]["addresses"][port] = [f"{net[1]}/{old.network.prefixlen}"]
+    place = either_host(mesh, link)
+    if mesh.kind == "switch":
+        place = Place(end, host)
+    return Planted({"route.no_facing_port", "addr.no_facing_port"}, place,
+                   also={"addr.prefix_mismatch"} if mesh.addressing == "/31" else ())
+
+
+def unnumbered(rng, mesh, _):
+    mesh.numbered()
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    host, port = end.split(":")
+    mesh.nodes[host]["addresses"][port] = []
+    return Planted({"addr.missing"}, Place(end, peers={""} | set(mesh.hosts)))
+
+
+def one_address(rng, mesh, _):
+    """Both ends of a cable have one address; behind a switch, two of its hosts."""
+    mesh.numbered()
+    ends = rng.sample([end for link in mesh.links for end in ends_of(mesh, link)], 2) \
+        if mesh.kind == "switch" else mesh.any_link()["endpoints"]
+    (h0, p0), (h1, p1) = (end.split(":") for end in ends)
+    mesh.nodes[h0]["addresses"][p0] = list(mesh.nodes[h1]["addresses"][p1])
+    return Planted({"addr.duplicate"}, Place(*ends, peers={""} | set(mesh.hosts)))
+
+
+def swapped(rng, mesh, _):
+    """Two cables of one host in each other's ports."""
+    if mesh.kind in ("pair", "switch", "twins"):
+        return None
+    mesh.numbered()
+    of_host = {}
+    for link in mesh.links:
+        for i, end in enumerate(link["endpoints"]):
+            of_host.setdefault(end.split(":")[0], []).append((link, i))
+    host = rng.choice(sorted(host for host, ends in of_host.items() if len(ends) > 1))
+    (one, i), (two, j) = rng.sample(of_host[host], 2)
+    one["endpoints"][i], two["endpoints"][j] = two["endpoints"][j], one["endpoints"][i]
+    ends = [*one["endpoints"], *two["endpoints"]]
+    return Planted({"neigh.no_answer", "route.no_facing_port", "addr.no_facing_port"},
+                   Place(*ends, peers={""} | set(mesh.hosts)), also={"link.left_out"})
+
+
+def gid_deleted(rng, mesh, at):
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    mesh.fault(on=end, kind="gid_delete", address=address_of(mesh, end), **at_of(at))
+    return Planted({"gid.missing"}, Place(end, peers={""} | set(mesh.hosts)))
+
+
+def address_of(mesh, end):
+    """The address that the simulator gives an end."""
+    taken = {}
+    for link in mesh.links:
+        network = ipaddress.ip_network(link["subnet"])
+        for each in link["endpoints"]:
+            if each.split(":")[0] not in mesh.nodes:
+                continue
+            n = taken.get(link["subnet"], 0 if network.prefixlen in (31, 127) else 1)
+            taken[link["subnet"]] = n + 1
+            if each == end:
+                return str(network[n])
+    raise KeyError(end)
+
+
+def address_gone(rng, mesh, at):
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    mesh.fault(on=end, kind="addr_del", address=address_of(mesh, end), **at_of(at))
+    return Planted({"addr.missing"}, Place(end, peers={""} | set(mesh.hosts)), also={"gid.missing"})
+
+
+def device_gone(rng, mesh, at):
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    mesh.fault(on=end, kind="device_fatal", **at_of(at))
+    return Planted({"device.failed"}, Place(end, end.split(":")[0]))
+
+
+def killed(rng, mesh, at):
+    host = rng.choice(mesh.hosts)
+    mesh.fault(on=host, kind="kill", **at_of(at))
+    return Planted({"peer.dead"}, Place(host))
+
+
+def stopped(rng, mesh, at):
+    host = rng.choice(mesh.hosts)
+    mesh.fault(on=host, kind="stop", **at_of(at))
+    return Planted({"peer.silent"}, Place(host))
+
+
+def late(rng, mesh, _):
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["start"] = f"{rng.choice([1000, 2000])}s"
+    return Planted({"peer.late"}, Place(host))
+
+
+def memlock(rng, mesh, _):
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["memlock"] = "64KiB"
+    return Planted({"host.memlock"}, Place(host))
+
+
+def refused_verb(verb, errno, code):
+    def plant(rng, mesh, at):
+        end = rng.choice(ends_of(mesh, mesh.any_link()))
+        mesh.fault(on=rng.choice([end, end.split(":")[0]]), kind="verb_error", verb=verb, errno=errno,
+                   nth=rng.choice([1, 1, 2]), **at_of(at))
+        # A rail that another one stands in for is left out, because of that.
+        return Planted({code}, Place(end.split(":")[0], end), also={"link.left_out"})
+    return plant
+
+
+def firewall_roce(rng, mesh, _):
+    if mesh.profile != "rxe":
+        return None
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["firewall"] = {"input_drop": ["udp:4791"]}
+    return Planted({"host.firewall_roce"}, Place(host, peers={""} | set(mesh.hosts)))
+
+
+def firewall_tcp(rng, mesh, _):
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["firewall"] = {"input_drop": ["tcp:1024-65535"]}
+    # Of two hosts alone it is not known which drops what the other says.
+    return Planted({"conn.filtered"}, Place(host) if len(mesh.hosts) > 2 else Place(*mesh.hosts))
+
+
+def arp_ignored(rng, mesh, _):
+    if mesh.addressing == "ipv6":
+        return None
+    host = rng.choice(mesh.hosts)
+    mesh.nodes[host]["sysctl"] = {"arp_ignore": 8}
+    return Planted({"neigh.arp_ignored"}, Place(host))
+
+
+def no_route(rng, mesh, _):
+    """Rank 0 is known by an address of one of its cables, which some host has no route to."""
+    if mesh.kind in ("pair", "twins", "switch"):
+        return None
+    first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
+    ends = [end for link in mesh.links for end in ends_of(mesh, link) if end.split(":")[0] == first]
+    mesh.nodes[first]["known_as"] = address_of(mesh, rng.choice(ends))
+    mesh.is_met = True
+    return Planted({"conn.no_route"}, Place(*(host for host in mesh.hosts if host != first)))
+
+
+def loopback(rng, mesh, _):
+    first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
+    mesh.nodes[first]["known_as"] = "127.0.0.1"
+    mesh.is_met = True
+    return Planted({"conn.loopback"}, Place(*mesh.hosts))
+
+
+def hca_list(rng, mesh, _):
+    if mesh.policy == "weft" or mesh.kind not in ("pair", "switch"):
+        return None
+    host = rng.choice(mesh.hosts)
+    spare = mesh.port(host).split(":")[1]
+    mesh.nodes[host].setdefault("env", {})["NCCL_IB_HCA"] = f"={spare}"
+    return Planted({"host.hca_list"}, Place(host))
+
+
+def fixed_slot(rng, mesh, _):
+    if mesh.policy == "weft" or mesh.addressing == "ipv6" or mesh.profile not in HARD_PROFILES:
+        return None
+    host = rng.choice(mesh.hosts)
+    slot = rng.choice(["0", "2", "5"])
+    mesh.nodes[host].setdefault("env", {})["NCCL_IB_GID_INDEX"] = slot
+    # Of two versions none is the wrong one by itself.
+    place = Place(*mesh.hosts) if slot == "2" else Place(host)
+    return Planted({{"0": "gid.link_local", "2": "gid.type_mismatch", "5": "gid.fixed_index"}[slot]}, place)
+
+
+CAUSES = {
+    "cut": (cut, RUNNING), "silent_one_way": (silent_one_way, RUNNING), "silent": (silent, RUNNING),
+    "lossy": (lossy, RUNNING), "corrupting": (corrupting, RUNNING), "paused": (paused, RUNNING),
+    "mtu_mismatch": (mtu_mismatch, EARLY), "black_hole": (black_hole, EARLY),
+    "vlan_mismatch": (vlan_mismatch, EARLY), "misnumbered": (misnumbered, EARLY),
+    "unnumbered": (unnumbered, EARLY), "one_address": (one_address, EARLY), "swapped": (swapped, EARLY),
+    "gid_deleted": (gid_deleted, RUNNING[1:]), "address_gone": (address_gone, RUNNING[1:]),
+    "device_gone": (device_gone, RUNNING), "killed": (killed, ANY), "stopped": (stopped, ANY),
+    "late": (late, EARLY), "memlock": (memlock, EARLY),
+    "no_qp": (refused_verb("create_qp", 16, "device.qp_limit"), EARLY),
+    "no_pd": (refused_verb("alloc_pd", 13, "host.permission"), EARLY),
+    "no_mr": (refused_verb("reg_mr", 12, "host.kernel_memory"), EARLY),
+    "firewall_roce": (firewall_roce, EARLY), "firewall_tcp": (firewall_tcp, EARLY),
+    "arp_ignored": (arp_ignored, EARLY), "no_route": (no_route, EARLY), "loopback": (loopback, EARLY),
+    "hca_list": (hca_list, EARLY), "fixed_slot": (fixed_slot, EARLY),
+}
+
+
+class Setting:
+    """What is drawn of one number: a healthy mesh, and how to break it."""
+
+    def __init__(self, seed, index, want=None):
+        if "case" in (want or {}):
+            self.cause, self.kind, self.moment, self.policy, self.addressing, self.number = want["case"]
+            self.plant = CAUSES[self.cause][0]
+            self.profile = "rxe" if self.cause == "firewall_roce" else None
+            return
+        rng = random.Random(f"{seed} matrix {index}")
+        want = want or {}
+        while True:
+            self.cause = want.get("cause") or rng.choice(sorted(CAUSES))
+            self.plant, moments = CAUSES[self.cause]
+            self.moment = rng.choice(moments)
+            if want.get("moment") in moments:
+                self.moment = want["moment"]
+            self.kind = want.get("mesh") or rng.choice(MESHES)
+            self.policy = "weft"
+            if self.kind in NCCL_MESHES and rng.random() < 0.4:
+                self.policy = rng.choice(NCCL_MESHES[self.kind])
+            if want.get("policy"):
+                self.policy = want["policy"]
+            if self.cause in ("hca_list", "fixed_slot") and self.kind in NCCL_MESHES:
+                self.policy = NCCL_MESHES[self.kind][0]
+            self.addressing = rng.choice(ADDRESSING if self.policy == "weft" else ADDRESSING[:3])
+            if self.policy != "weft" and self.kind in ("triangle", "ring"):
+                self.addressing = "/24"
+            self.profile = "rxe" if self.cause == "firewall_roce" else None
+            self.number = rng.randrange(2**32)
+            if self.break_at(0) is not None:
+                return
+
+    def case(self):
+        """Return what makes this setting again, whatever is drawn of a seed."""
+        return (self.cause, self.kind, self.moment, self.policy, self.addressing, self.number)
+
+    def healthy(self):
+        rng = random.Random(self.number)
+        mesh = draw_mesh(rng, self.kind, self.policy, self.addressing, self.profile)
+        if self.moment == "close":
+            mesh.jobs = mesh.jobs[:1]
+        return mesh
+
+    def text(self, mesh):
+        document = mesh.document("m")
+        document["seed"] = self.number
+        document["topology"]["defaults"]["rate"] = "100Gbps"
+        if hasattr(mesh, "ranks"):
+            document["ranks"] = mesh.ranks
+        document["expect"] = {"result": "any"}
+        return document
+
+    def break_at(self, at_ns):
+        """Return the broken mesh and what is planted in it, or None where the cause does not fit."""
+        mesh = self.healthy()
+        rng = random.Random(f"{self.number} plant")
+        at = None
+        if self.moment == "between jobs":
+            at = rng.choice(["row 2", "row 3"])
+        elif self.moment != "before start":
+            at = f"{at_ns}ns"
+        planted = self.plant(rng, mesh, at)
+        return None if planted is None else (mesh, planted)
+
+    def find_moment(self, story):
+        """Return when the moment is, by the story of the healthy run; None: it has none."""
+        rng = random.Random(f"{self.number} moment")
+        if self.moment in ("before start", "between jobs"):
+            return 0
+        times = {"boot": [], "jobs": [], "close": [], "conn": []}
+        last = 0
+        with open(story, encoding="utf-8") as lines:
+            for line in lines:
+                if " state from=" not in line and " conn:" not in line:
+                    continue
+                ns, _, rest = line.partition(" ")
+                match = re.match(r"\S+ rank\d+ state from=(\w+) to=(\w+)", rest)
+                last = int(ns)
+                if match:
+                    times.setdefault(match[2], []).append(last)
+                elif self.moment in STATES and " conn:" in f" {rest}":
+                    state = re.match(r"\S+ conn:\S+ (\w+) from=", rest)
+                    if state and state[1] in STATES[self.moment]:
+                        times["conn"].append(last)
+        if self.moment == "rendezvous":
+            return rng.randrange(min(times["boot"]), max(times["connect"]))
+        if self.moment in STATES:
+            return rng.choice(times["conn"]) + rng.randrange(0, 3000) if times["conn"] else None
+        begin, end = max(times["jobs"]), min(times["close"])
+        if self.moment == "first row":
+            return begin + rng.randrange(max(1, (end - begin) // 50))
+        if self.moment == "mid-row":
+            return begin + int((end - begin) * rng.uniform(0.2, 0.7))
+        assert self.moment == "close"
+        return rng.randrange(end, last + 1)
+
+
+# Settings that were judged wrong once, or at which nothing was said, and what is right now.
+ONCE_WRONG = {
+    ("silent", "twins", "probe", "nccl-2.25", "/24", 3495144871): "right",
+    ("cut", "triangle", "hello", "weft", "ipv6", 74528748): "right",
+    ("arp_ignored", "star", "before start", "weft", "/24", 1052100869): "right",
+    ("stopped", "line", "probe", "weft", "/31", 2624071077): "right",
+    ("gid_deleted", "grid", "facts", "weft", "/31", 1298412561): "right",
+    ("corrupting", "pair", "probe", "weft", "/24", 1918965542): "right",
+    ("unnumbered", "ring", "before start", "nccl-2.30-subnet-aware", "/24", 2180291160): "right",
+    ("silent_one_way", "pair", "facts", "weft", "/24", 702061553): "right",
+    ("gid_deleted", "switch", "hello", "weft", "ipv6", 1410054229): "right",
+    # So few frames were lost one way that they may have been under way.
+    ("lossy", "twins", "probe", "nccl-2.30-subnet-aware", "/24", 2072575869): "undetermined",
+    ("cut", "switch", "before start", "weft", "/31", 223537730): "right",
+    ("misnumbered", "switch", "before start", "weft", "/24", 3881170277): "right",
+    ("firewall_tcp", "two triangles", "before start", "weft", "/24", 3097611559): "right",
+    ("late", "line", "before start", "weft", "/24", 2221177726): "right",
+    ("late", "star", "before start", "weft", "ipv6", 3828700563): "right",
+    ("device_gone", "star", "rendezvous", "weft", "ipv6", 868401192): "right",
+    ("device_gone", "triangle", "hello", "weft", "/24", 2519228572): "right",
+    ("unnumbered", "twins", "before start", "weft", "/24", 681217426): "right",
+    ("firewall_roce", "star", "before start", "weft", "ipv6", 1869545585): "right",
+}

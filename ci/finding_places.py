@@ -1,0 +1,168 @@
+"""Runs and judges the settings of ci/finding_matrix.py: code, place and time of what is found."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import failures
+import finding_matrix as matrix
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "build/ci/findings"
+LIMIT_S = 120
+# quiet: a job that passed, and nothing was said; alarm: something was found in a healthy run.
+VERDICTS = ["right", "quiet", "undetermined", "place", "cause", "alarm", "broken"]
+BAD = {"place", "cause", "alarm", "broken"}
+
+
+def run(weft, scenario, *flags):
+    """Run a scenario; return its JSON document, or raise RuntimeError."""
+    done = subprocess.run([weft, "run", "--quiet", *map(str, flags), "--json", scenario], capture_output=True,
+                          text=True, timeout=LIMIT_S, check=False,
+                          env={"PATH": os.environ["PATH"], "NO_COLOR": "1"})
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"exit {done.returncode}: {done.stderr[-300:]}{done.stdout[-300:]}")
+    return json.loads(done.stdout)
+
+
+def says(finding):
+    where = finding["where"]
+    place = f"{where['host'] or ''}{':' + where['port'] if where['port'] else ''}"
+    return f"{finding['code']} at {place}{' -> ' + where['peer'] if where['peer'] else ''}"
+
+
+class Judged:
+    """One setting, run twice: in health, and with what was planted."""
+
+    def __init__(self, weft, seed, index, want=None):
+        self.weft, self.seed, self.index, self.want = weft, seed, index, want or {}
+        self.setting = matrix.Setting(seed, index, want)
+        self.verdict, self.detail, self.said, self.took_s = "broken", "", [], None
+        self.text = self.observations = ""
+        self.symptom, self.place = None, "?"
+
+    def judge(self):
+        with tempfile.TemporaryDirectory(prefix="weft-findings-") as name:
+            try:
+                self.run_both(Path(name))
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                self.detail = f"{type(error).__name__}: {error}"
+        return self
+
+    def run_both(self, work):
+        scenario, story = work / "m.yaml", work / "story"
+        self.text = json.dumps(self.setting.text(self.setting.healthy()), indent=1)
+        scenario.write_text(self.text)
+        well = run(self.weft, scenario, "--events", story)
+        if well["symptom"] or well["findings"]:
+            self.verdict, self.symptom = "alarm", well["symptom"]
+            self.said = [says(finding) for finding in well["findings"]]
+            return
+        at_ns = self.setting.find_moment(story)
+        mesh, planted = self.setting.break_at(at_ns)
+        self.place = planted.place
+        self.text = json.dumps(self.setting.text(mesh), indent=1)
+        scenario.write_text(self.text)
+        ran = run(self.weft, scenario, "--observations", work / "OBS.json")
+        self.observations = (work / "OBS.json").read_text()
+        self.symptom = ran["symptom"]
+        # What comes as a job ends may come too late for it.
+        failed = self.setting.moment != "close" and any(
+            host.get("errors") or not host["observed"] for host in json.loads(self.observations)["hosts"])
+        self.took_s = self.first_said(ran["sim_time_ns"], at_ns) if failed else None
+        self.said = [says(finding) for finding in ran["findings"]]
+        self.verdict = verdict(ran["findings"], planted, failed)
+
+    def first_said(self, end_ns, at_ns):
+        """Seconds until the first host reported a failure, or until the run was over, without one."""
+        times = [error["at_ns"] for host in json.loads(self.observations)["hosts"]
+                 for error in host.get("errors", [])]
+        return (min(times, default=end_ns) - at_ns) / 1e9
+
+    def explain(self):
+        setting = self.setting
+        took = f"{self.took_s:.3f} s after it" if self.took_s is not None else "went on"
+        return (f"{self.verdict}: {self.index} {setting.cause}, {setting.kind}, {setting.moment}, {setting.policy}, "
+                f"{setting.addressing}: planted at {self.place}; {'; '.join(self.said) or 'nothing'}; {took}; "
+                f"{(self.symptom or {}).get('text', '')} {self.detail}")
+
+    def again(self):
+        if "case" in self.want:
+            return f"ci/findings --matrix --case '{json.dumps(self.want['case'])}'"
+        more = "".join(f" --{key} '{value}'" for key, value in self.want.items())
+        return f"ci/findings --matrix --seed {self.seed} --first {self.index} --count 1{more}"
+
+    def keep(self):
+        KEPT.mkdir(parents=True, exist_ok=True)
+        stem = KEPT / f"matrix-{self.seed}-{self.index}"
+        stem.with_suffix(".yaml").write_text(self.text)
+        stem.with_suffix(".json").write_text(self.observations)
+
+
+def verdict(findings, planted, failed):
+    """Judge what was found of a run by what was planted in it."""
+    decided = [finding for finding in findings if finding["code"] != "undetermined"]
+    if any(finding["code"] not in planted.codes | planted.also for finding in decided):
+        return "cause"
+    if any(not planted.place.is_right(finding) for finding in decided):
+        return "place"
+    if len(decided) < len(findings) or (failed and not findings):
+        return "undetermined"
+    return "right" if findings else "quiet"
+
+
+def table(settings, by, names):
+    """Verdicts by what `by` takes of a setting."""
+    rows = {}
+    for judged in settings:
+        rows.setdefault(by(judged.setting), Counter())[judged.verdict] += 1
+    lines = [f"{'':<16} " + " ".join(f"{name:>12}" for name in VERDICTS)]
+    for name in [name for name in names if name in rows]:
+        lines.append(f"{name:<16} " + " ".join(f"{rows[name][verdict]:>12}" for verdict in VERDICTS))
+    return "\n".join(lines)
+
+
+def times(settings):
+    """The distribution of times from a cause to its verdict, under policy weft."""
+    took = sorted(judged.took_s for judged in settings
+                  if judged.took_s is not None and judged.setting.policy == "weft")
+    if not took:
+        return "no run under policy weft failed"
+    at = [took[min(len(took) - 1, int(share * len(took)))] for share in (0.5, 0.9, 0.99)]
+    return (f"said, of {len(took)} failures under policy weft: median {at[0]:.3f} s after the cause came, "
+            f"90 % {at[1]:.3f} s, 99 % {at[2]:.3f} s, last {took[-1]:.3f} s")
+
+
+def judge_all(weft, seed, numbers, want, jobs):
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers))
+
+
+def main(options, weft, seed):
+    """Draw settings of the matrix, judge and print them; return the exit status."""
+    want = {key: value for key, value in (
+        ("mesh", options.mesh), ("moment", options.moment), ("cause", (options.cause or [None])[0])) if value}
+    if options.case:
+        want = {"case": json.loads(options.case)}
+    settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)
+    for judged in settings:
+        if judged.verdict != "right":
+            judged.keep()
+            print(f"{judged.explain()}\n  again: {judged.again()}\n  case: {json.dumps(judged.setting.case())}")
+        if judged.verdict in BAD:
+            failures.keep(f"findings: matrix {judged.setting.cause}", judged.explain(), judged.again())
+    print(table(settings, lambda setting: setting.kind, matrix.MESHES))
+    print(table(settings, lambda setting: setting.moment, matrix.MOMENTS))
+    print(table(settings, lambda setting: setting.cause, sorted(matrix.CAUSES)))
+    print(times(settings))
+    verdicts = Counter(judged.verdict for judged in settings)
+    n_bad = sum(verdicts[name] for name in BAD)
+    print(f"{len(settings)} settings: " + ", ".join(f"{verdicts[name]} {name}" for name in VERDICTS)
+          + f"; seed {seed}")
+    print("findings: PASS" if n_bad == 0 else "findings: FAIL")
+    print(f"{len(settings) - n_bad} passed, {n_bad} failed, 0 skipped")
+    return 0 if n_bad == 0 else 1
