@@ -604,6 +604,8 @@ ONCE_WRONG = {
     ("cut", "switch", "before start", "weft", "/31", 223537730): "right",
     ("misnumbered", "switch", "before start", "weft", "/24", 3881170277): "right",
     ("firewall_tcp", "two triangles", "before start", "weft", "/24", 3097611559): "right",
+    # A port that is paused for good, of a host that others reach by no other way.
+    ("paused", "star", "between jobs", "weft", "/31", 2913003831): "undetermined",
     ("late", "line", "before start", "weft", "/24", 2221177726): "right",
     ("late", "star", "before start", "weft", "ipv6", 3828700563): "right",
     ("device_gone", "star", "rendezvous", "weft", "ipv6", 868401192): "right",

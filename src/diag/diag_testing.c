@@ -332,6 +332,14 @@ static void silent_set_up(struct scene *s)
     count_frames(s, 70, 0);
 }
 
+/* Nothing that was posted completed, and no try ran out. */
+static void stands_still(struct scene *s)
+{
+    scene_paused(s);
+    s->failure->error.wc_status = 0;
+    s->failure->error.status = WEFT_ERR_TIMEOUT;
+}
+
 static void no_answer(struct scene *s)
 {
     count_frames(s, 0, 0);
@@ -474,6 +482,7 @@ const struct scene_case scene_cases[] = {
     {scene_lossy, "link.lossy", "titanic:p0 -> iceberg"},
     {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},
     {scene_paused, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {stands_still, "link.pause_storm", "titanic:p0 -> iceberg"},
     {scene_firewall, "host.firewall_roce", "iceberg:p1 -> titanic"},
     {scene_truncated, "conn.qpn_truncated", "titanic:p0 -> iceberg"},
     {scene_rp_filter, "host.rp_filter", "iceberg:p1 -> titanic"},

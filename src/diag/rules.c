@@ -269,7 +269,8 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_AUTH:
         return SYMPTOM(no_proof);
     case WEFT_ERR_TIMEOUT:
-        return phase_is(c, "probe") ? SYMPTOM(lost) : SYMPTOM(unanswered);
+        return phase_is(c, "probe") || phase_is(c, "data") ? SYMPTOM(lost)
+                                                           : SYMPTOM(unanswered);
     case WEFT_ERR_CLOSED:
         return phase_is(c, "port") ? SYMPTOM(flushed) : SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
