@@ -173,8 +173,8 @@ diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_ch
     diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
     diag_is_pause_storm, diag_is_gone, diag_is_arp_ignored_at_all, diag_is_any_corrupting,
     diag_is_any_one_way, diag_is_any_lossy;
-/* Of the pairs of ports that face each other: a copy of `c` with the first that `is_so` of; *c where
- * its ports are known. Returns false if there is none. */
+/* Copies `c` with the first pair of ports that face each other and that `is_so`. Returns false if
+ * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
 /* rules_program.c: what a program tells its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
