@@ -1,5 +1,6 @@
 /* Cables of the mesh's file that carried nothing, because an end of theirs has no carrier, no
- * address or no GID: a job that did not need them passes, at the cost of what they would have carried. */
+ * address or no GID. A job that did not need them passes, at the cost of what they would have
+ * carried. */
 #include <string.h>
 
 #include "diag/private.h"
