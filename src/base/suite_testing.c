@@ -22,9 +22,9 @@ void __wrap__mark_point(const char *file, int line)
     }
 }
 
-/* Multiples of the golden ratio, modulo 1, fill every eighth evenly, whatever the period of a sweep: a
- * part of cases that alternate has both kinds. Builds with sanitizers take an eighth of another quarter
- * than the one that the others take. */
+/* Multiples of the golden ratio, modulo 1, fill every eighth evenly, whatever the period of a
+ * sweep: a part of cases that alternate has both kinds. Builds with sanitizers take an eighth of
+ * another quarter than the one that the others take. */
 bool suite_takes(uint32_t i)
 {
     const char *sample = getenv("WEFT_SAMPLE");

@@ -3,8 +3,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "base/suite_testing.h"
 #include "base/check.h"
+#include "base/suite_testing.h"
 #include "report/canvas.h"
 #include "report/columns.h"
 #include "report/document_testing.h"

@@ -4,8 +4,8 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* Adds an expectation's line. What was got begins with what a met one asked for in most cases ("none",
- * "exact, 1 of 1 rows verified"), and stands in its place then. */
+/* Adds an expectation's line. What was got begins with what a met one asked for in most cases
+ * ("none", "exact, 1 of 1 rows verified"), and stands in its place then. */
 static void add_expectation(const json_t *expectation, const struct report_style *style,
                             struct weft_text *out)
 {
@@ -14,8 +14,8 @@ static void add_expectation(const json_t *expectation, const struct report_style
     const char *got = json_read_text(expectation, "got", "?");
     const char *want = strstr(expect, ": ");
 
-    weft_text_add(out, "  %s%s%s ", ok ? style->good : style->bad, ok ? "ok    " : "not ok",
-                  style->off);
+    weft_text_add(out, "  %s%s%s ", ok ? style->good : style->bad,
+                  ok ? "ok    " : "not ok", style->off);
     if (ok && want != NULL && strncmp(got, want + 2, strlen(want + 2)) == 0) {
         weft_text_add(out, "%.*s: %s\n", (int)(want - expect), expect, got);
     } else {
