@@ -242,7 +242,7 @@ START_TEST(a_process_that_stands_still_is_waited_for)
     grid.fabric.hosts[still].rdma->attrs[0].may_stall = true;
     flow = open_flow(0, 1, 1, &direct, &share, FABRIC_S);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
-    grid_send_all(&grid, 40000, grid_mixed, GRID_MIXED_MAX);
+    grid_send_all(&grid, 4000, grid_mixed, GRID_MIXED_MAX);
     grid_step_for(&grid, 2 * FABRIC_MS);
     mute(1, 0, 300 * FABRIC_MS);
     grid_step_for(&grid, FABRIC_MS);
