@@ -252,12 +252,28 @@ static void read_known_as(struct loader *loader, struct scenario_host *host,
     }
 }
 
+/* A run ends after 4 hours (run.c), and a host that comes last has no time for anything. */
+#define START_MAX_S 10800
+
+static void check_start(struct loader *loader, const struct tree_node *node,
+                        const struct scenario_host *host)
+{
+    if (host->start_ns > START_MAX_S * INT64_C(1000000000)) {
+        complain(loader, node->mark,
+                 "start: %s is more than %us, as a run ends after 4 hours", node->text,
+                 START_MAX_S);
+    }
+}
+
 /* What a node and the defaults have in common; the node's are read last, over them. */
 static void read_common(struct loader *loader, const struct walk_seen *seen,
                         struct scenario_host *host)
 {
     struct walk_seen ignored;
     walk_values(loader, &hosts_table, seen, host);
+    if (seen->at[KEY_START] != NULL) {
+        check_start(loader, seen->at[KEY_START], host);
+    }
     if (seen->at[KEY_GPU] != NULL) {
         read_gpu(loader, host, seen->at[KEY_GPU]);
     }
