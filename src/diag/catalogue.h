@@ -90,6 +90,7 @@ enum diag_code {
 /* Where on the mesh it is, between the host and the peer that a finding names. */
 enum diag_place {
     DIAG_AT_CABLE, /* or it is not known at which end */
+    DIAG_AT_END,   /* at the first end's, whose cable carries what it should */
     DIAG_AT_PORTS, /* they are not the two ends of one cable */
     DIAG_AT_HOST,  /* whomever it was connecting to */
     DIAG_AT_PEER

@@ -79,7 +79,8 @@ static const struct diag_entry entries[] = {
         .id = DIAG_LINK_PAUSE_STORM,
         .code = "link.pause_storm",
         .severity = DIAG_ERROR,
-        .cause = "the other end holds this port by pause frames, and does not let go",
+        .cause =
+            "the other end keeps sending pause frames, so that this port cannot transmit",
         .remedy =
             "find who sends them: a NIC whose host stopped taking data (its PCIe, its "
             "memory), or a switch port in trouble; set a pfc watchdog",
@@ -127,6 +128,7 @@ static const struct diag_entry entries[] = {
         .code = "host.rp_filter",
         .example = "scenarios/field/s08-rp-filter.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "the receiving host's reverse path filter drops the packets: their source "
             "is not reached by the port they came in",
@@ -148,6 +150,7 @@ static const struct diag_entry entries[] = {
         .code = "host.firewall_roce",
         .example = "scenarios/net/firewall-rxe.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause = "a firewall on the receiving host drops UDP port 4791, which is RoCE v2",
         .remedy =
             "allow UDP 4791 on the RDMA interfaces (`nft add rule ... udp dport 4791 "

@@ -75,7 +75,8 @@ static const struct diag_entry entries[] = {
         .code = "link.down",
         .example = "scenarios/field/s35-port-flap.yaml",
         .severity = DIAG_ERROR,
-        .cause = "the cable lost its carrier",
+        .cause = "a port has no carrier: the cable is out or broken, or its other end "
+                 "is down",
         .remedy = "check the cable, the transceiver and the port's state on both ends; "
                   "`weft doctor` prints them",
         .reference = "ibv_get_async_event(3): IBV_EVENT_PORT_ERR",
@@ -153,6 +154,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.missing",
         .example = "scenarios/net/stale-gid-rxe.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "the port has no usable RoCE v2 GID at the place where one was looked for",
         .remedy =
@@ -173,6 +175,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.peer_address",
         .example = "scenarios/net/peer-address.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "the port's IPv4 GID is not an address of its host, but of the other end",
         .remedy =
@@ -195,8 +198,8 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s21-bond-to-two-peers.yaml",
         .severity = DIAG_ERROR,
         .cause =
-            "the peer's address is on this cable's subnet, the ports are up, and yet "
-            "nobody answers for it",
+            "no host on this cable answers ARP or neighbour discovery for the peer's "
+            "address, although both ports are up",
         .remedy = "check that the cable leads where the addresses say (swapped cables), "
                   "and arp_ignore and firewall settings of the peer",
         .reference = "arp(7); rdma_resolve_ip in the kernel",
@@ -215,7 +218,7 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s46-rank-0-died.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
-        .cause = "the peer's process ended without saying so",
+        .cause = "the peer's process exited without closing its connections",
         .remedy =
             "look for the reason on that host: its own log, the OOM killer, the job "
             "scheduler; errors of other ranks follow from it",
@@ -231,7 +234,7 @@ static const struct diag_entry entries[] = {
         .code = "peer.silent",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
-        .cause = "the peer's process is there, but does nothing any more",
+        .cause = "the peer's process is there, but made no progress until it was killed",
         .remedy =
             "look at that host: a process that is stopped (state T in ps), waits for a "
             "disk or a lock, or is held by a debugger; errors of other ranks follow "
@@ -243,7 +246,7 @@ static const struct diag_entry entries[] = {
             "and "
             "its NIC acknowledges what it is sent, so that the others could only wait "
             "until "
-            "the time for their job was over. Whoever started it has ended it.",
+            "the time for their job was over. The launcher has ended it.",
     },
     {
         .id = DIAG_CONN_AUTH_FAILED,
@@ -282,15 +285,18 @@ static const struct diag_entry entries[] = {
         .decide = "ss -tn state syn-sent; the peer's log",
         .code = "conn.timeout",
         .severity = DIAG_ERROR,
-        .cause = "a step of the connection's set-up was not answered within its limit",
-        .remedy = "look at the peer in the state named here; if it loads a model, raise "
-                  "the patience",
+        .cause =
+            "a step of the connection's set-up was not answered within its time limit",
+        .remedy =
+            "check that the process at the other end runs (ps, top, its own log) and is "
+            "not held up by another client; no setting changes this limit",
         .reference = "docs/wire.md: limits",
         .explanation =
-            "Every step of a handshake has a deadline of its own. This one passed "
-            "without "
-            "an answer and without an error from below: the peer is stopped, overloaded, "
-            "or what it sends does not arrive.",
+            "Each attempt to reach a listener has 5 s, and the whole set-up has 30 s "
+            "from "
+            "the first HELLO on. The limit passed without an answer and without an error "
+            "from below: the peer is stopped or overloaded, or what it sends does not "
+            "arrive.",
     },
     {
         .id = DIAG_HOST_MEMLOCK,
@@ -347,11 +353,12 @@ static const struct diag_entry entries[] = {
         .code = "mesh.rank_order",
         .example = "scenarios/field/s16-rank-order.yaml",
         .severity = DIAG_WARNING,
+        .place = DIAG_AT_PORTS,
         .cause = "neighbours in the order of ranks share no cable, and another order "
                  "would have fewer such pairs",
         .remedy =
-            "start the ranks in the order given, so that ring neighbours are cabled; "
-            "`weft show FILE` prints all of it",
+            "start the ranks in an order in which ring neighbours share a cable, such as "
+            "better_order, which numbers today's ranks; `weft show FILE` names the hosts",
         .reference = "docs/mesh.md",
         .explanation =
             "NCCL lays its rings over the ranks in the order in which they were started. "

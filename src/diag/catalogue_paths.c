@@ -137,6 +137,7 @@ static const struct diag_entry entries[] = {
         .code = "addr.missing",
         .example = "scenarios/field/s38-address-lost.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause = "a port has carrier, but no address, so that it has no GID that anybody "
                  "could reach",
         .remedy = "give it its address again and make it survive reboots (netplan apply; "
@@ -183,6 +184,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_ADDR_CHANGED,
         .code = "addr.changed",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "a port's address was replaced while connections used it: its GID is gone, "
             "another has its place",
@@ -201,11 +203,13 @@ static const struct diag_entry entries[] = {
         .code = "gid.fixed_index",
         .example = "scenarios/field/s23-shared-index.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
-            "NCCL_IB_GID_INDEX names a slot that does not hold this port's address: it "
-            "is empty, is another's, or is of another family than the peer's",
-        .remedy = "leave NCCL_IB_GID_INDEX unset, or set it for each host by itself "
-                  "(ibv_devinfo -v)",
+            "NCCL_IB_GID_INDEX names a slot (fixed_index) that is empty or holds another "
+            "address (fixed_slot) than this port's in the peer's family",
+        .remedy =
+            "leave NCCL_IB_GID_INDEX unset, or set it on each host to a slot that has "
+            "the port's address there (ibv_devinfo -v)",
         .reference = "nccl#769, nccl#890",
         .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
         .explanation =
@@ -223,6 +227,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.link_local",
         .example = "scenarios/field/s25-index-zero.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "the GID in use is a link-local default (fe80::), although its port has an "
             "address",
@@ -242,6 +247,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.no_ipv4",
         .example = "scenarios/field/s27-only-ipv6.yaml",
         .severity = DIAG_ERROR,
+        .place = DIAG_AT_END,
         .cause =
             "the port has IPv6 addresses only, and the program looks for IPv4 GIDs: it "
             "took the link-local one",

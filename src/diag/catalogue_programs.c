@@ -83,9 +83,9 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s20-loopback-head.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_HOST,
-        .cause =
-            "the first rank's address is a loopback address, at which every host finds "
-            "itself",
+        .cause = "rank 0's address is a loopback address, so that every other host "
+                 "connects to "
+                 "itself",
         .remedy =
             "give the first host's address on the management network (MASTER_ADDR, "
             "NCCL_COMM_ID, the host list), and take the host's name off the line of "

@@ -9,6 +9,7 @@ static const struct diag_entry entries[] = {
         .code = "gid.stale_index",
         .example = "scenarios/field/s26-stale-index.yaml",
         .severity = DIAG_WARNING,
+        .place = DIAG_AT_END,
         .cause = "a port came back with its GID in another slot, and the program goes by "
                  "the slot that it looked up when it connected: the port is active, and "
                  "given up",

@@ -344,6 +344,35 @@ START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
 }
 END_TEST
 
+/* The finding shows which slot was asked for, and what is in it. */
+START_TEST(what_is_in_the_fixed_slot_is_shown)
+{
+    static const struct {
+        void (*make)(struct scene *s);
+        const char *slot;
+    } rows[] = {{scene_fixed_index, "empty"},
+                {scene_foreign_slot, "192.168.101.77"},
+                {scene_foreign_slot_there, "192.168.101.77"}};
+    const struct weft_value *slot = NULL;
+    struct diag_findings findings;
+    struct scene s;
+
+    scene_set(&s);
+    rows[_i].make(&s);
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    for (uint32_t i = 0; i < findings.items[0].n_evidence; i++) {
+        const struct weft_value *value = &findings.items[0].evidence[i];
+
+        slot = strcmp(value->name, "fixed_slot") == 0 ? value : slot;
+    }
+    ck_assert_ptr_nonnull(slot);
+    ck_assert_str_eq(slot->text, rows[_i].slot);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* ---- several hosts ---- */
 
 /* iceberg comes late to where titanic, which has failed, no longer listens. */
@@ -640,6 +669,7 @@ int main(void)
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 6);
+    tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
     tcase_add_loop_test(tests, who_hears_from_a_relay_that_the_end_left_met_a_consequence,
                         0, 2);

@@ -515,6 +515,43 @@ static void describe_values(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
+/* Adds what is in the slot that the host's settings name. */
+static void describe_slot(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_port *port = c->local_port;
+    char text[IO_IP_TEXT_BYTES] = "unknown";
+
+    if (c->host->gid_index == IO_UNKNOWN || c->host->gid_index == DIAG_NO_GID_INDEX) {
+        return;
+    }
+    diag_evidence_int(out, "fixed_index", c->host->gid_index);
+    if (port != NULL && port->has_gids && port->n_gids < DIAG_TOLD_GIDS_MAX) {
+        weft_format(text, sizeof(text), "empty");
+        for (uint32_t i = 0; i < port->n_gids; i++) {
+            if (port->gids[i].index == c->host->gid_index) {
+                io_ip_format(&port->gids[i].ip, text, sizeof(text));
+            } else if (port->gids[i].index == IO_UNKNOWN) {
+                weft_format(text, sizeof(text), "unknown");
+                break;
+            }
+        }
+    }
+    diag_evidence_text(out, "fixed_slot", text);
+}
+
+/* Adds the facts that a cause rests on and that no failure has with it. */
+static void describe_cause(const struct diag_case *c, struct diag_finding *out)
+{
+    if (out->entry == NULL) {
+        return;
+    }
+    if (out->entry->id == DIAG_GID_FIXED_INDEX) {
+        describe_slot(c, out);
+    } else if (out->entry->id == DIAG_MESH_RANK_ORDER) {
+        diag_evidence_text(out, "better_order", c->input->rank_order.better_order);
+    }
+}
+
 void diag_describe(const struct diag_case *c, struct diag_finding *out)
 {
     diag_name_place(out, c->host->name, c->local_port != NULL ? c->local_port->name : "",
@@ -526,6 +563,7 @@ void diag_describe(const struct diag_case *c, struct diag_finding *out)
     if (c->wc_status != 0) {
         diag_evidence_int(out, "wc_status", c->wc_status);
     }
+    describe_cause(c, out);
     if (c->use == NULL) {
         describe_values(c, out);
     } else {

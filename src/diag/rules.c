@@ -336,7 +336,6 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
     struct symptom symptom = symptom_of(c);
 
     *out = (struct diag_finding){.entry = NULL};
-    diag_describe(c, out);
     for (size_t i = 0; i < symptom.n && out->entry == NULL; i++) {
         enum diag_known answer = symptom.list[i].test(c);
         const struct diag_entry *entry = diag_entry(symptom.list[i].code);
@@ -350,6 +349,7 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
             out->candidates[out->n_candidates++] = entry;
         }
     }
+    diag_describe(c, out);
     if (out->entry == NULL) {
         out->entry = diag_entry(DIAG_UNDETERMINED);
     }

@@ -66,11 +66,13 @@ static void add_facing(const char *host, const char *peer, const json_t *evidenc
     }
 }
 
-/* "titanic:p1 ──✗── iceberg:p1": the cross is where it failed. */
+/* "titanic:p1 ──✗── iceberg:p1": the cross is where it failed, at an end if its cable works. A
+ * warning has none. */
 static void add_drawing(const json_t *finding, const struct report_style *style,
                         struct weft_text *out)
 {
     static const char *const lines[][2] = {[DIAG_AT_CABLE] = {" ──", "── "},
+                                           [DIAG_AT_END] = {" ", "──── "},
                                            [DIAG_AT_PORTS] = {" ──", "── "},
                                            [DIAG_AT_HOST] = {" ", NULL},
                                            [DIAG_AT_PEER] = {" ──── ", " "}};
@@ -79,6 +81,7 @@ static void add_drawing(const json_t *finding, const struct report_style *style,
     const char *host = json_read_text(where, "host", NULL);
     const char *peer = json_read_text(where, "peer", NULL);
     enum diag_place place = place_of(finding);
+    bool works = strcmp(json_read_text(finding, "severity", "error"), "error") != 0;
     const char *const *line = lines[place];
     char near[WHERE_BYTES], far[WHERE_BYTES];
 
@@ -86,10 +89,14 @@ static void add_drawing(const json_t *finding, const struct report_style *style,
         return;
     }
     name_end(host, evidence, "local_port", near, sizeof(near));
-    weft_text_add(out, "  where  %s%s%s✗%s", near, line[0], style->bad, style->off);
+    if (works) {
+        weft_text_add(out, "  where  %s%s", near, place == DIAG_AT_HOST ? "" : " ─────");
+    } else {
+        weft_text_add(out, "  where  %s%s%s✗%s", near, line[0], style->bad, style->off);
+    }
     if (place != DIAG_AT_HOST) {
         name_end(peer, evidence, "remote_port", far, sizeof(far));
-        weft_text_add(out, "%s%s%s", line[1], far,
+        weft_text_add(out, "%s%s%s", works ? " " : line[1], far,
                       place == DIAG_AT_PORTS ? "  (not the two ends of a cable)" : "");
     }
     weft_text_add(out, "\n");

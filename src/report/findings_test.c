@@ -1,6 +1,7 @@
 /* What a user sees of a failure: what happened, where, why, what to type next. */
 #include <check.h>
 
+#include "base/check.h"
 #include "base/suite_testing.h"
 #include "report/document_testing.h"
 #include "report/tables.h"
@@ -146,6 +147,35 @@ START_TEST(the_cross_is_where_the_failure_is)
 }
 END_TEST
 
+/* A cable that works has none: the cross is at the port at fault, and a warning has no cross. */
+START_TEST(a_cable_that_works_has_no_cross)
+{
+    static const struct {
+        const char *code, *severity, *where;
+    } cases[] = {
+        {"gid.fixed_index", "error", "  where  titanic:p0 ✗──── iceberg:p1\n"},
+        {"link.down", "error", "  where  titanic:p0 ──✗── iceberg:p1\n"},
+        {"route.slow_lane", "warning", "  where  titanic:p0 ───── iceberg:p1\n"},
+        {"host.pcie_narrow", "warning", "  where  titanic:p0\n"},
+    };
+    struct report_style plain = report_style(false);
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct weft_text text = {NULL, 0, 0};
+        json_t *document = json_pack(
+            "{s:[{s:s, s:s, s:{s:s, s:s, s:s}, s:{s:s, s:s}, s:s, s:s}]}", "findings",
+            "code", cases[i].code, "severity", cases[i].severity, "where", "host",
+            "titanic", "port", "p0", "peer", "iceberg", "evidence", "local_port", "p0",
+            "remote_port", "p1", "cause", "c", "remedy", "r");
+
+        report_findings(document, &plain, &text);
+        ck_assert_msg(strstr(text.bytes, cases[i].where) != NULL, "%s", text.bytes);
+        weft_text_fini(&text);
+        json_decref(document);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("findings");
@@ -155,6 +185,7 @@ int main(void)
                    what_both_ends_say_alike_is_told_once_and_the_rest_side_by_side);
     tcase_add_test(cases, a_cause_is_told_once_and_names_six_more_places_at_most);
     tcase_add_test(cases, the_cross_is_where_the_failure_is);
+    tcase_add_test(cases, a_cable_that_works_has_no_cross);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }
