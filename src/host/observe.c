@@ -1,5 +1,6 @@
 #include "host/observe.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,10 +86,36 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
     memcpy(out->counters, all, sizeof(all));
 }
 
+static bool is_told(const struct diag_port *port, const struct io_ip *ip)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (io_ip_equal(&port->gids[i].ip, ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_in_table(struct io_device *device, uint8_t port, const struct io_ip *ip)
+{
+    struct io_gid_entry entry;
+    int error = 0;
+
+    for (uint32_t i = 0; error == 0 || error == ENODATA; i++) {
+        error = device->ops->query_gid(device, port, i, &entry);
+        if (error == 0 && memcmp(entry.gid.raw, ip->bytes, sizeof(ip->bytes)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Counts the addresses that a port's GIDs should be of. Those of a VLAN are another netdev's, and
- * which port's that is on is not known. */
-static int64_t count_addresses(const struct io_hostinfo *info,
-                               const struct io_netdev *netdev)
+ * which port's that is on is not known. One that came after the GIDs were looked up does not
+ * count. */
+static int64_t count_addresses(const struct io_hostinfo *info, struct io_device *device,
+                               uint8_t port, const struct io_netdev *netdev,
+                               const struct diag_port *told)
 {
     int64_t n = 0;
 
@@ -98,7 +125,10 @@ static int64_t count_addresses(const struct io_hostinfo *info,
         }
     }
     for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        n += !io_ip_is_link_local(&netdev->addresses[i].ip);
+        const struct io_ip *ip = &netdev->addresses[i].ip;
+
+        n += !io_ip_is_link_local(ip) &&
+             (is_told(told, ip) || !is_in_table(device, port, ip));
     }
     return n;
 }
@@ -126,7 +156,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
     if (netdev != NULL) {
         out->rp_filter = netdev->rp_filter;
         out->arp_ignore = netdev->arp_ignore;
-        out->n_addresses = count_addresses(info, netdev);
+        out->n_addresses = count_addresses(info, device, port, netdev, out);
     }
 }
 
