@@ -164,6 +164,47 @@ static void check_nothing_at(struct diag_port *port)
     *port = kept;
 }
 
+/* The event of a device that is gone may be missing, whole or in part. */
+static const struct {
+    bool has_events;
+    const char *type, *device; /* NULL: no event */
+    const char *code;          /* NULL: nothing is reported */
+} events[] = {
+    {true, NULL, NULL, "link.down"},
+    {true, "device_fatal", "p1", "device.failed"},
+    {true, "device_fatal", "", NULL},
+    {true, "", "p1", NULL},
+    {true, "", "", NULL},
+    {false, NULL, NULL, NULL},
+};
+
+START_TEST(a_port_of_a_device_that_may_be_gone_is_no_dark_cable)
+{
+    near->is_up = DIAG_NO;
+    far->is_up = DIAG_YES;
+    scene.a->has_events = events[_i].has_events;
+    if (events[_i].type != NULL) {
+        scene.a->n_events = 1;
+        weft_format(scene.a->events[0].type, sizeof(scene.a->events[0].type), "%s",
+                    events[_i].type);
+        weft_format(scene.a->events[0].device, DIAG_NAME_BYTES, "%s", events[_i].device);
+    }
+    ck_assert_uint_eq(count(), events[_i].code != NULL ? 1 : 0);
+    if (events[_i].code != NULL) {
+        ck_assert_str_eq(findings.items[0].entry->code, events[_i].code);
+    }
+}
+END_TEST
+
+/* The cable is named where its far end has no carrier either. */
+START_TEST(a_cable_without_carrier_at_both_ends_is_dark_whatever_is_missing)
+{
+    near->is_up = far->is_up = DIAG_NO;
+    scene.a->has_events = scene.b->has_events = false;
+    check_dark("link.down", near);
+}
+END_TEST
+
 START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
 {
     check_nothing_at(near);
@@ -220,6 +261,10 @@ int main(void)
     tcase_add_test(tests,
                    an_end_that_faces_another_port_than_its_cable_leads_to_is_at_fault);
     tcase_add_test(tests, swapped_cables_are_wrong_at_each_end);
+    tcase_add_loop_test(tests, a_port_of_a_device_that_may_be_gone_is_no_dark_cable, 0,
+                        (int)(sizeof(events) / sizeof(events[0])));
+    tcase_add_test(tests,
+                   a_cable_without_carrier_at_both_ends_is_dark_whatever_is_missing);
     tcase_add_test(tests, what_has_another_cause_or_is_not_known_is_not_named);
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,

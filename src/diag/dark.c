@@ -19,15 +19,20 @@ static struct end end_of(const struct diag_input *input, const char *host,
     return end;
 }
 
-/* What keeps data off this end; DIAG_N_CODES: nothing that is known. */
-static enum diag_code darkness(const struct end *end)
+/* Return what keeps data off this end; DIAG_N_CODES: nothing that is known. A port whose device is
+ * gone is down, too, but leaves its far end the carrier. */
+static enum diag_code darkness(const struct end *end, const struct end *far)
 {
-    if (end->port->is_opened == DIAG_NO ||
-        diag_is_device_gone(end->host, end->port->name)) {
+    enum diag_known is_gone = diag_is_device_gone(end->host, end->port->name);
+    bool far_has_carrier = far->port != NULL && far->port->is_up == DIAG_YES;
+
+    if (end->port->is_opened == DIAG_NO || is_gone == DIAG_YES) {
         return DIAG_N_CODES;
     }
-    return end->port->is_up == DIAG_NO                  ? DIAG_LINK_DOWN
-           : diag_is_bare(end->port) == DIAG_YES        ? DIAG_ADDR_MISSING
+    if (end->port->is_up == DIAG_NO) {
+        return is_gone == DIAG_UNKNOWN && far_has_carrier ? DIAG_N_CODES : DIAG_LINK_DOWN;
+    }
+    return diag_is_bare(end->port) == DIAG_YES          ? DIAG_ADDR_MISSING
            : diag_is_without_gid(end->port) == DIAG_YES ? DIAG_GID_MISSING
                                                         : DIAG_N_CODES;
 }
@@ -62,8 +67,9 @@ static void inspect(const struct end ends[2], struct diag_findings *out)
     for (int k = 0; k < 2; k++) {
         const struct end *near = &ends[k], *far = &ends[1 - k];
         struct diag_finding finding = {.severity = DIAG_WARNING, .is_survived = true};
-        enum diag_code code =
-            near->port != NULL && near->host->has_uses ? darkness(near) : DIAG_N_CODES;
+        enum diag_code code = near->port != NULL && near->host->has_uses
+                                  ? darkness(near, far)
+                                  : DIAG_N_CODES;
 
         if (code == DIAG_N_CODES || is_said(out, ends)) {
             continue;

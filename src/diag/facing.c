@@ -171,19 +171,27 @@ const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
     return NULL;
 }
 
-bool diag_is_device_gone(const struct diag_host *host, const char *port)
+enum diag_known diag_is_device_gone(const struct diag_host *host, const char *port)
 {
     size_t length = strcspn(port, "/");
+    enum diag_known answer = diag_known_of(false);
 
+    if (!host->has_events) {
+        return DIAG_UNKNOWN;
+    }
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
+        bool is_fatal = strcmp(event->type, "device_fatal") == 0;
 
-        if (strcmp(event->type, "device_fatal") == 0 && strlen(event->device) == length &&
+        if (is_fatal && strlen(event->device) == length &&
             strncmp(event->device, port, length) == 0) {
-            return true;
+            return DIAG_YES;
+        }
+        if (event->type[0] == '\0' || (is_fatal && event->device[0] == '\0')) {
+            answer = DIAG_UNKNOWN;
         }
     }
-    return false;
+    return answer;
 }
 
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port)
@@ -191,7 +199,7 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
     if (port == NULL) {
         return DIAG_UNKNOWN;
     }
-    if (host != NULL && diag_is_device_gone(host, port->name)) {
+    if (host != NULL && diag_is_device_gone(host, port->name) == DIAG_YES) {
         return DIAG_NO; /* not its cable's doing */
     }
     if (port->is_up == DIAG_NO) {

@@ -127,8 +127,8 @@ enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
                                 int64_t *out_index);
 /* Small messages went there and back: the way itself is right. */
 bool diag_way_works(const struct diag_case *c);
-/* `host` has heard that the device of its port is gone. */
-bool diag_is_device_gone(const struct diag_host *host, const char *port);
+/* `host` has heard that the device of its port is gone. UNKNOWN: an event may be missing. */
+enum diag_known diag_is_device_gone(const struct diag_host *host, const char *port);
 /* The cable of the port went down, by its state or an event; `host` may be NULL. */
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port);
 

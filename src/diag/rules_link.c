@@ -81,10 +81,7 @@ enum diag_known diag_device_gone_at(const struct diag_case *c, enum diag_end end
                                     : diag_text(c, end == DIAG_NEAR ? "local_inactive"
                                                                     : "remote_inactive");
 
-    if (host == NULL || !host->has_events || name == NULL) {
-        return DIAG_UNKNOWN;
-    }
-    return diag_known_of(diag_is_device_gone(host, name));
+    return host == NULL || name == NULL ? DIAG_UNKNOWN : diag_is_device_gone(host, name);
 }
 
 enum diag_known diag_is_gone(const struct diag_case *c)
