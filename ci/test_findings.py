@@ -102,6 +102,23 @@ def test_no_route_to_the_rendezvous_is_said_at_once(policy, by_s, tmp_path):
         assert (by_s - 1) * 1_000_000_000 <= error["at_ns"] <= by_s * 1_000_000_000
 
 
+@pytest.mark.parametrize("n_foreign", [0, 4])
+def test_an_address_that_came_back_was_missing_all_the_same(n_foreign, tmp_path):
+    """It is back by the time the host is observed; its GID was looked up before. Slots that cannot be
+    read may stand before it, as on real NICs."""
+    document = {"name": "comes-back", "policy": "nccl-2.25", "jobs": [{"all_reduce": {"bytes": 8}}],
+                "topology": {"nodes": {"h0": {"ports": ["p0"]}, "h1": {
+                    "ports": ["p0"], "profile_override": {"foreign_gids": n_foreign}}},
+                    "links": [{"endpoints": ["h0:p0", "h1:p0"], "subnet": "192.168.0.0/24"}]},
+                "faults": [{"at": "34us", "for": "1ms", "on": "h1:p0", "kind": "addr_del",
+                            "address": "192.168.0.2"}],
+                "expect": {"result": "fail", "findings": ["addr.missing"]}}
+    path = tmp_path / "comes-back.yaml"
+    path.write_text(json.dumps(document))
+    done = subprocess.run([WEFT, "run", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_forgotten_evidence_leads_to_no_other_cause():
     """Seed 743564966 named a timeout too where nobody said whether a failure was hearsay."""
     done = findings("--cause", "host_permission", "--seed", 743564966, "--count", 1, "--forget")
