@@ -1,15 +1,17 @@
 # Weft. `make` builds; `make demo` shows; `make test` proves. `make help` lists the rest.
 #
-# Variables: CC, O (optimisation, default -O2), G (default -g1: lines; -g for debuggers), SAN (e.g.
-# address,undefined), WERROR=1, BUILD (default build), JOBS, FUZZ_SECONDS, CCACHE= to build without a
-# compiler cache, TEST_LD= to link tests without lld, V=1 to see the commands. No configure step: what
-# the compiler is told is remembered in $(BUILD)/flags, and a change rebuilds.
+# Variables: CC, O (optimisation, default -O2), TEST_O (that of tests, default O), G (default -g1:
+# lines; -g for debuggers), SAN (e.g. address,undefined), WERROR=1, BUILD (default build), JOBS,
+# FUZZ_SECONDS, CCACHE= to build without a compiler cache, TEST_LD= to link tests without lld, V=1 to
+# see the commands. No configure step: what the compiler is told is remembered in $(BUILD)/flags, and
+# a change rebuilds.
 
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 CLANG ?= clang
 O ?= -O2
+TEST_O ?= $(O)
 G ?= -g1
 SAN ?=
 BUILD ?= build
@@ -41,8 +43,9 @@ VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
         $(if $(findstring clang,$(CC)),-Wno-string-conversion)
+LEVEL := $(O)
 CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
-CFLAGS_ALL = -std=c11 $(O) $(G) -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
+CFLAGS_ALL = -std=c11 $(LEVEL) $(G) -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
              -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
              -fno-sanitize-recover=all) $(COVERAGE) $(CFLAGS)
@@ -83,9 +86,11 @@ WEFT := $(if $(MAIN_C),$(BUILD)/weft)
 
 # A make of our own for another flavour: a job count that does not depend on the caller's.
 SUB = MAKEFLAGS= MFLAGS= $(MAKE) --no-print-directory -j$(JOBS) $(MAKEOVERRIDES)
-ASAN := BUILD=build/asan SAN=address,undefined O=-O1 WERROR=1
+# Built by the second compiler, which has to build everything once anyway. Optimising a test takes
+# longer than running it once does.
+ASAN := $(if $(shell command -v $(CLANG)),CC=$(CLANG)) BUILD=build/asan SAN=address,undefined \
+    O=-O1 TEST_O=-O0 WERROR=1
 TSAN := BUILD=build/tsan SAN=thread O=-O1
-# Fuzz targets, and the command as ci/test_sanitized.py runs it, of the same objects.
 LIBFUZZER := CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-link O=-O1
 
 .PHONY: all demo rxe-guest test check test-qemu tidy asan asan-everything clang tsan bench \
@@ -127,7 +132,7 @@ say = $(info $() $() $(1))
 DIRS := $(sort $(dir $(call obj,$(ALL_C)) $(TESTS) $(FUZZERS) $(REPLAYERS) $(BENCHES)))
 
 # Without -Werror: it changes no code.
-FLAGS_NOW := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS_ALL)) $(LDFLAGS_ALL)
+FLAGS_NOW := $(CC) $(TEST_O) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS_ALL)) $(LDFLAGS_ALL)
 
 # Makes all directories with one process; every object file depends on it.
 $(BUILD)/flags: FORCE
@@ -147,11 +152,14 @@ $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
 
 # NCCL's net plugin: exports its tables only, and needs libc and libm only. libsodium is in it,
 # hidden; what the plugin does not use of the library is left out.
+comma := ,
 PLUGIN_LIBS := -Wl,-Bstatic -lsodium -Wl,-Bdynamic -ldl -lpthread -lm
+# Clang's sanitizers are in the program that opens it.
+PLUGIN_DEFS := $(if $(and $(SAN),$(findstring clang,$(CC))),,-Wl,-z$(comma)defs)
 $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)/libweft.a \
                               src/plugin/exports.map
 	$(call say,LINK  $@)
-	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map -Wl,-z,defs \
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map $(PLUGIN_DEFS) \
 	    -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
@@ -165,6 +173,8 @@ $(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC    $<)
 	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%_test.o: LEVEL := $(TEST_O)
 
 $(BUILD)/test/%: $(BUILD)/obj/%.o $(BUILD)/libweft-testing.a $(BUILD)/libweft.a
 	$(call say,LINK  $@)

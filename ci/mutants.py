@@ -2,7 +2,7 @@
 """Breaks the program on purpose, one ci/mutants/*.patch at a time; a test must notice each.
 
 ci/mutation.py says what the head of a patch holds. Two workers have a copy of the tree each under
-build/mutants, and build incrementally, without optimisation and without what only debuggers read.
+build/mutants, whose library is the one that the tree has built, and build incrementally.
 A mutant is noticed when one of its tests fails (it is killed) or hangs. One that survives, does not
 apply or does not build, and a test that fails without any patch, are failures. Every patch must
 apply, even those that a sample or a shard does not try.

@@ -28,8 +28,9 @@ from processes import kill_session
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutants"
 PATCHES = ROOT / "ci" / "mutants"
-MAKE = ["make", "-r", "--no-print-directory", "O=-O0", "CFLAGS=-g0"]
-# A test without a mutant has all the time that it has elsewhere, and more: no optimisation here.
+# The library as the tree builds it, whose objects are copied; the tests, of which few are built,
+# without optimisation.
+MAKE = ["make", "-r", "--no-print-directory", "TEST_O=-O0"]
 BASELINE_LIMIT_S = 600
 # A mutant hangs if its test takes this many times as long as without it, and at least so long.
 HANG_FACTOR, HANG_LEAST_S = 8, 30
@@ -144,21 +145,31 @@ def sync(worker):
         relative = copy.relative_to(worker)
         if relative.parts[0] != "build" and copy.is_file() and str(relative) not in wanted:
             copy.unlink()
-    take_gpu_image(worker)
+    take_build(worker)
 
 
-def take_gpu_image(worker):
-    """Copy the image of the GPU's kernels, which takes nvcc longer than all of C. Its sources are
-    older in the copy, so that make builds it again only for a patch that changes them."""
-    image = Path("build") / "cuda" / "kernels.fatbin"
-    source, copy = ROOT / image, worker / image
-    if not source.exists() or copy.exists():
+def take_build(worker):
+    """Copy what the tree has built into a copy of the tree that has built nothing.
+
+    The sources are older in the copy, so that make builds again only what a patch changes."""
+    build = ROOT / "build"
+    if (worker / "build" / "flags").exists():
         return
-    if any(path.stat().st_mtime > source.stat().st_mtime
-           for path in (ROOT / "backends" / "cuda").glob("kernels*")):
-        return
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, copy)
+    # The remembered flags name the folder, and every object depends on them.
+    for where, make, target in ((ROOT, MAKE[:-1], "all"), (worker, MAKE, "build/flags"),
+                                (worker, MAKE, "build/members")):
+        status, output = run([*make, f"-j{os.cpu_count()}", target], where, 1800)
+        if status != 0:
+            raise SystemExit(f"{output}\nmutants: make {target} failed in {where}")
+    built = [path for path in (build / "obj").rglob("*.[od]")
+             if not path.stem.endswith(("_test", "_testing"))]
+    for path in (build / "cuda" / "kernels.fatbin", *sorted(built), *sorted(build.glob("*.a")),
+                 *sorted(build.glob("*.so")), build / "weft"):
+        copy = worker / path.relative_to(ROOT)
+        if path.exists() and path.name != "libweft-testing.a":
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            shutil.copymode(path, copy)
 
 
 def patch(worker, mutant, *options):

@@ -1,7 +1,6 @@
 """Which mutants a sample, a shard and the submission choose, and what a verdict is called. Nothing here
 builds or tries one."""
 
-import os
 import random
 from pathlib import Path
 
@@ -158,15 +157,36 @@ def test_a_mutant_that_hangs_is_not_called_killed(tmp_path, monkeypatch, status,
     assert ("build/test/src/a_test" in detail) == (status is None)
 
 
-@pytest.mark.parametrize("is_stale", (False, True))
-def test_a_copy_takes_the_gpu_image_unless_it_is_stale(tmp_path, monkeypatch, is_stale):
+def test_a_copy_takes_what_the_tree_has_built_but_tests(tmp_path, monkeypatch):
+    """What make does is made up here. A copy that has built something keeps that."""
     tree, worker = tmp_path / "tree", tmp_path / "worker"
-    source, image = tree / "backends" / "cuda" / "kernels.cu", tree / "build" / "cuda" / "kernels.fatbin"
-    for path in (source, image):
-        path.parent.mkdir(parents=True)
-        path.write_text("x")
-    os.utime(source, (1000, 3000 if is_stale else 1000))
-    os.utime(image, (2000, 2000))
+    taken = ("obj/src/a.o", "obj/src/a.d", "libweft.a", "libnccl-net-mesh.so", "weft",
+             "cuda/kernels.fatbin")
+    for name in (*taken, "obj/src/a_test.o", "obj/src/a_testing.o", "libweft-testing.a"):
+        (tree / "build" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / "build" / name).write_text(name)
+    made = []
+
+    def run(command, cwd, _limit_s):
+        made.append((cwd, command[-1]))
+        if cwd == worker:
+            (worker / "build").mkdir(parents=True, exist_ok=True)
+            (cwd / command[-1]).write_text("")
+        return 0, ""
+
     monkeypatch.setattr(mutation, "ROOT", tree)
-    mutation.take_gpu_image(worker)
-    assert (worker / "build" / "cuda" / "kernels.fatbin").exists() is not is_stale
+    monkeypatch.setattr(mutation, "run", run)
+    mutation.take_build(worker)
+    assert made == [(tree, "all"), (worker, "build/flags"), (worker, "build/members")]
+    found = {str(path.relative_to(worker / "build")) for path in worker.rglob("*") if path.is_file()}
+    assert found == {*taken, "flags", "members"}
+    remembered = (worker / "build" / "flags").stat().st_mtime_ns
+    assert all((worker / "build" / name).stat().st_mtime_ns >= remembered for name in taken)
+    mutation.take_build(worker)
+    assert len(made) == 3
+
+
+def test_mutants_are_not_tried_on_a_tree_that_does_not_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutation, "run", lambda command, cwd, limit_s: (2, "a.c:1: error"))
+    with pytest.raises(SystemExit, match="a.c:1: error\nmutants: make all failed"):
+        mutation.take_build(tmp_path)

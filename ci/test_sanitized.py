@@ -1,9 +1,7 @@
-"""Every scenario on backend sim, by a command that clang built with its sanitizers.
+"""Every scenario on backend sim, by a command that was built with sanitizers.
 
-clang's address and undefined-behaviour sanitizers see other things than gcc's, which `make test`
-runs under. Every scenario gets the verdict that its file expects, and no report. Two runs at a
-time. `ci/job whole` builds the command, of the objects that `make fuzz` uses, and names it in
-WEFT_SANITIZED.
+Every scenario gets the verdict that its file expects, and no report. Two runs at a time. `ci/job
+whole` builds the command, and names it in WEFT_SANITIZED.
 """
 
 import os
