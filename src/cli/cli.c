@@ -25,6 +25,8 @@ static const struct cli_verb_spec verbs[] = {
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", cli_doctor, "[FILE...]",
      "what is wrong with machines, or a scenario's hosts, before anything runs"},
+    {"import", cli_import, "netplan FILE...",
+     "make a scenario of netplan files: hosts, ports, and the cables between them"},
     {"plugin", cli_plugin, "", "the NCCL plugin's settings"},
     {"plugin-check", cli_plugin_check, "SO...", "drive a net plugin as NCCL does"},
     {"relayd", cli_relayd, "", "relay for a host without a rank"},

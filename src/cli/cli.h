@@ -61,6 +61,8 @@ struct cli_options {
     const char *explain, *nccl, *nranks, *nogdr, *netversion; /* of paths */
     const char *messages, *sequences;                         /* of plugin-check */
     struct cli_list shmdev, hosthash, p2poff, netns;
+    struct cli_list cable, switches, without; /* of import */
+    const char *hosts;                        /* likewise; or NULL */
     const char *space, *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;                   /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
@@ -114,6 +116,7 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
 /* show_nic.c: `show --nic` of a scenario that is loaded. */
 int cli_show_nic(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
+int cli_import(struct cli_options *options);
 int cli_explain(struct cli_options *options);
 int cli_paths(struct cli_options *options);
 int cli_swarm(struct cli_options *options);

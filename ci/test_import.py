@@ -1,0 +1,332 @@
+"""weft import netplan (docs/import.md): the files of docs/netplan give the scenarios of
+scenarios/spark, what people have is read as netplan reads it, and what cannot be known is asked."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from test_cli import FAST, ROOT, WEFT
+
+SPARKS = {"pair": 2, "triangle": 3, "ring-4": 4}
+
+
+def netplan(folder, files, *flags, code=0, program=WEFT):
+    """What `weft import netplan` prints of {path: text}, paths below `folder`; messages if code."""
+    names = []
+    for name, text in files.items():
+        host, _, path = name.rpartition("=")
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        names.append(f"{host}={path}" if host else path)
+    done = subprocess.run([program, "import", "netplan", *names, *flags], cwd=folder, text=True,
+                          capture_output=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert not (done.stdout if code else done.stderr)
+    return done.stderr if code else yaml.safe_load(done.stdout)
+
+
+def ethernets(**ports):
+    """A netplan file; a port is its list of addresses, or a map."""
+    whole = {name: {"addresses": port} if isinstance(port, list) else port
+             for name, port in ports.items()}
+    return yaml.safe_dump({"network": {"version": 2, "ethernets": whole}})
+
+
+def runs(folder, scenario, *flags):
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(scenario, sort_keys=False))
+    done = subprocess.run([FAST, "run", "-q", path, *flags], text=True, capture_output=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mesh,n", sorted(SPARKS.items()))
+def test_files_of_the_documentation_give_the_scenarios(tmp_path, mesh, n):
+    made = netplan(tmp_path, {f"spark-{i}=/{ROOT}/docs/netplan/{mesh}-spark-{i}.yaml":
+                              (ROOT / f"docs/netplan/{mesh}-spark-{i}.yaml").read_text()
+                              for i in range(1, n + 1)})
+    meant = yaml.safe_load((ROOT / f"scenarios/spark/{mesh}.yaml").read_text())
+    assert made["topology"] == meant["topology"]
+    assert made["jobs"] == meant["jobs"]
+    runs(tmp_path, {**made, "expect": meant["expect"]})
+
+
+A, B = ethernets(e0=["10.1.0.1/24"]), ethernets(e0=["10.1.0.2/24"])
+LINK = {"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24", "mtu": 1500}
+SPARK = {"enp1s0f0np0": ["192.168.0.1/24"], "enP2p1s0f0np0": ["192.168.1.1/24"]}
+
+# Files, flags, and what is expected of the topology: {path of keys: value}.
+MADE = {
+    "the order of the files says nothing": (
+        {"b.yaml": B, "a.yaml": A}, [], {"links": [LINK]}),
+    "a port without mtu has the kernel's": (
+        {"a.yaml": ethernets(e0={"addresses": ["10.1.0.1/24"], "mtu": 9000}), "b.yaml": B}, [],
+        {"links.0.mtu": {"a:e0": 9000, "b:e0": 1500}}),
+    "addresses that are not the first and the second": (
+        {"a.yaml": ethernets(e0=["10.1.0.77/24"]), "b.yaml": ethernets(e0=["10.1.0.5/24"])}, [],
+        {"links.0.addresses": ["10.1.0.5/24", "10.1.0.77/24"], "links.0.endpoints": ["b:e0", "a:e0"]}),
+    "a /31": (
+        {"a.yaml": ethernets(e0=["10.1.0.4/31"]), "b.yaml": ethernets(e0=["10.1.0.5/31"])}, [],
+        {"links.0.subnet": "10.1.0.4/31"}),
+    "IPv6": (
+        {"a.yaml": ethernets(e0=["fd00:0:0:1::1/64"]), "b.yaml": ethernets(e0=["fd00:0:0:1::2/64"])},
+        [], {"links.0.subnet": "fd00:0:0:1::/64"}),
+    "both families on one cable": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "fd00::1/64", "fe80::1/64"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24", "fd00::2/64"])}, [],
+        {"links.0.subnet": "10.1.0.0/24", "nodes.a.addresses": {"e0": ["fd00::1/64", "fe80::1/64"]}}),
+    "a /32 beside the cable's address": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "10.9.9.1/32"]), "b.yaml": B}, [],
+        {"links": [LINK], "nodes.a.addresses": {"e0": ["10.9.9.1/32"]}}),
+    "an address with a label": (
+        {"a.yaml": ethernets(e0={"addresses": [{"10.1.0.1/24": {"label": "e0:x"}}]}), "b.yaml": B}, [],
+        {"links": [LINK]}),
+    "an address that stands twice in one file": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "10.1.0.1/24"]), "b.yaml": B}, [], {"links": [LINK]}),
+    "set-name names the port": (
+        {"a.yaml": ethernets(x={"match": {"macaddress": "00:11:22:33:44:55"}, "set-name": "e0",
+                                "addresses": ["10.1.0.1/24"]}), "b.yaml": B}, [], {"links": [LINK]}),
+    "files of a host are merged by name, not by order": (
+        {"a/60-b.yaml": ethernets(e0={"mtu": 9000, "addresses": ["10.9.9.1/32"]}),
+         "a/50-a.yaml": ethernets(e0={"mtu": 1500, "addresses": ["10.1.0.1/24"]}),
+         "b/etc/netplan/50-a.yaml": ethernets(e0={"mtu": 9000, "addresses": ["10.1.0.2/24"]})}, [],
+        {"links": [{"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24"}],
+         "nodes.a.addresses": {"e0": ["10.9.9.1/32"]}}),
+    "a file in /run hides one in /etc": (
+        {"a/etc/netplan/50-a.yaml": ethernets(e0=["10.7.7.1/24"]), "a/run/netplan/50-a.yaml": A,
+         "b.yaml": B}, [], {"links": [LINK]}),
+    "DHCP, Wi-Fi and what has no address are no ports": (
+        {"a.yaml": "network:\n  renderer: networkd\n  ethernets:\n    e0: {addresses: [10.1.0.1/24]}\n"
+                   "    eno1: {dhcp4: true}\n    eno2: {dhcp4: no}\n    eno3:\n"
+                   "  wifis:\n    wl0: {access-points: {x: {}}}\n", "b.yaml": B}, [],
+        {"nodes.a": {"ports": ["e0"]}, "links": [LINK]}),
+    "the network of a default route is the management network": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], m=["172.16.0.5/24"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], m={"addresses": ["172.16.0.6/24"],
+                             "routes": [{"to": "default", "via": "172.16.0.1"}]})}, [],
+        {"management": {"subnet": "172.16.0.0/24"}, "links": [LINK], "nodes.a": {"ports": ["e0"]}}),
+    "gateway4": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], m=["172.16.0.5/24"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], m={"addresses": ["172.16.0.6/24"],
+                             "gateway4": "172.16.0.1"})}, [], {"links": [LINK]}),
+    "addresses of a hosts file": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], m=["172.16.0.5/24"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], m=["172.16.0.6/24"]),
+         }, ["--hosts", "hosts"],
+        {"management": {"subnet": "172.16.0.0/24"}, "links": [LINK]}),
+    "a mesh in the default management network": (
+        {"a.yaml": ethernets(e0=["10.0.0.1/24"]), "b.yaml": ethernets(e0=["10.0.0.2/24"])}, [],
+        {"management": {"subnet": "198.18.0.0/15"}, "links.0.subnet": "10.0.0.0/24"}),
+    "three hosts in one network are on a switch": (
+        {"a.yaml": A, "b.yaml": B, "c.yaml": ethernets(e0=["10.1.0.3/24"])}, [],
+        {"switches": {"sw0": {"ports": 3}},
+         "links.2": {"endpoints": ["c:e0", "sw0:2"], "addresses": ["10.1.0.3/24"], "mtu": 1500}}),
+    "a switch that was said": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.3/24"]), "b.yaml": B},
+        ["--switch", "10.1.0.0/24"], {"switches": {"sw0": {"ports": 3}}}),
+    "cables that were said": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.3/24"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], e1=["10.1.0.4/24"])},
+        ["--cable", "a:e0,b:e1", "--cable", "a:e1,b:e0"],
+        {"links.0.endpoints": ["a:e0", "b:e1"], "links.0.overlap": "allowed",
+         "links.1.addresses": ["10.1.0.2/24", "10.1.0.3/24"]}),
+    "a cable between two networks": (
+        {"a.yaml": A, "b.yaml": ethernets(e0=["10.2.0.2/24"])}, ["--cable", "a:e0,b:e0"],
+        {"links.0": {"endpoints": ["a:e0", "b:e0"], "mtu": 1500},
+         "nodes.a.addresses": {"e0": ["10.1.0.1/24"]}}),
+    "self-assigned addresses": (
+        {"a.yaml": ethernets(e0={"link-local": ["ipv4"]}), "b.yaml": ethernets(e0={"link-local": ["ipv4"]})},
+        ["--cable", "a:e0,b:e0"],
+        {"links.0.endpoints": ["a:e0", "b:e0"], "links.0.addresses": ["169.254.1.1/16", "169.254.1.2/16"]}),
+    "a network carved from another one": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.9/30"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], e1=["10.1.0.10/30"])}, [],
+        {"links.0.overlap": "allowed", "links.1.overlap": "allowed"}),
+    "a VLAN": (
+        {h + ".yaml": yaml.safe_dump({"network": {
+            "ethernets": {"e0": {"mtu": 9000}},
+            "vlans": {"v": {"id": 100, "link": "e0", "addresses": [f"10.1.0.{i}/24"]}}}})
+         for i, h in ((1, "a"), (2, "b"))}, [],
+        {"links": [{"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24", "vlan": 100}]}),
+    "a bond of one port": (
+        {"a.yaml": yaml.safe_dump({"network": {"ethernets": {"e0": {}}, "bonds": {
+            "bond0": {"interfaces": ["e0"], "addresses": ["10.1.0.1/24"], "mtu": 1500}}}}), "b.yaml": B},
+        [], {"nodes.a.bonds": {"bond0": {"ports": ["e0"], "addresses": ["10.1.0.1/24"]}},
+             "links.0": {"endpoints": ["a:e0", "b:e0"], "mtu": 1500},
+             "nodes.b.addresses": {"e0": ["10.1.0.2/24"]}}),
+    "a route over a neighbour": (
+        {"a.yaml": ethernets(e0={"addresses": ["10.1.0.1/24"], "routes": [
+            {"to": "10.5.0.0/24", "via": "10.1.0.2"}, {"to": "10.6.0.0/24", "via": "9.9.9.9"}]}),
+         "b.yaml": B}, [], {"nodes.a.routes": ["10.5.0.0/24 via 10.1.0.2"]}),
+    "anchors": (
+        {"a.yaml": "network:\n  ethernets:\n    e0: {mtu: &m 9000, addresses: [10.1.0.1/24]}\n"
+                   "    e1: {mtu: *m, addresses: [10.2.0.1/24]}\n",
+         "b.yaml": ethernets(e0=["10.1.0.2/24"], e1=["10.2.0.2/24"])}, [],
+        {"links.1.mtu": {"a:e1": 9000, "b:e1": 1500}}),
+    "one twin of a Spark in the wrong network": (
+        {"a.yaml": ethernets(**SPARK), "b.yaml": ethernets(
+            enp1s0f1np1=["192.168.0.2/24"], enP2p1s0f1np1=["192.168.10.2/24"])}, [],
+        {"links.0.endpoints": ["a:p0.0", "b:p1.0"], "links.1.endpoints": ["a:p0.1", "b:p1.1"],
+         "nodes.b.addresses": {"p1.1": ["192.168.10.2/24"]}}),
+    "both twins of a Spark in one network": (
+        {"a.yaml": ethernets(enp1s0f0np0=["10.1.0.1/24"], enP2p1s0f0np0=["10.1.0.3/24"]),
+         "b.yaml": ethernets(enp1s0f0np0=["10.1.0.2/24"], enP2p1s0f0np0=["10.1.0.4/24"])}, [],
+        {"links.0.endpoints": ["a:p0.0", "b:p0.0"], "links.1.addresses": ["10.1.0.3/24", "10.1.0.4/24"]}),
+    "a Spark and a host with plain ports": (
+        {"a.yaml": ethernets(**SPARK), "b.yaml": ethernets(e0=["192.168.0.2/24"], e1=["192.168.1.2/24"])},
+        [], {"links.0.endpoints": ["a:p0.0", "b:e0"], "links.1.endpoints": ["a:p0.1", "b:e1"],
+             "nodes.a.cages": ["p0", "p1"]}),
+    "Sparks on a switch": (
+        {f"{h}.yaml": ethernets(enp1s0f0np0=[f"10.1.0.{i}/24"], enP2p1s0f0np0=[f"10.1.1.{i}/24"])
+         for i, h in enumerate("abc", 1)}, [],
+        {"switches": {"sw0": {"ports": 3}, "sw1": {"ports": 3}}, "links.0.endpoints": ["a:p0.0", "sw0:0"]}),
+    "names that a scenario does not have": (
+        {"Node_1.lan=x.yaml": A, "b.yaml": B}, [], {"links.0.endpoints": ["node-1-lan:e0", "b:e0"]}),
+}
+
+
+@pytest.mark.parametrize("case", sorted(MADE))
+def test_what_people_have_is_read(tmp_path, case):
+    files, flags, expected = MADE[case]
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n172.16.0.5 a # us\n\n172.16.0.6\tb\n::1 x\n")
+    made = netplan(tmp_path, files, *flags)
+    for path, value in expected.items():
+        found = made["topology"]
+        for key in path.split("."):
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        assert found == value, (path, made["topology"])
+
+
+BRIDGE = yaml.safe_dump({"network": {"ethernets": {"e0": {}}, "bridges": {
+    "br0": {"interfaces": ["e0"], "addresses": ["10.1.0.1/24"]}}}})
+BOND = {h + ".yaml": yaml.safe_dump({"network": {"ethernets": {"e0": {}, "e1": {}}, "bonds": {
+    "bond0": {"interfaces": ["e0", "e1"], "addresses": [f"10.1.0.{i}/24"]}}}})
+    for i, h in ((1, "a"), (2, "b"))}
+
+# Files, flags, and what messages have: each is asked for in a line of its own.
+ASKED = {
+    "one host": ({"a.yaml": A}, [], ["network 10.1.0.0/24: only a:e0 is in it", "--without a:e0"]),
+    "no network in common": ({"a.yaml": A, "b.yaml": ethernets(e0=["10.2.0.2/24"])}, [],
+                             ["network 10.1.0.0/24: only a:e0", "network 10.2.0.0/24: only b:e0"]),
+    "two ports of two hosts in one network": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.3/24"]), "b.yaml": B}, [],
+        ["network 10.1.0.0/24: a:e0, a:e1, b:e0 are in it", "--switch 10.1.0.0/24"]),
+    "two ports of one host alone": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.2/24"])}, [], ["a:e0, a:e1 are in it"]),
+    "a third port of a network whose cable was said": (
+        {"a.yaml": A, "b.yaml": B, "c.yaml": ethernets(e0=["10.1.0.3/24"])}, ["--cable", "a:e0,b:e0"],
+        ["some of them are cabled already"]),
+    "a port with two cables": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "10.2.0.1/24"]), "b.yaml": B,
+         "c.yaml": ethernets(e0=["10.2.0.2/24"])}, [], ["network 10.2.0.0/24: a:e0, c:e0 are in it"]),
+    "one address on two hosts": (
+        {"a.yaml": A, "b.yaml": A}, [], ["10.1.0.1 is the address of a:e0 and of b:e0"]),
+    "one address in two networks": (
+        {"a.yaml": A, "b.yaml": ethernets(e0=["10.1.0.1/30"])}, [],
+        ["10.1.0.1 is the address of a:e0 and of b:e0"]),
+    "self-assigned addresses": (
+        {"a.yaml": ethernets(e0={"link-local": ["ipv4"]}), "b.yaml": B}, [],
+        ["a:e0: its address is self-assigned"]),
+    "bonds of several ports": (BOND, [], ["which ports of a bond"]),
+    "a host without a port": ({"a.yaml": A, "b.yaml": ethernets(m={"dhcp4": True})}, [],
+                              ["b: no port of the mesh", "only a:e0"]),
+    "the file of every desktop": (
+        {"a.yaml": "network:\n  version: 2\n  renderer: NetworkManager\n"}, [], ["a: no port of the mesh"]),
+    "a bridge": ({"a.yaml": BRIDGE, "b.yaml": B}, [], ["a: no port of the mesh", "only b:e0"]),
+    "a cable that names no port": ({"a.yaml": A, "b.yaml": B}, ["--cable", "a:e0,b:e9"],
+                                   ["--cable: no file has the port 'b:e9'"]),
+    "a cable that is no pair": ({"a.yaml": A, "b.yaml": B}, ["--cable", "a:e0"],
+                                ["--cable: expected HOST:PORT,HOST:PORT, got 'a:e0'"]),
+    "a cable inside a host": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.1.0.3/24"])}, ["--cable", "a:e0,a:e1"],
+        ["ports of one host"]),
+    "a device that no file has": ({"a.yaml": A, "b.yaml": B}, ["--without", "c:e0"],
+                                  ["--without: no file has the device 'c:e0'"]),
+    "a switch of nothing": ({"a.yaml": A, "b.yaml": B}, ["--switch", "10.7.0.0/24"], ["--switch: "]),
+    "a VLAN without its port": (
+        {"a.yaml": "network:\n  vlans:\n    v: {id: 7, addresses: [10.1.0.1/24]}\n", "b.yaml": B}, [],
+        ["a:v: a VLAN needs an 'id' and, as 'link'"]),
+    "two VLANs of one port": (
+        {"a.yaml": "network:\n  ethernets: {e0: {}}\n  vlans:\n    v: {id: 7, link: e0, addresses: "
+                   "[10.1.0.1/24]}\n    w: {id: 8, link: e0, addresses: [10.2.0.1/24]}\n", "b.yaml": B},
+        [], ["one VLAN on a port"]),
+    "a bond of a port that nothing has": (
+        {"a.yaml": "network:\n  bonds: {b0: {interfaces: [e9], addresses: [10.1.0.1/24]}}\n", "b.yaml": B},
+        [], ["a:b0: 'interfaces' has 'e9', which no file of a has"]),
+    "a name that a port cannot have": (
+        {"a.yaml": ethernets(**{"e 0": ["10.1.0.1/24"]}), "b.yaml": B}, [], ["a:e 0: a scenario has no"]),
+    "whose file it is": ({"50-cloud-init.yaml": A, "b.yaml": B}, [], ["write HOST=50-cloud-init.yaml"]),
+    "names that would be one": ({"a_1=x.yaml": A, "a-1=y.yaml": B}, [], ["would be one host 'a-1'"]),
+    "a hosts file that is none": ({"a.yaml": A, "b.yaml": B}, ["--hosts", "a.yaml"], ["a.yaml:1: expected"]),
+    # What is no netplan.
+    "an empty file": ({"a.yaml": "", "b.yaml": B}, [], ["a.yaml:1:1: the file is empty"]),
+    "another YAML file": ({"a.yaml": "name: x\n", "b.yaml": B}, [], ["a.yaml:1:1: no netplan file"]),
+    "no YAML": ({"a.yaml": "network: [\n", "b.yaml": B}, [], ["a.yaml:2:1: not YAML"]),
+    "cloud-init's own form": ({"a.yaml": "network:\n  version: 1\n  config: []\n", "b.yaml": B}, [],
+                              ["version: expected 2", "unknown key 'config'"]),
+    "a typing error in a section": ({"a.yaml": "network: {ethernet: {}}\n", "b.yaml": B}, [],
+                                    ["a.yaml:1:11: unknown key 'ethernet' in network; did you mean 'ethernets'?"]),
+    "an address without a prefix": ({"a.yaml": ethernets(e0=["10.1.0.1"]), "b.yaml": B}, [],
+                                    ["expected an address with its prefix"]),
+    "an alias of itself": ({"a.yaml": "network: &n {ethernets: *n}\n", "b.yaml": B}, [], ["contains itself"]),
+    "too many devices": ({"a.yaml": ethernets(**{f"e{i}": [] for i in range(1100)}), "b.yaml": B}, [],
+                         ["more than 1024 devices of one host"]),
+    "a list of ports": ({"a.yaml": "network: {ethernets: [e0]}\n", "b.yaml": B}, [], ["ethernets: expected"]),
+}
+
+
+@pytest.mark.parametrize("case", sorted(ASKED))
+def test_what_cannot_be_known_is_asked(tmp_path, case):
+    files, flags, expected = ASKED[case]
+    said = netplan(tmp_path, files, *flags, code=2)
+    for text in expected:
+        assert text in said, said
+    assert len(said.splitlines()) == len(set(said.splitlines()))
+
+
+def test_each_question_has_an_answer(tmp_path):
+    """The words that a message proposes are taken, and end its question."""
+    files = {"a.yaml": ethernets(e0=["10.1.0.1/24"], e1=["10.3.0.1/24"]), "b.yaml": B}
+    said = netplan(tmp_path, files, code=2)
+    made = netplan(tmp_path, files, *re.search(r"(--without) (a:e1)$", said.strip()).groups())
+    assert made["topology"]["links"] == [LINK]
+
+
+def test_a_huge_mesh_is_read_in_a_moment(tmp_path):
+    """256 hosts in a ring, and one network that 256 hosts share, as no person would write them."""
+    n = 256
+    files = {f"h{i}.yaml": ethernets(e0=[f"10.{1 + i // 128}.{i % 128}.1/24"],
+                                     e1=[f"10.{1 + (i + 1) % n // 128}.{(i + 1) % n % 128}.2/24"],
+                                     e2=[f"172.16.{i // 128}.{1 + i % 128}/16"])
+             for i in range(n)}
+    made = netplan(tmp_path, files, program=FAST)
+    assert len(made["topology"]["links"]) == 2 * n
+    assert made["topology"]["switches"] == {"sw0": {"ports": n}}
+
+
+def test_what_is_made_runs(tmp_path):
+    files = {"a.yaml": A, "b.yaml": B}
+    runs(tmp_path, netplan(tmp_path, files))
+    for case in ("a VLAN", "a bond of one port", "three hosts in one network are on a switch",
+                 "a Spark and a host with plain ports", "both families on one cable"):
+        runs(tmp_path, netplan(tmp_path, MADE[case][0], *MADE[case][1]))
+
+
+def test_usage():
+    for words, text in (([], "usage: weft import"), (["netplan"], "usage: weft import"),
+                        (["ifupdown", "x"], "expected 'netplan', got 'ifupdown'"),
+                        (["netplan", "/nonexistent"], "/nonexistent: cannot read")):
+        done = subprocess.run([WEFT, "import", *words], capture_output=True, text=True, check=False,
+                              timeout=60)
+        assert done.returncode == 2 and text in done.stderr, done.stderr
+
+
+def test_the_page_names_every_flag():
+    text = (ROOT / "docs" / "import.md").read_text()
+    for flag in ("--cable", "--switch", "--without", "--hosts"):
+        assert flag in text
+    for target in re.findall(r"\]\(([^)#:]+)", text):
+        assert (Path(ROOT) / "docs" / target).exists(), target

@@ -1,0 +1,85 @@
+/* No netplan files make the import crash, hang or leak, and what it makes of them is a scenario.
+ * The input is the files of several hosts, one after each 0x01, then answers and a hosts file after
+ * 0x02. */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "import/import.h"
+#include "scenario/scenario.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+#define FILES_MAX 4
+#define ANSWERS_MAX 3
+#define ANSWER_BYTES 80
+
+/* Splits off what begins with `mark`: returns its length, and moves on. */
+static size_t take(const uint8_t *data, size_t n_bytes, size_t *at, uint8_t mark)
+{
+    size_t n = 0;
+
+    if (*at >= n_bytes || data[*at] != mark) {
+        return 0;
+    }
+    ++*at;
+    while (*at + n < n_bytes && data[*at + n] != 1 && data[*at + n] != 2) {
+        n++;
+    }
+    *at += n;
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    static const char *const paths[FILES_MAX] = {"a.yaml", "b.yaml", "c/50-x.yaml",
+                                                 "a/etc/netplan/60-y.yaml"};
+    struct import_file files[FILES_MAX];
+    char words[ANSWERS_MAX][ANSWER_BYTES];
+    const char *texts[ANSWERS_MAX];
+    struct import_answers answers = {.hosts_path = "hosts", .hosts = NULL};
+    struct weft_text out = {NULL, 0, 0};
+    struct weft_text again = {NULL, 0, 0};
+    struct weft_text wrong = {NULL, 0, 0};
+    size_t n_files = 0, at = 0;
+
+    while (n_files < FILES_MAX && at < n_bytes && data[at] == 1) {
+        size_t n = take(data, n_bytes, &at, 1);
+
+        files[n_files] =
+            (struct import_file){NULL, paths[n_files], (const char *)data + at - n, n};
+        n_files++;
+    }
+    for (size_t i = 0; i < ANSWERS_MAX; i++) {
+        size_t n = take(data, n_bytes, &at, 2);
+        size_t n_kept = n < ANSWER_BYTES ? n : ANSWER_BYTES - 1;
+
+        memcpy(words[i], data + at - n, n_kept);
+        words[i][n_kept] = '\0';
+        texts[i] = words[i];
+    }
+    answers.cables = &texts[0];
+    answers.n_cables = words[0][0] != '\0';
+    answers.switches = &texts[1];
+    answers.n_switches = words[1][0] != '\0';
+    answers.without = &texts[2];
+    answers.n_without = words[2][0] != '\0';
+    if (at < n_bytes) {
+        answers.hosts = (const char *)data + at;
+        answers.n_hosts = n_bytes - at;
+    }
+    if (import_netplan(files, n_files, &answers, &out, &wrong)) {
+        weft_check(out.n > 0 && wrong.n == 0);
+        weft_check(import_netplan(files, n_files, &answers, &again, &wrong));
+        weft_check(again.n == out.n && memcmp(again.bytes, out.bytes, out.n) == 0);
+    } else {
+        weft_check(out.n == 0 && wrong.n > 0);
+        /* Whatever is wrong is the files' fault: the text that is made of them loads. */
+        weft_check(strstr(wrong.bytes, "not YAML: did not find expected") == NULL ||
+                   strstr(wrong.bytes, "the scenario:") == NULL);
+    }
+    weft_text_fini(&out);
+    weft_text_fini(&again);
+    weft_text_fini(&wrong);
+    return 0;
+}
