@@ -52,7 +52,7 @@ def test_what_is_wrong_is_told_with_the_places_in_both_files(tmp_path):
     path = pair(tmp_path, "x.xml")
     for text, wanted in (
             ("<system version='1'>\n  <cpu numaid='0' arch='arm64'>\n <pci/>", "x.xml:3:8: not XML"),
-            ("<other/>", "x.xml:1:1: expected a system with a cpu"),
+            ("<other/>", "x.xml:1:1: expected a system of version 1"),
             ("<system version='1'>\n<cpu numaid='0' arch='arm64'/></system>",
              "x.xml:1:1: there are fewer GPUs than processes")):
         document.write_text(text)
@@ -292,6 +292,35 @@ def test_its_document_goes_out_and_in_unchanged(tmp_path):
     said = weft("paths", "--root", tmp_path / "spark", "--explain", "GPU0", "NET2").stdout
     assert "GPU/0-f01000 to NET/0-2" in said
     assert "PHB" in said
+
+
+def stub_of(document):
+    """The document as a cloud ships it: without what is on the functions."""
+    root = ElementTree.fromstring(document)
+    for pci in root.iter("pci"):
+        for below in [*pci.findall("gpu"), *pci.findall("nic")]:
+            pci.remove(below)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def test_a_stub_is_completed_from_a_machine(tmp_path):
+    root = two_sockets().write(tmp_path / "sockets")
+    whole, stub = weft("paths", "--root", root, "--xml").stdout, tmp_path / "stub.xml"
+    stub.write_text(stub_of(whole))
+    done = weft("paths", stub, "--root", root, "--xml")
+    assert "a stub without GPUs, completed with" in done.stderr
+    assert nested(ElementTree.fromstring(done.stdout)) == nested(ElementTree.fromstring(whole))
+    assert weft("paths", stub, "--root", root).stdout == weft("paths", "--root", root).stdout
+    other = spark().write(tmp_path / "spark")
+    assert "the machine has no GPU at a bus id" in weft("paths", stub, "--root", other, code=2).stderr
+    (tmp_path / "whole.xml").write_text(whole)
+    said = weft("paths", tmp_path / "whole.xml", "--root", root, code=2).stderr
+    assert "has GPUs of its own, so there is nothing to take" in said
+
+
+def test_a_scenario_takes_a_stub(tmp_path):
+    (tmp_path / "spark.xml").write_text(stub_of(SPARK.read_text()))
+    weft("run", pair(tmp_path, "spark.xml"))
 
 
 def test_a_machine_without_gpus_has_its_other_paths(tmp_path):

@@ -111,6 +111,69 @@ PAIR = """<system version="1">
 """
 
 
+# As clouds ship them: functions only. NCCL adds GPUs and ports from what it finds on the machine.
+STUB = """<system version="1">
+  <cpu numaid="0"%s>
+    <pci busid="ffff:ff:01.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0002:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"/>
+      <pci busid="0101:00:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16"/>
+    </pci>
+    <pci busid="ffff:ff:02.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0001:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"/>
+      <pci busid="0100:00:00.0" class="0x020000" link_speed="32.0 GT/s PCIe" link_width="16"/>
+    </pci>
+  </cpu>
+</system>
+"""
+AMD = ' arch="x86_64" vendor="AuthenticAMD" familyid="23" modelid="49"'
+
+
+@pytest.mark.parametrize("cpu,says", [(AMD, "link;"), ("", "link, CPUs as Intel's Skylake;")])
+def test_a_stub_is_completed_by_default(tmp_path, cpu, says):
+    path = tmp_path / "stub.xml"
+    path.write_text(STUB % cpu)
+    done = paths(path)
+    said = "a stub without GPUs, completed by default: 2 GPUs by bus id (sm 90, GPUDirect, no NVLink), 2 NETs"
+    assert f"{path}: {said}" in done.stderr and says in done.stderr
+    assert "GPU/0-100000 dev 0 rank 0 sm 90 gdr 1" in done.stdout
+    assert "GPU/0-200000 dev 1 rank 1 sm 90 gdr 1" in done.stdout
+    # Each GPU is nearest to the port behind its own switch.
+    for gpu, net in (("GPU/0-100000", "NET/0-0"), ("GPU/0-200000", "NET/0-1")):
+        assert " PIX" in path_line(done.stdout, f"{gpu} {net}")
+    assert paths(path, "-q").stderr == ""
+    checked = subprocess.run([WEFT, "validate", path], capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 0 and f"{path}: ok, {said}" in checked.stdout
+    whole = tmp_path / "whole.xml"
+    whole.write_text(paths(path, "--xml").stdout)
+    done_again = paths(whole)
+    assert done_again.stdout == done.stdout and done_again.stderr == ""
+
+
+# What is no topology of NCCL's, and how it is called.
+FOREIGN = {
+    "RCCL": ('<system version="2">\n  <cpu numaid="0"/>\n</system>', "1:1: RCCL's topology"),
+    "graphs": ('<graphs version="1"/>', "1:1: channels of NCCL (NCCL_GRAPH_FILE)"),
+    "hwloc 2": ('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n'
+                '<topology version="2.0">\n</topology>', ": hwloc's XML (lstopo)"),
+    "hwloc": ('<topology version="2.0"/>', "1:1: hwloc's XML (lstopo)"),
+    "SimAI": ("44 8 4 8 64 H100\n32 33 34\n0 32 2880Gbps 0.000025ms 0\n", "1:1: a topology of SimAI or ns-3"),
+    "ns-3": ("6 2 5\n4 5\n0 4 100Gbps 1us 0\n", "1:1: a topology of SimAI or ns-3"),
+    "numbers": ("6 2\n", "1:1: not XML"),
+    "no GPU": ('<system version="1"><cpu numaid="0" arch="arm64"/></system>', ": no GPU has a rank"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(FOREIGN))
+def test_other_topologies_are_named(tmp_path, kind):
+    text, words = FOREIGN[kind]
+    path = tmp_path / "other.xml"
+    path.write_text(text)
+    said = paths(path, code=2).stderr
+    assert f"{path}:{words}" in said or (words.startswith(": ") and words in said), said
+    checked = subprocess.run([WEFT, "validate", path], capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 2 and checked.stderr.removeprefix("weft: ") == said.removeprefix("weft: ")
+
+
 @pytest.fixture(name="pair")
 def write_pair(tmp_path):
     path = tmp_path / "pair.xml"
@@ -127,7 +190,8 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, pair):
             (PAIR.replace(' link_width="16">\n        <gpu dev="0"', '>\n        <gpu dev="0"'),
              "s.xml:4:7: pci: 'link_width' is missing"),
             (PAIR.replace(' arch="x86_64"', ""), "s.xml:2:3: cpu: 'arch' is missing"),
-            (PAIR.replace('version="1"', 'version="2"'), "s.xml:1:1: expected a system of version"),
+            (PAIR.replace('version="1"', 'version="2"'), "s.xml:1:1: RCCL's topology (a system of version 2)"),
+            (PAIR.replace('version="1"', 'version="3"'), "s.xml:1:1: expected a system of version"),
             (PAIR.replace("</system>", ""), "s.xml:13:1: not XML: no element found"),
             (PAIR.replace("<system", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n<system"),
              "a document type is not supported"),

@@ -436,15 +436,17 @@ static int print(const struct cli_options *options, const struct paths_document 
 int cli_paths(struct cli_options *options)
 {
     struct paths_document document = {.name = NULL};
-    int n_files = options->local || options->root != NULL ? 0 : 1;
     int n_names = options->explain != NULL ? 1 : 0;
+    int n_files = options->local ? 0 : options->n_operands - n_names;
     int code;
 
-    if (options->n_operands == 0 && n_names == 0) {
-        n_files = 0;
-    }
+    /* A file, and without one a machine; --root beside a file completes it. */
+    n_files = n_files == 1 || (n_names == 1 && options->root == NULL && !options->local)
+                  ? 1
+                  : 0;
     if (options->n_operands != n_files + n_names) {
-        fprintf(stderr, "usage: weft paths [FILE.xml | --local | --root DIR] [flags]\n"
+        fprintf(stderr, "usage: weft paths [FILE.xml | --local | --root DIR | FILE.xml "
+                        "--root DIR] [flags]\n"
                         "       weft paths FILE.xml --explain GPU NET\n");
         return CLI_USAGE;
     }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "topo/paths.h"
+#include "topo/stub.h"
 
 enum { PATHS_PAIRS_MAX = 1024 };
 
@@ -18,6 +19,8 @@ struct paths_document {
 /* Reads the file of the command line, or describes the machine that it means. CLI_OK, or another
  * exit status after a message. weft_text_fini of the text in any case. */
 int paths_document_read(const struct cli_options *options, struct paths_document *out);
+/* What is said of a stub that was completed: a clause. */
+void paths_stub_text(const struct topo_stub *stub, char *out, size_t out_bytes);
 /* weft paths --xml. */
 int paths_document_print(const struct paths_document *document);
 

@@ -38,6 +38,56 @@ static int describe(const struct cli_options *options, struct paths_document *ou
     return code;
 }
 
+void paths_stub_text(const struct topo_stub *stub, char *out, size_t out_bytes)
+{
+    if (stub->sm == 0) {
+        weft_format(out, out_bytes,
+                    "a stub without GPUs, completed with %u GPUs and %u "
+                    "NICs of the machine",
+                    stub->n_gpus, stub->n_nets);
+        return;
+    }
+    weft_format(out, out_bytes,
+                "a stub without GPUs, completed by default: %u GPUs by bus id (sm %d, "
+                "GPUDirect, no NVLink), %u NETs at the rate of their PCIe link%s; weft "
+                "paths FILE --root DIR takes them from a machine",
+                stub->n_gpus, stub->sm, stub->n_nets,
+                stub->has_cpu ? ", CPUs as Intel's Skylake" : "");
+}
+
+/* Completes the file from the machine of --root, or by default, and says so. */
+static int complete(const struct cli_options *options, struct paths_document *document)
+{
+    struct paths_document machine = {.name = NULL};
+    struct topo_stub stub;
+    struct weft_error error;
+    char said[400];
+    int code = options->root != NULL ? describe(options, &machine) : CLI_OK;
+
+    weft_error_clear(&error);
+    if (code == CLI_OK &&
+        topo_complete(&document->text, options->root != NULL ? &machine.text : NULL,
+                      &stub, &error) != WEFT_OK) {
+        fprintf(stderr, "%s:%s\n", document->name, error.message);
+        code = CLI_USAGE;
+    } else if (code == CLI_OK && stub.is_stub && !options->quiet) {
+        paths_stub_text(&stub, said, sizeof(said));
+        fprintf(stderr, "weft: %s: %s\n", document->name, said);
+        if (stub.n_absent > 0) {
+            fprintf(stderr, "weft: %s: %u more GPUs of %s have no function there\n",
+                    document->name, stub.n_absent, machine.name);
+        }
+    } else if (code == CLI_OK && options->root != NULL && !stub.is_stub) {
+        fprintf(stderr,
+                "weft paths: %s has GPUs of its own, so there is nothing to take "
+                "from --root %s\n",
+                document->name, options->root);
+        code = CLI_USAGE;
+    }
+    weft_text_fini(&machine.text);
+    return code;
+}
+
 int paths_document_read(const struct cli_options *options, struct paths_document *out)
 {
     int error;
@@ -49,8 +99,9 @@ int paths_document_read(const struct cli_options *options, struct paths_document
     error = weft_text_add_file(&out->text, out->name, TOPO_FILE_BYTES_MAX);
     if (error != 0) {
         fprintf(stderr, "weft: %s: %s\n", out->name, strerror(error));
+        return CLI_USAGE;
     }
-    return error == 0 ? CLI_OK : CLI_USAGE;
+    return complete(options, out);
 }
 
 int paths_document_print(const struct paths_document *document)

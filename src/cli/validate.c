@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/paths.h"
 #include "topo/topo.h"
 
 static json_t *validated(const char *path, const struct scenario *scenario)
@@ -29,20 +30,27 @@ static bool validate_topology(const struct cli_options *options, const char *pat
 {
     struct weft_text text = {NULL, 0, 0};
     struct topo_system *system = NULL;
+    struct topo_stub stub = {.is_stub = false};
     struct weft_error error;
+    char said[400];
     int sys_errno = weft_text_add_file(&text, path, TOPO_FILE_BYTES_MAX);
     bool is_good = false;
 
     weft_error_clear(&error);
     if (sys_errno != 0) {
         fprintf(stderr, "%s: cannot read: %s\n", path, strerror(sys_errno));
-    } else if (topo_load(text.n > 0 ? text.bytes : "", text.n, topo_rules_find("2.25"),
+    } else if (topo_complete(&text, NULL, &stub, &error) != WEFT_OK ||
+               topo_load(text.n > 0 ? text.bytes : "", text.n, topo_rules_find("2.25"),
                          &system, &error) != WEFT_OK) {
         fprintf(stderr, "%s:%s\n", path, error.message);
+    } else if (system->n[TOPO_GPU] == 0) {
+        fprintf(stderr, "%s: no GPU has a rank\n", path);
     } else {
         is_good = true;
+        paths_stub_text(&stub, said, sizeof(said));
         if (!options->quiet && options->json == NULL) {
-            printf("%s: ok\n", path);
+            printf("%s: ok%s%s\n", path, stub.is_stub ? ", " : "",
+                   stub.is_stub ? said : "");
         }
     }
     topo_free(system);

@@ -193,7 +193,8 @@ static weft_status describe(const struct topo_inside *inside, struct xml_node **
     *out = NULL;
     if (machine->document != NULL) {
         describing.document = xml_parse(machine->document, machine->n_document, error);
-        status = describing.document != NULL ? WEFT_OK : WEFT_ERR_INPUT;
+        status = describing.document != NULL ? stub_complete(describing.document)
+                                             : WEFT_ERR_INPUT;
     }
     if (status == WEFT_OK) {
         describing.pcis = weft_calloc(machine->n_pcis + 1, sizeof(*describing.pcis));

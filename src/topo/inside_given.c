@@ -109,8 +109,13 @@ static void adopt_nets(struct describing *describing)
 
 bool inside_adopt(struct describing *describing, struct weft_error *error)
 {
-    if (strcmp(describing->root->name, "system") != 0 ||
-        xml_sub(describing->root, "cpu") == NULL) {
+    const char *foreign = load_foreign(describing->root);
+
+    if (foreign != NULL) {
+        xml_complain(describing->root, error, "%s", foreign);
+        return false;
+    }
+    if (xml_sub(describing->root, "cpu") == NULL) {
         xml_complain(describing->root, error, "expected a system with a cpu");
         return false;
     }

@@ -370,12 +370,32 @@ static bool add_cpu(struct loading *loading, const struct xml_node *node)
     return true;
 }
 
+const char *load_foreign(const struct xml_node *root)
+{
+    int version = load_get_int(root, "version", 0);
+
+    if (strcmp(root->name, "topology") == 0) {
+        return XML_HWLOC;
+    }
+    if (strcmp(root->name, "graphs") == 0) {
+        return "channels of NCCL (NCCL_GRAPH_FILE), not a topology (NCCL_TOPO_FILE)";
+    }
+    if (strcmp(root->name, "system") == 0 && version == 2) {
+        return "RCCL's topology (a system of version 2), not NCCL's, which is version 1; "
+               "Weft "
+               "has NCCL's rules";
+    }
+    return strcmp(root->name, "system") != 0 || version != 1
+               ? "expected a system of version 1"
+               : NULL;
+}
+
 static bool add_all(struct loading *loading, const struct xml_node *root)
 {
-    const char *wrong;
+    const char *wrong = load_foreign(root);
 
-    if (strcmp(root->name, "system") != 0 || load_get_int(root, "version", 0) != 1) {
-        xml_complain(root, loading->error, "expected a system of version 1");
+    if (wrong != NULL) {
+        xml_complain(root, loading->error, "%s", wrong);
         return false;
     }
     for (uint32_t i = 0; i < root->n_subs; i++) {
@@ -423,6 +443,9 @@ weft_status topo_load(const char *text, size_t n_bytes, const struct topo_rules 
 
     *out = NULL;
     if (root != NULL) {
+        status = stub_complete(root);
+    }
+    if (status == WEFT_OK) {
         status = load_tree(root, rules, out, error);
     }
     xml_free(root);

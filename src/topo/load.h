@@ -14,6 +14,12 @@ struct loading {
 weft_status load_tree(const struct xml_node *root, const struct topo_rules *rules,
                       struct topo_system **out, struct weft_error *error);
 
+/* Names what the document is if it is no topology of NCCL's; NULL: it is one. */
+const char *load_foreign(const struct xml_node *root);
+
+/* stub.c: adds GPUs and ports to a document that has none, by default; others stay as they are. */
+weft_status stub_complete(struct xml_node *root);
+
 /* The value of the first entry whose text the text starts with. */
 struct load_choice {
     const char *text; /* NULL: the last, for everything else */

@@ -136,11 +136,37 @@ static void on_end(void *context, const XML_Char *name)
 static void on_doctype(void *context, const XML_Char *name, const XML_Char *system_id,
                        const XML_Char *public_id, int has_subset)
 {
-    (void)name;
     (void)system_id;
     (void)public_id;
     (void)has_subset;
-    fail(context, "a document type is not supported", NULL);
+    fail(context,
+         strcmp(name, "topology") == 0 ? XML_HWLOC : "a document type is not supported",
+         NULL);
+}
+
+/* Returns true if the first line has three whole numbers or more: of nodes, switches and links. */
+static bool is_of_a_simulator(const char *text, size_t n_bytes)
+{
+    size_t at = 0;
+    int n_numbers = 0;
+
+    while (at < n_bytes && strchr(" \t\r\n", text[at]) != NULL && text[at] != '\0') {
+        at++;
+    }
+    while (at < n_bytes && text[at] >= '0' && text[at] <= '9') {
+        while (at < n_bytes && text[at] >= '0' && text[at] <= '9') {
+            at++;
+        }
+        if (at < n_bytes && text[at] != ' ' && text[at] != '\t' && text[at] != '\r' &&
+            text[at] != '\n') {
+            break;
+        }
+        n_numbers++;
+        while (at < n_bytes && (text[at] == ' ' || text[at] == '\t')) {
+            at++;
+        }
+    }
+    return n_numbers >= 3;
 }
 
 struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *error)
@@ -149,6 +175,13 @@ struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *
 
     if (n_bytes > TOPO_FILE_BYTES_MAX) {
         weft_fail(error, WEFT_ERR_INPUT, "topology", "1:1: longer than 16 MiB");
+        return NULL;
+    }
+    if (is_of_a_simulator(text, n_bytes)) {
+        weft_fail(
+            error, WEFT_ERR_INPUT, "topology",
+            "1:1: a topology of SimAI or ns-3 (counts, then a link a line), not NCCL's "
+            "XML: it has hosts and cables, and Weft takes those from a scenario");
         return NULL;
     }
     parsing.parser = XML_ParserCreate(NULL);

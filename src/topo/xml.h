@@ -17,6 +17,10 @@ enum {
     XML_NODES_MAX = 65536
 };
 
+/* What is said of hwloc's documents, by their type or by their root. */
+#define XML_HWLOC                                                                        \
+    "hwloc's XML (lstopo), not NCCL's topology, which NCCL_TOPO_DUMP_FILE writes"
+
 struct xml_attribute {
     char *key, *value; /* Owned */
 };
