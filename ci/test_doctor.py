@@ -90,6 +90,28 @@ def test_swapped_cables_are_named_at_each_end():
     assert leads["iceberg:p0"] == "carpathia:p0" and leads["titanic:p1"] == "carpathia:p1"
 
 
+# An address beside the cable's own, as hosts have for a service: its network is the port's own, another
+# cable's, and that of a cable elsewhere.
+EXTRAS = [f"{{p0: [{address}]}}" for address in (
+    "10.255.0.1/32", "192.168.101.77/32", "192.168.102.77/32", "192.168.100.9/32", "'fd00::1/128'")]
+
+
+@pytest.mark.parametrize("addresses", EXTRAS)
+def test_an_address_beside_the_cables_own_is_no_error(addresses):
+    given = ["--set", f"topology.nodes.titanic.addresses={addresses}"]
+    assert codes(doctor("scenarios/basic/triangle.yaml", *given)) == set()
+    ran = subprocess.run([WEFT, "run", "-q", "scenarios/basic/triangle.yaml", *given, "--set",
+                          "jobs=[{all_reduce: {bytes: 1MiB}}]", "--set", "expect={}"], cwd=ROOT,
+                         capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_a_host_address_that_is_a_ports_only_one_is_an_error():
+    document = doctor("scenarios/basic/pair.yaml", "--set", "topology.links.0={endpoints: ['titanic:p0', "
+                      "'iceberg:p0'], addresses: [192.168.0.1/32, 192.168.0.2/24]}")
+    assert "addr.prefix_mismatch" in codes(document)
+
+
 def test_a_cage_without_a_cable_is_said_and_no_mistake():
     document = doctor("scenarios/spark/pair.yaml")
     assert codes(document, "info") == {"link.down"}

@@ -23,7 +23,8 @@ static const struct diag_gid *address_of(const struct diag_port *port)
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 
-        if (gid->prefix_len > 0 && !io_ip_is_link_local(&gid->ip)) {
+        if (gid->prefix_len > 0 && !io_ip_is_link_local(&gid->ip) &&
+            !diag_is_extra(port, gid)) {
             return gid;
         }
     }

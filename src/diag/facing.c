@@ -60,13 +60,32 @@ static bool counts(const struct diag_gid *gid)
     return gid->prefix_len != 0 && !io_ip_is_link_local(&gid->ip);
 }
 
+bool diag_is_extra(const struct diag_port *port, const struct diag_gid *gid)
+{
+    bool is_v4 = io_ip_is_v4(&gid->ip);
+
+    if (gid->prefix_len != (is_v4 ? 32 : 128)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *other = &port->gids[i];
+
+        if (io_ip_is_v4(&other->ip) == is_v4 && counts(other) && other->prefix_len > 0 &&
+            other->prefix_len < gid->prefix_len) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum diag_known reaches(const struct diag_gid *from, const struct diag_gid *to)
 {
     return from->prefix_len == IO_UNKNOWN ? DIAG_UNKNOWN
                                           : diag_known_of(is_in(from, &to->ip));
 }
 
-/* Of all pairs of their GIDs: both ways, or exactly one. */
+/* Of all pairs of their GIDs: both ways, or exactly one. An address beside the subnet's own, which
+ * is a subnet by itself, reaches nothing and says nothing of the cable. */
 static enum diag_known compare(const struct diag_port *a, const struct diag_port *b,
                                bool both_ways)
 {
@@ -80,7 +99,8 @@ static enum diag_known compare(const struct diag_port *a, const struct diag_port
             enum diag_known forth = reaches(&a->gids[i], &b->gids[k]);
             enum diag_known back = reaches(&b->gids[k], &a->gids[i]);
 
-            if (!counts(&b->gids[k])) {
+            if (!counts(&b->gids[k]) || (!both_ways && (diag_is_extra(a, &a->gids[i]) ||
+                                                        diag_is_extra(b, &b->gids[k])))) {
                 continue;
             }
             answer =

@@ -110,8 +110,10 @@ static void look_at_pair(const struct diag_host *host, const struct diag_port *a
     for (uint32_t i = 0; i < a->n_gids; i++) {
         for (uint32_t k = 0; k < b->n_gids; k++) {
             enum nearness nearness = compare(&a->gids[i], &b->gids[k]);
+            bool is_extra =
+                diag_is_extra(a, &a->gids[i]) || diag_is_extra(b, &b->gids[k]);
 
-            if (nearness > worst) {
+            if (nearness > worst && (nearness == SAME || !is_extra)) {
                 worst = nearness;
                 mine = &a->gids[i];
                 other = &b->gids[k];

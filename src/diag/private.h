@@ -113,6 +113,9 @@ enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remot
 enum diag_known diag_has_address(const struct diag_port *port);
 /* Does `port` face some port of `ports`? */
 enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_ports ports);
+/* Returns true for an address that is a subnet by itself (/32, /128) on a port that has another one
+ * of that family, as hosts have for a service: no cable is addressed by it. */
+bool diag_is_extra(const struct diag_port *port, const struct diag_gid *gid);
 /* Do both ports have the same address, which is then in *out (may be NULL)? */
 enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,
                                    struct io_ip *out);
