@@ -40,6 +40,20 @@ static bool is_known(const struct scenario_diagnostics *diag, const char *text)
     return false;
 }
 
+/* Returns how many bytes of `message` name the key that the place of a --set ends with. */
+static size_t said_by_place(const char *place, const char *message)
+{
+    size_t n = strcspn(message, ": ");
+    size_t n_place = strlen(place);
+
+    return n > 0 && strncmp(message + n, ": ", 2) == 0 && n_place > n + 3 &&
+                   strcmp(place + n_place - 2, ": ") == 0 &&
+                   strncmp(place + n_place - 2 - n, message, n) == 0 &&
+                   (place[n_place - 3 - n] == '.' || place[n_place - 3 - n] == ' ')
+               ? n + 2
+               : 0;
+}
+
 bool complain(struct loader *loader, struct scenario_mark mark, const char *format, ...)
 {
     char place[600], message[800];
@@ -51,7 +65,8 @@ bool complain(struct loader *loader, struct scenario_mark mark, const char *form
                    sizeof(place));
 
     struct weft_text text = {0};
-    weft_text_add(&text, "%s%s", place, message);
+    weft_text_add(&text, "%s%s", place,
+                  message + (mark.set > 0 ? said_by_place(place, message) : 0));
     struct scenario_diagnostics *diag = loader->diag;
     if (is_known(diag, text.bytes)) {
         weft_text_fini(&text);

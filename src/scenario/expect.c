@@ -100,7 +100,7 @@ static void read_symptom(struct loader *loader, const struct tree_node *node,
         complain(loader, node->mark, "symptom: expected either 'errno' or 'wc_status'");
     }
     if (!expect->must_fail) {
-        complain(loader, node->mark, "symptom: only with 'result: fail'");
+        complain(loader, node->mark, "symptom: allowed only with 'result: fail'");
     }
 }
 

@@ -188,9 +188,24 @@ static const struct kind *read_kind(struct loader *loader, const struct tree_nod
             return &kinds[i];
         }
     }
-    complain(loader, node->mark, "kind: there is no fault '%s'%s",
-             diagnose_quote(text, quoted),
-             diagnose_hint(text, names, N_KINDS, hint, sizeof(hint)));
+    diagnose_hint(text, names, N_KINDS, hint, sizeof(hint));
+    if (hint[0] == '\0') {
+        struct weft_text list = {NULL, 0, 0};
+
+        for (size_t i = 0; i < N_KINDS; i++) {
+            weft_text_add(&list, "%s%s",
+                          i == 0            ? ""
+                          : i + 1 < N_KINDS ? ", "
+                                            : " or ",
+                          names[i]);
+        }
+        complain(loader, node->mark, "kind: unknown fault kind '%s'; expected %s",
+                 diagnose_quote(text, quoted), list.bytes);
+        weft_text_fini(&list);
+    } else {
+        complain(loader, node->mark, "kind: unknown fault kind '%s'%s",
+                 diagnose_quote(text, quoted), hint);
+    }
     return NULL;
 }
 
@@ -302,13 +317,17 @@ static bool check_target(struct loader *loader, const struct fault_in *in)
     const char *text = in->on->text, *kind = in->kind->name;
     uint32_t ports[TOPOLOGY_PORTS_MAX];
     if (in->kind->target == ON_HOST && place->n_ports > 0) {
-        return complain(loader, in->on->mark, "on: fault %s is of a node, '%s' is a port",
-                        kind, text);
+        return complain(
+            loader, in->on->mark,
+            "on: fault %s applies to a node, but '%s' is a port; did you mean "
+            "'%.*s'?",
+            kind, text, (int)strcspn(text, ":"), text);
     }
     bool is_single = in->kind->target == ON_ONE_PORT || in->seen.at[KEY_MATCH] != NULL;
     if (is_single && place->n_ports != 1) {
-        return complain(loader, in->on->mark, "on: fault %s is of a port, '%s' is a %s",
-                        kind, text, place->n_ports == 0 ? "node" : "cage");
+        return complain(loader, in->on->mark,
+                        "on: fault %s applies to a port, but '%s' is a %s", kind, text,
+                        place->n_ports == 0 ? "node" : "cage");
     }
     if (in->kind->target == ON_PORT && list_ports(loader, in, ports) == 0) {
         return complain(loader, in->on->mark, "fault %s: '%s' has no cable", kind, text);

@@ -206,8 +206,11 @@ static void read_job(struct loader *loader, const struct tree_node *node,
         return;
     }
     if (node->n != 1) {
-        complain(loader, node->mark, "a job: expected one key, its kind, got %u",
-                 node->n);
+        complain(
+            loader, node->mark,
+            "a job must have exactly one key, its kind (such as all_reduce), got %u; "
+            "start a new list item for each job",
+            node->n);
         return;
     }
     const struct tree_node *key = node->pairs[0].key;

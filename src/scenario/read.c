@@ -1,12 +1,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "scenario/walk.h"
 
 #define RATE_WHAT "a rate with its unit (bps, Kbps, Mbps, Gbps), such as 100Gbps"
-#define SIZE_WHAT "a size (bare bytes, or B, KiB, MiB, GiB, KB, MB, GB), such as 1MiB"
+#define SIZE_WHAT "a size such as 1MiB (B, KiB, MiB, GiB, KB, MB, GB; bare: bytes)"
 #define TIME_WHAT "a time with its unit (ns, us, ms, s), such as 500us"
 #define SHARE_WHAT "a share, such as 0.1% or 0.001"
 
@@ -111,12 +112,38 @@ bool read_rate(struct loader *loader, const struct tree_node *node, const char *
     return true;
 }
 
+/* Adds the size that was meant, if the unit is right but for its capitals. */
+static bool complain_size(struct loader *loader, const struct tree_node *node,
+                          const char *name)
+{
+    static const char *const units[] = {"B",  "KiB", "MiB", "GiB", "TiB",
+                                        "KB", "MB",  "GB",  "TB"};
+    char got[TREE_DESCRIBE_BYTES];
+    size_t n = node->kind == TREE_SCALAR ? strspn(node->text, "0123456789.") : 0;
+
+    for (size_t i = 0; n > 0 && n < 20 && i < WEFT_LENGTH(units); i++) {
+        const char *unit = node->text + n;
+        size_t k = 0;
+
+        while (unit[k] != '\0' && units[i][k] != '\0' &&
+               (unit[k] | 0x20) == (units[i][k] | 0x20)) {
+            k++;
+        }
+        if (unit[k] == '\0' && units[i][k] == '\0' && strcmp(unit, units[i]) != 0) {
+            return complain(loader, node->mark,
+                            "%s: expected " SIZE_WHAT ", got %s; did you mean '%.*s%s'?",
+                            name, tree_describe(node, got), (int)n, node->text, units[i]);
+        }
+    }
+    return complain_type(loader, node, name, SIZE_WHAT);
+}
+
 bool read_size(struct loader *loader, const struct tree_node *node, const char *name,
                uint64_t min, uint64_t max, uint64_t *out)
 {
     uint64_t value;
     if (!is_quantity(node, TREE_INT) || !weft_parse_size_bytes(node->text, &value)) {
-        return complain_type(loader, node, name, SIZE_WHAT);
+        return complain_size(loader, node, name);
     }
     if (value < min || value > max) {
         char low[32], high[32];

@@ -118,7 +118,8 @@ bool subnet_read(struct loader *loader, const struct tree_node *node, const char
     }
     struct io_prefix network = subnet_network(&prefix);
     if (!io_ip_equal(&network.ip, &prefix.ip)) {
-        return complain(loader, node->mark, "%s: %s is an address in the network %s",
+        return complain(loader, node->mark,
+                        "%s: expected a network, got the address %s; did you mean %s?",
                         name, node->text, subnet_format(&network, network_text));
     }
     if (capacity(&network) < 2) {

@@ -18,6 +18,27 @@ static const struct walk_key *find_key(const struct walk_table *table, const cha
     return NULL;
 }
 
+/* Returns the table that a key is of which people put one level too high or too low; NULL: another
+ * key. */
+static const char *home_of(const char *key)
+{
+    static const struct {
+        const char *key, *home;
+    } keys[] = {
+        {"nodes", "topology"},      {"switches", "topology"}, {"links", "topology"},
+        {"management", "topology"}, {"defaults", "topology"}, {"jobs", "a scenario"},
+        {"faults", "a scenario"},   {"expect", "a scenario"}, {"policy", "a scenario"},
+        {"seed", "a scenario"},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(keys); i++) {
+        if (strcmp(keys[i].key, key) == 0) {
+            return keys[i].home;
+        }
+    }
+    return NULL;
+}
+
 static void complain_unknown(struct loader *loader, const struct tree_node *key,
                              const struct walk_table *table)
 {
@@ -26,9 +47,15 @@ static void complain_unknown(struct loader *loader, const struct tree_node *key,
     for (unsigned i = 0; i < table->n_keys; i++) {
         names[i] = table->keys[i].name;
     }
+    if (home_of(key->text) != NULL && strcmp(home_of(key->text), table->what) != 0) {
+        weft_format(hint, sizeof(hint), "; it belongs %s",
+                    strcmp(home_of(key->text), "topology") == 0 ? "under 'topology'"
+                                                                : "at the top level");
+    } else {
+        diagnose_hint(key->text, names, table->n_keys, hint, sizeof(hint));
+    }
     complain(loader, key->mark, "unknown key '%s' in %s%s",
-             diagnose_quote(key->text, quoted), table->what,
-             diagnose_hint(key->text, names, table->n_keys, hint, sizeof(hint)));
+             diagnose_quote(key->text, quoted), table->what, hint);
 }
 
 /* The pair before `i` with the same key, or NULL. */
