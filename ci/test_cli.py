@@ -72,7 +72,12 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
         ("run", "--j", "3"): "weft run: several flags begin so: --j",
         ("run", "--quiet=3"): "weft run: --quiet: takes no value",
         ("run", "--seed"): "weft run: --seed: a value is missing",
-        ("run", "--backend", "foo"): "weft run: --backend: expected sim, soft, rxe or verbs, not foo",
+        ("run", "--backend", "foo"): "weft run: --backend: expected sim, soft, rxe or verbs, got 'foo'",
+        ("run", "--policy", "wfet"): "weft run: --policy: expected weft, nccl-2.25, nccl-2.30-subnet-aware, "
+                                     "mesh-plugin-2026-01, mooncake-2026-06 or nccl-2.29-port-recovery, got "
+                                     "'wfet'; did you mean 'weft'?",
+        ("run", "--seed", "x"): "weft run: --seed: expected a number from 0 to 2^64-1, got 'x'",
+        ("run", "--set", "x"): "weft run: --set: expected PATH=VALUE, got 'x'",
         ("explain", "rout.wrong_nic"): "weft explain: no such code: rout.wrong_nic; did you mean "
                                        "'route.wrong_nic'? (weft explain lists the findings; an errno, a "
                                            "completion status or a line of NCCL's log can be explained, "
@@ -88,7 +93,7 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
 
 def test_the_policies_that_a_flag_takes_are_those_of_scenarios():
     told = weft("run", TRIANGLE, "--policy", "none", code=2).stderr
-    listed = re.fullmatch(r"weft run: --policy: expected (.*) or (\S+), not none\n", told)
+    listed = re.fullmatch(r"weft run: --policy: expected (.*) or (\S+), got 'none'\n", told)
     schema = json.loads((ROOT / "docs/scenario.schema.json").read_text())
     assert [*listed[1].split(", "), listed[2]] == schema["properties"]["policy"]["enum"]
 
@@ -350,12 +355,12 @@ def test_wrong_usage_exits_2_with_a_message(args):
 
 
 @pytest.mark.parametrize("launch, message", [
-    ("nowhere/ssh {host} {command}", "cannot be reached, or has no weft (exit status 127)"),
-    ("sh -c 'exit 255' {command}", "cannot be reached, or has no weft (exit status 255)"),
+    ("nowhere/ssh {host} {command}", "cannot start weft (launcher exit status 127); check that 'ssh "),
+    ("sh -c 'exit 255' {command}", "cannot start weft (launcher exit status 255); check that 'ssh "),
 ])
 def test_machines_that_are_not_there_are_named(launch, message):
     done = weft("run", PAIR, "--backend", "verbs", code=3, env={"WEFT_LAUNCH": launch})
-    assert message in done.stderr and "WEFT_LAUNCH says how" in done.stderr
+    assert message in done.stderr and "or set WEFT_LAUNCH" in done.stderr
 
 
 @pytest.mark.parametrize("setting, message", [

@@ -203,7 +203,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, pair):
         file.truncate((16 << 20) + 1)
     for name in ("huge.xml", "/dev/zero"):
         assert f"{name}:1:1: longer than 16 MiB" in paths(name, code=2, cwd=tmp_path).stderr
-    assert "expected 2.25 or 2.28, not 3" in paths(pair, "--nccl", "3", code=2).stderr
+    assert "expected 2.25 or 2.28, got '3'" in paths(pair, "--nccl", "3", code=2).stderr
     assert "--rank: expected one of the ranks" in paths(pair, "--rank", "2", code=2).stderr
     assert "--nranks: expected" in paths(pair, "--nranks", "0", code=2).stderr
     assert "--shmdev: expected RANK=0x.." in paths(pair, "--shmdev", "5", code=2).stderr

@@ -375,14 +375,14 @@ def node(*args, code=2, **environment):
 
 @pytest.mark.parametrize("environment, message", [
     ({}, "which host of the scenario is this?"),
-    ({"WEFT_RANK": "0"}, "--rank, --nranks: one without the other: 0"),
-    ({"WEFT_RANK": "2", "WEFT_NRANKS": "2"}, "--rank: not a rank: 2"),
-    ({"RANK": "3", "WORLD_SIZE": "3"}, "RANK: not a rank: 3"),
-    ({"RANK": "0", "WORLD_SIZE": "none"}, "WORLD_SIZE: not a number of ranks: none"),
-    ({"RANK": "-1", "WORLD_SIZE": "3"}, "RANK: not a rank: -1"),
+    ({"WEFT_RANK": "0"}, "weft: --rank 0 needs --nranks N as well"),
+    ({"WEFT_RANK": "2", "WEFT_NRANKS": "2"}, "weft: --rank: expected 0 to 1 (--nranks 2), got '2'"),
+    ({"RANK": "3", "WORLD_SIZE": "3"}, "RANK: expected a rank below the number of ranks, got '3'"),
+    ({"RANK": "0", "WORLD_SIZE": "none"}, "WORLD_SIZE: expected the number of ranks, got 'none'"),
+    ({"RANK": "-1", "WORLD_SIZE": "3"}, "RANK: expected a rank below the number of ranks, got '-1'"),
     ({"RANK": "0", "WORLD_SIZE": "2"}, "torchrun started 2 ranks, scenarios/basic/triangle.yaml has 3"),
     ({"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "a", "MASTER_PORT": "65536"},
-     "MASTER_PORT: not a port: 65536"),
+     "MASTER_PORT: expected a TCP port, got '65536'"),
     ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4"}, "mpirun started 4 ranks"),
     ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "5"}, "srun started 5 ranks"),
 ])
@@ -400,7 +400,7 @@ def test_a_rendezvous_that_is_none(rendezvous):
 
 @pytest.mark.parametrize("args, message", [
     ([], "which rank is this? --rank and --nranks"),
-    (["--rank", "0", "--nranks", "2"], "without a scenario: where is rank 0?"),
+    (["--rank", "0", "--nranks", "2"], "weft node: the address of rank 0 is not set; use --rendezvous"),
 ])
 def test_without_a_scenario_it_needs_to_be_told(args, message):
     assert message in node(*args)

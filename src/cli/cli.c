@@ -19,12 +19,12 @@ static const struct cli_verb_spec verbs[] = {
     {"list", cli_list, "[DIR]", "the scenarios, a line each"},
     {"show", cli_show, "FILE", "draw the mesh; ports, routes, rings"},
     {"bench", cli_bench, "NAME...", "measure the simulator"},
-    {"diagnose", cli_diagnose, "OBS.json", "findings from recorded observations"},
-    {"explain", cli_explain, "[CODE]", "what a finding means, at length"},
+    {"diagnose", cli_diagnose, "OBS.json", "find causes in recorded observations"},
+    {"explain", cli_explain, "[CODE]", "explain a finding or a symptom at length"},
     {"paths", cli_paths, "[FILE.xml]", "NCCL-compatible paths inside a host"},
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", cli_doctor, "[FILE...]",
-     "what is wrong with machines, or a scenario's hosts, before anything runs"},
+     "check machines, or the hosts of a scenario, before a run"},
     {"import", cli_import, "netplan FILE...",
      "make a scenario of netplan files: hosts, ports, and the cables between them"},
     {"plugin", cli_plugin, "", "the NCCL plugin's settings"},
@@ -66,8 +66,10 @@ static void print_usage(FILE *to)
     }
     fprintf(
         to,
-        "\nexit: 0 as expected, 1 not, 2 usage or input error, 3 something is missing,"
-        "\n      77 skipped, 124 out of time, 130 interrupted\n");
+        "\nexit status: 0 expectations met, 1 not met, 2 usage or input error, 3 device,"
+        "\n             permission or feature missing, 77 skipped, 124 timed out, 130 "
+        "interrupted"
+        "\n");
 }
 
 static const struct cli_verb_spec *find_verb(const char *name)

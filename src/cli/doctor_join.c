@@ -59,7 +59,7 @@ static int take(struct examination *all, const struct weft_text *texts, uint32_t
         }
         json_decref(document);
         if (!ok) {
-            fprintf(stderr, "weft doctor: rank %u tells what no doctor says: %s\n", i,
+            fprintf(stderr, "weft doctor: rank %u sent an invalid report: %s\n", i,
                     document == NULL ? syntax.text : error.message);
             return CLI_FAILED;
         }
@@ -79,7 +79,8 @@ int doctor_join(struct cli_options *options, struct examination *all, bool *out_
         return CLI_USAGE;
     }
     if (!member.has_rendezvous) {
-        fprintf(stderr, "weft doctor --join: where is rank 0? --rendezvous HOST:PORT, or "
+        fprintf(stderr, "weft doctor: the address of rank 0 is not set; use --rendezvous "
+                        "HOST:PORT, or "
                         "MASTER_ADDR and MASTER_PORT\n");
         return CLI_USAGE;
     }

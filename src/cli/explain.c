@@ -168,7 +168,7 @@ int cli_diagnose(struct cli_options *options)
     int code;
 
     if (options->n_operands != 1) {
-        fprintf(stderr, "usage: weft diagnose OBS.json [flags]\n");
+        fprintf(stderr, "usage: weft diagnose [flags] OBS.json\n");
         return CLI_USAGE;
     }
     findings = diagnose(options->operands[0]);

@@ -1,4 +1,5 @@
 #include "cli/member.h"
+#include "scenario/diagnose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@ static bool parse_number(const char *text, unsigned long max, uint32_t *out)
 
 static bool wrong(const char *name, const char *problem, const char *value)
 {
-    fprintf(stderr, "weft: %s: %s: %s\n", name, problem, value);
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    fprintf(stderr, "weft: %s: %s '%s'\n", name, problem, diagnose_quote(value, quoted));
     return false;
 }
 
@@ -50,13 +53,14 @@ static bool take_starter(const struct starter *starter, struct cli_member *out)
     const char *local = getenv(starter->local_rank);
 
     if (!parse_number(n_ranks, UINT32_MAX, &out->n_ranks) || out->n_ranks == 0) {
-        return wrong(starter->n_ranks, "not a number of ranks", n_ranks);
+        return wrong(starter->n_ranks, "expected the number of ranks, got", n_ranks);
     }
     if (!parse_number(rank, out->n_ranks - 1, &out->rank)) {
-        return wrong(starter->rank, "not a rank", rank);
+        return wrong(starter->rank, "expected a rank below the number of ranks, got",
+                     rank);
     }
     if (local != NULL && !parse_number(local, out->n_ranks - 1, &out->local_rank)) {
-        return wrong(starter->local_rank, "not a local rank", local);
+        return wrong(starter->local_rank, "expected a rank of this host, got", local);
     }
     out->has_rank = true;
     out->started_by = starter->name;
@@ -109,7 +113,7 @@ static bool take_rendezvous(const char *text, bool is_first, struct cli_member *
     }
     if (n == 0 || n >= sizeof(host) || !parse_number(colon + 1, UINT16_MAX, &port) ||
         port == 0) {
-        return wrong("--rendezvous", "not HOST:PORT", text);
+        return wrong("--rendezvous", "expected HOST:PORT, got", text);
     }
     out->rendezvous.port = (uint16_t)port;
     out->has_rendezvous = true;
@@ -128,7 +132,7 @@ static bool take_master(bool is_first, struct cli_member *out)
         return true;
     }
     if (!parse_number(text, UINT16_MAX, &port) || port == 0) {
-        return wrong("MASTER_PORT", "not a port", text);
+        return wrong("MASTER_PORT", "expected a TCP port, got", text);
     }
     if (agent != NULL && strcmp(agent, "True") == 0) {
         port = port < UINT16_MAX ? port + 1 : port - 1;
@@ -177,21 +181,26 @@ static bool take_backend(const char *backend, struct cli_member *out)
             return true;
         }
     }
-    return out->is_soft || wrong("--backend", "not verbs or soft", backend);
+    return out->is_soft || wrong("--backend", "expected verbs or soft, got", backend);
 }
 
 /* --rank and --nranks, of a member that no launcher started. */
 static bool take_numbers(const struct cli_options *options, struct cli_member *out)
 {
     if (options->nranks == NULL || options->rank == NULL) {
-        return wrong("--rank, --nranks", "one without the other",
-                     options->rank != NULL ? options->rank : options->nranks);
+        fprintf(stderr, "weft: --%s %s needs --%s as well\n",
+                options->rank != NULL ? "rank" : "nranks",
+                options->rank != NULL ? options->rank : options->nranks,
+                options->rank != NULL ? "nranks N" : "rank R");
+        return false;
     }
     if (!parse_number(options->nranks, UINT32_MAX, &out->n_ranks) || out->n_ranks == 0) {
-        return wrong("--nranks", "not a number of ranks", options->nranks);
+        return wrong("--nranks", "expected the number of ranks, got", options->nranks);
     }
     if (!parse_number(options->rank, out->n_ranks - 1, &out->rank)) {
-        return wrong("--rank", "not a rank", options->rank);
+        fprintf(stderr, "weft: --rank: expected 0 to %u (--nranks %u), got '%s'\n",
+                out->n_ranks - 1, out->n_ranks, options->rank);
+        return false;
     }
     out->has_rank = true;
     out->started_by = "--nranks";

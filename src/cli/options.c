@@ -32,11 +32,17 @@ struct flag_spec {
 #define LIST(field) .kind = VALUE_LIST, .offset = offsetof(struct cli_options, field)
 #define SET_BY(function) .kind = VALUE_SET, .set = function
 
+/* `problem` may end in "got", and the value follows. */
 static bool usage(const char *verb, const char *name, const char *problem,
                   const char *value)
 {
-    fprintf(stderr, "weft %s: --%s: %s%s%s\n", verb, name, problem,
-            value != NULL ? ": " : "", value != NULL ? value : "");
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    fprintf(stderr, "weft %s: --%s: %s", verb, name, problem);
+    if (value != NULL) {
+        fprintf(stderr, " '%s'", diagnose_quote(value, quoted));
+    }
+    fputc('\n', stderr);
     return false;
 }
 
@@ -47,7 +53,7 @@ static bool set_seed(struct cli_options *options, const char *verb, const char *
     errno = 0;
     options->seed = strtoull(value, &end, 0);
     if (errno != 0 || end == value || *end != '\0' || strchr(value, '-') != NULL) {
-        return usage(verb, "seed", "not a number from 0 to 2^64-1", value);
+        return usage(verb, "seed", "expected a number from 0 to 2^64-1, got", value);
     }
     options->has_seed = true;
     return true;
@@ -60,7 +66,7 @@ static bool parse_seconds(const char *verb, const char *name, const char *value,
     long seconds = strtol(value, &end, 10);
 
     if (end == value || *end != '\0' || seconds < 1 || seconds > 86400) {
-        return usage(verb, name, "not 1 to 86400 seconds", value);
+        return usage(verb, name, "expected 1 to 86400 seconds, got", value);
     }
     *out = (int)seconds;
     return true;
@@ -105,10 +111,10 @@ static bool set_events_level(struct cli_options *options, const char *verb,
 static bool add_set(struct cli_options *options, const char *verb, const char *value)
 {
     if (strchr(value, '=') == NULL) {
-        return usage(verb, "set", "not path=value", value);
+        return usage(verb, "set", "expected PATH=VALUE, got", value);
     }
     if (options->n_sets == CLI_SETS_MAX) {
-        return usage(verb, "set", "too many", value);
+        return usage(verb, "set", "more than 64 values, with", value);
     }
     options->sets[options->n_sets++].text = value;
     return true;
@@ -153,13 +159,13 @@ static const struct flag_spec specs[] = {
     {"html", "FILE", 0, "run", "a self-contained page", TEXT(html)},
     {"pcap", "FILE", 0, "run", "capture every frame (pcapng)", TEXT(pcap)},
     {"trace", "FILE", 0, "run", "Chrome/Perfetto trace", TEXT(trace)},
-    {"events", "FILE", 0, "run node relayd", "the event story, one line per event",
+    {"events", "FILE", 0, "run node relayd", "write the event log, one line per event",
      TEXT(events)},
     {"events-level", "LEVEL", 0, "run", "story (default) or packet",
      .choices = "story packet", SET_BY(set_events_level)},
     {"no-trains", NULL, 0, "run",
      "simulate every packet by itself: slower, the same result", SWITCH(no_trains)},
-    {"observations", "FILE", 0, "run node", "what `weft diagnose` reads",
+    {"observations", "FILE", 0, "run node", "write what `weft diagnose` reads",
      TEXT(observations)},
     {"netns", "FILE", 0, "plugin-check", "network namespace of the next rank",
      LIST(netns)},
@@ -175,12 +181,11 @@ static const struct flag_spec specs[] = {
     {"dot", NULL, 0, "show", "the mesh in Graphviz' language", SWITCH(dot)},
     {"nic", "HOST:PORT", 0, "show", "what happened inside that NIC in a run", TEXT(nic)},
     {"plan", NULL, 0, "show", "how the jobs will run: choices and steps", SWITCH(plan)},
-    {"job", "N", 0, "show", "--plan of one job, from 0", TEXT(job)},
-    {"rank", "R", 0, "show", "--plan of one rank, from 0", TEXT(rank)},
-    {"rank", "R", 0, "paths", "as this rank sees it, from 0; default 0", TEXT(rank)},
+    {"job", "N", 0, "show", "with --plan: only job N, from 0", TEXT(job)},
+    {"rank", "R", 0, "show", "with --plan: only rank R, from 0", TEXT(rank)},
+    {"rank", "R", 0, "paths", "compute as this rank, from 0; default 0", TEXT(rank)},
     {"rank", "R", 0, "node doctor",
-     "the rank of this process, from 0; default: as torchrun, mpirun or srun say",
-     TEXT(rank)},
+     "rank of this process, from 0; default: from torchrun, mpirun or srun", TEXT(rank)},
     {"list", NULL, 0, "bench", "the names of the benchmarks", SWITCH(list)},
     {"list", NULL, 0, "plugin-check", "the clauses", SWITCH(list)},
     {"scenario", "FILE", 0, "node",
@@ -191,19 +196,21 @@ static const struct flag_spec specs[] = {
      "with --qualify: rank 0 writes the scenario that was made", TEXT(save)},
     {"netdevs", "A,B", 0, "node doctor", "without a scenario: only ports on these",
      TEXT(netdevs)},
-    {"name", "HOST", 0, "node relayd doctor", "the host of it that this process is",
-     TEXT(name)},
+    {"name", "HOST", 0, "node relayd doctor",
+     "host of the scenario that this process runs as", TEXT(name)},
     {"rendezvous", "HOST:PORT", 0, "run",
-     "with --backend verbs: where rank 0 is; default: its host's name, port 29500",
+     "with --backend verbs: address of rank 0; default: its host's name, port 29500",
      TEXT(rendezvous)},
     {"rendezvous", "HOST:PORT", 0, "node relayd",
-     "where rank 0 is; default: as a launcher says, or the file's management",
+     "address of rank 0; default: from the launcher, else its management address in the "
+     "file",
      TEXT(rendezvous)},
     {"rendezvous", "HOST:PORT", 0, "doctor",
-     "with --join or --qualify: where rank 0 is; default: as a launcher says",
+     "with --join or --qualify: address of rank 0; default: from the launcher",
      TEXT(rendezvous)},
     {"secret", "FILE", 0, "node relayd doctor",
-     "64 hexadecimal digits, the same for all: nobody else joins", TEXT(secret)},
+     "file with the job secret (64 hexadecimal digits), the same on every rank",
+     TEXT(secret)},
     {"join", NULL, 0, "doctor",
      "as one of several machines, which compare what they found", SWITCH(join)},
     {"qualify", NULL, 0, "doctor", "the same, and then with traffic", SWITCH(qualify)},
@@ -211,17 +218,16 @@ static const struct flag_spec specs[] = {
      "this rank's record, for whoever gathers them: rank 0 then judges nothing",
      TEXT(result)},
     {"patience", "SECONDS", 0, "node relayd doctor",
-     "how long to wait for ranks that are not started; default 900",
-     SET_BY(set_patience)},
+     "how long to wait for all ranks to join; default 900", SET_BY(set_patience)},
     {"patience", "SECONDS", 0, "plugin-check",
-     "the longest that one call may take; default 20", SET_BY(set_patience)},
+     "time limit of one plugin call; default 20", SET_BY(set_patience)},
     {"sequences", "N", 0, "plugin-check",
      "of random calls, with each version; default 20", TEXT(sequences)},
     {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",
      TEXT(messages)},
-    {"time-limit", "SECONDS", 0, "guest", "then the command is killed; default 3600",
+    {"time-limit", "SECONDS", 0, "guest", "kill the command after SECONDS; default 3600",
      SET_BY(set_time_limit)},
-    {"time-limit", "SECONDS", 0, "swarm", "of one run, which is then killed; default 600",
+    {"time-limit", "SECONDS", 0, "swarm", "kill a run after SECONDS; default 600",
      SET_BY(set_time_limit)},
     {"seeds", "A..B", 0, "swarm", "every seed from A to B", TEXT(seeds)},
     {"space", "NAME", 0, "swarm",
@@ -235,8 +241,8 @@ static const struct flag_spec specs[] = {
      .choices = "2.25 2.28", TEXT(nccl)},
     {"nranks", "N", 0, "paths", "ranks in total; default: those of the file",
      TEXT(nranks)},
-    {"nranks", "N", 0, "node doctor", "ranks in total; default: as a launcher says",
-     TEXT(nranks)},
+    {"nranks", "N", 0, "node doctor",
+     "ranks in total; default: from torchrun, mpirun or srun", TEXT(nranks)},
     {"shmdev", "R=0x..", 0, "paths", "that rank sees another /dev/shm", LIST(shmdev)},
     {"hosthash", "R=0x..", 0, "paths", "that rank is another host to NCCL",
      LIST(hosthash)},
@@ -285,12 +291,32 @@ static bool verb_takes(const struct flag_spec *spec, const char *verb)
     return strcmp(spec->verbs, "*") == 0 || has_word(spec->verbs, verb);
 }
 
-/* "--nccl: expected 2.25 or 2.28, not 3": all of `choices`, and the last after "or". */
+/* "; did you mean 'weft'?" for the choice that is most like `value`, or "". Returns `out`. */
+static char *choice_hint(const char *choices, const char *value, char *out,
+                         size_t out_bytes)
+{
+    char words[8][40];
+    const char *names[WEFT_LENGTH(words)];
+    size_t n = 0;
+
+    while (*choices != '\0' && n < WEFT_LENGTH(words)) {
+        size_t length = strcspn(choices, " ");
+
+        weft_format(words[n], sizeof(words[n]), "%.*s", (int)length, choices);
+        names[n] = words[n];
+        n++;
+        choices += length + (choices[length] == ' ');
+    }
+    return diagnose_hint(value, names, n, out, out_bytes);
+}
+
+/* "--nccl: expected 2.25 or 2.28, got '3'": all of `choices`, and the last after "or". */
 static bool refuse_choice(const struct flag_spec *spec, const char *verb,
                           const char *value)
 {
     const char *last = strrchr(spec->choices, ' ');
     char quoted[DIAGNOSE_QUOTE_BYTES];
+    char hint[80];
 
     fprintf(stderr, "weft %s: --%s: expected ", verb, spec->name);
     for (const char *at = spec->choices; *at != '\0'; at++) {
@@ -299,7 +325,8 @@ static bool refuse_choice(const struct flag_spec *spec, const char *verb,
             fputc(*at, stderr);
         }
     }
-    fprintf(stderr, ", not %s\n", diagnose_quote(value, quoted));
+    fprintf(stderr, ", got '%s'%s\n", diagnose_quote(value, quoted),
+            choice_hint(spec->choices, value, hint, sizeof(hint)));
     return false;
 }
 
@@ -350,7 +377,7 @@ static bool add_value(struct cli_list *list, const struct flag_spec *spec,
                       const char *verb, const char *value)
 {
     if (list->n == CLI_SETS_MAX) {
-        return usage(verb, spec->name, "too many", value);
+        return usage(verb, spec->name, "more than 64 values, with", value);
     }
     list->values[list->n++] = value;
     return true;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cli/paths.h"
+#include "scenario/diagnose.h"
 #include "topo/dump.h"
 #include "topo/graphs.h"
 
@@ -30,9 +31,12 @@ static const char *get_setting(void *context, const char *name)
     return is_it ? override->value : getenv(name);
 }
 
-static int complain(const char *flag, const char *wanted, const char *got)
+static int refuse(const char *flag, const char *wanted, const char *got)
 {
-    fprintf(stderr, "weft paths: --%s: expected %s, not %s\n", flag, wanted, got);
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    fprintf(stderr, "weft paths: --%s: expected %s, got '%s'\n", flag, wanted,
+            diagnose_quote(got, quoted));
     return CLI_USAGE;
 }
 
@@ -145,14 +149,14 @@ static int set_up(struct paths_session *session)
     comm->n_ranks = session->system->n[TOPO_GPU];
     if (text != NULL) {
         if (!read_number(&text, 10, RANKS_MAX, &number) || *text != '\0' || number == 0) {
-            return complain("nranks", "a number from 1 to 65536", options->nranks);
+            return refuse("nranks", "a number from 1 to 65536", options->nranks);
         }
         comm->n_ranks = (uint32_t)number;
     }
     text = options->rank;
     if (text != NULL) {
         if (!read_number(&text, 10, comm->n_ranks - 1, &number) || *text != '\0') {
-            return complain("rank", "one of the ranks", options->rank);
+            return refuse("rank", "one of the ranks", options->rank);
         }
         comm->rank = (uint32_t)number;
     }
@@ -163,21 +167,21 @@ static int set_up(struct paths_session *session)
     for (size_t i = 0; i < options->shmdev.n; i++) {
         text = options->shmdev.values[i];
         if (!read_peers(session, text, offsetof(struct topo_peer, shm_dev))) {
-            return complain("shmdev", "RANK=0x..", text);
+            return refuse("shmdev", "RANK=0x..", text);
         }
     }
     for (size_t i = 0; i < options->hosthash.n; i++) {
         text = options->hosthash.values[i];
         if (!read_peers(session, text, offsetof(struct topo_peer, host_hash))) {
-            return complain("hosthash", "RANK=0x..", text);
+            return refuse("hosthash", "RANK=0x..", text);
         }
     }
     if (options->nogdr != NULL && !read_no_gdr(session, options->nogdr)) {
-        return complain("nogdr", "ranks, with commas between them", options->nogdr);
+        return refuse("nogdr", "ranks, with commas between them", options->nogdr);
     }
     for (size_t i = 0; i < options->p2poff.n; i++) {
         if (!read_p2p_off(session, options->p2poff.values[i])) {
-            return complain("p2poff", "two GPU numbers A,B", options->p2poff.values[i]);
+            return refuse("p2poff", "two GPU numbers A,B", options->p2poff.values[i]);
         }
     }
     return CLI_OK;
@@ -209,7 +213,7 @@ int paths_open(struct paths_session *session, const struct cli_options *options,
     session->document = document;
     session->rules = topo_rules_find(version);
     if (session->rules == NULL) {
-        return complain("nccl", "2.25 or 2.28", version);
+        return refuse("nccl", "2.25 or 2.28", version);
     }
     code = load(session);
     code = code == CLI_OK ? set_up(session) : code;

@@ -59,7 +59,7 @@ static void tell(const char *path, const struct plugin_check_result *result,
     if (result->version != 0) {
         weft_text_add(text, " (v%u, %s)", result->version, result->part);
     }
-    weft_text_add(text, "\n  seen      %s\n  contract  %s\n  because   %s\n",
+    weft_text_add(text, "\n  seen      %s\n  required  %s\n  source    %s\n",
                   result->detail, clause->text, clause->source);
 }
 

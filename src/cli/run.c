@@ -542,7 +542,7 @@ int cli_run(struct cli_options *options)
     int code = CLI_OK;
 
     if (options->n_operands == 0) {
-        fprintf(stderr, "usage: weft run FILE... [flags]\n");
+        fprintf(stderr, "usage: weft run [flags] FILE... (weft run --help)\n");
         return CLI_USAGE;
     }
     if (!find_backend(&session)) {

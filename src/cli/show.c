@@ -211,7 +211,7 @@ int cli_show(struct cli_options *options)
     int code = CLI_USAGE;
 
     if (options->n_operands != 1) {
-        fprintf(stderr, "usage: weft show FILE [flags]\n");
+        fprintf(stderr, "usage: weft show [flags] FILE\n");
         return CLI_USAGE;
     }
     if (options->nic == NULL && options->has_seed) {

@@ -32,7 +32,9 @@ static bool read_index(const char *flag, const char *value, uint32_t limit, uint
     errno = 0;
     number = strtoul(value, &end, 10);
     if (errno != 0 || end == value || *end != '\0' || number >= limit) {
-        fprintf(stderr, "weft show: --%s: not below %u: %s\n", flag, limit, value);
+        fprintf(stderr,
+                "weft show: --%s: no %s %s; the scenario has %u, numbered from 0\n", flag,
+                flag, value, limit);
         return false;
     }
     *out = (uint32_t)number;

@@ -38,7 +38,7 @@ weft_status cli_site_find(const struct cli_options *options,
     weft_status status;
 
     if (!member->has_rendezvous) {
-        fprintf(stderr, "weft node: without a scenario: where is rank 0? --rendezvous "
+        fprintf(stderr, "weft node: the address of rank 0 is not set; use --rendezvous "
                         "HOST:PORT, or MASTER_ADDR and MASTER_PORT\n");
         return WEFT_ERR_INPUT;
     }

@@ -64,7 +64,7 @@ int cli_validate(struct cli_options *options)
     int code = CLI_OK;
 
     if (options->n_operands == 0) {
-        fprintf(stderr, "usage: weft validate FILE... [flags]\n");
+        fprintf(stderr, "usage: weft validate [flags] FILE...\n");
         code = CLI_USAGE;
     }
     for (int i = 0; i < options->n_operands; i++) {

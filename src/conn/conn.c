@@ -414,10 +414,14 @@ weft_status conn_progress(struct conn *conn)
     if (status == WEFT_AGAIN && conn->state != CONN_CLOSING) {
         status = conn_talk_to_peer(conn);
         if (status == WEFT_OK && io_now(conn_env(conn)) >= private->deadline_ns) {
+            int64_t limit_ms = conn->config.total_ns / 1000000;
+            bool is_whole = limit_ms % 1000 == 0;
+
             status =
                 weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
-                          "not done %lld ms after the stream was up",
-                          (long long)(conn->config.total_ns / 1000000));
+                          "set-up not finished %lld %s after HELLO was sent",
+                          (long long)(is_whole ? limit_ms / 1000 : limit_ms),
+                          is_whole ? "s" : "ms");
             weft_error_int(&conn->error, "limit_ns", conn->config.total_ns);
         }
         if (status == WEFT_OK) {

@@ -213,9 +213,9 @@ static void note_absent(struct gathering *g, const char *name,
     }
     if (is_unreached && code != EXIT_LACKS) {
         weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
-                  "%s cannot be reached, or has no weft (exit status %d): WEFT_LAUNCH "
-                  "says how",
-                  name, code);
+                  "%s: cannot start weft (launcher exit status %d); check that 'ssh %s "
+                  "weft --version' works, or set WEFT_LAUNCH",
+                  name, code, name);
     } else if (code == EXIT_LACKS) {
         weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
                   "%s lacks what it needs (exit status %d)", name, code);
@@ -283,8 +283,11 @@ static void kill_hanging(struct gathering *g)
                                           .host = g->run->member_hosts[member]};
 
         if (g->launched[member] && !g->ended[member]) {
-            weft_log(g->run->options->log, WEFT_LOG_WARN, "%s hangs, and is killed",
-                     g->run->plan->spec.hosts[fault.host].name);
+            weft_log(
+                g->run->options->log, WEFT_LOG_WARN,
+                "%s: killed; still running %lld s after the last other process ended",
+                g->run->plan->spec.hosts[fault.host].name,
+                (long long)(hang_ns(g) / INT64_C(1000000000)));
             g->run->world->ops->inject(g->run->world, &fault);
             g->hung[member] = true;
         }

@@ -137,7 +137,9 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     weft_status status = scenario_to_world(run->scenario, &run->plan);
 
     if (status != WEFT_OK) {
-        return weft_fail(error, status, "scenario", "it makes no world");
+        return weft_fail(error, status, "scenario",
+                         "cannot build the fabric that it describes: %s",
+                         weft_status_name(status));
     }
     run->plan->spec.seed = run->seed;
     run->plan->spec.is_timing_only = run_is_timing(run);
