@@ -110,6 +110,9 @@ static void collect(struct import *import, struct ends *ends)
 /* Complains about each address that stands twice. */
 static void check_twice(struct import *import, const struct ends *ends)
 {
+    if (ends->n == 0) {
+        return;
+    }
     qsort(ends->items, ends->n, sizeof(*ends->items), compare_addresses);
     for (size_t i = 1; i < ends->n; i++) {
         const struct end *a = &ends->items[i - 1];
