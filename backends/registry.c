@@ -23,7 +23,7 @@ static const struct backend backends[] = {
     {"sim", "a whole fabric in one process, in virtual time", &backend_sim, NULL,
      "virtual"},
     {"soft", "the simulated NIC engine on a real wire, in real time", &backend_soft,
-     soft_can_express, "virtual real"},
+     soft_can_express, "real virtual"},
     {"rxe", "the kernel's soft-RoCE in network namespaces", &backend_rxe, rxe_can_express,
      "virtual real"},
     {"verbs", "real RoCE v2 NICs of machines that are there, each reached by ssh",
@@ -76,6 +76,24 @@ weft_status backend_create(const struct world_ops *ops, const struct world_spec 
 static bool is_virtual(const char *clock)
 {
     return clock != NULL && strcmp(clock, "virtual") == 0;
+}
+
+weft_status backend_can_be_virtual(struct weft_error *error)
+{
+    return rxe_guest_can_be_virtual(error);
+}
+
+const char *backend_default_clock(const struct backend *backend)
+{
+    const char *here = getenv(RXE_GUEST_MARKER);
+    struct weft_error ignored = {0};
+
+    if (strcmp(backend->clocks, "virtual real") != 0) {
+        return strncmp(backend->clocks, "real", 4) == 0 ? "real" : "virtual";
+    }
+    return here != NULL
+               ? (is_virtual(here) ? "virtual" : "real")
+               : (backend_can_be_virtual(&ignored) == WEFT_OK ? "virtual" : "real");
 }
 
 bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,

@@ -17,8 +17,8 @@ struct backend {
     const struct world_ops *ops;
     /* WEFT_OK, or why not; NULL: it has all that a world can be. */
     weft_status (*can_express)(const struct world_spec *spec, struct weft_error *error);
-    const char
-        *clocks; /* "virtual", "real" or "virtual real": whose time can go by in it */
+    const char *
+        clocks; /* "virtual", "real" or both, the default first: whose time can go by in it */
 };
 
 /* The `index`th, or NULL past the last. */
@@ -34,6 +34,11 @@ bool backend_can_express(const struct backend *backend, const struct world_spec 
 weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
                            struct world **out, struct weft_error *error);
 
+/* Returns "virtual" or "real": whose time goes by in a run on `backend` that does not say. One that
+ * has both, virtual first, keeps real time where no guest's kernel keeps virtual. */
+const char *backend_default_clock(const struct backend *backend);
+/* WEFT_OK: there is a guest for a run in virtual time on a backend that has both; else why not. */
+weft_status backend_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
 /* Runs this process's whole command line where backend `name` can work, if that is not
  * here, and sets its exit code; false: go on. `clock` is "virtual", or "real", or NULL for
  * real; all chance comes from `seed` where time is virtual. */

@@ -301,12 +301,10 @@ def test_the_processes_tell_one_story(place):
 
 
 def test_a_killed_host_has_told_its_part(place):
-    # Late enough that a busy machine has brought it to its jobs.
-    (place / "killed.yaml").write_text(KILLED.replace("at: 1s", "at: 3s"))
+    (place / "killed.yaml").write_text(KILLED.replace("at: 1s", "at: row 20"))
     events = list(events_of(place, "rxe", "killed.yaml"))
     [fault] = [event for event in events if event[3] == "fault"]
     assert fault[1:] == ("iceberg", "host", "fault", {"kind": "kill"})
-    assert fault[0] >= 3_000_000_000
     told = {host: {event[3] for event in events if event[1] == host}
             for host in ("titanic", "iceberg", "carpathia")}
     assert "post" in told["iceberg"] and "error" not in told["iceberg"]
@@ -415,7 +413,7 @@ def test_interrupted_on_its_own_kernel_it_takes_the_world_down(place):
                     "sleep 0.05; done; "
                     "kill -TERM $!; wait $!; echo $?; "
                     "ls /run/netns /sys/class/infiniband /sys/class/net; ./weft cleanup")
-    assert out.split()[0] == "143", (out, err)
+    assert out.split()[0] == "130", (out, err)
     assert_nothing_of_ours(out.split()[1:])
 
 

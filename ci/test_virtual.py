@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,62 @@ def test_a_guest_in_real_time_has_no_virtual_one():
                 "virtual", ROOT / "scenarios/basic/pair.yaml")
     assert done.returncode == 3
     assert "weft guest --clock virtual" in done.stderr
+
+
+def test_a_run_on_rxe_keeps_virtual_time_unless_it_is_asked_not_to():
+    small = "jobs.0.all_reduce.bytes=64KiB"
+    for asked, kept in (((), "virtual"), (("--clock", "real"), "real")):
+        done = weft("run", "--backend", "rxe", "--json=-", "-q", "--set", small, *asked,
+                    "--set", "expect={data: exact}", "scenarios/basic/pair.yaml")
+        assert done.returncode == 0, done.stderr
+        assert f" --clock {kept} " in json.loads(done.stdout)["replay"]
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_a_swarm_repeats_whatever_number_of_guests_runs_it(backend, tmp_path):
+    """Also what a row's replay line runs has the row's end."""
+    ask = ("swarm", "--backend", backend, ROOT / "scenarios/basic/pair.yaml", "--seeds", "1..3",
+           "--set", "jobs.0.all_reduce.bytes=64KiB", "-q")
+    done = [weft(*ask, "--jobs", jobs, cwd=tmp_path) for jobs in ("1", "2")]
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr
+    assert done[0].stdout == done[1].stdout
+    rows = [json.loads(line) for line in done[0].stdout.splitlines()]
+    assert [(row["seed"], row["backend"], row["result"]) for row in rows] == [
+        (str(seed), backend, "pass") for seed in (1, 2, 3)]
+    assert len({row["sim_time_ns"] for row in rows}) == 3
+    words = shlex.split(rows[1]["replay"])
+    again = json.loads(weft(*words[1:], "--json=-", "-q", cwd=tmp_path).stdout)
+    assert again["sim_time_ns"] == rows[1]["sim_time_ns"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_swarm_in_guests_makes_its_first_failure_small(tmp_path):
+    scenario = tmp_path / "killed.yaml"
+    scenario.write_text("""
+name: killed
+topology:
+  nodes: {titanic: {ports: [p0]}, iceberg: {ports: [p0]}}
+  links: [{endpoints: ["titanic:p0", "iceberg:p0"], subnet: 192.168.1.0/24}]
+jobs: [{all_reduce: {bytes: 64KiB}}]
+faults: [{at: jobs+1us, on: iceberg, kind: kill}]
+expect: {data: exact}
+""")
+    done = weft("swarm", "--backend", "rxe", "--shrink", scenario, "--seeds", "5..5", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    row = json.loads(done.stdout)
+    assert row["findings"] == ["peer.dead"]
+    assert done.stderr.strip().splitlines()[-2].endswith(
+        "weft run killed-seed-5.yaml --backend rxe"), done.stderr
+    small = weft("run", "--backend", "rxe", "killed-seed-5.yaml", "--json=-", "-q", cwd=tmp_path)
+    assert [found["code"] for found in json.loads(small.stdout)["findings"]] == row["findings"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed-seed-5.yaml", "killed.yaml"]
+
+
+def test_a_swarm_says_what_it_needs(tmp_path):
+    ask = ("swarm", "scenarios/basic/pair.yaml", "--seeds", "1..2", "--backend")
+    refused = weft(*ask, "verbs")
+    assert refused.returncode == 2
+    assert "--backend: expected sim, soft or rxe, not verbs" in refused.stderr
+    missing = weft(*ask, "rxe", kernel=tmp_path / "none")
+    assert missing.returncode == 3 and not missing.stdout
+    assert "WEFT_GUEST_KERNEL is no program" in missing.stderr

@@ -127,6 +127,30 @@ static bool keeps_virtual_time(const char *kernel)
     return is;
 }
 
+static weft_status must_keep_virtual_time(const char *kernel, struct weft_error *error)
+{
+    return keeps_virtual_time(kernel)
+               ? WEFT_OK
+               : weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+                           "this guest's kernel keeps real time only: make rxe-guest, or "
+                           "--clock real: %.200s",
+                           kernel);
+}
+
+weft_status rxe_guest_can_be_virtual(struct weft_error *error)
+{
+    char kernel[4096];
+    weft_status status;
+
+    if (getenv(RXE_GUEST_MARKER) != NULL) {
+        return weft_fail(
+            error, WEFT_ERR_ENVIRONMENT, "guest",
+            "this is a guest, and a guest has none of its own: run it outside");
+    }
+    status = rxe_guest_kernel(kernel, sizeof(kernel), error);
+    return status == WEFT_OK ? must_keep_virtual_time(kernel, error) : status;
+}
+
 /* Returns true if this machine lets the guest's kernel answer rdtsc: some hypervisors do not. */
 static bool traps_time_stamps(void)
 {
@@ -532,11 +556,8 @@ static weft_status make_plan(const struct rxe_guest_options *options, const char
         .is_virtual = options->is_virtual,
         .may_spin = options->is_any_program,
         .seed = options->seed};
-    if (options->is_virtual && !keeps_virtual_time(kernel)) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
-                         "this guest's kernel keeps real time only: make rxe-guest, or "
-                         "--clock real: %.200s",
-                         kernel);
+    if (options->is_virtual && must_keep_virtual_time(kernel, error) != WEFT_OK) {
+        return WEFT_ERR_ENVIRONMENT;
     }
     if (plan->memory_mib < 96) {
         return weft_fail(error, WEFT_ERR_INPUT, "guest",

@@ -33,6 +33,10 @@ struct rxe_guest_options {
 weft_status rxe_guest_kernel(char *out, size_t n_bytes,
                              struct weft_error *error) WEFT_MUST_CHECK;
 
+/* WEFT_OK: a guest that keeps virtual time can be started from here; else why not, and what to
+ * do. */
+weft_status rxe_guest_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
+
 /* Runs `argv` in a guest, in this working directory and environment; its output goes to
  * ours. `*out_code`: its exit code (128 + N after signal N, as a shell tells it).
  * WEFT_ERR_TIMEOUT: killed after time_limit_s. */

@@ -2,6 +2,7 @@
 #include "cli/isolate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,6 +50,29 @@ bool isolate_start(struct isolate *isolate, void (*body)(void *context), void *c
         return false;
     }
     return true;
+}
+
+struct program {
+    char *const *argv;
+    int err_fd;
+};
+
+static void become_program(void *context)
+{
+    const struct program *program = context;
+    int nothing = open("/dev/null", O_RDONLY);
+
+    if (dup2(nothing, STDIN_FILENO) >= 0 && dup2(program->err_fd, STDERR_FILENO) >= 0) {
+        execv(program->argv[0], program->argv);
+    }
+    _exit(127);
+}
+
+bool isolate_exec(struct isolate *isolate, char *const *argv, int err_fd)
+{
+    struct program program = {argv, err_fd};
+
+    return isolate_start(isolate, become_program, &program);
 }
 
 static bool take_line(struct isolate *isolate, struct weft_text *line)

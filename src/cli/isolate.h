@@ -18,6 +18,10 @@ struct isolate {
  * isolate_line gives. False, with errno, if there can be no child. */
 bool isolate_start(struct isolate *isolate, void (*body)(void *context), void *context);
 
+/* The same with the program `argv[0]`, which finds nothing on stdin and writes its stderr to
+ * `err_fd`. It exits with 127 if it cannot be run. */
+bool isolate_exec(struct isolate *isolate, char *const *argv, int err_fd);
+
 enum isolate_read { ISOLATE_LINE, ISOLATE_ENDED, ISOLATE_LATE };
 
 /* Waits up to `patience_ms` for the next line, which replaces what is in `*line`, without

@@ -123,6 +123,9 @@ static bool add_set(struct cli_options *options, const char *verb, const char *v
 static const struct flag_spec specs[] = {
     {"backend", "NAME", 0, "run show", "sim (default), soft, rxe or verbs",
      .choices = "sim soft rxe verbs", TEXT(backend)},
+    {"backend", "NAME", 0, "swarm",
+     "sim (default); soft or rxe: each run in a guest, in virtual time",
+     .choices = "sim soft rxe verbs", TEXT(backend)},
     {"backend", "NAME", 0, "node relayd doctor",
      "verbs (default): the NICs of this machine; or soft: simulated ones",
      .choices = "sim soft rxe verbs", TEXT(backend)},
@@ -143,7 +146,9 @@ static const struct flag_spec specs[] = {
     {"seed", "N", 0, "guest", "seed of all chance with --clock virtual; default 1",
      SET_BY(set_seed)},
     {"clock", "virtual|real", 0, "run",
-     "whose time goes by with --backend rxe or soft; default: real",
+     "whose time goes by with --backend rxe or soft; default: real with soft, virtual "
+     "with rxe "
+     "where its guest's kernel is built",
      .choices = "virtual real", TEXT(clock)},
     {"clock", "virtual|real", 0, "guest", "whose time goes by in it; default: real",
      .choices = "virtual real", TEXT(clock)},

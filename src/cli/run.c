@@ -514,9 +514,9 @@ static uint64_t seed_of_file(const struct cli_options *options, const char *path
 
 /* Returns true if all of this ran elsewhere, or cannot run as it was asked for; *code is its exit
  * code. */
-static bool runs_elsewhere(const struct session *session, int *code)
+static bool runs_elsewhere(struct session *session, int *code)
 {
-    const struct cli_options *options = session->options;
+    struct cli_options *options = session->options;
     const struct backend *backend = backend_named(options->backend);
     uint64_t seed = options->seed;
 
@@ -527,6 +527,10 @@ static bool runs_elsewhere(const struct session *session, int *code)
                 options->clock, options->backend, backend->clocks);
         *code = CLI_USAGE;
         return true;
+    }
+    if (options->clock == NULL && strcmp(backend->clocks, "virtual real") == 0) {
+        options->clock =
+            backend_default_clock(backend); /* a replay must not depend on the kernel */
     }
     /* A guest does not look: a run must not depend on how its seed was given. */
     if (options->clock != NULL && strcmp(options->clock, "virtual") == 0 &&

@@ -10,11 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/registry.h"
 #include "cli/isolate.h"
 #include "cli/progress.h"
 #include "report/json_read.h"
 
-enum { JOBS_MAX = 256, SHRINK_RUNS_MAX = 2000, PATIENCE_DEFAULT_S = 600 };
+/* A run in a guest takes seconds. */
+enum {
+    JOBS_MAX = 256,
+    SHRINK_RUNS_MAX = 2000,
+    SHRINK_GUESTS_MAX = 200,
+    PATIENCE_DEFAULT_S = 600
+};
 
 #define MEMORY_KEPT_BYTES (256 << 20)
 
@@ -110,8 +117,14 @@ static void work(void *context)
         uint64_t seed = seed_of(swarm, item);
         const struct swarm_file *file =
             swarm_file_get(swarm->options, file_of(swarm, item), seed);
-        json_t *row = swarm_row(swarm->options, file->path, file->scenario, seed,
-                                file->space != NULL);
+        json_t *row = swarm_row(
+            &(struct swarm_run){.options = swarm->options,
+                                .path = file->path,
+                                .scenario = file->scenario,
+                                .text = file->space != NULL ? &file->text : NULL,
+                                .no_story = file->space != NULL,
+                                .seed = seed,
+                                .patience_ms = swarm->patience_ms});
 
         print_row(row);
         fflush(stdout);
@@ -121,6 +134,34 @@ static void work(void *context)
 }
 
 /* ---- arguments ---- */
+
+/* A swarm has seeds that repeat, so all but sim need a guest that keeps virtual time. */
+static int choose_backend(struct cli_options *options)
+{
+    const struct backend *backend = backend_named(options->backend);
+    struct weft_error error;
+    char text[512];
+
+    if (strcmp(options->backend, "sim") == 0) {
+        return CLI_OK;
+    }
+    if (backend == NULL || strstr(backend->clocks, "virtual") == NULL) {
+        fprintf(
+            stderr,
+            "weft swarm: --backend: expected sim, soft or rxe, not %s: a seed of a swarm "
+            "repeats, and that backend lives in real time\n",
+            options->backend);
+        return CLI_USAGE;
+    }
+    options->clock = "virtual"; /* for replays */
+    weft_error_clear(&error);
+    if (backend_can_be_virtual(&error) != WEFT_OK) {
+        weft_error_format(&error, text, sizeof(text));
+        fprintf(stderr, "weft swarm: %s\n", text);
+        return CLI_ENVIRONMENT;
+    }
+    return CLI_OK;
+}
 
 static bool complain(const char *flag, const char *wanted, const char *got)
 {
@@ -281,7 +322,9 @@ static void shrink(const struct swarm *swarm, const struct swarm_file *file,
     struct weft_text text = {NULL, 0, 0};
     struct weft_text failure = {NULL, 0, 0};
     char path[128];
-    unsigned n_runs = swarm_shrink(swarm->options, file, row, seed, SHRINK_RUNS_MAX,
+    bool is_sim = strcmp(swarm->options->backend, "sim") == 0;
+    unsigned n_runs = swarm_shrink(swarm->options, file, row, seed,
+                                   is_sim ? SHRINK_RUNS_MAX : SHRINK_GUESTS_MAX,
                                    swarm->patience_ms, &small);
 
     swarm_signature(row, &failure);
@@ -293,7 +336,8 @@ static void shrink(const struct swarm *swarm, const struct swarm_file *file,
                   json_read_text(row, "replay", ""));
     weft_text_add_bytes(&text, small.bytes, small.n);
     if (cli_write_file(path, text.bytes, text.n)) {
-        fprintf(stderr, "shrunk in %u runs: weft run %s\n", n_runs, path);
+        fprintf(stderr, "shrunk in %u runs: weft run %s --backend %s\n", n_runs, path,
+                swarm->options->backend);
     }
     weft_text_fini(&small);
     weft_text_fini(&text);
@@ -379,6 +423,10 @@ int cli_swarm(struct cli_options *options)
     if (!read_seeds(&swarm, options->seeds) || !read_shard(&swarm, options->shard) ||
         !read_jobs(&swarm, options->jobs)) {
         return CLI_USAGE;
+    }
+    code = choose_backend(options);
+    if (code != CLI_OK) {
+        return code;
     }
     swarm.patience_ms =
         1000 * (options->time_limit_s > 0 ? options->time_limit_s : PATIENCE_DEFAULT_S);

@@ -24,10 +24,25 @@ struct swarm_file {
 const struct swarm_file *swarm_file_get(const struct cli_options *options,
                                         const struct swarm_file *file, uint64_t seed);
 void swarm_file_put(const struct swarm_file *file);
-/* Runs `scenario` with `seed`; the row of `path` (docs/cli.md), the caller's reference.
- * `no_story`: faster, and without a trace hash. */
-json_t *swarm_row(const struct cli_options *options, const char *path,
-                  const struct scenario *scenario, uint64_t seed, bool no_story);
+/* One run of a swarm, on backend sim in this process, or on another in a guest of its own. */
+struct swarm_run {
+    const struct cli_options *options; /* Not owned, nor are the others. */
+    const char *path;
+    const struct scenario *scenario;
+    const struct weft_text
+        *text;     /* what a guest runs instead of the file at `path`; or NULL */
+    bool has_sets; /* `text` already has the settings of `options` */
+    bool no_story; /* faster, and without a trace hash */
+    uint64_t seed;
+    int patience_ms; /* of a guest, which is then killed */
+};
+
+/* Runs it; the row of `path` (docs/cli.md), the caller's reference. */
+json_t *swarm_row(const struct swarm_run *run);
+/* The same in a guest. Returns the document of `weft run`, the caller's reference; NULL: how it
+ * ended is appended to `*how`, and *result is "crash", "timeout" or "error". */
+json_t *swarm_guest_document(const struct swarm_run *run, const char **result,
+                             struct weft_text *how);
 /* The row of a run that told nothing: `how` it ended. */
 json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
                            const struct scenario *scenario, uint64_t seed,

@@ -22,7 +22,7 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
     put(row, "weft", json_string(WEFT_VERSION));
     put(row, "file", json_string(path));
     put(row, "scenario", json_string(scenario->name));
-    put(row, "backend", json_string("sim"));
+    put(row, "backend", json_string(options->backend));
     put(row, "policy", json_string(policy));
     weft_text_add(&text, "%llu", (unsigned long long)seed);
     put(row, "seed", json_string(text.bytes));
@@ -87,33 +87,47 @@ static void put_nothing(json_t *row, const char *result, const char *how)
     put(row, "connected", json_null());
 }
 
-json_t *swarm_row(const struct cli_options *options, const char *path,
-                  const struct scenario *scenario, uint64_t seed, bool no_story)
+static json_t *run_here(const struct swarm_run *run, struct weft_text *how)
 {
-    struct run_options run = {.backend = backend_find("sim"),
-                              .has_seed = true,
-                              .seed = seed,
-                              .trace_level = WEFT_TRACE_STORY,
-                              .no_story = no_story};
+    const char *policy = run->options->policy;
+    struct run_options options = {.backend = backend_find("sim"),
+                                  .has_seed = true,
+                                  .seed = run->seed,
+                                  .trace_level = WEFT_TRACE_STORY,
+                                  .no_story = run->no_story};
     struct weft_error error;
-    json_t *row = json_object();
     json_t *document = NULL;
+    char text[512];
 
-    if (options->policy != NULL) {
-        run.has_policy = rdma_policy_parse(options->policy, &run.policy);
+    if (policy != NULL) {
+        options.has_policy = rdma_policy_parse(policy, &options.policy);
     }
     weft_error_clear(&error);
-    put_head(row, options, path, scenario, seed);
-    run_scenario(scenario, &run, &document, NULL, &error);
+    run_scenario(run->scenario, &options, &document, NULL, &error);
+    if (document == NULL) {
+        weft_error_format(&error, text, sizeof(text));
+        weft_text_add(how, "%s", text);
+    }
+    return document;
+}
+
+json_t *swarm_row(const struct swarm_run *run)
+{
+    struct weft_text how = {NULL, 0, 0};
+    const char *result = "error";
+    json_t *row = json_object();
+    json_t *document = strcmp(run->options->backend, "sim") == 0
+                           ? run_here(run, &how)
+                           : swarm_guest_document(run, &result, &how);
+
+    put_head(row, run->options, run->path, run->scenario, run->seed);
     if (document != NULL) {
         put_outcome(row, document);
     } else {
-        char text[512];
-
-        weft_error_format(&error, text, sizeof(text));
-        put_nothing(row, "error", text);
+        put_nothing(row, result, how.n > 0 ? how.bytes : "it said nothing");
     }
     json_decref(document);
+    weft_text_fini(&how);
     return row;
 }
 

@@ -12,6 +12,7 @@ struct trial {
     const char *path;
     const struct weft_text *text;
     uint64_t seed;
+    int patience_ms;
 };
 
 /* In a process of its own: prints a row, or nothing if the scenario is not valid. */
@@ -28,7 +29,13 @@ static void try_it(void *context)
         scenario_read_topologies(scenario, &diagnostics) != WEFT_OK) {
         return;
     }
-    row = swarm_row(trial->options, trial->path, scenario, trial->seed, false);
+    row = swarm_row(&(struct swarm_run){.options = trial->options,
+                                        .path = trial->path,
+                                        .scenario = scenario,
+                                        .text = trial->text,
+                                        .has_sets = true,
+                                        .seed = trial->seed,
+                                        .patience_ms = trial->patience_ms});
     line = json_dumps(row, JSON_COMPACT);
     puts(line);
     free(line);
@@ -88,7 +95,7 @@ unsigned swarm_shrink(const struct cli_options *options, const struct swarm_file
         weft_text_add_bytes(&best, file->text.bytes, file->text.n);
     }
     while (n_runs < n_runs_max && scenario_reduce(best.bytes, best.n, index, &less)) {
-        struct trial trial = {options, file->path, &less, seed};
+        struct trial trial = {options, file->path, &less, seed, patience_ms};
 
         n_runs++;
         if (fails_alike(&trial, wanted.bytes, file, patience_ms)) {

@@ -1,0 +1,125 @@
+/* A run of a swarm on the kernel's soft-RoCE, or on backend soft, as `weft run` runs it in a guest
+ * of its own, in virtual time: each seed repeats. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cli/isolate.h"
+#include "cli/swarm.h"
+
+enum { WORDS_MAX = 16 };
+
+/* Writes what is not in a file of its own to a scratch file; "" if it cannot be written. */
+static void write_scratch(const struct weft_text *text, char *path, size_t path_bytes)
+{
+    const char *folder = getenv("TMPDIR");
+    FILE *file;
+    int fd;
+
+    weft_format(path, path_bytes, "%s/weft-swarm-XXXXXX.yaml",
+                folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    fd = mkostemps(path, (int)strlen(".yaml"), O_CLOEXEC);
+    file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL || fwrite(text->bytes, 1, text->n, file) != text->n ||
+        fclose(file) != 0) {
+        path[0] = '\0';
+    }
+}
+
+/* The last line that the program wrote to its stderr. */
+static void add_last_words(int fd, struct weft_text *how)
+{
+    char text[2048];
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    off_t end = lseek(fd, 0, SEEK_END);
+    char *line;
+
+    if (end > (off_t)sizeof(text) - 1) {
+        n = pread(fd, text, sizeof(text) - 1, end - (off_t)sizeof(text) + 1);
+    }
+    text[n > 0 ? n : 0] = '\0';
+    text[strlen(text) - (n > 0 && text[n - 1] == '\n' ? 1 : 0)] = '\0';
+    line = strrchr(text, '\n');
+    weft_text_add(how, "%s", line != NULL ? line + 1 : text);
+}
+
+static json_t *run_program(char *const *argv, int patience_ms, const char **result,
+                           struct weft_text *how)
+{
+    struct weft_text line = {NULL, 0, 0};
+    struct isolate isolate;
+    int err_fd = memfd_create("stderr", MFD_CLOEXEC);
+    enum isolate_read read = ISOLATE_ENDED;
+    json_t *document = NULL;
+
+    *result = "error";
+    if (err_fd < 0 || !isolate_exec(&isolate, argv, err_fd)) {
+        weft_text_add(how, "no process: %s", strerror(errno));
+    } else {
+        read = isolate_line(&isolate, patience_ms, &line);
+        if (read == ISOLATE_LINE) {
+            document = json_loadb(line.bytes, line.n, 0, NULL);
+        } else if (read == ISOLATE_LATE) {
+            *result = "timeout";
+            weft_text_add(how, "out of time");
+        } else {
+            add_last_words(err_fd, how);
+        }
+        isolate_stop(&isolate, how->n > 0 || document != NULL ? NULL : how);
+    }
+    if (err_fd >= 0) {
+        close(err_fd);
+    }
+    weft_text_fini(&line);
+    return document;
+}
+
+json_t *swarm_guest_document(const struct swarm_run *run, const char **result,
+                             struct weft_text *how)
+{
+    const struct cli_options *options = run->options;
+    size_t n_sets = run->has_sets ? 0 : options->n_sets;
+    char **argv = weft_calloc(WORDS_MAX + 2 * n_sets, sizeof(*argv));
+    char *self = realpath("/proc/self/exe", NULL);
+    const char *words[] = {
+        self,      "run",     "--ndjson", "--quiet", "--backend", options->backend,
+        "--clock", "virtual", "--seed",   NULL};
+    char seed[32], scratch[4096] = "";
+    json_t *document = NULL;
+    size_t n = 0;
+
+    weft_format(seed, sizeof(seed), "%llu", (unsigned long long)run->seed);
+    for (; words[n] != NULL; n++) {
+        argv[n] = (char *)(uintptr_t)words[n];
+    }
+    argv[n++] = seed;
+    if (options->policy != NULL) {
+        argv[n++] = (char *)(uintptr_t) "--policy";
+        argv[n++] = (char *)(uintptr_t)options->policy;
+    }
+    for (size_t i = 0; i < n_sets; i++) {
+        argv[n++] = (char *)(uintptr_t) "--set";
+        argv[n++] = (char *)(uintptr_t)options->sets[i].text;
+    }
+    argv[n] = (char *)(uintptr_t)run->path;
+    if (run->text != NULL) {
+        write_scratch(run->text, scratch, sizeof(scratch));
+        argv[n] = scratch;
+    }
+    if (argv[n][0] != '\0') {
+        document = run_program(argv, run->patience_ms, result, how);
+    } else {
+        weft_text_add(how, "no scratch file: %s", strerror(errno));
+    }
+    if (scratch[0] != '\0') {
+        unlink(scratch);
+    }
+    free(self);
+    free(argv);
+    return document;
+}
