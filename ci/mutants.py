@@ -28,7 +28,7 @@ from mutation import (NOTICED, ROOT, SCRATCH, Baseline, Copies, is_wire, judge, 
                       sync)
 
 RECENT_COMMITS = 5
-MAX_TOUCHED = 60  # tried in a sample; the night tries all
+MAX_TOUCHED = 30  # tried in a sample; the night tries all
 
 
 def git(*words):
