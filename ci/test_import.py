@@ -92,7 +92,7 @@ MADE = {
     "files of a host are merged by name, not by order": (
         {"a/60-b.yaml": ethernets(e0={"mtu": 9000, "addresses": ["10.9.9.1/32"]}),
          "a/50-a.yaml": ethernets(e0={"mtu": 1500, "addresses": ["10.1.0.1/24"]}),
-         "b/etc/netplan/50-a.yaml": ethernets(e0={"mtu": 9000, "addresses": ["10.1.0.2/24"]})}, [],
+         "b/etc/netplan/50.yaml": ethernets(e0={"mtu": 9000, "addresses": ["10.1.0.2/24"]})}, [],
         {"links": [{"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24"}],
          "nodes.a.addresses": {"e0": ["10.9.9.1/32"]}}),
     "a file in /run hides one in /etc": (

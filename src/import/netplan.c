@@ -31,12 +31,12 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Returns true for a name as files have in /etc/netplan: digits and a dash. */
+/* Returns true for a name as files have in /etc/netplan: digits, then a dash or nothing more. */
 static bool is_numbered(const char *name)
 {
     size_t n = strspn(name, "0123456789");
 
-    return n > 0 && name[n] == '-';
+    return n > 0 && (name[n] == '-' || name[n] == '.' || name[n] == '\0');
 }
 
 static bool is_passed_over(const char *folder, size_t n)
