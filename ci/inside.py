@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WEFT = ROOT / os.environ.get("WEFT", "build/weft")
 SMALL = ("--set", "jobs=[{all_reduce: {bytes: [8, 1MiB]}}, {all_to_all: {bytes: 64KiB}}]",
          "--set", "expect={data: exact}", "--backend")
-LONG = ("--set", "faults.0.at=2s", "--set", "jobs.0.all_reduce.repeat=100000",
+LONG = ("--set", "faults.0.at=jobs+100us", "--set", "jobs.0.all_reduce.repeat=100000",
         "--set", "expect.result=fail")
 
 

@@ -301,7 +301,7 @@ def test_the_processes_tell_one_story(place):
 
 
 def test_a_killed_host_has_told_its_part(place):
-    (place / "killed.yaml").write_text(KILLED.replace("at: 1s", "at: row 20"))
+    (place / "killed.yaml").write_text(KILLED.replace("at: 1s", "at: titanic sent 20MiB"))
     events = list(events_of(place, "rxe", "killed.yaml"))
     [fault] = [event for event in events if event[3] == "fault"]
     assert fault[1:] == ("iceberg", "host", "fault", {"kind": "kill"})
