@@ -7,7 +7,7 @@ import pytest
 
 from fault_cases import CASES, ELSEWHERE, NOT_ON, REAL_BOUND_S, REASONS, RXE, SOFT
 from fault_page import (PAGE, ROOT, SCENARIOS, backends_of, bound_of, document, page, run,
-                        sets_in_real_time)
+                        sets_elsewhere)
 
 
 def test_there_are_seventy():
@@ -57,7 +57,7 @@ def test_the_tests_exist_and_run(where):
 @pytest.mark.parametrize("name", SOFT)
 def test_the_same_on_soft(name):
     path = f"scenarios/{name}.yaml"
-    sets = [word for text in sets_in_real_time(path, "soft") for word in ("--set", text)]
+    sets = [word for text in sets_elsewhere(path) for word in ("--set", text)]
     done = run(path, "--backend", "soft", *sets, timeout=REAL_BOUND_S,
                WEFT_SOFT_LAYOUT="loopback")
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
