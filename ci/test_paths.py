@@ -149,6 +149,16 @@ def test_a_stub_is_completed_by_default(tmp_path, cpu, says):
     assert done_again.stdout == done.stdout and done_again.stderr == ""
 
 
+def test_a_dump_of_some_gpus_is_no_stub(tmp_path):
+    """NCCL leaves GPUs without a rank out; a dump that has one GPU is of a job with one."""
+    path = tmp_path / "one.xml"
+    path.write_text((STUB % AMD).replace('0002:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"/>',
+                    '0002:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">'
+                    '<gpu dev="0" sm="80" rank="0" gdr="1"/></pci>'))
+    done = paths(path)
+    assert done.stderr == "" and "local GPUs 1 " in done.stdout
+
+
 # What is no topology of NCCL's, and how it is called.
 FOREIGN = {
     "RCCL": ('<system version="2">\n  <cpu numaid="0"/>\n</system>', "1:1: RCCL's topology"),

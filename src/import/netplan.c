@@ -445,7 +445,7 @@ static void host_name(const char *given, char *out, size_t out_bytes)
 {
     size_t n = 0;
 
-    for (; given[n] != '\0' && n < out_bytes - 1; n++) {
+    for (; n < out_bytes - 1 && given[n] != '\0'; n++) {
         char c = (char)tolower((unsigned char)given[n]);
 
         out[n] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c == '-' && n > 0)
