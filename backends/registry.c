@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/fault/fault.h"
+#include "backends/lab/programs.h"
 #include "backends/linux/interfaces.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/names.h"
@@ -165,6 +166,46 @@ weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *c
                                               .is_any_program = true};
 
     return rxe_guest_run(&options, argv, out_code, error);
+}
+
+weft_status backend_programs_can(const struct world_spec *spec, struct weft_error *error)
+{
+    weft_status status = rxe_can_express(spec, error);
+
+    return status == WEFT_OK ? lab_programs_can(spec, error) : status;
+}
+
+bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,
+                                int *out_code)
+{
+    const struct rxe_guest_options options = {
+        .time_limit_s = time_limit_s,
+        .is_virtual = clock == NULL ? !backend_is_in_guest() : is_virtual(clock),
+        .seed = seed,
+        .is_any_program = true};
+
+    return rxe_guest_instead(&options, false, out_code);
+}
+
+weft_status backend_programs_run(const struct world_spec *spec,
+                                 const struct world_programs *what, int *out_code,
+                                 struct weft_error *error)
+{
+    enum lab_layout layout;
+    weft_status status = rxe_probe(&layout, error);
+
+    if (status == WEFT_OK && layout != LAB_NAMESPACES) {
+        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "exec",
+                           "this guest's kernel has no RDMA in network namespaces, as "
+                           "Linux from 7.1 on has: make rxe-guest");
+    }
+    return status == WEFT_OK ? lab_programs_run(spec, what, out_code, error) : status;
+}
+
+void backend_program_device(const struct world_spec *spec, uint32_t host, uint32_t port,
+                            char *out, size_t n_bytes)
+{
+    lab_device_by_name(spec, host, port, out, n_bytes);
 }
 
 void backend_guest_init(void)

@@ -8,6 +8,7 @@
 #include "backends/pmix/pmix.h"
 #include "backends/sim/bench.h"
 #include "io/machine.h"
+#include "io/programs.h"
 #include "io/world.h"
 
 /* A backend of the design. */
@@ -68,6 +69,20 @@ weft_status backend_resolve(const char *name, struct io_ip *out,
 /* `argv` in a guest with soft-RoCE; time_limit_s 0: the default; `clock` NULL: "real". */
 weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *clock,
                               uint64_t seed, int *out_code, struct weft_error *error);
+/* Programs that are not ours run over the kernel's soft-RoCE, in a guest. WEFT_ERR_UNSUPPORTED
+ * names what of `spec` they cannot have. */
+weft_status backend_programs_can(const struct world_spec *spec, struct weft_error *error);
+/* Runs this process's whole command line in a guest, and sets its exit code; false: this is one.
+ * `clock` NULL: "virtual", or as this guest has it. */
+bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,
+                                int *out_code);
+/* See lab/programs.h. */
+weft_status backend_programs_run(const struct world_spec *spec,
+                                 const struct world_programs *what, int *out_code,
+                                 struct weft_error *error);
+/* The RDMA device that they find on a port. */
+void backend_program_device(const struct world_spec *spec, uint32_t host, uint32_t port,
+                            char *out, size_t n_bytes);
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void backend_guest_init(void);
 /* What is inside this machine, or inside another whose /sys and /proc were copied to `root` (NULL:

@@ -11,9 +11,21 @@
 #include "base/check.h"
 #include "base/text.h"
 
-void lab_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes)
+void lab_device_by_name(const struct world_spec *spec, uint32_t host, uint32_t port,
+                        char *out, size_t n_bytes)
 {
-    weft_format(out, n_bytes, "weft%dh%up%u", owner, host, port);
+    weft_format(out, n_bytes, "%s-%s", spec->hosts[host].name,
+                spec->hosts[host].ports[port].name);
+}
+
+void lab_device_name(const struct lab_fabric *fabric, uint32_t host, uint32_t port,
+                     char *out, size_t n_bytes)
+{
+    if (fabric->devices == LAB_DEVICES_BY_NAME) {
+        lab_device_by_name(fabric->spec, host, port, out, n_bytes);
+    } else {
+        weft_format(out, n_bytes, "weft%dh%up%u", fabric->owner, host, port);
+    }
 }
 
 bool lab_host_is_soft(const struct world_host *host)
@@ -178,7 +190,7 @@ static weft_status make_device(struct lab_fabric *fabric, uint32_t host, uint32_
     char device[LAB_NAME_BYTES];
     int problem;
 
-    lab_device_name(fabric->owner, host, index, device, sizeof(device));
+    lab_device_name(fabric, host, index, device, sizeof(device));
     problem = netlink_add_rxe(fabric->hosts[host].place.rdma_fd, device,
                               fabric->hosts[host].ports[index].netdev);
     if (problem == EINVAL || problem == EOPNOTSUPP) {
@@ -195,7 +207,7 @@ static weft_status make_device(struct lab_fabric *fabric, uint32_t host, uint32_
 }
 
 static weft_status make_port(struct lab_fabric *fabric, uint32_t host, uint32_t index,
-                             bool with_devices, struct weft_error *error)
+                             struct weft_error *error)
 {
     const struct world_host *spec = &fabric->spec->hosts[host];
     weft_status status = WEFT_OK;
@@ -212,13 +224,12 @@ static weft_status make_port(struct lab_fabric *fabric, uint32_t host, uint32_t 
         return weft_fail_errno(error, problem, "port", "cannot configure %s:%s",
                                spec->name, spec->ports[index].name);
     }
-    return with_devices && !lab_host_is_soft(spec)
+    return fabric->devices != LAB_NO_DEVICES && !lab_host_is_soft(spec)
                ? make_device(fabric, host, index, error)
                : WEFT_OK;
 }
 
-static weft_status make_ports(struct lab_fabric *fabric, bool with_devices,
-                              struct weft_error *error)
+static weft_status make_ports(struct lab_fabric *fabric, struct weft_error *error)
 {
     const struct world_spec *spec = fabric->spec;
     weft_status status = WEFT_OK;
@@ -228,7 +239,7 @@ static weft_status make_ports(struct lab_fabric *fabric, bool with_devices,
     }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
         for (uint32_t j = 0; j < spec->hosts[i].n_ports && status == WEFT_OK; j++) {
-            status = make_port(fabric, i, j, with_devices, error);
+            status = make_port(fabric, i, j, error);
         }
     }
     return status;
@@ -237,12 +248,13 @@ static weft_status make_ports(struct lab_fabric *fabric, bool with_devices,
 /* ---- life ---- */
 
 static void init(const struct world_spec *spec, enum lab_layout layout,
-                 struct lab_fabric *fabric)
+                 enum lab_devices devices, struct lab_fabric *fabric)
 {
     const struct lab_place nowhere = {.netns_fd = -1, .route_fd = -1, .rdma_fd = -1};
 
     *fabric = (struct lab_fabric){.spec = spec,
                                   .layout = layout,
+                                  .devices = devices,
                                   .owner = getpid(),
                                   .home_fd = -1,
                                   .bridge = nowhere};
@@ -262,12 +274,12 @@ static void init(const struct world_spec *spec, enum lab_layout layout,
 }
 
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
-                              bool with_devices, struct lab_fabric *out,
+                              enum lab_devices devices, struct lab_fabric *out,
                               struct weft_error *error)
 {
     weft_status status = WEFT_OK;
 
-    init(spec, layout, out);
+    init(spec, layout, devices, out);
     out->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (out->home_fd < 0) {
         status = weft_fail_errno(error, errno, "namespace", "this kernel has none");
@@ -275,14 +287,14 @@ weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout lay
         status = make_management(out, error);
     }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
-        status = lab_place_make_host(out, i, with_devices, error);
+        status = lab_place_make_host(out, i, devices != LAB_NO_DEVICES, error);
         if (status == WEFT_OK && spec->management.exists &&
             !io_ip_is_zero(&spec->hosts[i].management_ip)) {
             status = join_management(out, i, error);
         }
     }
     if (status == WEFT_OK) {
-        status = make_ports(out, with_devices, error);
+        status = make_ports(out, error);
     }
     if (status == WEFT_OK) {
         int problem = lab_layout_begin(out);
@@ -308,7 +320,7 @@ static void delete_devices(struct lab_fabric *fabric, uint32_t index)
         if (!host->ports[i].has_device) {
             continue;
         }
-        lab_device_name(fabric->owner, index, i, device, sizeof(device));
+        lab_device_name(fabric, index, i, device, sizeof(device));
         problem = netlink_delete_rdma(host->place.rdma_fd, device);
         if (problem != 0) {
             weft_log(fabric->spec->log, WEFT_LOG_WARN, "rxe: %s stays: %s", device,

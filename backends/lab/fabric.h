@@ -3,8 +3,9 @@
  *
  * Names: namespaces are "weft-PID-HOST" under /run/netns, so ip-netns(8) shows them;
  * interfaces are called as the scenario's ports; RDMA devices, whose names are one space
- * for all namespaces, "weftPIDhXpY" (lab_device_name tells which). Where all hosts are in
- * one namespace, interfaces are "wPIDhXpY", and "wPIDhXm" on the management network. */
+ * for all namespaces, "weftPIDhXpY", or in a kernel of our own "HOST-PORT" (lab_device_name
+ * says which). Where all hosts are in one namespace, interfaces are "wPIDhXpY", and "wPIDhXm" on
+ * the management network. */
 #ifndef WEFT_BACKENDS_LAB_FABRIC_H
 #define WEFT_BACKENDS_LAB_FABRIC_H
 
@@ -24,6 +25,13 @@ enum lab_layout {
     LAB_NAMESPACES,    /* each host's in a namespace of its own */
     LAB_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
     LAB_NO_INTERFACES, /* there are none: a world's affair, no fabric's */
+};
+
+/* The RDMA devices on the ports of hosts. */
+enum lab_devices {
+    LAB_NO_DEVICES,
+    LAB_DEVICES_BY_NUMBER, /* "weft4711h0p1": apart from those of others in this kernel */
+    LAB_DEVICES_BY_NAME, /* "titanic-p0": for people, in a kernel that runs this mesh only */
 };
 
 /* A namespace and sockets that live in it. -1: not there. */
@@ -63,14 +71,19 @@ struct lab_host {
 struct lab_fabric {
     const struct world_spec *spec; /* Not owned. */
     enum lab_layout layout;
+    enum lab_devices devices;
     int owner;              /* the process that names of ours carry */
     int home_fd;            /* the namespace we came from */
     struct lab_host *hosts; /* Owned [n_hosts] */
     struct lab_place bridge;
 };
 
-/* "weft4711h0p1": the RDMA device of a port, in a world of process `owner`. */
-void lab_device_name(int owner, uint32_t host, uint32_t port, char *out, size_t n_bytes);
+/* The RDMA device of a port. */
+void lab_device_name(const struct lab_fabric *fabric, uint32_t host, uint32_t port,
+                     char *out, size_t n_bytes);
+/* The same with LAB_DEVICES_BY_NAME, of a fabric that need not be there. */
+void lab_device_by_name(const struct world_spec *spec, uint32_t host, uint32_t port,
+                        char *out, size_t n_bytes);
 
 /* Whether a host brings its own NICs: WEFT_NIC=soft among its settings. The kernel's devices are
  * not made for it. */
@@ -88,10 +101,10 @@ bool lab_fault_is_of_process(const struct world_fault *fault);
 /* Whether cables of ours, or processes of hosts, can have this fault at all. */
 bool lab_fault_is_expressible(const struct world_fault *fault);
 
-/* Builds everything. `with_devices` false leaves the RDMA devices out (tests on kernels
- * without). On failure what was built is gone again. */
+/* Builds everything; LAB_NO_DEVICES is for kernels without. On failure what was built is gone
+ * again. */
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
-                              bool with_devices, struct lab_fabric *out,
+                              enum lab_devices devices, struct lab_fabric *out,
                               struct weft_error *error) WEFT_MUST_CHECK;
 /* Takes everything down: devices, then interfaces, then namespaces. */
 void lab_fabric_destroy(struct lab_fabric *fabric);

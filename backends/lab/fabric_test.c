@@ -70,7 +70,8 @@ static bool can_build(void)
     struct weft_error error = {0};
 
     make_spec();
-    if (lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error) != WEFT_OK) {
+    if (lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error) !=
+        WEFT_OK) {
         printf("SKIP rxe fabric: %s; enable with: run as root\n", error.message);
         return false;
     }
@@ -118,8 +119,9 @@ START_TEST(a_fabric_comes_and_goes)
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
-                     WEFT_OK);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_OK);
     ck_assert_int_eq(count_namespaces(), 3); /* two hosts, one for the bridge */
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "p0"), 0);
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "c0.1"), 0);
@@ -142,8 +144,9 @@ START_TEST(a_second_address_of_the_same_is_refused_by_the_kernel)
 
     make_spec();
     addresses[0][1] = addresses[0][0];
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
-                     WEFT_ERR_SYSTEM);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_ERR_SYSTEM);
     ck_assert_int_eq(error.sys_errno, EEXIST);
     ck_assert_str_eq(error.phase, "port");
     ck_assert_int_eq(count_namespaces(), 0); /* what was built is gone again */
@@ -157,8 +160,9 @@ START_TEST(faults_of_links_come_and_go)
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
-                     WEFT_OK);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_OK);
     ck_assert_int_eq(lab_fault_apply(&fabric, &fault, false), 0);
     ck_assert_int_eq(lab_fault_apply(&fabric, &fault, true), 0);
     fault.kind = WORLD_FAULT_MTU;
@@ -184,8 +188,9 @@ START_TEST(a_kernel_without_netem_or_rdma_says_so)
     int result;
 
     make_spec();
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
-                     WEFT_OK);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_OK);
     result = netlink_set_netem(fabric.hosts[0].place.route_fd, "p0", &slow);
     ck_assert(result == 0 || result == ENOENT || result == EOPNOTSUPP);
     result = netlink_open(NETLINK_RDMA, &rdma_fd);
@@ -204,8 +209,9 @@ START_TEST(cleanup_leaves_the_living_alone)
     struct weft_error error = {0};
 
     make_spec();
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_NAMESPACES, false, &fabric, &error),
-                     WEFT_OK);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_OK);
     lab_cleanup(NULL);
     ck_assert_int_eq(count_namespaces(), 3);
     lab_fabric_destroy(&fabric);

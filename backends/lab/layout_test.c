@@ -52,8 +52,9 @@ static void build(void)
                                .cables = &cable,
                                .n_cables = 1,
                                .management = {.exists = true, .prefix_len = 24}};
-    ck_assert_int_eq(lab_fabric_create(&spec, LAB_ONE_NAMESPACE, false, &fabric, &error),
-                     WEFT_OK);
+    ck_assert_int_eq(
+        lab_fabric_create(&spec, LAB_ONE_NAMESPACE, LAB_NO_DEVICES, &fabric, &error),
+        WEFT_OK);
 }
 
 static uint64_t sent_by(uint32_t host, const char *netdev)

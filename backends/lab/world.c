@@ -356,7 +356,7 @@ static void name_devices(const struct lab_world *world, uint32_t host,
         char device[LAB_NAME_BYTES];
 
         if (has_devices) {
-            lab_device_name(world->fabric.owner, host, i, device, sizeof(device));
+            lab_device_name(&world->fabric, host, i, device, sizeof(device));
         } else {
             weft_format(device, sizeof(device), "%s",
                         world->has_fabric ? world->fabric.hosts[host].ports[i].netdev
@@ -549,8 +549,10 @@ weft_status lab_world_create(const struct world_ops *ops,
     lab_signals_catch(&world->signals);
     status = open_stages(world, error);
     if (status == WEFT_OK && kind->layout != LAB_NO_INTERFACES) {
-        status = lab_fabric_create(spec, kind->layout, kind->with_devices, &world->fabric,
-                                   error);
+        status =
+            lab_fabric_create(spec, kind->layout,
+                              kind->with_devices ? LAB_DEVICES_BY_NUMBER : LAB_NO_DEVICES,
+                              &world->fabric, error);
         world->has_fabric = status == WEFT_OK;
     }
     if (status != WEFT_OK) {

@@ -32,6 +32,8 @@ static const struct cli_verb_spec verbs[] = {
     {"relayd", cli_relayd, "", "relay for a host without a rank"},
     {"node", cli_node, "", "one rank of a run over several machines"},
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
+    {"exec", cli_exec, "FILE [HOST...] -- COMMAND...",
+     "any programs in a scenario's hosts, over the kernel's soft-RoCE"},
     {"cleanup", cli_cleanup, "", "remove what a killed run left"},
     {"completion", cli_completion, "SHELL", "completion of commands for a shell"},
 };

@@ -73,6 +73,7 @@ struct cli_options {
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */
     int n_operands;
+    int n_before;              /* operands before "--"; -1: there is no "--" */
     struct report_style style; /* for stdout */
     struct weft_log log;       /* to stderr */
 };
@@ -124,6 +125,7 @@ int cli_diagnose(struct cli_options *options);
 int cli_node(struct cli_options *options);
 int cli_relayd(struct cli_options *options);
 int cli_guest(struct cli_options *options);
+int cli_exec(struct cli_options *options);
 int cli_plugin(struct cli_options *options);
 int cli_plugin_check(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);

@@ -145,14 +145,18 @@ static const struct flag_spec specs[] = {
      SET_BY(set_seed)},
     {"seed", "N", 0, "guest", "seed of all chance with --clock virtual; default 1",
      SET_BY(set_seed)},
+    {"seed", "N", 0, "exec",
+     "seed of all chance with --clock virtual; default: the file's", SET_BY(set_seed)},
+    {"clock", "virtual|real", 0, "exec",
+     "whose time goes by for the programs; default: virtual", .choices = "virtual real",
+     TEXT(clock)},
     {"clock", "virtual|real", 0, "run",
      "whose time goes by with --backend rxe or soft; default: real with soft, virtual "
-     "with rxe "
-     "where its guest's kernel is built",
+     "with rxe where its guest's kernel is built",
      .choices = "virtual real", TEXT(clock)},
     {"clock", "virtual|real", 0, "guest", "whose time goes by in it; default: real",
      .choices = "virtual real", TEXT(clock)},
-    {"set", "PATH=VALUE", 0, "run swarm validate show list doctor node relayd",
+    {"set", "PATH=VALUE", 0, "run swarm validate show list doctor node relayd exec",
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB",
      SET_BY(add_set)},
     {"json", "[FILE]", 0,
@@ -162,7 +166,7 @@ static const struct flag_spec specs[] = {
      SWITCH(ndjson)},
     {"junit", "FILE", 0, "run node", "JUnit XML, a case per expectation", TEXT(junit)},
     {"html", "FILE", 0, "run", "a self-contained page", TEXT(html)},
-    {"pcap", "FILE", 0, "run", "capture every frame (pcapng)", TEXT(pcap)},
+    {"pcap", "FILE", 0, "run exec", "capture every frame (pcapng)", TEXT(pcap)},
     {"trace", "FILE", 0, "run", "Chrome/Perfetto trace", TEXT(trace)},
     {"events", "FILE", 0, "run node relayd", "write the event log, one line per event",
      TEXT(events)},
@@ -226,12 +230,15 @@ static const struct flag_spec specs[] = {
      "how long to wait for all ranks to join; default 900", SET_BY(set_patience)},
     {"patience", "SECONDS", 0, "plugin-check",
      "time limit of one plugin call; default 20", SET_BY(set_patience)},
+    {"patience", "SECONDS", 0, "exec",
+     "how long the other commands may go on once one has failed; default 10",
+     SET_BY(set_patience)},
     {"sequences", "N", 0, "plugin-check",
      "of random calls, with each version; default 20", TEXT(sequences)},
     {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",
      TEXT(messages)},
-    {"time-limit", "SECONDS", 0, "guest", "kill the command after SECONDS; default 3600",
-     SET_BY(set_time_limit)},
+    {"time-limit", "SECONDS", 0, "guest exec",
+     "kill the command after SECONDS; default 3600", SET_BY(set_time_limit)},
     {"time-limit", "SECONDS", 0, "swarm", "kill a run after SECONDS; default 600",
      SET_BY(set_time_limit)},
     {"seeds", "A..B", 0, "swarm", "every seed from A to B", TEXT(seeds)},
@@ -508,9 +515,21 @@ static bool refuse(const char *verb, const char *word, int outcome)
     return false;
 }
 
+/* Returns how many words stand behind the first "--", or -1 if there is none. */
+static int words_behind(int argc, char **argv, int first)
+{
+    for (int i = first; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            return argc - i - 1;
+        }
+    }
+    return -1;
+}
+
 bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
                        char **argv, int first)
 {
+    int n_behind = words_behind(argc, argv, first); /* getopt moves them */
     struct option longs[WEFT_LENGTH(specs) + 1];
     size_t n = 0;
     int flag;
@@ -546,6 +565,9 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
     }
     options->operands = argv + first - 1 + optind;
     options->n_operands = argc - first + 1 - optind;
+    options->n_before = n_behind < 0 || n_behind > options->n_operands
+                            ? -1
+                            : options->n_operands - n_behind;
     options->style = report_style(wants_colour(options));
     options->log.level = options->verbose ? WEFT_LOG_DEBUG
                          : options->quiet ? WEFT_LOG_ERROR

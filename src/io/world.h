@@ -333,6 +333,14 @@ struct world_spec {
     struct weft_log *log;     /* may be NULL */
 };
 
+/* The first cable between two hosts, and its ports at either end. False: there is none. */
+bool world_facing(const struct world_spec *spec, uint32_t host, uint32_t peer,
+                  uint32_t *out_port, uint32_t *out_peer_port);
+/* The first of the port's addresses that is in a subnet of `near`'s (NULL: of none), else its
+ * first; NULL: it has none. */
+const struct io_ip *world_port_address(const struct world_port *port,
+                                       const struct world_port *near);
+
 /* A frame as a capture wants it. `comment` is NULL, or why it was dropped or injected. */
 struct world_frame {
     int64_t at_ns;

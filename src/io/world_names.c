@@ -101,3 +101,38 @@ bool world_fault_is_of_calls(enum world_fault_kind kind)
            kind == WORLD_FAULT_CALL_SHORT || kind == WORLD_FAULT_CALL_LOST ||
            kind == WORLD_FAULT_DEVICE_FATAL || kind == WORLD_FAULT_ASYNC_EVENT;
 }
+
+bool world_facing(const struct world_spec *spec, uint32_t host, uint32_t peer,
+                  uint32_t *out_port, uint32_t *out_peer_port)
+{
+    for (uint32_t i = 0; i < spec->n_cables; i++) {
+        const struct world_end *ends = spec->cables[i].ends;
+
+        for (unsigned side = 0; side < 2; side++) {
+            const struct world_end *own = &ends[side];
+            const struct world_end *other = &ends[1 - side];
+
+            if (!own->is_switch && !other->is_switch && own->node == host &&
+                other->node == peer) {
+                *out_port = own->port;
+                *out_peer_port = other->port;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const struct io_ip *world_port_address(const struct world_port *port,
+                                       const struct world_port *near)
+{
+    for (uint32_t i = 0; near != NULL && i < port->n_addresses; i++) {
+        for (uint32_t j = 0; j < near->n_addresses; j++) {
+            if (io_ip_same_subnet(&port->addresses[i].ip, &near->addresses[j].ip,
+                                  near->addresses[j].prefix_len)) {
+                return &port->addresses[i].ip;
+            }
+        }
+    }
+    return port->n_addresses > 0 ? &port->addresses[0].ip : NULL;
+}

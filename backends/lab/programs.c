@@ -1,0 +1,733 @@
+#define _GNU_SOURCE
+#include "backends/lab/programs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/lab/capture.h"
+#include "backends/lab/inside.h"
+#include "backends/lab/private.h"
+#include "backends/lab/signals.h"
+#include "base/check.h"
+#include "base/text.h"
+
+#define SECOND INT64_C(1000000000)
+#define LAST_WORDS_NS (2 * SECOND) /* from SIGTERM to SIGKILL */
+#define DEVICE_NAME_BYTES 64       /* IB_DEVICE_NAME_MAX of <rdma/rdma_netlink.h> */
+
+enum state { WAITS, RUNS, OVER };
+
+struct running {
+    const struct world_program *what;
+    enum state state;
+    weft_ns start_ns; /* from the beginning */
+    pid_t pid;
+    int pid_fd; /* -1: does not run */
+    int fds[2]; /* its stdout and stderr, where they are tagged; -1: not open */
+    struct weft_text line[2]; /* what has no end yet */
+    bool is_killed;           /* by a fault */
+    bool is_stopped;          /* for good */
+};
+
+/* A fault's beginning or end. */
+struct timed {
+    weft_ns at_ns; /* from when the last program starts */
+    uint32_t fault;
+    bool undo;
+    bool is_done;
+};
+
+struct show {
+    const struct world_spec *spec;
+    const struct world_programs *what;
+    struct lab_fabric fabric;
+    struct lab_inside *insides; /* Owned [n_hosts] */
+    struct running *running;    /* Owned [what->n] */
+    struct timed *timed;        /* Owned [n_timed] */
+    uint32_t n_timed;
+    struct lab_signals signals;
+    struct lab_capture *capture; /* Owned; or NULL */
+    char cwd[PATH_MAX];
+    weft_ns begun_ns;
+    weft_ns last_start_ns;
+    weft_ns deadline_ns; /* the rest is ended then; WEFT_NEVER: nothing has failed */
+    bool has_asked;      /* by SIGTERM */
+    int code;
+};
+
+static weft_ns clock_now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static const char *name_of(const struct show *show, const struct running *running)
+{
+    return show->spec->hosts[running->what->host].name;
+}
+
+/* ---- starting ---- */
+
+static int apply_settings(const struct world_host *host)
+{
+    int problem = 0;
+
+    /* UCX 1.13 drops datagrams of rxe otherwise (UCX PR 10209). */
+    if (setenv("UCX_UD_VERBS_ETH_DGID_CHECK", "n", 0) != 0) {
+        problem = errno;
+    }
+    for (uint32_t i = 0; i < host->n_settings; i++) {
+        if (setenv(host->settings[i].name, host->settings[i].value, 1) != 0) {
+            problem = errno;
+        }
+    }
+    return problem;
+}
+
+/* An errno. */
+static int settle(const struct show *show, uint32_t host, const int pipes[2])
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int problem;
+
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        (pipes[0] >= 0 &&
+         (dup2(pipes[0], STDOUT_FILENO) < 0 || dup2(pipes[1], STDERR_FILENO) < 0))) {
+        return errno;
+    }
+    problem = apply_settings(&show->spec->hosts[host]);
+    if (problem == 0) {
+        problem = lab_inside_enter(&show->fabric, host, &show->insides[host]);
+    }
+    return problem != 0 ? problem : chdir(show->cwd) == 0 ? 0 : errno;
+}
+
+static _Noreturn void become(const struct show *show, const struct world_program *what,
+                             const int pipes[2], pid_t parent)
+{
+    int problem;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(127);
+    }
+    setpgid(0, 0);
+    sigprocmask(SIG_SETMASK, &show->signals.old_mask, NULL);
+    problem = settle(show, what->host, pipes);
+    if (problem == 0) {
+        execvp(what->argv[0], what->argv);
+        problem = errno;
+    }
+    dprintf(STDERR_FILENO, "weft exec: %s: %s: %s\n", show->spec->hosts[what->host].name,
+            what->argv[0], strerror(problem));
+    _exit(problem == ENOENT ? 127 : 126);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
+}
+
+/* Our ends, and the program's. An errno. */
+static int make_pipes(struct running *running, int out_theirs[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) != 0 || fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0) {
+            return errno;
+        }
+        running->fds[i] = fds[0];
+        out_theirs[i] = fds[1];
+    }
+    return 0;
+}
+
+static int start(struct show *show, struct running *running)
+{
+    int pipes[2] = {-1, -1};
+    pid_t parent = getpid();
+    int problem = show->what->is_tagged ? make_pipes(running, pipes) : 0;
+
+    running->pid = problem == 0 ? fork() : -1;
+    if (running->pid == 0) {
+        become(show, running->what, pipes, parent);
+    }
+    problem = running->pid < 0 && problem == 0 ? errno : problem;
+    close_fd(&pipes[0]);
+    close_fd(&pipes[1]);
+    if (running->pid > 0) {
+        setpgid(running->pid, running->pid); /* whoever comes first */
+        running->state = RUNS;
+        running->pid_fd = (int)syscall(SYS_pidfd_open, running->pid, 0);
+        problem = running->pid_fd < 0 ? errno : 0;
+    }
+    return problem;
+}
+
+/* ---- output ---- */
+
+static void write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t now = write(fd, bytes, n);
+
+        if (now < 0 && errno != EINTR) {
+            return; /* nobody reads: the exit status still counts */
+        }
+        bytes += now > 0 ? now : 0;
+        n -= now > 0 ? (size_t)now : 0;
+    }
+}
+
+static void write_line(const struct show *show, const struct running *running, int which,
+                       const char *line, size_t n)
+{
+    struct weft_text text = {NULL, 0, 0};
+
+    weft_text_add(&text, "%s: ", name_of(show, running));
+    weft_text_add_bytes(&text, line, n);
+    weft_text_add_bytes(&text, "\n", 1);
+    write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, text.bytes, text.n);
+    weft_text_fini(&text);
+}
+
+static void write_lines(const struct show *show, struct running *running, int which)
+{
+    struct weft_text *text = &running->line[which];
+    size_t from = 0;
+    const char *end;
+
+    while (from < text->n &&
+           (end = memchr(text->bytes + from, '\n', text->n - from)) != NULL) {
+        size_t n = (size_t)(end - text->bytes) - from;
+
+        write_line(show, running, which, text->bytes + from, n);
+        from += n + 1;
+    }
+    if (from > 0) {
+        memmove(text->bytes, text->bytes + from, text->n - from);
+        text->n -= from;
+    }
+}
+
+/* What has come; at its end a line without an end, too. */
+static void pass_on(const struct show *show, struct running *running, int which)
+{
+    char bytes[16384];
+    ssize_t n = 0;
+
+    while (running->fds[which] >= 0 &&
+           (n = read(running->fds[which], bytes, sizeof(bytes))) > 0) {
+        weft_text_add_bytes(&running->line[which], bytes, (size_t)n);
+        write_lines(show, running, which);
+    }
+    if (running->fds[which] >= 0 && n == 0) {
+        if (running->line[which].n > 0) {
+            write_line(show, running, which, running->line[which].bytes,
+                       running->line[which].n);
+        }
+        running->line[which].n = 0;
+        close_fd(&running->fds[which]);
+    }
+}
+
+/* ---- ending ---- */
+
+static void signal_group(const struct running *running, int number)
+{
+    if (running->state == RUNS) {
+        kill(-running->pid, number);
+    }
+}
+
+static uint32_t count(const struct show *show, enum state state)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        n += show->running[i].state == state;
+    }
+    return n;
+}
+
+static void fail(struct show *show, const struct running *running, int code)
+{
+    if (show->code != 0) {
+        return;
+    }
+    show->code = code;
+    show->deadline_ns = clock_now() + show->what->patience_ns;
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *other = &show->running[i];
+
+        if (other->state == WAITS) {
+            other->state = OVER;
+            fprintf(stderr, "weft exec: %s was not started: %s had failed\n",
+                    name_of(show, other), name_of(show, running));
+        }
+    }
+}
+
+/* Where several run, which one ended so; of one alone the exit status says it. */
+static void report_end(const struct show *show, const struct running *running,
+                       int wait_status)
+{
+    if (!show->what->is_tagged) {
+        return;
+    }
+    if (WIFSIGNALED(wait_status)) {
+        fprintf(stderr, "weft exec: %s: signal %d (%s)%s\n", name_of(show, running),
+                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)),
+                running->is_killed ? ", a fault of the scenario" : "");
+    } else {
+        fprintf(stderr, "weft exec: %s: exit status %d\n", name_of(show, running),
+                WEXITSTATUS(wait_status));
+    }
+}
+
+static void reap(struct show *show, struct running *running)
+{
+    int wait_status = 0;
+    int code;
+
+    if (running->state != RUNS ||
+        waitpid(running->pid, &wait_status, WNOHANG) != running->pid) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        pass_on(show, running, i);
+    }
+    kill(-running->pid, SIGKILL); /* what it left in its group */
+    running->state = OVER;
+    close_fd(&running->pid_fd);
+    code =
+        WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    if (code != 0) {
+        report_end(show, running, wait_status);
+    }
+    if (code != 0 && !running->is_killed && !show->has_asked) {
+        fail(show, running, code);
+    }
+}
+
+/* After a failure: SIGTERM to the rest when their time is over, and then SIGKILL. */
+static void end_rest(struct show *show)
+{
+    if (clock_now() < show->deadline_ns) {
+        return;
+    }
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        if (running->state == RUNS && !show->has_asked) {
+            fprintf(stderr,
+                    "weft exec: %s still ran %lld s after the failure, and is ended\n",
+                    name_of(show, running),
+                    (long long)(show->what->patience_ns / SECOND));
+        }
+        signal_group(running, show->has_asked ? SIGKILL : SIGTERM);
+    }
+    show->has_asked = true;
+    show->deadline_ns = clock_now() + LAST_WORDS_NS;
+}
+
+/* Kills our children, which after the programs are their orphans; returns how many there were. */
+static uint32_t kill_children(void)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    uint32_t n = 0;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char path[300];
+        char text[512] = "";
+        const char *end;
+        int parent = 0;
+        FILE *file;
+
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9') {
+            continue;
+        }
+        weft_format(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+        file = fopen(path, "re");
+        if (file != NULL && fgets(text, sizeof(text), file) != NULL &&
+            (end = strrchr(text, ')')) != NULL &&
+            sscanf(end + 1, " %*c %d", &parent) == 1 && parent == getpid()) {
+            kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+            n++;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return n;
+}
+
+/* Nothing that the programs started outlives them. */
+static void sweep(void)
+{
+    while (kill_children() > 0) {
+        waitpid(-1, NULL, 0);
+        while (waitpid(-1, NULL, WNOHANG) > 0) {
+            continue;
+        }
+    }
+}
+
+/* ---- faults ---- */
+
+static void plan_faults(struct show *show)
+{
+    show->timed = weft_calloc(2 * (size_t)show->spec->n_faults + 1, sizeof(*show->timed));
+    for (uint32_t i = 0; i < show->spec->n_faults; i++) {
+        const struct world_fault *fault = &show->spec->faults[i];
+
+        show->timed[show->n_timed++] = (struct timed){.at_ns = fault->at_ns, .fault = i};
+        if (fault->for_ns != 0) {
+            show->timed[show->n_timed++] = (struct timed){
+                .at_ns = fault->at_ns + fault->for_ns, .fault = i, .undo = true};
+        }
+    }
+}
+
+static int signal_host(struct show *show, const struct world_fault *fault, bool undo)
+{
+    bool is_kill = fault->kind == WORLD_FAULT_KILL;
+    int problem = ESRCH;
+
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        if (running->what->host != fault->host || running->state != RUNS) {
+            continue;
+        }
+        signal_group(running, is_kill ? SIGKILL : undo ? SIGCONT : SIGSTOP);
+        running->is_killed = running->is_killed || is_kill;
+        running->is_stopped = !is_kill && !undo && fault->for_ns == 0;
+        problem = 0;
+    }
+    return problem;
+}
+
+static void apply_fault(struct show *show, const struct timed *timed)
+{
+    const struct world_fault *fault = &show->spec->faults[timed->fault];
+    int problem = fault->has_port ? lab_fault_apply(&show->fabric, fault, timed->undo)
+                                  : signal_host(show, fault, timed->undo);
+
+    if (problem != 0) {
+        weft_log(show->spec->log, WEFT_LOG_WARN, "fault %u (%s): %s", timed->fault + 1,
+                 world_fault_name(fault->kind), strerror(problem));
+    }
+}
+
+/* Does what is due, by when the last program starts; returns when the next is. */
+static weft_ns faults_due(struct show *show, weft_ns now)
+{
+    weft_ns next = WEFT_NEVER;
+
+    for (uint32_t i = 0; i < show->n_timed; i++) {
+        struct timed *timed = &show->timed[i];
+        weft_ns at = show->begun_ns + show->last_start_ns + timed->at_ns;
+
+        if (timed->is_done) {
+            continue;
+        }
+        if (at <= now) {
+            apply_fault(show, timed);
+            timed->is_done = true;
+        } else {
+            next = at < next ? at : next;
+        }
+    }
+    return next;
+}
+
+static void warn_of_faults(const struct show *show)
+{
+    for (uint32_t i = 0; i < show->n_timed; i++) {
+        const struct timed *timed = &show->timed[i];
+
+        if (!timed->is_done && !timed->undo) {
+            const struct world_fault *fault = &show->spec->faults[timed->fault];
+
+            weft_log(show->spec->log, WEFT_LOG_WARN,
+                     "fault %u (%s) did not come: the programs were over before",
+                     timed->fault + 1, world_fault_name(fault->kind));
+        }
+    }
+}
+
+/* ---- time ---- */
+
+/* Starts what is due; returns when the next is. */
+static weft_ns starts_due(struct show *show, weft_ns now)
+{
+    weft_ns next = WEFT_NEVER;
+
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+        weft_ns at = show->begun_ns + running->start_ns;
+        int problem = 0;
+
+        if (running->state == WAITS && at <= now) {
+            problem = start(show, running);
+        } else if (running->state == WAITS) {
+            next = at < next ? at : next;
+        }
+        if (problem != 0) {
+            fprintf(stderr, "weft exec: %s: cannot start %s: %s\n",
+                    name_of(show, running), running->what->argv[0], strerror(problem));
+            running->state = running->state == WAITS ? OVER : running->state;
+            fail(show, running, 126);
+        }
+    }
+    return next;
+}
+
+/* Nothing will ever happen again: what still runs was stopped for good by faults. */
+static bool is_stuck(const struct show *show)
+{
+    bool is = count(show, WAITS) == 0;
+
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        is = is && (show->running[i].state != RUNS || show->running[i].is_stopped);
+    }
+    for (uint32_t i = 0; i < show->n_timed; i++) {
+        is = is && show->timed[i].is_done;
+    }
+    return is;
+}
+
+/* Sleeps until something is to be looked at, `until` at the latest. */
+static void await(struct show *show, weft_ns until)
+{
+    uint32_t n = 0;
+    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 1, sizeof(*fds));
+    weft_ns now = clock_now();
+    weft_ns left = until > now ? until - now : 0;
+    const struct timespec time = {.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
+
+    fds[n++] = (struct pollfd){.fd = show->signals.fd, .events = POLLIN};
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        fds[n++] = (struct pollfd){.fd = running->pid_fd, .events = POLLIN};
+        fds[n++] = (struct pollfd){.fd = running->fds[0], .events = POLLIN};
+        fds[n++] = (struct pollfd){.fd = running->fds[1], .events = POLLIN};
+    }
+    ppoll(fds, n, until == WEFT_NEVER ? NULL : &time, NULL);
+    free(fds);
+}
+
+static weft_status go_on(struct show *show, struct weft_error *error)
+{
+    while (count(show, OVER) < show->what->n) {
+        weft_ns now = clock_now();
+        weft_ns next = starts_due(show, now);
+        weft_ns fault = faults_due(show, now);
+
+        next = fault < next ? fault : next;
+        next = show->deadline_ns < next ? show->deadline_ns : next;
+        lab_capture_fetch(show->capture);
+        if (show->capture != NULL && next - now > LAB_CAPTURE_NS) {
+            next = now + LAB_CAPTURE_NS;
+        }
+        await(show, next);
+        for (uint32_t i = 0; i < show->what->n; i++) {
+            pass_on(show, &show->running[i], 0);
+            pass_on(show, &show->running[i], 1);
+            reap(show, &show->running[i]);
+        }
+        if (lab_signals_came(&show->signals)) {
+            return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
+        }
+        end_rest(show);
+        for (uint32_t i = 0; i < show->what->n && is_stuck(show); i++) {
+            show->running[i].is_killed = true;
+            signal_group(&show->running[i], SIGKILL);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- life ---- */
+
+static weft_status make_insides(struct show *show, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < show->spec->n_hosts && status == WEFT_OK; i++) {
+        status = lab_inside_make(&show->fabric, i, &show->insides[i], error);
+    }
+    return status;
+}
+
+static weft_status start_capture(struct show *show, struct weft_error *error)
+{
+    int problem = show->what->tap == NULL
+                      ? 0
+                      : lab_capture_start(&show->fabric, show->what->tap,
+                                          show->what->tap_context, &show->capture);
+
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, "capture", "cannot capture");
+}
+
+static void init(struct show *show)
+{
+    show->insides = weft_calloc((size_t)show->spec->n_hosts + 1, sizeof(*show->insides));
+    for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
+        show->insides[i] = (struct lab_inside){-1, -1, -1};
+    }
+    show->running = weft_calloc((size_t)show->what->n + 1, sizeof(*show->running));
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        const struct world_program *what = &show->what->items[i];
+        struct running *running = &show->running[i];
+
+        *running = (struct running){.what = what, .pid_fd = -1, .fds = {-1, -1}};
+        running->start_ns = (weft_ns)what->step * WORLD_PROGRAM_STEP_NS +
+                            show->spec->hosts[what->host].start_ns;
+        show->last_start_ns = running->start_ns > show->last_start_ns
+                                  ? running->start_ns
+                                  : show->last_start_ns;
+    }
+    plan_faults(show);
+}
+
+static void fini(struct show *show)
+{
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        signal_group(running, SIGKILL);
+    }
+    sweep();
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        close_fd(&running->pid_fd);
+        for (int j = 0; j < 2; j++) {
+            pass_on(show, running, j); /* to its end: nobody writes any more */
+            close_fd(&running->fds[j]);
+            weft_text_fini(&running->line[j]);
+        }
+    }
+    lab_capture_end(show->capture);
+    for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
+        lab_inside_close(&show->insides[i]);
+    }
+    free(show->insides);
+    free(show->running);
+    free(show->timed);
+}
+
+weft_status lab_programs_run(const struct world_spec *spec,
+                             const struct world_programs *what, int *out_code,
+                             struct weft_error *error)
+{
+    struct show show = {.spec = spec, .what = what, .deadline_ns = WEFT_NEVER};
+    weft_status status;
+
+    if (getcwd(show.cwd, sizeof(show.cwd)) == NULL) {
+        return weft_fail_errno(error, errno, "exec", "no working directory");
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    lab_signals_catch(&show.signals);
+    init(&show);
+    status =
+        lab_fabric_create(spec, LAB_NAMESPACES, LAB_DEVICES_BY_NAME, &show.fabric, error);
+    if (status == WEFT_OK) {
+        status = make_insides(&show, error);
+        if (status == WEFT_OK) {
+            status = start_capture(&show, error);
+        }
+        show.begun_ns = clock_now();
+        if (status == WEFT_OK) {
+            status = go_on(&show, error);
+        }
+        warn_of_faults(&show);
+        fini(&show);
+        lab_fabric_destroy(&show.fabric);
+    } else {
+        fini(&show);
+    }
+    *out_code = show.code;
+    lab_signals_release(&show.signals);
+    return status;
+}
+
+/* ---- what cannot be ---- */
+
+static weft_status check_device(const struct world_spec *spec, uint32_t host,
+                                uint32_t port, struct weft_error *error)
+{
+    char name[LAB_NAME_BYTES * 2];
+
+    lab_device_by_name(spec, host, port, name, sizeof(name));
+    if (strlen(name) >= DEVICE_NAME_BYTES) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                         "an RDMA device has a name of at most %d bytes: %.80s",
+                         DEVICE_NAME_BYTES - 1, name);
+    }
+    for (uint32_t i = 0; i < host; i++) {
+        for (uint32_t j = 0; j < spec->hosts[i].n_ports; j++) {
+            char other[LAB_NAME_BYTES * 2];
+
+            lab_device_by_name(spec, i, j, other, sizeof(other));
+            if (strcmp(name, other) == 0) {
+                return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                                 "two hosts would have an RDMA device %.60s", name);
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status lab_programs_can(const struct world_spec *spec, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
+        for (uint32_t j = 0; j < spec->hosts[i].n_ports && status == WEFT_OK; j++) {
+            status = check_device(spec, i, j, error);
+        }
+    }
+    for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        if (lab_fault_is_of_process(fault)) {
+            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                               "fault %u (%s) is made within Weft's own processes, which "
+                               "these are not",
+                               i + 1, world_fault_name(fault->kind));
+        } else if (fault->moment.kind != WORLD_MOMENT_START) {
+            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                               "fault %u (%s) comes at a moment of a job of Weft's, and "
+                               "none runs: give it a time",
+                               i + 1, world_fault_name(fault->kind));
+        }
+    }
+    return status;
+}

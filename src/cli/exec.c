@@ -1,0 +1,123 @@
+/* weft exec: any programs in the hosts of a scenario, over the kernel's soft-RoCE in a guest. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "base/check.h"
+#include "cli/cli.h"
+#include "cli/exec_plan.h"
+#include "report/pcapng.h"
+
+#define PATIENCE_S 10
+
+static int usage(const char *problem)
+{
+    fprintf(stderr,
+            "%s%s%susage: weft exec FILE [HOST...] -- COMMAND... [: [HOST...] -- "
+            "COMMAND...]...\n",
+            problem != NULL ? "weft exec: " : "", problem != NULL ? problem : "",
+            problem != NULL ? "\n" : "");
+    return CLI_USAGE;
+}
+
+static int report(const struct weft_error *error)
+{
+    char text[512];
+
+    weft_error_format(error, text, sizeof(text));
+    fprintf(stderr, "weft exec: %s\n", text);
+    return error->status == WEFT_ERR_CLOSED ? CLI_INTERRUPTED : CLI_ENVIRONMENT;
+}
+
+/* In the guest. */
+static int run(const struct cli_options *options, const struct world_spec *spec,
+               const struct exec_plan *plan)
+{
+    struct world_programs what = {
+        .items = plan->items,
+        .n = plan->n,
+        .is_tagged = plan->n > 1,
+        .patience_ns =
+            (options->patience_s != 0 ? options->patience_s : PATIENCE_S) * 1000000000LL};
+    struct weft_error error = {0};
+    struct pcapng pcapng;
+    FILE *file = options->pcap != NULL ? fopen(options->pcap, "wbe") : NULL;
+    int code = CLI_OK;
+
+    if (options->pcap != NULL && file == NULL) {
+        fprintf(stderr, "weft exec: %s: %s\n", options->pcap, strerror(errno));
+        return CLI_USAGE;
+    }
+    if (file != NULL) {
+        pcapng_open(&pcapng, file, spec);
+        what.tap = pcapng_frame;
+        what.tap_context = &pcapng;
+    }
+    if (backend_programs_run(spec, &what, &code, &error) != WEFT_OK) {
+        code = report(&error);
+    }
+    if (file != NULL) {
+        bool is_whole = pcapng_close(&pcapng);
+
+        is_whole = fclose(file) == 0 && is_whole;
+        if (!is_whole) {
+            fprintf(stderr, "weft exec: %s: the capture is incomplete\n", options->pcap);
+            code = code == CLI_OK ? CLI_USAGE : code;
+        }
+    }
+    return code;
+}
+
+/* Here to see whether it can be done, so that mistakes are known at once; then in the guest. */
+static int exec_in(struct cli_options *options, const struct scenario *scenario,
+                   struct scenario_world *world)
+{
+    int n_before = options->n_before;
+    struct weft_error error = {0};
+    struct weft_text why = {NULL, 0, 0};
+    struct exec_plan plan;
+    uint64_t seed = options->has_seed ? options->seed : scenario->seed;
+    int code = CLI_USAGE;
+
+    world->spec.log = &options->log;
+    if (!exec_plan_make(world, backend_program_device, options->operands + 1,
+                        (size_t)n_before - 1, options->operands + n_before,
+                        (size_t)(options->n_operands - n_before), &plan, &why)) {
+        fprintf(stderr, "weft exec: %s\n", why.bytes);
+    } else if (backend_programs_can(&world->spec, &error) != WEFT_OK) {
+        code = report(&error);
+    } else if (!backend_programs_elsewhere(options->time_limit_s, options->clock, seed,
+                                           &code)) {
+        code = run(options, &world->spec, &plan);
+    }
+    exec_plan_fini(&plan);
+    weft_text_fini(&why);
+    return code;
+}
+
+int cli_exec(struct cli_options *options)
+{
+    struct scenario *scenario;
+    struct scenario_world *world = NULL;
+    int code = CLI_USAGE;
+
+    if (options->n_before < 0) {
+        return usage(options->n_operands == 0 ? NULL
+                                              : "\"--\" is missing before the command");
+    }
+    if (options->n_before == 0) {
+        return usage("a scenario's file is missing before \"--\"");
+    }
+    if (options->pcap != NULL && strcmp(options->pcap, "-") == 0) {
+        fprintf(stderr, "weft exec: --pcap: stdout is the commands': name a file\n");
+        return CLI_USAGE;
+    }
+    scenario = cli_load(options, options->operands[0]);
+    if (scenario != NULL && scenario_to_world(scenario, &world) == WEFT_OK) {
+        code = exec_in(options, scenario, world);
+    }
+    scenario_world_free(world);
+    scenario_free(scenario);
+    return code;
+}
