@@ -4,8 +4,9 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* Adds an expectation's line. What was got begins with what a met one asked for in most cases
- * ("none", "exact, 1 of 1 rows verified"), and stands in its place then. */
+/* Adds an expectation's line, with both if they differ. What was got begins with what a met one
+ * asked for in most cases ("none", "exact, 1 of 1 rows verified"), and stands in its place then. An
+ * invariant has no value: what was got says how it was broken. */
 static void add_expectation(const json_t *expectation, const struct report_style *style,
                             struct weft_text *out)
 {
@@ -18,6 +19,9 @@ static void add_expectation(const json_t *expectation, const struct report_style
                   ok ? "ok    " : "not ok", style->off);
     if (ok && want != NULL && strncmp(got, want + 2, strlen(want + 2)) == 0) {
         weft_text_add(out, "%.*s: %s\n", (int)(want - expect), expect, got);
+    } else if (!ok && want != NULL && strncmp(expect, "invariant", 9) != 0) {
+        weft_text_add(out, "%.*s: expected %s, got %s\n", (int)(want - expect), expect,
+                      want + 2, got);
     } else {
         weft_text_add(out, "%s: %s\n", expect, got);
     }
