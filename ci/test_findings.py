@@ -119,6 +119,33 @@ def test_an_address_that_came_back_was_missing_all_the_same(n_foreign, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("boot", ["rendezvous", "neighbours"])
+@pytest.mark.parametrize("code, host, nodes, faults, at_s", [
+    ("conn.no_route", 2, {"h0": {"known_as": "192.168.0.1"}}, [], 1),
+    ("conn.loopback", 1, {"h0": {"known_as": "127.0.0.1"}}, [], 1),
+    ("peer.dead", 3, {}, [{"on": "h3", "kind": "kill", "at": "0s"}], 0),
+    ("host.permission", 1, {}, [{"on": "h1", "kind": "verb_error", "verb": "alloc_pd", "errno": 13}], 0),
+    ("conn.filtered", 0, {"h0": {"firewall": {"input_drop": ["tcp:29500"]}}}, [], 30),
+    ("peer.late", 2, {"h2": {"start": "1000s"}}, [], 900)])
+def test_ranks_hear_of_one_that_will_not_come(boot, code, host, nodes, faults, at_s, tmp_path):
+    """All of them end a second after the one that cannot come, or 2 s after one that is not there."""
+    if boot == "neighbours" and code.startswith("conn."):
+        return  # it has no address to call
+    links = [{"endpoints": [f"h{i}:p0", f"h{(i + 1) % 4}:p1"], "subnet": f"192.168.{i}.0/24"} for i in range(4)]
+    document = {"name": "will-not-come", "boot": boot, "jobs": [{"barrier": None}], "faults": faults,
+                "topology": {"defaults": {"ports": ["p0", "p1"]}, "links": links,
+                             "nodes": {f"h{i}": nodes.get(f"h{i}", {}) for i in range(4)}},
+                "expect": {"result": "fail", "findings": [code]}}
+    (tmp_path / "m.yaml").write_text(json.dumps(document))
+    done = subprocess.run([WEFT, "run", "-q", tmp_path / "m.yaml", "--observations", tmp_path / "OBS.json"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for observed in json.loads((tmp_path / "OBS.json").read_text())["hosts"]:
+        at = [error["at_ns"] / 1e9 for error in observed["errors"]] if observed["observed"] else []
+        late_s = 101 if (code, observed["name"]) == ("peer.late", f"h{host}") else 0
+        assert all(at_s - 0.01 <= each - late_s <= at_s + 2 for each in at), (observed["name"], at)
+
+
 def test_forgotten_evidence_leads_to_no_other_cause():
     """Seed 743564966 named a timeout too where nobody said whether a failure was hearsay."""
     done = findings("--cause", "host_permission", "--seed", 743564966, "--count", 1, "--forget")

@@ -101,6 +101,17 @@ static const uint8_t *env_host_id(struct io_env *env)
     return sim_process_of(env)->info.host_id;
 }
 
+static bool env_next_ended(struct io_env *env, uint32_t *out_member)
+{
+    struct sim_process *process = sim_process_of(env);
+    const struct sim_world *world = process->host->world;
+    if (process->n_ended_taken == world->n_ended) {
+        return false;
+    }
+    *out_member = world->ended[process->n_ended_taken++];
+    return true;
+}
+
 static void env_reached(struct io_env *env, enum io_stage stage, uint64_t n)
 {
     sim_faults_reached(sim_process_of(env), stage, n);
@@ -112,6 +123,7 @@ const struct io_env_ops sim_env_ops = {
     .setting = env_setting,
     .hostinfo = env_hostinfo,
     .host_id = env_host_id,
+    .next_ended = env_next_ended,
     .reached = env_reached,
 };
 

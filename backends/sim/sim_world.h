@@ -66,6 +66,7 @@ struct sim_process {
     struct io_hostinfo info;  /* rebuilt by each hostinfo() */
     struct sim_shm *segments; /* Owned; attached, newest first */
     uint64_t sent_bytes;      /* posted so far, if a fault of the spec waits for that */
+    uint32_t n_ended_taken;   /* of the world's `ended`, that it has heard of */
 };
 
 struct sim_host {
@@ -132,6 +133,9 @@ struct sim_world {
     struct nic_model *watched; /* Owned; of the NIC that is watched, or NULL */
     void (*tell_nic)(void *context, const struct world_nic_verb *verb);
     void *tell_nic_context;
+    uint32_t
+        *ended; /* Owned [n_ended]; members, as sim_world_tell_ended was given them */
+    uint32_t n_ended;
 };
 
 static inline struct sim_world *sim_world_of(struct world *world)

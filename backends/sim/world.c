@@ -32,6 +32,7 @@ static void sim_world_destroy(struct world *base)
     io_loop_fini(&world->loop);
     free(world->hosts);
     free(world->cables);
+    free(world->ended);
     free(world);
 }
 
@@ -338,6 +339,19 @@ static void sim_world_port_frames(const struct world *base, uint32_t index, uint
     };
 }
 
+static void sim_world_tell_ended(struct world *base, uint32_t member)
+{
+    struct sim_world *world = sim_world_of(base);
+    world->ended =
+        weft_realloc(world->ended, (world->n_ended + 1) * sizeof *world->ended);
+    world->ended[world->n_ended++] = member;
+    for (uint32_t i = 0; i < world->spec->n_hosts; i++) {
+        for (uint32_t p = 0; p < world->hosts[i].n_processes; p++) {
+            io_task_wake(world->hosts[i].processes[p].env.ended_task);
+        }
+    }
+}
+
 const struct world_ops backend_sim = {
     .name = "sim",
     .create = sim_world_create,
@@ -355,5 +369,6 @@ const struct world_ops backend_sim = {
     .objects = sim_world_objects,
     .port_frames = sim_world_port_frames,
     .counter = sim_world_counter,
+    .tell_ended = sim_world_tell_ended,
     .destroy = sim_world_destroy,
 };

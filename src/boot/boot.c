@@ -189,6 +189,7 @@ static weft_status give_up_ended(struct boot *boot)
 {
     static const char what[] = "ended before it came";
     uint32_t member = 0;
+    weft_status status;
 
     if (io_now(boot->env) < boot->ended_ns) {
         return WEFT_AGAIN;
@@ -209,12 +210,21 @@ static weft_status give_up_ended(struct boot *boot)
         return WEFT_AGAIN;
     }
     if (boot->mesh != NULL) {
-        return mesh_blame(boot, WEFT_ERR_CLOSED, member, what);
+        status = mesh_blame(boot, WEFT_ERR_CLOSED, member, what);
+    } else {
+        status = boot_fail(boot, WEFT_ERR_CLOSED, member, what);
     }
     if (boot->server != NULL) {
         boot_server_tell_all(boot, member, what);
     }
-    return boot_fail(boot, WEFT_ERR_CLOSED, member, what);
+    if (boot->client != NULL) {
+        boot->error.sys_errno = boot->client->last_errno;
+    }
+    if (status < 0) {
+        weft_error_int(&boot->error, "ended", 1);
+        weft_error_int(&boot->error, "waited_ns", io_now(boot->env) - boot->opened_ns);
+    }
+    return status;
 }
 
 /* ---- every look ---- */

@@ -33,9 +33,14 @@ struct boot_config {
     uint8_t job_key[BOOT_KEY_BYTES];
     weft_ns patience_ns; /* how long others may be missing: 900 s */
     weft_ns step_ns;     /* limit for one all-gather once all are there: 30 s */
-    /* RENDEZVOUS: how long this host may have no route to it, although it has an address on some
-     * network; 0: as long as patience_ns. */
-    weft_ns unroutable_ns;
+    /* RENDEZVOUS: for how long it may be out of this host's reach, although the host has an address
+     * on some network: it has no route there (errno 101), or looks for a rank 0 of another host at
+     * its own loopback address. 0: as long as patience_ns. */
+    weft_ns hopeless_ns;
+    /* RENDEZVOUS: for how long rank 0's machine may be there, as a neighbour on a network of this
+     * host or as one that takes the call, and not answer it; 0: as long as patience_ns. */
+    weft_ns ignored_ns;
+    bool first_is_elsewhere; /* RENDEZVOUS: rank 0 is on another host */
     /* Whoever does not come, goes or is late is absent, and nobody's failure; its blobs are zeros.
      * RENDEZVOUS: without rank 0 there is nothing. At the address there was a rendezvous before:
      * where nobody listens any more, nobody will. Else: the first of those that are here waits as

@@ -157,6 +157,62 @@ START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
 }
 END_TEST
 
+/* What a call to rank 0 may come to, and after how many seconds its rank gives up: 1 where no call
+ * can succeed, 30 where its machine ignores calls, and 60, the patience, where it may yet come. */
+static const struct unreached {
+    const char *address;
+    bool is_elsewhere, listens, has_limits;
+    int sys_errno, at_least_s, at_most_s;
+} unreached[] = {
+    {"10.99.0.1", true, false, true, ENETUNREACH, 1, 2},
+    {"10.99.0.1", true, false, false, ENETUNREACH, 60, 61},
+    {"127.0.0.1", true, false, true, ECONNREFUSED, 1, 2},
+    {"127.0.0.1", true, false, false, ECONNREFUSED, 60, 61},
+    {"127.0.0.1", false, false, true, ECONNREFUSED, 60, 61}, /* a rank of the same host */
+    {"10.0.0.1", true, false, true, ECONNREFUSED, 60, 61},
+    {"10.0.0.1", true, true, true, ETIMEDOUT, 30, 36}, /* taken, and no challenge comes */
+    {"10.0.0.1", true, true, false, ETIMEDOUT, 60, 66},
+    /* No machine is there yet: from time to time errno 113 says so. */
+    {"10.0.0.77", true, false, true, ETIMEDOUT, 60, 64},
+};
+
+START_TEST(a_rendezvous_out_of_reach_is_given_up)
+{
+    const struct unreached *row = &unreached[_i];
+    struct io_listener *listener = NULL;
+    struct io_task task;
+    struct job job;
+    struct io_endpoint at;
+    weft_ns since, took;
+
+    job_open(&job, 66, NULL);
+    ck_assert(io_ip_parse(row->address, &job.config.rendezvous.ip));
+    job.config.first_is_elsewhere = row->is_elsewhere;
+    job.config.hopeless_ns = row->has_limits ? BED_S : 0;
+    job.config.ignored_ns = row->has_limits ? 30 * BED_S : 0;
+    if (row->listens) {
+        struct io_env *env = job.bed.hosts[0].env;
+
+        io_task_init(&task, env->loop, env->host, BED_KIND_TEST);
+        ck_assert_int_eq(
+            env->oob->listen(env, &job.config.rendezvous, 8, &task, &listener, &at), 0);
+    }
+    since = bed_now(&job.bed);
+    job_open_rank(&job, 1);
+    gather(&job, 1, 1, 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
+    took = bed_now(&job.bed) - since;
+    ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(job.errors[1].sys_errno, row->sys_errno);
+    ck_assert_int_ge(took, row->at_least_s * BED_S);
+    ck_assert_int_le(took, row->at_most_s * BED_S);
+    if (listener != NULL) {
+        job.bed.hosts[0].env->oob->close_listener(listener);
+    }
+    job_close(&job);
+}
+END_TEST
+
 START_TEST(who_is_late_is_named_to_all)
 {
     struct job job;
@@ -742,6 +798,8 @@ int main(void)
     tcase_add_test(tcase, the_order_of_coming_does_not_matter);
     tcase_add_test(tcase, who_does_not_come_is_named_to_all);
     tcase_add_test(tcase, a_rendezvous_that_is_not_there_is_rank_0s);
+    tcase_add_loop_test(tcase, a_rendezvous_out_of_reach_is_given_up, 0,
+                        (int)WEFT_LENGTH(unreached));
     tcase_add_test(tcase, who_is_late_is_named_to_all);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
     tcase_add_loop_test(tcase, a_stream_that_ends_is_a_death_and_known_at_once, 0, RANKS);

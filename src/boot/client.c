@@ -37,8 +37,9 @@ static bool is_short(int error_number)
            error_number == ENOMEM;
 }
 
-/* This host is on a network already: one that it is not on yet might bring the route. */
-static bool is_on_network(struct boot *boot)
+/* Returns true if an interface of this host that is up has an address: in the subnet of `peer`, or,
+ * if that is NULL, any that is not link-local. */
+static bool has_address(struct boot *boot, const struct io_ip *peer)
 {
     const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
 
@@ -46,12 +47,49 @@ static bool is_on_network(struct boot *boot)
         const struct io_netdev *netdev = &info->netdevs[i];
 
         for (uint32_t k = 0; netdev->is_up && k < netdev->n_addresses; k++) {
-            if (!io_ip_is_link_local(&netdev->addresses[k].ip)) {
+            const struct io_prefix *address = &netdev->addresses[k];
+
+            if (peer == NULL
+                    ? !io_ip_is_link_local(&address->ip)
+                    : io_ip_same_subnet(&address->ip, peer, address->prefix_len)) {
                 return true;
             }
         }
     }
     return false;
+}
+
+static bool is_loopback(const struct io_ip *ip)
+{
+    static const uint8_t v6[16] = {[15] = 1};
+
+    return io_ip_is_v4(ip) ? ip->bytes[12] == 127
+                           : memcmp(ip->bytes, v6, sizeof(v6)) == 0;
+}
+
+/* Returns true if no call from this host can reach rank 0. The route may come with a network that
+ * the host is not on yet; that of one that is on some is not expected. */
+static bool is_hopeless(struct boot *boot, int error_number)
+{
+    const struct boot_config *config = &boot->config;
+
+    if (config->hopeless_ns == 0) {
+        return false;
+    }
+    return error_number == ENETUNREACH
+               ? has_address(boot, NULL)
+               : error_number == ECONNREFUSED && config->first_is_elsewhere &&
+                     is_loopback(&config->rendezvous.ip);
+}
+
+/* Returns true if rank 0's machine is there, as far as this host knows, but nothing answers the
+ * call. Of a neighbour that is not there, an attempt in 20 s ends with errno 113: the kernel
+ * gives up its address after 3 s, and the attempt lasts longer. Behind a router nobody knows. */
+static bool is_ignored(struct boot *boot, int error_number)
+{
+    return boot->config.ignored_ns != 0 && error_number == ETIMEDOUT &&
+           (boot->client->state == BOOT_DIAL_CHALLENGE ||
+            has_address(boot, &boot->config.rendezvous.ip));
 }
 
 /* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
@@ -67,11 +105,10 @@ static weft_status retry(struct boot *boot, int error_number)
     client->last_errno = error_number;
     client->short_ns = io_since(client->short_ns, is_short(error_number), now);
     client->refused_ns = io_since(client->refused_ns, error_number == ECONNREFUSED, now);
-    client->unroutable_ns =
-        io_since(client->unroutable_ns,
-                 error_number == ENETUNREACH && boot->config.unroutable_ns != 0 &&
-                     is_on_network(boot),
-                 now);
+    client->hopeless_ns =
+        io_since(client->hopeless_ns, is_hopeless(boot, error_number), now);
+    client->ignored_ns =
+        io_since(client->ignored_ns, is_ignored(boot, error_number), client->dialled_ns);
     if (client->state != BOOT_DIAL_IDLE) {
         enter(boot, BOOT_DIAL_IDLE);
     }
@@ -92,6 +129,7 @@ static weft_status dial(struct boot *boot)
         return WEFT_AGAIN;
     }
     client->attempt++;
+    client->dialled_ns = io_now(boot->env);
     result = boot->env->oob->connect(boot->env, NULL, &boot->config.rendezvous,
                                      &boot->task, &tcp);
     if (result != 0) {
@@ -321,6 +359,28 @@ static weft_status exchange(struct boot *boot)
     return WEFT_AGAIN;
 }
 
+/* Returns the earlier of `end`, and `limit_ns` after `since`, where that is not 0. */
+static weft_ns lowered(weft_ns end, weft_ns since, weft_ns limit_ns)
+{
+    return since != 0 && since + limit_ns < end ? since + limit_ns : end;
+}
+
+/* Returns when a client that has not joined gives up. */
+static weft_ns end_of_calls(const struct boot *boot)
+{
+    const struct boot_client *client = boot->client;
+    const struct boot_config *config = &boot->config;
+    weft_ns end = boot->opened_ns + config->patience_ns;
+
+    if (client->lost_ns != 0) {
+        return client->last_errno == ECONNREFUSED ? 0 : client->lost_ns + BOOT_GONE_NS;
+    }
+    end = lowered(end, client->short_ns, config->step_ns);
+    end = lowered(end, client->hopeless_ns, config->hopeless_ns);
+    end = lowered(end, client->ignored_ns, config->ignored_ns);
+    return config->may_miss ? lowered(end, client->refused_ns, BOOT_GONE_NS) : end;
+}
+
 /* Rank 0 names who is late; only if it says nothing is it the one at fault. */
 static weft_ns limit(const struct boot *boot)
 {
@@ -328,21 +388,7 @@ static weft_ns limit(const struct boot *boot)
     weft_ns step = boot->started_ns + 2 * boot->config.step_ns;
 
     if (boot->client->state != BOOT_DIAL_JOINED) {
-        weft_ns end = boot->opened_ns + boot->config.patience_ns;
-        weft_ns gone = boot->client->refused_ns + BOOT_GONE_NS;
-        weft_ns starved = boot->client->short_ns + boot->config.step_ns;
-
-        weft_ns unroutable = boot->client->unroutable_ns + boot->config.unroutable_ns;
-
-        end = boot->client->short_ns != 0 && starved < end ? starved : end;
-        end = boot->client->unroutable_ns != 0 && unroutable < end ? unroutable : end;
-        if (boot->client->lost_ns != 0) {
-            return boot->client->last_errno == ECONNREFUSED
-                       ? 0
-                       : boot->client->lost_ns + BOOT_GONE_NS;
-        }
-        return boot->config.may_miss && boot->client->refused_ns != 0 && gone < end ? gone
-                                                                                    : end;
+        return end_of_calls(boot);
     }
     if (!boot->is_active) {
         return WEFT_NEVER;

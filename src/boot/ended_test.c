@@ -1,5 +1,6 @@
 /* Members that ended before they came, as whoever started them says: nobody waits for them. */
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -28,6 +29,14 @@ static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
     ck_assert_ptr_nonnull(rank);
     ck_assert_int_eq(rank->number, at_fault);
     ck_assert_ptr_nonnull(strstr(job->errors[r].message, "ended before it came"));
+    /* Who knows it from whoever started the job says so, and what a call to rank 0 came to. */
+    if (at_fault == 0 || r == 0) {
+        const struct weft_value *ended = weft_error_value(&job->errors[r], "ended");
+
+        ck_assert_ptr_nonnull(ended);
+        ck_assert_int_eq(ended->number, 1);
+        ck_assert_int_eq(job->errors[r].sys_errno, r == 0 ? 0 : ECONNREFUSED);
+    }
 }
 
 /* 0 serves the rendezvous: it knows who is missing. Without 0 the others know. */

@@ -76,8 +76,10 @@ struct boot_client {
     weft_ns resume_ns, step_ns, backoff_ns;
     weft_ns
         short_ns; /* since when this end has no descriptor or memory for it; 0: it has */
-    weft_ns refused_ns;    /* since when nobody listens there; 0: not so */
-    weft_ns unroutable_ns; /* since when this host has no route to it; 0: not so */
+    weft_ns refused_ns;  /* since when nobody listens there; 0: not so */
+    weft_ns hopeless_ns; /* since when no call from this host can reach it; 0: not so */
+    weft_ns dialled_ns;  /* when the present attempt began */
+    weft_ns ignored_ns;  /* since when its machine does not answer; 0: not so */
     weft_ns
         lost_ns; /* when the stream ended that rank 0 may not have known; 0: none did */
     int last_errno;

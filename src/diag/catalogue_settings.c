@@ -42,8 +42,12 @@ static const struct diag_entry entries[] = {
             "each has a network of its own. An address on one of them is right for the "
             "neighbour and unknown to hosts farther off, so that a rendezvous there "
             "works for some ranks, and the first one reports the others as late.\n\n"
-            "It is tried again until the patience is over, because addresses may come "
-            "late. Where the host does get a route in time there is no finding.",
+            "Addresses may come late, so NCCL tries again until its patience is over. "
+            "Policy "
+            "weft tries for a second where the host is on a network already, and as long "
+            "as "
+            "--patience says if that is given. A host that gets a route in time has no "
+            "finding.",
     },
     {
         .id = DIAG_ADDR_NO_FACING_PORT,

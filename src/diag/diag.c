@@ -209,8 +209,10 @@ static bool waited_both(const struct diag_case *c)
         return false;
     }
     for (uint32_t i = 0; i < c->peer->n_errors; i++) {
-        any = any || (strcmp(c->peer->errors[i].error.phase, "boot") == 0 &&
-                      c->peer->errors[i].error.sys_errno == 0);
+        const struct weft_error *error = &c->peer->errors[i].error;
+
+        any = any || (strcmp(error->phase, "boot") == 0 && error->sys_errno == 0 &&
+                      !diag_is_of_an_end(error));
     }
     return any;
 }

@@ -316,6 +316,46 @@ void scene_hears_of_it(struct scene *s)
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
 }
 
+/* Iceberg heard, from whoever started both, that titanic ended; it had waited for `waited_ns`. */
+static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
+{
+    struct diag_error *heard = &s->b->errors[s->b->n_errors++];
+
+    *heard = (struct diag_error){.at_ns = at_ns, .source = DIAG_HEARSAY};
+    weft_format(heard->peer, sizeof(heard->peer), "titanic");
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, "boot", "rank 0 ended before it came");
+    weft_error_int(&heard->error, "ended", 1);
+    weft_error_int(&heard->error, "waited_ns", waited_ns);
+    weft_error_text(&heard->error, "rendezvous", "10.0.0.1");
+}
+
+/* It came when titanic had waited for it and was over. */
+static void late_for_the_ended(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "was never heard of");
+    weft_error_text(&s->failure->error, "rendezvous", "none");
+    s->failure->at_ns = 1000;
+    hears_of_end(s, 5000, 1000);
+}
+
+/* It was there all the time that titanic called. */
+static void filtered_and_ended(struct scene *s)
+{
+    weft_fail_errno(&s->failure->error, ETIMEDOUT, "boot", "cannot be reached");
+    weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
+    s->failure->at_ns = 1000;
+    hears_of_end(s, 2000, 2000);
+}
+
+static void ended_before_it_came(struct scene *s)
+{
+    s->b->was_observed = false;
+    s->b->has_vanished = true;
+    s->b->n_ports = 0;
+    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, "boot", "rank 1 ended before it came");
+    weft_error_int(&s->failure->error, "ended", 1);
+}
+
 /* Its small frames passed before all of them vanished. */
 static void dead_after_small(struct scene *s)
 {
@@ -489,6 +529,9 @@ const struct scene_case scene_cases[] = {
     {scene_filtered, "conn.filtered", "titanic -> iceberg"},
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},
+    {late_for_the_ended, "peer.late", "titanic -> iceberg"},
+    {filtered_and_ended, "conn.filtered", "titanic -> iceberg"},
+    {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
     {scene_kernel_memory, "host.kernel_memory", "titanic"},
     {scene_forbidden, "host.permission", "titanic"},

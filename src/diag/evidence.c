@@ -348,6 +348,13 @@ static bool is_cut_off(const struct diag_error *error)
             error->error.sys_errno == ECONNRESET || error->error.sys_errno == EPIPE);
 }
 
+bool diag_is_of_an_end(const struct weft_error *error)
+{
+    const struct weft_value *ended = weft_error_value(error, "ended");
+
+    return ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1;
+}
+
 enum diag_known diag_peer_died(const struct diag_case *c)
 {
     if (c->peer != NULL && c->peer->was_observed) {

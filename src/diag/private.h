@@ -81,6 +81,8 @@ struct diag_ports diag_ports_of(const struct diag_input *input, const char *name
 /* A value of the failure, or NULL / IO_UNKNOWN. */
 const char *diag_text(const struct diag_case *c, const char *name);
 int64_t diag_number(const struct diag_case *c, const char *name);
+/* Returns true if whoever started the processes saw one end before it came. */
+bool diag_is_of_an_end(const struct weft_error *error);
 /* The peer's process is gone, by what the others saw. */
 enum diag_known diag_peer_died(const struct diag_case *c);
 

@@ -91,9 +91,9 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
         enum diag_known is_to = error->peer[0] == '\0'
                                     ? DIAG_UNKNOWN
                                     : diag_known_of(strcmp(error->peer, name) == 0);
-        enum diag_known is_it = error->error.sys_errno == 0
-                                    ? DIAG_UNKNOWN
-                                    : diag_known_of(error->error.sys_errno == sys_errno);
+        bool is_unsaid = error->error.sys_errno == 0 && !diag_is_of_an_end(&error->error);
+        enum diag_known is_it =
+            is_unsaid ? DIAG_UNKNOWN : diag_known_of(error->error.sys_errno == sys_errno);
 
         answer = diag_or(answer, diag_and(is_early, diag_and(is_to, is_it)));
     }
@@ -117,12 +117,37 @@ static enum diag_known failed_later(const struct diag_case *c)
     return diag_known_of(peer->errors[0].at_ns > c->failure->at_ns);
 }
 
+/* The peer came after this host had given up, as it was told of one that had ended. */
+static enum diag_known came_after(const struct diag_case *c)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
+        const struct diag_error *error = &c->peer->errors[i];
+        const struct weft_value *waited = weft_error_value(&error->error, "waited_ns");
+
+        if (!diag_is_of_an_end(&error->error)) {
+            continue;
+        }
+        if (waited == NULL || waited->kind != WEFT_VALUE_INT ||
+            error->at_ns == IO_UNKNOWN || c->failure->at_ns == IO_UNKNOWN) {
+            answer = diag_or(answer, DIAG_UNKNOWN);
+            continue;
+        }
+        answer = diag_or(
+            answer, diag_known_of(error->at_ns - waited->number > c->failure->at_ns));
+    }
+    return answer;
+}
+
 /* When the peer finally called, nobody listened any more. */
 enum diag_known diag_is_peer_late(const struct diag_case *c)
 {
+    enum diag_known was_refused =
+        diag_failed_to_reach(c->peer, c->host->name, ECONNREFUSED);
+
     return diag_and(failed_later(c),
-                    diag_and(both_lived(c),
-                             diag_failed_to_reach(c->peer, c->host->name, ECONNREFUSED)));
+                    diag_and(both_lived(c), diag_or(was_refused, came_after(c))));
 }
 
 /* A peer that gave up first may not have been there any more to answer the rendezvous. */
@@ -152,6 +177,7 @@ enum diag_known diag_is_late_there(const struct diag_case *c)
         answer = diag_or(answer, diag_known_of(strcmp(error->phase, "boot") == 0 &&
                                                error->status == WEFT_ERR_TIMEOUT));
     }
+    answer = diag_or(answer, came_after(c));
     return diag_and(both_lived(c), diag_and(answer, failed_later(c)));
 }
 

@@ -357,6 +357,37 @@ END_TEST
 
 /* ---- the loop ---- */
 
+/* One dies, has no device, or refuses its process everything, before it came to the others: as
+ * from a launcher, they hear of it. Else they wait for it as long as they have patience. */
+START_TEST(the_others_hear_of_one_that_ended_before_it_came)
+{
+    static const uint32_t gone[] = {0, 1, 2, 0, 1, 2};
+    bool dies = _i >= 3;
+
+    for (int hears = 0; hears < 2; hears++) {
+        mesh_test_init(&test, 3);
+        if (dies) {
+            mesh_test_fault(&test, 1, WORLD_FAULT_KILL, gone[_i]);
+        } else {
+            test.machines[gone[_i]].n_ports = 0;
+            test.spec.n_cables = 0;
+        }
+        test.config.boot.patience_ns = 20 * SECOND;
+        test.tells_ends = hears == 1;
+        mesh_test_start(&test);
+        ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (i != gone[_i]) {
+                ck_assert_int_eq(test.hosts[i]->state, HOST_FAILED);
+                ck_assert_int_eq(test.hosts[i]->failed_in, HOST_BOOT);
+                ck_assert_int_eq(test.hosts[i]->error_ns < 2 * SECOND, hears == 1);
+            }
+        }
+        mesh_test_fini(&test);
+    }
+}
+END_TEST
+
 START_TEST(the_loop_gives_up_at_its_limit)
 {
     mesh_test_init(&test, 2);
@@ -411,6 +442,7 @@ int main(void)
     tcase_add_test(tests, memory_beyond_the_limit_fails_with_its_errno);
     tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
     tcase_add_test(tests, a_host_without_devices_says_so);
+    tcase_add_loop_test(tests, the_others_hear_of_one_that_ended_before_it_came, 0, 6);
     tcase_add_test(tests, the_loop_gives_up_at_its_limit);
     tcase_add_test(tests, the_loop_calls_a_stall_a_stall);
     suite_add_sweep(tests, hosts_are_destroyed_in_any_state, 1, ENDS + 1);

@@ -157,7 +157,8 @@ weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
     struct host_loop loop = {.world = test->world,
                              .hosts = test->hosts,
                              .n_hosts = test->spec.n_hosts,
-                             .limit_ns = limit_ns};
+                             .limit_ns = limit_ns,
+                             .tells_ends = test->tells_ends};
 
     weft_error_clear(error);
     return host_loop_run(&loop, error);

@@ -27,6 +27,7 @@ struct mesh_test {
     struct host_row rows[4];
     struct coll_mesh coll_mesh; /* every pair has a cable of 100 Gb/s */
     struct host_config config;  /* for mesh_test_start; rank and start are filled in */
+    bool tells_ends;            /* of the loop */
 };
 
 /* Fills everything in; change what the test is about before mesh_test_start. One row:

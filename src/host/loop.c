@@ -23,6 +23,14 @@ static bool is_alive(const struct world *world, const struct io_env *env)
     return world->ops->host_alive(world, env->world_host);
 }
 
+/* Passes on that a member is over without having done its part. */
+static void tell_end(const struct host_loop *loop, const struct host *host)
+{
+    if (loop->tells_ends && host->state != HOST_DONE) {
+        loop->world->ops->tell_ended(loop->world, host->config.rank);
+    }
+}
+
 static struct survey survey(const struct host_loop *loop, weft_ns now)
 {
     const struct world_ops *ops = loop->world->ops;
@@ -41,12 +49,16 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         }
         if (!is_alive(loop->world, host->env)) {
             host_kill(host);
+            tell_end(loop, host);
             result.is_stale = true;
             continue;
         }
         if (host->state == HOST_NEW && host->config.start_ns <= now) {
             host_start(host);
             result.is_stale = true;
+            if (host_is_over(host)) {
+                tell_end(loop, host);
+            }
         }
         if (host->state == HOST_NEW && host->config.start_ns < result.next_start) {
             result.next_start = host->config.start_ns;
@@ -91,6 +103,7 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
 
         if (host != NULL && !host_is_over(host) && host->state != HOST_NEW) {
             host_kill_hanging(host);
+            tell_end(loop, host);
             any = true;
         }
     }
@@ -111,7 +124,10 @@ static bool dispatch_ready(const struct host_loop *loop)
         host = loop->hosts[task->host];
         if (host != NULL && !host_is_over(host)) {
             host_dispatch(host, task);
-            any = any || host_is_over(host);
+            if (host_is_over(host)) {
+                tell_end(loop, host);
+                any = true;
+            }
         }
     }
     return any;

@@ -16,6 +16,8 @@ struct host_loop {
     /* Who is not over so long after the last start or end of any hangs, and is killed; more than
      * any single deadline of a host. 0: nobody is. */
     weft_ns hang_ns;
+    /* The others hear of a member that failed or died, as from a launcher that started all. */
+    bool tells_ends;
     /* Called now and then, at least once per row that the lowest rank ended; may be NULL.
      */
     void (*progress)(void *context, weft_ns now);

@@ -484,17 +484,17 @@ struct world_ops {
     /* Counters by name, for the report; `index` from 0, false past the end. */
     bool (*counter)(const struct world *world, uint32_t index, const char **out_name,
                     uint64_t *out_value);
-    /* Worlds whose hosts are processes of their own have these three, and neither host_env
+    /* Gives every process that runs or will, by io_next_ended, the number of a member that
+     * ended before the job did, as whoever started them knows it. NULL: nobody knows. */
+    void (*tell_ended)(struct world *world, uint32_t member);
+    /* Worlds whose hosts are processes of their own have these two, and neither host_env
      * nor loop; others have NULL. `launch` runs this very program as a process (from 0) of
      * `host`, whose devices and management netdev it finds in WEFT_DEVICES
-     * ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`.
-     * `tell_ended` gives every process that runs or will, through WEFT_NOTICES, the number
-     * of a member that ended before the job did. */
+     * ("p0=DEVICE,p1=DEVICE") and WEFT_MANAGEMENT. Its end wakes `step`. */
     weft_status (*launch)(struct world *world, uint32_t host, uint32_t process,
                           const struct world_process *what, struct weft_error *error);
     void (*ending)(struct world *world, uint32_t host, uint32_t process,
                    struct world_ending *out);
-    void (*tell_ended)(struct world *world, uint32_t member);
     /* Tears everything down; NULL is ignored. */
     void (*destroy)(struct world *world);
 };

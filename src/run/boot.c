@@ -125,6 +125,7 @@ void run_boot_configure(const struct run *run, uint32_t member,
         .ip = io_ip_is_zero(&first->known_ip) ? first->management_ip : first->known_ip,
         .port = RUN_RENDEZVOUS_PORT,
     };
+    config->first_is_elsewhere = run->member_hosts[member] != run->member_hosts[0];
     config->control = (struct io_endpoint){.port = 0};
     if (config->mode == BOOT_STATIC) {
         config->control.port = control_port(member);

@@ -87,8 +87,9 @@ static weft_status run_member(struct run *run, uint32_t member,
     config.boot.patience_ns =
         options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
     if (options->patience_ns != 0) {
-        config.boot.unroutable_ns =
-            0; /* who says how long to wait, may bring up a network */
+        /* Who says how long to wait may bring up a network, or the peer. */
+        config.boot.hopeless_ns = 0;
+        config.boot.ignored_ns = 0;
     }
     status = options->world(&run->plan->spec, run->member_hosts[member],
                             run->member_processes[member], &run->world, error);

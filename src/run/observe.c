@@ -140,9 +140,9 @@ static void observe_host(const struct run *run, const struct host *host,
         name_member(run, host->config.rank, out->name);
         out->memlock_bytes = IO_UNKNOWN;
         out->gid_index = IO_UNKNOWN;
-        /* Where we started its process, we saw that; elsewhere only its peers can tell. */
+        /* Where we started its process, we saw that, or a launcher did. Else its peers can tell. */
         out->has_hung = host->has_hung;
-        out->has_vanished = run->are_records && !host->has_hung;
+        out->has_vanished = (run->are_records || run_tells_ends(run)) && !host->has_hung;
         return; /* the dead tell nothing */
     }
     if (!run_record_take_facts(host, out)) {

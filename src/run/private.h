@@ -111,11 +111,12 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
 
 /* Every wait of a host has a deadline; this one is for what they forgot. */
 #define RUN_LIMIT_NS (4 * 3600 * INT64_C(1000000000))
-/* For so long a host on a network may have no route to the rendezvous: routes that come with the
+/* For so long the rendezvous may be out of reach of a host on a network: routes that come with the
  * network are there by then. */
-#define RUN_UNROUTABLE_NS INT64_C(1000000000)
-/* After an end, the next must come within this, on top of the patience for the rendezvous: more
- * than any single deadline of a rank that lost its peer. Whoever is later than that hangs. */
+#define RUN_HOPELESS_NS INT64_C(1000000000)
+/* After an end, the next must come within this: more than any single deadline of a rank that lost
+ * its peer. Whoever is later than that hangs. Ranks that do not hear of one that ended have the
+ * patience for the rendezvous on top. */
 #define RUN_HANG_NS (90 * INT64_C(1000000000))
 
 /* Only time passes: nothing can be compared. */
@@ -128,6 +129,9 @@ void run_init(struct run *run, const struct scenario *scenario,
               const struct run_options *options);
 /* Ranks, graph and rows: all that can be known before there is a world. */
 weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
+/* Returns true if ranks hear of one that failed or died before it came. NCCL's do not, and its
+ * policies keep their times. */
+bool run_tells_ends(const struct run *run);
 /* What all members are told; `start_ns` is the caller's to fill. */
 void run_configure(const struct run *run, struct host_config *config);
 /* What one of them is told beside. */

@@ -183,13 +183,19 @@ void run_configure(const struct run *run, struct host_config *config)
     config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
     /* NCCL tries for longer; its policies keep its times. */
-    config->boot.unroutable_ns = run->policy == RDMA_POLICY_WEFT ? RUN_UNROUTABLE_NS : 0;
+    config->boot.hopeless_ns = run->policy == RDMA_POLICY_WEFT ? RUN_HOPELESS_NS : 0;
+    config->boot.ignored_ns = run->policy == RDMA_POLICY_WEFT ? config->boot.step_ns : 0;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
     run_job_key(run->seed, run->options->secret, config->boot.job_key);
     config->conn.has_secret = true;
     memcpy(config->conn.secret, config->boot.job_key, sizeof(config->conn.secret));
     config->mesh = &run->mesh;
+}
+
+bool run_tells_ends(const struct run *run)
+{
+    return run->policy == RDMA_POLICY_WEFT && run->world->ops->tell_ended != NULL;
 }
 
 /* Returns them by their place in the world's loop, [*out_n]; NULL: nobody lives there. Tells for
@@ -215,7 +221,7 @@ static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out
         run->hosts[i] = host_create(env, &config);
         by_process[env->host] = run->hosts[i];
     }
-    *out_hang_ns = config.boot.patience_ns + RUN_HANG_NS;
+    *out_hang_ns = (run_tells_ends(run) ? 0 : config.boot.patience_ns) + RUN_HANG_NS;
     return by_process;
 }
 
@@ -256,6 +262,7 @@ static void run_loop(struct run *run)
     struct host_loop loop = {
         .world = run->world,
         .limit_ns = RUN_LIMIT_NS,
+        .tells_ends = run_tells_ends(run),
         .progress = run->options->progress != NULL ? report_progress : NULL,
         .progress_context = run,
     };
