@@ -34,10 +34,13 @@ class Place:
         self.places = set(places)  # "titanic" or "titanic:p0"
         self.peers = set(peers)  # of whom the finding may be about, "": anybody
 
+    def hosts(self):
+        return {place.split(":")[0] for place in self.places}
+
     def is_right(self, finding):
         where = finding["where"]
         host, port, peer = (where.get(key) or "" for key in ("host", "port", "peer"))
-        hosts = {place.split(":")[0] for place in self.places}
+        hosts = self.hosts()
         if finding["code"] in AT_PEER:
             return peer in hosts
         if host not in hosts:
@@ -56,8 +59,8 @@ class Place:
 class Planted:
     """A mesh with one cause in it."""
 
-    def __init__(self, codes, place, limit_s=2.0, also=()):
-        self.codes, self.place, self.limit_s, self.also = set(codes), place, limit_s, set(also)
+    def __init__(self, codes, place, also=()):
+        self.codes, self.place, self.also = set(codes), place, set(also)
 
 
 class Drawn(Mesh):
@@ -586,6 +589,25 @@ class Setting:
             return begin + int((end - begin) * rng.uniform(0.2, 0.7))
         assert self.moment == "close"
         return rng.randrange(end, last + 1)
+
+
+# Seconds after which policy weft gives up what a cause keeps from it, by our own limits (src/rdma/timers.h,
+# src/boot/boot.h, src/host): with most causes there is nothing to wait for.
+PATIENCE_S, STILL_S, FIRST_LANE_S, NOTHING_COMPLETES_S = 900, 30, 5, 3
+LIMITS_S = {"late": PATIENCE_S, "stopped": STILL_S, "firewall_tcp": STILL_S, "no_route": 1, "loopback": 1, "killed": 3,
+            "paused": NOTHING_COMPLETES_S}
+# Causes by which frames vanish: what was never up waits for lost ones to be sent again.
+VANISHING = {"silent_one_way", "silent", "lossy", "corrupting", "paused", "mtu_mismatch", "black_hole", "vlan_mismatch",
+             "swapped", "firewall_roce", "arp_ignored"}
+SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
+
+
+def limit_s(cause, moment):
+    """Return the own limit of a cause that comes at a moment, under policy weft."""
+    if cause == "stopped" and moment in ("before start", "rendezvous"):
+        return PATIENCE_S  # it may as well be late
+    limit = LIMITS_S.get(cause, 0)
+    return max(limit, FIRST_LANE_S) if cause in VANISHING and moment in SET_UP else limit
 
 
 # Settings that were judged wrong once, or at which nothing was said, and what is right now.

@@ -17,6 +17,8 @@ LIMIT_S = 120
 # quiet: a job that passed, and nothing was said; alarm: something was found in a healthy run.
 VERDICTS = ["right", "quiet", "undetermined", "place", "cause", "alarm", "broken"]
 BAD = {"place", "cause", "alarm", "broken"}
+LATE_AFTER_S = 2.0  # of world time, over a cause's own limit
+MAX_LATE = 0.45  # of the failures under policy weft; what is late is printed
 
 
 def run(weft, scenario, *flags):
@@ -73,15 +75,21 @@ class Judged:
         # What comes as a job ends may come too late for it.
         failed = self.setting.moment != "close" and any(
             host.get("errors") or not host["observed"] for host in json.loads(self.observations)["hosts"])
-        self.took_s = self.first_said(ran["sim_time_ns"], at_ns) if failed else None
+        self.took_s = self.all_said(ran["sim_time_ns"], at_ns) if failed else None
         self.said = [says(finding) for finding in ran["findings"]]
         self.verdict = verdict(ran["findings"], planted, failed)
 
-    def first_said(self, end_ns, at_ns):
-        """Seconds until the first host reported a failure, or until the run was over, without one."""
-        times = [error["at_ns"] for host in json.loads(self.observations)["hosts"]
+    def all_said(self, end_ns, at_ns):
+        """Seconds until the last host that was there reported a failure; without one, until the run was over."""
+        absent = self.place.hosts() if self.setting.cause == "late" else set()
+        times = [error["at_ns"] for host in json.loads(self.observations)["hosts"] if host["name"] not in absent
                  for error in host.get("errors", [])]
-        return (min(times, default=end_ns) - at_ns) / 1e9
+        return (max(times, default=end_ns) - at_ns) / 1e9
+
+    def is_late(self):
+        """Return true if it was said later than the cause's own limit allows; other policies have theirs."""
+        limit_s = matrix.limit_s(self.setting.cause, self.setting.moment) + LATE_AFTER_S
+        return self.took_s is not None and self.setting.policy == "weft" and self.took_s > limit_s
 
     def explain(self):
         setting = self.setting
@@ -126,10 +134,26 @@ def table(settings, by, names):
     return "\n".join(lines)
 
 
+def failed_under_weft(settings):
+    return [judged for judged in settings if judged.took_s is not None and judged.setting.policy == "weft"]
+
+
+def time_table(settings, by, names):
+    """Failures under policy weft: how many were late, and how long after the cause the last host reported."""
+    rows = {}
+    for judged in failed_under_weft(settings):
+        rows.setdefault(by(judged.setting), []).append(judged)
+    lines = [f"{'':<16} {'failures':>9} {'late':>6} {'median':>10} {'last':>10}"]
+    for name in [name for name in names if name in rows]:
+        took = sorted(judged.took_s for judged in rows[name])
+        lines.append(f"{name:<16} {len(took):>9} {sum(judged.is_late() for judged in rows[name]):>6} "
+                     f"{took[len(took) // 2]:>8.3f} s {took[-1]:>8.3f} s")
+    return "\n".join(lines)
+
+
 def times(settings):
     """The distribution of times from a cause to its verdict, under policy weft."""
-    took = sorted(judged.took_s for judged in settings
-                  if judged.took_s is not None and judged.setting.policy == "weft")
+    took = sorted(judged.took_s for judged in failed_under_weft(settings))
     if not took:
         return "no run under policy weft failed"
     at = [took[min(len(took) - 1, int(share * len(took)))] for share in (0.5, 0.9, 0.99)]
@@ -150,17 +174,27 @@ def main(options, weft, seed):
         want = {"case": json.loads(options.case)}
     settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)
     for judged in settings:
-        if judged.verdict != "right":
+        if judged.verdict != "right" or judged.is_late():
             judged.keep()
+            print("late: " if judged.is_late() else "", end="")
             print(f"{judged.explain()}\n  again: {judged.again()}\n  case: {json.dumps(judged.setting.case())}")
         if judged.verdict in BAD:
             failures.keep(f"findings: matrix {judged.setting.cause}", judged.explain(), judged.again())
     print(table(settings, lambda setting: setting.kind, matrix.MESHES))
     print(table(settings, lambda setting: setting.moment, matrix.MOMENTS))
     print(table(settings, lambda setting: setting.cause, sorted(matrix.CAUSES)))
+    print(time_table(settings, lambda setting: setting.kind, matrix.MESHES))
+    print(time_table(settings, lambda setting: setting.moment, matrix.MOMENTS))
     print(times(settings))
+    late = [judged for judged in settings if judged.is_late()]
+    n_failed = len(failed_under_weft(settings))
+    is_too_late = len(late) > max(1, MAX_LATE * n_failed)
+    print(f"late: {len(late)} of {n_failed} failures under policy weft, more than {LATE_AFTER_S:.0f} s over the "
+          f"cause's own limit; {MAX_LATE:.0%} may be")
+    for judged in late if is_too_late else []:
+        failures.keep(f"findings: matrix {judged.setting.cause} late", judged.explain(), judged.again())
     verdicts = Counter(judged.verdict for judged in settings)
-    n_bad = sum(verdicts[name] for name in BAD)
+    n_bad = sum(verdicts[name] for name in BAD) + (len(late) if is_too_late else 0)
     print(f"{len(settings)} settings: " + ", ".join(f"{verdicts[name]} {name}" for name in VERDICTS)
           + f"; seed {seed}")
     print("findings: PASS" if n_bad == 0 else "findings: FAIL")
