@@ -67,7 +67,8 @@ static void add_line(struct story_parts *parts, uint32_t teller, weft_ns ahead_n
 void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
                    const char *lines, size_t n_bytes)
 {
-    const char *end = lines + n_bytes;
+    /* A process that told nothing has no lines at all, and NULL + 0 is undefined. */
+    const char *end = n_bytes > 0 ? lines + n_bytes : lines;
 
     while (story->parts != NULL && lines < end) {
         const char *newline = memchr(lines, '\n', (size_t)(end - lines));
