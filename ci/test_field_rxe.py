@@ -1,26 +1,23 @@
 """scenarios/field over the kernel's soft-RoCE: the same symptom and finding as on the simulated NIC."""
 
 import json
-import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from guest_kernel import WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
 # Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 # What lies in addresses and neighbours shows alike where real time passes.
 NAMES = ["s01", "s03", "s04", "s05", "s06", "s07", "s11", "s14", "s15", "s16", "s18", "s27", "s38",
          "s46"]
 
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
 PROVIDERS = sorted(Path("/usr/lib").glob("*/libibverbs"))
 pytestmark = [
-    pytest.mark.skipif(asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; "
-                       "enable with: make rxe-guest"),
+    needs_guest,
     pytest.mark.skipif(not PROVIDERS, reason="SKIP rxe guest: no libibverbs; "
                        "enable with: ci/deps test"),
 ]
@@ -34,8 +31,6 @@ def run(name):
 
 def test_the_kernel_shows_what_users_saw():
     """Each judges its own symptom and finding; they mostly wait, so several do at a time."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build; enable with: make all")
     with ThreadPoolExecutor(5) as pool:
         ended = dict(zip(NAMES, pool.map(run, NAMES)))
     for name, done in ended.items():

@@ -3,21 +3,18 @@ soft-RoCE. What the simulator is judged by is judged here itself."""
 
 import csv
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from guest_kernel import WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "sim" / "rules"
 # Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-pytestmark = pytest.mark.skipif(asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; "
-                                "enable with: make rxe-guest")
+pytestmark = needs_guest
 ERRNOS = {"-": 0, "0": 0, "EEXIST": 17, "EADDRNOTAVAIL": 99, "ENODATA": 61, "EINVAL": 22,
           "ENETUNREACH": 101, "ENODEV": 19, "ETIMEDOUT": 110}
 

@@ -11,22 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from guest_kernel import WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = ROOT / os.environ.get("WEFT_BUILD", "build") / "weft"
 PAIR, TRIANGLE, TWINS, LINE = (ROOT / "scenarios" / name for name in (
     "basic/pair.yaml", "basic/triangle.yaml", "basic/twin-triangle.yaml", "partial/line-3.yaml"))
 NO_TIME_STAMPS = "weft: guest: this machine lets programs read its own time stamp counter"
 
 
-def has_guest():
-    if os.environ.get("WEFT_GUEST_KERNEL"):
-        return True
-    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
-                          check=False).returncode == 0
-
-
-pytestmark = pytest.mark.skipif(
-    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 
 def needs(*programs):

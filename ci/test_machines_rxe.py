@@ -6,24 +6,19 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Sanitizers reserve more address space than a guest has.
-WEFT = Path(os.environ.get("WEFT_FAST", ROOT / "build" / "weft")).resolve()
 HOSTS = ["titanic", "iceberg", "carpathia"]
 
-pytestmark = pytest.mark.skipif(
-    subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
-                   check=False).returncode != 0,
-    reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 
 def test_a_triangle_of_machines():
     """Devices are found by themselves, and called like the ports whose addresses they have."""
     done = subprocess.run(
         [WEFT, "guest", "--time-limit", "100", "--", "env", "MACHINES_RXE=1",
-         f"PATH={WEFT.parent}:{os.environ['PATH']}", "ci/machines", "weft", "run",
+         f"PATH={Path(WEFT).parent}:{os.environ['PATH']}", "ci/machines", "weft", "run",
          "scenarios/basic/triangle.yaml", "--backend", "verbs", "--json", "-q",
          "--set", "jobs=[{all_reduce: {bytes: [64, 1MiB], repeat: 2}}, {all_to_all: {bytes: 64KiB}}]",
          "--set", "expect={data: exact, findings: []}"],

@@ -17,10 +17,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 BACKENDS = ("sim", "soft", "rxe")
 # Small enough for a guest; what a scenario shows is in its topology and its faults.
 SMALL = ["--set", "jobs=[{all_reduce: {bytes: [8, 64KiB, 1MiB]}}]"]
@@ -73,15 +72,6 @@ def scenarios():
 def backends_of(path):
     is_whole = path.startswith(("scenarios/basic/", "scenarios/partial/"))
     return [b for b in BACKENDS if b != "soft" or is_whole or path in SOFT_FAULTS]
-
-
-def has_guest():
-    done = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, check=False)
-    return done.returncode == 0
-
-
-needs_guest = pytest.mark.skipif(
-    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
 
 
 def document(path, backend):

@@ -2,23 +2,12 @@
 network namespaces, in a guest."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = os.environ.get("WEFT_FAST") or os.environ.get("WEFT", "build/weft")
-
-
-def has_guest():
-    if os.environ.get("WEFT_GUEST_KERNEL"):
-        return True
-    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
-                          check=False).returncode == 0
-
-
 # Once as it is, then with a limit of locked memory, which holds for who lacks CAP_IPC_LOCK.
 BOTH = """
 "$@" || exit
@@ -35,9 +24,8 @@ ci/mesh-namespaces 2 0-1 python3 ci/plugin_close.py "$1" message 100 1 &&
 """
 
 
+@needs_guest
 def test_an_end_may_close_at_once():
-    if not has_guest():
-        pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
     ran = subprocess.run(
         [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "bash", "-c", CLOSE, "bash",
          str(Path(WEFT).parent / "libnccl-net-mesh.so")],
@@ -46,10 +34,9 @@ def test_an_end_may_close_at_once():
     assert ran.stdout.count(" 0 failed ") == 2
 
 
+@needs_guest
 def test_the_contract_on_a_triangle():
     """And, in the same guest, that the kernel's own limit of locked memory is told by its finding."""
-    if not has_guest():
-        pytest.skip("SKIP rxe guest: no guest kernel is built; make rxe-guest")
     ran = subprocess.run(
         [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "bash", "-c", BOTH, "bash",
          "ci/mesh-namespaces", "3", "0-1 1-2 0-2", WEFT, "plugin-check", "-q", "--json",

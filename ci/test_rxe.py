@@ -14,35 +14,25 @@ from pathlib import Path
 
 import pytest
 
+from guest_kernel import KERNEL, WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
-# Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 PAIR = "scenarios/basic/pair.yaml"
 TRIANGLE = "scenarios/basic/triangle.yaml"
 SMALL = ["--set", "jobs.0.all_reduce.bytes=1MiB",
          "--set", "expect.bus_bandwidth.bytes=1MiB"]
 PROVIDERS = sorted(Path("/usr/lib").glob("*/libibverbs"))
 
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-KERNEL = asked.stdout.strip()
 pytestmark = [
-    pytest.mark.skipif(asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; "
-                       "enable with: make rxe-guest"),
+    needs_guest,
     pytest.mark.skipif(not PROVIDERS, reason="SKIP rxe guest: no libibverbs; "
                        "enable with: ci/deps test"),
 ]
 
 
-def is_sanitized(program):
-    return b"__asan_init" in Path(program).read_bytes()
-
-
 @pytest.fixture(scope="module", name="place")
 def fixture_place():
     """A folder that an ordinary user can read, with the program, the kernel, scenarios."""
-    if is_sanitized(WEFT):
-        pytest.skip("SKIP rxe guest: only a sanitized build; enable with: make all")
     folder = Path(tempfile.mkdtemp(prefix="weft-test-rxe."))
     shutil.copy(WEFT, folder / "weft")
     shutil.copy(KERNEL, folder / "linux")

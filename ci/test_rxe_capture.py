@@ -1,7 +1,6 @@
 """The kernel's soft-RoCE before the judge of captures (ci/wire-check): an implementation that
 nobody here wrote keeps the rules by which the simulated NICs are judged."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -9,15 +8,11 @@ import pytest
 
 import capture
 from capture_check import Options, judge_file
+from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-pytestmark = pytest.mark.skipif(
-    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 
 @pytest.mark.parametrize("name", ["pair", "triangle", "ipv6"])
@@ -25,8 +20,6 @@ def test_soft_roce_is_go_back_n(tmp_path, name):
     """rxe_param.h has the window; the guest's one CPU is slow to answer. How long it waits before
     it repeats is not judged: its ACK timer goes on when everything is acknowledged, and repeats
     what happens to be sent when it runs out (docs/rxe.md)."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     made = tmp_path / "run.pcapng"
     done = subprocess.run(
         [WEFT, "run", "--backend", "rxe", f"scenarios/basic/{name}.yaml", "-q", "--pcap", made, "--set",
@@ -48,8 +41,6 @@ def test_soft_roce_is_go_back_n(tmp_path, name):
 def test_soft_roce_answers_by_the_rules_on_bad_cables(tmp_path, kind):
     """netem drops and delays what a port sends before the capture sees it, so only what reached a port
     is known: its answers are judged."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     made = tmp_path / "run.pcapng"
     done = subprocess.run(
         [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made, "--set",

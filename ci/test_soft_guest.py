@@ -1,6 +1,5 @@
 """Backend soft beside the kernel's soft-RoCE, in one mesh in a guest."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -8,22 +7,14 @@ import pytest
 
 import capture
 from capture_check import Options, judge_file
+from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
-# The fast build: what is asked here is behaviour over a wire, not memory.
-WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
-
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-needs_guest = pytest.mark.skipif(
-    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
 
 
 @needs_guest
 @pytest.mark.parametrize("wire", ["raw", "udp-foreign"])
 def test_a_triangle_of_one_soft_host_and_two_of_the_kernel(tmp_path, wire):
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     made = tmp_path / "run.pcapng"
     done = subprocess.run(
         [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
@@ -44,8 +35,6 @@ def test_a_triangle_of_one_soft_host_and_two_of_the_kernel(tmp_path, wire):
 def test_what_is_lost_is_asked_for_by_both(tmp_path):
     """Two of the three cables lose frames: sequence NAKs go both ways between the two kinds of NIC,
     and the data is right."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     made = tmp_path / "run.pcapng"
     done = subprocess.run(
         [WEFT, "run", "--backend", "rxe", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,

@@ -1,18 +1,11 @@
 """Transports inside a host with the kernel's soft-RoCE, in a guest that has it: processes and containers."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
+from guest_kernel import needs_guest
 from inside import SMALL, a_killed_rank_ends_its_neighbours, processes_share_memory, run, ways
 
-ROOT = Path(__file__).resolve().parent.parent
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, check=False)
-pytestmark = pytest.mark.skipif(
-    asked.returncode != 0 and not os.environ.get("WEFT_GUEST_KERNEL"),
-    reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 
 @pytest.mark.parametrize("name, n_ranks", [("two-hosts-4", 4), ("three-hosts-6", 6)])

@@ -10,20 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from guest_kernel import WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = ROOT / os.environ.get("WEFT_BUILD", "build") / "weft"
 BUSY = "while True: pass"
 
 
-def has_guest():
-    if os.environ.get("WEFT_GUEST_KERNEL"):
-        return True
-    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
-                          check=False).returncode == 0
-
-
-pytestmark = pytest.mark.skipif(
-    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 
 def weft(*args, cwd=ROOT, kernel=None):

@@ -1,7 +1,6 @@
 """ci/wire-check: formats, single-ended captures, and how many changes of a frame it notices."""
 
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 import capture
 from capture_check import Judge, Options, Story, judge_capture
 from capture_clauses import CLAUSES
-from test_capture import BUILD, ROOT, RXE_QPS, WEFT_QPS, capture_of
+from test_capture import BUILD, ROOT, WEFT_QPS, capture_of
 from wire_mutations import KINDS, MOVES, Recording, drawn_run, mend, score
 
 CHECK = [sys.executable, ROOT / "ci" / "wire-check"]

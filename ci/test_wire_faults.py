@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from guest_kernel import KERNEL, WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
-# Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 RETRY_EXC_ERR = 12
 # WR_FLUSH_ERR, or LOC_QP_OP_ERR on Linux 6.1: what rdma_rxe completes with when its own host
 # did not take a packet, because its port is down.
@@ -32,11 +32,7 @@ SILENT_NS = RETRIED_NS + 2 * SECOND_NS
 # a second apart.
 BOUND_NS = RETRIED_NS + 4 * SECOND_NS
 
-asked = subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True, text=True,
-                       check=False)
-KERNEL = asked.stdout.strip()
-pytestmark = pytest.mark.skipif(
-    asked.returncode != 0, reason="SKIP rxe guest: no guest kernel; enable with: make rxe-guest")
+pytestmark = needs_guest
 
 SCENARIO = """
 name: wire-fault
@@ -55,8 +51,6 @@ LONG = ("1MiB", 40)
 @pytest.fixture(scope="module", name="place")
 def fixture_place():
     """A folder that an ordinary user can read, with the program and its guest's kernel."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
-        pytest.skip("SKIP rxe guest: only a sanitized build is there; enable with: make all")
     folder = Path(tempfile.mkdtemp(prefix="weft-test-wire."))
     shutil.copy(WEFT, folder / "weft")
     shutil.copy(KERNEL, folder / "linux")

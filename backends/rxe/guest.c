@@ -465,10 +465,30 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
     }
 }
 
+enum { CONSOLE_END_BYTES = 2000 };
+
+/* Prints `n` bytes, at least one, in whole lines. A long text is shown at its two ends: the cause
+ * is mostly at the first, and the kernel's own words are at the last. */
+static void print_console(const char *text, size_t n)
+{
+    const char *tail = text, *head = text;
+
+    if (n > (size_t)2 * CONSOLE_END_BYTES) {
+        for (size_t i = 0; i < CONSOLE_END_BYTES; i++) {
+            head = text[i] == '\n' ? text + i + 1 : head;
+        }
+        tail = memchr(text + n - CONSOLE_END_BYTES, '\n', CONSOLE_END_BYTES);
+        tail = tail != NULL ? tail + 1 : text + n - CONSOLE_END_BYTES;
+        fprintf(stderr, "%.*s[...]\n", (int)(head - text), text);
+    }
+    fprintf(stderr, "%s%s", tail, text[n - 1] == '\n' ? "" : "\n");
+}
+
 static weft_status read_exit(const char *scratch, int *out_code, struct weft_error *error)
 {
     size_t n;
     char *text = scratch_read(scratch, "exit", &n), *console;
+    bool said_anything;
 
     if (text != NULL && n > 0) {
         *out_code = scratch_number(text);
@@ -477,12 +497,14 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
     }
     free(text);
     console = scratch_read(scratch, "console", &n);
-    if (console != NULL) {
-        fprintf(stderr, "%s", n > 2000 ? console + n - 2000 : console);
+    said_anything = console != NULL && n > 0;
+    if (said_anything) {
+        print_console(console, n);
     }
     free(console);
     return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
-                     "the guest ended without a result");
+                     "the guest ended without a result; %s",
+                     said_anything ? "its console is above" : "its console has nothing");
 }
 
 static weft_status supervise(const struct plan *plan, struct lab_signals *signals,
