@@ -46,12 +46,15 @@ def run(command, cwd, limit_s=600, sample=None):
     """Run a job and return its exit status and output.
 
     A job out of time is killed with its children, and its status is None. A program of tests is
-    killed at the first that fails. With `sample` its sweeps take a part of their cases."""
+    killed at the first that fails; where they can, its tests share a process. With `sample` its
+    sweeps take a part of their cases."""
     env = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     env.update(WEFT=str(cwd / "build" / "weft"), WEFT_BUILD=str(cwd / "build"), LC_ALL="C.UTF-8",
                CK_DEFAULT_TIMEOUT="120", CK_TIMEOUT_MULTIPLIER="1", CK_TAP_LOG_FILE_NAME="-")
     if sample is not None:
         env["WEFT_SAMPLE"] = sample
+    if not wire.needs_forks(str(command[0]).removeprefix("build/test/"), wire.read()):
+        env["CK_FORK"] = "no"
     process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True)

@@ -44,3 +44,12 @@ def takes_any_of(choice, path, kinds):
     """Whether a run of `choice` may take a test of this pytest file or Check program."""
     found = {kind for name, kind in kinds.items() if name.startswith(f"{path}::")}
     return bool(({kind_of(path, kinds)} | found) & set(CHOICES[choice]))
+
+
+# Check programs with tests that expect to die by a signal.
+DYING = ("src/base/reduce_test", "src/base/text_test", "src/base/trace_test")
+
+
+def needs_forks(program, kinds):
+    """Whether each test of a Check program needs a process of its own; else one has them all."""
+    return kind_of(program, kinds) != "pure" or program in DYING
