@@ -426,7 +426,7 @@ def test_what_nccl_asks_is_what_it_asked(tmp_path):
         files = {Path(m.name).name: m for m in archive.getmembers() if m.isfile()}
         names = sorted(name[:-4] for name in files
                        if name.endswith(".xml") and f"{name[:-4]}.paths.txt" in files)
-        for name in sampling.part(names):
+        for name in sampling.part(names, sampling.QUARTER):
             texts = [archive.extractfile(files[f"{name}{ending}"]).read().decode()
                      for ending in (".xml", ".paths.txt")]
             if "## GRAPHS" in texts[1]:
