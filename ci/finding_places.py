@@ -19,6 +19,7 @@ VERDICTS = ["right", "quiet", "undetermined", "place", "cause", "alarm", "broken
 BAD = {"place", "cause", "alarm", "broken"}
 LATE_AFTER_S = 2.0  # of world time, over a cause's own limit
 MAX_LATE = 0.45  # of the failures under policy weft; what is late is printed
+SHARE_LEAST = 30  # failures; of fewer a share says nothing
 
 
 def run(weft, scenario, *flags):
@@ -188,9 +189,9 @@ def main(options, weft, seed):
     print(times(settings))
     late = [judged for judged in settings if judged.is_late()]
     n_failed = len(failed_under_weft(settings))
-    is_too_late = len(late) > max(1, MAX_LATE * n_failed)
+    is_too_late = n_failed >= SHARE_LEAST and len(late) > MAX_LATE * n_failed
     print(f"late: {len(late)} of {n_failed} failures under policy weft, more than {LATE_AFTER_S:.0f} s over the "
-          f"cause's own limit; {MAX_LATE:.0%} may be")
+          f"cause's own limit; {MAX_LATE:.0%} may be, of {SHARE_LEAST} and more")
     for judged in late if is_too_late else []:
         failures.keep(f"findings: matrix {judged.setting.cause} late", judged.explain(), judged.again())
     verdicts = Counter(judged.verdict for judged in settings)
