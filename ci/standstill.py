@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""A process gets no processor for some seconds at any moment of a job on backend soft.
+"""A process gets no processor for some seconds at any moment of a job on backend soft or rxe.
 
-    ci/standstill.py [--rounds 30] [--seed N] [--first 0] [--seconds 5] [--jobs 3] [--build build]
+    ci/standstill.py [--backend soft] [--rounds 30] [--seed N] [--first 0] [--seconds 5] [--jobs 3]
+                     [--build build]
 
-Each round draws a pair, twins or a triangle, with or without a management network, on namespaces or
-on loopback, a job, one host, and a moment: in set-up, as the jobs begin, at one of their rows, or when
+Each round draws a pair, twins, a triangle or (on rxe) a ring of eight, with or without a management
+network, on soft on namespaces or on loopback, a job, one host, and a moment: in set-up, as the jobs begin, at one of their rows, or when
 a host has sent some megabytes. At that moment a signal stops
 the host's process for --seconds (fault `stop`). Every job must pass.
 
 Without --seed one is drawn, and printed; --seed S --first I --rounds 1 draws round I of seed S
-again, but not the kernel's timing. A scenario that fails is kept in build/ci/standstill.
-Exit 77: no namespaces.
+again: on rxe, in virtual time, to the byte; on soft but for the kernel's timing. A scenario that fails is kept in build/ci/standstill.
+Exit 77: no namespaces, or no guest kernel.
 """
 
 import argparse
@@ -30,15 +31,17 @@ LIMIT_S = 150
 # Hosts and cables.
 MESHES = {"pair": (2, [(0, 1)]), "twins": (2, [(0, 1), (0, 1)]),
           "triangle": (3, [(0, 1), (0, 2), (1, 2)])}
+MESHES_OF = {"soft": MESHES, "rxe": {**MESHES, "ring": (8, [(h, (h + 1) % 8) for h in range(8)])}}
 ROWS = 12
-SET_UP_MS = (60, 260)  # processes start, meet and connect
+# While processes start, meet and connect. Computing is free in virtual time.
+SET_UP_MS = {"soft": (60, 260), "rxe": (3, 90)}
 
 
-def draw_moment(rng, hosts):
+def draw_moment(rng, hosts, backend):
     """Set-up is short, and has most of the waits of different kinds: it is drawn most often."""
     kind = rng.random()
     if kind < 0.6:
-        return f"{rng.randrange(*SET_UP_MS) * 1000 + rng.randrange(1000)}us"
+        return f"{rng.randrange(*SET_UP_MS[backend]) * 1000 + rng.randrange(1000)}us"
     if kind < 0.7:
         return f"jobs+{rng.randrange(2000)}us"
     if kind < 0.85:
@@ -46,11 +49,12 @@ def draw_moment(rng, hosts):
     return f"h{rng.randrange(hosts)} sent {rng.randrange(1, 16)}MiB"
 
 
-def draw(seed, i, seconds):
+def draw(seed, i, seconds, backend):
     """(layout, text of the scenario)"""
     rng = random.Random(f"{seed}/{i}")
-    name = rng.choice(list(MESHES))
-    hosts, cables = MESHES[name]
+    meshes = MESHES_OF[backend]
+    name = rng.choice(list(meshes))
+    hosts, cables = meshes[name]
     ports = [0] * hosts
     links = []
     for c, cable in enumerate(cables):
@@ -65,21 +69,22 @@ def draw(seed, i, seconds):
              *(f"    h{h}: {{ports: [{', '.join(f'p{p}' for p in range(ports[h]))}]}}"
                for h in range(hosts)),
              "  links:", *links, "jobs:", *[f"  - {job}: {{bytes: 2MiB, repeat: 4}}"] * ROWS, "faults:",
-             f"  - {{at: {draw_moment(rng, hosts)}, on: h{rng.randrange(hosts)}, kind: stop, "
+             f"  - {{at: {draw_moment(rng, hosts, backend)}, on: h{rng.randrange(hosts)}, kind: stop, "
              f"for: {seconds}s}}", "expect: {data: exact}", ""]
-    return rng.choice(["namespaces", "namespaces", "loopback"]), "\n".join(lines)
+    layout = rng.choice(["namespaces", "namespaces", "loopback"]) if backend == "soft" else None
+    return layout, "\n".join(lines)
 
 
-def try_one(weft, seed, i, seconds):
+def try_one(weft, seed, i, seconds, backend):
     """(layout, path, what is wrong or None, whether the moment came)"""
-    layout, text = draw(seed, i, seconds)
+    layout, text = draw(seed, i, seconds, backend)
     path = KEPT / f"{i}.yaml"
     path.write_text(text)
     try:
-        done = subprocess.run([weft, "run", "--backend", "soft", "--json", "--seed", str(i + 1), path],
+        done = subprocess.run([weft, "run", "--backend", backend, "--json", "--seed", str(i + 1), path],
                               cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                               timeout=LIMIT_S, check=False,
-                              env={**os.environ, "WEFT_SOFT_LAYOUT": layout})
+                              env={**os.environ, **({"WEFT_SOFT_LAYOUT": layout} if layout else {})})
     except subprocess.TimeoutExpired:
         return layout, path, f"no end within {LIMIT_S} s", True
     (KEPT / f"{i}.log").write_text(done.stdout + done.stderr)
@@ -95,15 +100,19 @@ def try_one(weft, seed, i, seconds):
     return layout, path, f"exit status {done.returncode}: {said}", came
 
 
-def has_namespaces():
-    """Root's, or those of a user namespace."""
-    done = subprocess.run(["unshare", "--user", "--net", "--map-root-user", "true"],
-                          capture_output=True, check=False)
-    return done.returncode == 0
+def what_is_missing(backend):
+    """Soft needs namespaces, root's or those of a user namespace; rxe its guest's kernel."""
+    asked, why = ((["unshare", "--user", "--net", "--map-root-user", "true"],
+                   "namespaces: this user may not make network namespaces; enable with: run as root")
+                  if backend == "soft" else
+                  ([ROOT / "ci" / "rxe-guest", "--path"],
+                   "rxe guest: no guest kernel is built; enable with: make rxe-guest"))
+    return why if subprocess.run(asked, capture_output=True, check=False).returncode else None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--backend", choices=list(MESHES_OF), default="soft")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--first", type=int, default=0)
@@ -113,24 +122,27 @@ def main():
     options = parser.parse_args()
     weft = str((Path.cwd() / options.build / "weft").resolve())
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    if not has_namespaces():
-        print("SKIP namespaces: this user may not make network namespaces")
+    missing = what_is_missing(options.backend)
+    if missing:
+        print(f"SKIP {missing}")
         return 77
     KEPT.mkdir(parents=True, exist_ok=True)
-    print(f"standstill: --seed {seed} --first {options.first} --rounds {options.rounds}", flush=True)
+    words = f"standstill --backend {options.backend} --seed {seed}"
+    print(f"{words} --first {options.first} --rounds {options.rounds}", flush=True)
     rounds = range(options.first, options.first + options.rounds)
     n_failed = n_came = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        tries = pool.map(lambda i: try_one(weft, seed, i, options.seconds), rounds)
+        tries = pool.map(lambda i: try_one(weft, seed, i, options.seconds, options.backend),
+                         rounds)
         for i, (layout, path, problem, came) in zip(rounds, tries):
             n_came += came
             if problem is None:
                 continue
             n_failed += 1
-            replay = (f"WEFT_SOFT_LAYOUT={layout} build/weft run --backend soft "
-                      f"{path.relative_to(ROOT)}")
+            replay = (f"{f'WEFT_SOFT_LAYOUT={layout} ' if layout else ''}build/weft run --backend "
+                      f"{options.backend} --seed {i + 1} {path.relative_to(ROOT)}")
             print(f"FAILED {i}: {problem}\nreplay: {replay}", flush=True)
-            failures.keep(f"standstill --seed {seed} --first {i} --rounds 1", problem, replay)
+            failures.keep(f"{words} --first {i} --rounds 1", problem, replay)
     print(f"the moment came in {n_came} of {options.rounds}")
     print(f"{options.rounds - n_failed} passed, {n_failed} failed, 0 skipped")
     return 1 if n_failed else 0
