@@ -168,11 +168,12 @@ weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *c
     return rxe_guest_run(&options, argv, out_code, error);
 }
 
-weft_status backend_programs_can(const struct world_spec *spec, struct weft_error *error)
+weft_status backend_programs_can(const struct world_spec *spec, bool has_jobs,
+                                 struct weft_error *error)
 {
     weft_status status = rxe_can_express(spec, error);
 
-    return status == WEFT_OK ? lab_programs_can(spec, error) : status;
+    return status == WEFT_OK ? lab_programs_can(spec, has_jobs, error) : status;
 }
 
 bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,

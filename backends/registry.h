@@ -70,8 +70,9 @@ weft_status backend_resolve(const char *name, struct io_ip *out,
 weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *clock,
                               uint64_t seed, int *out_code, struct weft_error *error);
 /* Programs that are not ours run over the kernel's soft-RoCE, in a guest. WEFT_ERR_UNSUPPORTED
- * names what of `spec` they cannot have. */
-weft_status backend_programs_can(const struct world_spec *spec, struct weft_error *error);
+ * names what of `spec` they cannot have. `has_jobs`: they are jobs of the scenario. */
+weft_status backend_programs_can(const struct world_spec *spec, bool has_jobs,
+                                 struct weft_error *error);
 /* Runs this process's whole command line in a guest, and sets its exit code; false: this is one.
  * `clock` NULL: "virtual", or as this guest has it. */
 bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,

@@ -10,7 +10,8 @@ jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "scenario.schema.json").read_text())
-GOOD = sorted(ROOT.glob("scenarios/*/*.yaml")) + [ROOT / "ci/corpus/scenario/whole.yaml"]
+GOOD = sorted(ROOT.glob("scenarios/*/*.yaml")) + [
+    ROOT / f"ci/corpus/scenario/{name}.yaml" for name in ("whole", "programs")]
 
 PAIR = """\
 name: a

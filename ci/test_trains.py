@@ -17,7 +17,7 @@ WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "
 # Their meshes are large; that of the rest is enough to have relays and many rails.
 TOO_LARGE = {"ring-256", "ring-256-timing", "full-mesh-16"}
 SCENARIOS = sorted(path for path in (ROOT / "scenarios").rglob("*.yaml")
-                   if path.stem not in TOO_LARGE)
+                   if path.stem not in TOO_LARGE and path.parent.name != "programs")
 
 
 def run(path, *flags):

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGTERM to SIGKILL */
+#define LINE_BYTES_MAX (1u << 20)  /* of a watch: what is longer is two */
 #define DEVICE_NAME_BYTES 64       /* IB_DEVICE_NAME_MAX of <rdma/rdma_netlink.h> */
 
 enum state { WAITS, RUNS, OVER };
@@ -32,18 +34,25 @@ enum state { WAITS, RUNS, OVER };
 struct running {
     const struct world_program *what;
     enum state state;
-    weft_ns start_ns; /* from the beginning */
+    weft_ns start_ns; /* from the beginning of its job */
     pid_t pid;
     int pid_fd; /* -1: does not run */
     int fds[2]; /* its stdout and stderr, where they are tagged; -1: not open */
     struct weft_text line[2]; /* what has no end yet */
+    weft_ns read_ns;          /* when what is being passed on came, from the beginning */
     bool is_killed;           /* by a fault */
     bool is_stopped;          /* for good */
+    bool is_late;             /* for its job, and ended for that */
+};
+
+struct job {
+    weft_ns begun_ns;      /* WEFT_NEVER: not yet */
+    weft_ns last_start_ns; /* from there */
 };
 
 /* A fault's beginning or end. */
 struct timed {
-    weft_ns at_ns; /* from when the last program starts */
+    weft_ns at_ns; /* from the fault's moment */
     uint32_t fault;
     bool undo;
     bool is_done;
@@ -55,13 +64,15 @@ struct show {
     struct lab_fabric fabric;
     struct lab_inside *insides; /* Owned [n_hosts] */
     struct running *running;    /* Owned [what->n] */
-    struct timed *timed;        /* Owned [n_timed] */
+    struct job *jobs;           /* Owned [n_jobs] */
+    uint32_t n_jobs;
+    struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
     struct lab_signals signals;
+    int timer_fd;
     struct lab_capture *capture; /* Owned; or NULL */
     char cwd[PATH_MAX];
     weft_ns begun_ns;
-    weft_ns last_start_ns;
     weft_ns deadline_ns; /* the rest is ended then; WEFT_NEVER: nothing has failed */
     bool has_asked;      /* by SIGTERM */
     int code;
@@ -78,6 +89,16 @@ static weft_ns clock_now(void)
 static const char *name_of(const struct show *show, const struct running *running)
 {
     return show->spec->hosts[running->what->host].name;
+}
+
+static uint32_t index_of(const struct show *show, const struct running *running)
+{
+    return (uint32_t)(running - show->running);
+}
+
+static weft_ns since_begun(const struct show *show)
+{
+    return clock_now() - show->begun_ns;
 }
 
 /* ---- starting ---- */
@@ -164,7 +185,8 @@ static int start(struct show *show, struct running *running)
 {
     int pipes[2] = {-1, -1};
     pid_t parent = getpid();
-    int problem = show->what->is_tagged ? make_pipes(running, pipes) : 0;
+    bool has_pipes = show->what->is_tagged || show->what->watch != NULL;
+    int problem = has_pipes ? make_pipes(running, pipes) : 0;
 
     running->pid = problem == 0 ? fork() : -1;
     if (running->pid == 0) {
@@ -200,8 +222,14 @@ static void write_all(int fd, const char *bytes, size_t n)
 static void write_line(const struct show *show, const struct running *running, int which,
                        const char *line, size_t n)
 {
+    const struct world_program_watch *watch = show->what->watch;
     struct weft_text text = {NULL, 0, 0};
 
+    if (watch != NULL) {
+        watch->line(watch->context, index_of(show, running), which, running->read_ns,
+                    line, n);
+        return;
+    }
     weft_text_add(&text, "%s: ", name_of(show, running));
     weft_text_add_bytes(&text, line, n);
     weft_text_add_bytes(&text, "\n", 1);
@@ -222,6 +250,10 @@ static void write_lines(const struct show *show, struct running *running, int wh
         write_line(show, running, which, text->bytes + from, n);
         from += n + 1;
     }
+    if (show->what->watch != NULL && text->n - from >= LINE_BYTES_MAX) {
+        write_line(show, running, which, text->bytes + from, text->n - from);
+        from = text->n;
+    }
     if (from > 0) {
         memmove(text->bytes, text->bytes + from, text->n - from);
         text->n -= from;
@@ -236,11 +268,13 @@ static void pass_on(const struct show *show, struct running *running, int which)
 
     while (running->fds[which] >= 0 &&
            (n = read(running->fds[which], bytes, sizeof(bytes))) > 0) {
+        running->read_ns = since_begun(show); /* once: a look at the clock costs time */
         weft_text_add_bytes(&running->line[which], bytes, (size_t)n);
         write_lines(show, running, which);
     }
     if (running->fds[which] >= 0 && n == 0) {
         if (running->line[which].n > 0) {
+            running->read_ns = since_begun(show);
             write_line(show, running, which, running->line[which].bytes,
                        running->line[which].n);
         }
@@ -270,7 +304,7 @@ static uint32_t count(const struct show *show, enum state state)
 
 static void fail(struct show *show, const struct running *running, int code)
 {
-    if (show->code != 0) {
+    if (show->code != 0 || show->what->watch != NULL) {
         return;
     }
     show->code = code;
@@ -290,7 +324,7 @@ static void fail(struct show *show, const struct running *running, int code)
 static void report_end(const struct show *show, const struct running *running,
                        int wait_status)
 {
-    if (!show->what->is_tagged) {
+    if (!show->what->is_tagged || show->what->watch != NULL) {
         return;
     }
     if (WIFSIGNALED(wait_status)) {
@@ -300,6 +334,23 @@ static void report_end(const struct show *show, const struct running *running,
     } else {
         fprintf(stderr, "weft exec: %s: exit status %d\n", name_of(show, running),
                 WEXITSTATUS(wait_status));
+    }
+}
+
+static void watch_end(const struct show *show, const struct running *running,
+                      int wait_status)
+{
+    const struct world_program_watch *watch = show->what->watch;
+    bool is_signal = WIFSIGNALED(wait_status);
+    enum world_program_end end = running->is_late                  ? WORLD_PROGRAM_LATE
+                                 : is_signal && running->is_killed ? WORLD_PROGRAM_KILLED
+                                 : is_signal                       ? WORLD_PROGRAM_SIGNAL
+                                                                   : WORLD_PROGRAM_EXITED;
+
+    if (watch != NULL) {
+        watch->ended(watch->context, index_of(show, running), end,
+                     is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status),
+                     since_begun(show));
     }
 }
 
@@ -318,6 +369,7 @@ static void reap(struct show *show, struct running *running)
     kill(-running->pid, SIGKILL); /* what it left in its group */
     running->state = OVER;
     close_fd(&running->pid_fd);
+    watch_end(show, running, wait_status);
     code =
         WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     if (code != 0) {
@@ -328,7 +380,22 @@ static void reap(struct show *show, struct running *running)
     }
 }
 
-/* After a failure: SIGTERM to the rest when their time is over, and then SIGKILL. */
+/* What its job has no time for any more. */
+static void note_late(const struct show *show, struct running *running)
+{
+    const struct world_program_watch *watch = show->what->watch;
+
+    running->is_late = running->state == RUNS || running->is_late;
+    if (running->state == WAITS &&
+        show->jobs[running->what->job].begun_ns != WEFT_NEVER) {
+        running->state = OVER;
+        watch->ended(watch->context, index_of(show, running), WORLD_PROGRAM_LATE, 0,
+                     since_begun(show));
+    }
+}
+
+/* After a failure, or a job's limit: SIGTERM to the rest when their time is over, and then
+ * SIGKILL. */
 static void end_rest(struct show *show)
 {
     if (clock_now() < show->deadline_ns) {
@@ -337,7 +404,9 @@ static void end_rest(struct show *show)
     for (uint32_t i = 0; i < show->what->n; i++) {
         struct running *running = &show->running[i];
 
-        if (running->state == RUNS && !show->has_asked) {
+        if (show->what->watch != NULL) {
+            note_late(show, running);
+        } else if (running->state == RUNS && !show->has_asked) {
             fprintf(stderr,
                     "weft exec: %s still ran %lld s after the failure, and is ended\n",
                     name_of(show, running),
@@ -436,20 +505,38 @@ static void apply_fault(struct show *show, const struct timed *timed)
     int problem = fault->has_port ? lab_fault_apply(&show->fabric, fault, timed->undo)
                                   : signal_host(show, fault, timed->undo);
 
-    if (problem != 0) {
+    if (show->what->watch != NULL) {
+        show->what->watch->fault(show->what->watch->context, timed->fault, timed->undo,
+                                 since_begun(show), problem);
+    } else if (problem != 0) {
         weft_log(show->spec->log, WEFT_LOG_WARN, "fault %u (%s): %s", timed->fault + 1,
                  world_fault_name(fault->kind), strerror(problem));
     }
 }
 
-/* Does what is due, by when the last program starts; returns when the next is. */
+/* WEFT_NEVER: nobody knows yet. */
+static weft_ns moment_of(const struct show *show, const struct world_moment *moment)
+{
+    const struct job *first = &show->jobs[0];
+    weft_ns begun = moment->kind == WORLD_MOMENT_ROW
+                        ? show->jobs[moment->row - 1].begun_ns
+                        : first->begun_ns;
+    bool is_first_start =
+        moment->kind == WORLD_MOMENT_ROW ||
+        (moment->kind == WORLD_MOMENT_START && show->what->watch != NULL);
+
+    return begun == WEFT_NEVER || is_first_start ? begun : begun + first->last_start_ns;
+}
+
+/* Does what is due; returns when the next is. */
 static weft_ns faults_due(struct show *show, weft_ns now)
 {
     weft_ns next = WEFT_NEVER;
 
     for (uint32_t i = 0; i < show->n_timed; i++) {
         struct timed *timed = &show->timed[i];
-        weft_ns at = show->begun_ns + show->last_start_ns + timed->at_ns;
+        weft_ns moment = moment_of(show, &show->spec->faults[timed->fault].moment);
+        weft_ns at = moment == WEFT_NEVER ? moment : moment + timed->at_ns;
 
         if (timed->is_done) {
             continue;
@@ -472,6 +559,9 @@ static void warn_of_faults(const struct show *show)
         if (!timed->is_done && !timed->undo) {
             const struct world_fault *fault = &show->spec->faults[timed->fault];
 
+            if (show->what->watch != NULL) {
+                continue; /* which knows it by not having heard of it */
+            }
             weft_log(show->spec->log, WEFT_LOG_WARN,
                      "fault %u (%s) did not come: the programs were over before",
                      timed->fault + 1, world_fault_name(fault->kind));
@@ -481,6 +571,20 @@ static void warn_of_faults(const struct show *show)
 
 /* ---- time ---- */
 
+static void watch_start(const struct show *show, const struct running *running,
+                        int problem)
+{
+    const struct world_program_watch *watch = show->what->watch;
+
+    if (watch != NULL) {
+        watch->began(watch->context, index_of(show, running), since_begun(show));
+    }
+    if (watch != NULL && running->state == WAITS && problem != 0) {
+        watch->ended(watch->context, index_of(show, running), WORLD_PROGRAM_EXITED, 126,
+                     since_begun(show));
+    }
+}
+
 /* Starts what is due; returns when the next is. */
 static weft_ns starts_due(struct show *show, weft_ns now)
 {
@@ -488,17 +592,19 @@ static weft_ns starts_due(struct show *show, weft_ns now)
 
     for (uint32_t i = 0; i < show->what->n; i++) {
         struct running *running = &show->running[i];
-        weft_ns at = show->begun_ns + running->start_ns;
+        weft_ns begun = show->jobs[running->what->job].begun_ns;
+        weft_ns at = begun == WEFT_NEVER ? begun : begun + running->start_ns;
         int problem = 0;
 
         if (running->state == WAITS && at <= now) {
             problem = start(show, running);
+            watch_start(show, running, problem);
         } else if (running->state == WAITS) {
             next = at < next ? at : next;
         }
         if (problem != 0) {
-            fprintf(stderr, "weft exec: %s: cannot start %s: %s\n",
-                    name_of(show, running), running->what->argv[0], strerror(problem));
+            fprintf(stderr, "weft: %s: cannot start %s: %s\n", name_of(show, running),
+                    running->what->argv[0], strerror(problem));
             running->state = running->state == WAITS ? OVER : running->state;
             fail(show, running, 126);
         }
@@ -509,7 +615,7 @@ static weft_ns starts_due(struct show *show, weft_ns now)
 /* Nothing will ever happen again: what still runs was stopped for good by faults. */
 static bool is_stuck(const struct show *show)
 {
-    bool is = count(show, WAITS) == 0;
+    bool is = count(show, WAITS) == 0 && show->what->watch == NULL;
 
     for (uint32_t i = 0; i < show->what->n; i++) {
         is = is && (show->running[i].state != RUNS || show->running[i].is_stopped);
@@ -520,16 +626,19 @@ static bool is_stuck(const struct show *show)
     return is;
 }
 
-/* Sleeps until something is to be looked at, `until` at the latest. */
+/* Sleeps until something is to be looked at, `until` at the latest. A time-out of poll(2) may be
+ * late by a thousandth of itself (select_estimate_accuracy in fs/select.c), a timer is not. */
 static void await(struct show *show, weft_ns until)
 {
     uint32_t n = 0;
-    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 1, sizeof(*fds));
-    weft_ns now = clock_now();
-    weft_ns left = until > now ? until - now : 0;
-    const struct timespec time = {.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
+    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 2, sizeof(*fds));
+    const struct itimerspec timer = {
+        .it_value = {.tv_sec = until == WEFT_NEVER ? 0 : until / SECOND,
+                     .tv_nsec = until == WEFT_NEVER ? 0 : until % SECOND}};
 
+    timerfd_settime(show->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
     fds[n++] = (struct pollfd){.fd = show->signals.fd, .events = POLLIN};
+    fds[n++] = (struct pollfd){.fd = show->timer_fd, .events = POLLIN};
     for (uint32_t i = 0; i < show->what->n; i++) {
         struct running *running = &show->running[i];
 
@@ -537,37 +646,82 @@ static void await(struct show *show, weft_ns until)
         fds[n++] = (struct pollfd){.fd = running->fds[0], .events = POLLIN};
         fds[n++] = (struct pollfd){.fd = running->fds[1], .events = POLLIN};
     }
-    ppoll(fds, n, until == WEFT_NEVER ? NULL : &time, NULL);
+    poll(fds, n, -1);
     free(fds);
 }
 
-static weft_status go_on(struct show *show, struct weft_error *error)
+static void go_on(struct show *show)
 {
-    while (count(show, OVER) < show->what->n) {
-        weft_ns now = clock_now();
-        weft_ns next = starts_due(show, now);
-        weft_ns fault = faults_due(show, now);
+    weft_ns now = clock_now();
+    weft_ns next = starts_due(show, now);
+    weft_ns fault = faults_due(show, now);
 
-        next = fault < next ? fault : next;
-        next = show->deadline_ns < next ? show->deadline_ns : next;
-        lab_capture_fetch(show->capture);
-        if (show->capture != NULL && next - now > LAB_CAPTURE_NS) {
-            next = now + LAB_CAPTURE_NS;
+    next = fault < next ? fault : next;
+    next = show->deadline_ns < next ? show->deadline_ns : next;
+    lab_capture_fetch(show->capture);
+    if (show->capture != NULL && next - now > LAB_CAPTURE_NS) {
+        next = now + LAB_CAPTURE_NS;
+    }
+    await(show, next);
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        pass_on(show, &show->running[i], 0);
+        pass_on(show, &show->running[i], 1);
+        reap(show, &show->running[i]);
+    }
+}
+
+static void begin_job(struct show *show, uint32_t job)
+{
+    const struct world_program_watch *watch = show->what->watch;
+
+    show->jobs[job].begun_ns = job == 0 ? show->begun_ns : clock_now();
+    if (watch != NULL) {
+        show->has_asked = false;
+        show->deadline_ns = show->jobs[job].begun_ns + show->what->limits_ns[job];
+        watch->job_began(watch->context, job, since_begun(show));
+    }
+}
+
+static bool is_over(const struct show *show, uint32_t job)
+{
+    bool is = true;
+
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        is = is && (show->running[i].what->job != job || show->running[i].state == OVER);
+    }
+    return is;
+}
+
+/* What its programs left ends with a job. */
+static void end_job(struct show *show)
+{
+    sweep();
+    for (uint32_t i = 0; i < show->what->n; i++) {
+        struct running *running = &show->running[i];
+
+        for (int j = 0; j < 2; j++) {
+            pass_on(show, running, j); /* to its end: nobody writes any more */
+            close_fd(&running->fds[j]);
         }
-        await(show, next);
-        for (uint32_t i = 0; i < show->what->n; i++) {
-            pass_on(show, &show->running[i], 0);
-            pass_on(show, &show->running[i], 1);
-            reap(show, &show->running[i]);
+    }
+}
+
+static weft_status run_jobs(struct show *show, struct weft_error *error)
+{
+    for (uint32_t job = 0; job < show->n_jobs; job++) {
+        begin_job(show, job);
+        while (!is_over(show, job)) {
+            go_on(show);
+            if (lab_signals_came(&show->signals)) {
+                return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
+            }
+            end_rest(show);
+            for (uint32_t i = 0; i < show->what->n && is_stuck(show); i++) {
+                show->running[i].is_killed = true;
+                signal_group(&show->running[i], SIGKILL);
+            }
         }
-        if (lab_signals_came(&show->signals)) {
-            return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
-        }
-        end_rest(show);
-        for (uint32_t i = 0; i < show->what->n && is_stuck(show); i++) {
-            show->running[i].is_killed = true;
-            signal_group(&show->running[i], SIGKILL);
-        }
+        end_job(show);
     }
     return WEFT_OK;
 }
@@ -602,6 +756,11 @@ static void init(struct show *show)
         show->insides[i] = (struct lab_inside){-1, -1, -1};
     }
     show->running = weft_calloc((size_t)show->what->n + 1, sizeof(*show->running));
+    show->n_jobs = show->what->watch != NULL ? show->what->n_jobs : 1;
+    show->jobs = weft_calloc(show->n_jobs, sizeof(*show->jobs));
+    for (uint32_t i = 0; i < show->n_jobs; i++) {
+        show->jobs[i].begun_ns = WEFT_NEVER;
+    }
     for (uint32_t i = 0; i < show->what->n; i++) {
         const struct world_program *what = &show->what->items[i];
         struct running *running = &show->running[i];
@@ -609,9 +768,9 @@ static void init(struct show *show)
         *running = (struct running){.what = what, .pid_fd = -1, .fds = {-1, -1}};
         running->start_ns = (weft_ns)what->step * WORLD_PROGRAM_STEP_NS +
                             show->spec->hosts[what->host].start_ns;
-        show->last_start_ns = running->start_ns > show->last_start_ns
-                                  ? running->start_ns
-                                  : show->last_start_ns;
+        if (running->start_ns > show->jobs[what->job].last_start_ns) {
+            show->jobs[what->job].last_start_ns = running->start_ns;
+        }
     }
     plan_faults(show);
 }
@@ -623,23 +782,22 @@ static void fini(struct show *show)
 
         signal_group(running, SIGKILL);
     }
-    sweep();
+    end_job(show);
     for (uint32_t i = 0; i < show->what->n; i++) {
         struct running *running = &show->running[i];
 
         close_fd(&running->pid_fd);
-        for (int j = 0; j < 2; j++) {
-            pass_on(show, running, j); /* to its end: nobody writes any more */
-            close_fd(&running->fds[j]);
-            weft_text_fini(&running->line[j]);
-        }
+        weft_text_fini(&running->line[0]);
+        weft_text_fini(&running->line[1]);
     }
     lab_capture_end(show->capture);
     for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
         lab_inside_close(&show->insides[i]);
     }
+    close_fd(&show->timer_fd);
     free(show->insides);
     free(show->running);
+    free(show->jobs);
     free(show->timed);
 }
 
@@ -653,6 +811,10 @@ weft_status lab_programs_run(const struct world_spec *spec,
     if (getcwd(show.cwd, sizeof(show.cwd)) == NULL) {
         return weft_fail_errno(error, errno, "exec", "no working directory");
     }
+    show.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (show.timer_fd < 0) {
+        return weft_fail_errno(error, errno, "exec", "no timer");
+    }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     lab_signals_catch(&show.signals);
     init(&show);
@@ -665,7 +827,7 @@ weft_status lab_programs_run(const struct world_spec *spec,
         }
         show.begun_ns = clock_now();
         if (status == WEFT_OK) {
-            status = go_on(&show, error);
+            status = run_jobs(&show, error);
         }
         warn_of_faults(&show);
         fini(&show);
@@ -705,7 +867,36 @@ static weft_status check_device(const struct world_spec *spec, uint32_t host,
     return WEFT_OK;
 }
 
-weft_status lab_programs_can(const struct world_spec *spec, struct weft_error *error)
+static weft_status check_fault(const struct world_spec *spec, uint32_t index,
+                               bool has_jobs, struct weft_error *error)
+{
+    const struct world_fault *fault = &spec->faults[index];
+    const char *name = world_fault_name(fault->kind);
+    enum world_moment_kind moment = fault->moment.kind;
+
+    if (lab_fault_is_of_process(fault)) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                         "fault %u (%s) is made within Weft's own processes, which "
+                         "these are not",
+                         index + 1, name);
+    }
+    if (has_jobs && moment == WORLD_MOMENT_SENT) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                         "fault %u (%s) comes when a host has sent so much, which only "
+                         "Weft's own processes report: give it a time, or jobs or row N",
+                         index + 1, name);
+    }
+    if (!has_jobs && moment != WORLD_MOMENT_START) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                         "fault %u (%s) comes at a moment of a job of Weft's, and "
+                         "none runs: give it a time",
+                         index + 1, name);
+    }
+    return WEFT_OK;
+}
+
+weft_status lab_programs_can(const struct world_spec *spec, bool has_jobs,
+                             struct weft_error *error)
 {
     weft_status status = WEFT_OK;
 
@@ -715,19 +906,7 @@ weft_status lab_programs_can(const struct world_spec *spec, struct weft_error *e
         }
     }
     for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-
-        if (lab_fault_is_of_process(fault)) {
-            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
-                               "fault %u (%s) is made within Weft's own processes, which "
-                               "these are not",
-                               i + 1, world_fault_name(fault->kind));
-        } else if (fault->moment.kind != WORLD_MOMENT_START) {
-            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
-                               "fault %u (%s) comes at a moment of a job of Weft's, and "
-                               "none runs: give it a time",
-                               i + 1, world_fault_name(fault->kind));
-        }
+        status = check_fault(spec, i, has_jobs, error);
     }
     return status;
 }

@@ -10,8 +10,9 @@
 weft_status lab_programs_run(const struct world_spec *spec,
                              const struct world_programs *what, int *out_code,
                              struct weft_error *error) WEFT_MUST_CHECK;
-/* WEFT_ERR_UNSUPPORTED names what foreign programs, or their devices, cannot have. */
-weft_status lab_programs_can(const struct world_spec *spec,
+/* WEFT_ERR_UNSUPPORTED names what foreign programs, or their devices, cannot have. `has_jobs`:
+ * with a watch. */
+weft_status lab_programs_can(const struct world_spec *spec, bool has_jobs,
                              struct weft_error *error) WEFT_MUST_CHECK;
 
 #endif

@@ -6,8 +6,8 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "cli/cli.h"
-#include "cli/exec_plan.h"
 #include "report/pcapng.h"
+#include "run/program_plan.h"
 
 #define PATIENCE_S 10
 
@@ -32,7 +32,7 @@ static int report(const struct weft_error *error)
 
 /* In the guest. */
 static int run(const struct cli_options *options, const struct world_spec *spec,
-               const struct exec_plan *plan)
+               const struct program_plan *plan)
 {
     struct world_programs what = {
         .items = plan->items,
@@ -76,22 +76,22 @@ static int exec_in(struct cli_options *options, const struct scenario *scenario,
     int n_before = options->n_before;
     struct weft_error error = {0};
     struct weft_text why = {NULL, 0, 0};
-    struct exec_plan plan;
+    struct program_plan plan;
     uint64_t seed = options->has_seed ? options->seed : scenario->seed;
     int code = CLI_USAGE;
 
     world->spec.log = &options->log;
-    if (!exec_plan_make(world, backend_program_device, options->operands + 1,
-                        (size_t)n_before - 1, options->operands + n_before,
-                        (size_t)(options->n_operands - n_before), &plan, &why)) {
+    if (!program_plan_make(world, backend_program_device, options->operands + 1,
+                           (size_t)n_before - 1, options->operands + n_before,
+                           (size_t)(options->n_operands - n_before), &plan, &why)) {
         fprintf(stderr, "weft exec: %s\n", why.bytes);
-    } else if (backend_programs_can(&world->spec, &error) != WEFT_OK) {
+    } else if (backend_programs_can(&world->spec, false, &error) != WEFT_OK) {
         code = report(&error);
     } else if (!backend_programs_elsewhere(options->time_limit_s, options->clock, seed,
                                            &code)) {
         code = run(options, &world->spec, &plan);
     }
-    exec_plan_fini(&plan);
+    program_plan_fini(&plan);
     weft_text_fini(&why);
     return code;
 }

@@ -71,6 +71,7 @@ static json_t *backends_of(const struct scenario *scenario)
     json_t *names = json_array();
     struct scenario_world *world = NULL;
     const struct backend *backend;
+    struct weft_error error = {0};
     const char *key = NULL;
 
     if (scenario_not_implemented(scenario, &key) ||
@@ -78,7 +79,10 @@ static json_t *backends_of(const struct scenario *scenario)
         return names;
     }
     for (unsigned i = 0; (backend = backend_at(i)) != NULL; i++) {
-        if (backend_can_express(backend, &world->spec)) {
+        if (scenario_has_programs(scenario)
+                ? strcmp(backend->name, "rxe") == 0 &&
+                      backend_programs_can(&world->spec, true, &error) == WEFT_OK
+                : backend_can_express(backend, &world->spec)) {
             json_array_append_new(names, json_string(backend->name));
         }
     }

@@ -21,6 +21,7 @@
 #include "report/pcapng.h"
 #include "report/perfetto.h"
 #include "report/tables.h"
+#include "run/programs.h"
 #include "run/run.h"
 
 /* What one `weft run` keeps over its files. */
@@ -494,22 +495,35 @@ static void session_fini(struct session *session)
     }
 }
 
-/* Returns the seed that the file has; 0 for a file that cannot be loaded, as its run will say. */
-static uint64_t seed_of_file(const struct cli_options *options, const char *path)
+/* What must be known before a guest starts. */
+struct outline {
+    uint64_t seed; /* of the first file; 0 if it cannot be loaded, as its run will say */
+    bool has_programs;
+    int code; /* of a mistake in what programs are told */
+};
+
+static void look_at(const struct cli_options *options, const char *path, bool is_first,
+                    struct outline *outline)
 {
     struct scenario_diagnostics diagnostics;
     struct weft_text text = {NULL, 0, 0};
+    struct weft_text why = {NULL, 0, 0};
     struct scenario *scenario = NULL;
-    uint64_t seed = 0;
+    enum run_result result;
 
     if (scenario_load_file(path, options->sets, options->n_sets, &text, &scenario,
                            &diagnostics) == WEFT_OK) {
-        seed = scenario->seed;
+        outline->seed = is_first ? scenario->seed : outline->seed;
+        outline->has_programs = outline->has_programs || scenario_has_programs(scenario);
+        if (!run_programs_check(scenario, &why, &result)) {
+            fprintf(stderr, "weft: %s\n", why.bytes);
+            outline->code = cli_worse(cli_verdict(result), outline->code);
+        }
     }
     scenario_diagnostics_fini(&diagnostics);
     scenario_free(scenario);
     weft_text_fini(&text);
-    return seed;
+    weft_text_fini(&why);
 }
 
 /* Returns true if all of this ran elsewhere, or cannot run as it was asked for; *code is its exit
@@ -518,7 +532,8 @@ static bool runs_elsewhere(struct session *session, int *code)
 {
     struct cli_options *options = session->options;
     const struct backend *backend = backend_named(options->backend);
-    uint64_t seed = options->seed;
+    struct outline outline = {.code = CLI_OK};
+    uint64_t seed;
 
     if (options->clock != NULL && strstr(backend->clocks, options->clock) == NULL) {
         fprintf(stderr,
@@ -533,11 +548,19 @@ static bool runs_elsewhere(struct session *session, int *code)
             backend_default_clock(backend); /* a replay must not depend on the kernel */
     }
     /* A guest does not look: a run must not depend on how its seed was given. */
-    if (options->clock != NULL && strcmp(options->clock, "virtual") == 0 &&
-        !options->has_seed && !backend_is_in_guest()) {
-        seed = seed_of_file(options, options->operands[0]);
+    if (strstr(backend->clocks, "real") != NULL && !backend_is_in_guest()) {
+        for (int i = 0; i < options->n_operands; i++) {
+            look_at(options, options->operands[i], i == 0, &outline);
+        }
     }
-    return backend_runs_elsewhere(options->backend, options->clock, seed, code);
+    if (outline.code != CLI_OK) {
+        *code = outline.code;
+        return true;
+    }
+    seed = options->has_seed ? options->seed : outline.seed;
+    return outline.has_programs && strcmp(options->backend, "rxe") == 0
+               ? backend_programs_elsewhere(0, options->clock, seed, code)
+               : backend_runs_elsewhere(options->backend, options->clock, seed, code);
 }
 
 int cli_run(struct cli_options *options)

@@ -105,6 +105,8 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
 {
     static const char *const heads[] = {"job", "size", "at least", "busbw at most"};
     uint32_t n = view->scenario->n_ranks;
+    /* Of programs nothing is known. */
+    uint32_t n_jobs = scenario_has_programs(view->scenario) ? 0 : view->scenario->n_jobs;
     json_t *bounds = json_array();
     struct columns columns;
 
@@ -112,7 +114,7 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
     columns_right(&columns, 1);
     columns_right(&columns, 2);
     columns_right(&columns, 3);
-    for (uint32_t i = 0; i < view->scenario->n_jobs; i++) {
+    for (uint32_t i = 0; i < n_jobs; i++) {
         const struct scenario_job *job = &view->scenario->jobs[i];
         uint64_t size = job->n_bytes > 0 ? job->bytes[job->n_bytes - 1] : 0;
         enum mesh_collective collective = collective_of(job->kind);
@@ -137,7 +139,7 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
                                         (json_int_t)size, "limit_ns",
                                         (json_int_t)(limit / 1000), "limit_gBps", bus));
     }
-    if (view->scenario->n_jobs > 0) {
+    if (json_array_size(bounds) > 0) {
         weft_text_add(out, "\nphysical bounds\n");
         columns_print(&columns, "  ", out);
     }

@@ -226,9 +226,12 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
     char *dump = NULL;
     int code = CLI_USAGE;
 
-    if (read_index("job", options->job, scenario->n_jobs, &shown.job) &&
-        read_index("rank", options->rank, scenario->n_ranks, &shown.rank) &&
-        mesh_init(&shown)) {
+    if (scenario_has_programs(scenario)) {
+        fprintf(stderr, "weft show --plan: the jobs are programs, which have no plan of "
+                        "Weft's: name a scenario with collectives\n");
+    } else if (read_index("job", options->job, scenario->n_jobs, &shown.job) &&
+               read_index("rank", options->rank, scenario->n_ranks, &shown.rank) &&
+               mesh_init(&shown)) {
         code = show_jobs(&shown) ? CLI_OK : CLI_USAGE;
         coll_mesh_fini(&shown.mesh);
     }

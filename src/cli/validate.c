@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/paths.h"
+#include "run/programs.h"
 #include "topo/topo.h"
 
 static json_t *validated(const char *path, const struct scenario *scenario)
@@ -58,6 +59,24 @@ static bool validate_topology(const struct cli_options *options, const char *pat
     return is_good;
 }
 
+/* The file, with what programs in it need; NULL after a message. */
+static struct scenario *load(const struct cli_options *options, const char *path)
+{
+    struct scenario *scenario = cli_load(options, path);
+    struct weft_text why = {NULL, 0, 0};
+    enum run_result result;
+
+    if (scenario != NULL && !run_programs_check(scenario, &why, &result)) {
+        fprintf(stderr, "%s\n", why.bytes);
+        weft_text_fini(&why);
+        if (result == RUN_ERROR) {
+            scenario_free(scenario);
+            scenario = NULL;
+        }
+    }
+    return scenario;
+}
+
 int cli_validate(struct cli_options *options)
 {
     json_t *files = json_array();
@@ -80,7 +99,7 @@ int cli_validate(struct cli_options *options)
             code = is_good ? code : CLI_USAGE;
             continue;
         }
-        scenario = cli_load(options, path);
+        scenario = load(options, path);
 
         json_array_append_new(files, validated(path, scenario));
         if (scenario == NULL) {

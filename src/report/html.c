@@ -27,7 +27,7 @@ static void add_bars(const json_t *jobs, struct weft_text *out)
     const json_t *job;
     size_t i;
 
-    if (n == 0) {
+    if (n == 0 || json_object_get(json_array_get(jobs, 0), "programs") != NULL) {
         return;
     }
     weft_text_add(out,

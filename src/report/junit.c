@@ -57,8 +57,16 @@ static void add_why(const json_t *run, struct weft_text *out)
 {
     const char *replay = json_read_text(run, "replay", NULL);
     const struct report_style plain = report_style(false);
+    const json_t *job;
+    size_t i;
 
     report_findings(run, &plain, out);
+    json_array_foreach(json_object_get(run, "jobs"), i, job)
+    {
+        if (json_object_get(job, "programs") != NULL) {
+            report_programs(job, false, &plain, out);
+        }
+    }
     if (replay != NULL) {
         weft_text_add(out, "\nreplay: %s\n", replay);
     }

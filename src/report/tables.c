@@ -151,7 +151,104 @@ static void share_of_limit(const json_t *job, char *out, size_t out_bytes)
     }
 }
 
-void report_jobs(const json_t *document, const struct report_style *style,
+/* Of more lines than SAID_MAX the last are printed, unless all are asked for. */
+enum { SAID_MAX = 12 };
+
+static void add_output(const json_t *program, bool all, struct weft_text *out)
+{
+    const char *host = json_read_text(program, "host", "?");
+    const char *text = json_read_text(program, "output", "");
+    int64_t n_left_out = json_read_int(program, "output_left_out", 0);
+    size_t n_lines = 0;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        n_lines += *at == '\n';
+    }
+    if (!all && n_lines > SAID_MAX) {
+        weft_text_add(out, "  %s: ... (%zu lines more: -v, or --json)\n", host,
+                      n_lines - SAID_MAX);
+    }
+    for (size_t i = 0; *text != '\0'; i++) {
+        size_t n = strcspn(text, "\n");
+
+        if (all || i + SAID_MAX >= n_lines) {
+            weft_text_add(out, "  %s: ", host);
+            for (size_t j = 0; j < n; j++) {
+                bool is_control = (unsigned char)text[j] < ' ' && text[j] != '\t';
+
+                weft_text_add(out, "%c", is_control ? '?' : text[j]);
+            }
+            weft_text_add(out, "\n");
+        }
+        text += n + (text[n] == '\n' ? 1 : 0);
+    }
+    if (n_left_out > 0) {
+        weft_text_add(out, "  %s: ... (%lld bytes were not kept)\n", host,
+                      (long long)n_left_out);
+    }
+}
+
+static void status_cell(struct columns *columns, const json_t *program)
+{
+    const char *ended = json_read_text(program, "ended", "?");
+    int64_t status = json_read_int(program, "status", -1);
+
+    if (strcmp(ended, "exited") == 0) {
+        columns_cell(columns, "%lld", (long long)status);
+    } else if (strcmp(ended, "signal") == 0) {
+        columns_cell(columns, "signal %lld",
+                     (long long)json_read_int(program, "signal", 0));
+    } else {
+        columns_cell(columns, "%s", ended);
+    }
+}
+
+static void time_cell(struct columns *columns, int64_t time_ns, bool is_known)
+{
+    if (is_known) {
+        columns_cell(columns, "%.3fms", (double)time_ns / 1e6);
+    } else {
+        columns_cell(columns, "-");
+    }
+}
+
+void report_programs(const json_t *job, bool all, const struct report_style *style,
+                     struct weft_text *out)
+{
+    static const char *const heads[] = {"host", "status", "began", "took", "command"};
+    const json_t *programs = json_object_get(job, "programs");
+    const json_t *program;
+    struct columns columns;
+    size_t i;
+
+    columns_init(&columns, heads, WEFT_LENGTH(heads));
+    columns_right(&columns, 2);
+    columns_right(&columns, 3);
+    json_array_foreach(programs, i, program)
+    {
+        const char *command = json_read_text(program, "command", "");
+        int64_t began = json_read_int(program, "began_ns", -1);
+        int64_t ended = json_read_int(program, "ended_ns", -1);
+
+        columns_row(&columns);
+        columns_cell(&columns, "%s", json_read_text(program, "host", "?"));
+        status_cell(&columns, program);
+        time_cell(&columns, began, began >= 0);
+        time_cell(&columns, ended - began, began >= 0 && ended >= 0);
+        columns_cell(&columns, "%.*s%s", (int)strcspn(command, "\n"), command,
+                     strchr(command, '\n') != NULL ? " ..." : "");
+    }
+    weft_text_add(out, "\n%sprograms of job %lld%s\n", style->bold,
+                  (long long)json_read_int(job, "index", 0), style->off);
+    columns_print(&columns, "  ", out);
+    columns_fini(&columns);
+    json_array_foreach(programs, i, program)
+    {
+        add_output(program, all, out);
+    }
+}
+
+void report_jobs(const json_t *document, bool all, const struct report_style *style,
                  struct weft_text *out)
 {
     const json_t *jobs = json_object_get(document, "jobs");
@@ -168,6 +265,10 @@ void report_jobs(const json_t *document, const struct report_style *style,
         char wrong[24];
         char time[24] = "-";
 
+        if (json_object_get(job, "programs") != NULL) {
+            report_programs(job, all, style, out);
+            continue;
+        }
         if (strcmp(name, job_name) != 0) {
             job_name = name;
             weft_text_add(out, "\n%s%s%s\n", style->bold, name, style->off);
@@ -269,7 +370,7 @@ void report_run(const json_t *document, bool all, const struct report_style *sty
         report_connections(document, all, style, out);
     }
     if (!is_short || is_measured(document)) {
-        report_jobs(document, style, out);
+        report_jobs(document, all, style, out);
     }
     if (!is_short) {
         report_links(document, false, out);

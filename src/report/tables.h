@@ -14,8 +14,11 @@
  * beside the hosts where ranks share one. Of more than 40 only 24 unless `all`. */
 void report_connections(const json_t *document, bool all,
                         const struct report_style *style, struct weft_text *out);
-/* nccl-tests' columns, and each row's share of the physical limit. */
-void report_jobs(const json_t *document, const struct report_style *style,
+/* How each program of a job ended, and what it wrote: its last lines unless `all`. */
+void report_programs(const json_t *job, bool all, const struct report_style *style,
+                     struct weft_text *out);
+/* nccl-tests' columns, and each row's share of the physical limit; or programs. */
+void report_jobs(const json_t *document, bool all, const struct report_style *style,
                  struct weft_text *out);
 /* Every cable's traffic; only cables that dropped something unless `all`. */
 void report_links(const json_t *document, bool all, struct weft_text *out);

@@ -331,7 +331,7 @@ static json_t *warnings(const struct run *run)
     return array;
 }
 
-json_t *run_document(const struct run *run)
+json_t *run_document_head(const struct run *run)
 {
     json_t *object = json_object();
     char seed[24];
@@ -355,6 +355,13 @@ json_t *run_document(const struct run *run)
                                        : "fail"));
     put(object, "sim_time_ns", json_integer(run->ended_ns));
     put(object, "replay", text_or_null(run->options->replay));
+    return object;
+}
+
+json_t *run_document(const struct run *run)
+{
+    json_t *object = run_document_head(run);
+
     put(object, "symptom", symptom(run));
     put(object, "connections", connections(run));
     put(object, "completions", completions(run));

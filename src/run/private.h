@@ -216,6 +216,8 @@ void run_warn_of_faults(const struct run *run, json_t *warnings);
 /* ---- document.c ---- */
 
 json_t *run_document(const struct run *run);
+/* What every document begins with, up to `replay`. */
+json_t *run_document_head(const struct run *run);
 /* What was counted, by name; the caller's reference. */
 json_t *run_counters(const struct run *run);
 

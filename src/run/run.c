@@ -12,6 +12,7 @@
 #include "run/job_key.h"
 #include "run/outlook.h"
 #include "run/private.h"
+#include "run/programs.h"
 #include "run/record.h"
 
 /* ---- set-up ---- */
@@ -134,8 +135,13 @@ static void place_members(struct run *run)
 
 weft_status run_plan(struct run *run, struct weft_error *error)
 {
-    weft_status status = scenario_to_world(run->scenario, &run->plan);
+    weft_status status;
 
+    if (scenario_has_programs(run->scenario)) {
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                         "its jobs are programs, which only weft run runs");
+    }
+    status = scenario_to_world(run->scenario, &run->plan);
     if (status != WEFT_OK) {
         return weft_fail(error, status, "scenario",
                          "cannot build the fabric that it describes: %s",
@@ -356,6 +362,9 @@ enum run_result run_scenario(const struct scenario *scenario,
         *out_observations = NULL;
     }
     weft_error_clear(error);
+    if (scenario_has_programs(scenario)) {
+        return run_programs(scenario, options, out_document, error);
+    }
     run_init(&run, scenario, options);
     status = run_plan(&run, error);
     if (status == WEFT_OK) {

@@ -435,6 +435,12 @@ void expect_read(const struct topology *topology, const struct tree_node *node)
         return;
     }
     expect->mark = node->mark;
+    if (scenario_has_programs(loader->scenario)) {
+        complain(loader, node->mark,
+                 "expect: this judges collectives; what programs must do stands in their "
+                 "job: exec: {HOST: COMMAND, expect: {status, output, within}}");
+        return;
+    }
     if (seen.at[KEY_RESULT] != NULL &&
         read_choice(loader, seen.at[KEY_RESULT], "result", results, 3, &choice)) {
         expect->must_fail = choice == 1;

@@ -196,9 +196,21 @@ static void read_body(struct loader *loader, const struct tree_node *node,
     }
 }
 
-static void read_job(struct loader *loader, const struct tree_node *node,
+/* Programs have one row, as a barrier has. */
+static void read_exec(const struct topology *topology, const struct tree_node *node,
+                      struct scenario_job *job)
+{
+    struct loader *loader = topology->loader;
+
+    job->bytes = arena_calloc(loader->arena, 1, sizeof(job->bytes[0]));
+    job->n_bytes = 1;
+    job->exec = programs_read(topology, node, job->mark);
+}
+
+static void read_job(const struct topology *topology, const struct tree_node *node,
                      struct scenario_job *job)
 {
+    struct loader *loader = topology->loader;
     char quoted[DIAGNOSE_QUOTE_BYTES], hint[96];
     *job = (struct scenario_job){
         .dtype = WEFT_FLOAT32, .op = WEFT_SUM, .repeat = 1, .mark = node->mark};
@@ -218,7 +230,11 @@ static void read_job(struct loader *loader, const struct tree_node *node,
         if (strcmp(key->text, names_of_jobs[i]) == 0) {
             job->kind = (enum scenario_job_kind)i;
             job->mark = key->mark;
-            read_body(loader, node->pairs[0].value, job);
+            if (job->kind == SCENARIO_EXEC) {
+                read_exec(topology, node->pairs[0].value, job);
+            } else {
+                read_body(loader, node->pairs[0].value, job);
+            }
             return;
         }
     }
@@ -227,8 +243,31 @@ static void read_job(struct loader *loader, const struct tree_node *node,
                            sizeof(hint)));
 }
 
-void jobs_read(struct loader *loader, const struct tree_node *node)
+/* Collectives are Weft's own processes on any backend, programs are whatever they are on one. */
+static void refuse_mixture(struct loader *loader)
 {
+    const struct scenario *s = loader->scenario;
+
+    for (uint32_t i = 1; i < s->n_jobs; i++) {
+        if ((s->jobs[i].kind == SCENARIO_EXEC) != (s->jobs[0].kind == SCENARIO_EXEC)) {
+            complain(
+                loader, s->jobs[i].mark,
+                "%s: a scenario has either programs (exec) or collectives, and job 0 "
+                "is %s; write two files",
+                names_of_jobs[s->jobs[i].kind], names_of_jobs[s->jobs[0].kind]);
+            return;
+        }
+    }
+}
+
+bool scenario_has_programs(const struct scenario *scenario)
+{
+    return scenario->n_jobs > 0 && scenario->jobs[0].kind == SCENARIO_EXEC;
+}
+
+void jobs_read(const struct topology *topology, const struct tree_node *node)
+{
+    struct loader *loader = topology->loader;
     struct scenario *s = loader->scenario;
     if (node == NULL || !read_list(loader, node, "jobs", 0, JOBS_MAX)) {
         return;
@@ -236,6 +275,7 @@ void jobs_read(struct loader *loader, const struct tree_node *node)
     s->jobs = arena_calloc(loader->arena, node->n, sizeof(s->jobs[0]));
     s->n_jobs = node->n;
     for (uint32_t i = 0; i < node->n; i++) {
-        read_job(loader, node->items[i], &s->jobs[i]);
+        read_job(topology, node->items[i], &s->jobs[i]);
     }
+    refuse_mixture(loader);
 }

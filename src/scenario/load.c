@@ -89,7 +89,7 @@ static void read_scenario(struct loader *loader, const struct tree_node *root)
         complain(loader, root->mark, "a scenario: 'topology' is missing");
     } else if (topology_read(loader, seen.at[KEY_TOPOLOGY], &topology)) {
         ranks_read(&topology, seen.at[KEY_RANKS]);
-        jobs_read(loader, seen.at[KEY_JOBS]);
+        jobs_read(&topology, seen.at[KEY_JOBS]);
         faults_read(&topology, seen.at[KEY_FAULTS]);
         expect_read(&topology, seen.at[KEY_EXPECT]);
     }

@@ -18,8 +18,8 @@ const char *const names_of_policies[SCENARIO_N_POLICIES] = {"weft",
                                                             "nccl-2.29-port-recovery"};
 
 const char *const names_of_jobs[SCENARIO_N_JOB_KINDS] = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast",
-    "reduce",     "all_to_all",     "send_recv",  "barrier"};
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+    "all_to_all", "send_recv",      "barrier",    "exec"};
 
 const char *const names_of_algorithms[SCENARIO_N_ALGORITHMS] = {
     "auto",     "ring",    "rings", "direct", "exchange",

@@ -177,6 +177,7 @@ enum scenario_job_kind {
     SCENARIO_ALL_TO_ALL,
     SCENARIO_SEND_RECV,
     SCENARIO_BARRIER,
+    SCENARIO_EXEC, /* programs that are not ours: a row of its own */
     SCENARIO_N_JOB_KINDS
 };
 
@@ -198,6 +199,52 @@ enum scenario_algorithm {
 
 const char *scenario_algorithm_name(enum scenario_algorithm algorithm); /* "ring" */
 
+/* What runs on a host. */
+struct scenario_command {
+    uint32_t host;      /* SCENARIO_OTHERS: every host that no other command is for */
+    const char *text;   /* as written */
+    const char **words; /* [n_words]; a text is for the shell: sh -c TEXT */
+    uint32_t n_words;
+    struct scenario_mark mark;
+};
+#define SCENARIO_OTHERS UINT32_MAX
+
+/* How a program ended, or must. */
+enum scenario_end_kind {
+    SCENARIO_END_STATUS, /* as a shell has it: its exit status, or 128 + its signal */
+    SCENARIO_END_ANY,
+    SCENARIO_END_KILLED, /* by a fault */
+    SCENARIO_END_HANGS   /* it still ran when its time was over, and was ended */
+};
+
+/* `host` SCENARIO_OTHERS: all programs. */
+struct scenario_end_status {
+    uint32_t host;
+    enum scenario_end_kind kind;
+    int status; /* of SCENARIO_END_STATUS */
+    struct scenario_mark mark;
+};
+
+struct scenario_output {
+    uint32_t host;
+    const char *pattern; /* a POSIX extended regular expression, by lines */
+    struct scenario_mark mark;
+};
+
+/* Commands begin a second after one another, in the order of the file. */
+struct scenario_exec {
+    struct scenario_command *commands; /* [n_commands], at least one */
+    uint32_t n_commands;
+    /* [n_statuses]; a program of which none speaks must end with 0, or by a fault */
+    struct scenario_end_status *statuses;
+    uint32_t n_statuses;
+    struct scenario_output *outputs; /* [n_outputs] */
+    uint32_t n_outputs;
+    bool has_within;
+    weft_ns within_ns; /* from the first command's beginning; what still runs is ended */
+};
+#define SCENARIO_WITHIN_NS (600 * INT64_C(1000000000)) /* where nothing is said */
+
 /* Runs once (repeat times) per element of `bytes`, in order. */
 struct scenario_job {
     enum scenario_job_kind kind;
@@ -210,6 +257,7 @@ struct scenario_job {
     uint32_t repeat; /* at least 1 */
     enum scenario_algorithm algorithm;
     bool in_place;
+    const struct scenario_exec *exec; /* of SCENARIO_EXEC, which has one 0 of bytes */
     struct scenario_mark mark;
 };
 
@@ -375,6 +423,8 @@ weft_status scenario_load_text(const char *name, const void *text, size_t n_byte
 weft_status scenario_read_topologies(struct scenario *scenario,
                                      struct scenario_diagnostics *diag);
 
+/* Whether the jobs are programs that are not ours; jobs are all of one sort. */
+bool scenario_has_programs(const struct scenario *scenario);
 /* The rows of all jobs, as the result table has them: one for each size. */
 uint64_t scenario_n_rows(const struct scenario *scenario);
 /* "at 3ms", "at jobs+1ms", "at row 3", "at titanic sent 10MiB". Returns `out`. */

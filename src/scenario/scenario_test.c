@@ -134,22 +134,29 @@ START_TEST(every_bad_file_is_told_where_and_why)
 }
 END_TEST
 
-START_TEST(the_whole_grammar_means_what_it_says)
+static void check_meaning(const char *path, const char *expected_path)
 {
     size_t n_bytes, n_expected;
-    char *text = testing_read_file("ci/corpus/scenario/whole.yaml", &n_bytes);
-    char *expected = testing_read_file("src/scenario/testdata/whole.txt", &n_expected);
+    char *text = testing_read_file(path, &n_bytes);
+    char *expected = testing_read_file(expected_path, &n_expected);
     char *got = meaning(text, n_bytes, NULL, 0);
     size_t at = 0;
     while (got[at] != '\0' && got[at] == expected[at]) {
         at++;
     }
     ck_assert_msg(got[at] == expected[at],
-                  "from byte %zu on, expected:\n%.200s\ngot:\n%.200s", at, expected + at,
-                  got + at);
+                  "%s: from byte %zu on, expected:\n%.200s\ngot:\n%.200s", path, at,
+                  expected + at, got + at);
     free(got);
     free(expected);
     free(text);
+}
+
+START_TEST(the_whole_grammar_means_what_it_says)
+{
+    check_meaning("ci/corpus/scenario/whole.yaml", "src/scenario/testdata/whole.txt");
+    check_meaning("ci/corpus/scenario/programs.yaml",
+                  "src/scenario/testdata/programs.txt");
 }
 END_TEST
 

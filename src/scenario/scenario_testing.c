@@ -198,6 +198,39 @@ static void dump_expect(const struct scenario_expect *expect, struct weft_text *
     }
 }
 
+static const char *host_or_others(const struct scenario *scenario, uint32_t host)
+{
+    return host == SCENARIO_OTHERS ? "*" : scenario->hosts[host].name;
+}
+
+static void dump_exec(const struct scenario *scenario, const struct scenario_exec *exec,
+                      struct weft_text *out)
+{
+    static const char *const kinds[] = {"status", "any", "killed", "hangs"};
+
+    for (uint32_t i = 0; exec != NULL && i < exec->n_commands; i++) {
+        const struct scenario_command *command = &exec->commands[i];
+        weft_text_add(out, "  on %s:", host_or_others(scenario, command->host));
+        for (uint32_t k = 0; k < command->n_words; k++) {
+            weft_text_add(out, " [%s]", command->words[k]);
+        }
+        weft_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; exec != NULL && i < exec->n_statuses; i++) {
+        const struct scenario_end_status *end = &exec->statuses[i];
+        weft_text_add(out, "  ends %s: %s %d\n", host_or_others(scenario, end->host),
+                      kinds[end->kind], end->status);
+    }
+    for (uint32_t i = 0; exec != NULL && i < exec->n_outputs; i++) {
+        weft_text_add(out, "  says %s: %s\n",
+                      host_or_others(scenario, exec->outputs[i].host),
+                      exec->outputs[i].pattern);
+    }
+    if (exec != NULL) {
+        weft_text_add(out, "  within %" PRId64 "\n", exec->within_ns);
+    }
+}
+
 void dump_scenario(const struct scenario *scenario, struct weft_text *out)
 {
     weft_text_add(out, "scenario %s policy=%s '%s'\n", scenario->name,
@@ -226,6 +259,7 @@ void dump_scenario(const struct scenario *scenario, struct weft_text *out)
             weft_text_add(out, " %" PRIu64, job->bytes[k]);
         }
         weft_text_add(out, "\n");
+        dump_exec(scenario, job->exec, out);
     }
     dump_expect(&scenario->expect, out);
 }

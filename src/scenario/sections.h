@@ -6,9 +6,14 @@
 
 /* `node` is NULL where the section is absent. Call in this order. */
 void ranks_read(const struct topology *topology, const struct tree_node *node);
-void jobs_read(struct loader *loader, const struct tree_node *node);
+void jobs_read(const struct topology *topology, const struct tree_node *node);
 void faults_read(const struct topology *topology, const struct tree_node *node);
 void expect_read(const struct topology *topology, const struct tree_node *node);
+
+/* programs.c: the body of a job `exec`, also after complaints. */
+const struct scenario_exec *programs_read(const struct topology *topology,
+                                          const struct tree_node *node,
+                                          struct scenario_mark mark);
 
 /* fault_calls.c: what a fault is about. `is_on_port`: not of a whole node. */
 bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out);

@@ -1,4 +1,4 @@
-#include "cli/exec_plan.h"
+#include "run/program_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +9,14 @@
 #define NO_HOST UINT32_MAX
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
 
-/* A command and its hosts, as they were written. */
-struct group {
-    char *const *hosts; /* [n_hosts] */
-    size_t n_hosts;
-    char *const *words; /* [n_words] */
-    size_t n_words;
-};
-
 struct parse {
     const struct scenario_world *world;
-    exec_device_name device;
-    struct group *groups; /* Owned [n_groups] */
+    program_device_name device;
+    struct program_group *groups; /* Owned [n_groups] */
     size_t n_groups;
     bool *is_named; /* Owned [n_hosts of the world]: by any group */
     uint32_t n_named;
-    struct exec_plan *out;
+    struct program_plan *out;
     struct weft_text *why;
 };
 
@@ -69,13 +61,14 @@ static bool refuse_host(const struct parse *parse, const char *before, const cha
 
 /* ---- commands ---- */
 
-static bool is_word(const struct group *all, size_t at, const char *word)
+static bool is_word(const struct program_group *all, size_t at, const char *word)
 {
     return at < all->n_words && strcmp(all->words[at], word) == 0;
 }
 
 /* How many names of hosts stand from `at` on. */
-static size_t names_at(const struct parse *parse, const struct group *all, size_t at)
+static size_t names_at(const struct parse *parse, const struct program_group *all,
+                       size_t at)
 {
     size_t n = 0;
 
@@ -86,7 +79,7 @@ static size_t names_at(const struct parse *parse, const struct group *all, size_
     return n;
 }
 
-static void add_group(struct parse *parse, const struct group *group)
+static void add_group(struct parse *parse, const struct program_group *group)
 {
     parse->groups =
         weft_realloc(parse->groups, (parse->n_groups + 1) * sizeof(*parse->groups));
@@ -94,9 +87,9 @@ static void add_group(struct parse *parse, const struct group *group)
 }
 
 /* Divides all words at each ":" that begins another command. */
-static bool divide(struct parse *parse, const struct group *all)
+static bool divide(struct parse *parse, const struct program_group *all)
 {
-    struct group group = {
+    struct program_group group = {
         .hosts = all->hosts, .n_hosts = all->n_hosts, .words = all->words};
 
     for (size_t i = 0; i < all->n_words; i++) {
@@ -113,9 +106,9 @@ static bool divide(struct parse *parse, const struct group *all)
         }
         if (is_word(all, i, ":") && is_word(all, i + 1 + n, "--")) {
             add_group(parse, &group);
-            group = (struct group){.hosts = all->words + i + 1,
-                                   .n_hosts = n,
-                                   .words = all->words + i + 1 + n + 1};
+            group = (struct program_group){.hosts = all->words + i + 1,
+                                           .n_hosts = n,
+                                           .words = all->words + i + 1 + n + 1};
             i += n + 1;
         } else {
             group.n_words++;
@@ -416,8 +409,8 @@ static char *expand(const struct parse *parse, uint32_t host, const char *word)
 
 static bool add_program(struct parse *parse, size_t step, uint32_t host)
 {
-    const struct group *group = &parse->groups[step];
-    struct exec_plan *plan = parse->out;
+    const struct program_group *group = &parse->groups[step];
+    struct program_plan *plan = parse->out;
     char **argv = weft_calloc(group->n_words + 1, sizeof(*argv));
     bool ok = true;
 
@@ -477,7 +470,7 @@ static bool add_programs(struct parse *parse)
         }
     }
     for (size_t i = 0; i < parse->n_groups && ok; i++) {
-        const struct group *group = &parse->groups[i];
+        const struct program_group *group = &parse->groups[i];
 
         for (size_t j = 0; j < group->n_hosts && ok; j++) {
             ok = add_program(parse, i,
@@ -491,27 +484,63 @@ static bool add_programs(struct parse *parse)
     return ok;
 }
 
-bool exec_plan_make(const struct scenario_world *world, exec_device_name device,
-                    char *const *hosts, size_t n_hosts, char *const *words,
-                    size_t n_words, struct exec_plan *out, struct weft_text *why)
+static bool make(struct parse *parse)
 {
-    const struct group all = {hosts, n_hosts, words, n_words};
-    struct parse parse = {.world = world, .device = device, .out = out, .why = why};
-    bool ok;
+    bool ok = name_hosts(parse) && add_programs(parse);
 
-    *out = (struct exec_plan){NULL, 0};
-    parse.is_named =
-        weft_calloc((size_t)world->spec.n_hosts + 1, sizeof(*parse.is_named));
-    ok = divide(&parse, &all) && name_hosts(&parse) && add_programs(&parse);
-    free(parse.groups);
-    free(parse.is_named);
     if (!ok) {
-        exec_plan_fini(out);
+        program_plan_fini(parse->out);
     }
     return ok;
 }
 
-void exec_plan_fini(struct exec_plan *plan)
+static void init(struct parse *parse, const struct scenario_world *world,
+                 program_device_name device, struct program_plan *out,
+                 struct weft_text *why)
+{
+    *out = (struct program_plan){NULL, 0};
+    *parse = (struct parse){.world = world, .device = device, .out = out, .why = why};
+    parse->is_named =
+        weft_calloc((size_t)world->spec.n_hosts + 1, sizeof(*parse->is_named));
+}
+
+static void fini(struct parse *parse)
+{
+    free(parse->groups);
+    free(parse->is_named);
+}
+
+bool program_plan_groups(const struct scenario_world *world, program_device_name device,
+                         const struct program_group *groups, size_t n_groups,
+                         struct program_plan *out, struct weft_text *why)
+{
+    struct parse parse;
+    bool ok;
+
+    init(&parse, world, device, out, why);
+    for (size_t i = 0; i < n_groups; i++) {
+        add_group(&parse, &groups[i]);
+    }
+    ok = make(&parse);
+    fini(&parse);
+    return ok;
+}
+
+bool program_plan_make(const struct scenario_world *world, program_device_name device,
+                       char *const *hosts, size_t n_hosts, char *const *words,
+                       size_t n_words, struct program_plan *out, struct weft_text *why)
+{
+    const struct program_group all = {hosts, n_hosts, words, n_words};
+    struct parse parse;
+    bool ok;
+
+    init(&parse, world, device, out, why);
+    ok = divide(&parse, &all) && make(&parse);
+    fini(&parse);
+    return ok;
+}
+
+void program_plan_fini(struct program_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n; i++) {
         char *const *argv = plan->items[i].argv;
@@ -522,5 +551,5 @@ void exec_plan_fini(struct exec_plan *plan)
         free((void *)(uintptr_t)argv);
     }
     free(plan->items);
-    *plan = (struct exec_plan){NULL, 0};
+    *plan = (struct program_plan){NULL, 0};
 }

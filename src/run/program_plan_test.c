@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/suite_testing.h"
-#include "cli/exec_plan.h"
+#include "run/program_plan.h"
 
 #define WORDS_MAX 16
 
@@ -57,7 +57,7 @@ static void device(const struct world_spec *spec, uint32_t host, uint32_t port, 
 static void plan(const char *line, struct weft_text *out)
 {
     struct weft_text why = {NULL, 0, 0};
-    struct exec_plan made;
+    struct program_plan made;
     char copy[512];
     char *words[WORDS_MAX];
     size_t n = 0;
@@ -74,8 +74,8 @@ static void plan(const char *line, struct weft_text *out)
     }
     ck_assert_uint_lt(n_hosts, n);
     weft_text_add(out, "%s", "");
-    if (!exec_plan_make(world, device, words, n_hosts, words + n_hosts + 1,
-                        n - n_hosts - 1, &made, &why)) {
+    if (!program_plan_make(world, device, words, n_hosts, words + n_hosts + 1,
+                           n - n_hosts - 1, &made, &why)) {
         weft_text_add(out, "! %s", why.bytes);
         ck_assert_uint_eq(made.n, 0);
     }
@@ -86,7 +86,7 @@ static void plan(const char *line, struct weft_text *out)
             weft_text_add(out, "[%s]", made.items[i].argv[j]);
         }
     }
-    exec_plan_fini(&made);
+    program_plan_fini(&made);
     weft_text_fini(&why);
 }
 
@@ -177,8 +177,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cli/exec_plan");
-    TCase *tcase = tcase_create("exec_plan");
+    Suite *suite = suite_create("run/program_plan");
+    TCase *tcase = tcase_create("program_plan");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_command_line_says_what_runs_where, 0,

@@ -1,0 +1,279 @@
+"""Scenarios whose jobs are programs (exec), over the kernel's soft-RoCE in a guest."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WEFT = ROOT / os.environ.get("WEFT_BUILD", "build") / "weft"
+NO_TIME_STAMPS = "weft: guest: this machine lets programs read its own time stamp counter"
+
+
+def has_guest():
+    if os.environ.get("WEFT_GUEST_KERNEL"):
+        return True
+    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
+                          check=False).returncode == 0
+
+
+in_a_guest = pytest.mark.skipif(
+    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
+
+
+def needs(*programs):
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"SKIP lab program: {program} is not installed; enable with: ci/deps lab")
+
+
+def weft(*args, kernel=None, cache=None):
+    """(exit status, stdout, stderr without what this machine's hypervisor does)."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")
+           or name in ("WEFT_GUEST_KERNEL", "WEFT_GUEST_MEMORY", "WEFT_BUILD")}
+    if kernel is not None:
+        env["WEFT_GUEST_KERNEL"] = kernel
+    if cache is not None:
+        env["XDG_CACHE_HOME"] = str(cache)
+    done = subprocess.run([WEFT, *args], cwd=ROOT, timeout=400, env=env, capture_output=True, text=True,
+                          check=False)
+    errors = [line for line in done.stderr.splitlines() if not line.startswith(NO_TIME_STAMPS)]
+    return done.returncode, done.stdout, "\n".join(errors)
+
+
+PAIR = """\
+name: p
+topology:
+  nodes: {a: {ports: [p0]}, b: {ports: [p0]}}
+  links: [{endpoints: ["a:p0", "b:p0"], subnet: 10.1.0.0/30}]
+"""
+# Says what is done to it, and ends well once it got SIGTERM.
+LISTENS = "trap 'echo asked; exit 0' TERM; while :; do sleep 1; done"
+
+
+def scenario(folder, jobs, rest=""):
+    path = folder / "p.yaml"
+    path.write_text(PAIR + "jobs:\n" + "".join(f"  - exec: {job}\n" for job in jobs) + rest)
+    return path
+
+
+def run(path, *args):
+    """(exit status, document)."""
+    code, out, errors = weft("run", "--backend", "rxe", "--json", path, *args)
+    assert out, errors
+    return code, json.loads(out)
+
+
+def judged(document):
+    return [(entry["expect"], entry["got"], entry["ok"]) for entry in document["expectations"]]
+
+
+JUDGED = [
+    # nothing said: all end with 0
+    ('{a: "true", "*": "echo x"}', [("job 0, a: status 0", "status 0", True),
+                                     ("job 0, b: status 0", "status 0", True)]),
+    ('{a: "exit 3"}', [("job 0, a: status 0", "status 3, it wrote nothing", False)]),
+    ('{a: "kill -9 $$"}', [("job 0, a: status 0", "signal 9, it wrote nothing", False)]),
+    ("{a: [./no-such-program]}", [
+        ("job 0, a: status 0", "status 127, its last line is 'weft exec: a: ./no-such-program: No such "
+         "file or directory'", False)]),
+    # of each host, or of all
+    ('{a: "exit 3", b: "true", expect: {status: {a: 3}}}', [
+        ("job 0, a: status 3", "status 3", True), ("job 0, b: status 0", "status 0", True)]),
+    ('{"*": "exit 4", expect: {status: 4}}', [("job 0, a: status 4", "status 4", True),
+                                              ("job 0, b: status 4", "status 4", True)]),
+    ('{a: "kill -SEGV $$", expect: {status: 139}}', [("job 0, a: status 139", "signal 11", True)]),
+    ('{a: "exit 9", expect: {status: any}}', [("job 0, a: any end", "any end: status 9", True)]),
+    ('{a: "true", expect: {status: killed}}', [
+        ("job 0, a: killed by a fault", "status 0, it wrote nothing", False)]),
+    # output: both streams, by lines
+    ('{a: "echo one; echo two >&2; printf three", expect: {output: "^(one|two|three)$"}}', [
+        ("job 0, a: status 0", "status 0", True),
+        ("job 0, a: output ^(one|two|three)$", "output ^(one|two|three)$", True)]),
+    ('{a: "echo one; echo two >&2", b: "echo two", expect: {output: {a: "^two$", b: one}}}', [
+        ("job 0, a: status 0", "status 0", True), ("job 0, a: output ^two$", "output ^two$", True),
+        ("job 0, b: status 0", "status 0", True),
+        ("job 0, b: output one", "no such line, its last line is 'two'", False)]),
+    ('{a: [echo, "{address:b}", "{rank}", "{{rank}}"], expect: {output: "^10.1.0.2 0 [{]rank[}]$"}}', [
+        ("job 0, a: status 0", "status 0", True),
+        ("job 0, a: output ^10.1.0.2 0 [{]rank[}]$", "output ^10.1.0.2 0 [{]rank[}]$", True)]),
+]
+
+
+@in_a_guest
+def test_programs_are_judged_by_their_ends_and_what_they_wrote(tmp_path):
+    """All cases are jobs of one scenario: what one does not bring ends none of the others."""
+    code, document = run(scenario(tmp_path, [job for job, _ in JUDGED]))
+    expected = [(expect.replace("job 0", f"job {index}"), got, ok)
+                for index, (_, lines) in enumerate(JUDGED) for expect, got, ok in lines]
+    assert judged(document) == expected
+    assert code == 1 and document["result"] == "fail"
+    assert [job["index"] for job in document["jobs"]] == list(range(len(JUDGED)))
+
+
+@in_a_guest
+def test_programs_have_their_time(tmp_path):
+    """What still runs is asked to end, and killed two seconds later; what had not begun does not."""
+    code, document = run(scenario(tmp_path, [
+        f'{{a: "{LISTENS}", b: "sleep 1", expect: {{status: {{a: hangs}}, within: 10s}}}}',
+        '{a: "trap \'\' TERM; while :; do sleep 1; done", expect: {status: hangs, within: 3s}}',
+        '{a: "true", b: "true", expect: {status: {b: any}, within: 500ms}}',
+        '{a: "sleep 9", b: "true", expect: {within: 4s}}',
+        '{a: "sleep 9", b: "true", expect: {status: hangs, within: 4s}}']))
+    assert code == 1
+    assert [(text.rpartition(": ")[0], ok) for text, _, ok in judged(document)] == [
+        ("job 0, a", True), ("job 0, b", True), ("job 0", True),
+        ("job 1, a", True), ("job 1", True),
+        ("job 2, a", True), ("job 2, b", False), ("job 2", False),
+        ("job 3, a", False), ("job 3, b", True), ("job 3", False),
+        ("job 4, a", True), ("job 4, b", False), ("job 4", True)]
+    ends = [[(program["ended"], program["status"]) for program in job["programs"]]
+            for job in document["jobs"]]
+    assert ends == [[("hangs", None), ("exited", 0)], [("hangs", None)],
+                    [("exited", 0), ("not started", None)], [("hangs", None), ("exited", 0)],
+                    [("hangs", None), ("exited", 0)]]
+    assert "asked\n" in document["jobs"][0]["programs"][0]["output"]  # and how sleep ended
+    took = [job["time_ns"] // 1_000_000 for job in document["jobs"]]
+    assert took == [10000, 5000, 500, 4000, 4000]
+
+
+@in_a_guest
+def test_nothing_of_a_job_is_left_to_the_next(tmp_path):
+    code, document = run(scenario(tmp_path, [
+        '{a: "setsid sleep 600 & sleep 600 & echo done"}',
+        '{a: "ps -e -o comm= | grep -c sleep; true", expect: {output: "^0$"}}']))
+    assert code == 0, judged(document)
+
+
+@in_a_guest
+def test_faults_come_at_times_and_at_moments_of_the_jobs(tmp_path):
+    """A time counts from when the first command begins, `jobs` from when the last one does."""
+    path = scenario(tmp_path, ['{a: "sleep 3", b: "sleep 3"}', '{b: "sleep 3", expect: {status: killed}}',
+                               '{b: "sleep 5"}'], """
+faults:
+  - {at: 500ms, on: "a:p0", kind: down, for: 100ms}
+  - {at: jobs+500ms, on: "a:p0", kind: loss, share: 100%}
+  - {at: row 2+2s, on: b, kind: kill}
+  - {at: row 3+1s, on: b, kind: stop, for: 2s}
+  - {at: row 3+60s, on: a, kind: kill}
+""")
+    events = tmp_path / "events"
+    code, document = run(path, f"--events={events}")
+    assert code == 0, judged(document)
+    assert document["warnings"] == ["fault 5 at row 3+1m0s never came: the programs were over before"] \
+        or document["warnings"] == ["fault 5 at row 3+60s never came: the programs were over before"]
+    begun = {}
+    for line in events.read_text().splitlines():
+        at, _, what, event, *rest = line.split(" ")
+        if (what, event) == ("exec", "begins"):
+            begun.setdefault(int(rest[0].removeprefix("job=")), int(at))
+    came = [(int(line.split(" ")[0]), *line.split(" ")[2:5]) for line in events.read_text().splitlines()
+            if " fault" in line]
+    assert [(what, event, kind) for _, what, event, kind in came] == [
+        ("p0", "fault", "kind=down"), ("p0", "fault_ends", "kind=down"), ("p0", "fault", "kind=loss"),
+        ("host", "fault", "kind=kill"), ("host", "fault", "kind=stop"), ("host", "fault_ends", "kind=stop")]
+    due = [begun[0] + 500_000_000, begun[0] + 600_000_000, begun[0] + 1_500_000_000,
+           begun[1] + 2_000_000_000, begun[2] + 1_000_000_000, begun[2] + 3_000_000_000]
+    assert all(abs(at - want) < 1_000_000 for (at, *_), want in zip(came, due)), (came, due)
+
+
+@in_a_guest
+def test_a_seed_has_one_story_and_a_replay_line_repeats_it(tmp_path):
+    needs("ibv_rc_pingpong")
+    path = scenario(tmp_path, [
+        '{a: "ibv_rc_pingpong -e -g 1 -d {device} -n 50", b: "ibv_rc_pingpong -e -g 1 -d {device} -n 50 {address}", '
+        'expect: {output: "^50 iters"}}'], 'faults: [{at: jobs+100us, on: "a:p0", kind: loss, share: 20%}]\n')
+
+    def bytes_of(name, *args):
+        files = [tmp_path / f"{name}.{kind}" for kind in ("json", "events", "pcapng")]
+        code, _, errors = weft("run", path, *args, *(f"--{kind}={file}" for kind, file in zip(
+            ("json", "events", "pcap"), files)))
+        assert code == 0, errors
+        text = [file.read_bytes().replace(name.encode(), b"x") for file in files]
+        return [hashlib.sha256(one).hexdigest() for one in text], json.loads(files[0].read_text())
+    first, document = bytes_of("first", "--backend", "rxe")
+    assert (tmp_path / "first.pcapng").stat().st_size > 50_000
+    replay = shlex.split(document["replay"])
+    assert replay[:2] == ["weft", "run"] and "rxe" in replay and "virtual" in replay
+    again, same = bytes_of("again", *[word for word in replay[2:] if word != str(path)
+                                      and not word.startswith(("--json", "--events", "--pcap"))])
+    assert same["trace_hash"] == document["trace_hash"] and again[1:] == first[1:]
+    other, another = bytes_of("other", "--backend", "rxe", "--seed", "77")
+    assert another["trace_hash"] != document["trace_hash"] and other[1] != first[1]
+
+
+@in_a_guest
+def test_people_and_parsers_see_what_programs_did(tmp_path):
+    path = scenario(tmp_path, ['{a: "seq 40; exit 5", b: "printf \'\\\\033[31mred\\\\377\\\\000.\'"}'])
+    junit, page = tmp_path / "junit.xml", tmp_path / "page.html"
+    code, out, errors = weft("run", "--backend", "rxe", path, f"--junit={junit}", f"--html={page}")
+    assert code == 1
+    assert re.search(r"^  a +5 +0\.\d+ms +[\d.]+ms +seq 40; exit 5$", out, re.M), out
+    assert "a: ... (28 lines more: -v, or --json)\n  a: 29\n" in out and "  a: 40\n" in out
+    assert "  b: ?[31mred??.\n" in out
+    assert "not ok job 0, a: expected status 0, got status 5, its last line is '40'" in out
+    assert f"replay: weft run {path} --backend rxe" in errors
+    suite = ElementTree.parse(junit).getroot().find("testsuite")
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    failure = suite.find("testcase/failure")
+    assert "40" in failure.text and "replay: weft run" in failure.text
+    assert "not ok job 0, a" in page.read_text() and "<svg" not in page.read_text()
+    assert "  a: 1\n" in weft("run", "--backend", "rxe", "-v", path)[1]
+
+
+@in_a_guest
+def test_what_a_program_writes_is_kept_up_to_a_bound(tmp_path):
+    code, document = run(scenario(tmp_path, ['{a: "seq 300000"}']))
+    program = document["jobs"][0]["programs"][0]
+    assert code == 0 and len(program["output"]) <= 1 << 20
+    assert len(program["output"]) + program["output_left_out"] == len("".join(
+        f"{number}\n" for number in range(1, 300001)))
+
+
+@pytest.mark.parametrize("backend", ["sim", "soft"])
+def test_another_backend_says_what_to_do(tmp_path, backend):
+    path = scenario(tmp_path, ['{a: "true"}'])
+    args = () if backend == "sim" else ("--clock", "real")
+    code, _, errors = weft("run", "--backend", backend, *args, path)
+    assert code == 3 and "use --backend rxe (make rxe-guest builds it, once)" in errors
+
+
+def test_without_a_guest_it_says_how_to_build_one(tmp_path):
+    path = scenario(tmp_path, ['{a: "true"}'])
+    code, _, errors = weft("run", "--backend", "rxe", path, kernel="", cache=tmp_path)
+    assert code == 3 and "make rxe-guest" in errors
+
+
+@pytest.mark.parametrize("job,rest,code,said", [
+    ('{a: "echo {adress:b}"}', "", 2, "p.yaml:6:5: exec: {adress:b}: no such placeholder"),
+    ('{a: "x", b: "y {device:b}"}', "", 2, "{device:b} on b: no cable joins the two"),
+    ('{a: "true"}', 'faults: [{at: a sent 1MiB, on: "a:p0", kind: down}]', 3,
+     "fault 1 (down) comes when a host has sent so much"),
+    ('{a: "true"}', "faults: [{on: a, kind: verb_error, verb: create_qp, errno: 12}]", 3,
+     "fault 1 (verb_error) is made within Weft's own processes")])
+def test_mistakes_are_known_before_a_guest_starts(tmp_path, job, rest, code, said):
+    path = scenario(tmp_path, [job], rest)
+    ended, _, errors = weft("run", "--backend", "rxe", path, kernel="/bin/false")
+    assert ended == code and said in errors, errors
+    ended, _, errors = weft("validate", path)
+    assert ended == (2 if code == 2 else 0) and said in errors
+
+
+def test_other_commands_know_such_scenarios(tmp_path):
+    path = scenario(tmp_path, ['{a: "true"}'])
+    assert weft("validate", path)[:2] == (0, f"{path}: ok\n")
+    listed, = json.loads(weft("list", "--json", tmp_path)[1])["scenarios"]
+    assert listed["backends"] == ["rxe"]
+    code, out, _ = weft("show", path)
+    assert code == 0 and "physical bounds" not in out
+    code, _, errors = weft("show", "--plan", path)
+    assert code == 2 and "the jobs are programs" in errors
+    code, _, errors = weft("node", "--scenario", path, "--name", "a")
+    assert code == 3 and "its jobs are programs" in errors
