@@ -97,12 +97,12 @@ const char *backend_default_clock(const struct backend *backend)
                : (backend_can_be_virtual(&ignored) == WEFT_OK ? "virtual" : "real");
 }
 
-bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,
-                            int *out_code)
+bool backend_runs_elsewhere(const char *name, int time_limit_s, const char *clock,
+                            uint64_t seed, int *out_code)
 {
     bool is_soft = strcmp(name, "soft") == 0;
-    const struct rxe_guest_options options = {.is_virtual = is_virtual(clock),
-                                              .seed = seed};
+    const struct rxe_guest_options options = {
+        .time_limit_s = time_limit_s, .is_virtual = is_virtual(clock), .seed = seed};
     struct weft_error error = {0};
     enum lab_layout layout;
 

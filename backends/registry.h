@@ -41,10 +41,10 @@ const char *backend_default_clock(const struct backend *backend);
 /* WEFT_OK: there is a guest for a run in virtual time on a backend that has both; else why not. */
 weft_status backend_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
 /* Runs this process's whole command line where backend `name` can work, if that is not
- * here, and sets its exit code; false: go on. `clock` is "virtual", or "real", or NULL for
- * real; all chance comes from `seed` where time is virtual. */
-bool backend_runs_elsewhere(const char *name, const char *clock, uint64_t seed,
-                            int *out_code);
+ * here, and sets its exit code; false: go on. time_limit_s 0: the default. `clock` is "virtual", or
+ * "real", or NULL for real; all chance comes from `seed` where time is virtual. */
+bool backend_runs_elsewhere(const char *name, int time_limit_s, const char *clock,
+                            uint64_t seed, int *out_code);
 /* Returns true in a guest, whose chance is its launcher's. */
 bool backend_is_in_guest(void);
 /* A world of one host, this process, on the RDMA devices it has. */

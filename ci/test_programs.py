@@ -145,6 +145,20 @@ def test_programs_have_their_time(tmp_path):
 
 
 @in_a_guest
+def test_a_loop_that_stops_the_clock_has_a_limit_in_real_time(tmp_path):
+    # It counts, and so is no spin: no time of the guest passes.
+    path = scenario(tmp_path, ['{a: "while :; do :; done", expect: {within: 1s}}'])
+    code, _, errors = weft("run", "--backend", "rxe", "--time-limit", "5", path)
+    assert code == 124 and "5 s" in errors, errors
+
+
+def test_a_time_limit_is_refused_where_no_guest_runs(tmp_path):
+    path = scenario(tmp_path, ['{a: "true"}'])
+    code, _, errors = weft("run", "--time-limit", "5", path)
+    assert code == 2 and "this run is in no guest" in errors
+
+
+@in_a_guest
 def test_nothing_of_a_job_is_left_to_the_next(tmp_path):
     code, document = run(scenario(tmp_path, [
         '{a: "setsid sleep 600 & sleep 600 & echo done"}',
@@ -277,3 +291,40 @@ def test_other_commands_know_such_scenarios(tmp_path):
     assert code == 2 and "the jobs are programs" in errors
     code, _, errors = weft("node", "--scenario", path, "--name", "a")
     assert code == 3 and "its jobs are programs" in errors
+
+
+PROGRAMS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong",
+            "ibv_devinfo", "rping", "ucmatose", "udaddy", "ucx_info")
+FILES = sorted((ROOT / "scenarios" / "programs").glob("*.yaml"))
+
+
+@in_a_guest
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_every_scenario_of_programs_ends_as_it_says(path):
+    """Foreign programs, unchanged: what works, and how each fails when something is wrong."""
+    text = path.read_text()
+    used = [program for program in PROGRAMS if re.search(rf"\b{program}\b", text.partition("jobs:")[2])]
+    assert used
+    needs(*used)
+    code, document = run(path)
+    assert code == 0, judged(document)
+
+
+@in_a_guest
+def test_seeds_over_programs(tmp_path):
+    """weft swarm: a program that fails on some seeds fails on each of these every time."""
+    path = scenario(tmp_path, ['{a: "test $((0x$(od -An -N1 -tx1 /dev/urandom | tr -d \' \'))) -lt 128"}'])
+    code, out, errors = weft("swarm", path, "--backend", "rxe", "--seeds", "1..4", "--jobs", "1")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["seed"] for row in rows] == ["1", "2", "3", "4"], errors
+    results = [row["result"] for row in rows]
+    assert set(results) == {"pass", "fail"} and code == 1
+    for row, result in zip(rows, results):
+        assert run(path, "--seed", row["seed"])[1]["result"] == result
+
+
+def test_the_documentation_lists_them_all():
+    text = (ROOT / "docs" / "lab.md").read_text()
+    rows = re.findall(r"^\| (?:works|survives|fails, and how|waits for ever) \| `(.*)` \|$", text, re.M)
+    assert len(rows) == 4
+    assert sorted(name for row in rows for name in row.split()) == sorted(path.stem for path in FILES)

@@ -239,6 +239,8 @@ static const struct flag_spec specs[] = {
      TEXT(messages)},
     {"time-limit", "SECONDS", 0, "guest exec",
      "kill the command after SECONDS; default 3600", SET_BY(set_time_limit)},
+    {"time-limit", "SECONDS", 0, "run", "kill the guest after SECONDS; default 3600",
+     SET_BY(set_time_limit)},
     {"time-limit", "SECONDS", 0, "swarm", "kill a run after SECONDS; default 600",
      SET_BY(set_time_limit)},
     {"seeds", "A..B", 0, "swarm", "every seed from A to B", TEXT(seeds)},

@@ -558,9 +558,21 @@ static bool runs_elsewhere(struct session *session, int *code)
         return true;
     }
     seed = options->has_seed ? options->seed : outline.seed;
-    return outline.has_programs && strcmp(options->backend, "rxe") == 0
-               ? backend_programs_elsewhere(0, options->clock, seed, code)
-               : backend_runs_elsewhere(options->backend, options->clock, seed, code);
+    if (outline.has_programs && strcmp(options->backend, "rxe") == 0
+            ? backend_programs_elsewhere(options->time_limit_s, options->clock, seed,
+                                         code)
+            : backend_runs_elsewhere(options->backend, options->time_limit_s,
+                                     options->clock, seed, code)) {
+        return true;
+    }
+    if (options->time_limit_s != 0 && !backend_is_in_guest()) {
+        fprintf(stderr,
+                "weft run: --time-limit: this run is in no guest, which is what it "
+                "kills: use --backend rxe, or soft with --clock virtual\n");
+        *code = CLI_USAGE;
+        return true;
+    }
+    return false;
 }
 
 int cli_run(struct cli_options *options)

@@ -147,6 +147,7 @@ json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
 static void sign_cause(const json_t *row, struct weft_text *out)
 {
     const json_t *symptom = json_object_get(row, "symptom");
+    const json_t *connected = json_object_get(row, "connected");
     json_t *code;
     size_t i;
 
@@ -160,8 +161,9 @@ static void sign_cause(const json_t *row, struct weft_text *out)
     {
         weft_text_add(out, "; %s", json_string_value(code));
     }
-    weft_text_add(out, json_is_true(json_object_get(row, "connected")) ? "; connected"
-                                                                       : "; cut");
+    if (json_is_boolean(connected)) { /* of programs nobody knows */
+        weft_text_add(out, json_is_true(connected) ? "; connected" : "; cut");
+    }
 }
 
 void swarm_signature(const json_t *row, struct weft_text *out)
