@@ -25,10 +25,10 @@ bound, or when it ends in another way. Late fails like never.
 
 A scenario's bound is in simulated time: its own `expect: time`, else {default} s. A test beside
 the code asserts its bound itself; "its own": it runs its world for a time, and asserts what is
-then. Scenarios of cases with "soft" or "rxe" run there as well, to the same result within {real} s of real time:
-soft lives in it, so that a fault's time may be one before the job; rxe keeps virtual time, but for case 57, and is asked
-where its guest kernel is built (`make rxe-guest`). Tests of `src/io/conformance_*` run on all. Why a case is not on a backend
-stands below the table.
+then. Scenarios of cases with "soft" or "rxe" run there as well, to the same result within {real} s of
+real time: soft lives in it, so that a fault's time may be one before the job; rxe keeps virtual time,
+but for case 57, and is asked where its guest kernel is built (`make rxe-guest`). Tests of
+`src/io/conformance_*` run on all. Why a case is not on a backend stands below the table.
 
 | case | what is done | where | over within | outcome | backends | not on |
 |---|---|---|---|---|---|---|

@@ -5,12 +5,13 @@
                      [--build build]
 
 Each round draws a pair, twins, a triangle or (on rxe) a ring of eight, with or without a management
-network, on soft on namespaces or on loopback, a job, one host, and a moment: in set-up, as the jobs begin, at one of their rows, or when
-a host has sent some megabytes. At that moment a signal stops
-the host's process for --seconds (fault `stop`). Every job must pass.
+network, on soft on namespaces or on loopback, a job, one host, and a moment: in set-up, as the jobs
+begin, at one of their rows, or when a host has sent some megabytes. At that moment a signal stops the
+host's process for --seconds (fault `stop`). Every job must pass.
 
 Without --seed one is drawn, and printed; --seed S --first I --rounds 1 draws round I of seed S
-again: on rxe, in virtual time, to the byte; on soft but for the kernel's timing. A scenario that fails is kept in build/ci/standstill.
+again: on rxe, in virtual time, to the byte; on soft but for the kernel's timing. A scenario that
+fails is kept in build/ci/standstill.
 Exit 77: no namespaces, or no guest kernel.
 """
 

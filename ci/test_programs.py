@@ -12,20 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from guest_kernel import WEFT, needs_guest
+
 ROOT = Path(__file__).resolve().parent.parent
-WEFT = ROOT / os.environ.get("WEFT_BUILD", "build") / "weft"
 NO_TIME_STAMPS = "weft: guest: this machine lets programs read its own time stamp counter"
-
-
-def has_guest():
-    if os.environ.get("WEFT_GUEST_KERNEL"):
-        return True
-    return subprocess.run([ROOT / "ci" / "rxe-guest", "--path"], capture_output=True,
-                          check=False).returncode == 0
-
-
-in_a_guest = pytest.mark.skipif(
-    not has_guest(), reason="SKIP rxe guest: no guest kernel is built; enable with: make rxe-guest")
 
 
 def needs(*programs):
@@ -107,7 +97,7 @@ JUDGED = [
 ]
 
 
-@in_a_guest
+@needs_guest
 def test_programs_are_judged_by_their_ends_and_what_they_wrote(tmp_path):
     """All cases are jobs of one scenario: what one does not bring ends none of the others."""
     code, document = run(scenario(tmp_path, [job for job, _ in JUDGED]))
@@ -118,7 +108,7 @@ def test_programs_are_judged_by_their_ends_and_what_they_wrote(tmp_path):
     assert [job["index"] for job in document["jobs"]] == list(range(len(JUDGED)))
 
 
-@in_a_guest
+@needs_guest
 def test_programs_have_their_time(tmp_path):
     """What still runs is asked to end, and killed two seconds later; what had not begun does not."""
     code, document = run(scenario(tmp_path, [
@@ -144,7 +134,7 @@ def test_programs_have_their_time(tmp_path):
     assert took == [10000, 5000, 500, 4000, 4000]
 
 
-@in_a_guest
+@needs_guest
 def test_a_loop_that_stops_the_clock_has_a_limit_in_real_time(tmp_path):
     # It counts, and so is no spin: no time of the guest passes.
     path = scenario(tmp_path, ['{a: "while :; do :; done", expect: {within: 1s}}'])
@@ -158,7 +148,7 @@ def test_a_time_limit_is_refused_where_no_guest_runs(tmp_path):
     assert code == 2 and "this run is in no guest" in errors
 
 
-@in_a_guest
+@needs_guest
 def test_nothing_of_a_job_is_left_to_the_next(tmp_path):
     code, document = run(scenario(tmp_path, [
         '{a: "setsid sleep 600 & sleep 600 & echo done"}',
@@ -166,7 +156,7 @@ def test_nothing_of_a_job_is_left_to_the_next(tmp_path):
     assert code == 0, judged(document)
 
 
-@in_a_guest
+@needs_guest
 def test_faults_come_at_times_and_at_moments_of_the_jobs(tmp_path):
     """A time counts from when the first command begins, `jobs` from when the last one does."""
     path = scenario(tmp_path, ['{a: "sleep 3", b: "sleep 3"}', '{b: "sleep 3", expect: {status: killed}}',
@@ -198,7 +188,7 @@ faults:
     assert all(abs(at - want) < 1_000_000 for (at, *_), want in zip(came, due)), (came, due)
 
 
-@in_a_guest
+@needs_guest
 def test_a_seed_has_one_story_and_a_replay_line_repeats_it(tmp_path):
     needs("ibv_rc_pingpong")
     path = scenario(tmp_path, [
@@ -223,7 +213,7 @@ def test_a_seed_has_one_story_and_a_replay_line_repeats_it(tmp_path):
     assert another["trace_hash"] != document["trace_hash"] and other[1] != first[1]
 
 
-@in_a_guest
+@needs_guest
 def test_people_and_parsers_see_what_programs_did(tmp_path):
     path = scenario(tmp_path, ['{a: "seq 40; exit 5", b: "printf \'\\\\033[31mred\\\\377\\\\000.\'"}'])
     junit, page = tmp_path / "junit.xml", tmp_path / "page.html"
@@ -242,7 +232,7 @@ def test_people_and_parsers_see_what_programs_did(tmp_path):
     assert "  a: 1\n" in weft("run", "--backend", "rxe", "-v", path)[1]
 
 
-@in_a_guest
+@needs_guest
 def test_what_a_program_writes_is_kept_up_to_a_bound(tmp_path):
     code, document = run(scenario(tmp_path, ['{a: "seq 300000"}']))
     program = document["jobs"][0]["programs"][0]
@@ -298,7 +288,7 @@ PROGRAMS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pi
 FILES = sorted((ROOT / "scenarios" / "programs").glob("*.yaml"))
 
 
-@in_a_guest
+@needs_guest
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_every_scenario_of_programs_ends_as_it_says(path):
     """Foreign programs, unchanged: what works, and how each fails when something is wrong."""
@@ -310,7 +300,7 @@ def test_every_scenario_of_programs_ends_as_it_says(path):
     assert code == 0, judged(document)
 
 
-@in_a_guest
+@needs_guest
 def test_seeds_over_programs(tmp_path):
     """weft swarm: a program that fails on some seeds fails on each of these every time."""
     path = scenario(tmp_path, ['{a: "test $((0x$(od -An -N1 -tx1 /dev/urandom | tr -d \' \'))) -lt 128"}'])
