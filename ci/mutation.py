@@ -18,10 +18,10 @@ import shutil
 import subprocess
 import threading
 import time
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import sampling
 import wire
 from processes import kill_session
 
@@ -32,8 +32,11 @@ PATCHES = ROOT / "ci" / "mutants"
 # without optimisation.
 MAKE = ["make", "-r", "--no-print-directory", "TEST_O=-O0"]
 BASELINE_LIMIT_S = 600
-# A mutant hangs if its test takes this many times as long as without it, and at least so long.
+# A mutant hangs if its test is silent for this many times as long as without it, and at least so
+# long. A program of Check writes a line when a test ends, so that one test that never does is noticed
+# early among many that take their time. Sweeps of the mutant are up to four times as long.
 HANG_FACTOR, HANG_LEAST_S = 8, 30
+WHOLE_LIMIT_S = 1800  # for what hangs and writes all the same
 # Says that a test noticed a mutant: it failed, or it never ended.
 NOTICED = ("killed", "hangs")
 # Removed from the environment of tests, because a mutant's failures are none of the gate's, and
@@ -42,12 +45,51 @@ NOT_INHERITED = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "WEFT_FAIL
                  "WEFT_SAMPLE", "WEFT_TESTS", "WEFT_FAST")
 
 
-def run(command, cwd, limit_s=600, sample=None):
-    """Run a job and return its exit status and output.
+# How a job ended: its exit status, None if it was killed because it hung; what it wrote; and the
+# longest time in which it wrote nothing.
+Ended = namedtuple("Ended", "status output silence_s")
 
-    A job out of time is killed with its children, and its status is None. A program of tests is
-    killed at the first that fails; where they can, its tests share a process. With `sample` its
-    sweeps take a part of their cases."""
+
+class Silence:
+    """Kills a session that writes nothing for `limit_s`, or that is not over after WHOLE_LIMIT_S."""
+
+    def __init__(self, leader, limit_s):
+        self.leader, self.limit_s = leader, limit_s
+        self.begin = self.last = time.monotonic()
+        self.longest_s = 0.0
+        self.is_broken = False  # by the end of a limit
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+
+    def watch(self):
+        while True:
+            end = min(self.last + self.limit_s, self.begin + WHOLE_LIMIT_S)
+            left = end - time.monotonic()
+            if left <= 0:
+                self.is_broken = True
+                kill_session(self.leader)
+                return
+            if self.over.wait(left):
+                return
+
+    def hear(self):
+        now = time.monotonic()
+        self.longest_s = max(self.longest_s, now - self.last)
+        self.last = now
+
+    def end(self):
+        self.hear()
+        self.over.set()
+        self.thread.join()
+
+
+def follow(command, cwd, limit_s=600, sample=None):
+    """Run a job and return how it Ended.
+
+    A job that is silent for `limit_s` is killed with its children. A program of tests is killed at
+    the first that fails; where they can, its tests share a process. With `sample` its sweeps take a
+    part of their cases."""
     env = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     env.update(WEFT=str(cwd / "build" / "weft"), WEFT_BUILD=str(cwd / "build"), LC_ALL="C.UTF-8",
                CK_DEFAULT_TIMEOUT="120", CK_TIMEOUT_MULTIPLIER="1", CK_TAP_LOG_FILE_NAME="-")
@@ -58,20 +100,25 @@ def run(command, cwd, limit_s=600, sample=None):
     process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True)
-    timer = threading.Timer(limit_s, kill_session, [process.pid])
-    timer.start()
+    silence = Silence(process.pid, limit_s)
     lines = []
     failed = False
     with process.stdout:
         for line in process.stdout:
+            silence.hear()
             lines.append(line)
             if line.startswith("not ok ") and not failed:  # the first failed test is enough
                 failed = True
                 kill_session(process.pid)
     status = process.wait()
-    is_late = timer.finished.is_set()
-    timer.cancel()
-    return 1 if failed else None if is_late else status, "".join(lines)
+    silence.end()
+    status = 1 if failed else None if silence.is_broken else status
+    return Ended(status, "".join(lines), silence.longest_s)
+
+
+def run(command, cwd, limit_s=600):
+    """Run a job as follow() does and return its exit status and output."""
+    return follow(command, cwd, limit_s)[:2]
 
 
 class Mutant:
@@ -198,13 +245,13 @@ class Baseline:
     """What the chosen mutants need, built, and each of their tests run once without any patch.
 
     With `sample` the sweeps of Check programs take that quarter of their cases, which is enough to
-    show that a program passes and how long all of it takes."""
+    show that a program passes."""
 
     def __init__(self, worker, mutants, jobs, sample=None):
         self.sample = sample
         self.failures = []  # (mutant that has the test, test, output)
         self.flaky = []     # the same, of tests of real time that passed when repeated alone
-        self.seconds = {}   # of each command
+        self.silence_s = {}  # the longest of each command
         self.jobs = jobs
         self.users = {}
         for mutant in mutants:
@@ -225,11 +272,9 @@ class Baseline:
     def test(self, worker):
         def one(command):
             sample = self.sample if command[0] != "pytest" else None
-            begin = time.monotonic()
-            status, output = run(list(command), worker, BASELINE_LIMIT_S, sample)
-            self.seconds[command] = ((time.monotonic() - begin)
-                                     * (1 if sample is None else sampling.QUARTER))
-            return status, output
+            ended = follow(list(command), worker, BASELINE_LIMIT_S, sample)
+            self.silence_s[command] = ended.silence_s
+            return ended.status, ended.output
 
         kinds = wire.read()
         commands = sorted(self.users)
@@ -246,8 +291,8 @@ class Baseline:
                 self.failures.append(row)
 
     def limit_s(self, command):
-        """Return how long a mutant may take for a command before it counts as hanging."""
-        return max(HANG_LEAST_S, HANG_FACTOR * self.seconds[tuple(command)])
+        """Return how long a command may be silent under a mutant before it counts as hanging."""
+        return max(HANG_LEAST_S, HANG_FACTOR * self.silence_s[tuple(command)])
 
 
 class NotPlanted(Exception):

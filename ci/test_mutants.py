@@ -140,9 +140,22 @@ def test_the_submission_starts_where_it_left_its_upstream(monkeypatch):
 
 def test_a_mutant_hangs_after_half_a_minute_at_the_least(tmp_path):
     baseline = Baseline(tmp_path, [], 1)
-    baseline.seconds = {("quick",): 0.1, ("slow",): 20.0}
+    baseline.silence_s = {("quick",): 0.1, ("slow",): 20.0}
     assert baseline.limit_s(["quick"]) == 30
     assert baseline.limit_s(["slow"]) == 160
+
+
+def test_a_job_hangs_when_it_is_silent_for_too_long(tmp_path, monkeypatch):
+    """What writes on may take longer; what writes for ever has an end of its own."""
+    talks = ["sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo ok $i; sleep 0.5; done"]
+    ended = mutation.follow(talks, tmp_path, limit_s=3)
+    assert ended.status == 0 and ended.output.count("ok") == 8 and 0.5 <= ended.silence_s < 3
+    hangs = ["sh", "-c", "echo ok 1; sleep 1000"]
+    ended = mutation.follow(hangs, tmp_path, limit_s=1)
+    assert ended == (None, "ok 1\n", ended.silence_s) and ended.silence_s >= 1
+    monkeypatch.setattr(mutation, "WHOLE_LIMIT_S", 2)
+    assert mutation.run(["sh", "-c", "while echo ok; do sleep 0.1; done"], tmp_path, 600)[0] is None
+    assert mutation.run(["sh", "-c", "echo not ok 1; sleep 1000"], tmp_path, 600) == (1, "not ok 1\n")
 
 
 @pytest.mark.parametrize("status, verdict", [(1, "killed"), (-11, "killed"), (None, "hangs"),
