@@ -74,6 +74,9 @@ JUDGED = [
     ("{a: [./no-such-program]}", [
         ("job 0, a: status 0", "status 127, its last line is 'weft exec: a: ./no-such-program: No such "
          "file or directory'", False)]),
+    # what is cut is text still: a line that is not has no place in a document
+    ("""{a: "printf '%119sä' x; exit 3"}""", [
+        ("job 0, a: status 0", f"status 3, its last line is '{'x':>119}'", False)]),
     # of each host, or of all
     ('{a: "exit 3", b: "true", expect: {status: {a: 3}}}', [
         ("job 0, a: status 3", "status 3", True), ("job 0, b: status 0", "status 0", True)]),

@@ -95,6 +95,17 @@ void weft_format(char *out, size_t out_bytes, const char *format, ...)
     va_end(args);
 }
 
+size_t weft_text_cut(const char *bytes, size_t n, size_t n_max)
+{
+    size_t cut = n < n_max ? n : n_max;
+
+    /* RFC 3629, section 3: each byte of a character but its first is 10xxxxxx. */
+    while (cut < n && cut > 0 && ((unsigned char)bytes[cut] & 0xc0) == 0x80) {
+        cut--;
+    }
+    return cut;
+}
+
 bool weft_is_listed(const char *list, const char *name)
 {
     size_t n_name = strlen(name);

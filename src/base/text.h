@@ -26,6 +26,9 @@ int weft_text_add_file(struct weft_text *text, const char *path, size_t n_max);
 /* snprintf that may cut, on purpose, without a warning; always terminates. */
 void weft_format(char *out, size_t out_bytes, const char *format, ...) WEFT_PRINTF(3, 4);
 
+/* Returns how many bytes of UTF-8 text [n] fit in `n_max` without a part of a character. */
+size_t weft_text_cut(const char *bytes, size_t n, size_t n_max);
+
 /* Whether `name` is in `list`: names between commas, without blanks; NULL: none. */
 bool weft_is_listed(const char *list, const char *name);
 

@@ -69,6 +69,23 @@ START_TEST(format_cuts_and_terminates)
 }
 END_TEST
 
+START_TEST(a_cut_leaves_whole_characters)
+{
+    static const char text[] =
+        "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z"; /* 1 2 3 4 1 bytes */
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        ck_assert_uint_eq(weft_text_cut(text, sizeof(text) - 1, i), whole[i]);
+    }
+    ck_assert_uint_eq(weft_text_cut(text, sizeof(text) - 1, SIZE_MAX), sizeof(text) - 1);
+    ck_assert_uint_eq(weft_text_cut(text, 2, 9),
+                      2); /* what was cut before is not judged */
+    ck_assert_uint_eq(weft_text_cut("\x80\x80\x80", 3, 2), 0);
+    ck_assert_uint_eq(weft_text_cut(NULL, 0, 7), 0);
+}
+END_TEST
+
 START_TEST(memory_is_never_null)
 {
     uint8_t *zeroed = weft_calloc(3, 5);
@@ -168,6 +185,7 @@ int main(void)
     tcase_add_test(tcase, text_grows_and_stays_terminated);
     tcase_add_test(tcase, a_file_is_read_whole_or_cut_after_what_is_too_much);
     tcase_add_test(tcase, format_cuts_and_terminates);
+    tcase_add_test(tcase, a_cut_leaves_whole_characters);
     tcase_add_test(tcase, memory_is_never_null);
     tcase_add_test(tcase, log_drops_what_is_above_its_level);
     tcase_add_test(tcase, every_status_has_a_name_of_its_own);

@@ -8,12 +8,13 @@
 
 void run_say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
 {
-    char expect[256];
+    char expect[512]; /* a pattern has up to 256 bytes, a host's name 64 */
     va_list args;
 
     va_start(args, format);
     vsnprintf(expect, sizeof(expect), format, args);
     va_end(args);
+    expect[weft_text_cut(expect, strlen(expect), sizeof(expect) - 2)] = '\0';
     json_array_append_new(run->expectations,
                           json_pack("{s:s, s:s, s:b}", "expect", expect, "got",
                                     got->bytes != NULL ? got->bytes : "", "ok", ok));

@@ -1,15 +1,14 @@
 #include "run/programs.h"
 
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/registry.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "run/private.h"
 #include "run/program_plan.h"
+#include "run/program_verdict.h"
 
 #define BACKEND "rxe"
 #define OUTPUT_BYTES_MAX ((size_t)1 << 20) /* kept of each program */
@@ -18,13 +17,8 @@
 /* One program of one job. */
 struct program {
     uint32_t job;
-    struct weft_text command; /* for people */
-    bool has_begun, has_ended;
-    weft_ns began_ns, ended_ns;
-    enum world_program_end end;
-    int code;
-    struct weft_text output; /* lines of both streams, as they came */
-    uint64_t n_left_out;     /* bytes */
+    struct weft_text command; /* Owned; for people */
+    uint64_t n_left_out;      /* bytes of its output */
 };
 
 struct programs {
@@ -32,11 +26,12 @@ struct programs {
     struct program_plan *plans;  /* Owned [n_jobs] */
     struct world_program *items; /* Owned [n]; words are the plans' */
     struct program *programs;    /* Owned [n] */
-    uint32_t n;
-    weft_ns *began_ns;  /* Owned [n_jobs] */
-    weft_ns *limits_ns; /* Owned [n_jobs] */
-    bool *came;         /* Owned [n_faults] */
-    int *problems;      /* Owned [n_faults]: an errno */
+    struct program_facts *facts; /* Owned [n] */
+    uint32_t n;                  /* those of a job stand together, in order of jobs */
+    weft_ns *began_ns;           /* Owned [n_jobs] */
+    weft_ns *limits_ns;          /* Owned [n_jobs] */
+    bool *came;                  /* Owned [n_faults] */
+    int *problems;               /* Owned [n_faults]: an errno */
 };
 
 static const char *host_of(const struct programs *programs, uint32_t index)
@@ -144,7 +139,8 @@ bool run_programs_check(const struct scenario *scenario, struct weft_text *why,
     return ok;
 }
 
-/* Of `sh -c TEXT` the text, else all words. */
+/* Adds the words of a command, or only TEXT where they are `sh -c TEXT`: a command that a file has
+ * as one text. */
 static void add_command(char *const *argv, struct weft_text *out)
 {
     bool is_text = strcmp(argv[0], "sh") == 0 && argv[1] != NULL &&
@@ -165,6 +161,7 @@ static void list_programs(struct programs *programs)
     programs->items = weft_calloc((size_t)programs->n + 1, sizeof(*programs->items));
     programs->programs =
         weft_calloc((size_t)programs->n + 1, sizeof(*programs->programs));
+    programs->facts = weft_calloc((size_t)programs->n + 1, sizeof(*programs->facts));
     programs->began_ns = weft_calloc(scenario->n_jobs, sizeof(*programs->began_ns));
     programs->limits_ns = weft_calloc(scenario->n_jobs, sizeof(*programs->limits_ns));
     programs->came = weft_calloc((size_t)scenario->n_faults + 1, sizeof(bool));
@@ -179,7 +176,9 @@ static void list_programs(struct programs *programs)
             programs->items[index] = programs->plans[i].items[j];
             programs->items[index].job = i;
             programs->programs[index].job = i;
-            weft_text_add(&programs->programs[index].output, "%s", "");
+            programs->facts[index].host = programs->items[index].host;
+            programs->facts[index].host_name = host_of(programs, index);
+            weft_text_add(&programs->facts[index].output, "%s", "");
             add_command(programs->items[index].argv, &programs->programs[index].command);
         }
     }
@@ -188,12 +187,13 @@ static void list_programs(struct programs *programs)
 static void fini(struct programs *programs)
 {
     for (uint32_t i = 0; i < programs->n; i++) {
-        weft_text_fini(&programs->programs[i].output);
+        weft_text_fini(&programs->facts[i].output);
         weft_text_fini(&programs->programs[i].command);
     }
     free_plans(programs->plans, programs->run.scenario->n_jobs);
     free(programs->items);
     free(programs->programs);
+    free(programs->facts);
     free(programs->began_ns);
     free(programs->limits_ns);
     free(programs->came);
@@ -216,8 +216,8 @@ static void take_start(void *context, uint32_t program, weft_ns now)
     struct programs *programs = context;
     struct weft_trace *trace = &programs->run.story.trace;
 
-    programs->programs[program].has_begun = true;
-    programs->programs[program].began_ns = now;
+    programs->facts[program].has_begun = true;
+    programs->facts[program].began_ns = now;
     weft_trace_begin(trace, now, host_of(programs, program), "exec", "begins");
     weft_trace_int(trace, "job", programs->programs[program].job);
     weft_trace_text(trace, "command", programs->programs[program].command.bytes);
@@ -237,36 +237,25 @@ static void clean(char *line, size_t n)
     json_decref(text);
 }
 
-/* The length [at most n] of whole characters of `line`, that an event has room for. */
-static size_t room_for(const char *line, size_t n)
-{
-    size_t cut = n < EVENT_LINE_BYTES_MAX ? n : EVENT_LINE_BYTES_MAX;
-
-    while (cut < n && cut > 0 && ((unsigned char)line[cut] & 0xc0) == 0x80) {
-        cut--;
-    }
-    return cut;
-}
-
 static void take_line(void *context, uint32_t index, int stream, weft_ns now,
                       const char *line, size_t n)
 {
     struct programs *programs = context;
-    struct program *program = &programs->programs[index];
+    struct weft_text *output = &programs->facts[index].output;
     struct weft_trace *trace = &programs->run.story.trace;
-    size_t from = program->output.n;
+    size_t from = output->n;
     char event[EVENT_LINE_BYTES_MAX + 1];
 
     if (from + n + 1 > OUTPUT_BYTES_MAX) {
-        program->n_left_out += n + 1;
+        programs->programs[index].n_left_out += n + 1;
         return;
     }
-    weft_text_add_bytes(&program->output, line, n);
-    clean(program->output.bytes + from, n);
+    weft_text_add_bytes(output, line, n);
+    clean(output->bytes + from, n);
     weft_format(event, sizeof(event), "%.*s",
-                (int)room_for(program->output.bytes + from, n),
-                program->output.bytes + from);
-    weft_text_add_bytes(&program->output, "\n", 1);
+                (int)weft_text_cut(output->bytes + from, n, EVENT_LINE_BYTES_MAX),
+                output->bytes + from);
+    weft_text_add_bytes(output, "\n", 1);
     weft_trace_begin(trace, now, host_of(programs, index), "exec",
                      stream == 0 ? "stdout" : "stderr");
     weft_trace_text(trace, "line", event);
@@ -284,15 +273,15 @@ static void take_end(void *context, uint32_t index, enum world_program_end end, 
                      weft_ns now)
 {
     struct programs *programs = context;
-    struct program *program = &programs->programs[index];
+    struct program_facts *facts = &programs->facts[index];
 
-    program->has_ended = true;
-    program->end = end;
-    program->code = code;
-    program->ended_ns = now;
+    facts->has_ended = true;
+    facts->end = end;
+    facts->code = code;
+    facts->ended_ns = now;
     programs->run.ended_ns = now;
     weft_trace_event(&programs->run.story.trace, now, host_of(programs, index), "exec",
-                     program->has_begun ? "ends" : "not_started", "how=%s code=%d",
+                     facts->has_begun ? "ends" : "not_started", "how=%s code=%d",
                      end_names[end], code);
 }
 
@@ -314,224 +303,33 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
 
 /* ---- what came of it ---- */
 
-/* As shells have it. */
-static int status_of(const struct program *program)
+static void judge_job(struct programs *programs, uint32_t job, uint32_t first, uint32_t n)
 {
-    bool is_signal =
-        program->end == WORLD_PROGRAM_SIGNAL || program->end == WORLD_PROGRAM_KILLED;
+    struct program_verdicts verdicts;
 
-    return is_signal ? 128 + program->code : program->code;
-}
+    program_verdicts_make(programs->run.scenario->jobs[job].exec, &programs->facts[first],
+                          n, programs->began_ns[job], &verdicts);
+    for (uint32_t i = 0; i < verdicts.n; i++) {
+        struct program_verdict *verdict = &verdicts.items[i];
+        bool is_of_all = verdict->program == PROGRAM_ALL;
 
-/* The last line [*out_n] that the program wrote. */
-static const char *last_line(const struct program *program, int *out_n)
-{
-    const char *bytes = program->output.bytes;
-    size_t end = program->output.n;
-    size_t from;
-
-    end -= end > 0 ? 1 : 0;
-    for (from = end; from > 0 && bytes[from - 1] != '\n'; from--) {
-        continue;
+        run_say(&programs->run, verdict->ok, &verdict->got, "job %u%s%s: %s", job,
+                is_of_all ? "" : ", ",
+                is_of_all ? "" : host_of(programs, first + verdict->program),
+                verdict->expected.bytes);
     }
-    *out_n = end - from < 120 ? (int)(end - from) : 120;
-    return bytes + from;
-}
-
-static void add_last_line(const struct program *program, struct weft_text *out)
-{
-    int n;
-    const char *line = last_line(program, &n);
-
-    if (program->output.n > 0) {
-        weft_text_add(out, ", its last line is '%.*s'", n, line);
-    } else {
-        weft_text_add(out, ", it wrote nothing");
-    }
-}
-
-static void add_end(const struct program *program, struct weft_text *out)
-{
-    char time[32];
-
-    weft_format_time(program->ended_ns - program->began_ns, time, sizeof(time));
-    if (!program->has_begun) {
-        weft_text_add(out, "it was not started");
-    } else if (!program->has_ended) {
-        weft_text_add(out, "it did not end");
-    } else if (program->end == WORLD_PROGRAM_KILLED) {
-        weft_text_add(out, "killed by a fault after %s", time);
-    } else if (program->end == WORLD_PROGRAM_LATE) {
-        weft_text_add(out, "hangs: it still ran after %s, and was ended", time);
-    } else if (program->end == WORLD_PROGRAM_SIGNAL) {
-        weft_text_add(out, "signal %d", program->code);
-    } else {
-        weft_text_add(out, "status %d", program->code);
-    }
-}
-
-/* What is said of the program's host, else of all; NULL: nothing. */
-static const struct scenario_end_status *wanted(const struct scenario_exec *exec,
-                                                uint32_t host)
-{
-    const struct scenario_end_status *found = NULL;
-
-    for (uint32_t i = 0; i < exec->n_statuses; i++) {
-        if (exec->statuses[i].host == host ||
-            (found == NULL && exec->statuses[i].host == SCENARIO_OTHERS)) {
-            found = &exec->statuses[i];
-        }
-    }
-    return found;
-}
-
-static bool is_late(const struct program *program)
-{
-    return !program->has_ended || program->end == WORLD_PROGRAM_LATE;
-}
-
-static bool ended_so(const struct program *program,
-                     const struct scenario_end_status *want)
-{
-    bool is_killed = program->has_ended && program->end == WORLD_PROGRAM_KILLED;
-
-    if (want == NULL) {
-        return is_killed || (!is_late(program) && status_of(program) == 0);
-    }
-    switch (want->kind) {
-    case SCENARIO_END_ANY:
-        return program->has_begun;
-    case SCENARIO_END_KILLED:
-        return is_killed;
-    case SCENARIO_END_HANGS:
-        return program->has_begun && is_late(program);
-    case SCENARIO_END_STATUS:
-    default:
-        return !is_late(program) && status_of(program) == want->status;
-    }
-}
-
-static void add_wanted(const struct scenario_end_status *want, struct weft_text *out)
-{
-    if (want == NULL || want->kind == SCENARIO_END_STATUS) {
-        weft_text_add(out, "status %d", want != NULL ? want->status : 0);
-    } else {
-        weft_text_add(out, "%s",
-                      want->kind == SCENARIO_END_ANY      ? "any end"
-                      : want->kind == SCENARIO_END_KILLED ? "killed by a fault"
-                                                          : "hangs");
-    }
-}
-
-static void judge_status(struct programs *programs, uint32_t index)
-{
-    const struct program *program = &programs->programs[index];
-    const struct scenario_exec *exec = programs->run.scenario->jobs[program->job].exec;
-    const struct scenario_end_status *want = wanted(exec, programs->items[index].host);
-    struct weft_text got = {NULL, 0, 0};
-    struct weft_text expected = {NULL, 0, 0};
-    bool ok = ended_so(program, want);
-
-    if (ok && want != NULL && want->kind == SCENARIO_END_ANY) {
-        weft_text_add(&got, "any end: ");
-    }
-    add_end(program, &got);
-    if (!ok && program->has_begun) {
-        add_last_line(program, &got);
-    }
-    add_wanted(want, &expected);
-    run_say(&programs->run, ok, &got, "job %u, %s: %s", program->job,
-            host_of(programs, index), expected.bytes);
-    weft_text_fini(&expected);
-}
-
-static bool matches(const char *pattern, const char *text)
-{
-    regex_t compiled;
-    bool is = false;
-
-    if (regcomp(&compiled, pattern, REG_EXTENDED | REG_NEWLINE | REG_NOSUB) == 0) {
-        is = regexec(&compiled, text, 0, NULL, 0) == 0;
-        regfree(&compiled);
-    }
-    return is;
-}
-
-static void judge_output(struct programs *programs, uint32_t index)
-{
-    const struct program *program = &programs->programs[index];
-    const struct scenario_exec *exec = programs->run.scenario->jobs[program->job].exec;
-
-    for (uint32_t i = 0; i < exec->n_outputs; i++) {
-        const struct scenario_output *output = &exec->outputs[i];
-        struct weft_text got = {NULL, 0, 0};
-        bool ok;
-
-        if (output->host != SCENARIO_OTHERS &&
-            output->host != programs->items[index].host) {
-            continue;
-        }
-        ok = matches(output->pattern, program->output.bytes);
-        if (ok) {
-            weft_text_add(&got, "output %s", output->pattern);
-        } else {
-            weft_text_add(&got, "no such line");
-            add_last_line(program, &got);
-        }
-        run_say(&programs->run, ok, &got, "job %u, %s: output %s", program->job,
-                host_of(programs, index), output->pattern);
-    }
-}
-
-/* Those that are to hang have no part in it. */
-static void judge_within(struct programs *programs, uint32_t job)
-{
-    const struct scenario_exec *exec = programs->run.scenario->jobs[job].exec;
-    weft_ns last = 0;
-    struct weft_text got = {NULL, 0, 0};
-    struct weft_text late = {NULL, 0, 0};
-    char limit[32];
-    char time[32];
-
-    if (!exec->has_within) {
-        return;
-    }
-    for (uint32_t i = 0; i < programs->n; i++) {
-        const struct program *program = &programs->programs[i];
-        const struct scenario_end_status *want = wanted(exec, programs->items[i].host);
-
-        if (program->job != job ||
-            (want != NULL && want->kind == SCENARIO_END_HANGS && is_late(program))) {
-            continue;
-        }
-        if (is_late(program)) {
-            weft_text_add(&late, "%s%s", late.n > 0 ? ", " : "", host_of(programs, i));
-        }
-        last = program->ended_ns > last ? program->ended_ns : last;
-    }
-    weft_format_time(exec->within_ns, limit, sizeof(limit));
-    weft_format_time(last - programs->began_ns[job], time, sizeof(time));
-    if (late.n > 0) {
-        weft_text_add(&got, "not over: %s", late.bytes);
-    } else {
-        weft_text_add(&got, "within %s: %s", limit, last > 0 ? time : "all are to hang");
-    }
-    run_say(&programs->run, late.n == 0, &got, "job %u: within %s", job, limit);
-    weft_text_fini(&late);
+    program_verdicts_fini(&verdicts);
 }
 
 static void judge(struct programs *programs)
 {
+    uint32_t first = 0;
+
     programs->run.expectations = json_array();
     programs->run.as_expected = true;
     for (uint32_t job = 0; job < programs->run.scenario->n_jobs; job++) {
-        for (uint32_t i = 0; i < programs->n; i++) {
-            if (programs->programs[i].job == job) {
-                judge_status(programs, i);
-                judge_output(programs, i);
-            }
-        }
-        judge_within(programs, job);
+        judge_job(programs, job, first, programs->plans[job].n);
+        first += programs->plans[job].n;
     }
 }
 
@@ -550,19 +348,20 @@ static json_t *time_or_null(weft_ns time, bool is_known)
 static json_t *program_of(const struct programs *programs, uint32_t index)
 {
     const struct program *program = &programs->programs[index];
-    bool has_status = program->has_begun && !is_late(program);
-    bool is_signal = has_status && status_of(program) != program->code;
+    const struct program_facts *facts = &programs->facts[index];
+    enum program_how how = program_how(facts);
+    bool has_status = how != PROGRAM_NOT_BEGUN && how != PROGRAM_HANGS;
+    bool is_signal = how == PROGRAM_SIGNALLED || how == PROGRAM_KILLED;
 
     return json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:I}", "host", host_of(programs, index),
         "command", text_of(&program->command), "ended",
-        program->has_ended && program->has_begun ? end_names[program->end]
-                                                 : "not started",
-        "status", has_status ? json_integer(status_of(program)) : json_null(), "signal",
-        is_signal ? json_integer(program->code) : json_null(), "began_ns",
-        time_or_null(program->began_ns, program->has_begun), "ended_ns",
-        time_or_null(program->ended_ns, program->has_ended), "output",
-        text_of(&program->output), "output_left_out", (json_int_t)program->n_left_out);
+        facts->has_ended && facts->has_begun ? end_names[facts->end] : "not started",
+        "status", has_status ? json_integer(program_status(facts)) : json_null(),
+        "signal", is_signal ? json_integer(facts->code) : json_null(), "began_ns",
+        time_or_null(facts->began_ns, facts->has_begun), "ended_ns",
+        time_or_null(facts->ended_ns, facts->has_ended), "output",
+        text_of(&facts->output), "output_left_out", (json_int_t)program->n_left_out);
 }
 
 static json_t *job_of(const struct programs *programs, uint32_t job)
@@ -580,8 +379,8 @@ static json_t *job_of(const struct programs *programs, uint32_t job)
     for (uint32_t i = 0; i < programs->n; i++) {
         if (programs->programs[i].job == job) {
             json_array_append_new(list, program_of(programs, i));
-            last = programs->programs[i].ended_ns > last ? programs->programs[i].ended_ns
-                                                         : last;
+            last =
+                programs->facts[i].ended_ns > last ? programs->facts[i].ended_ns : last;
         }
     }
     if (programs->began_ns[job] != WEFT_NEVER) {
