@@ -30,7 +30,8 @@ def codes(document, *severities):
 
 
 @pytest.mark.parametrize("file", ["spark/pair", "spark/triangle", "spark/ring-4", "basic/triangle",
-                                  "basic/ipv6", "partial/grid-2x4"])
+                                  "basic/ipv6", "partial/grid-2x4", "net/bond-pair",
+                                  "net/bond-backup"])
 def test_a_mesh_that_works_has_nothing_wrong(file):
     assert codes(doctor(f"scenarios/{file}.yaml")) == set()
 

@@ -60,6 +60,11 @@ def test_each_ends_as_it_says(name):
     assert document["result"] == "pass", document["expectations"]
 
 
+def test_a_bonds_backup_port_lacks_no_address():
+    """One of a bond's ports has the GIDs of its address, the others have none."""
+    assert found("bond-pair") == set()
+
+
 AT_FAULT = [("foreign-slot", "iceberg", "p0"), ("slot-of-other-family", "iceberg", "p0"),
             ("misnumbered-end", None, {"titanic": "p0", "iceberg": "p1"}), ("one-address-twice", None, "p0")]
 

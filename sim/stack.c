@@ -177,16 +177,18 @@ uint32_t sim_stack_n_netdevs(const struct sim_stack *stack)
 struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t index)
 {
     const struct sim_netdev *netdev = stack->netdevs[index];
-    return (struct sim_netdev_info){.ifindex = netdev->ifindex,
-                                    .name = netdev->name,
-                                    .mac = netdev->mac,
-                                    .mtu_bytes = sim_port_mtu(netdev->port),
-                                    .speed_bps = sim_port_rate(netdev->port),
-                                    .is_up = sim_port_is_up(netdev->port),
-                                    .is_management = netdev->is_management,
-                                    .vlan_id = netdev->vlan_id,
-                                    .addresses = netdev->addresses,
-                                    .n_addresses = netdev->n_addresses};
+    return (struct sim_netdev_info){
+        .ifindex = netdev->ifindex,
+        .name = netdev->name,
+        .mac = netdev->mac,
+        .mtu_bytes = sim_port_mtu(netdev->port),
+        .speed_bps = sim_port_rate(netdev->port),
+        .is_up = sim_port_is_up(netdev->port),
+        .is_management = netdev->is_management,
+        .vlan_id = netdev->vlan_id,
+        .master = netdev->master == NULL ? 0 : netdev->master->ifindex,
+        .addresses = netdev->addresses,
+        .n_addresses = netdev->n_addresses};
 }
 
 uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port,

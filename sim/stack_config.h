@@ -123,6 +123,7 @@ struct sim_netdev_info {
     bool is_up;
     bool is_management;
     uint16_t vlan_id;                    /* 0: it is no VLAN's */
+    uint32_t master;                     /* ifindex of its bond; 0: it is in none */
     const struct sim_address *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
 };

@@ -51,6 +51,7 @@ static void read_links(struct nl_cache *links, struct io_netdev **out, uint32_t 
         struct io_netdev *netdev = &netdevs[n++];
         netdev->ifindex = (uint32_t)rtnl_link_get_ifindex(link);
         netdev->mtu_bytes = rtnl_link_get_mtu(link);
+        netdev->master = (uint32_t)rtnl_link_get_master(link);
         netdev->is_up = (flags & IFF_UP) != 0 && (flags & IFF_LOWER_UP) != 0;
         weft_format(netdev->name, sizeof netdev->name, "%s", rtnl_link_get_name(link));
         if (mac != NULL && nl_addr_get_len(mac) == sizeof netdev->mac) {

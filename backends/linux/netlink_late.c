@@ -65,6 +65,7 @@ LATE(NL_ROUTE, int, rtnl_link_alloc_cache,
 LATE(NL_ROUTE, struct nl_addr *, rtnl_link_get_addr, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, unsigned int, rtnl_link_get_flags, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, int, rtnl_link_get_ifindex, (struct rtnl_link * link), (link))
+LATE(NL_ROUTE, int, rtnl_link_get_master, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, unsigned int, rtnl_link_get_mtu, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, char *, rtnl_link_get_name, (struct rtnl_link * link), (link))
 

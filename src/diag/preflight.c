@@ -55,7 +55,9 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     if (port->is_up == DIAG_UNKNOWN || !port->has_gids) {
         return;
     }
-    if (diag_has_address(port) == DIAG_NO) {
+    if (port->master[0] != '\0' && port->n_addresses != 0) {
+        /* One of its bond's ports has the GIDs of the bond's addresses, the others have none. */
+    } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
     } else if (!has_usable_gid(port)) {
         say(out, DIAG_GID_MISSING, DIAG_ERROR, host, port);

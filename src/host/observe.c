@@ -113,27 +113,39 @@ static bool is_in_table(struct io_device *device, uint8_t port, const struct io_
     return false;
 }
 
-/* Counts the addresses that a port's GIDs should be of. Those of a VLAN are another netdev's, and
- * which port's that is on is not known. One that came after the GIDs were looked up does not
- * count. */
-static int64_t count_addresses(const struct io_hostinfo *info, struct io_device *device,
-                               uint8_t port, const struct io_netdev *netdev,
-                               const struct diag_port *told)
+static int64_t count_addresses_of(const struct io_netdev *netdev,
+                                  struct io_device *device, uint8_t port,
+                                  const struct diag_port *told)
 {
     int64_t n = 0;
 
-    for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        if (info->netdevs[i].vlan_id != 0) {
-            return IO_UNKNOWN;
-        }
-    }
-    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
+    for (uint32_t i = 0; netdev != NULL && i < netdev->n_addresses; i++) {
         const struct io_ip *ip = &netdev->addresses[i].ip;
 
         n += !io_ip_is_link_local(ip) &&
              (is_told(told, ip) || !is_in_table(device, port, ip));
     }
     return n;
+}
+
+/* Counts the addresses that a port's GIDs should be of. Those of a VLAN are another netdev's, and
+ * which port's that is on is not known; those of a bond are of one of its ports at a time, and
+ * which one's is not known. One that came after the GIDs were looked up does not count. */
+static int64_t count_addresses(const struct io_hostinfo *info, struct io_device *device,
+                               uint8_t port, const struct io_netdev *netdev,
+                               const struct diag_port *told)
+{
+    const struct io_netdev *master = io_hostinfo_netdev(info, netdev->master);
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (info->netdevs[i].vlan_id != 0) {
+            return IO_UNKNOWN;
+        }
+    }
+    if (count_addresses_of(master, device, port, told) > 0) {
+        return IO_UNKNOWN;
+    }
+    return count_addresses_of(netdev, device, port, told);
 }
 
 /* What the device of a port and its netdev tell beyond the facts that peers are told. */
@@ -143,7 +155,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
     struct io_device_attr attr;
     struct io_port_counters counters;
     uint32_t ifindex = 0;
-    const struct io_netdev *netdev;
+    const struct io_netdev *netdev, *master;
 
     if (device->ops->query_device(device, &attr) == 0 && attr.profile != NULL &&
         strcmp(attr.profile, "unknown") != 0) {
@@ -160,6 +172,10 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
         out->rp_filter = netdev->rp_filter;
         out->arp_ignore = netdev->arp_ignore;
         out->n_addresses = count_addresses(info, device, port, netdev, out);
+        master = io_hostinfo_netdev(info, netdev->master);
+        if (master != NULL) {
+            weft_format(out->master, sizeof(out->master), "%s", master->name);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ static const struct scenario_port *end_port(const struct scenario *scenario,
     return at->is_switch ? NULL : &scenario->hosts[at->node].ports[at->port];
 }
 
+/* A bond's name, IFNAMSIZ, and an address with its prefix's length. */
+#define DRAW_ADDRESS_BYTES (16 + 1 + IO_IP_TEXT_BYTES + 4)
+
 static const char *end_node(const struct scenario *scenario,
                             const struct scenario_link *link, int end)
 {
@@ -28,22 +31,55 @@ static const char *end_node(const struct scenario *scenario,
                          : scenario->hosts[at->node].name;
 }
 
-/* "p0 192.168.101.1/24"; a switch's end is "port 3". */
+/* Returns the bond over a port of a host; NULL: none. */
+static const struct scenario_bond *bond_of(const struct scenario_host *host,
+                                           const struct scenario_port *port)
+{
+    for (uint32_t i = 0; i < host->n_bonds; i++) {
+        for (uint32_t k = 0; k < host->bonds[i].n_ports; k++) {
+            if (&host->ports[host->bonds[i].ports[k]] == port) {
+                return &host->bonds[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Writes the first address of a port, or else of the bond over it. */
+static void address_label(const struct scenario_host *host,
+                          const struct scenario_port *port, char *out, size_t out_bytes)
+{
+    const struct scenario_bond *bond =
+        port->n_addresses == 0 ? bond_of(host, port) : NULL;
+    const struct io_prefix *prefix = port->n_addresses > 0 ? &port->addresses[0]
+                                     : bond != NULL && bond->n_addresses > 0
+                                         ? &bond->addresses[0]
+                                         : NULL;
+    char address[IO_IP_TEXT_BYTES];
+
+    if (prefix == NULL) {
+        weft_format(out, out_bytes, "(no address)");
+    } else {
+        weft_format(out, out_bytes, "%s%s%s/%u", bond != NULL ? bond->name : "",
+                    bond != NULL ? " " : "",
+                    io_ip_format(&prefix->ip, address, sizeof(address)),
+                    prefix->prefix_len);
+    }
+}
+
+/* "p0 192.168.101.1/24", of a bond "p0 bond0 192.168.101.1/24"; a switch's end is "port 3". */
 static void end_label(const struct scenario *scenario, const struct scenario_link *link,
                       int end, char *out, size_t out_bytes)
 {
     const struct scenario_port *port = end_port(scenario, link, end);
-    char address[IO_IP_TEXT_BYTES];
+    char address[DRAW_ADDRESS_BYTES];
 
     if (port == NULL) {
         weft_format(out, out_bytes, "port %u", link->ends[end].port);
-    } else if (port->n_addresses == 0) {
-        weft_format(out, out_bytes, "%s (no address)", port->name);
-    } else {
-        io_ip_format(&port->addresses[0].ip, address, sizeof(address));
-        weft_format(out, out_bytes, "%s %s/%u", port->name, address,
-                    port->addresses[0].prefix_len);
+        return;
     }
+    address_label(&scenario->hosts[link->ends[end].node], port, address, sizeof(address));
+    weft_format(out, out_bytes, "%s %s", port->name, address);
 }
 
 static uint32_t link_mtu(const struct scenario *scenario,

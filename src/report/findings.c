@@ -158,7 +158,7 @@ static void add_survived(const json_t *finding, const struct report_style *style
                          struct weft_text *out)
 {
     const json_t *evidence = json_object_get(finding, "evidence");
-    const char *before = "";
+    const char *before = " (";
     const char *key;
     json_t *value;
     const char *because = json_read_text(evidence, "because", NULL);
@@ -166,7 +166,7 @@ static void add_survived(const json_t *finding, const struct report_style *style
     weft_text_add(out, "\n%swarning%s %s%s%s", style->warn, style->off, style->bold,
                   json_read_text(finding, "code", "?"), style->off);
     add_place(finding, out);
-    weft_text_add(out, ": %s (", json_read_text(finding, "cause", "?"));
+    weft_text_add(out, ": %s", json_read_text(finding, "cause", "?"));
     json_object_foreach((json_t *)(uintptr_t)evidence, key, value)
     {
         char number[24];
@@ -182,9 +182,10 @@ static void add_survived(const json_t *finding, const struct report_style *style
         before = ", ";
     }
     if (because != NULL) {
-        weft_text_add(out, "because %s: weft explain %s", because, because);
+        weft_text_add(out, " (because %s: weft explain %s", because, because);
+        before = ", ";
     }
-    weft_text_add(out, "); the job went on\n");
+    weft_text_add(out, "%s; the job went on\n", before[0] == ',' ? ")" : "");
     report_candidates(finding, out);
 }
 

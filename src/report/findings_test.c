@@ -176,6 +176,41 @@ START_TEST(a_cable_that_works_has_no_cross)
 }
 END_TEST
 
+/* A warning of what the job survived: a line, with evidence in brackets where there is any. */
+START_TEST(what_was_survived_is_a_line)
+{
+    static const struct {
+        const char *evidence, *words;
+    } cases[] = {
+        {"{\"survived\":1,\"local_port\":\"p0\"}", "c; the job went on"},
+        {"{\"survived\":1,\"drops\":7,\"mtu\":null,\"state\":\"up\"}",
+         "c (drops 7, state up); the job went on"},
+        {"{\"survived\":1,\"drops\":7,\"because\":\"link.down\"}",
+         "c (because link.down: weft explain link.down); the job went on"},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct report_style plain = report_style(false);
+        struct weft_text text = {NULL, 0, 0};
+        char source[512], want[256];
+        json_t *document;
+
+        weft_format(source, sizeof(source),
+                    "{\"findings\":[{\"code\":\"link.lossy\",\"severity\":\"warning\","
+                    "\"where\":{\"host\":\"titanic\",\"port\":\"p0\",\"peer\":null},"
+                    "\"evidence\":%s,\"cause\":\"c\",\"remedy\":\"r\"}]}",
+                    cases[i].evidence);
+        weft_format(want, sizeof(want), "\nwarning link.lossy at titanic:p0: %s\n",
+                    cases[i].words);
+        document = document_of(source);
+        report_findings(document, &plain, &text);
+        ck_assert_str_eq(text.bytes, want);
+        weft_text_fini(&text);
+        json_decref(document);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("findings");
@@ -186,6 +221,7 @@ int main(void)
     tcase_add_test(cases, a_cause_is_told_once_and_names_six_more_places_at_most);
     tcase_add_test(cases, the_cross_is_where_the_failure_is);
     tcase_add_test(cases, a_cable_that_works_has_no_cross);
+    tcase_add_test(cases, what_was_survived_is_a_line);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }
