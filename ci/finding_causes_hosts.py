@@ -1,5 +1,7 @@
 """Causes that lie in hosts, processes and devices, for ci/finding_causes.py."""
 
+import ipaddress
+
 from finding_meshes import HARD_PROFILES, NCCL, Mesh, one_cable
 
 # ---- hosts and peers ----
@@ -147,6 +149,26 @@ def host_hca_list(rng):
     for host in mesh.hosts:
         mesh.nodes[host]["env"] = {"NCCL_IB_HCA": "=" + ends[first].split(":")[1]}
     return mesh, {"host.hca_list"}
+
+
+def host_bond_peers(rng):
+    """One host has a bond over two cables that lead to the two others."""
+    mesh = Mesh(rng, rng.choice(["weft", *NCCL]), profile=rng.choice(HARD_PROFILES))
+    mesh.host(3)
+    bonded = rng.choice(mesh.hosts)
+    others = [host for host in mesh.hosts if host != bonded]
+    ends = [[mesh.port(bonded), mesh.port(other)] for other in rng.sample(others, 2)]
+    network = ipaddress.ip_network(mesh.subnet(24))
+    first, second, third = rng.sample(range(1, 250), 3)
+    for pair, n in zip(ends, (second, third)):
+        mesh.cable(*rng.sample(pair, 2), none=True)
+        host, port = pair[1].split(":")
+        mesh.nodes[host]["addresses"] = {port: [f"{network[n]}/24"]}
+    ports = [pair[0].split(":")[1] for pair in ends]
+    mesh.nodes[bonded]["bonds"] = {"bond0": {"ports": rng.sample(ports, 2), "addresses": [f"{network[first]}/24"]}}
+    if rng.random() < 0.5:
+        mesh.cable(*others)
+    return mesh, {"host.bond_peers"}
 
 
 def conn_no_route(rng):

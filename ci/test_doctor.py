@@ -43,6 +43,7 @@ def test_a_mesh_that_works_has_nothing_wrong(file):
     ("s05-link-local-both", "route.link_local"),
     ("s06-flat-subnet", "route.gid_collision"),
     ("s08-rp-filter", "host.rp_filter"),
+    ("s21-bond-to-two-peers", "host.bond_peers"),
     ("s23-shared-index", "gid.fixed_index"),
     ("s31-mtu-after-reboot", "link.mtu_mismatch"),
     ("s38-address-lost", "addr.missing"),

@@ -195,7 +195,7 @@ static const struct diag_entry entries[] = {
         .id = DIAG_NEIGH_NO_ANSWER,
         .decide = "arping -I IF PEER; lldpctl",
         .code = "neigh.no_answer",
-        .example = "scenarios/field/s21-bond-to-two-peers.yaml",
+        .example = "scenarios/net/swapped-cables.yaml",
         .severity = DIAG_ERROR,
         .cause =
             "no host on this cable answers ARP or neighbour discovery for the peer's "

@@ -26,6 +26,28 @@ static const struct diag_entry entries[] = {
             "behind a leading ^ those to leave out; `mlx5_0:1` is one port of a card.",
     },
     {
+        .id = DIAG_HOST_BOND_PEERS,
+        .code = "host.bond_peers",
+        .example = "scenarios/field/s21-bond-to-two-peers.yaml",
+        .severity = DIAG_ERROR,
+        .place = DIAG_AT_HOST,
+        .cause = "ports of one bond have cables to different hosts, and a bond has one "
+                 "address, at one of its ports at a time",
+        .remedy = "take the ports out of the bond, and give each an address of a network "
+                  "of its own with the host on its cable",
+        .reference = "bonding.rst in the kernel's documentation, Active Backup",
+        .decide = "cat /proc/net/bonding/BOND; lldpctl",
+        .explanation =
+            "A bond makes one interface of several cables that lead to the same place: "
+            "the same switch, or the same host. Its address, and the GIDs of it, are at "
+            "the active port. Where the cables lead to different hosts, only the one on "
+            "the active port's cable can be reached; ARP for the others goes out of the "
+            "wrong port, and modify to RTR ends with errno 110. When a cable is pulled, "
+            "it is another host that works.\n\n"
+            "A mesh without switches needs no bonds: each cable is a network by itself, "
+            "and its two ends have addresses of that network.",
+    },
+    {
         .id = DIAG_CONN_NO_ROUTE,
         .code = "conn.no_route",
         .example = "scenarios/net/rendezvous-out-of-reach.yaml",

@@ -64,8 +64,8 @@ struct diag_port {
     enum diag_known is_opened;     /* its host's settings let the program use it */
     enum diag_known is_software;   /* its packets pass the host's IP stack */
     int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
-    /* The bond or bridge that its netdev is a port of; "": none, or unknown. */
-    char master[DIAG_NAME_BYTES];
+    enum diag_known is_bonded;     /* its netdev is a port of a bond or bridge */
+    char master[DIAG_NAME_BYTES];  /* which one; "": unknown, or none */
     int64_t
         n_addresses; /* of its netdev, beyond link-local ones, whatever GIDs there are */
     /* Lanes and millions of transfers a second of its card's PCIe link: as it runs, and as the

@@ -99,6 +99,14 @@ static bool forget_of_port(struct diag_port *port, unsigned *k)
         port->is_software = DIAG_UNKNOWN;
         return true;
     }
+    if ((*k)-- == 0) {
+        port->is_bonded = DIAG_UNKNOWN;
+        return true;
+    }
+    if ((*k)-- == 0) {
+        port->master[0] = '\0';
+        return true;
+    }
     for (uint32_t i = 0; i < port->n_gids; i++) {
         if ((*k)-- == 0) {
             port->gids[i].index = IO_UNKNOWN;

@@ -84,6 +84,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_known(object, "software", port->is_software);
         put_int(object, "rp_filter", port->rp_filter);
         put_int(object, "arp_ignore", port->arp_ignore);
+        put_known(object, "bonded", port->is_bonded);
         put_text(object, "master", port->master);
         put_int(object, "addresses", port->n_addresses);
         put_int(object, "pcie_lanes", port->pcie_lanes);

@@ -163,6 +163,7 @@ static void decode_port(struct cursor *at, const json_t *object, struct diag_por
     out->is_software = get_known(at, object, "software");
     out->rp_filter = get_int(at, object, "rp_filter", IO_UNKNOWN);
     out->arp_ignore = get_int(at, object, "arp_ignore", IO_UNKNOWN);
+    out->is_bonded = get_known(at, object, "bonded");
     get_text(at, object, "master", out->master, sizeof(out->master));
     out->n_addresses = get_int(at, object, "addresses", IO_UNKNOWN);
     out->pcie_lanes = get_int(at, object, "pcie_lanes", IO_UNKNOWN);

@@ -165,6 +165,8 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_rp_filter_at;
     case DIAG_HOST_HCA_LIST:
         return diag_hca_list_at;
+    case DIAG_HOST_BOND_PEERS:
+        return diag_bond_peers_at;
     default:
         return NULL;
     }
@@ -209,6 +211,9 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
     }
     *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);
+    if (entry->id == DIAG_HOST_BOND_PEERS && headed.local_port != NULL) {
+        diag_evidence_text(out, "bond", headed.local_port->master);
+    }
     if (entry->id == DIAG_HOST_HCA_LIST) {
         diag_evidence_text(out, "NCCL_IB_HCA",
                            headed.host->hca_list[0] != '\0' ? headed.host->hca_list

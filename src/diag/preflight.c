@@ -55,7 +55,7 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     if (port->is_up == DIAG_UNKNOWN || !port->has_gids) {
         return;
     }
-    if (port->master[0] != '\0' && port->n_addresses != 0) {
+    if (port->is_bonded == DIAG_YES && port->n_addresses != 0) {
         /* One of its bond's ports has the GIDs of the bond's addresses, the others have none. */
     } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
@@ -386,8 +386,34 @@ static void look_at_ends(const struct diag_host *host, const struct diag_port *p
     }
 }
 
+/* Reports the first bond of a host that has cables to different hosts. */
+static void look_at_bonds(const struct diag_input *input, const struct diag_host *host,
+                          struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        for (uint32_t k = i + 1; k < host->n_ports; k++) {
+            const char *peers[2];
+            struct diag_finding *finding;
+            char text[2 * DIAG_NAME_BYTES + 1];
+
+            if (diag_bond_splits(input, host->name, &host->ports[i], &host->ports[k],
+                                 peers) != DIAG_YES) {
+                continue;
+            }
+            finding = say(out, DIAG_HOST_BOND_PEERS, DIAG_ERROR, host, NULL);
+            weft_format(text, sizeof(text), "%s %s", peers[0], peers[1]);
+            diag_evidence_text(finding, "bond", host->ports[i].master);
+            diag_evidence_text(finding, "cables_lead_to", text);
+            return;
+        }
+    }
+}
+
 void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out)
 {
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        look_at_bonds(input, &input->hosts[i], out);
+    }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         for (uint32_t j = i + 1; j < input->n_hosts; j++) {
             const struct diag_host *a = &input->hosts[i], *b = &input->hosts[j];

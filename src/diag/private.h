@@ -149,9 +149,14 @@ typedef enum diag_known diag_end_test(const struct diag_case *c, enum diag_end e
 typedef enum diag_known diag_port_test(const struct diag_port *port);
 
 diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
-    diag_addr_missing_at, diag_hca_list_at, diag_gid_lost_at, diag_gid_missing_at,
-    diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at, diag_device_gone_at,
-    diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at;
+    diag_addr_missing_at, diag_hca_list_at, diag_bond_peers_at, diag_gid_lost_at,
+    diag_gid_missing_at, diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at,
+    diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at;
+/* Are both ports of `host` in one bond although their cables lead to different hosts? The hosts at
+ * the other ends, NULL if not known, are in *out (may be NULL). */
+enum diag_known diag_bond_splits(const struct diag_input *input, const char *host,
+                                 const struct diag_port *a, const struct diag_port *b,
+                                 const char *out[2]);
 /* Do the settings of the host with these ports leave it none with carrier, although it has one? */
 enum diag_known diag_leaves_no_port(struct diag_ports ports);
 /* A port with carrier and without an address, or with one that no GID is of. */
@@ -188,9 +193,9 @@ diag_test diag_is_forward_off, diag_is_forward_blocked;
 /* A host that both ports lead to, or NULL. */
 const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes, limits and settings */
-diag_test diag_is_hca_list, diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late,
-    diag_is_own_lateness, diag_is_late_there, diag_is_unanswered, diag_is_filtered,
-    diag_is_certain;
+diag_test diag_is_hca_list, diag_is_bond_peers, diag_has_peer_no_route, diag_is_memlock,
+    diag_is_peer_late, diag_is_own_lateness, diag_is_late_there, diag_is_unanswered,
+    diag_is_filtered, diag_is_certain;
 
 /* Was it this errno that `host` (may be NULL) failed with, reaching `name` while connections are
  * made? */

@@ -60,6 +60,7 @@ static const struct hypothesis unresolved[] = {
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
     {DIAG_LINK_DOWN, diag_is_link_down},
+    {DIAG_HOST_BOND_PEERS, diag_is_bond_peers},
     {DIAG_LINK_VLAN_MISMATCH, diag_is_vlan_mismatch},
     {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
     {DIAG_NEIGH_NO_ANSWER, diag_is_no_answer},
@@ -67,6 +68,7 @@ static const struct hypothesis unresolved[] = {
 
 /* Modify to RTR: the two GIDs are not of one family. */
 static const struct hypothesis mixed[] = {WRONG_GID,
+                                          {DIAG_HOST_BOND_PEERS, diag_is_bond_peers},
                                           {DIAG_ADDR_MISSING, diag_is_addr_missing},
                                           {DIAG_GID_MISSING, diag_is_gid_lost},
                                           {DIAG_DEVICE_REJECTED, diag_is_one_family}};

@@ -63,6 +63,100 @@ enum diag_known diag_is_hca_list(const struct diag_case *c)
     return diag_or(diag_hca_list_at(c, DIAG_NEAR), diag_hca_list_at(c, DIAG_FAR));
 }
 
+/* ---- bonds ---- */
+
+/* Returns the host at the other end of a port's cable, or NULL: not known. */
+static const char *host_behind(const struct diag_input *input, const char *host,
+                               const char *port)
+{
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+
+        const char *behind = NULL;
+
+        if (diag_is_same_machine(cable->from, host) &&
+            strcmp(cable->from_port, port) == 0) {
+            behind = cable->to;
+        } else if (diag_is_same_machine(cable->to, host) &&
+                   strcmp(cable->to_port, port) == 0) {
+            behind = cable->from;
+        }
+        if (behind != NULL && behind[0] != '\0') {
+            return behind;
+        }
+    }
+    return NULL;
+}
+
+static enum diag_known is_bonded(const struct diag_port *port)
+{
+    return port->master[0] != '\0' ? DIAG_YES : port->is_bonded;
+}
+
+static enum diag_known are_bonded(const struct diag_port *a, const struct diag_port *b)
+{
+    enum diag_known is_one = a->master[0] == '\0' || b->master[0] == '\0'
+                                 ? DIAG_UNKNOWN
+                                 : diag_known_of(strcmp(a->master, b->master) == 0);
+
+    return diag_and(diag_and(is_bonded(a), is_bonded(b)), is_one);
+}
+
+enum diag_known diag_bond_splits(const struct diag_input *input, const char *host,
+                                 const struct diag_port *a, const struct diag_port *b,
+                                 const char *out[2])
+{
+    const char *peers[2] = {host_behind(input, host, a->name),
+                            host_behind(input, host, b->name)};
+    enum diag_known is_split =
+        peers[0] == NULL || peers[1] == NULL
+            ? DIAG_UNKNOWN
+            : diag_known_of(!diag_is_same_machine(peers[0], peers[1]));
+
+    if (out != NULL) {
+        memcpy(out, peers, sizeof(peers));
+    }
+    return diag_and(are_bonded(a, b), is_split);
+}
+
+/* Records of before do not speak of bonds. */
+static bool speaks_of_bonds(struct diag_ports ports)
+{
+    for (uint32_t i = 0; i < ports.n; i++) {
+        if (is_bonded(&ports.items[i]) != DIAG_UNKNOWN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum diag_known diag_bond_peers_at(const struct diag_case *c, enum diag_end end)
+{
+    struct diag_ports ports = end == DIAG_NEAR ? c->local : c->remote;
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    const char *peer = end == DIAG_NEAR ? c->peer_name : c->host->name;
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; host != NULL && speaks_of_bonds(ports) && i < ports.n; i++) {
+        for (uint32_t k = i + 1; k < ports.n; k++) {
+            const char *behind[2];
+            enum diag_known splits = diag_bond_splits(
+                c->input, host->name, &ports.items[i], &ports.items[k], behind);
+            bool is_of_others = behind[0] != NULL && behind[1] != NULL &&
+                                !diag_is_same_machine(behind[0], peer) &&
+                                !diag_is_same_machine(behind[1], peer);
+
+            answer = diag_or(answer, is_of_others ? DIAG_NO : splits);
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_is_bond_peers(const struct diag_case *c)
+{
+    return diag_or(diag_bond_peers_at(c, DIAG_NEAR), diag_bond_peers_at(c, DIAG_FAR));
+}
+
 enum diag_known diag_is_memlock(const struct diag_case *c)
 {
     int64_t limit = diag_number(c, "memlock_bytes");

@@ -199,6 +199,71 @@ void scene_list_cut(struct scene *s)
     s->b->ports[0].is_opened = s->b->ports[1].is_opened = DIAG_YES;
 }
 
+static void add_cable(struct scene *s, const char *from, const char *from_port,
+                      const char *to, const char *to_port)
+{
+    struct diag_cable *cable;
+
+    if (s->input.cables == NULL) {
+        s->input.cables = weft_calloc(4, sizeof(*cable));
+    }
+    cable = &s->input.cables[s->input.n_cables++];
+    weft_format(cable->from, sizeof(cable->from), "%s", from);
+    weft_format(cable->from_port, sizeof(cable->from_port), "%s", from_port);
+    weft_format(cable->to, sizeof(cable->to), "%s", to);
+    weft_format(cable->to_port, sizeof(cable->to_port), "%s", to_port);
+}
+
+/* Puts both ports of a host into bonds. */
+static void bond(struct diag_host *host, const char *first, const char *second)
+{
+    const char *const names[] = {first, second};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        host->ports[i].is_bonded = DIAG_YES;
+        weft_format(host->ports[i].master, sizeof(host->ports[i].master), "%s", names[i]);
+    }
+}
+
+/* Titanic's other cable leads to carpathia, and nobody answers. */
+static void is_not_answered(struct scene *s)
+{
+    add_cable(s, "titanic", "p0", "iceberg", "p1");
+    add_cable(s, "carpathia", "p0", "titanic", "p1");
+    for (uint32_t i = 0; i < 2; i++) {
+        s->a->ports[i].is_bonded = s->b->ports[i].is_bonded = DIAG_NO;
+    }
+    fails_rtr(s, ETIMEDOUT);
+    aim_well(s);
+}
+
+void scene_bond(struct scene *s)
+{
+    is_not_answered(s);
+    bond(s->a, "bond0", "bond0");
+}
+
+void scene_bond_there(struct scene *s)
+{
+    is_not_answered(s);
+    add_cable(s, "iceberg", "p0", "olympic", "p0");
+    bond(s->b, "bond0", "bond0");
+}
+
+/* Neither of the bond's cables leads to the peer. */
+void scene_bond_elsewhere(struct scene *s)
+{
+    is_not_answered(s);
+    bond(s->a, "bond0", "bond0");
+    weft_format(s->input.cables[0].to, sizeof(s->input.cables[0].to), "olympic");
+}
+
+void scene_two_bonds(struct scene *s)
+{
+    is_not_answered(s);
+    bond(s->a, "bond0", "bond1");
+}
+
 void scene_no_route(struct scene *s)
 {
     weft_fail_errno(&s->failure->error, ENETUNREACH, "boot", "cannot be reached");

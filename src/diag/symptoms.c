@@ -222,6 +222,9 @@ static const struct diag_symptom symptoms[] = {
              OF(ADDR_DUPLICATE, "do two ports have the same address?"),
              OF(NEIGH_ARP_IGNORED,
                 "is arp_ignore set at the peer (`sysctl -a | grep arp_ignore`)?"),
+             OF(HOST_BOND_PEERS,
+                "is the port in a bond (`ip link show master BOND`) whose cables lead to "
+                "different hosts?"),
              OF(NEIGH_NO_ANSWER,
                 "does `arping -I IF PEER` get no answer on the right cable?"),
              OF(CONN_FILTERED,

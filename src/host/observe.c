@@ -173,6 +173,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
         out->arp_ignore = netdev->arp_ignore;
         out->n_addresses = count_addresses(info, device, port, netdev, out);
         master = io_hostinfo_netdev(info, netdev->master);
+        out->is_bonded = master != NULL ? DIAG_YES : DIAG_NO;
         if (master != NULL) {
             weft_format(out->master, sizeof(out->master), "%s", master->name);
         }
