@@ -22,7 +22,8 @@ N_FAILURES = 52
 SYMPTOMS = {"probe: nothing passes": "a probe without an answer",
             "probe: small frames pass, full ones do not": "small frames pass, full ones do not",
             "challenge": "a stream without an answer",
-            "boot: rank 0 died": "rank 0 died"}
+            "boot: rank 0 died": "rank 0 died",
+            "route: no local port shares a subnet": "no port in a subnet of the peer's"}
 STORY_LINES = 50_000  # bounds the work of a run, for which a user waits
 SCREEN = 40  # lines of a terminal: the mesh, what happened, where, why, what to type next
 

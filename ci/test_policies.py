@@ -83,7 +83,9 @@ def nccl(mesh, a, b, nearest, aware):
 
 def plugin(mesh, a, b):
     pair = next(((p, r) for r in mesh.ports[b][:6] for p in mesh.ports[a]
-                 if r.interface.ip in p.interface.network), (mesh.ports[a][0], mesh.ports[b][0]))
+                 if r.interface.ip in p.interface.network), None)
+    if pair is None:
+        return []
     p, r = pair
 
     def first(port):

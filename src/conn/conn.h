@@ -269,10 +269,10 @@ void conn_close_with(struct conn *conn, const uint8_t final[CONN_PURPOSE_BYTES])
  * ok. */
 void conn_destroy(struct conn *conn);
 
-/* What this process's settings make of other programs' choices: rdma_gid_index, and whether ports
+/* What this process's settings make of other programs' choices: rdma_gid_rule, and whether ports
  * of a NIC are NICs of their own. Policy weft reads none. */
-void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
-                          bool *out_splits_nics);
+void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
+                          struct rdma_gid_rule *out_gid, bool *out_splits_nics);
 
 /* Whether the policy's program opens this port at all: NCCL's by NCCL_IB_HCA. */
 bool conn_opens(struct io_env *env, enum rdma_policy policy,

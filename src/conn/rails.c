@@ -228,13 +228,20 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
 
 /* ---- choice ---- */
 
-void conn_choice_settings(struct io_env *env, enum rdma_policy policy, int *out_gid_index,
-                          bool *out_splits_nics)
+void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
+                          struct rdma_gid_rule *out_gid, bool *out_splits_nics)
 {
     bool reads = policy != RDMA_POLICY_WEFT;
+    struct rdma_gid_settings settings = {
+        .index = env->ops->setting(env, "NCCL_IB_GID_INDEX"),
+        .family = env->ops->setting(env, "NCCL_IB_ADDR_FAMILY"),
+        .range = env->ops->setting(env, "NCCL_IB_ADDR_RANGE"),
+        .roce_version = env->ops->setting(env, "NCCL_IB_ROCE_VERSION_NUM"),
+        .mooncake_index = env->ops->setting(env, "MC_GID_INDEX"),
+        .mesh_index = env->ops->setting(env, "NCCL_MESH_GID_INDEX"),
+    };
 
-    *out_gid_index = rdma_gid_index(policy, env->ops->setting(env, "NCCL_IB_GID_INDEX"),
-                                    env->ops->setting(env, "MC_GID_INDEX"));
+    *out_gid = rdma_gid_rule(policy, &settings);
     *out_splits_nics =
         reads && !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
@@ -267,8 +274,7 @@ struct rdma_choice_input conn_choice_input(const struct conn *conn)
     };
 
     /* The other end's settings are taken to be the same. */
-    conn_choice_settings(conn_env(conn), input.policy, &input.gid_index,
-                         &input.splits_nics);
+    conn_choice_settings(conn_env(conn), input.policy, &input.gid, &input.splits_nics);
     return input;
 }
 

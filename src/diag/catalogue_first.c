@@ -137,8 +137,10 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .cause = "one end uses a RoCE v1 GID and the other a RoCE v2 GID",
         .remedy =
-            "choose GIDs by value and type; with NCCL set NCCL_IB_GID_INDEX on each "
-            "host to its own RoCE v2 slot (`ibv_devinfo -v`)",
+            "choose GIDs by value and type; with NCCL unset NCCL_IB_ROCE_VERSION_NUM, "
+            "and "
+            "unset NCCL_IB_GID_INDEX or set it on each host to its own RoCE v2 slot "
+            "(`ibv_devinfo -v`)",
         .reference = "ibv_query_gid_ex(3); rdma-core RoCE documentation",
         .explanation =
             "Version 1 packets are Ethernet frames of type 0x8915, version 2 packets are "

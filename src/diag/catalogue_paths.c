@@ -232,10 +232,12 @@ static const struct diag_entry entries[] = {
             "the GID in use is a link-local default (fe80::), although its port has an "
             "address",
         .remedy =
-            "unset NCCL_IB_GID_INDEX (0, and what is no number, mean slot 0), and choose "
-            "a RoCE v2 GID of the address; with Mooncake name its slot in MC_GID_INDEX",
-        .reference = "NCCL net_ib: ncclIbGetGidIndex",
-        .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
+            "unset NCCL_IB_GID_INDEX (0, and what is no number, mean slot 0), "
+            "NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE, or give them what the address "
+            "is of: a RoCE v2 GID of it is taken then; with Mooncake name its slot in "
+            "MC_GID_INDEX",
+        .reference = "NCCL net_ib: ncclIbGetGidIndex, ncclUpdateGidIndex",
+        .decide = "ibv_devinfo -v | grep GID; env | grep -e GID_INDEX -e IB_ADDR",
         .explanation =
             "Slot 0 of a RoCE port is the link-local GID made of its MAC. Against an "
             "IPv4 GID modify to RTR ends with errno 22 (two address families). Against "

@@ -65,7 +65,7 @@ struct io_ip rdma_gid_ip(const union ibv_gid *gid)
 }
 
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
-                         int gid_index)
+                         const struct rdma_gid_rule *rule)
 {
     weft_check((unsigned)policy < RDMA_N_POLICIES);
     switch (policy) {
@@ -74,31 +74,46 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
     case RDMA_POLICY_NCCL_2_25:
     case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
     case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
-        return rdma_nccl_gid(port, gid_index);
+        return rdma_nccl_gid(port, rule);
     case RDMA_POLICY_MESH_PLUGIN_2026_01:
-        return rdma_plugin_gid(port, gid_index);
+        return rdma_plugin_gid(port, rule->index);
     case RDMA_POLICY_MOONCAKE_2026_06:
-        return rdma_mooncake_gid(port, gid_index);
+        return rdma_mooncake_gid(port, rule->index);
     case RDMA_N_POLICIES:
         break;
     }
     return UINT32_MAX;
 }
 
-int rdma_gid_index(enum rdma_policy policy, const char *ib_gid_index,
-                   const char *mc_gid_index)
+/* The slot that a setting names, or -1. NCCL's param.cc: an empty setting is none, any base, and
+ * what is no number is 0. Mooncake's config.cpp and the mesh plugin: atoi. */
+static int gid_slot(const char *text, bool is_nccl)
 {
-    bool is_mooncake = policy == RDMA_POLICY_MOONCAKE_2026_06;
-    const char *text = is_mooncake && mc_gid_index != NULL ? mc_gid_index : ib_gid_index;
     long value;
 
-    if (policy == RDMA_POLICY_WEFT || text == NULL || (text[0] == '\0' && !is_mooncake)) {
+    if (text == NULL || (text[0] == '\0' && is_nccl)) {
         return -1;
     }
-    /* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0; Mooncake's
-     * config.cpp: atoi. */
-    value = strtol(text, NULL, is_mooncake ? 10 : 0);
+    value = strtol(text, NULL, is_nccl ? 0 : 10);
     return value < 0 || value > 255 ? -1 : (int)value;
+}
+
+struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
+                                   const struct rdma_gid_settings *settings)
+{
+    struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
+
+    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+        rule.index = gid_slot(settings->mesh_index, false);
+    } else if (policy == RDMA_POLICY_MOONCAKE_2026_06) {
+        rule.index = gid_slot(settings->mooncake_index != NULL ? settings->mooncake_index
+                                                               : settings->index,
+                              false);
+    } else if (rdma_is_nccl(policy)) {
+        rule.index = gid_slot(settings->index, true);
+        rdma_nccl_scan(settings, &rule);
+    }
+    return rule;
 }
 
 uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)

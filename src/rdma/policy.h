@@ -57,6 +57,30 @@ struct rdma_port_facts {
     } gids[RDMA_FACTS_GIDS_MAX];
 };
 
+/* What a program's settings make of its choice of a GID. */
+struct rdma_gid_rule {
+    int index; /* the slot that they fix, or -1 */
+    /* The rest is of NCCL's scan, which goes on where no slot is fixed. */
+    bool wants_ipv6; /* NCCL_IB_ADDR_FAMILY */
+    /* NCCL_IB_ROCE_VERSION_NUM; no GID has what is neither 1 nor 2. */
+    int64_t roce_version;
+    struct io_ip range; /* NCCL_IB_ADDR_RANGE, of the wanted family */
+    int range_len;      /* 0: all addresses are in it, below 0: none */
+};
+/* What it is if nothing is set. */
+#define RDMA_GID_RULE_NONE ((struct rdma_gid_rule){.index = -1, .roce_version = 2})
+
+/* Settings that such rules are made of. NULL: not set. */
+struct rdma_gid_settings {
+    const char *index, *family, *range, *roce_version; /* NCCL_IB_* */
+    const char *mooncake_index;                        /* MC_GID_INDEX */
+    const char *mesh_index;                            /* NCCL_MESH_GID_INDEX */
+};
+/* What the policy's program makes of its settings: Mooncake of MC_GID_INDEX before
+ * NCCL_IB_GID_INDEX, the mesh plugin of its own, policy weft of none. */
+struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
+                                   const struct rdma_gid_settings *settings);
+
 /* One rail: a local and a remote port with the GIDs to use. Indices into the facts. */
 struct rdma_rail {
     uint32_t local_port, remote_port;
@@ -72,14 +96,14 @@ struct rdma_choice_input {
     uint32_t n_remote;
     uint32_t channel;  /* nccl: of an end that chose none */
     bool is_connector; /* which end asks */
-    int gid_index;     /* NCCL_IB_GID_INDEX, or -1 */
+    struct rdma_gid_rule gid;
     bool splits_nics;  /* !rdma_nccl_merges, on both ends: every port is a NIC */
     bool is_same_host; /* both ends are processes of one host: the ports are the same */
 };
 
 /* Chooses up to `cap` rails to the peer, best first. WEFT_ERR_ROUTE (phase "route") with
- * both ends' addresses as values when there is none: policy weft only, the others choose
- * blindly, as those programs do. */
+ * both ends' addresses as values when there is none: policy weft, and mesh-plugin-2026-01;
+ * the others choose blindly, as those programs do. */
 weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                         uint32_t cap, uint32_t *out_n,
                         struct weft_error *error) WEFT_MUST_CHECK;
@@ -88,12 +112,7 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
  * UINT32_MAX. nccl-2.25: net_ib's scan (family, range, RoCE version). weft: first v2 with
  * an address behind it. */
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
-                         int gid_index);
-
-/* The GID index that the policy's program makes of its settings, -1 for none: of NCCL_IB_GID_INDEX,
- * and mooncake-2026-06 of MC_GID_INDEX before that. NULL: not set. Policy weft reads none. */
-int rdma_gid_index(enum rdma_policy policy, const char *ib_gid_index,
-                   const char *mc_gid_index);
+                         const struct rdma_gid_rule *rule);
 
 /* The number of a queue pair as the policy's program tells it to the peer, who sends to it.
  * mesh-plugin-2026-01: its lowest 16 bits. */

@@ -88,9 +88,9 @@ uint32_t rdma_mooncake_choose(const struct rdma_choice_input *input,
                               struct rdma_rail *out, uint32_t cap)
 {
     struct nic ours[NICS_MAX], theirs[NICS_MAX];
-    uint32_t n_ours = list_nics(input->local, input->n_local, input->gid_index, ours);
+    uint32_t n_ours = list_nics(input->local, input->n_local, input->gid.index, ours);
     uint32_t n_theirs =
-        list_nics(input->remote, input->n_remote, input->gid_index, theirs);
+        list_nics(input->remote, input->n_remote, input->gid.index, theirs);
 
     if (cap == 0 || n_ours == 0 || n_theirs == 0) {
         return 0;

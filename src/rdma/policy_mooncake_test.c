@@ -7,12 +7,21 @@
 
 #define MOONCAKE RDMA_POLICY_MOONCAKE_2026_06
 
+/* The index into gids[] that is taken where slot `index` is fixed; -1: none is. */
+static uint32_t choose_gid(const struct rdma_port_facts *port, int index)
+{
+    struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
+
+    rule.index = index;
+    return rdma_choose_gid(MOONCAKE, port, &rule);
+}
+
 /* What is taken where fe80:: (v1, v2), and `prefix` (v1, v2), are in slots 0 to 3. */
 static uint32_t taken(const char *prefix)
 {
     struct rdma_port_facts port = mlx5_port("p0", 0, prefix);
 
-    return rdma_choose_gid(MOONCAKE, &port, -1);
+    return choose_gid(&port, -1);
 }
 
 START_TEST(private_addresses_lose_to_the_lowest_slot)
@@ -49,20 +58,20 @@ START_TEST(a_class_comes_before_a_slot)
 {
     struct rdma_port_facts port = make_port("p0", 0);
 
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), UINT32_MAX);
+    ck_assert_uint_eq(choose_gid(&port, -1), UINT32_MAX);
     add_gid(&port, 0, "192.168.0.1/24", V1);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), 0);
+    ck_assert_uint_eq(choose_gid(&port, -1), 0);
     add_gid(&port, 2, "10.0.0.1/24", V2);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), 1);
+    ck_assert_uint_eq(choose_gid(&port, -1), 1);
     /* Its slot is lower, wherever it stands in the facts. */
     add_gid(&port, 1, "fe80::1/64", V2);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), 2);
+    ck_assert_uint_eq(choose_gid(&port, -1), 2);
     add_gid(&port, 5, "fd00::1/64", V2);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), 3);
+    ck_assert_uint_eq(choose_gid(&port, -1), 3);
     /* A fixed index is taken as it is, or nothing. */
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, 0), 0);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, 2), 1);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, 4), UINT32_MAX);
+    ck_assert_uint_eq(choose_gid(&port, 0), 0);
+    ck_assert_uint_eq(choose_gid(&port, 2), 1);
+    ck_assert_uint_eq(choose_gid(&port, 4), UINT32_MAX);
 }
 END_TEST
 
@@ -71,7 +80,7 @@ START_TEST(an_empty_slot_is_nothing)
     struct rdma_port_facts port = make_port("p0", 0);
 
     add_gid(&port, 0, "::/0", V2);
-    ck_assert_uint_eq(rdma_choose_gid(MOONCAKE, &port, -1), UINT32_MAX);
+    ck_assert_uint_eq(choose_gid(&port, -1), UINT32_MAX);
 }
 END_TEST
 

@@ -128,48 +128,99 @@ static bool is_inet(const union ibv_gid *gid)
     return io_ip_is_v4(&ip);
 }
 
-/* ncclUpdateGidIndex with NCCL_IB_ADDR_FAMILY=AF_INET, no NCCL_IB_ADDR_RANGE and
- * NCCL_IB_ROCE_VERSION_NUM=2: whether the candidate replaces the current one. */
-static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
-                     uint32_t current)
+/* envIbAddrFamily, envIbAddrRange and the parameter IB_ROCE_VERSION_NUM: an unknown family is
+ * AF_INET; a range that is none, of the other family or too long is ignored. */
+void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule)
 {
-    union ibv_gid empty;
-    memset(&empty, 0, sizeof(empty));
+    const char *range = settings->range == NULL ? "" : settings->range;
+    const char *slash = strchr(range, '/');
+    char address[IO_IP_TEXT_BYTES];
+    long len;
+
+    rule->wants_ipv6 =
+        settings->family != NULL && strcmp(settings->family, "AF_INET6") == 0;
+    if (settings->roce_version != NULL && settings->roce_version[0] != '\0') {
+        rule->roce_version = strtoll(settings->roce_version, NULL, 0);
+    }
+    if (slash == NULL || (size_t)(slash - range) >= sizeof(address)) {
+        return;
+    }
+    memcpy(address, range, (size_t)(slash - range));
+    address[slash - range] = '\0';
+    len = strtol(slash + 1, NULL, 10);
+    if (io_ip_parse(address, &rule->range) &&
+        io_ip_is_v4(&rule->range) != rule->wants_ipv6 &&
+        len <= (rule->wants_ipv6 ? 128 : 32)) {
+        rule->range_len = len < 0 ? -1 : (int)len;
+    }
+}
+
+/* getGidAddrFamily, and matchGidAddrPrefix of a GID of that family. */
+static bool is_wanted(const union ibv_gid *gid, const struct rdma_gid_rule *rule)
+{
+    return is_inet(gid) != rule->wants_ipv6;
+}
+
+static bool is_in_range(const union ibv_gid *gid, const struct rdma_gid_rule *rule)
+{
+    struct io_ip ip = rdma_gid_ip(gid);
+
+    return rule->range_len == 0 ||
+           (rule->range_len > 0 &&
+            io_ip_same_subnet(&ip, &rule->range, (unsigned)rule->range_len));
+}
+
+/* ncclUpdateGidIndex: whether the candidate replaces the current one. */
+static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
+                     uint32_t current, const struct rdma_gid_rule *rule)
+{
+    const union ibv_gid empty = {.raw = {0}};
     const union ibv_gid *now = current == UINT32_MAX ? &empty : &port->gids[current].gid;
     const union ibv_gid *next = &port->gids[candidate].gid;
-    /* A candidate of the wanted family replaces one of another, whatever its version. */
-    if (is_inet(now) != is_inet(next) && is_inet(next)) {
-        return true;
-    }
-    if (!is_inet(next) || !is_valid(next)) {
+    int64_t version = port->gids[candidate].type == IBV_GID_TYPE_ROCE_V2 ? 2 : 1;
+    bool differs;
+
+    if (!is_wanted(next, rule) || !is_in_range(next, rule)) {
         return false;
     }
-    bool differs =
+    /* A candidate of the wanted family replaces one of another, whatever its version. */
+    if (!is_wanted(now, rule)) {
+        return true;
+    }
+    differs =
         current == UINT32_MAX || port->gids[current].type != port->gids[candidate].type;
-    return (differs || !is_valid(now)) &&
-           port->gids[candidate].type == IBV_GID_TYPE_ROCE_V2;
+    return is_valid(next) && (differs || !is_valid(now)) && version == rule->roce_version;
 }
 
 /* ncclIbGetGidIndex: NCCL_IB_GID_INDEX as it is, else slot 0 and a scan of the others. An
- * empty slot reads as zeros, and only its use fails. */
-uint32_t rdma_nccl_gid(const struct rdma_port_facts *port, int gid_index)
+ * empty slot reads as zeros, which are IPv6 to the scan, and only its use fails. */
+uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
+                       const struct rdma_gid_rule *rule)
 {
-    if (gid_index >= 0) {
-        return slot(port, (uint32_t)gid_index);
+    const union ibv_gid empty = {.raw = {0}};
+    uint32_t current;
+
+    if (rule->index >= 0) {
+        return slot(port, (uint32_t)rule->index);
     }
-    uint32_t current = slot(port, 0);
+    current = slot(port, 0);
     for (uint32_t i = 0; i < port->n_gids; i++) {
-        if (port->gids[i].index != 0 && replaces(port, i, current)) {
+        if (port->gids[i].index != 0 && replaces(port, i, current, rule)) {
             current = i;
         }
+    }
+    if (rule->wants_ipv6 && current != UINT32_MAX && is_inet(&port->gids[current].gid) &&
+        is_in_range(&empty, rule)) {
+        return UINT32_MAX;
     }
     return current;
 }
 
 /* What stands for a port in a rail even when no GID can be had: the first, blindly. */
-static uint32_t gid_or_first(const struct rdma_port_facts *port, int gid_index)
+static uint32_t gid_or_first(const struct rdma_port_facts *port,
+                             const struct rdma_gid_rule *rule)
 {
-    uint32_t gid = rdma_nccl_gid(port, gid_index);
+    uint32_t gid = rdma_nccl_gid(port, rule);
     return gid == UINT32_MAX ? 0 : gid;
 }
 
@@ -182,13 +233,14 @@ static bool in_global_subnet(const union ibv_gid *a, const union ibv_gid *b)
 
 /* Whether every port of the NIC shares the subnet of one of the GIDs ("all PFs must
  * match", connect.cc of 2.30.7). */
-static bool nic_matches(const struct end *end, const struct nic *nic, int gid_index,
-                        const union ibv_gid *gids, uint32_t n_gids)
+static bool nic_matches(const struct end *end, const struct nic *nic,
+                        const struct rdma_gid_rule *rule, const union ibv_gid *gids,
+                        uint32_t n_gids)
 {
     for (uint32_t p = 0; p < nic->n_ports; p++) {
         const struct rdma_port_facts *port = &end->facts[nic->ports[p]];
         bool matches = false;
-        uint32_t own = rdma_nccl_gid(port, gid_index);
+        uint32_t own = rdma_nccl_gid(port, rule);
         for (uint32_t g = 0; own != UINT32_MAX && g < n_gids; g++) {
             matches = matches || in_global_subnet(&port->gids[own].gid, &gids[g]);
         }
@@ -200,14 +252,15 @@ static bool nic_matches(const struct end *end, const struct nic *nic, int gid_in
 }
 
 /* The given NIC if it matches, else the first that does, else the given one after all. */
-static uint32_t reselect(const struct end *end, uint32_t given, int gid_index,
-                         const union ibv_gid *gids, uint32_t n_gids)
+static uint32_t reselect(const struct end *end, uint32_t given,
+                         const struct rdma_gid_rule *rule, const union ibv_gid *gids,
+                         uint32_t n_gids)
 {
-    if (nic_matches(end, &end->nics[given], gid_index, gids, n_gids)) {
+    if (nic_matches(end, &end->nics[given], rule, gids, n_gids)) {
         return given;
     }
     for (uint32_t i = 0; i < end->n_nics; i++) {
-        if (nic_matches(end, &end->nics[i], gid_index, gids, n_gids)) {
+        if (nic_matches(end, &end->nics[i], rule, gids, n_gids)) {
             return i;
         }
     }
@@ -215,13 +268,14 @@ static uint32_t reselect(const struct end *end, uint32_t given, int gid_index,
 }
 
 /* The GIDs of up to `cap` ports of a NIC. */
-static uint32_t gids_of(const struct end *end, uint32_t nic, int gid_index,
-                        union ibv_gid *out, uint32_t cap)
+static uint32_t gids_of(const struct end *end, uint32_t nic,
+                        const struct rdma_gid_rule *rule, union ibv_gid *out,
+                        uint32_t cap)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < end->nics[nic].n_ports && n < cap; p++) {
         const struct rdma_port_facts *port = &end->facts[end->nics[nic].ports[p]];
-        uint32_t gid = rdma_nccl_gid(port, gid_index);
+        uint32_t gid = rdma_nccl_gid(port, rule);
         if (gid != UINT32_MAX) {
             out[n++] = port->gids[gid].gid;
         }
@@ -244,8 +298,8 @@ static uint32_t make_rails(const struct rdma_choice_input *input, const struct n
         out[q] = (struct rdma_rail){
             .local_port = l,
             .remote_port = r,
-            .local_gid = gid_or_first(&input->local[l], input->gid_index),
-            .remote_gid = gid_or_first(&input->remote[r], input->gid_index),
+            .local_gid = gid_or_first(&input->local[l], &input->gid),
+            .remote_gid = gid_or_first(&input->remote[r], &input->gid),
             .path_mtu = l_mtu < r_mtu ? l_mtu : r_mtu,
         };
     }
@@ -294,10 +348,10 @@ uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_awa
         uint32_t *listener_nic = input->is_connector ? &remote_nic : &local_nic;
         union ibv_gid gids[NIC_PORTS_MAX];
         uint32_t n =
-            gids_of(listener, *listener_nic, input->gid_index, gids, LISTENER_GIDS_MAX);
-        *connector_nic = reselect(connector, *connector_nic, input->gid_index, gids, n);
-        n = gids_of(connector, *connector_nic, input->gid_index, gids, NIC_PORTS_MAX);
-        *listener_nic = reselect(listener, *listener_nic, input->gid_index, gids, n);
+            gids_of(listener, *listener_nic, &input->gid, gids, LISTENER_GIDS_MAX);
+        *connector_nic = reselect(connector, *connector_nic, &input->gid, gids, n);
+        n = gids_of(connector, *connector_nic, &input->gid, gids, NIC_PORTS_MAX);
+        *listener_nic = reselect(listener, *listener_nic, &input->gid, gids, n);
         ours = local.nics[local_nic];
         theirs = remote.nics[remote_nic];
     }

@@ -198,7 +198,8 @@ START_TEST(the_plugin_matches_subnets_and_takes_v1)
 }
 END_TEST
 
-START_TEST(the_plugin_falls_to_nic_0)
+/* Its connect fails at once; either end knows. */
+START_TEST(the_plugin_gives_up_without_a_match)
 {
     struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
                                       mlx5_port("p1", 1, "10.0.1.1/24")};
@@ -206,12 +207,46 @@ START_TEST(the_plugin_falls_to_nic_0)
                                        mlx5_port("p1", 1, "10.0.7.2/24")};
     enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
-    expect_rail(&choice, 0, 0, 0, 2, 0, 4096);
+    ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+    ck_assert_str_eq(choice.error.phase, "route");
+    ck_assert_int_eq(choose(policy, remote, 2, local, 2, 0, false).status,
+                     WEFT_ERR_ROUTE);
     /* The wider mask of the connector alone decides. */
     local[1] = mlx5_port("p1", 1, "10.0.1.1/16");
     choice = choose(policy, local, 2, remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 1, 2, 2, 4096);
     ck_assert_int_eq(choose(policy, local, 0, remote, 2, 0, true).status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
+/* Searches twice: fast ports of the connector first, whatever the listener's addresses' order. */
+START_TEST(the_plugin_looks_at_fast_ports_first)
+{
+    static const struct {
+        double gbps; /* of p0 */
+        bool is_active;
+        uint32_t port;
+    } rows[] = {{100, true, 0},  {50, true, 0}, {40, true, 0},
+                {37.5, true, 1}, {10, true, 1}, {100, false, 1}};
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
+                                          mlx5_port("p1", 1, "10.0.1.1/24")};
+        struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.2/24"),
+                                           mlx5_port("p1", 1, "10.0.1.2/24")};
+        struct choice choice;
+
+        local[0].rate_bps = (uint64_t)(rows[i].gbps * 1e9);
+        local[0].is_active = rows[i].is_active;
+        choice = choose(policy, local, 2, remote, 2, 0, true);
+        expect_rail(&choice, 0, rows[i].port, rows[i].port, 2, 2, 4096);
+        choice = choose(policy, remote, 2, local, 2, 0, false);
+        expect_rail(&choice, 0, rows[i].port, rows[i].port, 2, 2, 4096);
+        /* Without another fast one it is taken after all. */
+        choice = choose(policy, local, 1, remote, 2, 0, true);
+        expect_rail(&choice, 0, 0, 0, 2, 2, 4096);
+    }
 }
 END_TEST
 
@@ -346,7 +381,8 @@ int main(void)
     tcase_add_test(others, nccl_2_30_needs_all_ports_of_a_nic_to_match);
     tcase_add_test(others, nccl_2_30_compares_ipv6_at_64);
     tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
-    tcase_add_test(others, the_plugin_falls_to_nic_0);
+    tcase_add_test(others, the_plugin_gives_up_without_a_match);
+    tcase_add_test(others, the_plugin_looks_at_fast_ports_first);
     tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);
     tcase_add_test(others, weft_and_port_recovery_fail_over_and_only_one_keeps_rails);
     tcase_add_test(others, the_plugin_hears_one_client_at_a_time);

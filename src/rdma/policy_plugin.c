@@ -2,10 +2,13 @@
 #include "rdma/policies.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define HANDLE_ADDRS_MAX 6  /* addresses that its 128-byte handle carries */
 #define SCANNED_GIDS 16     /* slots of the GID table that it looks at */
 #define DEFAULT_GID_INDEX 3 /* NCCL_MESH_GID_INDEX */
+/* mesh_classify_nic_lane: fast from 50 Gb/s on, or nearer to that than to 25 Gb/s. */
+#define SLOW_MAX_BPS UINT64_C(37500000000)
 
 /* struct mesh_handle and what answers it have `uint16_t qp_num`; numbers are of 24 bits
  * (IBA 9.2.4), and a NIC that has made 65536 queue pairs since it started hands out longer ones.
@@ -24,22 +27,44 @@ void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience)
     }
 }
 
-/* The first GID of the interface's IPv4 address, whatever its RoCE version: on mlx5 that
- * is the v1 slot. The configured index counts only where there is none. */
+/* The address that the plugin has of a port, its netdev's first IPv4 one (mesh_get_interface_ip):
+ * the first in the table that has one behind it. Index into gids[], or UINT32_MAX. */
+static uint32_t address_of(const struct rdma_port_facts *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+
+        if (port->gids[i].prefix_len > 0 && io_ip_is_v4(&ip)) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* mesh_find_ipv4_gid_index: the first slot with the interface's address, whatever its RoCE version,
+ * which on mlx5 is the v1 slot; else the first with any IPv4 one. The configured index counts only
+ * where there is none. */
 uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index)
 {
     uint32_t index = gid_index >= 0 ? (uint32_t)gid_index : DEFAULT_GID_INDEX;
-    uint32_t configured = UINT32_MAX;
+    uint32_t address = address_of(port), any = UINT32_MAX, configured = UINT32_MAX;
+
     for (uint32_t i = 0; i < port->n_gids; i++) {
         struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+
         if (port->gids[i].index < SCANNED_GIDS && io_ip_is_v4(&ip)) {
-            return i;
+            if (address != UINT32_MAX &&
+                memcmp(&port->gids[i].gid, &port->gids[address].gid,
+                       sizeof(port->gids[i].gid)) == 0) {
+                return i;
+            }
+            any = any == UINT32_MAX ? i : any;
         }
         if (port->gids[i].index == index) {
             configured = i;
         }
     }
-    return configured;
+    return any != UINT32_MAX ? any : configured;
 }
 
 static uint32_t gid_or_first(const struct rdma_port_facts *port, int gid_index)
@@ -48,37 +73,35 @@ static uint32_t gid_or_first(const struct rdma_port_facts *port, int gid_index)
     return gid == UINT32_MAX ? 0 : gid;
 }
 
-/* The IPv4 address of a port: one a netdev. */
-static bool address_of(const struct rdma_port_facts *port, struct io_ip *out_ip,
-                       uint8_t *out_len)
+/* A port without carrier has no speed (/sys/class/net/NAME/speed). */
+static bool runs_fast(const struct rdma_port_facts *port)
 {
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        *out_ip = rdma_gid_ip(&port->gids[i].gid);
-        *out_len = port->gids[i].prefix_len;
-        if (io_ip_is_v4(out_ip)) {
-            return true;
-        }
-    }
-    return false;
+    return port->is_active && port->rate_bps > SLOW_MAX_BPS;
 }
 
 /* The listener's addresses in order, for each the first local NIC whose own netmask puts
  * it into its subnet. The listener's address is known without its netmask. */
 static bool find_pair(const struct rdma_port_facts *connector, uint32_t n_connector,
                       const struct rdma_port_facts *listener, uint32_t n_listener,
-                      uint32_t *out_connector, uint32_t *out_listener)
+                      bool is_fast, uint32_t *out_connector, uint32_t *out_listener)
 {
     uint32_t n_addrs = 0;
     for (uint32_t r = 0; r < n_listener && n_addrs < HANDLE_ADDRS_MAX; r++) {
-        struct io_ip theirs, ours;
-        uint8_t their_len, our_len;
-        if (!address_of(&listener[r], &theirs, &their_len)) {
+        uint32_t theirs = address_of(&listener[r]);
+
+        if (theirs == UINT32_MAX) {
             continue;
         }
         n_addrs++;
         for (uint32_t l = 0; l < n_connector; l++) {
-            if (address_of(&connector[l], &ours, &our_len) &&
-                io_ip_same_subnet(&ours, &theirs, our_len)) {
+            uint32_t ours = address_of(&connector[l]);
+            struct io_ip a, b = rdma_gid_ip(&listener[r].gids[theirs].gid);
+
+            if (ours == UINT32_MAX || (is_fast && !runs_fast(&connector[l]))) {
+                continue;
+            }
+            a = rdma_gid_ip(&connector[l].gids[ours].gid);
+            if (io_ip_same_subnet(&a, &b, connector[l].gids[ours].prefix_len)) {
                 *out_connector = l;
                 *out_listener = r;
                 return true;
@@ -88,33 +111,45 @@ static bool find_pair(const struct rdma_port_facts *connector, uint32_t n_connec
     return false;
 }
 
-/* One QP on one pair; without a match, NIC 0 of both ends, as an nic_idx out of range
- * becomes 0. The acceptor takes its own active MTU, the connector the lesser of its own
- * and that of the *first* NIC in the handle, so that the two ends may differ. */
+/* mesh_connect: a search among fast NICs, then one among all. */
+bool rdma_plugin_pair(const struct rdma_choice_input *input, uint32_t *out_connector,
+                      uint32_t *out_listener, bool *out_is_fast)
+{
+    bool is_ours = input->is_connector;
+    const struct rdma_port_facts *connector = is_ours ? input->local : input->remote;
+    const struct rdma_port_facts *listener = is_ours ? input->remote : input->local;
+    uint32_t n_connector = is_ours ? input->n_local : input->n_remote;
+    uint32_t n_listener = is_ours ? input->n_remote : input->n_local;
+
+    *out_is_fast = find_pair(connector, n_connector, listener, n_listener, true,
+                             out_connector, out_listener);
+    return *out_is_fast || find_pair(connector, n_connector, listener, n_listener, false,
+                                     out_connector, out_listener);
+}
+
+/* The acceptor takes its own active MTU, the connector the lesser of its own and that of the
+ * *first* NIC in the handle, so that the two ends may differ. Without a match the plugin's connect
+ * fails ("No local NIC found on same subnet as any peer address"). */
 uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                             uint32_t cap)
 {
-    if (cap == 0 || input->n_local == 0 || input->n_remote == 0) {
+    uint32_t connector, listener, local, remote, mtu;
+    bool is_fast;
+
+    if (cap == 0 || !rdma_plugin_pair(input, &connector, &listener, &is_fast)) {
         return 0;
     }
-    uint32_t local = 0;
-    uint32_t remote = 0;
-    if (input->is_connector) {
-        (void)find_pair(input->local, input->n_local, input->remote, input->n_remote,
-                        &local, &remote);
-    } else {
-        (void)find_pair(input->remote, input->n_remote, input->local, input->n_local,
-                        &remote, &local);
-    }
-    uint32_t mtu = input->local[local].active_mtu;
+    local = input->is_connector ? connector : listener;
+    remote = input->is_connector ? listener : connector;
+    mtu = input->local[local].active_mtu;
     if (input->is_connector && input->remote[0].active_mtu < mtu) {
         mtu = input->remote[0].active_mtu;
     }
     *out = (struct rdma_rail){
         .local_port = local,
         .remote_port = remote,
-        .local_gid = gid_or_first(&input->local[local], input->gid_index),
-        .remote_gid = gid_or_first(&input->remote[remote], input->gid_index),
+        .local_gid = gid_or_first(&input->local[local], input->gid.index),
+        .remote_gid = gid_or_first(&input->remote[remote], input->gid.index),
         .path_mtu = mtu,
     };
     return 1;

@@ -72,13 +72,15 @@ static void explain_nccl_gid(struct reasons *r)
     const struct rdma_rail *rail = r->rails;
     char *text = add(
         r, "gid", "NCCL src/transport/net_ib.cc: ncclIbGetGidIndex, ncclUpdateGidIndex");
-    uint32_t taken = rdma_nccl_gid(r->local, r->input->gid_index);
+    const struct rdma_gid_rule *rule = &r->input->gid;
+    const char *family = rule->wants_ipv6 ? "IPv6" : "IPv4";
     struct io_ip ip;
 
-    if (r->input->gid_index >= 0) {
+    if (rule->index >= 0) {
         weft_format(text, sizeof(r->out->text),
-                    "NCCL_IB_GID_INDEX=%d, whatever is there%s", r->input->gid_index,
-                    taken == UINT32_MAX ? ": on this port nothing" : "");
+                    "NCCL_IB_GID_INDEX=%d, whatever is there%s", rule->index,
+                    rdma_nccl_gid(r->local, rule) == UINT32_MAX ? ": on this port nothing"
+                                                                : "");
         return;
     }
     if (rail->local_gid >= r->local->n_gids) {
@@ -86,12 +88,19 @@ static void explain_nccl_gid(struct reasons *r)
         return;
     }
     ip = rdma_gid_ip(&r->local->gids[rail->local_gid].gid);
-    weft_format(text, sizeof(r->out->text),
-                io_ip_is_v4(&ip)
-                    ? "slot %u: a scan from slot 0 on prefers IPv4, then RoCE v2"
-                    : "slot %u: no IPv4 GID was found (NCCL_IB_ADDR_FAMILY), so that the "
-                      "scan ends where it began",
-                r->local->gids[rail->local_gid].index);
+    if (io_ip_is_v4(&ip) != rule->wants_ipv6 && !io_ip_is_link_local(&ip)) {
+        weft_format(text, sizeof(r->out->text),
+                    "slot %u: a scan from slot 0 on prefers %s%s, then RoCE v%lld",
+                    r->local->gids[rail->local_gid].index, family,
+                    rule->range_len != 0 ? " in NCCL_IB_ADDR_RANGE" : "",
+                    (long long)rule->roce_version);
+    } else {
+        weft_format(text, sizeof(r->out->text),
+                    "slot %u: no %s GID was found%s (NCCL_IB_ADDR_FAMILY), so that the "
+                    "scan ends where it began",
+                    r->local->gids[rail->local_gid].index, family,
+                    rule->range_len != 0 ? " in NCCL_IB_ADDR_RANGE" : "");
+    }
 }
 
 static bool is_merged(const struct reasons *r)
@@ -199,33 +208,20 @@ static void explain_plugin(struct reasons *r)
         r->input->is_connector ? r->local : r->remote;
     const struct rdma_port_facts *listener =
         r->input->is_connector ? r->remote : r->local;
-    uint32_t ours = rdma_plugin_gid(connector, -1),
-             theirs = rdma_plugin_gid(listener, -1);
     char a[IO_IP_TEXT_BYTES + 8], b[IO_IP_TEXT_BYTES + 8];
-    bool matches = false;
+    uint32_t ours, theirs;
+    bool is_fast;
 
-    if (ours < connector->n_gids && theirs < listener->n_gids) {
-        struct io_ip x = rdma_gid_ip(&connector->gids[ours].gid);
-        struct io_ip y = rdma_gid_ip(&listener->gids[theirs].gid);
-
-        matches = io_ip_is_v4(&x) && io_ip_is_v4(&y) &&
-                  io_ip_same_subnet(&x, &y, connector->gids[ours].prefix_len);
-    }
-    if (matches) {
-        weft_format(
-            add(r, "device", source), sizeof(r->out->text),
-            "the first of the listener's six addresses that a NIC of the connector "
-            "has in its netmask: %s by %s",
-            address(listener, theirs, b), address(connector, ours, a));
-    } else {
-        weft_format(
-            add(r, "device", source), sizeof(r->out->text),
-            "no address of the listener is in a netmask of the connector: NIC 0 of "
-            "both ends");
-    }
+    (void)rdma_plugin_pair(r->input, &ours, &theirs, &is_fast);
+    weft_format(add(r, "device", source), sizeof(r->out->text),
+                "the first of the listener's six addresses that a %sNIC of the connector "
+                "has in its netmask: %s by %s",
+                is_fast ? "fast " : "",
+                address(listener, rdma_plugin_gid(listener, -1), b),
+                address(connector, rdma_plugin_gid(connector, -1), a));
     weft_format(add(r, "gid", source), sizeof(r->out->text),
-                "the first IPv4 GID of 16 slots, whatever its RoCE version; else "
-                "NCCL_MESH_GID_INDEX");
+                "the first GID of 16 slots with the interface's address, else with any "
+                "IPv4 one, whatever its RoCE version; else NCCL_MESH_GID_INDEX");
     weft_format(
         add(r, "path_mtu", source), sizeof(r->out->text),
         r->input->is_connector
@@ -252,7 +248,7 @@ static void explain_mooncake(struct reasons *r)
         add(r, "device", choice), sizeof(r->out->text),
         "each NIC in turn, at either end by itself: the peer is not asked what it "
         "can reach");
-    if (r->input->gid_index >= 0) {
+    if (r->input->gid.index >= 0) {
         weft_format(add(r, "gid", context), sizeof(r->out->text),
                     "slot %u: MC_GID_INDEX or NCCL_IB_GID_INDEX", slot);
     } else if (io_ip_is_v4(&ip) || !io_ip_is_link_local(&ip)) {

@@ -126,6 +126,13 @@ static const struct gid_case gid_cases[] = {
      1,
      1},
     {"empty table", {{0, NULL, 0}}, -1, -1, -1, -1},
+    /* The plugin takes its interface's address before any other IPv4 one. */
+    {"another netdev's address first",
+     {{0, "fe80::1/0", V2}, {1, "10.9.0.1/0", V2}, {2, "10.0.0.1/24", V2}},
+     -1,
+     2,
+     1,
+     2},
 };
 
 static int slot_of(const struct rdma_port_facts *port, uint32_t gid)
@@ -140,17 +147,114 @@ START_TEST(each_policy_takes_its_slot)
     for (int i = 0; i < 6 && c->table[i].prefix != NULL; i++) {
         add_gid(&port, c->table[i].index, c->table[i].prefix, c->table[i].type);
     }
-    int weft = slot_of(&port, rdma_choose_gid(RDMA_POLICY_WEFT, &port, c->gid_index));
-    int nccl =
-        slot_of(&port, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &port, c->gid_index));
-    int aware = slot_of(
-        &port, rdma_choose_gid(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &port, c->gid_index));
-    int plugin = slot_of(
-        &port, rdma_choose_gid(RDMA_POLICY_MESH_PLUGIN_2026_01, &port, c->gid_index));
+    struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
+    rule.index = c->gid_index;
+    int weft = slot_of(&port, rdma_choose_gid(RDMA_POLICY_WEFT, &port, &rule));
+    int nccl = slot_of(&port, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &port, &rule));
+    int aware =
+        slot_of(&port, rdma_choose_gid(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &port, &rule));
+    int plugin =
+        slot_of(&port, rdma_choose_gid(RDMA_POLICY_MESH_PLUGIN_2026_01, &port, &rule));
     ck_assert_msg(weft == c->weft, "%s: weft took %d", c->what, weft);
     ck_assert_msg(nccl == c->nccl, "%s: nccl took %d", c->what, nccl);
     ck_assert_msg(aware == c->nccl, "%s: subnet-aware took %d", c->what, aware);
     ck_assert_msg(plugin == c->plugin, "%s: plugin took %d", c->what, plugin);
+}
+END_TEST
+
+/* What NCCL's scan makes of its settings: on an mlx5 table and an rxe table, each with fe80, two
+ * IPv4 and one IPv6 address, in the order of the kernel. */
+struct scan_case {
+    const char *family, *range, *version;
+    int mlx5, rxe; /* the slot; -1: an empty one */
+};
+
+static const struct scan_case scan_cases[] = {
+    {NULL, NULL, NULL, 3, 1},
+    {"", "", "", 3, 1},
+    {"AF_INET", NULL, NULL, 3, 1},
+    {"AF_INET6", NULL, NULL, 7, 3},
+    {"inet6", NULL, NULL, 3, 1}, /* no family: AF_INET */
+    {NULL, NULL, "1", 2, 1},     /* rxe has no v1: the first IPv4 one stays */
+    {NULL, NULL, "2", 3, 1},
+    {NULL, NULL, "0x1", 2, 1},
+    {NULL, NULL, "3", 2, 1}, /* the first of the family, and nothing replaces it */
+    {NULL, NULL, "two", 2, 1},
+    {"AF_INET6", NULL, "1", 6, 0},
+    {"AF_INET6", NULL, "3", 0, 0},
+    {NULL, "10.9.0.0/16", NULL, 5, 2},
+    {NULL, "10.9.0.0/16", "1", 4, 2},
+    {NULL, "10.8.0.0/13", NULL, 5, 2},
+    {NULL, "10.0.0.1/32", NULL, 3, 1},
+    {NULL, "172.16.0.0/12", NULL, 0, 0}, /* none is in it */
+    {NULL, "10.9.0.0", NULL, 3, 1},      /* no mask: no range */
+    {NULL, "10.9.0.0/33", NULL, 3, 1},
+    {NULL, "10.9.0.0/0", NULL, 3, 1},
+    {NULL, "10.9.0.0/", NULL, 3, 1},
+    {NULL, "10.9.0.0/x", NULL, 3, 1},
+    {NULL, "10.9.0.0/-1", NULL, 0, 0},
+    {NULL, "fd00::/64", NULL, 3, 1}, /* of the other family: ignored */
+    {NULL, "ten/8", NULL, 3, 1},
+    {"AF_INET6", "10.9.0.0/16", NULL, 7, 3},
+    {"AF_INET6", "fd00::/64", NULL, 7, 3},
+    {"AF_INET6", "fd00::/129", NULL, 7, 3},
+    {"AF_INET6", "fd00:1::/32", NULL, 0, 0},
+};
+
+START_TEST(nccl_scans_as_its_settings_say)
+{
+    const struct scan_case *c = &scan_cases[_i];
+    struct rdma_gid_settings settings = {
+        .family = c->family, .range = c->range, .roce_version = c->version};
+    struct rdma_gid_rule rule = rdma_gid_rule(RDMA_POLICY_NCCL_2_25, &settings);
+    struct rdma_gid_rule weft = rdma_gid_rule(RDMA_POLICY_WEFT, &settings);
+    struct rdma_port_facts mlx5 = make_port("p0", 0), rxe = make_port("p0", 0);
+    const char *addresses[] = {"fe80::1/0", "10.0.0.1/24", "10.9.0.1/24", "fd00::1/64"};
+    for (uint32_t i = 0; i < 8; i++) {
+        add_gid(&mlx5, i, addresses[i / 2], i % 2 == 0 ? V1 : V2);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        add_gid(&rxe, i, addresses[i], V2);
+    }
+    int taken = slot_of(&mlx5, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &mlx5, &rule));
+    ck_assert_int_eq(taken, c->mlx5);
+    taken =
+        slot_of(&rxe, rdma_choose_gid(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &rxe, &rule));
+    ck_assert_int_eq(taken, c->rxe);
+    ck_assert_int_eq(weft.index, -1);
+    ck_assert_int_eq(slot_of(&mlx5, rdma_choose_gid(RDMA_POLICY_WEFT, &mlx5, &weft)), 3);
+    /* An empty slot reads as zeros, which are IPv6: it replaces slot 0 if that is IPv4. */
+    struct rdma_port_facts v4 = make_port("p0", 0);
+    add_gid(&v4, 0, "10.0.0.1/24", V2);
+    taken = slot_of(&v4, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &v4, &rule));
+    ck_assert_int_eq(taken, rule.wants_ipv6 && rule.range_len == 0 ? -1 : 0);
+}
+END_TEST
+
+/* Which settings fix a slot, by policy. */
+START_TEST(each_program_reads_its_own_index)
+{
+    static const struct {
+        const char *nccl, *mooncake, *mesh;
+        int slots[RDMA_N_POLICIES];
+    } rows[] = {
+        {NULL, NULL, NULL, {-1, -1, -1, -1, -1, -1}},
+        {"1", NULL, NULL, {-1, 1, 1, -1, 1, 1}},
+        {"1", "2", "4", {-1, 1, 1, 4, 2, 1}},
+        {"", "", "", {-1, -1, -1, 0, 0, -1}},
+        {"auto", "0x3", "0x3", {-1, 0, 0, 0, 0, 0}},
+        {"0x3", "256", "-1", {-1, 3, 3, -1, -1, 3}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rdma_gid_settings settings = {.index = rows[i].nccl,
+                                             .mooncake_index = rows[i].mooncake,
+                                             .mesh_index = rows[i].mesh};
+        for (int p = 0; p < RDMA_N_POLICIES; p++) {
+            ck_assert_int_eq(rdma_gid_rule((enum rdma_policy)p, &settings).index,
+                             rows[i].slots[p]);
+        }
+    }
 }
 END_TEST
 
@@ -252,7 +356,7 @@ START_TEST(weft_takes_both_twins_and_each_port_once)
                                       .n_local = 2,
                                       .remote = flat_remote,
                                       .n_remote = 2,
-                                      .gid_index = -1};
+                                      .gid = RDMA_GID_RULE_NONE};
     ck_assert_int_eq(rdma_choose(&input, &one, 1, &n, NULL), WEFT_OK);
     ck_assert_uint_eq(n, 1);
 }
@@ -336,6 +440,9 @@ int main(void)
     tcase_add_test(gids, names_are_those_of_scenario_files);
     tcase_add_loop_test(gids, each_policy_takes_its_slot, 0,
                         (int)(sizeof(gid_cases) / sizeof(gid_cases[0])));
+    tcase_add_loop_test(gids, nccl_scans_as_its_settings_say, 0,
+                        (int)(sizeof(scan_cases) / sizeof(scan_cases[0])));
+    tcase_add_test(gids, each_program_reads_its_own_index);
     suite_add_tcase(suite, gids);
     TCase *weft = tcase_create("weft");
     tcase_add_loop_test(weft, weft_finds_the_cable_between_any_two_of_the_triangle, 0, 6);

@@ -68,7 +68,7 @@ struct choice choose(enum rdma_policy policy, const struct rdma_port_facts *loca
         .n_remote = n_remote,
         .channel = channel,
         .is_connector = is_connector,
-        .gid_index = -1,
+        .gid = RDMA_GID_RULE_NONE,
     };
     choice.status = rdma_choose(&input, choice.rails, 8, &choice.n, &choice.error);
     return choice;

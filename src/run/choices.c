@@ -14,7 +14,7 @@
 struct member {
     struct rdma *rdma;
     struct io_task task;
-    int gid_index;
+    struct rdma_gid_rule gid;
     bool splits_nics;
 };
 
@@ -72,7 +72,7 @@ static void take_facts(const struct run *run, uint32_t rank, struct member *memb
                  config.chosen[k].port == port->port);
         }
     }
-    conn_choice_settings(member->rdma->env, run->policy, &member->gid_index,
+    conn_choice_settings(member->rdma->env, run->policy, &member->gid,
                          &member->splits_nics);
 }
 
@@ -88,7 +88,7 @@ static weft_status choose(const struct run *run, const struct run_choices *choic
         .remote = choices->facts[peer],
         .n_remote = choices->n_facts[peer],
         .is_connector = is_connector,
-        .gid_index = member->gid_index,
+        .gid = member->gid,
         .splits_nics = member->splits_nics,
     };
     weft_status status =

@@ -11,10 +11,10 @@
 static int64_t gid_index(const struct host *host)
 {
     bool splits_nics;
-    int index;
+    struct rdma_gid_rule rule;
 
-    conn_choice_settings(host->env, host->config.conn.policy, &index, &splits_nics);
-    return index < 0 ? DIAG_NO_GID_INDEX : index;
+    conn_choice_settings(host->env, host->config.conn.policy, &rule, &splits_nics);
+    return rule.index < 0 ? DIAG_NO_GID_INDEX : rule.index;
 }
 
 static enum diag_known forwards_ip(const struct io_hostinfo *info)
