@@ -194,7 +194,7 @@ def test_what_is_no_mesh_to_simulate_is_refused():
     for mesh in ("x", "0-0", "0-16", "0", " "):
         result, log = simulated("--netversion", "8", code=1, NCCL_MESH_SIMULATED=mesh,
                                 NCCL_DEBUG="WARN")
-        assert result["clause"] == "init.repeated" and "a simulated mesh is" in log
+        assert result["clause"] == "init.result" and "a simulated mesh is" in log
 
 
 def test_no_nic_is_an_error_and_told():
@@ -203,7 +203,7 @@ def test_no_nic_is_an_error_and_told():
                          capture_output=True, text=True, check=False,
                          env={**os.environ, "NCCL_DEBUG": "INFO", "NCCL_MESH_BACKEND": "verbs",
                               "WEFT_DEVICES": "none_such"})
-    assert json.loads(ran.stdout)["results"][0]["clause"] == "init.repeated"
+    assert json.loads(ran.stdout)["results"][0]["clause"] == "init.result"
     assert "NET/MESH cannot start: " in ran.stderr
     assert "[host.no_device: weft explain host.no_device]" in ran.stderr
     assert ran.stderr.index("NET/MESH weft ") < ran.stderr.index("cannot start")
@@ -363,7 +363,7 @@ def test_ports_are_chosen_as_for_nccls_own_network():
     assert "port host-0:p1," in log and "port host-1:p0.1," in log
     assert "port p1.1 is left out: NCCL_IB_HCA" in log and ":p1.1," not in log
     result, log = simulated("--netversion", "12", code=1, NCCL_DEBUG="WARN", NCCL_IB_HCA="mlx5")
-    assert result["clause"] == "init.repeated"
+    assert result["clause"] == "init.result"
     assert "NCCL_IB_HCA=mlx5 leaves none of 2 ports" in log
 
 

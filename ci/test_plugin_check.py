@@ -45,8 +45,10 @@ def clauses():
     return {line.split()[0] for line in listed.splitlines() if not line.startswith(" ")}
 
 
-def test_the_reference_keeps_the_contract(tmp_path):
-    code, results = check("--messages", 100, build(ROOT / "ci/good-plugins/reference.c", tmp_path))
+@pytest.mark.parametrize("name", ["reference", "late"])
+def test_good_plugins_keep_the_contract(name, tmp_path):
+    """`late` fills its tables in init, and of those before v11 that may be called only once."""
+    code, results = check("--messages", 100, build(ROOT / f"ci/good-plugins/{name}.c", tmp_path))
     assert (code, results[0]["result"], results[0]["clause"]) == (0, "pass", None)
     assert results[0]["versions"] == VERSIONS
     assert results[0]["messages"] > 10000
@@ -75,7 +77,9 @@ def judged(tmp_path_factory, request):
         plugin = build(source, folder, "-O0")
         if source.stem in SPENDS_PATIENCE:
             return check("--patience", 1, plugin, under=ON_ONE_PROCESSOR)
-        return check("--patience", 10, plugin)
+        # Its init fails as where there is no device, of which a simulated mesh has some.
+        simulated = ["--backend", "sim"] if source.stem == "init.result" else []
+        return check("--patience", 10, *simulated, plugin)
 
     with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as pool:
         yield {source: (one_by_one if source.stem in SPENDS_PATIENCE else pool).submit(judge, source)
@@ -103,7 +107,7 @@ def test_a_plugin_that_finds_no_device_is_not_judged(tmp_path):
     ran = subprocess.run([WEFT, "plugin-check", "-q", "--json", plugin], cwd=ROOT, text=True,
                          capture_output=True, timeout=60, check=False)
     result = json.loads(ran.stdout)["results"][0]
-    assert result["clause"] == "init.repeated"
+    assert result["clause"] == "init.result"
     if any(os.access(f"/dev/infiniband/uverbs{i}", os.R_OK | os.W_OK) for i in range(256)):
         assert (ran.returncode, result["result"]) == (1, "fail")
         return

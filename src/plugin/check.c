@@ -82,6 +82,28 @@ void check_load(struct check *check, struct check_net *net)
     check->net = net;
 }
 
+void check_init(const struct check *check, uint32_t thread, uint64_t comm_id,
+                void **out_context)
+{
+    abi_status check_call_status;
+    const char *missing;
+    bool is_first;
+
+    if (CHECK_CALL(check, thread, CALL_INIT,
+                   check_net_init(check->net, comm_id, check_logger, out_context,
+                                  &is_first, &missing)) != ABI_SUCCESS) {
+        if (is_first && strcmp(check->part, "load") == 0) {
+            check->shared->first_init = (int)check_call_status;
+        }
+        check_broken(check, is_first ? "init.result" : "init.repeated",
+                     "the %s init failed with %d", is_first ? "first" : "next",
+                     check_call_status);
+    }
+    if (missing != NULL) {
+        check_broken(check, "load.table", "after init it lacks %s", missing);
+    }
+}
+
 static void judge_properties(const struct check *check, int device,
                              const struct abi_properties_v12 *of)
 {
@@ -171,13 +193,7 @@ static void body_load(struct check *check)
 
     check_enter(check, 0);
     check_load(check, &net);
-    if (CHECK_CALL(check, 0, CALL_INIT,
-                   check_net_init(check->net, 1, check_logger, &context)) !=
-        ABI_SUCCESS) {
-        check->shared->first_init = (int)check_call_status;
-        check_broken(check, "init.repeated", "the first init failed with %d",
-                     check_call_status);
-    }
+    check_init(check, 0, 1, &context);
     look_at_devices(check);
     if (CHECK_CALL(check, 0, CALL_FINALIZE, check_net_finalize(check->net, context)) !=
         ABI_SUCCESS) {

@@ -1,16 +1,17 @@
 #include "plugin/check_net.h"
 
-#include <stdbool.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/check.h"
 
 #define GROUP_MAX 8
 
+static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 /* The members that every version has, under the same names. */
 #define TAKE_COMMON(net, from)                                                           \
     do {                                                                                 \
-        (net)->name = (from)->name;                                                      \
         (net)->devices = (from)->devices;                                                \
         (net)->accept = (from)->accept;                                                  \
         (net)->reg_mr = (from)->reg_mr;                                                  \
@@ -21,19 +22,50 @@
         (net)->close_send = (from)->close_send;                                          \
         (net)->close_recv = (from)->close_recv;                                          \
         (net)->close_listen = (from)->close_listen;                                      \
-        has_rest = (from)->init != NULL && (from)->get_properties != NULL &&             \
-                   (from)->listen != NULL && (from)->connect != NULL &&                  \
-                   (from)->isend != NULL && (from)->irecv != NULL;                       \
+        has_rest = (from)->get_properties != NULL && (from)->listen != NULL &&           \
+                   (from)->connect != NULL && (from)->isend != NULL &&                   \
+                   (from)->irecv != NULL;                                                \
     } while (0)
+
+#define TAKE_FIRST(net, from)                                                            \
+    ((net)->name = (from)->name, has_init = (from)->init != NULL)
 
 const char *check_net_take(struct check_net *net, unsigned version, const void *symbol)
 {
-    bool has_rest = false;
+    bool has_init;
 
     memset(net, 0, sizeof(*net));
     net->version = version;
     net->table.any = symbol;
     switch (version) {
+    case 8:
+        TAKE_FIRST(net, net->table.v8);
+        break;
+    case 9:
+        TAKE_FIRST(net, net->table.v9);
+        break;
+    case 10:
+        TAKE_FIRST(net, net->table.v10);
+        break;
+    case 11:
+        TAKE_FIRST(net, net->table.v11);
+        break;
+    default:
+        TAKE_FIRST(net, net->table.v12);
+        break;
+    }
+    if (net->name == NULL || net->name[0] == '\0') {
+        return "name";
+    }
+    return has_init ? NULL : "init";
+}
+
+/* Takes what may be there only once init has run. Returns what is missing, or NULL. */
+static const char *take_rest(struct check_net *net)
+{
+    bool has_rest;
+
+    switch (net->version) {
     case 8:
         TAKE_COMMON(net, net->table.v8);
         break;
@@ -50,10 +82,7 @@ const char *check_net_take(struct check_net *net, unsigned version, const void *
         TAKE_COMMON(net, net->table.v12);
         break;
     }
-    if (net->name == NULL || net->name[0] == '\0') {
-        return "name";
-    }
-    if (version >= 11 && net->table.v11->finalize == NULL) {
+    if (net->version >= 11 && net->table.v11->finalize == NULL) {
         return "finalize";
     }
     return has_rest && net->devices != NULL && net->accept != NULL &&
@@ -64,12 +93,11 @@ const char *check_net_take(struct check_net *net, unsigned version, const void *
                : "a function that is called without asking";
 }
 
-abi_status check_net_init(const struct check_net *net, uint64_t comm_id,
-                          abi_logger logger, void **out_context)
+static abi_status call_init(const struct check_net *net, uint64_t comm_id,
+                            abi_logger logger, void **out_context)
 {
     struct abi_config config = {.traffic_class = ABI_UNDEFINED};
 
-    *out_context = NULL;
     switch (net->version) {
     case 8:
         return net->table.v8->init(logger);
@@ -82,6 +110,27 @@ abi_status check_net_init(const struct check_net *net, uint64_t comm_id,
     default:
         return net->table.v12->init(out_context, comm_id, &config, logger, NULL);
     }
+}
+
+abi_status check_net_init(struct check_net *net, uint64_t comm_id, abi_logger logger,
+                          void **out_context, bool *out_is_first,
+                          const char **out_missing)
+{
+    abi_status status = ABI_SUCCESS;
+
+    *out_context = NULL;
+    *out_missing = NULL;
+    pthread_mutex_lock(&init_mutex);
+    *out_is_first = !net->is_init;
+    if (*out_is_first || net->version >= 11) {
+        status = call_init(net, comm_id, logger, out_context);
+    }
+    if (*out_is_first && status == ABI_SUCCESS) {
+        *out_missing = take_rest(net);
+        net->is_init = *out_missing == NULL;
+    }
+    pthread_mutex_unlock(&init_mutex);
+    return status;
 }
 
 abi_status check_net_finalize(const struct check_net *net, void *context)

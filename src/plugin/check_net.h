@@ -2,10 +2,13 @@
 #ifndef WEFT_PLUGIN_CHECK_NET_H
 #define WEFT_PLUGIN_CHECK_NET_H
 
+#include <stdbool.h>
+
 #include "plugin/nccl_abi.h"
 
 struct check_net {
     unsigned version; /* 8..12 */
+    bool is_init;     /* its init succeeded once, and the members below were taken */
     const char *name;
     union {
         const void *any;
@@ -23,12 +26,18 @@ struct check_net {
     ABI_FUNCTIONS_END
 };
 
-/* Takes the table of `version` at `symbol`. Returns what is missing, or NULL. */
+/* Takes the table of `version` at `symbol`, of which NCCL reads the name and init before it calls
+ * that (ncclNetPluginLoad). Returns what is missing, or NULL. */
 const char *check_net_take(struct check_net *net, unsigned version, const void *symbol);
 
-/* Before v11 there is one context, NULL. */
-abi_status check_net_init(const struct check_net *net, uint64_t comm_id,
-                          abi_logger logger, void **out_context);
+/* Calls init as NCCL does: one call at a time in a process (netPluginMutex), from v11 on for every
+ * communicator, and of an older table once (refCount in plugin/net/net_v10.cc), after which its
+ * other functions are copied. Any thread. Before v11 there is one context, NULL.
+ * *out_is_first: the status is that of the first init. *out_missing: what the table lacks although
+ * that succeeded, or NULL. */
+abi_status check_net_init(struct check_net *net, uint64_t comm_id, abi_logger logger,
+                          void **out_context, bool *out_is_first,
+                          const char **out_missing);
 abi_status check_net_finalize(const struct check_net *net, void *context);
 /* Fields that a version does not have: as if undefined. */
 abi_status check_net_properties(const struct check_net *net, int device,

@@ -75,7 +75,7 @@ struct check_shared {
 struct check {
     const struct plugin_check_options *options;
     struct check_shared *shared;
-    const struct check_net *net;
+    struct check_net *net;
     unsigned version;
     unsigned oldest; /* of all ranks: what both ends of a connection know */
     const char *part;
@@ -121,6 +121,10 @@ bool check_is_over(const struct check *check, const struct check_ages *ages);
 bool check_watch(struct check *check, void (*body)(struct check *check));
 void check_logger(int level, unsigned long subsystems, const char *file, int line,
                   const char *format, ...) WEFT_PRINTF(5, 6);
+
+/* Calls init for communicator `comm_id` on `thread`; one that fails breaks its clause. */
+void check_init(const struct check *check, uint32_t thread, uint64_t comm_id,
+                void **out_context);
 
 /* Of a call on `thread` that returns a status. */
 #define CHECK_CALL(check, thread, call, expression)                                      \

@@ -198,14 +198,9 @@ void check_comm_open(struct check_comm *comm)
     const struct check *check = comm->check;
     uint32_t per_direction = CHECK_CHANNELS + 1;
     uint8_t(*memory)[CHECK_HANDLE_BYTES] = weft_calloc(per_direction, CHECK_HANDLE_BYTES);
-    abi_status check_call_status;
 
     atomic_store(&check->shared->is_setting_up, 1);
-    if (CHECK_CALL(check, service_of(comm), CALL_INIT,
-                   check_net_init(check->net, 1000 + comm->index, check_logger,
-                                  &comm->context)) != ABI_SUCCESS) {
-        check_broken(check, "init.repeated", "init failed with %d", check_call_status);
-    }
+    check_init(check, service_of(comm), 1000 + comm->index, &comm->context);
     comm->streams = weft_calloc(CHECK_STREAMS, sizeof(*comm->streams));
     for (uint32_t distance = 1; distance < check->n_ranks; distance++) {
         struct check_stream *streams = &comm->streams[comm->n_streams];
