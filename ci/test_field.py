@@ -56,6 +56,19 @@ def symptom_cell(symptom):
     return next(cell for start, cell in SYMPTOMS.items() if symptom["text"].startswith(start))
 
 
+@pytest.mark.parametrize("name, sets, met", [
+    ("s27-only-ipv6", [], "its data hangs here, and ends after 34 s with completion status 12"),
+    ("s27-only-ipv6", ['topology.defaults.env={NCCL_IB_TIMEOUT: "14"}'], "ends after 0.5 s with"),
+    ("s01-triangle-stock", [], "it hangs, and ends after about 95 s with errno 110"),
+    ("s25-index-zero", [], None), ("s01-triangle-stock", ["policy=weft"], None)])
+def test_what_the_program_itself_does_is_said(name, sets, met):
+    """NCCL sends no probe, and repeats a step to RTR that timed out."""
+    words = [word for change in sets for word in ("--set", change)]
+    symptom = json.loads(run(f"scenarios/field/{name}.yaml", "--json", *words).stdout)["symptom"]
+    told = (symptom or {}).get("as_met")
+    assert told is None if met is None else met in told
+
+
 @pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
 def test_as_users_met_it(path, tmp_path):
     text = path.read_text()

@@ -131,6 +131,19 @@ struct rdma_patience {
 void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
                          struct rdma_patience *patience);
 
+/* Settings that say how long a program goes on. NULL: not set. */
+struct rdma_met_settings {
+    const char *timeout, *retry_cnt; /* NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT */
+    /* NCCL_IB_MQP_RETRY_CNT, NCCL_IB_MQP_RETRY_SLEEP_MSEC */
+    const char *step_retry_cnt, *step_retry_ms;
+    const char *fast_fail; /* NCCL_MESH_FAST_FAIL */
+};
+/* Writes what users of the policy's program meet where `error` ends a job of Weft: a hang of the
+ * first data, because the program sends no probe, or of the step to RTR, because it repeats that.
+ * False: nothing else than what the error says. */
+bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settings,
+                 const struct weft_error *error, char *out, size_t cap);
+
 /* Whether NCCL makes one device of the ports of a NIC, by NCCL_IB_MERGE_NICS and
  * NCCL_NET_MERGE_LEVEL; NULL: not set. */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);

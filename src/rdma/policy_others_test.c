@@ -368,6 +368,76 @@ START_TEST(the_plugin_loses_patience_if_told_so)
 }
 END_TEST
 
+/* Weft probes and tries once where these programs do not. */
+START_TEST(programs_hang_where_weft_gives_up)
+{
+    static const struct {
+        enum rdma_policy policy;
+        const char *phase;
+        int sys_errno;
+        struct rdma_met_settings settings;
+        const char *after; /* in what is said; NULL: nothing */
+    } rows[] = {
+        {RDMA_POLICY_WEFT, "probe", 0, {0}, NULL},
+        {RDMA_POLICY_WEFT, "rtr", 110, {0}, NULL},
+        {RDMA_POLICY_NCCL_2_25, "probe", 0, {0}, " after 34 s with completion status 12"},
+        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "14"}, " after 0.5 s "},
+        {RDMA_POLICY_NCCL_2_25,
+         "probe",
+         0,
+         {.timeout = "0x12", .retry_cnt = "1"},
+         " 2.1 s "},
+        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "", .retry_cnt = ""}, " 34 s "},
+        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "0"}, "for ever"},
+        {RDMA_POLICY_NCCL_2_25,
+         "probe",
+         0,
+         {.timeout = "99", .retry_cnt = "99"},
+         "70369 s"},
+        {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
+         "rtr",
+         110,
+         {0},
+         " about 95 s with errno 110"},
+        {RDMA_POLICY_NCCL_2_25, "rtr", 110, {.step_retry_cnt = "0"}, " about 1.0 s "},
+        {RDMA_POLICY_NCCL_2_25, "rtr", 110, {.step_retry_ms = "0"}, " about 35 s "},
+        {RDMA_POLICY_NCCL_2_25, "rtr", 22, {0}, NULL},
+        {RDMA_POLICY_NCCL_2_25, "data", 110, {0}, NULL},
+        {RDMA_POLICY_MESH_PLUGIN_2026_01, "probe", 0, {0}, " after 8.6 s "},
+        {RDMA_POLICY_MESH_PLUGIN_2026_01,
+         "probe",
+         0,
+         {.fast_fail = "1"},
+         " after 0.3 s "},
+        {RDMA_POLICY_MESH_PLUGIN_2026_01, "rtr", 110, {0}, " about 5.2 s "},
+        {RDMA_POLICY_MOONCAKE_2026_06, "probe", 0, {0}, " after 0.5 s "},
+        {RDMA_POLICY_MOONCAKE_2026_06, "rtr", 110, {0}, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct weft_error error = {.status = WEFT_OK};
+        char text[200] = "";
+        bool says;
+
+        if (rows[i].sys_errno != 0) {
+            weft_fail_errno(&error, rows[i].sys_errno, rows[i].phase, "modify_qp");
+        } else {
+            weft_fail(&error, WEFT_ERR_TIMEOUT, rows[i].phase, "no answer");
+        }
+        says = rdma_as_met(rows[i].policy, &rows[i].settings, &error, text, sizeof(text));
+        ck_assert_int_eq(says, rows[i].after != NULL);
+        ck_assert_msg(rows[i].after == NULL || strstr(text, rows[i].after) != NULL,
+                      "%zu: %s", i, text);
+    }
+    /* A probe that came back wrong is no hang. */
+    struct weft_error error = {.status = WEFT_OK};
+    char text[200];
+    weft_fail(&error, WEFT_ERR_DATA, "probe", "other bytes");
+    ck_assert(!rdma_as_met(RDMA_POLICY_NCCL_2_25, &(struct rdma_met_settings){0}, &error,
+                           text, sizeof(text)));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdma/policy_others");
@@ -387,6 +457,7 @@ int main(void)
     tcase_add_test(others, weft_and_port_recovery_fail_over_and_only_one_keeps_rails);
     tcase_add_test(others, the_plugin_hears_one_client_at_a_time);
     tcase_add_test(others, the_plugin_loses_patience_if_told_so);
+    tcase_add_test(others, programs_hang_where_weft_gives_up);
     tcase_add_test(others, nccl_takes_what_the_list_of_hcas_names);
     tcase_add_test(others, only_nccl_reads_the_list_of_hcas);
     suite_add_tcase(suite, others);

@@ -230,6 +230,9 @@ void report_findings(const json_t *document, const struct report_style *style,
     if (text != NULL) {
         weft_text_add(out, "\n%ssymptom%s  %s\n", style->bold, style->off, text);
     }
+    if (json_read_text(symptom, "as_met", NULL) != NULL) {
+        add_sentence("as met   ", json_read_text(symptom, "as_met", NULL), out);
+    }
     json_array_foreach(findings, i, finding)
     {
         if (report_is_survived(finding)) {

@@ -39,6 +39,8 @@ weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
                              bool as_net_ib, bool is_ring, struct run_nic *out,
                              struct weft_error *error);
 
+/* What the scenario sets in the environment of a host, or NULL; also for no host. */
+const char *run_host_setting(const struct world_host *host, const char *name);
 /* Whether net_ib of this host merges ports of a card: NCCL_IB_MERGE_NICS and
  * NCCL_NET_MERGE_LEVEL of its environment. */
 bool run_host_merges(const struct world_host *host);

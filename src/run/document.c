@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "diag/observations.h"
+#include "run/asks.h"
 #include "run/private.h"
 
 #ifndef WEFT_VERSION
@@ -30,6 +31,30 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
+/* What users of the program that the policy stands for meet, where that is something else. */
+static json_t *as_met(const struct run *run, const struct host *host)
+{
+    const struct world_host *of = NULL;
+    struct rdma_met_settings settings;
+    char text[256];
+
+    for (uint32_t i = 0; i < run->plan->spec.n_hosts && of == NULL; i++) {
+        if (strcmp(run->plan->spec.hosts[i].name, host->env->name) == 0) {
+            of = &run->plan->spec.hosts[i];
+        }
+    }
+    settings = (struct rdma_met_settings){
+        .timeout = run_host_setting(of, "NCCL_IB_TIMEOUT"),
+        .retry_cnt = run_host_setting(of, "NCCL_IB_RETRY_CNT"),
+        .step_retry_cnt = run_host_setting(of, "NCCL_IB_MQP_RETRY_CNT"),
+        .step_retry_ms = run_host_setting(of, "NCCL_IB_MQP_RETRY_SLEEP_MSEC"),
+        .fast_fail = run_host_setting(of, "NCCL_MESH_FAST_FAIL"),
+    };
+    return rdma_as_met(run->policy, &settings, &host->error, text, sizeof(text))
+               ? json_string(text)
+               : json_null();
+}
+
 static json_t *symptom(const struct run *run)
 {
     const struct host *host = run_first_failure(run);
@@ -39,10 +64,11 @@ static json_t *symptom(const struct run *run)
         return json_null();
     }
     weft_error_format(&host->error, text, sizeof(text));
-    return json_pack(
-        "{s:s, s:o, s:o, s:s}", "phase", host->error.phase, "errno",
-        number_or_null(host->error.sys_errno, host->error.sys_errno != 0), "wc_status",
-        number_or_null(host->error.wc_status, host->error.wc_status != 0), "text", text);
+    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "phase", host->error.phase, "errno",
+                     number_or_null(host->error.sys_errno, host->error.sys_errno != 0),
+                     "wc_status",
+                     number_or_null(host->error.wc_status, host->error.wc_status != 0),
+                     "text", text, "as_met", as_met(run, host));
 }
 
 static const char *gid_type_name(enum ibv_gid_type type)

@@ -7,16 +7,19 @@
 #include "rdma/policy.h"
 #include "run/asks.h"
 
-static const char *setting_of(void *context, const char *name)
+const char *run_host_setting(const struct world_host *host, const char *name)
 {
-    const struct world_host *host = context;
-
-    for (uint32_t i = 0; i < host->n_settings; i++) {
+    for (uint32_t i = 0; host != NULL && i < host->n_settings; i++) {
         if (strcmp(host->settings[i].name, name) == 0) {
             return host->settings[i].value;
         }
     }
     return NULL;
+}
+
+static const char *setting_of(void *context, const char *name)
+{
+    return run_host_setting(context, name);
 }
 
 bool run_host_merges(const struct world_host *host)

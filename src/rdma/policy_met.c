@@ -1,0 +1,108 @@
+/* What users of a policy's program meet where Weft says something else, because it probes and
+ * repeats otherwise than that program. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "rdma/policies.h"
+#include "rdma/timers.h"
+
+#define RESOLVE_MS                                                                       \
+    (TIMER_RESOLVE_NS / TIMER_MS) /* of a step to RTR that ends with errno 110 */
+
+/* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0. */
+static int64_t nccl_number(const char *text, int64_t otherwise)
+{
+    return text == NULL || text[0] == '\0' ? otherwise : strtoll(text, NULL, 0);
+}
+
+static int64_t within(int64_t value, int64_t most)
+{
+    return value < 0 ? 0 : value > most ? most : value;
+}
+
+/* "34 s", "8.6 s" */
+static const char *seconds(int64_t ms, char out[24])
+{
+    if (ms >= 10000) {
+        weft_format(out, 24, "%lld s", (long long)((ms + 500) / 1000));
+    } else {
+        weft_format(out, 24, "%lld.%lld s", (long long)((ms + 50) / 1000),
+                    (long long)((ms + 50) % 1000 / 100));
+    }
+    return out;
+}
+
+/* The data that meets no probe: connect.cc's IB_TIMEOUT and IB_RETRY_CNT, and what the other two
+ * ask for. */
+static void hang(enum rdma_policy policy, const struct rdma_met_settings *settings,
+                 char *out, size_t cap)
+{
+    struct rdma_patience patience = {.timeout = 18, .retry_cnt = 7};
+    char after[24];
+
+    if (rdma_is_nccl(policy)) {
+        patience.timeout = (uint8_t)within(nccl_number(settings->timeout, 20), 31);
+        patience.retry_cnt = (uint8_t)within(nccl_number(settings->retry_cnt, 7), 7);
+    } else {
+        rdma_lower_patience(policy, settings->fast_fail, &patience);
+    }
+    if (patience.timeout == 0) {
+        weft_format(out, cap, "%s sends no probe: its data hangs here for ever",
+                    rdma_policy_name(policy));
+        return;
+    }
+    weft_format(
+        out, cap,
+        "%s sends no probe: its data hangs here, and ends after %s with completion "
+        "status "
+        "12 (timeout %u, retry_cnt %u%s)",
+        rdma_policy_name(policy),
+        seconds(TIMER_QP_NS(patience.timeout, patience.retry_cnt) / TIMER_MS, after),
+        patience.timeout, patience.retry_cnt,
+        rdma_is_nccl(policy) ? ": NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT" : "");
+}
+
+/* ibvwrap.cc: modify_qp again after pauses of 1, 2, 3 ... times a length. mesh_connect_qp: five
+ * tries, pauses of 10, 20, 40 and 80 ms. */
+static bool repeat(enum rdma_policy policy, const struct rdma_met_settings *settings,
+                   char *out, size_t cap)
+{
+    char after[24];
+
+    if (rdma_is_nccl(policy)) {
+        int64_t n = within(nccl_number(settings->step_retry_cnt, 34), 10000);
+        int64_t pause = within(nccl_number(settings->step_retry_ms, 100), 100000);
+
+        weft_format(out, cap,
+                    "%s repeats this step: it hangs, and ends after about %s with errno "
+                    "110 (NCCL_IB_MQP_RETRY_CNT %lld, _SLEEP_MSEC %lld)",
+                    rdma_policy_name(policy),
+                    seconds((n + 1) * RESOLVE_MS + n * (n + 1) / 2 * pause, after),
+                    (long long)n, (long long)pause);
+        return true;
+    }
+    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+        weft_format(
+            out, cap,
+            "%s tries this step five times, and ends after about %s with errno 110",
+            rdma_policy_name(policy), seconds(5 * RESOLVE_MS + 150, after));
+        return true;
+    }
+    return false;
+}
+
+bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settings,
+                 const struct weft_error *error, char *out, size_t cap)
+{
+    if (policy == RDMA_POLICY_WEFT) {
+        return false;
+    }
+    if (strcmp(error->phase, "probe") == 0 && error->status == WEFT_ERR_TIMEOUT) {
+        hang(policy, settings, out, cap);
+        return true;
+    }
+    return strcmp(error->phase, "rtr") == 0 && error->sys_errno == ETIMEDOUT &&
+           repeat(policy, settings, out, cap);
+}
