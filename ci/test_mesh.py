@@ -94,6 +94,58 @@ def test_large_meshes_are_verified_within_memory_and_time(name):
     assert int(done.stdout.split()[-1]) < 2 * 1024 * 1024  # KiB
 
 
+def circulant(folder, n, distances, ranks=None):
+    """Write a mesh of n hosts, each joined to those at the distances; of `ranks` only have any."""
+    ports = [f"p{i}" for i in range(2 * len(distances))]
+    nodes = {f"h{i}": {"ports": ports, **({} if ranks is None or i in ranks else {"ranks": 0})}
+             for i in range(n)}
+    links = [{"endpoints": [f"h{i}:p{2 * k}", f"h{(i + distance) % n}:p{2 * k + 1}"],
+              "subnet": f"10.{k + 1}.{i}.0/24"}
+             for k, distance in enumerate(distances) for i in range(n)]
+    file = folder / "mesh.yaml"
+    file.write_text(json.dumps({"name": "mesh", "topology": {"nodes": nodes, "links": links},
+                                "jobs": [{"all_reduce": {"bytes": 8}}]}))
+    return file
+
+
+@pytest.mark.parametrize("n, distances", [(30, [1]), (64, [1, 2]), (96, [1, 2]), (160, [1, 2])])
+def test_no_algorithm_is_chosen_that_needs_too_many_relays(n, distances, tmp_path):
+    """A connection passes 13 relays at most, and opposite hosts are farther apart than that."""
+    document = run(circulant(tmp_path, n, distances), "expect={data: exact}")
+    assert (document["result"], document["jobs"][0]["nwrong"]) == ("pass", 0)
+
+
+@pytest.mark.parametrize("n, ranks, job", [(28, [0, 7, 14, 21], "all_to_all"), (29, [0, 14], "broadcast"),
+                                           (40, [0, 14], "all_reduce")])
+def test_ranks_are_joined_that_are_14_cables_apart(n, ranks, job, tmp_path):
+    """All 13 relays that a connection's purpose can name."""
+    file = circulant(tmp_path, n, [1], ranks)
+    document = run(file, f"jobs=[{{{job}: {{bytes: 1KiB}}}}]", "expect={data: exact}")
+    assert (document["result"], document["jobs"][0]["nwrong"]) == ("pass", 0)
+    assert max(len(connection["via"]) for connection in document["connections"]) == 13
+
+
+# Mesh, job, what is said, what is done about it.
+TOO_FAR = [
+    ((30, [1]), "all_to_all: {bytes: 64KiB}", "all_to_all (direct) joins ranks that are 15 cables apart",
+     "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 5, 9]}),
+    ((64, [1, 2]), "all_reduce: {bytes: 8, algorithm: exchange}", "all_reduce (exchange) joins",
+     "leave out `algorithm`", {"job": "all_reduce: {bytes: 8}"}),
+]
+
+
+@pytest.mark.parametrize("mesh, job, why, do, done", TOO_FAR,
+                         ids=[f"{mesh[0]}-{job.split(':')[0]}" for mesh, job, *_ in TOO_FAR])
+def test_what_is_too_far_apart_is_refused_with_what_helps(mesh, job, why, do, done, tmp_path):
+    file = circulant(tmp_path, *mesh)
+    refused = subprocess.run([WEFT, "run", file, "--set", f"jobs=[{{{job}}}]"], cwd=ROOT, text=True,
+                             capture_output=True, timeout=60, check=False)
+    assert refused.returncode == 2, refused.stderr
+    assert why in refused.stderr and refused.stderr.splitlines()[0].endswith(do)
+    file = circulant(tmp_path, *mesh, done.get("ranks"))
+    assert run(file, f"jobs=[{{{done.get('job', job)}}}]", "expect={data: exact}")["result"] == "pass"
+
+
 def test_a_timing_run_says_that_nothing_was_verified():
     document = run("scenarios/basic/triangle.yaml", "jobs=[{all_reduce: {bytes: 1MiB}}]",
                    "expect={result: pass}", "payload=timing")

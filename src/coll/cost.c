@@ -2,6 +2,7 @@
  * hops that the first or last slice makes alone: docs/collectives.md. */
 #include "base/check.h"
 #include "coll/plan_private.h"
+#include "xfer/wire.h"
 
 /* What software and NICs add to every message beyond the wire: chosen, of the order that
  * verbs on current NICs take from post to completion. */
@@ -20,6 +21,8 @@
  * twice, and its sender waits for a notice. */
 #define RELAY_LOSS 8
 #define PS_PER_S INT64_C(1000000000000)
+
+_Static_assert(COLL_RELAYS_MAX == FLOW_VIA_MAX, "relays of one lane");
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -373,6 +376,35 @@ static void try_slices(const struct coll_job *job, const struct coll_mesh *mesh,
     }
 }
 
+uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
+                     enum coll_algorithm algorithm)
+{
+    struct demand demand;
+
+    weft_check(algorithm != COLL_AUTO);
+    if (mesh->n_ranks < 2 || !coll_has_algorithm(job->kind, algorithm)) {
+        return 0;
+    }
+    ask(&demand, mesh, job, algorithm);
+    return demand.shape == NULL ? 0 : demand.shape->n_relays;
+}
+
+/* The best of all algorithms that need `relays_max` relays at most. */
+static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
+                    uint32_t relays_max, struct coll_choice *best)
+{
+    if (coll_relays(job, mesh, COLL_DIRECT) <= relays_max) {
+        try_slices(job, mesh, COLL_DIRECT, best);
+    }
+    for (int i = COLL_RING; i < COLL_N_ALGORITHMS; i++) {
+        enum coll_algorithm algorithm = (enum coll_algorithm)i;
+
+        if (coll_relays(job, mesh, algorithm) <= relays_max) {
+            try_slices(job, mesh, algorithm, best);
+        }
+    }
+}
+
 void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
                  struct coll_choice *out)
 {
@@ -384,8 +416,8 @@ void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
         try_slices(job, mesh, job->algorithm, out);
         return;
     }
-    try_slices(job, mesh, COLL_DIRECT, out);
-    for (int algorithm = COLL_RING; algorithm < COLL_N_ALGORITHMS; algorithm++) {
-        try_slices(job, mesh, (enum coll_algorithm)algorithm, out);
+    try_all(job, mesh, COLL_RELAYS_MAX, out);
+    if (out->time_ps == INT64_MAX) {
+        try_all(job, mesh, UINT32_MAX, out);
     }
 }

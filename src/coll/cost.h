@@ -82,8 +82,14 @@ struct coll_choice {
  * the mesh does not join all ranks, or the kind has no such algorithm. */
 weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
                      enum coll_algorithm algorithm, uint64_t slice_bytes);
-/* The cheapest of the job's algorithm, or of all when that is AUTO; the first in the
- * order of enum coll_algorithm with DIRECT before all others wins ties. */
+/* Relays that a connection may need, at most (FLOW_VIA_MAX of xfer/wire.h), and that the longest
+ * hop of a job's algorithm, not AUTO, needs while all cables are up. */
+#define COLL_RELAYS_MAX 13
+uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
+                     enum coll_algorithm algorithm);
+/* The cheapest of the job's algorithm, or when that is AUTO of all that need no more than
+ * COLL_RELAYS_MAX relays, if there are any; the first in the order of enum coll_algorithm with
+ * DIRECT before all others wins ties. */
 void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
                  struct coll_choice *out);
 

@@ -88,6 +88,41 @@ START_TEST(costs_by_hand)
 }
 END_TEST
 
+/* A connection passes 13 relays at most: on a ring of 30 the farthest is 15 cables away. What is
+ * not named then goes along cables; what has no other algorithm is taken all the same. */
+START_TEST(what_needs_too_many_relays_is_not_chosen)
+{
+    static const struct {
+        uint32_t n, n_relays;
+    } rows[] = {{3, 0}, {28, 13}, {29, 13}, {30, 14}, {64, 31}};
+    struct coll_cable cables[64];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct coll_mesh mesh;
+
+        for (uint32_t a = 0; a < rows[i].n; a++) {
+            cables[a] = (struct coll_cable){a, (a + 1) % rows[i].n};
+        }
+        coll_mesh_of_cables(rows[i].n, cables, rows[i].n, RATE, US, &mesh);
+        for (int kind = COLL_ALL_REDUCE; kind < COLL_N_KINDS; kind++) {
+            struct coll_job job = job_of((enum coll_kind)kind, 8);
+            struct coll_choice choice;
+            uint32_t n_relays;
+
+            coll_choose(&job, &mesh, &choice);
+            n_relays = coll_relays(&job, &mesh, choice.algorithm);
+            if (kind == COLL_ALL_TO_ALL) {
+                ck_assert_uint_eq(n_relays, rows[i].n_relays);
+            } else {
+                ck_assert_uint_le(n_relays, COLL_RELAYS_MAX);
+            }
+            ck_assert_int_lt(choice.time_ps, INT64_MAX);
+        }
+        coll_mesh_fini(&mesh);
+    }
+}
+END_TEST
+
 static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
 {
     cables[(*n)++] = (struct coll_cable){a, b};
@@ -212,6 +247,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, twice_the_delay_moves_the_crossover);
     tcase_add_test(tcase, costs_by_hand);
+    tcase_add_test(tcase, what_needs_too_many_relays_is_not_chosen);
     tcase_add_loop_test(tcase, meshes_are_predicted_near_their_bound, 0,
                         (int)WEFT_LENGTH(rows));
     suite_add_tcase(suite, tcase);

@@ -33,7 +33,7 @@
 #include "xfer/flow.h"
 #include "xfer/relay.h"
 
-#define HOST_VIA_MAX FLOW_HOPS_MAX /* relays on one way */
+#define HOST_VIA_MAX FLOW_VIA_MAX /* relays on one way */
 
 /* The tags of a rank's tasks; host_dispatch switches on them. */
 enum host_task_kind {

@@ -10,6 +10,8 @@
  * beyond, each pair takes its shortest. */
 #define TOGETHER_MAX 32
 
+_Static_assert(HOST_VIA_MAX == COLL_RELAYS_MAX, "what plans may need");
+
 static const struct mesh_graph *graph_of(const struct host *host)
 {
     bool has_routes = host->config.conn.policy == RDMA_POLICY_WEFT;

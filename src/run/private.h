@@ -101,6 +101,8 @@ struct run {
 void run_rows_make(struct run *run);
 /* What plans may know of the mesh; the rows must be there. */
 void run_mesh_make(struct run *run);
+/* Refuses a row whose ranks are farther apart than a connection reaches (WEFT_ERR_INPUT). */
+weft_status run_rows_check(const struct run *run, struct weft_error *error);
 /* What the rows took, once the hosts are over. */
 void run_rows_evaluate(struct run *run);
 /* The bus bandwidth in bytes per second of a row that took `time_ps`; 0 for no time. */

@@ -86,6 +86,41 @@ void run_mesh_make(struct run *run)
     free(roots);
 }
 
+/* Whether an algorithm that is not named would do with the relays that there may be. */
+static bool choice_without(const struct coll_job *job, const struct coll_mesh *mesh)
+{
+    struct coll_job other = *job;
+    struct coll_choice choice;
+
+    other.algorithm = COLL_AUTO;
+    coll_choose(&other, mesh, &choice);
+    return coll_relays(&other, mesh, choice.algorithm) <= COLL_RELAYS_MAX;
+}
+
+weft_status run_rows_check(const struct run *run, struct weft_error *error)
+{
+    for (uint32_t i = 0; run->policy == RDMA_POLICY_WEFT && i < run->n_rows; i++) {
+        const struct coll_job *job = &run->rows[i].coll;
+        struct coll_choice choice;
+        uint32_t n;
+
+        coll_choose(job, &run->mesh, &choice);
+        n = coll_relays(job, &run->mesh, choice.algorithm);
+        if (n > COLL_RELAYS_MAX) {
+            return weft_fail(
+                error, WEFT_ERR_INPUT, "plan",
+                "%s (%s) joins ranks that are %u cables apart, and a connection passes "
+                "%u at most; %s",
+                coll_kind_name(job->kind), coll_algorithm_name(choice.algorithm), n + 1,
+                COLL_RELAYS_MAX + 1,
+                job->algorithm != COLL_AUTO && choice_without(job, &run->mesh)
+                    ? "leave out `algorithm`"
+                    : "give ranks to nearer hosts only (`ranks: 0`), or add cables");
+        }
+    }
+    return WEFT_OK;
+}
+
 /* ---- results ---- */
 
 static const struct host_row_result *result_of(const struct run *run, uint32_t rank,

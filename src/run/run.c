@@ -164,7 +164,7 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     run->map = (struct host_map){.graph = &run->graph, .member_hosts = run->member_hosts};
     run_rows_make(run);
     run_mesh_make(run);
-    return WEFT_OK;
+    return run_rows_check(run, error);
 }
 
 void run_configure_member(const struct run *run, uint32_t member,
