@@ -125,8 +125,12 @@ def test_ranks_are_joined_that_are_14_cables_apart(n, ranks, job, tmp_path):
     assert max(len(connection["via"]) for connection in document["connections"]) == 13
 
 
-# Mesh, job, what is said, what is done about it.
+# Mesh (hosts, distances, hosts with ranks), job, what is said, what is done about it.
 TOO_FAR = [
+    ((40, [1], [0, 20]), "all_reduce: {bytes: 64KiB}", "joins ranks that are 20 cables apart",
+     "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 14]}),
+    ((40, [1], [0, 15]), "send_recv: {bytes: 8}", "joins ranks that are 15 cables apart",
+     "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 14]}),
     ((30, [1]), "all_to_all: {bytes: 64KiB}", "all_to_all (direct) joins ranks that are 15 cables apart",
      "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 5, 9]}),
     ((64, [1, 2]), "all_reduce: {bytes: 8, algorithm: exchange}", "all_reduce (exchange) joins",
@@ -142,7 +146,7 @@ def test_what_is_too_far_apart_is_refused_with_what_helps(mesh, job, why, do, do
                              capture_output=True, timeout=60, check=False)
     assert refused.returncode == 2, refused.stderr
     assert why in refused.stderr and refused.stderr.splitlines()[0].endswith(do)
-    file = circulant(tmp_path, *mesh, done.get("ranks"))
+    file = circulant(tmp_path, *mesh[:2], done.get("ranks"))
     assert run(file, f"jobs=[{{{done.get('job', job)}}}]", "expect={data: exact}")["result"] == "pass"
 
 

@@ -386,7 +386,9 @@ uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
         return 0;
     }
     ask(&demand, mesh, job, algorithm);
-    return demand.shape == NULL ? 0 : demand.shape->n_relays;
+    return demand.shape == NULL || demand.shape->n_cables == 0
+               ? 0
+               : demand.shape->n_cables - 1;
 }
 
 /* The best of all algorithms that need `relays_max` relays at most. */

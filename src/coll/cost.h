@@ -19,8 +19,10 @@ struct coll_shape {
     struct coll_load load;
     weft_ps delay_ps;  /* of its longest hop */
     uint32_t n_relays; /* between the ends of its longest hop */
-    uint32_t n_hops;   /* one after another */
-    uint64_t fan;      /* bytes that its busiest rank reduces, in 1/65536 of the data */
+    uint32_t
+        n_cables;    /* between the ends of the hop that is longest in cables; 0: none */
+    uint32_t n_hops; /* one after another */
+    uint64_t fan;    /* bytes that its busiest rank reduces, in 1/65536 of the data */
     /* Of hops within hosts whose inside is known: */
     struct coll_copies {
         uint64_t within; /* bytes that a GPU copies within its memory, likewise */

@@ -123,6 +123,54 @@ START_TEST(what_needs_too_many_relays_is_not_chosen)
 }
 END_TEST
 
+/* Hosts without a rank pass data on as well: what counts are cables, and the fewest. */
+START_TEST(hosts_without_ranks_count_as_relays)
+{
+    static const struct {
+        uint32_t n_hosts; /* of a ring */
+        struct coll_cable chord;
+        uint32_t n_ranks, hosts[4];
+        uint32_t to_all, reduced; /* relays */
+    } rows[] = {
+        {40, {0, 0}, 2, {0, 14}, 13, 13},         {40, {0, 0}, 2, {0, 15}, 14, 14},
+        {40, {0, 0}, 2, {0, 20}, 19, 19},         {40, {0, 0}, 4, {0, 10, 20, 30}, 19, 9},
+        {60, {0, 0}, 4, {0, 13, 26, 39}, 25, 12}, /* not over the 21 cables */
+        {40, {0, 20}, 2, {0, 20}, 0, 0},          {40, {1, 39}, 3, {39, 0, 1}, 0, 0},
+        {44, {4, 40}, 3, {40, 0, 4}, 3, 3}, /* a chord, or 8 cables */
+        {8, {0, 0}, 3, {0, 1, 2}, 1, 0},    /* 2 cables, although a lane has 6 */
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        struct coll_cable cables[64];
+        uint32_t n = 0, roots[] = {0};
+        struct mesh_graph graph;
+        struct mesh_overlay overlay;
+        struct coll_mesh mesh;
+
+        for (; n < rows[i].n_hosts; n++) {
+            cables[n] = (struct coll_cable){n, (n + 1) % rows[i].n_hosts};
+        }
+        cables[n] = rows[i].chord;
+        n += rows[i].chord.a != rows[i].chord.b ? 1 : 0;
+        coll_graph_of_cables(rows[i].n_hosts, cables, n, RATE, US, &graph);
+        mesh_overlay_make(&graph, rows[i].hosts, rows[i].n_ranks, &overlay);
+        coll_mesh_make(&overlay, roots, 1, NULL, 0, &mesh);
+        for (int k = 0; k < 2; k++) {
+            struct coll_job job = job_of(k == 0 ? COLL_ALL_TO_ALL : COLL_ALL_REDUCE, 8);
+            uint32_t expected = k == 0 ? rows[i].to_all : rows[i].reduced;
+            struct coll_choice choice;
+
+            coll_choose(&job, &mesh, &choice);
+            ck_assert_msg(coll_relays(&job, &mesh, choice.algorithm) == expected,
+                          "row %zu, job %d: %u relays", i, k,
+                          coll_relays(&job, &mesh, choice.algorithm));
+        }
+        coll_mesh_fini(&mesh);
+        mesh_graph_fini(&graph);
+    }
+}
+END_TEST
+
 static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
 {
     cables[(*n)++] = (struct coll_cable){a, b};
@@ -248,6 +296,7 @@ int main(void)
     tcase_add_test(tcase, twice_the_delay_moves_the_crossover);
     tcase_add_test(tcase, costs_by_hand);
     tcase_add_test(tcase, what_needs_too_many_relays_is_not_chosen);
+    tcase_add_test(tcase, hosts_without_ranks_count_as_relays);
     tcase_add_loop_test(tcase, meshes_are_predicted_near_their_bound, 0,
                         (int)WEFT_LENGTH(rows));
     suite_add_tcase(suite, tcase);

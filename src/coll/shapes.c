@@ -17,7 +17,9 @@ struct laying {
     /* Owned [n]: what its GPU copies within its memory, of short messages and of long ones */
     uint64_t *stepped, *direct;
     uint32_t *head;     /* Owned [n]: the first rank of its host */
-    uint32_t *distance; /* Owned [n] */
+    uint32_t *distance; /* Owned [n]: in lanes */
+    uint32_t *cables;   /* Owned [n]: in cables */
+    bool is_relayed;    /* some lane passes hosts without a rank */
     uint32_t *order;    /* Owned [n] */
     weft_ps *delay;     /* Owned [n] */
     struct coll_shape shape;
@@ -54,8 +56,12 @@ static void laying_open(struct laying *laying, const struct mesh_overlay *overla
     laying->direct = weft_calloc(n, sizeof(*laying->direct));
     laying->head = weft_calloc(n, sizeof(*laying->head));
     laying->distance = weft_calloc(n, sizeof(*laying->distance));
+    laying->cables = weft_calloc(n, sizeof(*laying->cables));
     laying->order = weft_calloc(n, sizeof(*laying->order));
     laying->delay = weft_calloc(n, sizeof(*laying->delay));
+    for (size_t i = 0; i < overlay->n_lanes; i++) {
+        laying->is_relayed |= overlay->lanes[i].n_hops > 1;
+    }
     find_heads(laying);
 }
 
@@ -117,6 +123,7 @@ static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
     free(laying->direct);
     free(laying->head);
     free(laying->distance);
+    free(laying->cables);
     free(laying->order);
     free(laying->delay);
     return *shape;
@@ -160,12 +167,39 @@ static void carry_inside(struct laying *laying, uint32_t from, uint32_t to,
     shape->bell_ps = lane->delay_ps > shape->bell_ps ? lane->delay_ps : shape->bell_ps;
 }
 
-static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays)
+static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays,
+                    uint32_t n_cables)
 {
     struct coll_shape *shape = &laying->shape;
 
     shape->delay_ps = delay_ps > shape->delay_ps ? delay_ps : shape->delay_ps;
     shape->n_relays = n_relays > shape->n_relays ? n_relays : shape->n_relays;
+    shape->n_cables = n_cables > shape->n_cables ? n_cables : shape->n_cables;
+}
+
+/* Lowers `cables` of what explore() found until each is the least: fewer cables may lead over more
+ * lanes, because a lane over hosts without a rank has several. */
+static void count_cables(struct laying *laying, uint32_t n_found)
+{
+    const struct mesh_overlay *overlay = laying->overlay;
+    bool is_changed = laying->is_relayed;
+
+    while (is_changed) {
+        is_changed = false;
+        for (uint32_t i = 0; i < n_found; i++) {
+            uint32_t at = laying->order[i];
+
+            for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
+                const struct mesh_lane *lane = &overlay->lanes[k];
+                uint32_t n = laying->cables[at] + lane->n_hops;
+
+                if (lane->n_hops > 0 && n < laying->cables[lane->to]) {
+                    laying->cables[lane->to] = n;
+                    is_changed = true;
+                }
+            }
+        }
+    }
 }
 
 /* First ranks of hosts by distance from `source`; how many are within reach. */
@@ -176,6 +210,7 @@ static uint32_t explore(struct laying *laying, uint32_t source)
 
     memset(laying->distance, 0xff, overlay->n_ranks * sizeof(*laying->distance));
     laying->distance[source] = 0;
+    laying->cables[source] = 0;
     laying->delay[source] = 0;
     laying->order[0] = source;
     for (uint32_t i = 0; i < n_found; i++) {
@@ -186,11 +221,13 @@ static uint32_t explore(struct laying *laying, uint32_t source)
 
             if (overlay->lanes[k].n_hops > 0 && laying->distance[to] == UINT32_MAX) {
                 laying->distance[to] = laying->distance[at] + 1;
+                laying->cables[to] = laying->cables[at] + overlay->lanes[k].n_hops;
                 laying->delay[to] = laying->delay[at] + overlay->lanes[k].delay_ps;
                 laying->order[n_found++] = to;
             }
         }
     }
+    count_cables(laying, n_found);
     return n_found;
 }
 
@@ -226,7 +263,7 @@ static void carry(struct laying *laying, uint32_t source)
         if (laying->wanted[r] > 0 && laying->distance[r] == UINT32_MAX) {
             laying->shape.exists = false;
         } else if (laying->wanted[r] > 0) {
-            saw_hop(laying, laying->delay[r], laying->distance[r] - 1);
+            saw_hop(laying, laying->delay[r], laying->distance[r] - 1, laying->cables[r]);
             laying->shape.pair = greater(laying->shape.pair, laying->wanted[r]);
             laying->shape.crosses = true;
         }
@@ -259,6 +296,7 @@ static void carry(struct laying *laying, uint32_t source)
 static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t share)
 {
     size_t lane;
+    uint32_t n_hops;
 
     if (laying->head[from] == laying->head[to]) {
         carry_inside(laying, from, to, share);
@@ -275,10 +313,12 @@ static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t
     laying->share[lane] += share;
     laying->shape.pair = greater(laying->shape.pair, laying->share[lane]);
     laying->shape.crosses = true;
-    saw_hop(laying, laying->overlay->lanes[lane].delay_ps,
-            laying->overlay->lanes[lane].n_hops > 1
-                ? laying->overlay->lanes[lane].n_hops - 1
-                : 0);
+    n_hops = laying->overlay->lanes[lane].n_hops;
+    if (n_hops > 1) {
+        (void)explore(laying, from);
+    }
+    saw_hop(laying, laying->overlay->lanes[lane].delay_ps, n_hops > 1 ? n_hops - 1 : 0,
+            n_hops > 1 ? laying->cables[to] : n_hops);
 }
 
 /* ---- patterns ---- */
