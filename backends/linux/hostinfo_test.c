@@ -117,6 +117,16 @@ START_TEST(a_cable_that_is_pulled)
 }
 END_TEST
 
+/* A bridge has addresses of its own, as a VRF has; only those of a bond are its ports', too. */
+START_TEST(a_port_of_a_bridge_is_in_no_bond)
+{
+    netns_testing_bridge(netns[0], "br0", "c0");
+    ck_assert_uint_eq(find(0, "br0")->master, 0);
+    ck_assert_uint_eq(find(0, "c0")->master, 0);
+    ck_assert_uint_eq(find(0, "c0")->n_addresses, 5);
+}
+END_TEST
+
 START_TEST(sysctls_are_the_effective_ones)
 {
     netns_testing_sysctl(netns[0], "net/ipv4/conf/all/rp_filter", "1");
@@ -291,6 +301,7 @@ int main(void)
     tcase_add_test(tcase, interfaces_as_they_were_made);
     tcase_add_test(tcase, addresses_in_the_order_they_were_added);
     tcase_add_test(tcase, a_cable_that_is_pulled);
+    tcase_add_test(tcase, a_port_of_a_bridge_is_in_no_bond);
     tcase_add_test(tcase, sysctls_are_the_effective_ones);
     tcase_add_test(tcase, facts_stay_when_descriptors_run_out);
     tcase_add_test(tcase, limits_and_identity);

@@ -35,6 +35,23 @@ static int by_ifindex(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Whether the netdev with that index is one over ports that share its addresses. Ports of a bridge
+ * or of a VRF have a master, too, but not its addresses. */
+static bool is_bond(struct nl_cache *links, int ifindex)
+{
+    for (struct nl_object *at = nl_cache_get_first(links); at != NULL;
+         at = nl_cache_get_next(at)) {
+        struct rtnl_link *link = (struct rtnl_link *)at;
+        const char *type = rtnl_link_get_type(link);
+
+        if (rtnl_link_get_ifindex(link) == ifindex) {
+            return type != NULL &&
+                   (strcmp(type, "bond") == 0 || strcmp(type, "team") == 0);
+        }
+    }
+    return false;
+}
+
 static void read_links(struct nl_cache *links, struct io_netdev **out, uint32_t *out_n)
 {
     uint32_t n = 0;
@@ -51,7 +68,9 @@ static void read_links(struct nl_cache *links, struct io_netdev **out, uint32_t 
         struct io_netdev *netdev = &netdevs[n++];
         netdev->ifindex = (uint32_t)rtnl_link_get_ifindex(link);
         netdev->mtu_bytes = rtnl_link_get_mtu(link);
-        netdev->master = (uint32_t)rtnl_link_get_master(link);
+        if (is_bond(links, rtnl_link_get_master(link))) {
+            netdev->master = (uint32_t)rtnl_link_get_master(link);
+        }
         netdev->is_up = (flags & IFF_UP) != 0 && (flags & IFF_LOWER_UP) != 0;
         weft_format(netdev->name, sizeof netdev->name, "%s", rtnl_link_get_name(link));
         if (mac != NULL && nl_addr_get_len(mac) == sizeof netdev->mac) {

@@ -68,6 +68,7 @@ LATE(NL_ROUTE, int, rtnl_link_get_ifindex, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, int, rtnl_link_get_master, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, unsigned int, rtnl_link_get_mtu, (struct rtnl_link * link), (link))
 LATE(NL_ROUTE, char *, rtnl_link_get_name, (struct rtnl_link * link), (link))
+LATE(NL_ROUTE, char *, rtnl_link_get_type, (struct rtnl_link * link), (link))
 
 #define LATE_VOID(library, name, parameters, arguments)                                  \
     void name parameters                                                                 \

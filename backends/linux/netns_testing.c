@@ -9,6 +9,7 @@
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <netlink/route/link/bridge.h>
 #include <netlink/route/link/veth.h>
 #include <poll.h>
 #include <sched.h>
@@ -84,6 +85,33 @@ void netns_testing_up(int fd, const char *netdev, bool up)
 {
     struct setting setting = {.netdev = netdev, .up = up};
     netns_testing_in(fd, set_up, &setting);
+}
+
+static void add_bridge(void *context)
+{
+    const struct setting *setting = context;
+    struct nl_sock *sock = open_route();
+    struct rtnl_link *made = rtnl_link_bridge_alloc();
+    struct rtnl_link *bridge, *port;
+    int result;
+
+    rtnl_link_set_name(made, setting->text);
+    result = rtnl_link_add(sock, made, NLM_F_CREATE | NLM_F_EXCL);
+    weft_check(result == 0);
+    bridge = find_link(sock, setting->text);
+    port = find_link(sock, setting->netdev);
+    result = rtnl_link_enslave(sock, bridge, port);
+    weft_check(result == 0);
+    rtnl_link_put(made);
+    rtnl_link_put(bridge);
+    rtnl_link_put(port);
+    nl_socket_free(sock);
+}
+
+void netns_testing_bridge(int fd, const char *bridge, const char *port)
+{
+    struct setting setting = {.netdev = port, .text = bridge};
+    netns_testing_in(fd, add_bridge, &setting);
 }
 
 static void add_address(void *context)

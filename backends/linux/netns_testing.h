@@ -22,6 +22,8 @@ void netns_testing_veth(int fd_a, const char *name_a, int fd_b, const char *name
 /* Adds "10.0.0.1/24" or "fd00::1/64" (no duplicate address detection) to a netdev. */
 void netns_testing_address(int fd, const char *netdev, const char *address);
 void netns_testing_up(int fd, const char *netdev, bool up);
+/* Makes a bridge over a port. */
+void netns_testing_bridge(int fd, const char *bridge, const char *port);
 /* Writes a sysctl: "net/ipv4/ip_forward". */
 void netns_testing_sysctl(int fd, const char *name, const char *value);
 

@@ -64,7 +64,7 @@ struct diag_port {
     enum diag_known is_opened;     /* its host's settings let the program use it */
     enum diag_known is_software;   /* its packets pass the host's IP stack */
     int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
-    enum diag_known is_bonded;     /* its netdev is a port of a bond or bridge */
+    enum diag_known is_bonded;     /* its netdev is a port of a bond or team */
     char master[DIAG_NAME_BYTES];  /* which one; "": unknown, or none */
     int64_t
         n_addresses; /* of its netdev, beyond link-local ones, whatever GIDs there are */

@@ -20,7 +20,7 @@ struct io_netdev {
     uint64_t speed_bps; /* of the netdev, not what verbs says; 0: unknown */
     bool is_up;         /* administratively up and carrier */
     int vlan_id;        /* of a VLAN's netdev; 0: it is none; or IO_UNKNOWN */
-    uint32_t master;    /* ifindex of the bond or bridge whose port it is; 0: of none */
+    uint32_t master;    /* ifindex of the bond or team whose port it is; 0: of none */
     bool is_management; /* reaches every host; never carries data under policy weft */
     struct io_prefix *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
