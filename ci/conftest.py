@@ -5,6 +5,9 @@ the gate runs. While a test runs that the list does not name, fixtures included,
 starts a thread, opens a socket, asks for the time or sleeps, or starts a program that lives in
 real time. What libraries do by themselves is not looked at, nor are the workers of a
 ThreadPoolExecutor, which only run several programs side by side.
+
+With WEFT_SAMPLE a test that is marked heavy is run by one commit in eight (ci/sampling.py); those that
+share a fixture which is heavy have one name in the mark, and their turn together.
 """
 
 import functools
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+import sampling
 import wire
 
 HERE = Path(__file__).resolve().parent
@@ -35,13 +39,20 @@ def name_of(item):
     return "::".join([str(path), *item.nodeid.split("::", 1)[1:]])
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "heavy: one commit in eight runs it")
+
+
 def pytest_collection_modifyitems(config, items):
     choice = os.environ.get("WEFT_TESTS") or "all"
     if choice not in wire.CHOICES:
         raise pytest.UsageError(f"WEFT_TESTS: expected {', '.join(wire.CHOICES)}, not {choice}")
     taken, others = [], []
     for item in items:
-        (taken if wire.takes(choice, name_of(item), KINDS) else others).append(item)
+        name = name_of(item)
+        heavy = item.get_closest_marker("heavy")
+        is_turn = heavy is None or sampling.is_turn_of(heavy.args[0] if heavy.args else name)
+        (taken if is_turn and wire.takes(choice, name, KINDS) else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = taken
 

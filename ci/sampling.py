@@ -6,6 +6,7 @@ commit always takes the same part, and over several commits every case has its t
 
 import os
 import subprocess
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +34,12 @@ def span(n):
         return 0, n
     first = n * (sample % QUARTER) // QUARTER
     return first, n * (sample % QUARTER + 1) // QUARTER - first
+
+
+def is_turn_of(name, n=EIGHTH):
+    """Whether this run takes a test that is heavy by itself: one run in n does, or all."""
+    sample = number()
+    return sample is None or zlib.crc32(name.encode()) % n == sample % n
 
 
 def part(cases, n=EIGHTH):

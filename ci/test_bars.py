@@ -5,6 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 TRIANGLE = "scenarios/basic/triangle.yaml"
@@ -27,6 +29,7 @@ def wire_ns(payload):
     return (38 + 20 + 8 + 12 + 16 + 4 + payload + 4) * 8 / 100
 
 
+@pytest.mark.heavy
 def test_all_reduce_of_256_mib_reaches_its_share_of_the_bound():
     job = run("--set", "jobs.0.all_reduce.bytes=256MiB")["jobs"][0]
     assert job["nwrong"] == 0

@@ -497,6 +497,7 @@ jobs: [{all_reduce: {bytes: 64KiB}}]
                              "better_than_given": True}
 
 
+@pytest.mark.heavy
 def test_show_sums_up_ten_thousand_hosts(tmp_path):
     large = torus(tmp_path, 100, 100)
     shown = weft("show", large, command=FAST).stdout

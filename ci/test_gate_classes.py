@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import sampling
 import wire
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,6 +135,43 @@ def test_pytest_runs_the_class_that_it_is_told_to(tree):
         assert f"{3 - len(found)} deselected" in said and "skipped" not in said
     said = ask(tree, "pytest", "-q", "ci/test_a.py", code=4, WEFT_TESTS="often")
     assert "WEFT_TESTS: expected all, pure, wire, wire-gate, not often" in said
+
+
+HEAVY = """
+import pytest
+def test_light(): pass
+@pytest.mark.heavy
+def test_heavy(): pass
+@pytest.mark.heavy("together")
+def test_one(): pass
+@pytest.mark.heavy("together")
+def test_two(): pass
+"""
+
+
+def test_a_heavy_test_has_its_turn_in_one_of_eight_samples(tree, monkeypatch):
+    (tree / "ci" / "test_a.py").write_text(HEAVY)
+    (tree / "ci" / "wire-tests.txt").write_text("")
+
+    def turns(name):
+        taken = []
+        for sample in range(16):
+            monkeypatch.setenv("WEFT_SAMPLE", str(sample))
+            taken += [sample] if sampling.is_turn_of(name) else []
+        monkeypatch.delenv("WEFT_SAMPLE")
+        return taken
+
+    def names(**env):
+        said = ask(tree, "pytest", "--collect-only", "-q", "ci/test_a.py", **env)
+        return [line.partition("::test_")[2] for line in said.splitlines() if "::" in line]
+
+    alone, together = turns("ci/test_a.py::test_heavy"), turns("together")
+    for some in (alone, together):
+        assert len(some) == 2 and some[1] == some[0] + 8
+    assert alone[0] != together[0]
+    assert names() == ["light", "heavy", "one", "two"]
+    assert names(WEFT_SAMPLE=str(alone[1])) == ["light", "heavy"]
+    assert names(WEFT_SAMPLE=str(together[0])) == ["light", "one", "two"]
 
 
 # Each test does what its name says; those of `wrong` must not, unless they are listed.

@@ -66,6 +66,7 @@ def test_each_file_is_where_it_should_be(installed):
     assert output(root / "usr/bin/weft", "--version") == output(WEFT, "--version")
 
 
+@pytest.mark.heavy
 def test_the_make_targets_do_just_that():
     told = output("make", "-n", "install", f"BUILD={WEFT.parent}", "DESTDIR=/d", "PREFIX=/p")
     assert f"BUILD={WEFT.parent} DESTDIR=/d PREFIX=/p ci/install install" in told
@@ -236,6 +237,7 @@ def fixture_packages(tmp_path_factory):
     return root, {Path(file).name.split("_")[0]: file for file in made}
 
 
+@pytest.mark.heavy("packages")
 def test_the_packages_are_two_for_this_architecture(packages):
     root, files = packages
     machine = output("dpkg", "--print-architecture").strip()
@@ -268,6 +270,7 @@ def test_a_fresh_root_runs_the_command_and_keeps_the_contract(packages):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.heavy("packages")
 def test_the_plugin_depends_on_the_c_library_only(packages):
     root, files = packages
     depends = output("dpkg-deb", "-f", files["libnccl-net-mesh"], "Depends").strip()
@@ -318,5 +321,6 @@ def test_packages_for_arm64_run_there(tmp_path):
 
 @pytest.mark.skipif(shutil.which("lintian") is None,
                     reason="SKIP lintian: it is not here; enable with: apt-get install lintian")
+@pytest.mark.heavy("packages")
 def test_lintian_has_nothing_to_say(packages):
     lintian_is_silent(packages[1].values())

@@ -193,6 +193,7 @@ def test_a_flap_on_the_twin_triangle_costs_what_the_lost_capacity_costs():
     assert all(n == 0 for name, n in drops.items() if "titanic:p0" not in name), drops
 
 
+@pytest.mark.heavy
 def test_a_flap_moves_real_data_exactly_once():
     document = run("scenarios/faults/twin-flap.yaml")
     assert document["jobs"][0]["nwrong"] == 0

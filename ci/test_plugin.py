@@ -164,6 +164,7 @@ def simulated(*arguments, code=0, **environment):
     return json.loads(ran.stdout)["results"][0], ran.stderr
 
 
+@pytest.mark.heavy
 def test_the_contract_in_one_process_and_in_virtual_time():
     """The same object over a simulated mesh: connections within a host, over a cable and, on a line,
     over a relay, for a device tells whose it is; no process needs another."""

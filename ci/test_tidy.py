@@ -90,13 +90,28 @@ def write(root, path, text):
     (root / path).write_text(text)
 
 
-@pytest.mark.parametrize("path,text,line,words", PLANTED, ids=[p[0] for p in PLANTED])
-def test_planted_violation_is_found(tmp_path, path, text, line, words):
-    write(tmp_path, path, text)
-    status, output = tidy(tmp_path, "--no-tools")
+@pytest.fixture(scope="module", name="planted")
+def fixture_planted(tmp_path_factory):
+    """What tidy says of a tree with all violations, of which no two are in a file."""
+    root = tmp_path_factory.mktemp("planted")
+    for path, text, _, _ in PLANTED:
+        write(root, path, text)
+    status, output = tidy(root, "--no-tools")
     assert status == 1
-    assert re.search(rf"^{re.escape(path)}:{line}: .*{re.escape(words)}", output, re.MULTILINE), \
-        output
+    return output
+
+
+@pytest.mark.parametrize("path,line,words", [(path, line, words) for path, _, line, words in PLANTED],
+                         ids=[path for path, *_ in PLANTED])
+def test_planted_violation_is_found(planted, path, line, words):
+    assert re.search(rf"^{re.escape(path)}:{line}: .*{re.escape(words)}", planted, re.MULTILINE), \
+        planted
+
+
+def test_no_violation_is_found_twice_or_elsewhere(planted):
+    found = [line.split(":")[0] for line in planted.splitlines() if re.match(r"\S+:\d+: ", line)]
+    assert sorted(set(found)) == sorted(path for path, *_ in PLANTED)
+    assert len({path for path, *_ in PLANTED}) == len(PLANTED)
 
 
 def test_good_code_is_silent(tmp_path):
@@ -146,6 +161,7 @@ def test_format(tmp_path):
 
 @pytest.mark.skipif(shutil.which("clang-format-14") is None,
                     reason="SKIP clang-format-14: not installed; enable with: ci/deps test")
+@pytest.mark.heavy
 def test_what_was_clean_is_asked_about_again_when_it_or_the_rules_change(tmp_path):
     style = (TIDY.parent.parent / ".clang-format").read_text()
     says = "src/conn/format.c:1: run clang-format -i"

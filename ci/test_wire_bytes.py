@@ -96,6 +96,7 @@ def test_tshark_takes_a_random_run_for_roce_v2_with_nothing_malformed(random_run
     assert 0x21 in syndromes, "an RNR NAK"
 
 
+@pytest.mark.heavy
 def test_scapy_finds_every_icrc_of_a_random_run_right(random_run):
     frames = frames_of(RawPcapReader, random_run)
     assert len(frames) > 10000
@@ -159,6 +160,7 @@ def test_comments_tell_every_fate_that_was_not_plain(capture):
     assert 0 <= sent - arrived < 10
 
 
+@pytest.mark.heavy
 def test_every_icrc_is_right_but_of_what_arrived_corrupt(capture):
     rows = tshark(capture, "frame.packet_flags_direction", "frame.comment", "infiniband.bth.opcode")
     frames = frames_of(RawPcapNgReader, capture)

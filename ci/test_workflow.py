@@ -147,6 +147,7 @@ def test_soft_roce_is_tested_every_night_in_a_cached_guest():
     assert "rxe-guest-build.log" in JOB.read_text()
 
 
+@pytest.mark.heavy
 def test_without_a_guest_its_job_fails_and_does_not_skip(tmp_path):
     """In all files of such tests, but for a test that needs no guest and waits for seconds: it runs
     in its own file all the same."""
