@@ -151,7 +151,8 @@ $(BUILD)/weft: $(call obj,$(MAIN_C)) $(BUILD)/libweft.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
 # NCCL's net plugin: exports its tables only, and needs libc and libm only. libsodium is in it,
-# hidden; what the plugin does not use of the library is left out.
+# hidden; what the plugin does not use of the library is left out. NCCL closes the object when the last
+# communicator of a process is gone, while the thread that serves the NICs runs on: it stays mapped.
 comma := ,
 PLUGIN_LIBS := -Wl,-Bstatic -lsodium -Wl,-Bdynamic -ldl -lpthread -lm
 # Clang's sanitizers are in the program that opens it.
@@ -160,7 +161,7 @@ $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)
                               src/plugin/exports.map
 	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map $(PLUGIN_DEFS) \
-	    -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
+	    -Wl,--gc-sections -Wl,-z$(comma)nodelete -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	$(call say,AR    $@)
@@ -215,6 +216,8 @@ build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
 ifneq ($(CUDA_IMAGE),)
 $(BUILD)/obj/backends/cuda/image.o: $(CUDA_IMAGE)
 $(BUILD)/obj/backends/cuda/image.o: CPPFLAGS += -DWEFT_CUDA_IMAGE='"$(CUDA_IMAGE)"'
+# The compiler cache does not see what an .incbin reads, and would give the kernels of an earlier build.
+$(BUILD)/obj/backends/cuda/image.o: CCACHE :=
 $(BUILD)/obj/backends/cuda/abi_test.o: CPPFLAGS += $(CUDA_INCLUDE:%=-isystem %)
 endif
 

@@ -573,6 +573,25 @@ static const struct diag_symptom symptoms[] = {
          }},
     {.kind = DIAG_SYMPTOM_MESSAGE,
      .number = 0,
+     .name = "failed to initialize any net plugin",
+     .meaning = "NCCL found no network that takes its job: neither the plugin of "
+                "NCCL_NET_PLUGIN nor one of its own",
+     .causes =
+         {
+             OTHER("NCCL 2.28.3 to 2.29.7 forgets the name of a plugin that it closed; "
+                   "NCCL_NET_PLUGIN_REF_COUNT=1 keeps it open",
+                   "had the process a communicator before, and destroyed it?"),
+             OTHER("NCCL_NET names a network that is not among them: the plugin's is "
+                   "`Mesh`, NCCL's are `IB` and `Socket`",
+                   "is NCCL_NET set?"),
+             OTHER("the plugin was not found: LD_LIBRARY_PATH lacks its directory",
+                   "does NCCL_DEBUG=INFO say `Could not find` or `cannot open`?"),
+             OF(HOST_NO_DEVICE,
+                "does `ibv_devices` show none in this process's container?"),
+             OF(HOST_NO_INTERFACE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
      .name = "no socket interface found",
      .meaning = "NCCL found no network interface for its bootstrap",
      .causes =

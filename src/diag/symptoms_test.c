@@ -124,6 +124,9 @@ START_TEST(lines_of_logs_are_understood)
         the_one("unhandled system error (run with NCCL_DEBUG=INFO for details)")->name,
         "unhandled system error");
     ck_assert_str_eq(the_one("Unhandled System Error")->name, "unhandled system error");
+    ck_assert_str_eq(
+        the_one("plugin/net.cc:379 NCCL WARN Failed to initialize any NET plugin")->name,
+        "failed to initialize any net plugin");
     ck_assert_str_eq(the_one("ibv_wc_rnr_retry_exc_err")->name, "RNR_RETRY_EXC_ERR");
     ck_assert_str_eq(the_one("connect: Connection refused")->name, "ECONNREFUSED");
     ck_assert_uint_eq(diag_symptoms_find("12", found, 2), 2);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "plugin/check.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -15,6 +17,7 @@
 #include "plugin/check_private.h"
 
 #define DEVICES_MAX 64
+#define ENDING_MS 2000 /* in which threads that were ended are gone from /proc */
 
 void plugin_check_options_default(struct plugin_check_options *options)
 {
@@ -61,16 +64,59 @@ void check_enter(const struct check *check, uint32_t rank)
     close(fd);
 }
 
+/* 0 where /proc does not say. */
+static uint32_t count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint32_t n = 0;
+
+    if (tasks == NULL) {
+        return 0;
+    }
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        n += task->d_name[0] != '.';
+    }
+    closedir(tasks);
+    return n;
+}
+
+/* Closes the object, as NCCL does when the last communicator of a process is gone. A thread that
+ * lives on in an object that is no longer mapped crashes when it next runs. */
+static void unload(const struct check *check)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint32_t n_left;
+
+    atomic_store(&check->shared->blame, "unload.threads");
+    dlclose(check->object);
+    if (dlopen(check->options->path, RTLD_NOW | RTLD_NOLOAD) != NULL) {
+        return; /* linked with -z nodelete, or pinned by itself */
+    }
+    for (uint32_t ms = 0; ms < ENDING_MS && count_threads() > check->n_threads; ms++) {
+        nanosleep(&pause, NULL);
+    }
+    n_left = count_threads();
+    if (n_left > check->n_threads) {
+        check_broken(check, "unload.threads",
+                     "%u of its threads run on after it was unmapped",
+                     n_left - check->n_threads);
+    }
+    atomic_store(&check->shared->blame, NULL);
+}
+
 void check_load(struct check *check, struct check_net *net)
 {
     char why[200];
-    void *object = open_object(check->options->path, why, sizeof(why));
+    void *object;
     const void *table;
     const char *missing;
 
+    check->n_threads = count_threads();
+    object = open_object(check->options->path, why, sizeof(why));
     if (object == NULL) {
         check_broken(check, "load.open", "%s", why);
     }
+    check->object = object;
     table = find_table(object, check->version);
     if (table == NULL) {
         check_broken(check, "load.symbol", "no ncclNetPlugin_v%u", check->version);
@@ -201,6 +247,7 @@ static void body_load(struct check *check)
     }
     check->shared->n_devices = check->n_devices;
     check->shared->max_recvs = check->max_recvs;
+    unload(check);
 }
 
 static void body_threads(struct check *check)
@@ -209,6 +256,7 @@ static void body_threads(struct check *check)
 
     check_load(check, &net);
     check_ranks_as_threads(check);
+    unload(check);
 }
 
 static void body_processes(struct check *check)

@@ -103,6 +103,9 @@ static const struct plugin_clause clauses[] = {
     {"send.sizes", "test tells the bytes of a send", "sendProxyProgress"},
     {"setup.ends", "both ends get their comm while both keep calling",
      "ncclTransportP2pSetup waits for all of a round"},
+    {"unload.threads",
+     "no thread of the object runs on after it was unmapped (or -z nodelete keeps it)",
+     "ncclNetPluginUnload: dlclose after the last communicator"},
 };
 
 const struct plugin_clause *plugin_clause_at(unsigned index)

@@ -76,6 +76,8 @@ struct check {
     const struct plugin_check_options *options;
     struct check_shared *shared;
     struct check_net *net;
+    void *object;       /* of dlopen */
+    uint32_t n_threads; /* of this process before it was opened */
     unsigned version;
     unsigned oldest; /* of all ranks: what both ends of a connection know */
     const char *part;
