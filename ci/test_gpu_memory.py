@@ -29,7 +29,7 @@ def fixture_driver(tmp_path_factory):
     subprocess.run(["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
                     "-pthread", "-I.", "-Isrc", "-Wl,-soname,libcuda.so.1", "-o",
                     place / "libcuda.so.1", "ci/gpu_driver.c", "ci/gpu_driver_work.c",
-                    "backends/cuda/kernels_testing.c"],
+                    "backends/cuda/kernels_testing.c", "-lm"],
                    cwd=ROOT, check=True, timeout=120)
     (place / "kernels").write_text("the driver has its own")
     return place

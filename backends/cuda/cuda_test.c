@@ -146,6 +146,61 @@ START_TEST(the_bodies_compute_what_the_host_computes)
 }
 END_TEST
 
+static void divide(uint32_t bits, int divisor)
+{
+    float value, got, right;
+
+    memcpy(&value, &bits, sizeof(value));
+    got = kernels_divide(value, (float)divisor);
+    right = value / (float)divisor;
+    ck_assert_msg(is_same(WEFT_FLOAT32, (uint8_t *)&got, (uint8_t *)&right),
+                  "%a / %d: %a, not %a", (double)value, divisor, (double)got,
+                  (double)right);
+}
+
+/* All values that bfloat16 has, beside what lies next to them, which float16 has among others, and
+ * those next to the ends of the range in which an inverse is used. */
+START_TEST(an_inverse_divides_as_a_division)
+{
+    static const int divisors[] = {2,    3,     5,        6,        7,         9,   11,
+                                   13,   48,    65,       100,      127,       255, 256,
+                                   1000, 65537, 16777215, 16777217, 2147483647};
+    static const uint32_t ends[] = {0,          1,          0x007fffff, 0x00800000,
+                                    0x10000000, 0x10800000, 0x20000000, 0x7f7fffff,
+                                    0x7f800000, 0x7fc00000};
+    struct weft_rng rng;
+    int divisor = divisors[_i];
+
+    weft_rng_init(&rng, (uint64_t)_i, "divide");
+    for (uint32_t half = 0; half < 65536; half++) {
+        divide(half << 16, divisor);
+        divide(half << 16 | (uint32_t)weft_rng_below(&rng, 65536), divisor);
+        divide(half << 16 | 0xe000, divisor);
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        for (uint32_t j = 0; j < 4096; j++) {
+            divide(ends[i] + j, divisor);
+            divide((ends[i] - j) | 0x80000000u, divisor);
+        }
+    }
+}
+END_TEST
+
+START_TEST(all_values_of_8_bits_are_divided)
+{
+    for (int divisor = 2; divisor != 1; divisor = divisor < 70000       ? divisor + 1
+                                                  : divisor < INT32_MAX ? INT32_MAX
+                                                                        : 1) {
+        for (int value = -128; value < 256; value++) {
+            if (kernels_divide_small(value, divisor) != value / divisor) {
+                ck_abort_msg("%d / %d: %d", value, divisor,
+                             kernels_divide_small(value, divisor));
+            }
+        }
+    }
+}
+END_TEST
+
 /* ---- what there is not ---- */
 
 START_TEST(without_a_driver_it_is_said)
@@ -342,6 +397,8 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_bodies_compute_what_the_host_computes, 0,
                         WEFT_N_DTYPES);
+    tcase_add_loop_test(tcase, an_inverse_divides_as_a_division, 0, 19);
+    tcase_add_test(tcase, all_values_of_8_bits_are_divided);
     tcase_add_test(tcase, without_a_driver_it_is_said);
     tcase_add_test(tcase, a_driver_that_fails_is_named);
     tcase_add_test(tcase, a_gpu_without_memory_of_its_own_gets_the_hosts);

@@ -150,6 +150,31 @@ static uint64_t check_one(struct io_gpu_op *op, uint8_t *memory, size_t offset,
     return count_wrong(op->dtype, got, right);
 }
 
+/* What is wrong of one type and operation, over all divisors of an average. */
+static uint64_t check_operation(enum weft_dtype dtype, enum weft_redop redop,
+                                uint8_t *memory, struct weft_rng *rng, uint64_t *n_cases)
+{
+    static const int divisors[] = {3, 2, 7, 100, 65537, 16777217};
+    size_t n_divisors = redop == WEFT_AVG ? sizeof(divisors) / sizeof(divisors[0]) : 1;
+    uint64_t n_wrong = 0;
+
+    for (size_t i = 0; i < 2 * n_divisors; i++) {
+        struct io_gpu_op op = {.dtype = dtype,
+                               .redop = redop,
+                               .divisor = redop == WEFT_AVG ? divisors[i / 2] : 1};
+        uint64_t n = check_one(&op, memory, i % 2, rng);
+
+        if (n > 0) {
+            fprintf(stderr, "gpu_bench: %s %s by %d, offset %zu: %llu wrong\n",
+                    weft_dtype_name(dtype), weft_redop_name(redop), op.divisor, i % 2,
+                    (unsigned long long)n);
+        }
+        n_wrong += n;
+        ++*n_cases;
+    }
+    return n_wrong;
+}
+
 static int check(void)
 {
     uint8_t *memory = take(3 * (size_t)CHECKED * 8 + 4096);
@@ -159,20 +184,8 @@ static int check(void)
     weft_rng_init(&rng, 1, "gpu");
     for (int dtype = 0; dtype < WEFT_N_DTYPES; dtype++) {
         for (int redop = 0; redop < WEFT_N_REDOPS; redop++) {
-            for (size_t offset = 0; offset < 2; offset++) {
-                struct io_gpu_op op = {.dtype = (enum weft_dtype)dtype,
-                                       .redop = (enum weft_redop)redop,
-                                       .divisor = redop == WEFT_AVG ? 3 : 1};
-                uint64_t n = check_one(&op, memory, offset, &rng);
-
-                if (n > 0) {
-                    fprintf(stderr, "gpu_bench: %s %s, offset %zu: %llu wrong\n",
-                            weft_dtype_name(op.dtype), weft_redop_name(op.redop), offset,
-                            (unsigned long long)n);
-                }
-                n_wrong += n;
-                n_cases++;
-            }
+            n_wrong += check_operation((enum weft_dtype)dtype, (enum weft_redop)redop,
+                                       memory, &rng, &n_cases);
         }
     }
     gpu->ops->free(gpu, memory);

@@ -5,6 +5,7 @@
 #ifndef WEFT_BACKENDS_CUDA_KERNELS_BODY_H
 #define WEFT_BACKENDS_CUDA_KERNELS_BODY_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -37,29 +38,50 @@ KERNEL_FN float kernel_of_bfloat16(uint16_t half)
     return kernel_float((uint32_t)half << 16);
 }
 
+/* GPUs have an instruction for each conversion of a half, which is as exact as these lines. */
 KERNEL_FN uint16_t kernel_to_bfloat16(float value)
 {
+#ifdef __CUDA_ARCH__
+    uint16_t half;
+
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
     uint32_t bits = kernel_bits(value);
 
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
         return (uint16_t)(bits >> 16 | 0x40);
     }
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+#endif
 }
 
 /* Exponent and fraction, read as a binary32, say 2^-112 of the value, subnormals included. */
 KERNEL_FN float kernel_of_float16(uint16_t half)
 {
+#ifdef __CUDA_ARCH__
+    float result;
+
+    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(half));
+    return result;
+#else
     uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     const float scale = 5192296858534827628530496329220096.0f; /* 2^112 */
     uint32_t value = kernel_bits(kernel_float(magnitude) * scale);
 
     return kernel_float(value | (magnitude >= 0x0f800000u ? 0x7f800000u : 0) | sign);
+#endif
 }
 
 KERNEL_FN uint16_t kernel_to_float16(float value)
 {
+#ifdef __CUDA_ARCH__
+    uint16_t half;
+
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
     uint32_t bits = kernel_bits(value), magnitude = bits & 0x7fffffffu, result;
 
     if (magnitude > 0x7f800000u) {
@@ -74,6 +96,34 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
         result = kernel_bits(kernel_float(magnitude) + 0.5f) - 0x3f000000u;
     }
     return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)result;
+#endif
+}
+
+/* value / divisor, correctly rounded. A GPU would keep the memory waiting for a division, and
+ * takes the inverse instead, which the compiler computes once for all elements. The quotient by it
+ * is at most 1.5 units in the last place away; its rest is exact, and times the inverse, which is
+ * right to 2^-24, corrects it to less than 2^-23 units. No quotient by an integer below 2^22 lies
+ * so near the middle of two floats, so that the sum rounds to the right one. */
+KERNEL_FN float kernel_divide(float value, float divisor)
+{
+    const uint32_t least = 0x10000000u, infinite = 0x7f800000u; /* 2^-95 */
+    float inverse = 1.0f / divisor, quotient = value * inverse;
+    uint32_t magnitude = kernel_bits(quotient) & 0x7fffffffu;
+
+    if (magnitude - least < infinite - least && divisor < 4194304) {
+        return fmaf(fmaf(-quotient, divisor, value), inverse, quotient);
+    }
+    return value == 0 || magnitude >= infinite ? quotient : value / divisor;
+}
+
+/* value / divisor of a value of 8 bits, by an inverse of 2^16 that is rounded up: its excess times
+ * 255 stays below 1 for divisors to 256, and those above give 0. */
+KERNEL_FN int kernel_divide_small(int value, int divisor)
+{
+    uint32_t inverse = 65536u / (uint32_t)divisor + 1;
+    uint32_t quotient = (uint32_t)(value < 0 ? -value : value) * inverse >> 16;
+
+    return value < 0 ? -(int)quotient : (int)quotient;
 }
 
 /* `expression` is of x and y; `divide` makes another stored value of one. */
@@ -113,14 +163,17 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
         }                                                                                \
     }
 
-#define DIVIDE_SIGNED(type, value, divisor) (type)((int64_t)(value) / (divisor))
-#define DIVIDE_UNSIGNED(type, value, divisor)                                            \
-    (type)((uint64_t)(value) / (uint64_t)(divisor))
-#define DIVIDE_FLOAT(type, value, divisor) ((value) / (type)(divisor))
+/* `divisor` is an int above 1: values of fewer bits are divided as ints. */
+#define DIVIDE_SMALL(type, value, divisor) (type) kernel_divide_small(value, divisor)
+#define DIVIDE_INT(type, value, divisor) (type)((value) / (divisor))
+#define DIVIDE_UINT32(type, value, divisor) ((value) / (uint32_t)(divisor))
+#define DIVIDE_UINT64(type, value, divisor) ((value) / (uint64_t)(divisor))
+#define DIVIDE_FLOAT(type, value, divisor) kernel_divide(value, (float)(divisor))
+#define DIVIDE_DOUBLE(type, value, divisor) ((value) / (double)(divisor))
 #define DIVIDE_FLOAT16(type, value, divisor)                                             \
-    kernel_to_float16(kernel_of_float16(value) / (float)(divisor))
+    kernel_to_float16(kernel_divide(kernel_of_float16(value), (float)(divisor)))
 #define DIVIDE_BFLOAT16(type, value, divisor)                                            \
-    kernel_to_bfloat16(kernel_of_bfloat16(value) / (float)(divisor))
+    kernel_to_bfloat16(kernel_divide(kernel_of_bfloat16(value), (float)(divisor)))
 
 /* `wide` is an unsigned type in which sums and products wrap without promotion to int. */
 #define KERNEL_INTS(dtype, type, wide, divide)                                           \
@@ -129,11 +182,11 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
     KERNEL_DEFINE(dtype##_min, type, y < x ? y : x, divide)                              \
     KERNEL_DEFINE(dtype##_max, type, y > x ? y : x, divide)
 
-#define KERNEL_FLOATS(dtype, type)                                                       \
-    KERNEL_DEFINE(dtype##_sum, type, x + y, DIVIDE_FLOAT)                                \
-    KERNEL_DEFINE(dtype##_prod, type, x *y, DIVIDE_FLOAT)                                \
-    KERNEL_DEFINE(dtype##_min, type, y < x ? y : x, DIVIDE_FLOAT)                        \
-    KERNEL_DEFINE(dtype##_max, type, y > x ? y : x, DIVIDE_FLOAT)
+#define KERNEL_FLOATS(dtype, type, divide)                                               \
+    KERNEL_DEFINE(dtype##_sum, type, x + y, divide)                                      \
+    KERNEL_DEFINE(dtype##_prod, type, x *y, divide)                                      \
+    KERNEL_DEFINE(dtype##_min, type, y < x ? y : x, divide)                              \
+    KERNEL_DEFINE(dtype##_max, type, y > x ? y : x, divide)
 
 #define KERNEL_HALVES(dtype, of, to, divide)                                             \
     KERNEL_DEFINE(dtype##_sum, uint16_t, to(of(x) + of(y)), divide)                      \
@@ -141,18 +194,18 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
     KERNEL_DEFINE(dtype##_min, uint16_t, of(y) < of(x) ? y : x, divide)                  \
     KERNEL_DEFINE(dtype##_max, uint16_t, of(y) > of(x) ? y : x, divide)
 
-KERNEL_INTS(int8, int8_t, uint32_t, DIVIDE_SIGNED)
-KERNEL_INTS(uint8, uint8_t, uint32_t, DIVIDE_UNSIGNED)
-KERNEL_INTS(int16, int16_t, uint32_t, DIVIDE_SIGNED)
-KERNEL_INTS(uint16, uint16_t, uint32_t, DIVIDE_UNSIGNED)
-KERNEL_INTS(int32, int32_t, uint32_t, DIVIDE_SIGNED)
-KERNEL_INTS(uint32, uint32_t, uint32_t, DIVIDE_UNSIGNED)
-KERNEL_INTS(int64, int64_t, uint64_t, DIVIDE_SIGNED)
-KERNEL_INTS(uint64, uint64_t, uint64_t, DIVIDE_UNSIGNED)
+KERNEL_INTS(int8, int8_t, uint32_t, DIVIDE_SMALL)
+KERNEL_INTS(uint8, uint8_t, uint32_t, DIVIDE_SMALL)
+KERNEL_INTS(int16, int16_t, uint32_t, DIVIDE_INT)
+KERNEL_INTS(uint16, uint16_t, uint32_t, DIVIDE_INT)
+KERNEL_INTS(int32, int32_t, uint32_t, DIVIDE_INT)
+KERNEL_INTS(uint32, uint32_t, uint32_t, DIVIDE_UINT32)
+KERNEL_INTS(int64, int64_t, uint64_t, DIVIDE_INT)
+KERNEL_INTS(uint64, uint64_t, uint64_t, DIVIDE_UINT64)
 KERNEL_HALVES(float16, kernel_of_float16, kernel_to_float16, DIVIDE_FLOAT16)
 KERNEL_HALVES(bfloat16, kernel_of_bfloat16, kernel_to_bfloat16, DIVIDE_BFLOAT16)
-KERNEL_FLOATS(float32, float)
-KERNEL_FLOATS(float64, double)
+KERNEL_FLOATS(float32, float, DIVIDE_FLOAT)
+KERNEL_FLOATS(float64, double, DIVIDE_DOUBLE)
 
 /* X(dtype, type) for every type; Y(X's, op) for every operation of one. */
 #define KERNEL_TYPES(X)                                                                  \

@@ -23,3 +23,13 @@ bool kernels_run(const char *name, void **arguments, uint64_t thread, uint64_t n
     KERNEL_TYPES(FIND)
     return false;
 }
+
+float kernels_divide(float value, float divisor)
+{
+    return kernel_divide(value, divisor);
+}
+
+int kernels_divide_small(int value, int divisor)
+{
+    return kernel_divide_small(value, divisor);
+}
