@@ -57,6 +57,27 @@ def test_it_compiles_with_the_toolkit_and_says_what_is_missing(toolkit, tmp_path
         assert ran.stdout.startswith("SKIP gpu: no NVIDIA ") and ran.stdout.endswith("not run\n")
 
 
+@pytest.mark.usefixtures("toolkit")
+def test_packed_programs_run_from_the_packed_folder_alone(tmp_path):
+    """What --pack takes along but for the machine's own C library, driver and NCCL."""
+    build = Path(os.environ.get("WEFT_FAST") or os.environ.get("WEFT") or "build/weft").resolve().parent
+    libraries = gpu.libraries_of(build / "weft")
+    assert {"libyaml-0.so.2", "libjansson.so.4", "libsodium.so.23"} <= {path.name for path in libraries}
+    assert not any(path.name.startswith(gpu.OF_THE_MACHINE) for path in libraries)
+    with pytest.raises(gpu.NotRun, match="has no weft, .*ci/gpu --pack"):
+        gpu.find_packed("own", tmp_path, gpu.OWN_PROGRAMS)
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_the_kernels_in_weft_are_those_that_were_built():
+    """A compiler cache would give those of an earlier build."""
+    image = ROOT / "build/cuda/kernels.fatbin"
+    if not image.exists():
+        pytest.skip("SKIP CUDA kernels: weft was built without nvcc")
+    weft = os.environ.get("WEFT_FAST") or os.environ.get("WEFT") or "build/weft"
+    assert image.read_bytes() in (ROOT / weft).read_bytes()
+
+
 def test_every_operation_and_size_is_verified(fake, tmp_path):
     rows, version, problem = rows_of(fake, tmp_path)
     assert problem is None and version >= 20000
@@ -98,7 +119,7 @@ def test_processes_that_hang_are_ended():
 
 def test_what_is_run_is_all_that_was_asked_for():
     class Options:
-        quick = False
+        quick, mesh = False, None
     runs = [*gpu.chosen_of(Options), *gpu.forced_of(Options)]
     assert {mesh for mesh, *_ in runs} == set(gpu.MESHES)
     for mesh in gpu.MESHES:
@@ -204,7 +225,7 @@ def test_a_step_whose_programs_were_not_built_is_not_run(capsys):
 
 def test_steps_come_by_worth(monkeypatch, tmp_path):
     class Options:
-        quick, only, build = False, None, tmp_path
+        quick, mesh, packed, only, build = False, None, False, None, tmp_path
     monkeypatch.setattr(gpu, "find_toolkit", lambda: tmp_path)
     monkeypatch.setattr(gpu, "find_nccls", lambda _: {"toolkit": tmp_path})
     names = [name for name, _, _ in gpu.all_steps(Options, steps.Clock(1, 60))]
