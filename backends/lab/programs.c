@@ -670,6 +670,67 @@ static void go_on(struct show *show)
     }
 }
 
+/* ---- looking at hosts ---- */
+
+static _Noreturn void look_from(const struct show *show, uint32_t host, int fd)
+{
+    struct weft_text text = {NULL, 0, 0};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigprocmask(SIG_SETMASK, &show->signals.old_mask, NULL);
+    if (host == WORLD_PROGRAM_OUTSIDE ||
+        lab_inside_enter(&show->fabric, host, &show->insides[host]) == 0) {
+        show->what->watch->look(show->what->watch->context, host, &text);
+        write_all(fd, text.bytes, text.n);
+    }
+    _exit(0);
+}
+
+static void read_all(int fd, struct weft_text *out)
+{
+    char bytes[16384];
+    ssize_t n;
+
+    while ((n = read(fd, bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR)) {
+        weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
+    }
+}
+
+/* One host after another: what a process looks at costs time. A host that cannot be looked at is
+ * one of which nothing is seen. */
+static void look_at(struct show *show, uint32_t job, uint32_t host)
+{
+    const struct world_program_watch *watch = show->what->watch;
+    struct weft_text text = {NULL, 0, 0};
+    int fds[2];
+    pid_t pid;
+
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return;
+    }
+    pid = fork();
+    if (pid == 0) {
+        look_from(show, host, fds[1]);
+    }
+    close(fds[1]);
+    if (pid > 0) {
+        read_all(fds[0], &text);
+        waitpid(pid, NULL, 0);
+        watch->saw(watch->context, job, host, text.bytes != NULL ? text.bytes : "",
+                   text.n);
+    }
+    close(fds[0]);
+    weft_text_fini(&text);
+}
+
+static void look(struct show *show, uint32_t job)
+{
+    for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
+        look_at(show, job, i);
+    }
+    look_at(show, job, WORLD_PROGRAM_OUTSIDE);
+}
+
 static void begin_job(struct show *show, uint32_t job)
 {
     const struct world_program_watch *watch = show->what->watch;
@@ -722,6 +783,10 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
             }
         }
         end_job(show);
+        if (show->what->watch != NULL &&
+            show->what->watch->over(show->what->watch->context, job)) {
+            look(show, job);
+        }
     }
     return WEFT_OK;
 }
@@ -824,6 +889,9 @@ weft_status lab_programs_run(const struct world_spec *spec,
         status = make_insides(&show, error);
         if (status == WEFT_OK) {
             status = start_capture(&show, error);
+        }
+        if (status == WEFT_OK && what->watch != NULL && spec->n_faults > 0) {
+            look(&show, WORLD_PROGRAM_BEFORE);
         }
         show.begun_ns = clock_now();
         if (status == WEFT_OK) {

@@ -121,12 +121,12 @@ static const struct hypothesis unrecovered[] = {
     {DIAG_GID_MISSING, diag_is_gid_gone},
 };
 
-/* The device itself gave the requests up, or said that its port went down: no try ran out. */
-static const struct hypothesis flushed[] = {{DIAG_DEVICE_FAILED, diag_is_gone},
-                                            {DIAG_LINK_FLAPPING, diag_is_flapping},
-                                            {DIAG_LINK_DOWN, diag_is_link_down},
-                                            {DIAG_ADDR_CHANGED, diag_is_addr_changed},
-                                            {DIAG_GID_MISSING, diag_is_gid_gone}};
+/* The device itself gave the requests up, or said that its port went down: no try ran out. rdma_rxe
+ * does so, too, with a packet that its netdev does not take. */
+static const struct hypothesis flushed[] = {
+    {DIAG_DEVICE_FAILED, diag_is_gone},   {DIAG_LINK_FLAPPING, diag_is_flapping},
+    {DIAG_LINK_DOWN, diag_is_link_down},  {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+    {DIAG_GID_MISSING, diag_is_gid_gone}, {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch}};
 
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
@@ -231,6 +231,17 @@ static struct symptom of_verb_errno(const struct diag_case *c)
     }
 }
 
+/* A program that read its GID, and does not say with what errno RTR was refused: what the kernel
+ * makes of the two GIDs (ib_resolve_eth_dmac of drivers/infiniband/core). */
+static struct symptom of_rtr(const struct diag_case *c)
+{
+    if (!c->has_local_gid || !c->has_remote_gid || diag_number(c, "gid_was_read") != 1) {
+        return UNHEARD_OF;
+    }
+    return io_ip_is_v4(&c->local_gid) == io_ip_is_v4(&c->remote_gid) ? SYMPTOM(unresolved)
+                                                                     : SYMPTOM(mixed);
+}
+
 static struct symptom of_stream_errno(const struct diag_case *c)
 {
     switch (c->sys_errno) {
@@ -330,7 +341,7 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
     }
-    return of_status(c);
+    return c->status == WEFT_ERR_SYSTEM && phase_is(c, "rtr") ? of_rtr(c) : of_status(c);
 }
 
 void diag_judge(const struct diag_case *c, struct diag_finding *out)

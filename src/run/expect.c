@@ -95,7 +95,7 @@ static bool is_found(const struct diag_findings *findings, const char *code)
     return false;
 }
 
-static void judge_findings(struct run *run)
+void run_judge_findings(struct run *run)
 {
     const struct scenario_expect *expect = &run->scenario->expect;
     struct weft_text got = {NULL, 0, 0};
@@ -398,7 +398,7 @@ void run_judge(struct run *run)
     run->as_expected = true;
     judge_result(run);
     judge_symptom(run);
-    judge_findings(run);
+    run_judge_findings(run);
     judge_data(run);
     for (uint32_t i = 0; i < expect->n_bandwidths; i++) {
         judge_bandwidth(run, &expect->bandwidths[i]);

@@ -193,6 +193,8 @@ void run_say(struct run *run, bool ok, struct weft_text *got, const char *format
     WEFT_PRINTF(4, 5);
 /* Fills run->expectations and run->as_expected. */
 void run_judge(struct run *run);
+/* Adds the line about run->findings. */
+void run_judge_findings(struct run *run);
 
 /* ---- invariants.c ---- */
 

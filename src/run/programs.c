@@ -6,7 +6,10 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "diag/observations.h"
 #include "run/private.h"
+#include "run/program_causes.h"
+#include "run/program_look.h"
 #include "run/program_plan.h"
 #include "run/program_verdict.h"
 
@@ -32,6 +35,9 @@ struct programs {
     weft_ns *limits_ns;          /* Owned [n_jobs] */
     bool *came;                  /* Owned [n_faults] */
     int *problems;               /* Owned [n_faults]: an errno */
+    /* What hosts saw of themselves before the first job, and now; Owned [n_hosts]. */
+    struct program_look *before, *after;
+    bool *is_stopped; /* Owned [n_hosts] */
 };
 
 static const char *host_of(const struct programs *programs, uint32_t index)
@@ -154,6 +160,7 @@ static void add_command(char *const *argv, struct weft_text *out)
 static void list_programs(struct programs *programs)
 {
     const struct scenario *scenario = programs->run.scenario;
+    uint32_t n_hosts = programs->run.plan->spec.n_hosts;
 
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         programs->n += programs->plans[i].n;
@@ -166,6 +173,9 @@ static void list_programs(struct programs *programs)
     programs->limits_ns = weft_calloc(scenario->n_jobs, sizeof(*programs->limits_ns));
     programs->came = weft_calloc((size_t)scenario->n_faults + 1, sizeof(bool));
     programs->problems = weft_calloc((size_t)scenario->n_faults + 1, sizeof(int));
+    programs->before = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->before));
+    programs->after = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->after));
+    programs->is_stopped = weft_calloc((size_t)n_hosts + 1, sizeof(bool));
     programs->n = 0;
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         programs->began_ns[i] = WEFT_NEVER;
@@ -190,6 +200,14 @@ static void fini(struct programs *programs)
         weft_text_fini(&programs->facts[i].output);
         weft_text_fini(&programs->programs[i].command);
     }
+    for (uint32_t i = 0; programs->after != NULL && i < programs->run.plan->spec.n_hosts;
+         i++) {
+        program_look_fini(&programs->before[i]);
+        program_look_fini(&programs->after[i]);
+    }
+    free(programs->before);
+    free(programs->after);
+    free(programs->is_stopped);
     free_plans(programs->plans, programs->run.scenario->n_jobs);
     free(programs->items);
     free(programs->programs);
@@ -292,6 +310,9 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
     const struct world_fault *fault = &spec->faults[index];
     const struct world_host *host = &spec->hosts[fault->host];
 
+    if (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0 && problem == 0) {
+        programs->is_stopped[fault->host] = true;
+    }
     programs->came[index] = true;
     programs->problems[index] =
         programs->problems[index] == 0 ? problem : programs->problems[index];
@@ -299,6 +320,106 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
                      fault->has_port ? host->ports[fault->port].name : "host",
                      undo ? "fault_ends" : "fault", "kind=%s errno=%d",
                      world_fault_name(fault->kind), problem);
+}
+
+/* ---- why ---- */
+
+/* Where the programs of a job begin in the list of all. */
+static uint32_t first_of(const struct programs *programs, uint32_t job)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < job; i++) {
+        first += programs->plans[i].n;
+    }
+    return first;
+}
+
+static bool take_over(void *context, uint32_t job)
+{
+    const struct programs *programs = context;
+
+    return program_causes_any(&programs->facts[first_of(programs, job)],
+                              programs->plans[job].n);
+}
+
+static void look(void *context, uint32_t host, struct weft_text *out)
+{
+    const struct programs *programs = context;
+    const struct world_spec *spec = &programs->run.plan->spec;
+
+    if (host == WORLD_PROGRAM_OUTSIDE) {
+        program_look_outside(spec, backend_program_device, out);
+    } else {
+        program_look_make(&spec->hosts[host], programs->run.options->log, out);
+    }
+}
+
+static bool is_same(const struct diag_finding *a, const struct diag_finding *b)
+{
+    return a->entry == b->entry && strcmp(a->host, b->host) == 0 &&
+           strcmp(a->port, b->port) == 0 && strcmp(a->peer, b->peer) == 0;
+}
+
+/* What several jobs show is one finding. */
+static void add_findings(struct diag_findings *all, const struct diag_findings *more)
+{
+    for (uint32_t i = 0; i < more->n; i++) {
+        bool is_said = false;
+
+        for (uint32_t k = 0; k < all->n; k++) {
+            is_said = is_said || is_same(&all->items[k], &more->items[i]);
+        }
+        if (!is_said) {
+            all->items = weft_realloc(all->items, (all->n + 1) * sizeof(*all->items));
+            all->items[all->n++] = more->items[i];
+        }
+    }
+}
+
+static void diagnose(struct programs *programs, uint32_t job)
+{
+    uint32_t first = first_of(programs, job);
+    const char **commands = weft_calloc((size_t)programs->n + 1, sizeof(*commands));
+    const struct program_causes causes = {.spec = &programs->run.plan->spec,
+                                          .device = backend_program_device,
+                                          .facts = &programs->facts[first],
+                                          .commands = commands,
+                                          .n = programs->plans[job].n,
+                                          .before = programs->before,
+                                          .after = programs->after,
+                                          .is_stopped = programs->is_stopped};
+    struct diag_input input = {.hosts = NULL};
+    struct diag_findings findings = {NULL, 0};
+
+    for (uint32_t i = 0; i < causes.n; i++) {
+        commands[i] = programs->programs[first + i].command.bytes;
+    }
+    program_causes_observe(&causes, &input);
+    diag(&input, &findings);
+    add_findings(&programs->run.findings, &findings);
+    diag_findings_fini(&findings);
+    diag_input_fini(&input);
+    free(commands);
+}
+
+static void take_look(void *context, uint32_t job, uint32_t host, const char *bytes,
+                      size_t n)
+{
+    struct programs *programs = context;
+    const struct world_spec *spec = &programs->run.plan->spec;
+    bool is_before = job == WORLD_PROGRAM_BEFORE;
+    struct program_look *looks = is_before ? programs->before : programs->after;
+
+    if (host != WORLD_PROGRAM_OUTSIDE) {
+        program_look_fini(&looks[host]);
+        program_look_decode(spec, host, backend_program_device, bytes, n, &looks[host]);
+        return;
+    }
+    program_look_count(spec, bytes, n, looks);
+    if (!is_before) {
+        diagnose(programs, job);
+    }
 }
 
 /* ---- what came of it ---- */
@@ -323,13 +444,13 @@ static void judge_job(struct programs *programs, uint32_t job, uint32_t first, u
 
 static void judge(struct programs *programs)
 {
-    uint32_t first = 0;
-
     programs->run.expectations = json_array();
     programs->run.as_expected = true;
     for (uint32_t job = 0; job < programs->run.scenario->n_jobs; job++) {
-        judge_job(programs, job, first, programs->plans[job].n);
-        first += programs->plans[job].n;
+        judge_job(programs, job, first_of(programs, job), programs->plans[job].n);
+    }
+    if (programs->run.scenario->expect.has_findings) {
+        run_judge_findings(&programs->run);
     }
 }
 
@@ -434,7 +555,8 @@ static json_t *document_of(const struct programs *programs)
     }
     json_object_set_new(object, "jobs", jobs);
     json_object_set_new(object, "links", json_array());
-    json_object_set_new(object, "findings", json_array());
+    json_object_set_new(object, "findings",
+                        diag_findings_encode(&programs->run.findings));
     json_object_set_new(object, "expectations", json_incref(programs->run.expectations));
     json_object_set_new(object, "counters", json_object());
     json_object_set_new(object, "connected", json_null());
@@ -482,7 +604,10 @@ static weft_status execute(struct programs *programs, struct weft_error *error)
                                               .began = take_start,
                                               .line = take_line,
                                               .ended = take_end,
-                                              .fault = take_fault};
+                                              .fault = take_fault,
+                                              .over = take_over,
+                                              .look = look,
+                                              .saw = take_look};
     const struct world_programs what = {.items = programs->items,
                                         .n = programs->n,
                                         .tap = run->options->tap,

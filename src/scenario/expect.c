@@ -423,6 +423,14 @@ static void read_invariants(struct loader *loader, const struct tree_node *node,
     }
 }
 
+static void refuse_of_programs(struct loader *loader, const struct tree_node *node)
+{
+    complain(
+        loader, node->mark,
+        "expect: where jobs are programs there is only findings; what else they must do "
+        "stands in their job: exec: {HOST: COMMAND, expect: {status, output, within}}");
+}
+
 void expect_read(const struct topology *topology, const struct tree_node *node)
 {
     static const char *const results[] = {"pass", "fail", "any"}, *const data[] = {
@@ -436,9 +444,11 @@ void expect_read(const struct topology *topology, const struct tree_node *node)
     }
     expect->mark = node->mark;
     if (scenario_has_programs(loader->scenario)) {
-        complain(loader, node->mark,
-                 "expect: this judges collectives; what programs must do stands in their "
-                 "job: exec: {HOST: COMMAND, expect: {status, output, within}}");
+        if (seen.at[KEY_FINDINGS] == NULL || node->n != 1) {
+            refuse_of_programs(loader, node);
+        } else {
+            read_findings(loader, seen.at[KEY_FINDINGS], expect);
+        }
         return;
     }
     if (seen.at[KEY_RESULT] != NULL &&

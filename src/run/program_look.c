@@ -1,0 +1,241 @@
+#include "run/program_look.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "base/check.h"
+#include "diag/observations.h"
+#include "run/facts.h"
+
+/* ---- within the host ---- */
+
+/* Devices are discovered at once; nothing has to go on for that. */
+static bool look_at_devices(struct io_env *env, struct diag_host *out)
+{
+    struct weft_error error = {0};
+    struct rdma *rdma = NULL;
+    struct io_task task;
+    bool ok;
+
+    io_task_init(&task, env->loop, env->host, 1);
+    ok = rdma_open(env, &task, &rdma, &error) == WEFT_OK;
+    if (ok) {
+        run_facts_before(rdma, out);
+    }
+    rdma_close(rdma);
+    io_task_fini(&task);
+    return ok;
+}
+
+/* Takes over `value`. */
+static void add_json(json_t *value, struct weft_text *out)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+
+    weft_text_add(out, "%s", text != NULL ? text : "");
+    free(text);
+    json_decref(value);
+}
+
+/* The number in a file of the kernel; null if it is not there. */
+static json_t *number_in(const char *path)
+{
+    struct weft_text text = {NULL, 0, 0};
+    bool ok = weft_text_add_file(&text, path, 64) == 0 && text.n > 0;
+    json_t *number = ok ? json_integer(strtoll(text.bytes, NULL, 10)) : json_null();
+
+    weft_text_fini(&text);
+    return number;
+}
+
+static int64_t number_of(const json_t *number)
+{
+    return json_is_integer(number) ? json_integer_value(number) : IO_UNKNOWN;
+}
+
+/* Documentation/ABI/testing/sysfs-class-net: carrier_down_count. */
+static json_t *losses_of(const struct world_host *host)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        char path[256];
+
+        weft_format(path, sizeof(path), "/sys/class/net/%s/carrier_down_count",
+                    host->ports[i].name);
+        json_array_append_new(array, number_in(path));
+    }
+    return array;
+}
+
+void program_look_make(const struct world_host *host, struct weft_log *log,
+                       struct weft_text *out)
+{
+    struct diag_host facts = {.name = ""};
+    struct weft_error error = {0};
+    struct world *world = NULL;
+
+    if (backend_site_world(false, log, &world, &error) != WEFT_OK) {
+        return;
+    }
+    if (look_at_devices(world->ops->host_env(world, 0, 0), &facts)) {
+        add_json(json_pack("{s:o, s:o}", "host", diag_host_encode(&facts), "losses",
+                           losses_of(host)),
+                 out);
+    }
+    diag_host_fini(&facts);
+    world->ops->destroy(world);
+}
+
+/* ---- outside ---- */
+
+/* drivers/infiniband/sw/rxe/rxe_hw_counters.c */
+static const struct {
+    enum diag_counter counter;
+    const char *file;
+} counters[] = {
+    {DIAG_TX_PACKETS, "sent_pkts"},
+    {DIAG_RX_PACKETS, "rcvd_pkts"},
+    {DIAG_RETRANSMITS, "completer_retry_err"},
+    {DIAG_OUT_OF_SEQUENCE, "out_of_seq_request"},
+    {DIAG_RNR_NAKS_SENT, "send_rnr_err"},
+};
+
+static json_t *counters_of(const struct world_spec *spec, uint32_t host,
+                           program_look_device *device)
+{
+    json_t *ports = json_array();
+
+    for (uint32_t i = 0; i < spec->hosts[host].n_ports; i++) {
+        json_t *numbers = json_array();
+        char name[256];
+
+        device(spec, host, i, name, sizeof(name));
+        for (size_t k = 0; k < WEFT_LENGTH(counters); k++) {
+            char path[400];
+
+            weft_format(path, sizeof(path),
+                        "/sys/class/infiniband/%s/ports/1/hw_counters/%s", name,
+                        counters[k].file);
+            json_array_append_new(numbers, number_in(path));
+        }
+        json_array_append_new(ports, numbers);
+    }
+    return ports;
+}
+
+void program_look_outside(const struct world_spec *spec, program_look_device *device,
+                          struct weft_text *out)
+{
+    json_t *hosts = json_array();
+
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        json_array_append_new(hosts, counters_of(spec, i, device));
+    }
+    add_json(hosts, out);
+}
+
+/* ---- from there ---- */
+
+/* Returns the port of `host` whose device has that name, or n_ports. */
+static uint32_t find_port(const struct world_spec *spec, uint32_t host,
+                          program_look_device *device, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < spec->hosts[host].n_ports; i++) {
+        char own[256];
+
+        device(spec, host, i, own, sizeof(own));
+        if (strcmp(own, name) == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+static bool decode(const char *bytes, size_t n, struct diag_host *out,
+                   json_t **out_losses)
+{
+    struct weft_error error = {0};
+    json_error_t where;
+    json_t *object = json_loadb(bytes, n, 0, &where);
+    const json_t *host = json_object_get(object, "host");
+    bool ok = json_is_object(host) && diag_host_decode(host, out, &error) == WEFT_OK;
+
+    if (!ok) {
+        diag_host_fini(out);
+    }
+    *out_losses = ok ? json_incref(json_object_get(object, "losses")) : NULL;
+    json_decref(object);
+    return ok;
+}
+
+void program_look_decode(const struct world_spec *spec, uint32_t host,
+                         program_look_device *device, const char *bytes, size_t n,
+                         struct program_look *out)
+{
+    const struct world_host *spec_host = &spec->hosts[host];
+    json_t *losses;
+
+    *out = (struct program_look){.is_seen = false};
+    if (!decode(bytes, n, &out->host, &losses)) {
+        return;
+    }
+    out->is_seen = true;
+    weft_format(out->host.name, sizeof(out->host.name), "%s", spec_host->name);
+    for (uint32_t i = 0; i < out->host.n_ports; i++) {
+        struct diag_port *port = &out->host.ports[i];
+        uint32_t index = find_port(spec, host, device, port->name);
+
+        if (index < spec_host->n_ports) {
+            weft_format(port->name, sizeof(port->name), "%s",
+                        spec_host->ports[index].name);
+        }
+    }
+    out->losses = weft_calloc((size_t)spec_host->n_ports + 1, sizeof(*out->losses));
+    for (uint32_t i = 0; i < spec_host->n_ports; i++) {
+        out->losses[i] = number_of(json_array_get(losses, i));
+    }
+    json_decref(losses);
+}
+
+static void take_counters(const struct world_host *host, const json_t *ports,
+                          struct diag_host *out)
+{
+    for (uint32_t k = 0; k < out->n_ports; k++) {
+        out->ports[k].counters[DIAG_RX_PAUSES] =
+            0; /* veth has none: drivers/net/veth.c */
+    }
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        for (uint32_t k = 0; k < out->n_ports; k++) {
+            for (size_t j = 0; j < WEFT_LENGTH(counters); j++) {
+                if (strcmp(out->ports[k].name, host->ports[i].name) == 0) {
+                    out->ports[k].counters[counters[j].counter] =
+                        number_of(json_array_get(json_array_get(ports, i), j));
+                }
+            }
+        }
+    }
+}
+
+void program_look_count(const struct world_spec *spec, const char *bytes, size_t n,
+                        struct program_look *looks)
+{
+    json_error_t where;
+    json_t *hosts = json_loadb(bytes, n, 0, &where);
+
+    for (uint32_t i = 0; hosts != NULL && i < spec->n_hosts; i++) {
+        take_counters(&spec->hosts[i], json_array_get(hosts, i), &looks[i].host);
+    }
+    json_decref(hosts);
+}
+
+void program_look_fini(struct program_look *look)
+{
+    diag_host_fini(&look->host);
+    free(look->losses);
+    *look = (struct program_look){.is_seen = false};
+}

@@ -1,0 +1,151 @@
+#include "run/program_words.h"
+
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/suite_testing.h"
+
+/* ---- what a program says of its failure ---- */
+
+static const struct {
+    const char *output;
+    weft_status status;
+    const char *phase;
+    int sys_errno, wc_status;
+} failures[] = {
+    {"", WEFT_OK, "", 0, 0},
+    {"100 iters in 0.00 seconds = 2.00 usec/iter\n", WEFT_OK, "", 0, 0},
+    {"something: Connection refused\n", WEFT_OK, "", 0, 0},
+    /* rdma-core's ping-pongs */
+    {"Failed to modify QP to RTR\nCouldn't connect to remote QP\n", WEFT_ERR_SYSTEM,
+     "rtr", 0, 0},
+    {"Failed to modify QP to RTS\n", WEFT_ERR_SYSTEM, "rts", 0, 0},
+    {"Failed to modify QP to INIT\n", WEFT_ERR_SYSTEM, "init", 0, 0},
+    {"Failed status Work Request Flushed Error (5) for wr_id 2\nparse WC failed 2\n",
+     WEFT_ERR_COMPLETION, "data", 0, 5},
+    {"Failed status transport retry counter exceeded (12) for wr_id 2\n",
+     WEFT_ERR_COMPLETION, "data", 0, 12},
+    {"can't read sgid of index 99999\n", WEFT_ERR_SYSTEM, "rtr", ENODATA, 0},
+    {"Couldn't Open the XRC Domain 95\n", WEFT_ERR_SYSTEM, "create", EOPNOTSUPP, 0},
+    {"IB device titanic-p7 not found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
+    {"No IB devices found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
+    {"client read/write: No space left on device\nCouldn't read/write remote address\n",
+     WEFT_ERR_CLOSED, "boot", 0, 0},
+    {"Couldn't connect to iceberg:18515\n", WEFT_ERR_SYSTEM, "boot", ECONNREFUSED, 0},
+    /* perftest */
+    {" Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n",
+     WEFT_ERR_COMPLETION, "data", 0, 12},
+    {" Unable to find the Infiniband/RoCE device\n", WEFT_ERR_ENVIRONMENT, "discover", 0,
+     0},
+    /* NCCL */
+    {"a:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 "
+     "opcode=0 len=0 vendor err 129 (Send)\n",
+     WEFT_ERR_COMPLETION, "data", 0, 12},
+    {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on "
+     "dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3\n",
+     WEFT_ERR_SYSTEM, "rtr", ETIMEDOUT, 0},
+    {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev "
+     "mlx5_0:1, curr state RTR, next state RTS\n",
+     WEFT_OK, "", 0, 0},
+    /* a cause before what it leads to, wherever it stands */
+    {"client read/write: Success\nFailed to modify QP to RTR\n", WEFT_ERR_SYSTEM, "rtr",
+     0, 0},
+    {"Couldn't connect to x:1\nFailed status x (12) for wr_id 1\n", WEFT_ERR_COMPLETION,
+     "data", 0, 12},
+    /* lines are whole, and numbers are of an errno or a status */
+    {"note: Failed to modify QP to RTR\n", WEFT_OK, "", 0, 0},
+    {"Failed status x (0) for wr_id 1\n", WEFT_OK, "", 0, 0},
+    {"Failed status x (4096) for wr_id 1\n", WEFT_OK, "", 0, 0},
+    {"Failed status x (99999999999999999999) for wr_id 1\n", WEFT_OK, "", 0, 0},
+};
+
+START_TEST(a_line_of_a_program_is_a_typed_failure)
+{
+    struct program_words words;
+
+    program_words_read("x", failures[_i].output, &words);
+    ck_assert_int_eq(words.error.status, failures[_i].status);
+    ck_assert_str_eq(words.error.phase, failures[_i].phase);
+    ck_assert_int_eq(words.error.sys_errno, failures[_i].sys_errno);
+    ck_assert_int_eq(words.error.wc_status, failures[_i].wc_status);
+}
+END_TEST
+
+/* ---- GIDs and flags ---- */
+
+static const struct {
+    const char *command, *output;
+    int gid_index, path_mtu;
+    const char *local_gid, *remote_gid;
+} ends[] = {
+    {"ibv_rc_pingpong -g 1 -d titanic-p0", "", 1, 1024, "", ""},
+    {"/usr/bin/ibv_uc_pingpong -e -g1 -m 4096 host", "", 1, 4096, "", ""},
+    {"timeout 3 ibv_srq_pingpong -m 256", "", PROGRAM_NO_INDEX, 256, "", ""},
+    {"ibv_rc_pingpong", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ib_write_bw -d x -x 3 -m 2048 --report_gbits", "", 3, 2048, "", ""},
+    {"ib_send_lat -d x", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"ib_write_bw -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"./mine -g 1 -m 4096", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"ibv_devinfo -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"x",
+     "  local address:  LID 0x0000, QPN 0x000011, PSN 0x29c282, GID ::ffff:10.0.0.1\n"
+     "  remote address: LID 0x0000, QPN 0x000012, PSN 0x8b94f1, GID fe80::1\n",
+     PROGRAM_NO_INDEX, 0, "::ffff:10.0.0.1", "fe80::1"},
+    {"x", "  local address:  LID 0x0000, QPN 0x000011, PSN 0x29c282: GID \n",
+     PROGRAM_NO_INDEX, 0, "", ""},
+    {"x", "  local address:  GID ::::::\n", PROGRAM_NO_INDEX, 0, "", ""},
+};
+
+START_TEST(command_and_output_name_the_ends)
+{
+    struct program_words words;
+
+    program_words_read(ends[_i].command, ends[_i].output, &words);
+    ck_assert_int_eq(words.gid_index, ends[_i].gid_index);
+    ck_assert_int_eq(words.path_mtu, ends[_i].path_mtu);
+    ck_assert_str_eq(words.local_gid, ends[_i].local_gid);
+    ck_assert_str_eq(words.remote_gid, ends[_i].remote_gid);
+}
+END_TEST
+
+START_TEST(a_device_is_named_whole)
+{
+    static const struct {
+        const char *text, *word;
+        bool has;
+    } cases[] = {
+        {"x -d a-p0 y", "a-p0", true},
+        {"a-p0", "a-p0", true},
+        {"--dev=a-p0,b", "a-p0", true},
+        {"'a-p0'", "a-p0", true},
+        {"a-p0:1", "a-p0", true},
+        {"a-p01", "a-p0", false},
+        {"aa-p0", "a-p0", false},
+        {"a-p0.1", "a-p0", false},
+        {"a-p01 a-p0", "a-p0", true},
+        {"", "a-p0", false},
+        {"x", "", false},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        ck_assert_msg(program_words_have(cases[i].text, cases[i].word) == cases[i].has,
+                      "%s", cases[i].text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run/program_words");
+    TCase *tcase = tcase_create("program_words");
+
+    tcase_add_loop_test(tcase, a_line_of_a_program_is_a_typed_failure, 0,
+                        (int)WEFT_LENGTH(failures));
+    tcase_add_loop_test(tcase, command_and_output_name_the_ends, 0,
+                        (int)WEFT_LENGTH(ends));
+    tcase_add_test(tcase, a_device_is_named_whole);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
