@@ -242,6 +242,37 @@ def test_what_a_program_writes_is_kept_up_to_a_bound(tmp_path):
     assert code == 0 and len(program["output"]) <= 1 << 20
     assert len(program["output"]) + program["output_left_out"] == len("".join(
         f"{number}\n" for number in range(1, 300001)))
+    assert program["output"].startswith("1\n2\n") and program["output"].endswith("\n299999\n300000\n")
+
+
+PINGPONG = "ibv_rc_pingpong -e -d {device}"
+FOUND_IN_JOBS = [
+    # A host that one job stops is there in the next.
+    ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 100000 {{address}}", '
+      'expect: {status: hangs, within: 9s}}',
+      f'{{a: "{PINGPONG} -g 1", b: "{PINGPONG} -g 0 {{address}}", expect: {{status: 1, within: 9s}}}}'],
+     "faults: [{at: jobs+2ms, on: a, kind: stop}]\n", ["peer.silent", "gid.link_local"]),
+    # A carrier that one job lost is not lost in the next; nobody needs a fault for that.
+    (['{a: "ip link set p0 down; sleep 0.1; ip link set p0 up; sleep 2"}',
+      f'{{a: "{PINGPONG} -g 1", b: "sleep 99", expect: {{status: hangs, within: 3s}}}}'],
+     "", ["undetermined"]),
+    ([f'{{a: "{PINGPONG} -g 1 -n 5000", b: "{PINGPONG} -g 1 -n 5000 {{address}} & sleep 0.01; '
+      'ip link set p0 down; sleep 0.1; ip link set p0 up; wait $!", expect: {status: any, within: 9s}}'],
+     "", ["link.down"]),
+    # What comes after the failure does not explain it.
+    ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 9 -d x", '
+      'expect: {status: any, within: 9s}}'],
+     'faults: [{at: jobs+3s, on: "a:p0", kind: down, for: 1s}, {at: jobs+5s, on: a, kind: kill}]\n',
+     ["host.no_device"]),
+]
+
+
+@needs_guest
+@pytest.mark.parametrize("jobs,rest,found", FOUND_IN_JOBS)
+def test_a_finding_is_of_its_own_job(tmp_path, jobs, rest, found):
+    needs("ibv_rc_pingpong")
+    _, document = run(scenario(tmp_path, jobs, rest))
+    assert [finding["code"] for finding in document["findings"]] == found, judged(document)
 
 
 @pytest.mark.parametrize("backend", ["sim", "soft"])

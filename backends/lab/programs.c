@@ -672,11 +672,15 @@ static void go_on(struct show *show)
 
 /* ---- looking at hosts ---- */
 
-static _Noreturn void look_from(const struct show *show, uint32_t host, int fd)
+static _Noreturn void look_from(const struct show *show, uint32_t host, int fd,
+                                pid_t parent)
 {
     struct weft_text text = {NULL, 0, 0};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(0);
+    }
     sigprocmask(SIG_SETMASK, &show->signals.old_mask, NULL);
     if (host == WORLD_PROGRAM_OUTSIDE ||
         lab_inside_enter(&show->fabric, host, &show->insides[host]) == 0) {
@@ -686,12 +690,23 @@ static _Noreturn void look_from(const struct show *show, uint32_t host, int fd)
     _exit(0);
 }
 
-static void read_all(int fd, struct weft_text *out)
+/* Reads to the end, or until a signal ends it all. */
+static void read_all(const struct show *show, int fd, struct weft_text *out)
 {
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+                            {.fd = show->signals.fd, .events = POLLIN}};
     char bytes[16384];
-    ssize_t n;
+    ssize_t n = 1;
 
-    while ((n = read(fd, bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR)) {
+    while (n != 0) {
+        poll(fds, WEFT_LENGTH(fds), -1);
+        if (fds[1].revents != 0) {
+            return; /* read by who asks whether signals came */
+        }
+        n = read(fd, bytes, sizeof(bytes));
+        if (n < 0 && errno != EINTR) {
+            return;
+        }
         weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
     }
 }
@@ -702,24 +717,21 @@ static void look_at(struct show *show, uint32_t job, uint32_t host)
 {
     const struct world_program_watch *watch = show->what->watch;
     struct weft_text text = {NULL, 0, 0};
-    int fds[2];
-    pid_t pid;
+    pid_t parent = getpid();
+    int fds[2] = {-1, -1};
+    pid_t pid = pipe2(fds, O_CLOEXEC) == 0 ? fork() : -1;
 
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        return;
-    }
-    pid = fork();
     if (pid == 0) {
-        look_from(show, host, fds[1]);
+        look_from(show, host, fds[1], parent);
     }
-    close(fds[1]);
+    close_fd(&fds[1]);
     if (pid > 0) {
-        read_all(fds[0], &text);
+        read_all(show, fds[0], &text);
+        kill(pid, SIGKILL); /* if it was not read to its end */
         waitpid(pid, NULL, 0);
-        watch->saw(watch->context, job, host, text.bytes != NULL ? text.bytes : "",
-                   text.n);
     }
-    close(fds[0]);
+    close_fd(&fds[0]);
+    watch->saw(watch->context, job, host, text.bytes != NULL ? text.bytes : "", text.n);
     weft_text_fini(&text);
 }
 
@@ -890,7 +902,7 @@ weft_status lab_programs_run(const struct world_spec *spec,
         if (status == WEFT_OK) {
             status = start_capture(&show, error);
         }
-        if (status == WEFT_OK && what->watch != NULL && spec->n_faults > 0) {
+        if (status == WEFT_OK && what->watch != NULL) {
             look(&show, WORLD_PROGRAM_BEFORE);
         }
         show.begun_ns = clock_now();

@@ -201,6 +201,8 @@ struct diag_findings {
 /* Judges. A code appears once per (host, port, peer). Aborts when out of memory. */
 void diag(const struct diag_input *input, struct diag_findings *out);
 void diag_findings_fini(struct diag_findings *findings);
+/* Errors first; those of one severity stay in their order. */
+void diag_sort(struct diag_findings *findings);
 
 /* "titanic:p0 -> iceberg", "titanic", "". */
 void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes);

@@ -514,6 +514,60 @@ START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 }
 END_TEST
 
+/* Full packets between two netdevs. Only a software device knows its netdev's MTU, and it knows no
+ * other's. */
+START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
+{
+    static const struct {
+        enum diag_known is_software;
+        int64_t near, far, path_mtu;
+        const char *found;
+    } cases[] = {
+        {DIAG_YES, 1500, 9000, 4096, "link.mtu_mismatch"},
+        {DIAG_YES, 1500, 9000, 1024, "undetermined"},
+        {DIAG_YES, 9000, 1500, 4096, "undetermined"},
+        {DIAG_YES, 1500, 1500, 4096, "undetermined"},
+        {DIAG_YES, 1500, IO_UNKNOWN, 4096, "undetermined"},
+        {DIAG_NO, 1500, 9000, 4096, "undetermined"},
+        {DIAG_UNKNOWN, 1500, 9000, 4096, "undetermined"},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        for (int is_port = 0; is_port <= 1; is_port++) {
+            struct scene s;
+            struct diag_findings findings;
+
+            scene_set(&s);
+            scene_down_here(&s);
+            s.a->ports[0].is_up = DIAG_YES;
+            s.a->ports[0].is_software = cases[i].is_software;
+            s.a->ports[0].netdev_mtu = cases[i].near;
+            s.b->ports[1].netdev_mtu = cases[i].far;
+            s.failure->error.wc_status = is_port ? 0 : 5;
+            if (is_port) { /* a device that says that its port went down */
+                s.failure->error.status = WEFT_ERR_CLOSED;
+                weft_format(s.failure->error.phase, sizeof(s.failure->error.phase),
+                            "port");
+            }
+            for (uint32_t k = 0; k < s.failure->error.n_values; k++) {
+                struct weft_value *value = &s.failure->error.values[k];
+
+                if (strcmp(value->name, "path_mtu") == 0) {
+                    value->number = cases[i].path_mtu;
+                }
+            }
+            diag(&s.input, &findings);
+            ck_assert_uint_ge(findings.n, 1);
+            ck_assert_msg(strcmp(findings.items[0].entry->code,
+                                 is_port ? "undetermined" : cases[i].found) == 0,
+                          "%zu %d: %s", i, is_port, findings.items[0].entry->code);
+            diag_findings_fini(&findings);
+            diag_input_fini(&s.input);
+        }
+    }
+}
+END_TEST
+
 START_TEST(hearsay_counts_only_when_nobody_knows_better)
 {
     struct scene s;
@@ -683,6 +737,7 @@ int main(void)
                         0, 2);
     tcase_add_loop_test(tests, who_only_waited_for_a_failed_host_met_a_consequence, 0, 2);
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
+    tcase_add_test(tests, a_device_gives_up_what_its_own_netdev_does_not_take);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);
     tcase_add_test(tests, who_may_have_met_it_is_asked_before_who_heard_of_it);

@@ -121,12 +121,17 @@ static const struct hypothesis unrecovered[] = {
     {DIAG_GID_MISSING, diag_is_gid_gone},
 };
 
-/* The device itself gave the requests up, or said that its port went down: no try ran out. rdma_rxe
- * does so, too, with a packet that its netdev does not take. */
-static const struct hypothesis flushed[] = {
-    {DIAG_DEVICE_FAILED, diag_is_gone},   {DIAG_LINK_FLAPPING, diag_is_flapping},
-    {DIAG_LINK_DOWN, diag_is_link_down},  {DIAG_ADDR_CHANGED, diag_is_addr_changed},
-    {DIAG_GID_MISSING, diag_is_gid_gone}, {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch}};
+/* The device itself gave the requests up, or said that its port went down: no try ran out. */
+#define GAVE_UP                                                                          \
+    {DIAG_DEVICE_FAILED, diag_is_gone}, {DIAG_LINK_FLAPPING, diag_is_flapping},          \
+        {DIAG_LINK_DOWN, diag_is_link_down}, {DIAG_ADDR_CHANGED, diag_is_addr_changed},  \
+    {                                                                                    \
+        DIAG_GID_MISSING, diag_is_gid_gone                                               \
+    }
+static const struct hypothesis flushed[] = {GAVE_UP};
+/* rdma_rxe also completes so what its own netdev does not take. */
+static const struct hypothesis given_up[] = {
+    GAVE_UP, {DIAG_LINK_MTU_MISMATCH, diag_is_own_mtu_lesser}};
 
 /* Policy weft found no way to the peer. */
 static const struct hypothesis no_route[] = {
@@ -270,7 +275,7 @@ static struct symptom of_completion(int wc_status)
         return SYMPTOM(not_ready);
     case WR_FLUSH:
     case LOC_QP_OP:
-        return SYMPTOM(flushed);
+        return SYMPTOM(given_up);
     default:
         return UNHEARD_OF;
     }

@@ -180,6 +180,18 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
     return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
 }
 
+/* A software device gives up what is too large for its own netdev; a NIC sends it. */
+enum diag_known diag_is_own_mtu_lesser(const struct diag_case *c)
+{
+    const struct diag_port *local = c->local_port, *remote = c->remote_port;
+    enum diag_known is_software = local != NULL ? local->is_software : DIAG_UNKNOWN;
+    bool is_lesser = local == NULL || remote == NULL ||
+                     remote->netdev_mtu == IO_UNKNOWN ||
+                     local->netdev_mtu < remote->netdev_mtu;
+
+    return is_lesser ? diag_and(is_software, diag_is_mtu_mismatch(c)) : DIAG_NO;
+}
+
 /* Behind each full WRITE that vanishes comes the request of a READ, which is small, passes, and
  * is found out of sequence: almost as many are as frames were lost. */
 static enum diag_known full_ones_vanish(const struct diag_case *c,

@@ -10,6 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define PROGRAMS_MAX 3
+#define CUTS_MAX 2
 #define PORTS_MAX 2
 
 /* a:p0 - b:p0 and b:p1 - c:p0; a and c share no cable. */
@@ -79,12 +80,15 @@ static void make_look(uint32_t host, struct program_look *out)
         diag_port_init(port);
         weft_format(port->name, sizeof(port->name), "%s", spec->ports[i].name);
         port->is_up = DIAG_YES;
+        port->is_software = DIAG_YES;
         port->netdev_mtu = 9000;
         port->active_mtu = 4096;
         port->device = i;
         port->has_gids = true;
         port->n_addresses = 1;
-        port->counters[DIAG_RX_PAUSES] = 0;
+        for (int k = 0; k < DIAG_N_COUNTERS; k++) {
+            port->counters[k] = k == DIAG_ICRC_ERRORS ? IO_UNKNOWN : 0;
+        }
         weft_format(text, sizeof(text), "fe80::%x:%x", host + 1, i + 1);
         add_gid(port, text, 64);
         io_ip_format(world_port_address(&spec->ports[i], NULL), text, sizeof(text));
@@ -102,10 +106,150 @@ struct seen_program {
     const char *command, *output;
 };
 
+/* All that is seen of a job. */
+struct job {
+    struct program_look before[PROGRAMS_MAX], after[PROGRAMS_MAX];
+    struct program_facts facts[PROGRAMS_MAX];
+    struct program_cut cuts[CUTS_MAX];
+    const char *commands[PROGRAMS_MAX];
+    struct program_causes causes;
+};
+
+static struct diag_port *port_after(struct job *job, uint32_t host, uint32_t port)
+{
+    return &job->after[host].host.ports[port];
+}
+
+/* A fault cuts a's cable. */
+static void cut(struct job *job, weft_ns at_ns, bool for_good)
+{
+    job->cuts[job->causes.n_cuts++] = (struct program_cut){0, 0, at_ns};
+    job->after[0].losses[0]++;
+    job->after[1].losses[0]++;
+    port_after(job, 0, 0)->is_up = for_good ? DIAG_NO : DIAG_YES;
+    port_after(job, 1, 0)->is_up = for_good ? DIAG_NO : DIAG_YES;
+}
+
+static void stop(struct job *job, uint32_t program, weft_ns at_ns)
+{
+    job->facts[program].is_stopped = true;
+    job->facts[program].stopped_ns = at_ns;
+}
+
+static void stop_first(struct job *job)
+{
+    stop(job, 0, SECOND / 2);
+}
+
+static void stop_late(struct job *job)
+{
+    stop(job, 0, 5 * SECOND);
+}
+
+static void cut_early(struct job *job)
+{
+    cut(job, SECOND / 2, false);
+}
+
+static void cut_late(struct job *job)
+{
+    cut(job, 5 * SECOND, false);
+}
+
+static void cut_late_for_good(struct job *job)
+{
+    cut(job, 5 * SECOND, true);
+}
+
+static void cut_early_and_late(struct job *job)
+{
+    cut(job, SECOND / 2, false);
+    cut(job, 5 * SECOND, false);
+}
+
+static void lesser_mtu_and_cut_late(struct job *job)
+{
+    port_after(job, 1, 0)->netdev_mtu = 1500;
+    cut(job, 5 * SECOND, false);
+}
+
+static void lesser_mtu(struct job *job)
+{
+    port_after(job, 1, 0)->netdev_mtu = 1500;
+}
+
+static void flapped(struct job *job)
+{
+    job->after[0].losses[0] += 3;
+}
+
+/* A script that takes the link down is no fault of the scenario. */
+static void flapped_unseen(struct job *job)
+{
+    job->after[0].losses[0]++;
+    job->before[0].is_seen = job->before[1].is_seen = false;
+}
+
+static void uncounted(struct job *job)
+{
+    job->before[0].losses[0] = job->before[1].losses[0] = IO_UNKNOWN;
+}
+
+static void down_there(struct job *job)
+{
+    port_after(job, 1, 0)->is_up = DIAG_NO;
+}
+
+static void unseen(struct job *job)
+{
+    job->after[0].is_seen = false;
+}
+
+static void ended_before_the_kill(struct job *job)
+{
+    job->facts[1].ended_ns = SECOND;
+}
+
+static void frames_of_a_job_before(struct job *job)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        job->before[i].host.ports[0].counters[DIAG_RX_PACKETS] = 100;
+        port_after(job, i, 0)->counters[DIAG_RX_PACKETS] = 100;
+    }
+}
+
+static void frames_both_ways(struct job *job)
+{
+    frames_of_a_job_before(job);
+    for (uint32_t i = 0; i < 2; i++) {
+        port_after(job, i, 0)->counters[DIAG_TX_PACKETS] = 130 + 10 * i;
+        port_after(job, i, 0)->counters[DIAG_RX_PACKETS] = 120;
+    }
+}
+
+static void frames_one_way(struct job *job)
+{
+    frames_of_a_job_before(job);
+    port_after(job, 0, 0)->counters[DIAG_RX_PACKETS] = 120;
+}
+
+static void by_timeout(struct job *job)
+{
+    job->facts[0].code = job->facts[1].code = 124;
+}
+
+static void down_there_by_timeout(struct job *job)
+{
+    by_timeout(job);
+    down_there(job);
+}
+
 #define PINGPONG "ibv_rc_pingpong -e -g 1 -d "
 #define RTR "Failed to modify QP to RTR\n"
 #define FLUSHED "Failed status Work Request Flushed Error (5) for wr_id 2\n"
 #define RETRIES "Failed status transport retry counter exceeded (12) for wr_id 2\n"
+#define EINVAL_RTR                                                                       \
+    "Call to ibv_modify_qp failed with 22 Invalid argument, next state RTR\n"
 #define LEFT "client read/write: Success\n"
 #define WROTE(l, r)                                                                      \
     "  local address:  LID 0, GID " l "\n  remote address: LID 0, GID " r "\n"
@@ -113,14 +257,10 @@ struct seen_program {
 static const struct {
     struct seen_program seen[PROGRAMS_MAX];
     uint32_t n;
-    /* What is out of order: a host (0: none; from 1) whose first port has lost its carrier so
-     * often, has this MTU (0: as others), is down; a host that a fault stopped. */
-    uint32_t host;
-    int64_t losses, mtu;
-    bool is_down, is_stopped, is_unseen;
+    void (*arrange)(struct job *job); /* what is out of order; NULL: nothing */
     const char *found;
 } cases[] = {
-    {.seen = {{0, FINE, PINGPONG "a-p0", ""}, {1, FINE, PINGPONG "b-p0", ""}},
+    {.seen = {{0, FINE, PINGPONG "a-p0", ""}, {1, FINE, PINGPONG "b-p0 a", ""}},
      .n = 2,
      .found = ""},
     /* set-up */
@@ -140,6 +280,14 @@ static const struct {
                "can't read sgid of index 99\n"}},
      .n = 1,
      .found = "gid.missing a:p0"},
+    {.seen = {{0, FAILS, "ib_write_bw -x 7 -d a-p0", EINVAL_RTR},
+              {1, HANGS, "ib_write_bw -x 1 -d b-p0 a", ""}},
+     .n = 2,
+     .found = "gid.fixed_index a:p0>b"},
+    {.seen = {{0, FAILS, "ib_write_bw -d a-p0", EINVAL_RTR},
+              {1, HANGS, "ib_write_bw -d b-p0 a", ""}},
+     .n = 2,
+     .found = "undetermined a:p0>b"},
     {.seen = {{0, FAILS, "ibv_rc_pingpong -d a-p9", "IB device a-p9 not found\n"}},
      .n = 1,
      .found = "host.no_device a"},
@@ -149,52 +297,172 @@ static const struct {
                "Couldn't Open the XRC Domain 95\n"}},
      .n = 2,
      .found = "device.rejected a:p0>b"},
-    /* data */
+    /* carriers: what was lost before the failure, and while the job ran */
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
-     .host = 1,
-     .losses = 1,
+     .arrange = cut_early,
      .found = "link.down a:p0>b"},
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
-     .host = 1,
-     .losses = 3,
+     .arrange = flapped,
      .found = "link.flapping a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = cut_late,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = cut_late_for_good,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = cut_early_and_late,
+     .found = "link.down a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = uncounted,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = flapped_unseen,
+     .found = "undetermined a:p0>b"},
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
-     .host = 2,
-     .is_down = true,
+     .arrange = down_there,
      .found = "link.down b:p0>a"},
+    /* sizes */
     {.seen = {{0, HANGS, PINGPONG "a-p0 -m 4096", ""},
               {1, FAILS, PINGPONG "b-p0 -m 4096 a", FLUSHED}},
      .n = 2,
-     .host = 2,
-     .mtu = 1500,
+     .arrange = lesser_mtu,
+     .found = "link.mtu_mismatch b:p0>a"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0 -m 4096", ""},
+              {1, FAILS, PINGPONG "b-p0 -m 4096 a", FLUSHED}},
+     .n = 2,
+     .arrange = lesser_mtu_and_cut_late,
      .found = "link.mtu_mismatch b:p0>a"},
     /* messages as small as both ends take: the MTU is not it, and does not hide that */
     {.seen = {{0, HANGS, PINGPONG "a-p0 -m 1024", ""},
               {1, FAILS, PINGPONG "b-p0 -m 1024 a", FLUSHED}},
      .n = 2,
-     .host = 2,
-     .mtu = 1500,
+     .arrange = lesser_mtu,
      .found = "undetermined b:p0>a, link.mtu_mismatch a:p0>b"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0 -m 4096 -s 64", ""},
+              {1, FAILS, PINGPONG "b-p0 -m 4096 -s 64 a", FLUSHED}},
+     .n = 2,
+     .arrange = lesser_mtu,
+     .found = "undetermined b:p0>a, link.mtu_mismatch a:p0>b"},
+    /* a device gives up what its own netdev does not take, not what the other end's does not */
+    {.seen = {{0, FAILS, PINGPONG "a-p0 -m 4096", FLUSHED},
+              {1, HANGS, PINGPONG "b-p0 -m 4096 a", ""}},
+     .n = 2,
+     .arrange = lesser_mtu,
+     .found = "undetermined a:p0>b, link.mtu_mismatch a:p0>b"},
+    /* link-local GIDs work on a cable: where frames came both ways they are not it */
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
+              {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
+     .n = 2,
+     .arrange = frames_of_a_job_before,
+     .found = "gid.link_local a:p0>b"},
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
+              {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
+     .n = 2,
+     .arrange = frames_one_way,
+     .found = "gid.link_local a:p0>b"},
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
+              {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
+     .n = 2,
+     .arrange = frames_both_ways,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
+              {1, FAILS, "ibv_rc_pingpong -g 0 -d b-p0 a", RETRIES}},
+     .n = 2,
+     .arrange = frames_both_ways,
+     .found = "undetermined b:p0>a"},
+    /* a GID that is in no table any more */
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.9", "10.0.1.2") RETRIES},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .found = "addr.changed a:p0>b"},
     /* processes */
     {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0 a", ""}},
-     .n = 2,
-     .found = "peer.dead b:p0>a"},
-    {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", RETRIES}},
      .n = 2,
      .found = "peer.dead b:p0>a"},
     {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, FINE, PINGPONG "b-p0 a", ""}},
      .n = 2,
      .found = ""},
+    /* the kill came after the failure */
+    {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", RETRIES}},
+     .n = 2,
+     .found = "undetermined b:p0>a"},
+    {.seen = {{0, KILLED, PINGPONG "a-p0", ""},
+              {0, FINE, "true", ""},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 3,
+     .arrange = ended_before_the_kill,
+     .found = "peer.dead b:p0>a"},
+    {.seen = {{0, KILLED, PINGPONG "a-p0", ""},
+              {0, HANGS, "./mine", ""},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 3,
+     .found = "undetermined a:p0>b"},
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
-     .host = 1,
-     .is_stopped = true,
+     .arrange = stop_first,
      .found = "peer.silent b>a"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", RETRIES}},
+     .n = 2,
+     .arrange = stop_late,
+     .found = "undetermined b:p0>a"},
+    /* one that began after the stop */
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
+              {0, HANGS, "./mine", ""},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 3,
+     .arrange = stop_first,
+     .found = "undetermined a:p0>b"},
+    /* who ended well before */
+    {.seen = {{0, FINE, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .found = "undetermined b:p0>a"},
+    /* by timeout(1) */
+    {.seen = {{0, FAILS, "timeout 3 " PINGPONG "a-p0", ""},
+              {1, FAILS, "timeout 3 " PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = down_there_by_timeout,
+     .found = "link.down b:p0>a"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = by_timeout,
+     .found = "undetermined a:p0>b"},
+    /* a failure elsewhere */
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 1", WROTE("10.0.1.1", "10.0.1.2")},
+              {1, HANGS, "ibv_rc_pingpong -g 1", WROTE("10.0.1.2", "10.0.1.1")},
+              {2, FAILS, "false", ""}},
+     .n = 3,
+     .arrange = down_there,
+     .found = "link.down b:p0>a"},
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 1", ""},
+              {1, HANGS, "ibv_rc_pingpong -g 1", ""},
+              {2, FAILS, "false", ""}},
+     .n = 3,
+     .arrange = down_there,
+     .found = "undetermined c:p0"},
+    /* which port: the GID that was written, one device that is named */
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
+              {1, FAILS, PINGPONG "b-p0 a", WROTE("10.0.2.1", "10.0.1.1") RTR}},
+     .n = 2,
+     .found = "route.wrong_nic b:p1>a"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, "./mine b-p0 b-p1", ""}},
+     .n = 2,
+     .found = "undetermined b>a"},
     /* what is not known is said so */
     {.seen = {{0, FAILS, "false", ""}}, .n = 1, .found = "undetermined a:p0"},
     {.seen = {{0, FAILS, "./mine", ""}, {1, HANGS, "./mine", ""}},
@@ -202,9 +470,12 @@ static const struct {
      .found = "undetermined a:p0>b"},
     {.seen = {{0, FAILS, PINGPONG "a-p0", RTR}, {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
-     .host = 1,
-     .is_unseen = true,
+     .arrange = unseen,
      .found = "undetermined a>b"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", LEFT}},
+     .n = 2,
+     .arrange = unseen,
+     .found = "undetermined b:p0>a"},
     {.seen = {{0, WAITS, PINGPONG "a-p0", ""}}, .n = 1, .found = ""},
 };
 
@@ -214,7 +485,8 @@ static struct program_facts facts_of(const struct seen_program *seen)
 
     facts.has_begun = seen->seen != WAITS;
     facts.has_ended = true;
-    facts.ended_ns = seen->seen == FAILS ? SECOND + seen->host : 9 * SECOND;
+    facts.ended_ns =
+        seen->seen == FAILS || seen->seen == FINE ? SECOND + seen->host : 9 * SECOND;
     facts.end = seen->seen == KILLED                         ? WORLD_PROGRAM_KILLED
                 : seen->seen == HANGS || seen->seen == WAITS ? WORLD_PROGRAM_LATE
                                                              : WORLD_PROGRAM_EXITED;
@@ -245,55 +517,136 @@ static void find(const struct program_causes *causes, struct weft_text *out)
     diag_input_fini(&input);
 }
 
+static void set_job(struct job *job, const struct seen_program *seen, uint32_t n)
+{
+    *job = (struct job){.causes = {.spec = &world->spec,
+                                   .device = device,
+                                   .facts = job->facts,
+                                   .commands = job->commands,
+                                   .n = n,
+                                   .before = job->before,
+                                   .after = job->after,
+                                   .cuts = job->cuts}};
+    for (uint32_t i = 0; i < world->spec.n_hosts; i++) {
+        make_look(i, &job->before[i]);
+        make_look(i, &job->after[i]);
+        for (uint32_t k = 0; k < PORTS_MAX; k++) { /* as its cable was made */
+            job->before[i].losses[k] = job->after[i].losses[k] = 1;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        job->facts[i] = facts_of(&seen[i]);
+        job->commands[i] = seen[i].command;
+    }
+}
+
+static void fini_job(struct job *job)
+{
+    for (uint32_t i = 0; i < PROGRAMS_MAX; i++) {
+        weft_text_fini(&job->facts[i].output);
+        program_look_fini(&job->before[i]);
+        program_look_fini(&job->after[i]);
+    }
+}
+
 START_TEST(a_failing_program_ends_with_its_cause)
 {
-    struct program_look before[PROGRAMS_MAX] = {{.is_seen = false}};
-    struct program_look after[PROGRAMS_MAX] = {{.is_seen = false}};
-    struct program_facts facts[PROGRAMS_MAX] = {{.has_begun = false}};
-    const char *commands[PROGRAMS_MAX];
-    bool is_stopped[PROGRAMS_MAX] = {false};
-    const struct program_causes causes = {.spec = &world->spec,
-                                          .device = device,
-                                          .facts = facts,
-                                          .commands = commands,
-                                          .n = cases[_i].n,
-                                          .before = before,
-                                          .after = after,
-                                          .is_stopped = is_stopped};
+    struct job job;
     struct weft_text got = {NULL, 0, 0};
 
-    for (uint32_t i = 0; i < world->spec.n_hosts; i++) {
-        make_look(i, &before[i]);
-        for (uint32_t k = 0; k < PORTS_MAX; k++) {
-            before[i].losses[k] = 1; /* when its cable was made */
-        }
-        make_look(i, &after[i]);
-        for (uint32_t k = 0; k < PORTS_MAX; k++) {
-            after[i].losses[k] = 1;
-        }
+    set_job(&job, cases[_i].seen, cases[_i].n);
+    if (cases[_i].arrange != NULL) {
+        cases[_i].arrange(&job);
     }
-    for (uint32_t i = 0; i < cases[_i].n; i++) {
-        facts[i] = facts_of(&cases[_i].seen[i]);
-        commands[i] = cases[_i].seen[i].command;
-    }
-    if (cases[_i].host > 0) {
-        struct program_look *look = &after[cases[_i].host - 1];
-        struct diag_port *port = &look->host.ports[0];
-
-        look->losses[0] = 1 + cases[_i].losses;
-        port->netdev_mtu = cases[_i].mtu != 0 ? cases[_i].mtu : port->netdev_mtu;
-        port->is_up = cases[_i].is_down ? DIAG_NO : DIAG_YES;
-        look->is_seen = !cases[_i].is_unseen;
-        is_stopped[cases[_i].host - 1] = cases[_i].is_stopped;
-    }
-    find(&causes, &got);
+    find(&job.causes, &got);
     ck_assert_str_eq(got.bytes, cases[_i].found);
     weft_text_fini(&got);
-    for (uint32_t i = 0; i < PROGRAMS_MAX; i++) {
-        weft_text_fini(&facts[i].output);
-        program_look_fini(&before[i]);
-        program_look_fini(&after[i]);
+    fini_job(&job);
+}
+END_TEST
+
+/* ---- what is known of a failure ---- */
+
+static void unknown_slots(struct job *job)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        port_after(job, i, 0)->gids[1].index = IO_UNKNOWN;
+        port_after(job, i, 0)->gids[1].type = 0;
     }
+}
+
+static const struct {
+    struct seen_program seen[PROGRAMS_MAX];
+    void (*arrange)(struct job *job);
+    const char *values; /* of the first failure of the second host */
+} evidence[] = {
+    {{{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0", RETRIES}},
+     NULL,
+     "local_port=p0 local_gid=10.0.1.2 local_gid_type=RoCE v2 remote_port=p0 "
+     "remote_gid=10.0.1.1 remote_gid_type=RoCE v2 path_mtu=1024"},
+    {{{0, FINE, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0", ""}},
+     NULL,
+     "peer_exited=1 local_port=p0 local_gid=10.0.1.2 local_gid_type=RoCE v2 "
+     "remote_port=p0 remote_gid=10.0.1.1 remote_gid_type=RoCE v2 path_mtu=1024"},
+    /* a slot that is not known is not the one of a program that names none */
+    {{{0, HANGS, "ib_send_bw -d a-p0", ""}, {1, FAILS, "ib_send_bw -d b-p0", RETRIES}},
+     unknown_slots,
+     "local_port=p0 remote_port=p0"},
+    {{{0, HANGS, "./x a-p0", WROTE("10.0.1.1", "")},
+      {1, FAILS, "./x b-p0", WROTE("10.0.1.9", "") RETRIES}},
+     unknown_slots,
+     "gid_was_read=1 local_port=p0 local_gid=10.0.1.9 remote_port=p0 "
+     "remote_gid=10.0.1.1"},
+};
+
+START_TEST(a_failure_has_what_is_known_of_its_ends)
+{
+    struct job job;
+    struct diag_input input = {.hosts = NULL};
+    struct weft_text got = {NULL, 0, 0};
+    const struct weft_error *error;
+
+    set_job(&job, evidence[_i].seen, 2);
+    if (evidence[_i].arrange != NULL) {
+        evidence[_i].arrange(&job);
+    }
+    program_causes_observe(&job.causes, &input);
+    ck_assert_uint_eq(input.hosts[1].n_errors, 1);
+    error = &input.hosts[1].errors[0].error;
+    for (uint32_t i = 0; i < error->n_values; i++) {
+        const struct weft_value *value = &error->values[i];
+
+        weft_text_add(&got, "%s%s=", i > 0 ? " " : "", value->name);
+        if (value->kind == WEFT_VALUE_TEXT) {
+            weft_text_add(&got, "%s", value->text);
+        } else {
+            weft_text_add(&got, "%lld", (long long)value->number);
+        }
+    }
+    ck_assert_str_eq(got.bytes, evidence[_i].values);
+    weft_text_fini(&got);
+    diag_input_fini(&input);
+    fini_job(&job);
+}
+END_TEST
+
+/* Of one moment they stay in the order of the programs. */
+START_TEST(failures_of_a_host_are_in_order_of_time)
+{
+    static const struct seen_program seen[] = {
+        {0, FAILS, "x", RTR}, {0, FAILS, "x", RETRIES}, {0, FAILS, "x", FLUSHED}};
+    struct job job;
+    struct diag_input input = {.hosts = NULL};
+
+    set_job(&job, seen, WEFT_LENGTH(seen));
+    job.facts[0].ended_ns = 2 * SECOND;
+    program_causes_observe(&job.causes, &input);
+    ck_assert_uint_eq(input.hosts[0].n_errors, 3);
+    ck_assert_int_eq(input.hosts[0].errors[0].error.wc_status, 12);
+    ck_assert_int_eq(input.hosts[0].errors[1].error.wc_status, 5);
+    ck_assert_str_eq(input.hosts[0].errors[2].error.phase, "rtr");
+    diag_input_fini(&input);
+    fini_job(&job);
 }
 END_TEST
 
@@ -338,6 +691,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_failing_program_ends_with_its_cause, 0,
                         (int)WEFT_LENGTH(cases));
+    tcase_add_loop_test(tcase, a_failure_has_what_is_known_of_its_ends, 0,
+                        (int)WEFT_LENGTH(evidence));
+    tcase_add_test(tcase, failures_of_a_host_are_in_order_of_time);
     tcase_add_test(tcase, what_was_looked_at_is_read_back);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -11,6 +11,34 @@
 #define CANNOT_BE_RUN 126
 #define NO_SUCH_PROGRAM 127
 
+/* ---- what it wrote ---- */
+
+/* Returns where the first line begins that does at `at` or behind it. */
+static size_t line_from(const struct weft_text *text, size_t at)
+{
+    while (at > 0 && at < text->n && text->bytes[at - 1] != '\n') {
+        at++;
+    }
+    return at < text->n ? at : text->n;
+}
+
+size_t program_output_shorten(struct weft_text *output, size_t n, size_t head, size_t max)
+{
+    size_t from, to, least;
+
+    if (output->n + n <= max) {
+        return 0;
+    }
+    from = line_from(output, head);
+    least =
+        output->n + n - max > (max - head) / 2 ? output->n + n - max : (max - head) / 2;
+    to = line_from(output, from + least);
+    memmove(output->bytes + from, output->bytes + to, output->n - to);
+    output->n -= to - from;
+    output->bytes[output->n] = '\0';
+    return to - from;
+}
+
 /* ---- how it ended ---- */
 
 enum program_how program_how(const struct program_facts *facts)
@@ -30,6 +58,17 @@ enum program_how program_how(const struct program_facts *facts)
     return facts->code == CANNOT_BE_RUN || facts->code == NO_SUCH_PROGRAM
                ? PROGRAM_NOT_RUN
                : PROGRAM_EXITED;
+}
+
+void program_stop(struct program_facts *facts, uint32_t n, uint32_t host, bool is_over,
+                  weft_ns now)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (facts[i].host == host && facts[i].has_begun && !facts[i].has_ended) {
+            facts[i].is_stopped = !is_over;
+            facts[i].stopped_ns = now;
+        }
+    }
 }
 
 int program_status(const struct program_facts *facts)

@@ -13,10 +13,18 @@ struct program_facts {
     const char *host_name; /* outlives the facts */
     bool has_begun, has_ended;
     weft_ns began_ns, ended_ns; /* of what happened */
+    bool is_stopped;            /* by a fault, and it was not continued */
+    weft_ns stopped_ns;         /* if it is stopped */
     enum world_program_end end; /* if it has ended, as in its `code` */
     int code;
     struct weft_text output; /* Owned; lines of both streams, as they came; never NULL */
 };
+
+/* Takes lines out of `output` if more than `max` bytes came with `n` more: from the first that
+ * begins at `head` or behind it, for half of the rest at least, as far as there are any. How a
+ * program began is kept so, and how it ended. Returns how many bytes it took. */
+size_t program_output_shorten(struct weft_text *output, size_t n, size_t head,
+                              size_t max);
 
 /* How a program ended, whatever was expected. */
 enum program_how {
@@ -29,6 +37,9 @@ enum program_how {
     PROGRAM_HANGS,     /* it still ran when the time of its job was over */
 };
 enum program_how program_how(const struct program_facts *facts);
+/* A fault stops (or continues) those of the programs [n] that run on `host`. */
+void program_stop(struct program_facts *facts, uint32_t n, uint32_t host, bool is_over,
+                  weft_ns now);
 /* Returns the status that a shell would report: 128 + N after signal N. */
 int program_status(const struct program_facts *facts);
 

@@ -332,6 +332,93 @@ START_TEST(a_long_last_line_is_cut_between_characters)
 }
 END_TEST
 
+/* ---- what faults stop ---- */
+
+/* Of host 1: one that runs, one that has ended, one that has not begun; and one of host 0. */
+START_TEST(a_fault_stops_what_runs_on_its_host)
+{
+    static const struct seen_program seen[] = {{.seen = NO_END, .host = 1},
+                                               {.seen = EXITED, .host = 1},
+                                               {.seen = NOT_BEGUN, .host = 1},
+                                               {.seen = NO_END, .host = 0}};
+    struct program_facts facts[WEFT_LENGTH(seen)];
+    uint32_t n = WEFT_LENGTH(seen);
+
+    for (uint32_t i = 0; i < n; i++) {
+        facts[i] = facts_of(&seen[i], 0);
+    }
+    facts[2].has_ended = false;
+    program_stop(facts, n, 1, false, 5);
+    for (uint32_t i = 0; i < n; i++) {
+        ck_assert_int_eq(facts[i].is_stopped, i == 0);
+    }
+    ck_assert_int_eq(facts[0].stopped_ns, 5);
+    facts[2].has_begun = true; /* after the stop */
+    program_stop(facts, n, 1, true, 7);
+    program_stop(facts, n, 0, true, 7);
+    for (uint32_t i = 0; i < n; i++) {
+        ck_assert(!facts[i].is_stopped);
+        weft_text_fini(&facts[i].output);
+    }
+}
+END_TEST
+
+/* ---- what is kept of the output ---- */
+
+START_TEST(beginning_and_end_of_the_output_are_kept)
+{
+    static const struct {
+        const char *output;
+        size_t n;
+        const char *kept;
+    } cases[] = {
+        {"", 4, ""},
+        {"a1\nb2\n", 10, "a1\nb2\n"},
+        {"a1\nb2\nc3\nd4\ne5\n", 1, "a1\nb2\nc3\nd4\ne5\n"},
+        {"a1\nb2\nc3\nd4\ne5\n", 3, "a1\nb2\nc3\n"},
+        {"a1\nb2\nc3\nd4\ne5\n", 99, "a1\nb2\nc3\n"},
+        {"a1\nb2\nc3\nd4\ne5\n", 2, "a1\nb2\nc3\n"},
+        {"long line over all\n", 3, "long line over all\n"},
+        {"long line\nb\nc\nd\n", 3, "long line\nd\n"},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct weft_text text = {NULL, 0, 0};
+        size_t taken;
+
+        weft_text_add(&text, "%s", cases[i].output);
+        taken = program_output_shorten(&text, cases[i].n, 8, 16);
+        ck_assert_str_eq(text.bytes, cases[i].kept);
+        ck_assert_uint_eq(text.n, strlen(cases[i].kept));
+        ck_assert_uint_eq(taken, strlen(cases[i].output) - text.n);
+        weft_text_fini(&text);
+    }
+}
+END_TEST
+
+/* As a program that writes on for ever: never too much, and its last line is there. */
+START_TEST(a_long_output_stays_within_its_bound)
+{
+    struct weft_text text = {NULL, 0, 0};
+    char last[32];
+
+    weft_text_add(&text, "%s", "");
+    for (int i = 0; i < 5000; i++) {
+        size_t n;
+
+        weft_format(last, sizeof(last), "line %d\n", i);
+        n = strlen(last);
+        (void)program_output_shorten(&text, n, 500, 1000);
+        weft_text_add_bytes(&text, last, n);
+        ck_assert_uint_le(text.n, 1000);
+        ck_assert_uint_ge(text.n, i < 100 ? 0 : 500);
+    }
+    ck_assert(strncmp(text.bytes, "line 0\nline 1\n", 14) == 0);
+    ck_assert_str_eq(text.bytes + text.n - strlen(last), last);
+    weft_text_fini(&text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run/program_verdict");
@@ -342,6 +429,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_job_is_judged_program_by_program_then_by_its_time, 0,
                         (int)WEFT_LENGTH(jobs));
     tcase_add_test(tcase, a_long_last_line_is_cut_between_characters);
+    tcase_add_test(tcase, a_fault_stops_what_runs_on_its_host);
+    tcase_add_test(tcase, beginning_and_end_of_the_output_are_kept);
+    tcase_add_test(tcase, a_long_output_stays_within_its_bound);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

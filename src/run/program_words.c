@@ -33,14 +33,14 @@ static const struct line lines[] = {
     {"^IB device .* not found", NAMED, WEFT_ERR_ENVIRONMENT, 0, "discover"},
     {"^client read(/write)?:", NAMED, WEFT_ERR_CLOSED, 0, "boot"},
     {"^Couldn't read(/write)? remote address", NAMED, WEFT_ERR_CLOSED, 0, "boot"},
-    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_SYSTEM, ECONNREFUSED, "boot"},
+    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_CLOSED, 0, "boot"},
     /* linux-rdma/perftest, perftest_resources.c and perftest_parameters.c */
     {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, "data"},
     {"^ *Unable to find the Infiniband/RoCE device", NAMED, WEFT_ERR_ENVIRONMENT, 0,
      "discover"},
     /* NCCL, transport/net_ib and misc/ibvwrap.cc */
-    {"Got completion from peer .* with status=(" NUMBER ") ", COMPLETION, WEFT_OK, 0,
-     "data"},
+    {"Got completion from peer .* with (status=|error )[A-Z_]*[(]?(" NUMBER ")[), ]",
+     COMPLETION, WEFT_OK, 0, "data"},
     {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0, "rtr"},
 };
 
@@ -109,30 +109,176 @@ static void read_gid(const char *pattern, const char *output, char *out)
     }
 }
 
-/* Flags of rdma-core's ping-pongs (ibv_rc_pingpong(1)) and perftest (ib_write_bw(1)). */
+/* ---- flags ---- */
+
+/* A program whose flags are known: how its name begins and ends, and what it does by default. */
+struct tool {
+    const char *prefix, *suffix;
+    char gid_flag;
+    const char *gid_option;
+    bool has_mtu;  /* it has -m, --mtu */
+    int mtu, size; /* bytes; 0: depends */
+    const char
+        *bare; /* short flags without a value, which may stand before one with it */
+};
+
+/* The first that fits. rdma-core, libibverbs/examples: ibv_rc_pingpong(1) and its siblings. A UD
+ * message is one packet. linux-rdma/perftest: ib_write_bw(1); its MTU is the device's. */
+static const struct tool tools[] = {
+    {"ibv_ud", "_pingpong", 'g', "gid-idx", false, 0, 2048, "ec"},
+    {"ibv_xsrq", "_pingpong", 'g', "gid-idx", true, 2048, 4096, "e"},
+    {"ibv_", "_pingpong", 'g', "gid-idx", true, 1024, 4096, "eotcjN"},
+    {"ib_", "_bw", 'x', "gid-index", true, 0, 65536, ""},
+    {"ib_", "_lat", 'x', "gid-index", true, 0, 2, ""},
+};
+
+struct word {
+    const char *at;
+    size_t n; /* 0: the end of the command */
+};
+
+/* A command ends where a shell begins the next. */
+static struct word next_word(const char **text)
+{
+    struct word word;
+
+    *text += strspn(*text, " \t");
+    word = (struct word){*text, strcspn(*text, " \t\n;|&()")};
+    *text += word.n;
+    return word;
+}
+
+static struct word without_folder(struct word word)
+{
+    for (size_t i = word.n; i > 0; i--) {
+        if (word.at[i - 1] == '/') {
+            return (struct word){word.at + i, word.n - i};
+        }
+    }
+    return word;
+}
+
+static const struct tool *tool_of(struct word word)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(tools); i++) {
+        size_t prefix = strlen(tools[i].prefix), suffix = strlen(tools[i].suffix);
+
+        if (word.n > prefix + suffix - 1 &&
+            strncmp(word.at, tools[i].prefix, prefix) == 0 &&
+            strncmp(word.at + word.n - suffix, tools[i].suffix, suffix) == 0) {
+            return &tools[i];
+        }
+    }
+    return NULL;
+}
+
+/* Returns true if `word` is that option, by either name (flag '\0': it has no short one), with its
+ * value in *out; that is the next word if this one has none in it. */
+static bool is_option(const struct tool *tool, struct word word, char flag,
+                      const char *name, struct word next, struct word *out)
+{
+    size_t length = strlen(name);
+    size_t i = 1;
+
+    *out = next;
+    if (word.n < 2 || word.at[0] != '-') {
+        return false;
+    }
+    if (word.at[1] == '-') {
+        bool is = word.n >= 2 + length && strncmp(word.at + 2, name, length) == 0 &&
+                  (word.n == 2 + length || word.at[2 + length] == '=');
+
+        if (is && word.n > 2 + length) {
+            *out = (struct word){word.at + length + 3, word.n - length - 3};
+        }
+        return is;
+    }
+    while (i < word.n && strchr(tool->bare, word.at[i]) != NULL) {
+        i++;
+    }
+    if (i + 1 < word.n) {
+        *out = (struct word){word.at + i + 1, word.n - i - 1};
+    }
+    return i < word.n && word.at[i] == flag;
+}
+
+/* Returns -1 for what is no number, or one that is too large. */
+static int number_of(struct word word)
+{
+    int value = 0;
+
+    if (word.n == 0 || word.n > 8) {
+        return -1;
+    }
+    for (size_t i = 0; i < word.n; i++) {
+        if (word.at[i] < '0' || word.at[i] > '9') {
+            return -1;
+        }
+        value = value * 10 + (word.at[i] - '0');
+    }
+    return value;
+}
+
+struct flags {
+    int gid_index, mtu, size; /* -1: not given, or not understood */
+    bool has_all;             /* sizes, as perftest's -a does */
+};
+
+static void read_option(const struct tool *tool, struct word word, struct word next,
+                        struct flags *out)
+{
+    bool is_perftest = tool->gid_flag == 'x';
+    struct word value;
+
+    if (is_option(tool, word, tool->gid_flag, tool->gid_option, next, &value)) {
+        out->gid_index = number_of(value);
+    } else if (tool->has_mtu && is_option(tool, word, 'm', "mtu", next, &value)) {
+        out->mtu = number_of(value);
+    } else if (is_option(tool, word, 's', "size", next, &value)) {
+        out->size = number_of(value);
+        out->has_all = out->size < 0; /* nobody knows */
+    } else if (is_perftest && is_option(tool, word, 'a', "all", next, &value)) {
+        out->has_all = true;
+    }
+}
+
 static void read_flags(const char *command, struct program_words *out)
 {
-    static const char *const indexes[] = {
-        "(^|[ /])ibv_[a-z]+_pingpong .*-g *(" NUMBER ")",
-        "(^|[ /])ib_[a-z]+_(bw|lat) .*-x *(" NUMBER ")"};
-    static const char *const mtus[] = {"(^|[ /])ibv_[a-z]+_pingpong .*-m *(" NUMBER ")",
-                                       "(^|[ /])ib_[a-z]+_(bw|lat) .*-m *(" NUMBER ")"};
-    const char *part = NULL;
-    size_t n;
+    const struct tool *tool = NULL;
+    const char *rest = command;
+    struct word word = next_word(&rest);
+    struct flags flags = {.gid_index = -1, .mtu = -1, .size = -1};
+    int mtu, size;
 
-    for (size_t i = 0; i < WEFT_LENGTH(indexes); i++) {
-        if (find(indexes[i], command, &part, &n) && n < 8) {
-            out->gid_index = (int)strtol(part, NULL, 10);
+    while (*rest != '\0' || word.n > 0) {
+        bool is_end = word.n == 0;
+        const char *ahead;
+
+        rest += is_end;
+        if (is_end && tool != NULL) {
+            break;
         }
-        if (find(mtus[i], command, &part, &n) && n < 8) {
-            out->path_mtu = (int)strtol(part, NULL, 10);
+        ahead = rest;
+        if (tool == NULL) {
+            word = without_folder(word);
+            tool = tool_of(word);
+            out->is_timed =
+                out->is_timed || (word.n == 7 && strncmp(word.at, "timeout", 7) == 0);
+        } else {
+            read_option(tool, word, next_word(&ahead), &flags);
         }
+        word = next_word(&rest);
     }
-    /* ibv_rc_pingpong(1): the default is 1024; so of its siblings. */
-    if (out->path_mtu == 0 &&
-        find("(^|[ /])ibv_[a-z]+_pingpong( |$)", command, &part, &n)) {
-        out->path_mtu = 1024;
+    if (tool == NULL) {
+        return;
     }
+    mtu = flags.mtu > 0 ? flags.mtu : tool->mtu;
+    size = flags.size > 0 ? flags.size : tool->size;
+    out->gid_index = flags.gid_index >= 0 ? flags.gid_index : PROGRAM_NO_INDEX;
+    if (!tool->has_mtu) {
+        mtu = flags.has_all ? 0 : size;
+    }
+    out->path_mtu = flags.has_all || size > mtu ? mtu : size;
 }
 
 void program_words_read(const char *command, const char *output,

@@ -15,7 +15,8 @@ struct program_words {
     char local_gid[IO_IP_TEXT_BYTES]; /* "" where it names none */
     char remote_gid[IO_IP_TEXT_BYTES];
     int gid_index; /* that its flags ask for, or PROGRAM_NO_INDEX */
-    int path_mtu;  /* bytes, or 0 */
+    int path_mtu;  /* bytes of a full packet, or 0; a message may be shorter */
+    bool is_timed; /* by timeout(1), whose status 124 says that the program did not end */
 };
 
 /* `command` is one text, words divided by blanks; `output` is lines. */

@@ -33,7 +33,7 @@ static const struct {
     {"No IB devices found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
     {"client read/write: No space left on device\nCouldn't read/write remote address\n",
      WEFT_ERR_CLOSED, "boot", 0, 0},
-    {"Couldn't connect to iceberg:18515\n", WEFT_ERR_SYSTEM, "boot", ECONNREFUSED, 0},
+    {"Couldn't connect to iceberg:18515\n", WEFT_ERR_CLOSED, "boot", 0, 0},
     /* perftest */
     {" Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n",
      WEFT_ERR_COMPLETION, "data", 0, 12},
@@ -42,6 +42,12 @@ static const struct {
     /* NCCL */
     {"a:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 "
      "opcode=0 len=0 vendor err 129 (Send)\n",
+     WEFT_ERR_COMPLETION, "data", 0, 12},
+    {"a:1:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with error 12, "
+     "opcode 0, len 0, vendor err 129\n",
+     WEFT_ERR_COMPLETION, "data", 0, 12},
+    {"a:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with "
+     "status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129\n",
      WEFT_ERR_COMPLETION, "data", 0, 12},
     {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on "
      "dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3\n",
@@ -84,11 +90,32 @@ static const struct {
     {"/usr/bin/ibv_uc_pingpong -e -g1 -m 4096 host", "", 1, 4096, "", ""},
     {"timeout 3 ibv_srq_pingpong -m 256", "", PROGRAM_NO_INDEX, 256, "", ""},
     {"ibv_rc_pingpong", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ibv_rc_pingpong -eg1 -em 2048", "", 1, 2048, "", ""},
+    {"ibv_rc_pingpong --gid-idx=3 --mtu=4096 host", "", 3, 4096, "", ""},
+    {"ibv_rc_pingpong --gid-idx 3 --mtu 4096 host", "", 3, 4096, "", ""},
+    {"ibv_rc_pingpong --mtuu=4096 --gid=1", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ibv_rc_pingpong -m 4096 -s 64", "", PROGRAM_NO_INDEX, 64, "", ""},
+    {"ibv_rc_pingpong -m 4096 --size=64", "", PROGRAM_NO_INDEX, 64, "", ""},
+    {"ibv_rc_pingpong -m 4096 -s 8192", "", PROGRAM_NO_INDEX, 4096, "", ""},
+    {"ibv_xsrq_pingpong -m 4096", "", PROGRAM_NO_INDEX, 4096, "", ""},
+    {"ibv_rc_pingpong -d titanic-m0 titanic-g5", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ibv_rc_pingpong -d x-m4096 -g", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ibv_rc_pingpong -g 1; ./x -g 2 -m 4096", "", 1, 1024, "", ""},
+    {"./x -g 2 -m 4096 && ibv_rc_pingpong -g 1 | tee y -m 256", "", 1, 1024, "", ""},
+    {"ibv_rc_pingpong -g one -m 99999999999", "", PROGRAM_NO_INDEX, 1024, "", ""},
+    {"ibv_ud_pingpong -m 4096", "", PROGRAM_NO_INDEX, 2048, "", ""},
+    {"ibv_ud_pingpong -s 512 -g 2", "", 2, 512, "", ""},
     {"ib_write_bw -d x -x 3 -m 2048 --report_gbits", "", 3, 2048, "", ""},
+    {"ib_send_bw --gid-index=3 --mtu=4096 -s 64", "", 3, 64, "", ""},
+    {"ib_send_bw -x 3 -m 4096 -s 64 -a", "", 3, 4096, "", ""},
+    {"ib_send_bw -m 4096 -s 8K", "", PROGRAM_NO_INDEX, 4096, "", ""},
+    {"ib_send_lat -m 4096", "", PROGRAM_NO_INDEX, 2, "", ""},
     {"ib_send_lat -d x", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"ib_write_bw -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"./mine -g 1 -m 4096", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"ibv_devinfo -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"ibv_pingpong", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"x",
      "  local address:  LID 0x0000, QPN 0x000011, PSN 0x29c282, GID ::ffff:10.0.0.1\n"
      "  remote address: LID 0x0000, QPN 0x000012, PSN 0x8b94f1, GID fe80::1\n",
@@ -107,6 +134,26 @@ START_TEST(command_and_output_name_the_ends)
     ck_assert_int_eq(words.path_mtu, ends[_i].path_mtu);
     ck_assert_str_eq(words.local_gid, ends[_i].local_gid);
     ck_assert_str_eq(words.remote_gid, ends[_i].remote_gid);
+}
+END_TEST
+
+START_TEST(a_command_has_a_limit_of_its_own)
+{
+    static const struct {
+        const char *command;
+        bool is_timed;
+    } cases[] = {
+        {"timeout 3 ibv_rc_pingpong", true}, {"/usr/bin/timeout 3 ./mine", true},
+        {"timeout -s KILL 3 ./mine", true},  {"./mine timeout.c", false},
+        {"ibv_rc_pingpong timeout", false}, /* a host */
+        {"ibv_rc_pingpong", false},          {"", false},
+    };
+    struct program_words words;
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        program_words_read(cases[i].command, "", &words);
+        ck_assert_msg(words.is_timed == cases[i].is_timed, "%s", cases[i].command);
+    }
 }
 END_TEST
 
@@ -145,6 +192,7 @@ int main(void)
                         (int)WEFT_LENGTH(failures));
     tcase_add_loop_test(tcase, command_and_output_name_the_ends, 0,
                         (int)WEFT_LENGTH(ends));
+    tcase_add_test(tcase, a_command_has_a_limit_of_its_own);
     tcase_add_test(tcase, a_device_is_named_whole);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

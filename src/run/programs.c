@@ -14,7 +14,8 @@
 #include "run/program_verdict.h"
 
 #define BACKEND "rxe"
-#define OUTPUT_BYTES_MAX ((size_t)1 << 20) /* kept of each program */
+#define OUTPUT_BYTES_MAX ((size_t)1 << 20)       /* kept of each program */
+#define OUTPUT_HEAD_BYTES (OUTPUT_BYTES_MAX / 2) /* of these from its beginning */
 #define EVENT_LINE_BYTES_MAX 400
 
 /* One program of one job. */
@@ -35,9 +36,10 @@ struct programs {
     weft_ns *limits_ns;          /* Owned [n_jobs] */
     bool *came;                  /* Owned [n_faults] */
     int *problems;               /* Owned [n_faults]: an errno */
-    /* What hosts saw of themselves before the first job, and now; Owned [n_hosts]. */
+    /* What hosts saw of themselves as the job began, and once it was over; Owned [n_hosts]. */
     struct program_look *before, *after;
-    bool *is_stopped; /* Owned [n_hosts] */
+    struct program_cut *cuts; /* Owned [n_cuts] */
+    uint32_t n_cuts;
 };
 
 static const char *host_of(const struct programs *programs, uint32_t index)
@@ -175,7 +177,8 @@ static void list_programs(struct programs *programs)
     programs->problems = weft_calloc((size_t)scenario->n_faults + 1, sizeof(int));
     programs->before = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->before));
     programs->after = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->after));
-    programs->is_stopped = weft_calloc((size_t)n_hosts + 1, sizeof(bool));
+    programs->cuts = weft_calloc((size_t)programs->run.plan->spec.n_faults + 1,
+                                 sizeof(*programs->cuts));
     programs->n = 0;
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         programs->began_ns[i] = WEFT_NEVER;
@@ -207,7 +210,7 @@ static void fini(struct programs *programs)
     }
     free(programs->before);
     free(programs->after);
-    free(programs->is_stopped);
+    free(programs->cuts);
     free_plans(programs->plans, programs->run.scenario->n_jobs);
     free(programs->items);
     free(programs->programs);
@@ -261,9 +264,12 @@ static void take_line(void *context, uint32_t index, int stream, weft_ns now,
     struct programs *programs = context;
     struct weft_text *output = &programs->facts[index].output;
     struct weft_trace *trace = &programs->run.story.trace;
-    size_t from = output->n;
+    size_t from;
     char event[EVENT_LINE_BYTES_MAX + 1];
 
+    programs->programs[index].n_left_out +=
+        program_output_shorten(output, n + 1, OUTPUT_HEAD_BYTES, OUTPUT_BYTES_MAX);
+    from = output->n;
     if (from + n + 1 > OUTPUT_BYTES_MAX) {
         programs->programs[index].n_left_out += n + 1;
         return;
@@ -310,8 +316,13 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
     const struct world_fault *fault = &spec->faults[index];
     const struct world_host *host = &spec->hosts[fault->host];
 
-    if (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0 && problem == 0) {
-        programs->is_stopped[fault->host] = true;
+    if (fault->kind == WORLD_FAULT_STOP && problem == 0) {
+        program_stop(programs->facts, programs->n, fault->host, undo, now);
+    }
+    if (fault->has_port && problem == 0 &&
+        fault->kind == (undo ? WORLD_FAULT_UP : WORLD_FAULT_DOWN)) {
+        programs->cuts[programs->n_cuts++] =
+            (struct program_cut){fault->host, fault->port, now};
     }
     programs->came[index] = true;
     programs->problems[index] =
@@ -335,12 +346,18 @@ static uint32_t first_of(const struct programs *programs, uint32_t job)
     return first;
 }
 
+static bool has_failed(const struct programs *programs, uint32_t job)
+{
+    return program_causes_any(&programs->facts[first_of(programs, job)],
+                              programs->plans[job].n);
+}
+
+/* The next job begins with what this one left. */
 static bool take_over(void *context, uint32_t job)
 {
     const struct programs *programs = context;
 
-    return program_causes_any(&programs->facts[first_of(programs, job)],
-                              programs->plans[job].n);
+    return has_failed(programs, job) || job + 1 < programs->run.scenario->n_jobs;
 }
 
 static void look(void *context, uint32_t host, struct weft_text *out)
@@ -357,11 +374,12 @@ static void look(void *context, uint32_t host, struct weft_text *out)
 
 static bool is_same(const struct diag_finding *a, const struct diag_finding *b)
 {
-    return a->entry == b->entry && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->port, b->port) == 0 && strcmp(a->peer, b->peer) == 0;
+    return a->entry == b->entry && a->entry->id != DIAG_UNDETERMINED &&
+           strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
+           strcmp(a->peer, b->peer) == 0;
 }
 
-/* What several jobs show is one finding. */
+/* What several jobs show is one finding; what none of them decides is not known to be one. */
 static void add_findings(struct diag_findings *all, const struct diag_findings *more)
 {
     for (uint32_t i = 0; i < more->n; i++) {
@@ -388,7 +406,8 @@ static void diagnose(struct programs *programs, uint32_t job)
                                           .n = programs->plans[job].n,
                                           .before = programs->before,
                                           .after = programs->after,
-                                          .is_stopped = programs->is_stopped};
+                                          .cuts = programs->cuts,
+                                          .n_cuts = programs->n_cuts};
     struct diag_input input = {.hosts = NULL};
     struct diag_findings findings = {NULL, 0};
 
@@ -398,9 +417,20 @@ static void diagnose(struct programs *programs, uint32_t job)
     program_causes_observe(&causes, &input);
     diag(&input, &findings);
     add_findings(&programs->run.findings, &findings);
+    diag_sort(&programs->run.findings);
     diag_findings_fini(&findings);
     diag_input_fini(&input);
     free(commands);
+}
+
+/* After a job is before the next. */
+static void go_on_from(struct programs *programs)
+{
+    for (uint32_t i = 0; i < programs->run.plan->spec.n_hosts; i++) {
+        program_look_fini(&programs->before[i]);
+        programs->before[i] = programs->after[i];
+        programs->after[i] = (struct program_look){.is_seen = false};
+    }
 }
 
 static void take_look(void *context, uint32_t job, uint32_t host, const char *bytes,
@@ -418,7 +448,10 @@ static void take_look(void *context, uint32_t job, uint32_t host, const char *by
     }
     program_look_count(spec, bytes, n, looks);
     if (!is_before) {
-        diagnose(programs, job);
+        if (has_failed(programs, job)) {
+            diagnose(programs, job);
+        }
+        go_on_from(programs);
     }
 }
 

@@ -1,0 +1,276 @@
+#include "run/program_observed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#define EVENTS_MAX 16      /* of a port: more say no more */
+#define TIMEOUT_STATUS 124 /* timeout(1) */
+
+/* ---- how programs ended ---- */
+
+bool program_has_exited_badly(const struct program_facts *facts)
+{
+    enum program_how how = program_how(facts);
+
+    return how == PROGRAM_NOT_RUN || how == PROGRAM_SIGNALLED ||
+           (how == PROGRAM_EXITED && program_status(facts) != 0);
+}
+
+/* Whoever ran a program by timeout(1) learns that it did not end by that one's status. */
+bool program_hangs(const struct program_observing *o, uint32_t program)
+{
+    const struct program_facts *facts = &o->causes->facts[program];
+
+    return program_how(facts) == PROGRAM_HANGS ||
+           (program_how(facts) == PROGRAM_EXITED && o->words[program].is_timed &&
+            program_status(facts) == TIMEOUT_STATUS);
+}
+
+bool program_is_bad(const struct program_observing *o, uint32_t program)
+{
+    return program_has_exited_badly(&o->causes->facts[program]) &&
+           !program_hangs(o, program);
+}
+
+weft_ns program_first_bad(const struct program_observing *o, uint32_t host)
+{
+    weft_ns first = WEFT_NEVER;
+
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        const struct program_facts *facts = &o->causes->facts[i];
+
+        if (facts->host != host && program_is_bad(o, i) && facts->ended_ns < first) {
+            first = facts->ended_ns;
+        }
+    }
+    return first;
+}
+
+/* A host all of whose programs a fault killed tells nothing any more. One that had ended before is
+ * no other; a kill after another host's failure is not its cause. */
+static bool is_dead(const struct program_observing *o, uint32_t host)
+{
+    weft_ns killed_ns = WEFT_NEVER;
+    bool any_other = false;
+
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        const struct program_facts *facts = &o->causes->facts[i];
+
+        if (facts->host == host && program_how(facts) == PROGRAM_KILLED &&
+            facts->ended_ns < killed_ns) {
+            killed_ns = facts->ended_ns;
+        }
+    }
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        const struct program_facts *facts = &o->causes->facts[i];
+        enum program_how how = program_how(facts);
+
+        any_other = any_other || (facts->host == host && how != PROGRAM_KILLED &&
+                                  how != PROGRAM_NOT_BEGUN &&
+                                  (program_hangs(o, i) || facts->ended_ns > killed_ns));
+    }
+    return killed_ns != WEFT_NEVER && !any_other &&
+           program_first_bad(o, host) >= killed_ns;
+}
+
+/* All that still runs there was stopped for good, before any other host failed. */
+static bool is_silent(const struct program_observing *o, uint32_t host)
+{
+    weft_ns first_bad_ns = program_first_bad(o, host);
+    bool any = false;
+    bool any_other = false;
+
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        const struct program_facts *facts = &o->causes->facts[i];
+
+        if (facts->host == host && program_hangs(o, i)) {
+            bool is_stopped = facts->is_stopped && facts->stopped_ns <= first_bad_ns;
+
+            any = any || is_stopped;
+            any_other = any_other || !is_stopped;
+        }
+    }
+    return any && !any_other;
+}
+
+/* ---- hosts ---- */
+
+static bool is_end(const struct world_end *end, uint32_t host, uint32_t port)
+{
+    return !end->is_switch && end->node == host && end->port == port;
+}
+
+/* The two ends of a cable lose their carrier together. */
+static bool share_carrier(const struct world_spec *spec, uint32_t host, uint32_t port,
+                          const struct program_cut *cut)
+{
+    bool is = cut->host == host && cut->port == port;
+
+    for (uint32_t i = 0; i < spec->n_cables; i++) {
+        const struct world_end *ends = spec->cables[i].ends;
+
+        is = is ||
+             (is_end(&ends[0], host, port) && is_end(&ends[1], cut->host, cut->port)) ||
+             (is_end(&ends[1], host, port) && is_end(&ends[0], cut->host, cut->port));
+    }
+    return is;
+}
+
+/* Returns how often faults took the port's carrier away once a program had failed. */
+static int64_t count_later_cuts(const struct program_observing *o, uint32_t host,
+                                uint32_t port)
+{
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < o->causes->n_cuts; i++) {
+        const struct program_cut *cut = &o->causes->cuts[i];
+
+        n += cut->at_ns > o->first_bad_ns &&
+             share_carrier(o->causes->spec, host, port, cut);
+    }
+    return n;
+}
+
+static void add_event(struct diag_host *out, const char *port)
+{
+    struct diag_event *event;
+
+    out->events = weft_realloc(out->events, (out->n_events + 1) * sizeof(*out->events));
+    event = &out->events[out->n_events++];
+    *event = (struct diag_event){.type = "port_error", .at_ns = IO_UNKNOWN};
+    weft_format(event->port, sizeof(event->port), "%s", port);
+}
+
+struct diag_port *program_find_port(const struct diag_host *host, const char *name)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
+    }
+    return NULL;
+}
+
+/* A carrier that is lost raises an event at whoever listens; that a host counted it is as much. A
+ * port that a fault took down after the failure was up when it came. */
+static void add_events(const struct program_observing *o, uint32_t host,
+                       struct diag_host *out)
+{
+    const struct world_host *spec = &o->causes->spec->hosts[host];
+    const struct program_look *before = &o->causes->before[host];
+    const struct program_look *after = &o->causes->after[host];
+
+    out->has_events = before->is_seen;
+    for (uint32_t i = 0; before->is_seen && i < spec->n_ports; i++) {
+        const struct diag_port *was =
+            program_find_port(&before->host, spec->ports[i].name);
+        struct diag_port *port = program_find_port(out, spec->ports[i].name);
+        int64_t n_later = count_later_cuts(o, host, i);
+        int64_t n = after->losses[i] - before->losses[i] - n_later;
+
+        if (before->losses[i] == IO_UNKNOWN || after->losses[i] == IO_UNKNOWN) {
+            out->has_events = false;
+            continue;
+        }
+        for (int64_t k = 0; k < n && k < EVENTS_MAX; k++) {
+            add_event(out, spec->ports[i].name);
+        }
+        if (n <= 0 && n_later > 0 && was != NULL && port != NULL) {
+            port->is_up = was->is_up;
+        }
+    }
+}
+
+/* What was counted while the job ran. */
+static void subtract_counters(const struct program_look *before, struct diag_port *port)
+{
+    const struct diag_port *was =
+        before->is_seen ? program_find_port(&before->host, port->name) : NULL;
+
+    for (int i = 0; i < DIAG_N_COUNTERS; i++) {
+        int64_t *counter = &port->counters[i];
+
+        if (was == NULL || was->counters[i] == IO_UNKNOWN || *counter == IO_UNKNOWN) {
+            *counter = IO_UNKNOWN;
+        } else {
+            *counter -= was->counters[i];
+        }
+    }
+}
+
+static void add_ports(const struct program_observing *o, uint32_t host,
+                      struct diag_host *out)
+{
+    const struct diag_host *from = &o->causes->after[host].host;
+
+    out->ports = weft_calloc((size_t)from->n_ports + 1, sizeof(*out->ports));
+    out->n_ports = from->n_ports;
+    for (uint32_t i = 0; i < out->n_ports; i++) {
+        out->ports[i] = from->ports[i];
+        out->ports[i].is_opened = DIAG_UNKNOWN; /* by a program that is not ours */
+        subtract_counters(&o->causes->before[host], &out->ports[i]);
+    }
+}
+
+/* Returns true if a program there was given its device by name: it chose none. */
+static bool names_device(const struct program_causes *causes, uint32_t host)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < causes->n; i++) {
+        for (uint32_t k = 0;
+             causes->facts[i].host == host && k < causes->spec->hosts[host].n_ports;
+             k++) {
+            char name[256];
+
+            causes->device(causes->spec, host, k, name, sizeof(name));
+            any = any || program_words_have(causes->commands[i], name);
+        }
+    }
+    return any;
+}
+
+/* Returns the slot that all programs there ask for by their flags; else a program asks for what it
+ * is told. */
+static int64_t gid_index_of(const struct program_observing *o, uint32_t host)
+{
+    int64_t index = PROGRAM_NO_INDEX;
+    bool is_one = true;
+
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        if (o->causes->facts[i].host == host) {
+            is_one =
+                is_one && (index == PROGRAM_NO_INDEX || index == o->words[i].gid_index);
+            is_one = is_one && o->words[i].gid_index != PROGRAM_NO_INDEX;
+            index = o->words[i].gid_index;
+        }
+    }
+    return is_one && index != PROGRAM_NO_INDEX ? index : DIAG_NO_GID_INDEX;
+}
+
+void program_observe_host(const struct program_observing *o, uint32_t host,
+                          struct diag_host *out)
+{
+    const struct program_causes *causes = o->causes;
+    const struct program_look *look = &causes->after[host];
+
+    weft_format(out->name, sizeof(out->name), "%s", causes->spec->hosts[host].name);
+    out->memlock_bytes = out->gid_index = IO_UNKNOWN;
+    out->has_vanished = is_dead(o, host);
+    out->has_hung = is_silent(o, host);
+    if (names_device(causes, host)) {
+        weft_format(out->policy, sizeof(out->policy), "its command line");
+    }
+    out->was_observed = !out->has_vanished && !out->has_hung;
+    if (!look->is_seen || !out->was_observed) {
+        return;
+    }
+    out->memlock_bytes = look->host.memlock_bytes;
+    out->forwards_ip = look->host.forwards_ip;
+    out->gid_index = gid_index_of(o, host);
+    out->merges_nics = DIAG_NO; /* each port is a device */
+    add_ports(o, host, out);
+    add_events(o, host, out);
+}
