@@ -18,6 +18,8 @@
 #define DIAG_TOLD_GIDS_MAX 8 /* of a longer table some are left out */
 #define DIAG_CANDIDATES_MAX 3
 #define DIAG_NO_GID_INDEX (-2)
+#define DIAG_POLICY_GIVEN                                                                \
+    "given" /* no policy: who started the program named its device */
 
 /* ---- observations ---- */
 

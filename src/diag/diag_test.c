@@ -514,6 +514,55 @@ START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 }
 END_TEST
 
+/* A program that has read its GID, and does not say with what errno RTR was refused. */
+START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
+{
+    static const struct {
+        bool was_read;
+        const char *local, *remote; /* NULL: not known */
+        const char *found;
+    } cases[] = {
+        {true, "192.168.101.1", "192.168.100.1", "route.wrong_nic"},
+        {true, "192.168.101.1", "fe80::1", "gid.link_local"},
+        {true, "fe80::1", "192.168.101.2", "gid.link_local"},
+        {true, "192.168.101.1", NULL, "undetermined"},
+        {true, NULL, "192.168.101.2", "undetermined"},
+        {false, "192.168.101.1", "192.168.100.1", "undetermined"},
+        {false, "192.168.101.1", "fe80::1", "undetermined"},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct scene s;
+        struct diag_findings findings;
+        struct weft_error *error;
+
+        scene_set(&s);
+        error = &s.failure->error;
+        weft_fail(error, WEFT_ERR_SYSTEM, "rtr", "the program says so");
+        weft_error_text(error, "local_port", "p0");
+        weft_error_text(error, "remote_port", cases[i].remote == NULL ? "p1" : "p0");
+        if (cases[i].was_read) {
+            weft_error_int(error, "gid_was_read", 1);
+        }
+        if (cases[i].local != NULL) {
+            weft_error_text(error, "local_gid", cases[i].local);
+        }
+        if (cases[i].remote != NULL) {
+            weft_error_text(error, "remote_gid", cases[i].remote);
+        }
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_msg(strcmp(findings.items[0].entry->code, cases[i].found) == 0,
+                      "%zu: %s", i, findings.items[0].entry->code);
+        for (uint32_t k = 0; k < findings.items[0].n_evidence; k++) {
+            ck_assert_str_ne(findings.items[0].evidence[k].name, "gid_was_read");
+        }
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 /* Full packets between two netdevs. Only a software device knows its netdev's MTU, and it knows no
  * other's. */
 START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
@@ -737,6 +786,7 @@ int main(void)
                         0, 2);
     tcase_add_loop_test(tests, who_only_waited_for_a_failed_host_met_a_consequence, 0, 2);
     tcase_add_test(tests, both_ends_of_one_cause_are_one_finding);
+    tcase_add_test(tests, an_rtr_without_an_errno_is_judged_by_both_gids);
     tcase_add_test(tests, a_device_gives_up_what_its_own_netdev_does_not_take);
     tcase_add_test(tests, a_device_that_gives_up_asks_for_its_own_port);
     tcase_add_test(tests, hearsay_counts_only_when_nobody_knows_better);

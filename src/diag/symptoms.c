@@ -311,9 +311,13 @@ static const struct diag_symptom symptoms[] = {
     {.kind = DIAG_SYMPTOM_WC_STATUS,
      .number = 5,
      .name = "WR_FLUSH_ERR",
-     .meaning = "the queue pair had failed before: a consequence, never the cause",
+     .meaning = "the queue pair had failed before; soft-RoCE completes so, too, what its "
+                "netdev does not take",
      .causes =
          {
+             OF(LINK_DOWN, "did the port lose its carrier (`ip link`, `dmesg`)?"),
+             OF(LINK_MTU_MISMATCH, "is it soft-RoCE, and its netdev's MTU less than the "
+                                   "other end's (`ip link show dev IF`)?"),
              OF(PEER_DEAD, "is the peer's process gone?"),
              OTHER("an earlier completion of this queue pair failed with another status: "
                    "explain that one",

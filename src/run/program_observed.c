@@ -261,7 +261,7 @@ void program_observe_host(const struct program_observing *o, uint32_t host,
     out->has_vanished = is_dead(o, host);
     out->has_hung = is_silent(o, host);
     if (names_device(causes, host)) {
-        weft_format(out->policy, sizeof(out->policy), "its command line");
+        weft_format(out->policy, sizeof(out->policy), DIAG_POLICY_GIVEN);
     }
     out->was_observed = !out->has_vanished && !out->has_hung;
     if (!look->is_seen || !out->was_observed) {

@@ -128,7 +128,7 @@ static void read_findings(struct loader *loader, const struct tree_node *node,
     for (uint32_t i = 0; i < node->n; i++) {
         const struct tree_node *item = node->items[i];
         if (item->kind != TREE_SCALAR || tree_scalar_kind(item) != TREE_TEXT ||
-            !is_code(item->text)) {
+            (!is_code(item->text) && strcmp(item->text, "undetermined") != 0)) {
             complain_type(loader, item, "findings",
                           "a code area.cause, such as link.mtu_mismatch");
         } else {
