@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/fault/fault.h"
+#include "backends/lab/counts.h"
 #include "backends/lab/programs.h"
 #include "backends/linux/interfaces.h"
 #include "backends/linux/machine.h"
@@ -207,6 +208,16 @@ void backend_program_device(const struct world_spec *spec, uint32_t host, uint32
                             char *out, size_t n_bytes)
 {
     lab_device_by_name(spec, host, port, out, n_bytes);
+}
+
+int64_t backend_program_count(const char *device, enum world_program_count count)
+{
+    return lab_count(device, count);
+}
+
+int64_t backend_program_losses(const char *netdev)
+{
+    return lab_count_losses(netdev);
 }
 
 void backend_guest_init(void)

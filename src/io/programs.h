@@ -48,6 +48,15 @@ struct world_program_watch {
      * the first. */
     void (*saw)(void *context, uint32_t job, uint32_t host, const char *bytes, size_t n);
 };
+/* What the kernel counts of a device, and shows in no network namespace. */
+enum world_program_count {
+    WORLD_PROGRAM_SENT, /* packets, as all of these */
+    WORLD_PROGRAM_RECEIVED,
+    WORLD_PROGRAM_RETRIED,
+    WORLD_PROGRAM_OUT_OF_SEQUENCE, /* requests */
+    WORLD_PROGRAM_NOT_READY,       /* RNR NAKs sent */
+    WORLD_PROGRAM_N_COUNTS
+};
 #define WORLD_PROGRAM_OUTSIDE UINT32_MAX
 #define WORLD_PROGRAM_BEFORE UINT32_MAX
 

@@ -39,15 +39,9 @@ static void add_json(json_t *value, struct weft_text *out)
     json_decref(value);
 }
 
-/* The number in a file of the kernel; null if it is not there. */
-static json_t *number_in(const char *path)
+static json_t *json_of(int64_t number)
 {
-    struct weft_text text = {NULL, 0, 0};
-    bool ok = weft_text_add_file(&text, path, 64) == 0 && text.n > 0;
-    json_t *number = ok ? json_integer(strtoll(text.bytes, NULL, 10)) : json_null();
-
-    weft_text_fini(&text);
-    return number;
+    return number == IO_UNKNOWN ? json_null() : json_integer(number);
 }
 
 static int64_t number_of(const json_t *number)
@@ -55,17 +49,13 @@ static int64_t number_of(const json_t *number)
     return json_is_integer(number) ? json_integer_value(number) : IO_UNKNOWN;
 }
 
-/* Documentation/ABI/testing/sysfs-class-net: carrier_down_count. */
 static json_t *losses_of(const struct world_host *host)
 {
     json_t *array = json_array();
 
     for (uint32_t i = 0; i < host->n_ports; i++) {
-        char path[256];
-
-        weft_format(path, sizeof(path), "/sys/class/net/%s/carrier_down_count",
-                    host->ports[i].name);
-        json_array_append_new(array, number_in(path));
+        json_array_append_new(array,
+                              json_of(backend_program_losses(host->ports[i].name)));
     }
     return array;
 }
@@ -91,16 +81,12 @@ void program_look_make(const struct world_host *host, struct weft_log *log,
 
 /* ---- outside ---- */
 
-/* drivers/infiniband/sw/rxe/rxe_hw_counters.c */
-static const struct {
-    enum diag_counter counter;
-    const char *file;
-} counters[] = {
-    {DIAG_TX_PACKETS, "sent_pkts"},
-    {DIAG_RX_PACKETS, "rcvd_pkts"},
-    {DIAG_RETRANSMITS, "completer_retry_err"},
-    {DIAG_OUT_OF_SEQUENCE, "out_of_seq_request"},
-    {DIAG_RNR_NAKS_SENT, "send_rnr_err"},
+static const enum diag_counter counters[] = {
+    [WORLD_PROGRAM_SENT] = DIAG_TX_PACKETS,
+    [WORLD_PROGRAM_RECEIVED] = DIAG_RX_PACKETS,
+    [WORLD_PROGRAM_RETRIED] = DIAG_RETRANSMITS,
+    [WORLD_PROGRAM_OUT_OF_SEQUENCE] = DIAG_OUT_OF_SEQUENCE,
+    [WORLD_PROGRAM_NOT_READY] = DIAG_RNR_NAKS_SENT,
 };
 
 static json_t *counters_of(const struct world_spec *spec, uint32_t host,
@@ -113,13 +99,9 @@ static json_t *counters_of(const struct world_spec *spec, uint32_t host,
         char name[256];
 
         device(spec, host, i, name, sizeof(name));
-        for (size_t k = 0; k < WEFT_LENGTH(counters); k++) {
-            char path[400];
-
-            weft_format(path, sizeof(path),
-                        "/sys/class/infiniband/%s/ports/1/hw_counters/%s", name,
-                        counters[k].file);
-            json_array_append_new(numbers, number_in(path));
+        for (int k = 0; k < WORLD_PROGRAM_N_COUNTS; k++) {
+            json_array_append_new(numbers, json_of(backend_program_count(
+                                               name, (enum world_program_count)k)));
         }
         json_array_append_new(ports, numbers);
     }
@@ -213,7 +195,7 @@ static void take_counters(const struct world_host *host, const json_t *ports,
         for (uint32_t k = 0; k < out->n_ports; k++) {
             for (size_t j = 0; j < WEFT_LENGTH(counters); j++) {
                 if (strcmp(out->ports[k].name, host->ports[i].name) == 0) {
-                    out->ports[k].counters[counters[j].counter] =
+                    out->ports[k].counters[counters[j]] =
                         number_of(json_array_get(json_array_get(ports, i), j));
                 }
             }
