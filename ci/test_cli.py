@@ -157,6 +157,17 @@ def test_a_finding_that_weft_does_not_know_is_no_expectation(tmp_path, verb, wor
     assert re.search(re.escape(place.replace("NAME", str(path))) + r"(\d+:\d+: )?" + re.escape(line), said), said
 
 
+def test_the_timers_are_those_that_are_promised():
+    said = weft("explain", "--times").stdout
+    rows = {what: (nic, software) for what, nic, software in
+            re.findall(r"^  (\S.*?) {2,}(\S+) +(\S+)$", said, re.MULTILINE)}
+    promise = re.search(r"up to (\d+) s without any route are always survived",
+                        (ROOT / "docs/scenario.md").read_text()).group(1)
+    assert rows["an outage of all routes of a mesh that every job survives"] == (f"{promise}s",) * 2
+    assert len(rows) > 20 and all(len(line) <= 96 for line in said.splitlines())
+    assert weft("explain", "--times", "-q").stdout == said
+
+
 def test_doctor_saves_a_scenario_or_refuses(tmp_path):
     said = weft("doctor", PAIR, "--save", tmp_path / "s.yaml", code=2).stderr
     assert "--save: only --qualify makes a scenario" in said

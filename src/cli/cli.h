@@ -69,6 +69,7 @@ struct cli_options {
     const char *secret;                                /* likewise */
     const char *save, *netdevs;                        /* of one without a scenario */
     bool join, qualify;                                /* of doctor */
+    bool times;                                        /* of explain */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */
@@ -119,6 +120,7 @@ int cli_show_nic(const struct cli_options *options, const struct scenario *scena
 int cli_bench(struct cli_options *options);
 int cli_import(struct cli_options *options);
 int cli_explain(struct cli_options *options);
+int cli_explain_times(const struct cli_options *options);
 int cli_paths(struct cli_options *options);
 int cli_swarm(struct cli_options *options);
 int cli_diagnose(struct cli_options *options);

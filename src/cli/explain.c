@@ -118,6 +118,9 @@ int cli_explain(struct cli_options *options)
     const struct diag_entry *entry;
     int code = CLI_OK;
 
+    if (options->times) {
+        return cli_explain_times(options);
+    }
     if (options->n_operands == 0) {
         return list_codes();
     }

@@ -273,6 +273,8 @@ static const struct flag_spec specs[] = {
     {"info", NULL, 0, "paths", "what NCCL would log of it", SWITCH(info)},
     {"explain", "GPU", 0, "paths", "and then a NET or GPU: why this path", TEXT(explain)},
     {"nographs", NULL, 0, "paths", "no search for rings and trees", SWITCH(nographs)},
+    {"times", NULL, 0, "explain", "the timers of recovery, and what they promise",
+     SWITCH(times)},
     {"local", NULL, 0, "paths", "of this machine, instead of a file", SWITCH(local)},
     {"root", "DIR", 0, "paths", "of a machine whose /sys and /proc were copied there",
      TEXT(root)},
