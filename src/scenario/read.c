@@ -206,6 +206,8 @@ bool read_choice(struct loader *loader, const struct tree_node *node, const char
                  const char *const *choices, unsigned n_choices, unsigned *out)
 {
     struct weft_text what = {0};
+    char got[TREE_DESCRIBE_BYTES];
+    char hint[64] = "";
     if (node->kind == TREE_SCALAR) {
         for (unsigned i = 0; i < n_choices; i++) {
             if (strcmp(node->text, choices[i]) == 0) {
@@ -221,7 +223,11 @@ bool read_choice(struct loader *loader, const struct tree_node *node, const char
                                            : ", ",
                       choices[i]);
     }
-    complain_type(loader, node, name, what.bytes);
+    if (node->kind == TREE_SCALAR) {
+        diagnose_hint(node->text, choices, n_choices, hint, sizeof(hint));
+    }
+    complain(loader, node->mark, "%s: expected %s, got %s%s", name, what.bytes,
+             tree_describe(node, got), hint);
     weft_text_fini(&what);
     return false;
 }
