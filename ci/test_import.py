@@ -269,6 +269,8 @@ ASKED = {
                               ["version: expected 2", "unknown key 'config'"]),
     "a typing error in a section": ({"a.yaml": "network: {ethernet: {}}\n", "b.yaml": B}, [],
                                     ["a.yaml:1:11: unknown key 'ethernet' in network; did you mean 'ethernets'?"]),
+    "a typing error in a device": ({"a.yaml": "network: {ethernets: {e0: {adresses: [10.1.0.1/24]}}}\n", "b.yaml": B},
+                                   [], ["a.yaml:1:28: unknown key 'adresses'; did you mean 'addresses'?"]),
     "an address without a prefix": ({"a.yaml": ethernets(e0=["10.1.0.1"]), "b.yaml": B}, [],
                                     ["expected an address with its prefix"]),
     "an alias of itself": ({"a.yaml": "network: &n {ethernets: *n}\n", "b.yaml": B}, [], ["contains itself"]),
@@ -285,6 +287,19 @@ def test_what_cannot_be_known_is_asked(tmp_path, case):
     for text in expected:
         assert text in said, said
     assert len(said.splitlines()) == len(set(said.splitlines()))
+
+
+def test_keys_that_say_nothing_of_cables_are_left_alone(tmp_path):
+    """Those of netplan's reference for ethernets, none of which is near one that is read."""
+    keys = """accept-ra activation-mode critical delay-virtual-functions-rebind dhcp-identifier dhcp4-overrides
+        dhcp6-overrides embedded-switch-mode emit-lldp generic-receive-offload generic-segmentation-offload
+        ignore-carrier ipv6-address-generation ipv6-address-token ipv6-mtu ipv6-privacy large-receive-offload macaddress
+        match nameservers neigh-suppress openvswitch optional optional-addresses ra-overrides receive-checksum-offload
+        renderer routing-policy tcp-segmentation-offload tcp6-segmentation-offload transmit-checksum-offload
+        virtual-function-count wakeonlan""".split()
+    device = ", ".join(f"{key}: x" for key in keys)
+    files = {"a.yaml": f"network: {{ethernets: {{e0: {{addresses: [10.1.0.1/24], {device}}}}}}}\n", "b.yaml": B}
+    assert netplan(tmp_path, files)["topology"]["links"] == [LINK]
 
 
 def test_each_question_has_an_answer(tmp_path):

@@ -216,10 +216,27 @@ static void read_dhcp(struct reading *reading, struct import_device *device,
 }
 
 /* Reads one key. What netplan has beyond these says nothing of cables and addresses. */
+/* A key that netplan does not know, as far as it is near one that is read here: netplan refuses the
+ * file, whose cable would be taken for one without an address. */
+static void refuse_misspelt(struct loader *loader, const struct tree_node *key)
+{
+    static const char *const read[] = {"addresses", "routes",   "interfaces", "mtu",
+                                       "dhcp4",     "dhcp6",    "link-local", "set-name",
+                                       "gateway4",  "gateway6", "link"};
+    const char *nearest = diagnose_nearest(key->text, read, WEFT_LENGTH(read));
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    if (nearest != NULL) {
+        complain(loader, key->mark, "unknown key '%s'; did you mean '%s'?",
+                 diagnose_quote(key->text, quoted), nearest);
+    }
+}
+
 static void read_key(struct reading *reading, struct import_device *device,
-                     const char *key, const struct tree_node *value)
+                     const struct tree_node *name, const struct tree_node *value)
 {
     struct loader *loader = &reading->loader;
+    const char *key = name->text;
 
     if (strcmp(key, "addresses") == 0) {
         add_all(reading, device, value, key, add_address);
@@ -242,6 +259,8 @@ static void read_key(struct reading *reading, struct import_device *device,
         read_u32(loader, value, key, 1, 4094, &device->vlan_id);
     } else if (strcmp(key, "link") == 0 && device->kind == IMPORT_VLAN) {
         read_scalar(loader, value, key, &device->link);
+    } else {
+        refuse_misspelt(loader, name);
     }
 }
 
@@ -327,7 +346,7 @@ static void read_section(struct reading *reading, enum import_kind kind, const c
             continue;
         }
         for (uint32_t k = 0; k < value->n; k++) {
-            read_key(reading, device, value->pairs[k].key->text, value->pairs[k].value);
+            read_key(reading, device, value->pairs[k].key, value->pairs[k].value);
         }
     }
 }
