@@ -84,8 +84,8 @@ weft_status backend_programs_run(const struct world_spec *spec,
 /* The RDMA device that they find on a port. */
 void backend_program_device(const struct world_spec *spec, uint32_t host, uint32_t port,
                             char *out, size_t n_bytes);
-/* See lab/counts.h: of the RDMA device, where the devices of all hosts are seen; of the netdev, from
- * within its host. */
+/* See lab/counts.h: of the RDMA device, where the devices of all hosts are seen; of the netdev,
+ * from within its host. */
 int64_t backend_program_count(const char *device, enum world_program_count count);
 int64_t backend_program_losses(const char *netdev);
 /* Never returns in the first process of a guest; does nothing elsewhere. */

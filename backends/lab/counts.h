@@ -6,8 +6,8 @@
 
 #include "io/programs.h"
 
-/* Returns what a soft-RoCE device counted since it was made, or IO_UNKNOWN. The kernel does not show
- * it in a network namespace. drivers/infiniband/sw/rxe/rxe_hw_counters.c */
+/* Returns what a soft-RoCE device counted since it was made, or IO_UNKNOWN. The kernel does not
+ * show it in a network namespace. drivers/infiniband/sw/rxe/rxe_hw_counters.c */
 int64_t lab_count(const char *device, enum world_program_count count);
 /* Returns how often a netdev of this network namespace has lost its carrier, or IO_UNKNOWN.
  * Documentation/ABI/testing/sysfs-class-net: carrier_down_count. */
