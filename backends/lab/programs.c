@@ -28,6 +28,7 @@
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGTERM to SIGKILL */
 #define LINE_BYTES_MAX (1u << 20)  /* of a watch: what is longer is two */
 #define DEVICE_NAME_BYTES 64       /* IB_DEVICE_NAME_MAX of <rdma/rdma_netlink.h> */
+#define LOOK_MS 10000              /* without a byte of it */
 
 enum state { WAITS, RUNS, OVER };
 
@@ -690,7 +691,8 @@ static _Noreturn void look_from(const struct show *show, uint32_t host, int fd,
     _exit(0);
 }
 
-/* Reads to the end, or until a signal ends it all. */
+/* Reads to the end, or until a signal ends it all, or a look lasts too long, which may wait in the
+ * kernel. */
 static void read_all(const struct show *show, int fd, struct weft_text *out)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -699,9 +701,8 @@ static void read_all(const struct show *show, int fd, struct weft_text *out)
     ssize_t n = 1;
 
     while (n != 0) {
-        poll(fds, WEFT_LENGTH(fds), -1);
-        if (fds[1].revents != 0) {
-            return; /* read by who asks whether signals came */
+        if (poll(fds, WEFT_LENGTH(fds), LOOK_MS) == 0 || fds[1].revents != 0) {
+            return; /* signals are read by who asks whether they came */
         }
         n = read(fd, bytes, sizeof(bytes));
         if (n < 0 && errno != EINTR) {
@@ -798,6 +799,9 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
         if (show->what->watch != NULL &&
             show->what->watch->over(show->what->watch->context, job)) {
             look(show, job);
+        }
+        if (lab_signals_came(&show->signals)) {
+            return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
         }
     }
     return WEFT_OK;

@@ -19,7 +19,7 @@
 #define DIAG_CANDIDATES_MAX 3
 #define DIAG_NO_GID_INDEX (-2)
 #define DIAG_POLICY_GIVEN                                                                \
-    "given" /* no policy: who started the program named its device */
+    "given" /* no policy chose: the device was named on the command line */
 
 /* ---- observations ---- */
 

@@ -363,6 +363,9 @@ enum diag_known diag_peer_died(const struct diag_case *c)
     if (c->peer != NULL && c->peer->has_vanished) {
         return DIAG_YES;
     }
+    if (c->peer != NULL && c->peer->has_hung) {
+        return DIAG_UNKNOWN; /* it stands still, and who cannot reach it may say the same */
+    }
     for (uint32_t i = 0; i < c->input->n_hosts; i++) {
         const struct diag_host *host = &c->input->hosts[i];
 
@@ -491,7 +494,7 @@ static bool misleads(const struct diag_case *c, const char *name,
                      const struct weft_value *value)
 {
     if (strcmp(name, "gid_was_read") == 0) {
-        return true; /* of how far the program came; its GID says more */
+        return true; /* says how far the program came; the GID itself is printed */
     }
     bool is_none = value->kind == WEFT_VALUE_TEXT && strcmp(value->text, "none") == 0;
 

@@ -129,7 +129,7 @@ static const struct hypothesis unrecovered[] = {
         DIAG_GID_MISSING, diag_is_gid_gone                                               \
     }
 static const struct hypothesis flushed[] = {GAVE_UP};
-/* rdma_rxe also completes so what its own netdev does not take. */
+/* rdma_rxe also reports it for a packet larger than its netdev's MTU. */
 static const struct hypothesis given_up[] = {
     GAVE_UP, {DIAG_LINK_MTU_MISMATCH, diag_is_own_mtu_lesser}};
 

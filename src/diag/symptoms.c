@@ -311,8 +311,8 @@ static const struct diag_symptom symptoms[] = {
     {.kind = DIAG_SYMPTOM_WC_STATUS,
      .number = 5,
      .name = "WR_FLUSH_ERR",
-     .meaning = "the queue pair had failed before; soft-RoCE completes so, too, what its "
-                "netdev does not take",
+     .meaning = "the queue pair had failed before; soft-RoCE also reports it for a "
+                "packet larger than its netdev's MTU",
      .causes =
          {
              OF(LINK_DOWN, "did the port lose its carrier (`ip link`, `dmesg`)?"),

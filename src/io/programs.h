@@ -38,14 +38,14 @@ struct world_program_watch {
     /* `problem` is an errno; 0: it came. */
     void (*fault)(void *context, uint32_t fault, bool undo, weft_ns now, int problem);
     /* A job is over, and the next has not begun: returns true if the hosts are to be looked at.
-     * They are before the first job, in any case. */
+     * Before the first job they are always looked at. */
     bool (*over)(void *context, uint32_t job);
     /* Looks at a host, in a process of its own within it, and appends what it sees. After all
      * hosts comes WORLD_PROGRAM_OUTSIDE: there the kernel shows the devices of all, and what they
      * count, which it does not show in a network namespace. */
     void (*look)(void *context, uint32_t host, struct weft_text *out);
-    /* What came of it [n], nothing where it failed; `job` is WORLD_PROGRAM_BEFORE of a look before
-     * the first. */
+    /* What a look brought [n], n = 0 if it failed; `job` is WORLD_PROGRAM_BEFORE for the one before
+     * the first job. */
     void (*saw)(void *context, uint32_t job, uint32_t host, const char *bytes, size_t n);
 };
 /* What the kernel counts of a device, and shows in no network namespace. */

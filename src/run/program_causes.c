@@ -54,7 +54,7 @@ static uint32_t peer_of(const struct program_observing *o, uint32_t program)
         }
         n++;
         found = h;
-        if (has_gid(&o->out->hosts[h], o->words[program].remote_gid)) {
+        if (has_gid(&causes->after[h].host, o->words[program].remote_gid)) {
             n_with++;
             found_with = h;
         }
@@ -156,7 +156,7 @@ static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t
 /* Adds what is known of one end, as "local" or "remote". A GID that is in no table any more is what
  * the program wrote. */
 static void add_end(const struct program_observing *o, uint32_t program, const char *end,
-                    struct weft_error *out)
+                    bool with_gid, struct weft_error *out)
 {
     const struct diag_port *port = port_of(o, program);
     const struct diag_gid *gid = gid_of(o, program, port);
@@ -166,6 +166,9 @@ static void add_end(const struct program_observing *o, uint32_t program, const c
     if (port != NULL) {
         weft_format(name, sizeof(name), "%s_port", end);
         weft_error_text(out, name, port->name);
+    }
+    if (!with_gid) {
+        return;
     }
     weft_format(name, sizeof(name), "%s_gid", end);
     if (gid != NULL) {
@@ -201,22 +204,47 @@ static bool has_worked(const struct program_observing *o, uint32_t program,
            far->counters[DIAG_RX_PACKETS] > 0;
 }
 
-/* Adds what both ends and their ports say. */
+/* No packet left either end while the job ran: both may wait for the other, and nothing that a
+ * packet meets is the cause. */
+static bool has_sent_nothing(const struct program_observing *o, uint32_t program,
+                             uint32_t other)
+{
+    const struct diag_port *near = port_of(o, program);
+    const struct diag_port *far = other != PROGRAM_NONE ? port_of(o, other) : NULL;
+
+    return near != NULL && far != NULL && near->counters[DIAG_TX_PACKETS] == 0 &&
+           far->counters[DIAG_TX_PACKETS] == 0;
+}
+
+/* Link-local GIDs at both ends reach each other over a cable. */
+static bool is_link_local(const struct program_observing *o, uint32_t program)
+{
+    const struct diag_gid *gid = gid_of(o, program, port_of(o, program));
+
+    return gid != NULL && io_ip_is_link_local(&gid->ip);
+}
+
+/* Adds what both ends and their ports say, as far as it can be why the program failed. */
 static void add_ends(const struct program_observing *o, uint32_t program, uint32_t other,
                      struct weft_error *out)
 {
-    if (o->words[program].local_gid[0] != '\0') {
+    bool waits = program_hangs(o, program);
+    bool is_idle = waits && has_sent_nothing(o, program, other);
+    bool is_dumb = waits || out->wc_status == RETRY_EXC;
+    bool with_gid = !is_idle && !(is_dumb && other != PROGRAM_NONE &&
+                                  is_link_local(o, program) && is_link_local(o, other));
+
+    if (with_gid && o->words[program].local_gid[0] != '\0') {
         weft_error_int(out, "gid_was_read", 1);
     }
-    add_end(o, program, "local", out);
+    add_end(o, program, "local", with_gid, out);
     if (other != PROGRAM_NONE) {
-        add_end(o, other, "remote", out);
+        add_end(o, other, "remote", with_gid, out);
     }
-    if (path_mtu_of(o, program, other) > 0) {
+    if (!is_idle && path_mtu_of(o, program, other) > 0) {
         weft_error_int(out, "path_mtu", path_mtu_of(o, program, other));
     }
-    if ((program_hangs(o, program) || out->wc_status == RETRY_EXC) &&
-        has_worked(o, program, other)) {
+    if (is_dumb && has_worked(o, program, other)) {
         weft_error_int(out, "small_passed", 1);
     }
 }
@@ -282,8 +310,11 @@ static bool is_consequence(const struct program_observing *o, uint32_t program)
     bool any = false;
 
     for (uint32_t i = 0; i < o->causes->n; i++) {
+        const struct program_facts *facts = &o->causes->facts[i];
+
         any = any || (program_is_bad(o, i) &&
-                      (peer == PROGRAM_NONE || o->causes->facts[i].host == peer));
+                      facts->ended_ns <= o->causes->facts[program].ended_ns &&
+                      (peer == PROGRAM_NONE || facts->host == peer));
     }
     return any;
 }

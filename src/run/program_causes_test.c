@@ -10,6 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define PROGRAMS_MAX 3
+#define FRAMES 50 /* sent by every port */
 #define CUTS_MAX 2
 #define PORTS_MAX 2
 
@@ -210,12 +211,27 @@ static void ended_before_the_kill(struct job *job)
     job->facts[1].ended_ns = SECOND;
 }
 
+/* What was counted before the job is not counted. */
 static void frames_of_a_job_before(struct job *job)
 {
     for (uint32_t i = 0; i < 2; i++) {
         job->before[i].host.ports[0].counters[DIAG_RX_PACKETS] = 100;
         port_after(job, i, 0)->counters[DIAG_RX_PACKETS] = 100;
     }
+}
+
+/* Both ends wait for the other: only a job before sent anything. */
+static void nothing_sent(struct job *job)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        job->before[i].host.ports[0].counters[DIAG_TX_PACKETS] = FRAMES;
+    }
+}
+
+static void nothing_sent_by_lesser_mtu(struct job *job)
+{
+    nothing_sent(job);
+    lesser_mtu(job);
 }
 
 static void frames_both_ways(struct job *job)
@@ -236,6 +252,29 @@ static void frames_one_way(struct job *job)
 static void by_timeout(struct job *job)
 {
     job->facts[0].code = job->facts[1].code = 124;
+}
+
+static void by_timeout_and_cut_late(struct job *job)
+{
+    job->facts[0].code = 124;
+    cut_late(job);
+}
+
+static void by_timeout_and_stopped_late(struct job *job)
+{
+    job->facts[0].code = 124;
+    stop(job, 1, 5 * SECOND);
+}
+
+static void by_timeout_before_its_peer(struct job *job)
+{
+    job->facts[0].code = 124;
+    job->facts[1].ended_ns = 3 * SECOND;
+}
+
+static void by_timeout_before_the_kill(struct job *job)
+{
+    job->facts[0].code = 124;
 }
 
 static void down_there_by_timeout(struct job *job)
@@ -370,12 +409,12 @@ static const struct {
               {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
      .n = 2,
      .arrange = frames_of_a_job_before,
-     .found = "gid.link_local a:p0>b"},
+     .found = "undetermined a:p0>b"},
     {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
               {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
      .n = 2,
      .arrange = frames_one_way,
-     .found = "gid.link_local a:p0>b"},
+     .found = "undetermined a:p0>b"},
     {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
               {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
      .n = 2,
@@ -386,6 +425,49 @@ static const struct {
      .n = 2,
      .arrange = frames_both_ways,
      .found = "undetermined b:p0>a"},
+    /* nothing was sent: neither GIDs nor MTUs are why */
+    {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
+              {1, HANGS, "ibv_rc_pingpong -g 1 -d b-p0", ""}},
+     .n = 2,
+     .arrange = nothing_sent,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, HANGS, PINGPONG "a-p0 -m 4096", ""},
+              {1, HANGS, PINGPONG "b-p0 -m 4096", ""}},
+     .n = 2,
+     .arrange = nothing_sent_by_lesser_mtu,
+     .found = "undetermined a:p0>b, link.mtu_mismatch a:p0>b"},
+    /* without -g a ping-pong writes :: as its GID */
+    {.seen = {{0, FAILS, "ibv_rc_pingpong -d a-p0", WROTE("::", "::") RTR},
+              {1, FAILS, "ibv_rc_pingpong -d b-p0 a", WROTE("::", "::") RTR}},
+     .n = 2,
+     .found = "undetermined a:p0>b"},
+    /* what comes after timeout(1) ended a program is not why */
+    {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = by_timeout_and_cut_late,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
+              {1, HANGS, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = by_timeout_and_stopped_late,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
+              {1, KILLED, PINGPONG "b-p0 a", ""}},
+     .n = 2,
+     .arrange = by_timeout_before_the_kill,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
+              {1, FAILS, PINGPONG "b-p0 a", RETRIES}},
+     .n = 2,
+     .arrange = by_timeout_before_its_peer,
+     .found = "undetermined a:p0>b"},
+    /* a host that stands still is not dead, whatever its peer could not reach */
+    {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
+              {1, FAILS, PINGPONG "b-p0 a", "Couldn't connect to a:18515\n"}},
+     .n = 2,
+     .arrange = stop_first,
+     .found = "peer.silent b>a"},
     /* a GID that is in no table any more */
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.9", "10.0.1.2") RETRIES},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
@@ -490,6 +572,7 @@ static struct program_facts facts_of(const struct seen_program *seen)
     facts.end = seen->seen == KILLED                         ? WORLD_PROGRAM_KILLED
                 : seen->seen == HANGS || seen->seen == WAITS ? WORLD_PROGRAM_LATE
                                                              : WORLD_PROGRAM_EXITED;
+    facts.killed_ns = seen->seen == KILLED ? facts.ended_ns : 0;
     facts.code = seen->seen == FAILS ? 1 : seen->seen == KILLED ? 9 : 0;
     weft_text_add(&facts.output, "%s", seen->output);
     return facts;
@@ -532,6 +615,9 @@ static void set_job(struct job *job, const struct seen_program *seen, uint32_t n
         make_look(i, &job->after[i]);
         for (uint32_t k = 0; k < PORTS_MAX; k++) { /* as its cable was made */
             job->before[i].losses[k] = job->after[i].losses[k] = 1;
+        }
+        for (uint32_t k = 0; k < world->spec.hosts[i].n_ports; k++) {
+            port_after(job, i, k)->counters[DIAG_TX_PACKETS] = FRAMES;
         }
     }
     for (uint32_t i = 0; i < n; i++) {

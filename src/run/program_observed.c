@@ -41,7 +41,8 @@ weft_ns program_first_bad(const struct program_observing *o, uint32_t host)
     for (uint32_t i = 0; i < o->causes->n; i++) {
         const struct program_facts *facts = &o->causes->facts[i];
 
-        if (facts->host != host && program_is_bad(o, i) && facts->ended_ns < first) {
+        if (facts->host != host && program_has_exited_badly(facts) &&
+            facts->ended_ns < first) {
             first = facts->ended_ns;
         }
     }
@@ -59,8 +60,8 @@ static bool is_dead(const struct program_observing *o, uint32_t host)
         const struct program_facts *facts = &o->causes->facts[i];
 
         if (facts->host == host && program_how(facts) == PROGRAM_KILLED &&
-            facts->ended_ns < killed_ns) {
-            killed_ns = facts->ended_ns;
+            facts->killed_ns < killed_ns) {
+            killed_ns = facts->killed_ns;
         }
     }
     for (uint32_t i = 0; i < o->causes->n; i++) {
@@ -102,9 +103,8 @@ static bool is_end(const struct world_end *end, uint32_t host, uint32_t port)
     return !end->is_switch && end->node == host && end->port == port;
 }
 
-/* The two ends of a cable lose their carrier together. */
-static bool share_carrier(const struct world_spec *spec, uint32_t host, uint32_t port,
-                          const struct program_cut *cut)
+bool program_shares_carrier(const struct world_spec *spec, uint32_t host, uint32_t port,
+                            const struct program_cut *cut)
 {
     bool is = cut->host == host && cut->port == port;
 
@@ -128,7 +128,7 @@ static int64_t count_later_cuts(const struct program_observing *o, uint32_t host
         const struct program_cut *cut = &o->causes->cuts[i];
 
         n += cut->at_ns > o->first_bad_ns &&
-             share_carrier(o->causes->spec, host, port, cut);
+             program_shares_carrier(o->causes->spec, host, port, cut);
     }
     return n;
 }

@@ -20,6 +20,9 @@ bool program_hangs(const struct program_observing *o, uint32_t program);
 bool program_is_bad(const struct program_observing *o, uint32_t program);
 /* Returns when the first program that is not on `host` (or PROGRAM_NONE) ended and failed. */
 weft_ns program_first_bad(const struct program_observing *o, uint32_t host);
+/* Returns true if a port loses its carrier by that cut: the two ends of a cable do so together. */
+bool program_shares_carrier(const struct world_spec *spec, uint32_t host, uint32_t port,
+                            const struct program_cut *cut);
 /* Returns NULL if there is none of that name. */
 struct diag_port *program_find_port(const struct diag_host *host, const char *name);
 /* Fills `out` (zero), without errors. */

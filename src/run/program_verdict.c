@@ -71,6 +71,15 @@ void program_stop(struct program_facts *facts, uint32_t n, uint32_t host, bool i
     }
 }
 
+void program_kill(struct program_facts *facts, uint32_t n, uint32_t host, weft_ns now)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (facts[i].host == host && facts[i].has_begun && !facts[i].has_ended) {
+            facts[i].killed_ns = now;
+        }
+    }
+}
+
 int program_status(const struct program_facts *facts)
 {
     enum program_how how = program_how(facts);

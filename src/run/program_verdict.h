@@ -15,14 +15,15 @@ struct program_facts {
     weft_ns began_ns, ended_ns; /* of what happened */
     bool is_stopped;            /* by a fault, and it was not continued */
     weft_ns stopped_ns;         /* if it is stopped */
+    weft_ns killed_ns;          /* when a fault killed it, which ended it later; or 0 */
     enum world_program_end end; /* if it has ended, as in its `code` */
     int code;
     struct weft_text output; /* Owned; lines of both streams, as they came; never NULL */
 };
 
-/* Takes lines out of `output` if more than `max` bytes came with `n` more: from the first that
- * begins at `head` or behind it, for half of the rest at least, as far as there are any. How a
- * program began is kept so, and how it ended. Returns how many bytes it took. */
+/* Makes room for `n` more bytes where `output` would exceed `max`: takes whole lines out behind the
+ * first `head` bytes, at least half of what follows, so that how a program began is kept, and how
+ * it ended. Returns how many bytes it took. */
 size_t program_output_shorten(struct weft_text *output, size_t n, size_t head,
                               size_t max);
 
@@ -40,6 +41,8 @@ enum program_how program_how(const struct program_facts *facts);
 /* A fault stops (or continues) those of the programs [n] that run on `host`. */
 void program_stop(struct program_facts *facts, uint32_t n, uint32_t host, bool is_over,
                   weft_ns now);
+/* A fault kills those that run on `host`. */
+void program_kill(struct program_facts *facts, uint32_t n, uint32_t host, weft_ns now);
 /* Returns the status that a shell would report: 128 + N after signal N. */
 int program_status(const struct program_facts *facts);
 

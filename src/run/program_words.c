@@ -10,7 +10,7 @@
 
 #define NUMBER "[0-9]+"
 
-/* A line of a program, and what it means. The first number in parentheses is what `kind` says. */
+/* A line of a program, and what it means. The last group is its number. */
 struct line {
     const char *pattern; /* POSIX extended */
     enum { NAMED, ERRNO, COMPLETION } kind;
@@ -19,7 +19,7 @@ struct line {
     const char *phase;
 };
 
-/* The first that any line has wins: before what a failure leads to stands what it is. */
+/* The first pattern that any line matches wins: causes stand before their consequences. */
 static const struct line lines[] = {
     /* rdma-core, libibverbs/examples/{rc,uc,ud,srq,xsrq}_pingpong.c */
     {"^Failed status .*[(](" NUMBER ")[)] for wr_id", COMPLETION, WEFT_OK, 0, "data"},
@@ -103,7 +103,7 @@ static void read_gid(const char *pattern, const char *output, char *out)
 
     if (find(pattern, output, &part, &n) && n < IO_IP_TEXT_BYTES) {
         weft_format(out, IO_IP_TEXT_BYTES, "%.*s", (int)n, part);
-        if (!io_ip_parse(out, &ip)) {
+        if (!io_ip_parse(out, &ip) || io_ip_is_zero(&ip)) { /* :: without -g */
             out[0] = '\0';
         }
     }
@@ -224,6 +224,20 @@ struct flags {
     bool has_all;             /* sizes, as perftest's -a does */
 };
 
+/* Returns true if any other program whose flags are known follows in the command. */
+static bool has_tool(const char *rest)
+{
+    bool has = false;
+
+    while (*rest != '\0' && !has) {
+        struct word word = next_word(&rest);
+
+        rest += word.n == 0 && *rest != '\0';
+        has = tool_of(without_folder(word)) != NULL;
+    }
+    return has;
+}
+
 static void read_option(const struct tool *tool, struct word word, struct word next,
                         struct flags *out)
 {
@@ -269,8 +283,8 @@ static void read_flags(const char *command, struct program_words *out)
         }
         word = next_word(&rest);
     }
-    if (tool == NULL) {
-        return;
+    if (tool == NULL || has_tool(rest)) {
+        return; /* of several nobody knows which wrote what */
     }
     mtu = flags.mtu > 0 ? flags.mtu : tool->mtu;
     size = flags.size > 0 ? flags.size : tool->size;

@@ -1,5 +1,4 @@
-/* No command and no output of a program makes what is read from them crash, hang or leak, or leaves
- * more in it than it may be. */
+/* No command or output makes the reader crash, hang or leak, or return a value out of range. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

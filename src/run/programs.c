@@ -10,6 +10,7 @@
 #include "run/private.h"
 #include "run/program_causes.h"
 #include "run/program_look.h"
+#include "run/program_observed.h"
 #include "run/program_plan.h"
 #include "run/program_verdict.h"
 
@@ -35,6 +36,7 @@ struct programs {
     weft_ns *began_ns;           /* Owned [n_jobs] */
     weft_ns *limits_ns;          /* Owned [n_jobs] */
     bool *came;                  /* Owned [n_faults] */
+    bool *keeps_down;            /* Owned [n_faults]: its port, at present */
     int *problems;               /* Owned [n_faults]: an errno */
     /* What hosts saw of themselves as the job began, and once it was over; Owned [n_hosts]. */
     struct program_look *before, *after;
@@ -174,6 +176,8 @@ static void list_programs(struct programs *programs)
     programs->began_ns = weft_calloc(scenario->n_jobs, sizeof(*programs->began_ns));
     programs->limits_ns = weft_calloc(scenario->n_jobs, sizeof(*programs->limits_ns));
     programs->came = weft_calloc((size_t)scenario->n_faults + 1, sizeof(bool));
+    programs->keeps_down =
+        weft_calloc((size_t)programs->run.plan->spec.n_faults + 1, sizeof(bool));
     programs->problems = weft_calloc((size_t)scenario->n_faults + 1, sizeof(int));
     programs->before = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->before));
     programs->after = weft_calloc((size_t)n_hosts + 1, sizeof(*programs->after));
@@ -218,6 +222,7 @@ static void fini(struct programs *programs)
     free(programs->began_ns);
     free(programs->limits_ns);
     free(programs->came);
+    free(programs->keeps_down);
     free(programs->problems);
     run_fini(&programs->run);
 }
@@ -309,6 +314,32 @@ static void take_end(void *context, uint32_t index, enum world_program_end end, 
                      end_names[end], code);
 }
 
+/* Remembers when a cable lost its carrier. One that is dark already, because of another fault, has
+ * none to lose. */
+static void take_cut(struct programs *programs, uint32_t index, bool undo, weft_ns now)
+{
+    const struct world_spec *spec = &programs->run.plan->spec;
+    const struct world_fault *fault = &spec->faults[index];
+    struct program_cut cut = {fault->host, fault->port, now};
+    bool is_down = fault->kind == (undo ? WORLD_FAULT_UP : WORLD_FAULT_DOWN);
+    bool is_dark = false;
+
+    if (fault->kind != WORLD_FAULT_UP && fault->kind != WORLD_FAULT_DOWN) {
+        return;
+    }
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *other = &spec->faults[i];
+
+        is_dark =
+            is_dark || (programs->keeps_down[i] &&
+                        program_shares_carrier(spec, other->host, other->port, &cut));
+    }
+    if (is_down && !is_dark) {
+        programs->cuts[programs->n_cuts++] = cut;
+    }
+    programs->keeps_down[index] = is_down;
+}
+
 static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, int problem)
 {
     struct programs *programs = context;
@@ -319,10 +350,11 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
     if (fault->kind == WORLD_FAULT_STOP && problem == 0) {
         program_stop(programs->facts, programs->n, fault->host, undo, now);
     }
-    if (fault->has_port && problem == 0 &&
-        fault->kind == (undo ? WORLD_FAULT_UP : WORLD_FAULT_DOWN)) {
-        programs->cuts[programs->n_cuts++] =
-            (struct program_cut){fault->host, fault->port, now};
+    if (fault->kind == WORLD_FAULT_KILL && problem == 0) {
+        program_kill(programs->facts, programs->n, fault->host, now);
+    }
+    if (fault->has_port && problem == 0) {
+        take_cut(programs, index, undo, now);
     }
     programs->came[index] = true;
     programs->problems[index] =

@@ -129,8 +129,9 @@ static void read_findings(struct loader *loader, const struct tree_node *node,
         const struct tree_node *item = node->items[i];
         if (item->kind != TREE_SCALAR || tree_scalar_kind(item) != TREE_TEXT ||
             (!is_code(item->text) && strcmp(item->text, "undetermined") != 0)) {
-            complain_type(loader, item, "findings",
-                          "a code area.cause, such as link.mtu_mismatch");
+            complain_type(
+                loader, item, "findings",
+                "a code area.cause, such as link.mtu_mismatch, or undetermined");
         } else {
             expect->findings[expect->n_findings++] =
                 (struct scenario_code){item->text, item->mark};
@@ -427,8 +428,8 @@ static void refuse_of_programs(struct loader *loader, const struct tree_node *no
 {
     complain(
         loader, node->mark,
-        "expect: where jobs are programs there is only findings; what else they must do "
-        "stands in their job: exec: {HOST: COMMAND, expect: {status, output, within}}");
+        "expect: for programs only `findings` may stand here; the rest is in their job: "
+        "exec: {HOST: COMMAND, expect: {status, output, within}}");
 }
 
 void expect_read(const struct topology *topology, const struct tree_node *node)
