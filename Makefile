@@ -44,7 +44,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
         -Wswitch-enum -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual \
         $(if $(findstring clang,$(CC)),-Wno-string-conversion)
 LEVEL := $(O)
-CPPFLAGS += -Isrc -I. -DWEFT_VERSION='"$(VERSION)"' -D_POSIX_C_SOURCE=200809L
+CPPFLAGS += -Isrc -I. -D_POSIX_C_SOURCE=200809L
 CFLAGS_ALL = -std=c11 $(LEVEL) $(G) -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
              -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
@@ -212,6 +212,9 @@ build/cuda/kernels.fatbin: backends/cuda/kernels.cu backends/cuda/kernels_body.h
 	    done; \
 	    $(NVCC) -O3 -std=c++17 -fmad=false -Xfatbin -compress-all -I. $$codes \
 	        -gencode arch=compute_80,code=compute_80 -fatbin -o $@.new $< && mv $@.new $@
+
+$(BUILD)/obj/src/base/version.o: $(wildcard VERSION)
+$(BUILD)/obj/src/base/version.o: CPPFLAGS += -DWEFT_VERSION='"$(VERSION)"'
 
 ifneq ($(CUDA_IMAGE),)
 $(BUILD)/obj/backends/cuda/image.o: $(CUDA_IMAGE)

@@ -9,6 +9,7 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "base/version.h"
 #include "diag/catalogue.h"
 #include "run/inside.h"
 #include "scenario/diagnose.h"
@@ -61,7 +62,7 @@ static void print_usage(FILE *to)
     fprintf(to,
             "weft %s: a testbed for direct-connect RDMA meshes\n\n"
             "usage: weft VERB [flags] ...    (weft VERB --help)\n\n",
-            WEFT_VERSION);
+            weft_version);
     for (size_t i = 0; i < WEFT_LENGTH(verbs); i++) {
         fprintf(to, "  %-12s %-10s %s\n", verbs[i].name, verbs[i].operands,
                 verbs[i].help);
@@ -382,7 +383,7 @@ static int run_command(int argc, char **argv)
     bool is_help;
 
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("weft %s\n", WEFT_VERSION);
+        printf("weft %s\n", weft_version);
         return CLI_OK;
     }
     is_help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||

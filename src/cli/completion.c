@@ -6,6 +6,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "diag/catalogue.h"
 
@@ -146,7 +147,7 @@ static void bash(struct weft_text *out)
         "    COMPREPLY=()\n"
         "    if [[ ${#words[@]} -le 2 ]]; then\n"
         "        _weft_offer -W '",
-        WEFT_VERSION);
+        weft_version);
     for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
         weft_text_add(out, "%s ", verb->name);
     }
@@ -236,7 +237,7 @@ static void zsh(struct weft_text *out)
                   "# Completion of weft %s for zsh, made by `weft completion zsh`.\n"
                   "_weft() {\n"
                   "    local -a verbs=(",
-                  WEFT_VERSION);
+                  weft_version);
     for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
         weft_text_add(out, "\n        '%s:", verb->name);
         zsh_text(verb->help, out);
@@ -351,7 +352,7 @@ static void fish(struct weft_text *out)
         "complete -c weft -f\n"
         "complete -c weft -n __fish_use_subcommand -l version -d version\n"
         "complete -c weft -n __fish_use_subcommand -l help -d 'what there is'\n",
-        WEFT_VERSION);
+        weft_version);
     for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
         fish_verb(verb, out);
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/version.h"
 #include "cli/doctor.h"
 #include "report/tables.h"
 
@@ -109,7 +110,7 @@ json_t *doctor_document(const struct examination *all)
     json_array_extend(findings, own);
     json_decref(own);
     document =
-        json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "weft", WEFT_VERSION,
+        json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema_version", 1, "weft", weft_version,
                   "hosts", json_array(), "cables", json_array(), "findings", findings);
     for (uint32_t i = 0; i < all->input.n_hosts; i++) {
         json_array_append_new(json_object_get(document, "hosts"),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/version.h"
 #include "cli/paths.h"
 
 static json_t *name_of(const struct topo_node *node)
@@ -108,7 +109,7 @@ static json_t *encode(struct paths_session *session)
         }
     }
     return json_pack("{s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "schema_version", 1, "weft",
-                     WEFT_VERSION, "nccl", session->rules->name, "nranks",
+                     weft_version, "nccl", session->rules->name, "nranks",
                      (json_int_t)session->comm.n_ranks, "nodes", nodes, "paths", paths,
                      "gpudirect", encode_gdr(session));
 }

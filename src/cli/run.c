@@ -11,6 +11,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "cli/kept.h"
 #include "cli/progress.h"
@@ -162,7 +163,7 @@ static json_t *document_without_run(const struct session *session, const char *p
     const struct cli_options *options = session->options;
     json_t *document = json_pack(
         "{s:i, s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:{}}", "schema_version", 1, "weft",
-        WEFT_VERSION, "file", path, "backend", options->backend, "policy",
+        weft_version, "file", path, "backend", options->backend, "policy",
         options->policy, "result", "error", "error", error, "replay", replay, "counters");
 
     for (size_t i = 0; i < WEFT_LENGTH(lists); i++) {

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "backends/registry.h"
+#include "base/version.h"
 #include "cli/swarm.h"
 #include "report/evidence.h"
 #include "report/json_read.h"
@@ -19,7 +20,7 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
                                                  : scenario_policy_name(scenario->policy);
 
     put(row, "schema_version", json_integer(1));
-    put(row, "weft", json_string(WEFT_VERSION));
+    put(row, "weft", json_string(weft_version));
     put(row, "file", json_string(path));
     put(row, "scenario", json_string(scenario->name));
     put(row, "backend", json_string(options->backend));

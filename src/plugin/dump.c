@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/version.h"
 #include "plugin/process.h"
 
 static struct {
@@ -85,7 +86,7 @@ static void write_state(struct engine *const *engines, uint32_t n, const char *w
     if (gmtime_r(&seconds, &parts) != NULL) {
         strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &parts);
     }
-    weft_text_add(&text, "--- weft %s, process %d, %s: %s\n", WEFT_VERSION, (int)getpid(),
+    weft_text_add(&text, "--- weft %s, process %d, %s: %s\n", weft_version, (int)getpid(),
                   now, why);
     for (uint32_t i = 0; i < n; i++) {
         engine_dump(engines[i], &text);

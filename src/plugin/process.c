@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "plugin/driver.h"
 #include "plugin/dump.h"
 #include "plugin/finding.h"
@@ -121,7 +122,7 @@ static bool start(void)
     struct engine_config config;
     uint32_t n_hosts;
 
-    process_log(ABI_LOG_INFO, "weft %s", WEFT_VERSION);
+    process_log(ABI_LOG_INFO, "weft %s", weft_version);
     if (!process.knows_forks) {
         pthread_atfork(NULL, NULL, forked);
         process.knows_forks = true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/version.h"
 
 /* Block types and options of draft-ietf-opsawg-pcapng, sections 4.1 to 4.3. */
 #define BLOCK_SECTION 0x0a0d0d0au
@@ -127,10 +128,11 @@ static void write_interface(struct pcapng *pcapng, struct block *block, uint32_t
 
 bool pcapng_open(struct pcapng *pcapng, FILE *file, const struct world_spec *spec)
 {
-    static const char writer[] = "weft " WEFT_VERSION;
+    char writer[32];
     struct block block = {NULL, 0, 0};
     uint32_t n_interfaces = 0;
 
+    weft_format(writer, sizeof(writer), "weft %s", weft_version);
     pcapng->file = file;
     pcapng->spec = spec;
     pcapng->failed = false;

@@ -1,13 +1,10 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/version.h"
 #include "diag/observations.h"
 #include "run/asks.h"
 #include "run/private.h"
-
-#ifndef WEFT_VERSION
-#define WEFT_VERSION "0"
-#endif
 
 static json_t *text_or_null(const char *text)
 {
@@ -367,7 +364,7 @@ json_t *run_document_head(const struct run *run)
     weft_format(seed, sizeof(seed), "%llu", (unsigned long long)run->seed);
     run_story_hash(&run->story, hash);
     put(object, "schema_version", json_integer(1));
-    put(object, "weft", json_string(WEFT_VERSION));
+    put(object, "weft", json_string(weft_version));
     put(object, "scenario", json_string(run->scenario->name));
     put(object, "backend", json_string(run->options->backend->name));
     put(object, "policy", json_string(rdma_policy_name(run->policy)));

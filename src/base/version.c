@@ -1,0 +1,3 @@
+#include "base/version.h"
+
+const char weft_version[] = WEFT_VERSION;
