@@ -1,9 +1,11 @@
-"""What README.md tells people to type works, and what it shows is what the program prints.
+"""What README.md and the pages for beginners ask people to type works, and shows what is printed.
 
 Every line of a fenced `sh` block is run, in order, in the root of the tree, unless the comment
-above the block says `not run by ci/test_readme.py: why`. A `text` block below a comment
-`output of: COMMAND` must be what COMMAND prints, where a line `...` stands for any lines. With
-WEFT_UPDATE_README=1 lines that differ are replaced instead.
+above the block says `not run by ci/test_readme.py: why`. A comment `exit status N` above it expects
+that status of each line. A `yaml` block below a comment `file: PATH` is written there first. A `text`
+block below a comment `output of: COMMAND`, or `output of, exit status N: COMMAND`, must be what
+COMMAND prints, where a line `...` stands for any lines. With WEFT_UPDATE_README=1 lines that differ
+are replaced instead.
 """
 
 import os
@@ -14,21 +16,52 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGES = ["README.md", "docs/tutorial.md", "docs/howto-errno.md", "docs/howto-extend.md"]
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 BLOCK = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)\n```$",
                    re.DOTALL | re.MULTILINE)
+OUTPUT_OF = re.compile(r"output of(?:, exit status (?P<status>\d+))?: (?P<command>.*)")
+STATUS = re.compile(r"exit status (?P<status>\d+)")
 
 
-def blocks(kind):
-    return [match for match in BLOCK.finditer(README.read_text()) if match["kind"] == kind]
+def blocks(page, kind):
+    """(comment, body) of the page's fenced blocks of this kind."""
+    return [(match["comment"] or "", match["body"])
+            for match in BLOCK.finditer((ROOT / page).read_text()) if match["kind"] == kind]
 
 
-COMMANDS = [line for match in blocks("sh")
-            if "not run by" not in (match["comment"] or "")
-            for line in match["body"].splitlines()]
-OUTPUTS = [(match["comment"].removeprefix("output of: "), match["body"]) for match in blocks("text")
-           if (match["comment"] or "").startswith("output of: ")]
+def commands_of(page):
+    """(page, command, exit status)."""
+    for comment, body in blocks(page, "sh"):
+        if "not run by" not in comment:
+            match = STATUS.fullmatch(comment)
+            status = int(match["status"]) if match else 0
+            yield from ((page, line, status) for line in body.splitlines()
+                        if line and not line.startswith("#"))
+
+
+def outputs_of(page):
+    """(page, command, exit status, what the page shows)."""
+    for comment, body in blocks(page, "text"):
+        match = OUTPUT_OF.fullmatch(comment)
+        if match:
+            yield page, match["command"], int(match["status"] or 0), body
+
+
+COMMANDS = [case for page in PAGES for case in commands_of(page)]
+OUTPUTS = [case for page in PAGES for case in outputs_of(page)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pages_files():
+    """Writes the files that readers are asked to write, below build/."""
+    for page in PAGES:
+        for comment, body in blocks(page, "yaml"):
+            if comment.startswith("file: "):
+                path = ROOT / comment.removeprefix("file: ")
+                assert path.is_relative_to(ROOT / "build")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(body + "\n")
 
 
 def run(command):
@@ -43,7 +76,7 @@ def squeeze(shown, printed):
     result, at = [], 0
     for index, line in enumerate(shown):
         if line == "...":
-            following = shown[index + 1].split()[:1]
+            following = shown[index + 1].split()[:1] if index + 1 < len(shown) else None
             while at < len(printed) and printed[at].split()[:1] != following:
                 at += 1
             result.append("...")
@@ -53,30 +86,33 @@ def squeeze(shown, printed):
     return result + printed[at:]
 
 
-def test_readme_has_commands_and_output():
-    assert len(COMMANDS) >= 5
-    assert len(OUTPUTS) >= 1
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command(command):
+@pytest.mark.parametrize("page,command,status", COMMANDS,
+                         ids=[f"{page} {command}" for page, command, _ in COMMANDS])
+def test_command(page, command, status):
     result = run(command)
-    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    assert result.returncode == status, result.stdout[-2000:] + result.stderr[-2000:]
 
 
-@pytest.mark.parametrize("command,shown", OUTPUTS, ids=[command for command, _ in OUTPUTS])
-def test_output(command, shown):
+@pytest.mark.parametrize("page,command,status,shown", OUTPUTS,
+                         ids=[f"{page} {command}" for page, command, _, _ in OUTPUTS])
+def test_output(page, command, status, shown):
     result = run(command)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == status, result.stderr
     printed = [line.rstrip() for line in result.stdout.rstrip().split("\n")]
     now = "\n".join(squeeze(shown.split("\n"), printed))
     if os.environ.get("WEFT_UPDATE_README") and now != shown:
-        README.write_text(README.read_text().replace(shown, now))
+        (ROOT / page).write_text((ROOT / page).read_text().replace(shown, now))
         return
     assert now == shown
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", README.read_text()):
+@pytest.mark.parametrize("page", PAGES)
+def test_page_has_something_to_type(page):
+    assert any(case[0] == page for case in COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
         if "://" not in target:
-            assert (ROOT / target).exists(), target
+            assert ((ROOT / page).parent / target).exists(), target
