@@ -375,6 +375,7 @@ def of_folder(*names, but=()):
             for path in sorted((ROOT / "scenarios" / name).glob("*.yaml")) if path.stem not in but]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", part(of_folder("basic", "partial", "faults")))
 def test_what_scenarios_put_on_the_wire_is_go_back_n(tmp_path, path):
     is_fault = path.parent.name == "faults"

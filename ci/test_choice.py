@@ -38,6 +38,7 @@ def test_what_is_taken_is_near_the_best(scenario, kind):
     check_choice(scenario, kind, ("512KiB", "1MiB"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ALGORITHMS)
 def test_where_copies_and_reductions_add_up(kind):
     check_choice("inside/nvswitch-8", kind, ("256KiB",))

@@ -26,6 +26,7 @@ def test_a_case_is_on_a_backend_or_there_is_a_reason(backend):
     assert set(NOT_ON[backend]) <= set(REASONS)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", SCENARIOS)
 def test_it_ends_as_it_must_in_time(path):
     assert document(path)["sim_time_ns"] <= bound_of(path) * 1e9

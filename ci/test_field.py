@@ -82,6 +82,7 @@ def test_as_users_met_it(path, tmp_path):
     assert row_of(path)[3] == symptom_cell(json.loads((tmp_path / "json").read_text())["symptom"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
 def test_the_same_mesh_under_weft(path):
     works, codes = under_weft(path.read_text())
@@ -91,6 +92,7 @@ def test_the_same_mesh_under_weft(path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
 def test_from_the_other_end(path):
     """The ranks in reverse order: who connects listens, and the same is seen and found."""

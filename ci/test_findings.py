@@ -159,6 +159,7 @@ def test_ranks_hear_of_one_that_will_not_come(boot, code, host, nodes, faults, a
         assert all(at_s - 0.01 <= each - late_s <= at_s + 2 for each in at), (observed["name"], at)
 
 
+@pytest.mark.heavy
 def test_forgotten_evidence_leads_to_no_other_cause():
     """Seed 743564966 named a timeout too where nobody said whether a failure was hearsay."""
     done = findings("--cause", "host_permission", "--seed", 743564966, "--count", 1, "--forget")

@@ -43,6 +43,7 @@ def runs(folder, scenario, *flags):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mesh,n", sorted(SPARKS.items()))
 def test_files_of_the_documentation_give_the_scenarios(tmp_path, mesh, n):
     made = netplan(tmp_path, {f"spark-{i}=/{ROOT}/docs/netplan/{mesh}-spark-{i}.yaml":

@@ -323,6 +323,7 @@ def test_a_scenario_takes_a_stub(tmp_path):
     weft("run", pair(tmp_path, "spark.xml"))
 
 
+@pytest.mark.heavy
 def test_a_machine_without_gpus_has_its_other_paths(tmp_path):
     root = without_gpus().write(tmp_path / "bare")
     done = weft("paths", "--root", root)
@@ -420,6 +421,7 @@ def compare(tmp_path, document, dump):
 OTHER_ORDER = {"pxn_nvs_half_nics"}
 
 
+@pytest.mark.heavy
 def test_what_nccl_asks_is_what_it_asked(tmp_path):
     judged = {}
     with tarfile.open(GOLDEN) as archive:

@@ -108,6 +108,7 @@ def circulant(folder, n, distances, ranks=None):
     return file
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n, distances", [(30, [1]), (64, [1, 2]), (96, [1, 2]), (160, [1, 2])])
 def test_no_algorithm_is_chosen_that_needs_too_many_relays(n, distances, tmp_path):
     """A connection passes 13 relays at most, and opposite hosts are farther apart than that."""

@@ -54,6 +54,7 @@ def test_ports_that_are_paired_by_position_are_named_beside_those_that_face_each
     assert (evidence["local_facing_port"], evidence["remote_facing_port"]) == ("f1.1", "f1.1")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
 def test_each_ends_as_it_says(name):
     document = json.loads(run(name, "--json"))

@@ -128,6 +128,7 @@ STUB = """<system version="1">
 AMD = ' arch="x86_64" vendor="AuthenticAMD" familyid="23" modelid="49"'
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cpu,says", [(AMD, "link;"), ("", "link, CPUs as Intel's Skylake;")])
 def test_a_stub_is_completed_by_default(tmp_path, cpu, says):
     path = tmp_path / "stub.xml"
@@ -173,6 +174,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", sorted(FOREIGN))
 def test_other_topologies_are_named(tmp_path, kind):
     text, words = FOREIGN[kind]

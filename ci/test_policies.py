@@ -191,6 +191,7 @@ def found(rail):
             rail["path_mtu"], rail["remote_path_mtu"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_chooses_as_it_is_written_of_it(policy, tmp_path):
     file = tmp_path / "mesh.yaml"
@@ -351,6 +352,7 @@ def test_private_addresses_are_worth_no_more_than_link_local_ones():
         assert {rail["local_gid"]["index"] for rail in pair["rails"]} == {1}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("hca, ports", [("p", "p0 p1"), ("p1", "p1"), ("^p1", "p0"), ('"=p0,p2"', "p0"),
                                         ('","', "p0 p1")])

@@ -193,6 +193,7 @@ def test_every_finding_has_a_row():
     assert rows | set(NOT_IN_A_SCENARIO) == codes
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("code, file, breaks, does", REMEDIES,
                          ids=[f"{code}-{Path(file).stem}-{i}"
                               for i, (code, file, *_) in enumerate(REMEDIES)])

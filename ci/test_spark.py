@@ -66,6 +66,7 @@ def run(command):
                           stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", HERE)
 def test_command(command):
     assert command.startswith("weft ")
@@ -119,6 +120,7 @@ def test_subnets_are_those_of_the_text():
         link["subnets"] for link in links]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("row", table("<!-- figures -->"), ids=lambda row: f"{row[0]} {row[1]}")
 def test_figures(row):
     size = {"all_reduce": "16MiB", "all_to_all": "4MiB"}[row[1]]

@@ -14,6 +14,7 @@ WEFT = ROOT / os.environ.get("WEFT", "build/weft")
 INSIDE = sorted(path.stem for path in (ROOT / "scenarios/inside").glob("*.yaml"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_host_is_connected_as_its_scenario_says(name):
     document = run(name)

@@ -79,6 +79,7 @@ def fixture_random_run(tmp_path_factory):
     return path
 
 
+@pytest.mark.heavy
 def test_tshark_takes_a_random_run_for_roce_v2_with_nothing_malformed(random_run):
     rows = tshark(random_run, "frame.protocols", "_ws.malformed", "udp.dstport", "infiniband.bth.opcode",
                   "infiniband.bth.p_key", "ip.checksum.status", "infiniband.aeth.syndrome")

@@ -26,6 +26,7 @@ def fixture_lossy(tmp_path_factory):
 
 # ---- random runs ----
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("first", range(1, 25, 8))
 def test_random_runs_of_every_profile_are_clean(tmp_path, first):
     """Profile, addresses, MTU, limits, loss, duplicates, reordering, corruption and flaps are drawn."""
@@ -118,6 +119,7 @@ def first_port(lossy):
     return frame.port, ".".join(str(byte) for byte in keys[frame.flow][0])
 
 
+@pytest.mark.heavy
 def test_a_capture_of_one_end_is_judged_at_that_end(lossy, tmp_path):
     port, address = first_port(lossy)
     at_port = rewritten(lossy[0], lambda name, is_out: name == port)
@@ -176,6 +178,7 @@ def test_frames_that_a_port_sent_may_be_missing_there(lossy, tmp_path):
     assert Judge(seen, keys, Options(timeout=14, window=16384), story).run() != []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_random_runs_without_what_was_lost_are_clean(tmp_path, seed):
     path, options, events = drawn_run(BUILD, tmp_path, seed)
